@@ -32,10 +32,11 @@ from streamnb.engine.labels.rebuilt import Rebuilt
 from streamnb.engine.learner import Learner, LearnerTally
 from streamnb.engine.ports import CommitUnderWay, Log, Partition, Record
 from streamnb.engine.reports import why_nothing_is_forgotten
-from streamnb.engine.sensor import SILENT, Committed, Sensor, WorkerState
+from streamnb.engine.sensor import MOST_TENANTS, SILENT, Committed, Sensor, WorkerState
 from streamnb.errors import JournalError, NotElected, OutOfRange, SnapshotError, UnknownTopic
 from streamnb.model.attributes.parameters import brief
 from streamnb.model.stats.memory_use import MemoryUse
+from streamnb.model.tenants.tenant_models import TenantModels
 
 _TURN_SECONDS = 0.5
 _STAND_BY_SECONDS = 0.2
@@ -534,6 +535,8 @@ class Worker:
             self._sensor.observed(lag, self.learner.n_bytes)
             memory = self.learner.memory_use
             self._sensor.remembered(memory)
+            if isinstance(self.learner.model, TenantModels):
+                self._sensor.shared_out(self.learner.model.use(MOST_TENANTS))
             self._tell_if_memory_is_short(memory)
             self._wait_for_events(lag)
             self._tell_what_waits(lag, now)

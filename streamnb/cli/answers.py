@@ -36,6 +36,7 @@ def explained(
 
     Raises StreamnbError where nothing can be said.
     """
+    model, event = model.own(event)
     told = model.posteriors([event])
     (said,) = model.by_label(told)
     found = _explanation(model, event, said, against, of, told)

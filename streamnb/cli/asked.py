@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing, suppress
-from itertools import islice
+from itertools import islice, repeat
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,6 +32,7 @@ from streamnb.model.evaluation.unseen import told_unseen
 from streamnb.model.interface.evidence import LIMIT
 from streamnb.model.interface.predictions import Posteriors
 from streamnb.model.interface.river_stream_model import RiverStreamModel
+from streamnb.model.tenants.tenant_models import TenantModels
 from streamnb.saved import Loaded, found, newest
 from streamnb.wire.codec import Rules, decode_event
 from streamnb.wire.schema import ENTITY, EventSchema
@@ -120,6 +121,15 @@ class Asked(NamedTuple):
         near = "".join(did_you_mean(str(name), learned) for name in islice(event.x, 1))
         return f"{asked_of}; the model has learned {some_of(dict.fromkeys(learned))}{near}" if learned else ""
 
+    def own(self, event: Event) -> tuple[Asked, Event]:
+        """The model that speaks of an event, where tenants have models of their own, and what it is told."""
+        if not isinstance(self.model, TenantModels):
+            return self, event
+        name = self.model.tenant_of(event.x)
+        alone = Event(event.id, self.model.without_tenant(event.x), event.label, event.weight, event.ts)
+        told = {**self.told, "file": f"{self.told['file']}, tenant {name or '(none)'}"}
+        return self._replace(model=self.model.tenant(name), told=told), alone
+
     def decode(self, raw: bytes) -> Event:
         """The event of a record. Raises MalformedEvent."""
         return decode_event(raw, self.schema, rules=self.rules)
@@ -140,7 +150,14 @@ class Asked(NamedTuple):
         if self.min_learns > 1:
             weights = weights_before(posteriors.classes, self.model.class_weights)
             posteriors = posteriors.quarantine(weights, self.min_learns)
-        if not posteriors.probabilities.any(axis=1).all():
+        is_empty = ~posteriors.probabilities.any(axis=1)
+        if is_empty.any() and isinstance(self.model, TenantModels):
+            name = self.model.tenant_of(events[int(is_empty.argmax())].x)
+            raise SnapshotError(
+                f"{self.told['file']}: nothing has been learned yet of "
+                + (f"the tenant {printable(name)}" if name else "events that name no tenant")
+            )
+        if is_empty.any():
             missing = "; ".join(readiness(self.model.class_weights, self.min_learns)["missing"])
             raise SnapshotError(
                 f"{self.told['file']}: nothing may be predicted yet (classes.min_learns): {missing}"
@@ -154,9 +171,15 @@ class Asked(NamedTuple):
         """Label -> probability, the most probable first; of equals the first met."""
         hidden = self.quarantined
         kept = [(k, str(label)) for k, label in enumerate(posteriors.classes) if label not in hidden]
+        apart = repeat(()) if posteriors.quarantined is None else posteriors.quarantined
         return [
-            dict(sorted(((label, row[k]) for k, label in kept), key=lambda one: -one[1]))
-            for row in posteriors.probabilities.tolist()
+            dict(
+                sorted(
+                    ((label, row[k]) for k, label in kept if not (len(others) and others[k])),
+                    key=lambda one: -one[1],
+                )
+            )
+            for row, others in zip(posteriors.probabilities.tolist(), apart, strict=False)
         ]
 
     def unseen(self, posteriors: Posteriors) -> Floats:

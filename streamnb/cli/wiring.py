@@ -18,6 +18,7 @@ import msgspec
 from streamnb import config as configuration
 from streamnb.adapters.fingerprint import fingerprint
 from streamnb.adapters.machine_memory import machine_memory
+from streamnb.adapters.mapped_memory import mapped_beyond
 from streamnb.adapters.snapshot_folder import Damaged, SnapshotFolder
 from streamnb.adapters.sqlite.log import SqliteLog
 from streamnb.cli.observers import Waiting
@@ -26,7 +27,7 @@ from streamnb.cli.rehearsal import rehearse
 from streamnb.compiler import kept_code
 from streamnb.config import SHAPELESS, Config, changes, config_hash, restored, shaping_of
 from streamnb.config.hypotheses import former_defaults
-from streamnb.config.models import model
+from streamnb.config.models import model as model_in_memory
 from streamnb.config.monitors import MonitorConfig
 from streamnb.engine.journal.history import entries
 from streamnb.engine.journal.identity import Identity
@@ -42,6 +43,7 @@ from streamnb.model.evaluation.decisions import DecisionRule
 from streamnb.model.interface.stream_model import StreamModel
 from streamnb.model.naive_bayes.room import NEWEST
 from streamnb.model.posterior.credible_intervals import beta_intervals
+from streamnb.model.tenants.tenant_models import TenantModels
 from streamnb.model.warm import warm
 from streamnb.wire.dead_letter import USUAL_LIMIT, largest_body
 from streamnb.wire.journal import Change
@@ -100,6 +102,14 @@ def schema(config: Config) -> EventSchema:
         clock=config.events.clock,
         aliases=config.classes.aliases,
     )
+
+
+def model(config: Config) -> StreamModel:
+    """A model that has learned nothing yet; what it puts away beyond its memory goes to a file."""
+    made = model_in_memory(config)
+    if isinstance(made, TenantModels):
+        made.put_away_in(mapped_beyond(made.memory, config.snapshot_folder))
+    return made
 
 
 def learner(config: Config, given: StreamModel | None = None) -> Learner:

@@ -55,6 +55,7 @@ _UNREAD = re.compile(r"posterior\..*")
 _READ_WHERE_WEIGHED = re.compile(r"hypotheses\[.*|posterior\..*", re.DOTALL)
 _LABELS = "topics.labels"  # may be added, and not be another
 _STAYING = "labels.window", "predictions.by"  # may not be taken away
+_AT_WORK = "model.memory"  # of tenants' models: what is put away by it changes nothing that is learned
 _ABSENT = "absent"
 _BARE = re.compile(r"[\w-]+")
 
@@ -71,12 +72,13 @@ def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Change]
         old, new = ({k: v for k, v in one.items() if not _READ_WHERE_WEIGHED.match(k)} for one in (old, new))
     weighs = any(weighing)
     learned_otherwise = any(map(is_classifier, (before, after)))
+    of_tenants = all(one.get("model", {}).get("kind") == "tenants" for one in (before, after))
     return [
         Change(
             key,
             old.get(key, _ABSENT),
             new.get(key, _ABSENT),
-            _may_change(key, weighs=weighs or learned_otherwise)
+            (_may_change(key, weighs=weighs or learned_otherwise) or (of_tenants and key == _AT_WORK))
             and not (key in old if key == _LABELS else key in _STAYING and key not in new),
         )
         for key in sorted(old.keys() | new.keys())

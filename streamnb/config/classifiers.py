@@ -16,6 +16,7 @@ ModelKind = Literal[
     "hidden_markov",
     "bayesian_network",
     "tree_augmented",
+    "tenants",
 ]
 
 
@@ -93,6 +94,14 @@ CLASSIFIERS: dict[str, ClassifierKind] = {
         reads_texts=False,
         leaves_texts_out=True,
         learns_batches=True,
+    ),
+    "tenants": ClassifierKind(
+        "tenants.tenant_models:TenantModels",
+        own={"tenants": 100_000, "memory": 64 << 20},
+        shared=("alpha", "m", "p", "prior", "event_model"),
+        takes_attributes=True,
+        learns_batches=True,
+        reads_entity=True,
     ),
 }
 

@@ -187,7 +187,8 @@ class ModelConfig(Section, frozen=True):
         cells: the most cells of one of its tables.
         prior_weight: what P(value | label) counts beside the pairs of a tree, in examples.
         max_values: values of an attribute that a tree counts on their own.
-        memory: bytes for its counts of pairs.
+        memory: bytes for a tree's counts of pairs, or for the models of tenants that are at work.
+        tenants: how many tenants have a model of their own.
         prune: how the vocabulary is kept small.
 
     A key that a kind of model does not have is None.
@@ -214,6 +215,7 @@ class ModelConfig(Section, frozen=True):
     prior_weight: Annotated[float | None, PRIOR_WEIGHT] = None
     max_values: Annotated[int | None, whole(1, 1 << 20)] = None
     memory: Annotated[int | None, SIZE] = None
+    tenants: Annotated[int | None, whole(1, 10_000_000)] = None
     prune: PruneConfig = PruneConfig()
 
     @property

@@ -1020,10 +1020,16 @@ def _by_class(posteriors: Posteriors, top: int) -> Iterable[tuple[dict[Any, floa
     """
     classes, known, apart = posteriors.classes, posteriors.known.tolist(), posteriors.quarantined
     if apart is not None:
-        kept = [np.flatnonzero(~row[:n]) for row, n in zip(apart, known, strict=True)]
-        named = zip(posteriors.probabilities, kept, strict=True)
         most = top or len(classes)
-        return [_most_probable([classes[k] for k in some.tolist()], row[some], most) for row, some in named]
+        told: list[tuple[dict[Any, float], float | None]] = []
+        is_whole = ~apart.any(axis=1) & (posteriors.known == len(classes)) & (len(classes) <= most)
+        for row, some, n, whole in zip(posteriors.probabilities, ~apart, known, is_whole, strict=True):
+            if whole:
+                told.append((dict(zip(classes, row.tolist(), strict=True)), None))
+                continue
+            kept = np.flatnonzero(some[:n])
+            told.append(_most_probable([classes[k] for k in kept.tolist()], row[kept], most))
+        return told
     if not 0 < top < len(classes):
         return zip(_all_by_class(posteriors), repeat(None))
     rows = zip(posteriors.probabilities, known, strict=True)

@@ -9,6 +9,10 @@ from enum import StrEnum
 from streamnb.engine.ports import Partition, Record
 from streamnb.events import MetricsReport
 from streamnb.model.stats.memory_use import MemoryUse
+from streamnb.model.tenants.tenant_models import TenantsUse
+
+MOST_TENANTS = 20
+"""Of so many at most more is told."""
 
 
 class WorkerState(StrEnum):
@@ -85,6 +89,9 @@ class Sensor:
 
     def remembered(self, memory: MemoryUse) -> None:
         """About once a second: what is taken of a budget of memory, and what was forgotten for it."""
+
+    def shared_out(self, use: TenantsUse) -> None:
+        """About once a second, where tenants have models of their own: how many, and of the largest more."""
 
     def followed(self, behind: int) -> None:
         """About once a second: how many journal records a replica is behind its learner, at most."""

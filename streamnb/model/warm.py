@@ -26,6 +26,7 @@ from streamnb.model.mixture.hypotheses import Hypothesis
 from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
 from streamnb.model.posterior.sequential import SequentialPosterior
 from streamnb.model.stats.counts import Counts
+from streamnb.model.tenants.tenant_models import TenantModels
 from streamnb.model.trees.tree_augmented_nb import TreeAugmentedNB
 
 
@@ -76,6 +77,7 @@ def warm() -> None:
     SequentialPosterior(("one", "other")).update_many(np.zeros((1, 2)))
     _warm_tables()
     _warm_chains(x)
+    _warm_tenants(x)
     _warm_linear_models()
     _warm_network()
     _warm_trees()
@@ -107,6 +109,15 @@ def _warm_chains(x: dict[str, object]) -> None:
     for label in ("a", "b", "c"):
         chains.predict_then_learn_many([{**x, "entity": 1}] * 2, [label, None], ts=[1.0, None])
     chains.explain_one({**x, "entity": 1})
+
+
+def _warm_tenants(x: dict[str, object]) -> None:
+    models = TenantModels({"text": "text"}, memory=1)
+    for label in ("a", "b", "c"):
+        models.predict_then_learn_many([{**x, "entity": "one"}, {**x, "entity": "other"}], [label, None])
+    models.unlearn_many([{**x, "entity": "one"}], ["a"])
+    models.load_state(*models.state())
+    models.explain_one({**x, "entity": "one"})
 
 
 def _warm_linear_models() -> None:

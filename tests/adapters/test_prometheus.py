@@ -46,6 +46,7 @@ from streamnb.events import (
     VerdictReport,
 )
 from streamnb.model.stats.memory_use import MemoryUse, Part
+from streamnb.model.tenants.tenant_models import Tenant, TenantsUse
 
 PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
 COUNTS = st.integers(0, 10_000)
@@ -144,6 +145,7 @@ def tell_everything(sensor):
     told = replace(told, class_rates=(ClassRate(3.0, 0.375, 0.1, 0.7),), verdicts=VERDICTS)
     sensor.reported(replace(told, monitors=MONITORS, decisions=DECISIONS))
     sensor.remembered(MemoryUse({"words": Part(700, 800)}, 3, 4.5))
+    sensor.shared_out(TenantsUse(3, 2, [Tenant("t", 9, 8, 4)]))
     sensor.observed({Partition("events", 0): 3}, 4096)
     sensor.saved(0.25, 2048)
 
@@ -354,6 +356,20 @@ def test_parts_of_a_budget_and_what_was_forgotten_for_it():
     assert samples["streamnb_memory_limit_bytes", ("part", "byte_runs")] == 64
     assert samples["streamnb_forgotten_words_total",] == 7
     assert samples["streamnb_forgotten_weight_total",] == 9.0
+
+
+def test_the_largest_tenants_and_no_others():
+    sensor = PrometheusSensor()
+    sensor.shared_out(TenantsUse(3, 2, [Tenant("gone", 9, 8, 4)]))
+    sensor.shared_out(TenantsUse(4, 1, [Tenant("../é", 10, 8, 6), Tenant("", 9, 0, 0)]))
+    told = {key: value for key, value in scrape(sensor).items() if key[0].startswith("streamnb_tenant")}
+    assert told == {
+        ("streamnb_tenants", ("models", "all")): 4,
+        ("streamnb_tenants", ("models", "at work")): 1,
+        ("streamnb_tenant_events", ("tenant", "../é")): 10,
+        ("streamnb_tenant_events", ("tenant", "")): 9,
+        ("streamnb_tenant_accuracy_ratio", ("tenant", "../é")): 0.75,
+    }
 
 
 def test_memory_recovery_and_snapshots():

@@ -53,7 +53,7 @@ KINDS = {
     "mixture": [],
     "mixture with evidence": ["predictions.evidence=5"],
     "naive_bayes": ["predictions.evidence=5", "model.prune.every=50", "model.prune.max_attributes=40"],
-    **{kind: ["predictions.evidence=5"] for kind in ("semi_supervised", "hidden_markov")},
+    **{kind: ["predictions.evidence=5"] for kind in ("semi_supervised", "hidden_markov", "tenants")},
     "logistic_regression": [],
     "tree_augmented": ["predictions.evidence=5"],
 }

@@ -64,6 +64,7 @@ OF_LOGISTIC = {"model.C", "model.features"}
 OF_CHAINS = {"model.transition_m", "model.entities", "model.time_to_live"}
 OF_NETWORK = {"model.parents", "model.cells"}
 OF_TREES = {"model.prior_weight", "model.max_values", "model.memory"}
+OF_TENANTS = {"model.tenants"}
 OPTIONAL = {
     "kafka.password",
     "decision.reject",
@@ -79,6 +80,7 @@ OPTIONAL = {
     *OF_CHAINS,
     *OF_NETWORK,
     *OF_TREES,
+    *OF_TENANTS,
 }
 VARIABLE = "STREAMNB_KAFKA__PASSWORD"
 
@@ -997,6 +999,7 @@ FILE_ERRORS = [
     ("[decision.costs]\na = { b = -1 }", f"decision.costs is {{ a = {{ b = -1 }} }}; expected {COSTS.expected}"),
     ("[decision]\npriors = 'given'", f'decision.priors is "given"; expected {NEW_PRIORS.expected}'),
     ("[decision]\npriors = {}", f"decision.priors is {{}}; expected {NEW_PRIORS.expected}"),
+    ("[model]\ntenants = 5", 'model.tenants is 5; expected model.kind = "tenants" beside it'),
     (
         "[decision]\npriors = 'uniform'\n[model]\nkind = 'hidden_markov'",
         'decision.priors is "uniform"; expected "learned" with model.kind = "hidden_markov", which has no prior of classes to be corrected',
@@ -1453,6 +1456,7 @@ CHANGES = {
     "model.transition_m": "2", "model.entities": "9", "model.time_to_live": "1h",
     "model.parents": "{ n = ['label'] }", "model.cells": "99",
     "model.prior_weight": "5", "model.max_values": "9", "model.memory": "1MiB",
+    "model.tenants": "5",
     "model.prune.every": "1", "model.prune.min_count": "1", "model.prune.drop_most_frequent": "1",
     "model.prune.max_attributes": "1", "hypotheses": "[{ alpha = 2 }]", "posterior.prediction": "map",
     "posterior.switching_rate": "0.1", "posterior.seed": "1", "posterior.memory": "1MiB", "posterior.floor": "false", "posterior.caution": "false", "classes.max": "9", "classes.min_learns": "5", "classes.aliases": "{a='b'}", "memory.budget": "64MiB", "memory.shares": "1", "commit.events": "1", "commit.interval": "1s", "snapshots.folder": "f",
@@ -1485,6 +1489,7 @@ def changes_the_hash_where_it_should(key):
     beside += ["model.kind=semi_supervised"] if key in OF_EM else []
     beside += ["model.kind=hidden_markov"] if key in {*OF_CHAINS, "events.entity"} else []
     beside += ["model.kind=tree_augmented"] if key in OF_TREES else []
+    beside += ["model.kind=tenants"] if key in OF_TENANTS else []
     if key in OF_LOGISTIC:
         beside += ["model.kind=logistic_regression", 'attributes=[{name="n", kind="continuous"}]']
     if key in OF_NETWORK:

@@ -43,6 +43,10 @@ MONITORS = (
 
 The first pauses learning for a while, and the second lets what the model forgets begin anew.
 """
+OF_ENTITIES = {
+    "hidden_markov": ["model.entities=5", "model.time_to_live=2h"],
+    "tenants": ["model.tenants=4", "model.memory=1B"],
+}
 TURN = 0.001
 PATIENCE = 20  # seconds
 
@@ -88,10 +92,11 @@ def fresh_learner(kind="hypotheses"):
     What it sees raises an alarm.
 
     Or one of any classifier: two naive Bayes models, of which one learns from events without a label, too.
-    Or one of chains of entities, of which there are more than are kept.
+    Or one of chains of entities, of which there are more than are kept. Or models of tenants, of which there are
+    more than may have one, and of which each is put away as soon as another one is at work.
     """
-    if kind == "hidden_markov":
-        sets = ["model.kind=hidden_markov", "model.entities=5", "model.time_to_live=2h"]
+    if kind in OF_ENTITIES:
+        sets = [f"model.kind={kind}", *OF_ENTITIES[kind]]
         config = load(None, {}, sets)
         settings = {"report_every": REPORT_EVERY, "report_seconds": 1e9, "schema": wiring.schema(config)}
         return new_learner(model=wiring.model(config), **settings)

@@ -175,6 +175,18 @@ def test_a_death_of_chains_of_entities_on_sqlite(nursery, tmp_path):
     assert failures(dying(stages), points, AT_ONCE["sqlite"]) == {}
 
 
+def test_a_death_of_models_of_tenants_on_sqlite(nursery, tmp_path):
+    """One model is at work at a time, and the others are put away, in memory that is gone with the process."""
+    stream = Stream(EVENTS, kind="tenants")
+    assert stream.alone.model.n_tenants == 4
+    assert stream.alone.model.tenant().n_events
+    stages = SqliteStages(nursery, tmp_path, stream)
+    trace = traced(stages)
+    points = every(trace, "sql", when=["before"])[::40]
+    points += every(trace, "os.rename", "commit", "process", when=["after"])
+    assert failures(dying(stages), points, AT_ONCE["sqlite"]) == {}
+
+
 def test_a_death_where_three_partitions_take_turns_on_sqlite(sqlite_stages):
     stages = sqlite_stages(3)
     trace = traced(stages)
@@ -210,6 +222,15 @@ def test_a_death_at_any_step_on_kafka(kafka_stages, library, partitions, stride)
 def test_a_death_of_chains_of_entities_on_kafka(kafka_stages):
     """The entity is the key of a record, as a broker keeps it."""
     stages = kafka_stages(kind="hidden_markov")
+    stages.prepare(1)
+    points = a_few(sure(some([called for called in traced(stages) if not called[0].startswith("os.")])), 8)
+    stages.prepare(len(points))
+    assert failures(dying(stages), points, AT_ONCE["kafka"]) == {}
+
+
+def test_a_death_of_models_of_tenants_on_kafka(kafka_stages):
+    """The tenant is the key of a record; one model is at work at a time."""
+    stages = kafka_stages(kind="tenants")
     stages.prepare(1)
     points = a_few(sure(some([called for called in traced(stages) if not called[0].startswith("os.")])), 8)
     stages.prepare(len(points))

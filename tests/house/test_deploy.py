@@ -37,6 +37,7 @@ from streamnb.engine.settings import LabelSettings, MonitorSettings
 from streamnb.model.evaluation.decisions import DecisionRule
 from streamnb.model.mixture.bayes_optimal_nb import BayesOptimalNB
 from streamnb.model.stats.memory_use import MemoryUse, Part
+from streamnb.model.tenants.tenant_models import Tenant, TenantsUse
 
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"
@@ -170,6 +171,7 @@ class Source:
     def leave(self, waiting):
         self.sensor.observed({Partition("events", 0): waiting, Partition("events", 1): 0}, 4096)
         self.sensor.remembered(MemoryUse({"words": Part(700, 800)}, 5, 2.5))
+        self.sensor.shared_out(TenantsUse(3, 2, [Tenant("t", 9, 8, 7)]))
 
     def close(self):
         self._endpoints.close()

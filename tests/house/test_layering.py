@@ -49,6 +49,7 @@ ROOMS = {
         "bayesian_network": 4,
         "trees": 5,
         "hidden_markov": 5,
+        "tenants": 5,
         "synthetic": 5,
         "mixture": 6,
         "warm": 7,

@@ -20,6 +20,7 @@ from streamnb.engine.ports import Partition
 from streamnb.engine.sensor import Committed, Sensor, WorkerState
 from streamnb.events import ActionReport, MetricsReport
 from streamnb.model.stats.memory_use import MemoryUse
+from streamnb.model.tenants.tenant_models import TenantsUse
 
 _COMMIT_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 _LATENCY_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 3600.0)
@@ -106,6 +107,10 @@ class PrometheusSensor(Sensor):
         text = "Weight of the words and values forgotten for memory.budget, in examples."
         self._forgotten_weight = counter("streamnb_forgotten_weight_total", text)
         self._forgotten = 0, 0.0
+        self._tenants = gauge("streamnb_tenants", "Tenants that have a model of their own.", ["models"])
+        self._tenant_events = gauge("streamnb_tenant_events", "Events learned of a tenant.", ["tenant"])
+        text = "Share of a tenant's events that were predicted right before they were learned."
+        self._tenant_accuracy = gauge("streamnb_tenant_accuracy_ratio", text, ["tenant"])
         self._recovery = gauge("streamnb_recovery_duration_seconds", "How long the last recovery took.")
         histogram = partial(Histogram, registry=self._metrics, buckets=_SNAPSHOT_BUCKETS)
         self._snapshot = histogram("streamnb_snapshot_duration_seconds", "How long a snapshot took to keep.")
@@ -198,6 +203,18 @@ class PrometheusSensor(Sensor):
             for counter, now, before in zip(counters, told, self._forgotten, strict=True):
                 counter.inc(now - before if now >= before else now)  # a model that was loaded begins anew
             self._forgotten = told
+
+    def shared_out(self, use: TenantsUse) -> None:
+        """Keep how many tenants there are, and what the largest of them are like, and no others."""
+        with self._lock:
+            self._tenants.labels("all").set(use.tenants)
+            self._tenants.labels("at work").set(use.at_work)
+            for gauge in (self._tenant_events, self._tenant_accuracy):
+                gauge.clear()
+            for one in use.top:
+                self._tenant_events.labels(one.name).set(one.events)
+                if one.tested:
+                    self._tenant_accuracy.labels(one.name).set(one.right / one.tested)
 
     def followed(self, behind: int) -> None:
         """Keep it."""

@@ -183,8 +183,13 @@ def _feedback(options: argparse.Namespace) -> tuple[Feedback | None, list[str]]:
 def _say_that_files_have_no_keys(config: Config) -> None:
     """Where the model asks for the key of a record: it would be told of no entity."""
     if config.model.reads_entity and not config.events.entity:
+        alone = (
+            "all events are of one tenant"
+            if config.model.kind == "tenants"
+            else "every event is a sequence by itself"
+        )
         print(
-            "streamnb: a file has no keys, so that every event is a sequence by itself; "
+            f"streamnb: a file has no keys, so that {alone}; "
             "--set events.entity=PATH says where an event keeps its entity",
             file=sys.stderr,
         )

@@ -14,6 +14,7 @@ from streamnb.cli.asked import readiness
 from streamnb.cli.printable import printable
 from streamnb.cli.reports.entity_chains import chains, print_chains
 from streamnb.cli.reports.structures import edges, print_edges
+from streamnb.cli.reports.tenants import print_tenants, tenants
 from streamnb.cli.reports.text_tables import action_text, print_posterior, table
 from streamnb.engine.journal.recovery import recover
 from streamnb.engine.learner import Learner
@@ -28,6 +29,7 @@ from streamnb.model.naive_bayes.counting_model import CountingModel
 from streamnb.model.naive_bayes.linear_view import LinearView
 from streamnb.model.naive_bayes.most_informative import strongest
 from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
+from streamnb.model.tenants.tenant_models import TenantModels
 from streamnb.wire.snapshot import part_digest
 
 _SIDES = ("positive", "negative")
@@ -79,6 +81,8 @@ def describe(learner: Learner, top: int) -> dict[str, Any]:
     found = chains(model)
     if found is not None:
         described["chains"] = found
+    if isinstance(model, TenantModels):
+        described["tenants"] = tenants(model, top)
     structure = edges(model)
     if structure is not None:
         described["edges"] = structure
@@ -168,6 +172,7 @@ def _print_parts(description: dict[str, Any]) -> None:
         print_posterior(msgspec.convert(description["posterior"], PosteriorReport))
     if "chains" in description:
         print_chains(description["chains"])
+    print_tenants(description.get("tenants"))
     if description.get("edges"):
         print_edges(description["edges"])
 

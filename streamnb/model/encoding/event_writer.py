@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numbers
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import compress
 from typing import Any
 
@@ -17,7 +17,7 @@ from streamnb.model.attributes.values import LARGEST, value_text
 from streamnb.model.attributes.weights import UNIT, units
 from streamnb.model.compiled.arrays import Ints
 from streamnb.model.encoding.batch import Batch, Encoded, ends_of_kept
-from streamnb.model.encoding.layout import Layout, Name
+from streamnb.model.encoding.layout import Layout, Name, Numbering
 from streamnb.model.encoding.repeats import mark_repeats
 from streamnb.model.encoding.targets import Targets
 from streamnb.model.encoding.tokenizer import Tokens, encode_text, most_tokens
@@ -96,7 +96,7 @@ class EventWriter:
         self._event_values += array("q", [len(self._value)]) * n
 
     def encoded(
-        self, targets: Targets, classes: dict[Any, int], layout: Layout, vocabulary: Vocabulary
+        self, targets: Targets, classes: dict[Any, int], layout: Numbering, vocabulary: Vocabulary
     ) -> Encoded:
         """All events written, with their classes, groups, fields and rows looked up or added.
 
@@ -107,8 +107,8 @@ class EventWriter:
         item_adds, value_adds = (
             np.repeat(adds, ends[1:] - ends[:-1]) for ends in (ends_of_items, ends_of_values)
         )
-        group = _numbers(self._groups, np.array(self._group), item_adds, layout.group)
-        field = _numbers(self._fields, np.array(self._field), value_adds, layout.field)
+        group = layout.groups_of(self._groups, np.array(self._group), item_adds, ends_of_items)
+        field = layout.fields_of(self._fields, np.array(self._field), value_adds, ends_of_values)
         item_rows, rows, tokens = self._rows(group, item_adds, vocabulary)
         batch = Batch(
             event_items=ends_of_kept(ends_of_items, group),
@@ -163,28 +163,3 @@ class EventWriter:
         whole = np.array(self._whole).view(np.bool_)[known]
         tokens = Tokens(items, whole, group[known], vocabulary.secret)
         return tokens.item_tokens, vocabulary.rows(tokens, group[known], adds[known]), tokens
-
-
-def _numbers(names: dict[Any, int], places: Codes, adds: Flags, number: Callable[..., int]) -> Codes:
-    """The number of each group or field that was written, -1 where it is not known.
-
-    Those that are new get theirs in the order in which they are first met in an event that adds, and are not
-    known before.
-
-    Args:
-        names: what was written -> its place among them.
-        places: (m,), what each item is, by its place.
-        adds: (m,), whether its event adds.
-        number: of a name, made where `adds` says so.
-    """
-    numbers = np.array([number(name, adds=False) for name in names], dtype=np.int32)
-    before = numbers[places]
-    met = np.flatnonzero(adds & (before < 0))
-    if not met.size:
-        return before
-    first = np.full(numbers.size, places.size)  # where each new name is met first
-    np.minimum.at(first, places[met], met)
-    listed, new = list(names), np.count_nonzero(first < places.size)
-    for i in np.argsort(first, kind="stable")[:new].tolist():
-        numbers[i] = number(listed[i], adds=True)
-    return np.where(np.arange(places.size) < first[places], before, numbers[places])

@@ -2,13 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
+from typing import Any, Protocol
 
+import numpy as np
+
+from streamnb.model.attributes.signatures import Codes, Flags
 from streamnb.model.compiled.arrays import Ints
 from streamnb.model.stats.counts import Counts
 
 Name = Hashable
 _ANY = 1 << 62
+
+
+class Numbering(Protocol):
+    """What gives the items of a batch their groups, and its values their fields."""
+
+    @property
+    def kinds(self) -> Ints:
+        """The kind of each group."""
+
+    @property
+    def has_bernoulli(self) -> bool:
+        """Whether any group is a Bernoulli text."""
+
+    def groups_of(self, names: dict[Any, int], places: Codes, adds: Flags, ends: Ints) -> Codes:
+        """The group of each item, -1 where it is not known; see `numbers_of`. Event e ends at ends[e + 1]."""
+
+    def fields_of(self, names: dict[Any, int], places: Codes, adds: Flags, ends: Ints) -> Codes:
+        """The field of each value likewise."""
 
 
 class Layout:
@@ -49,3 +71,36 @@ class Layout:
         if number < 0 and adds and len(self.fields) < self.most:
             number = self.fields[name] = len(self.fields)
         return number
+
+    def groups_of(self, names: dict[Any, int], places: Codes, adds: Flags, ends: Ints) -> Codes:
+        """See `Numbering`."""
+        return numbers_of(names, places, adds, self.group)
+
+    def fields_of(self, names: dict[Any, int], places: Codes, adds: Flags, ends: Ints) -> Codes:
+        """See `Numbering`."""
+        return numbers_of(names, places, adds, self.field)
+
+
+def numbers_of(names: dict[Any, int], places: Codes, adds: Flags, number: Callable[..., int]) -> Codes:
+    """The number of each group or field that was written, -1 where it is not known.
+
+    Those that are new get theirs in the order in which they are first met in an event that adds, and are not
+    known before.
+
+    Args:
+        names: what was written -> its place among them.
+        places: (m,), what each item is, by its place.
+        adds: (m,), whether its event adds.
+        number: of a name, made where `adds` says so.
+    """
+    numbers = np.array([number(name, adds=False) for name in names], dtype=np.int32)
+    before = numbers[places]
+    met = np.flatnonzero(adds & (before < 0))
+    if not met.size:
+        return before
+    first = np.full(numbers.size, places.size)  # where each new name is met first
+    np.minimum.at(first, places[met], met)
+    listed, new = list(names), np.count_nonzero(first < places.size)
+    for i in np.argsort(first, kind="stable")[:new].tolist():
+        numbers[i] = number(listed[i], adds=True)
+    return np.where(np.arange(places.size) < first[places], before, numbers[places])

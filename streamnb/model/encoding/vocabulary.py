@@ -536,6 +536,17 @@ class Vocabulary(Growable):
         arrays = self.cells, self.arena, self.groups, np.empty(_AHEAD, dtype=np.uint64)
         return moved[: _sweep(stop, self.secret, at, stays, slots, *arrays, moved)]
 
+    def enter(self, size: int) -> None:
+        """Find the rows up to `size` from now on, which were written behind the others; there is room."""
+        first, self.size = self.size, size
+        self._enter(size, np.array([first, first, 0]), np.ones(size, dtype=np.bool_), self.slots)
+
+    def empty(self) -> None:
+        """Forget all at once; what was reserved stays."""
+        self.size, self.used[0], self.former, self.stays = 0, 0, _NO_SLOTS, _NO_FLAGS
+        self.slots[:] = 0
+        self.at[:] = 0
+
     def allow(self, rows: int, n_bytes: int) -> None:
         """Let there be so many rows at most, with so many bytes of long keys; holes do not count."""
         self.used[1:] = rows + self.holes, n_bytes + self.hole_bytes

@@ -19,7 +19,8 @@ class Posteriors(NamedTuple):
             is all zero where the model was empty; else rows sum to 1.
         known: int64[n], how many of the classes had been met before each event.
         hypotheses: float64[n, H], P(h | all learned before the event), by models that weigh hypotheses.
-        quarantined: bool[n, K], which classes may not be predicted, and have probability 0; None: none.
+        quarantined: bool[n, K], which classes may not be predicted, or are none of the event's own model,
+            and have probability 0; None: none.
         held: float64[n], what these had together of each event, h.
     """
 
@@ -43,6 +44,8 @@ class Posteriors(NamedTuple):
         """
         P = self.probabilities
         apart = np.broadcast_to(weights < least, P.shape)
+        if self.quarantined is not None:
+            apart = apart | self.quarantined
         if not apart.any():
             return self
         held = np.cumsum(np.where(apart, P, 0.0), axis=1)[:, -1:]

@@ -144,9 +144,10 @@ def _fetch_event(table: Any, batch: Any, e: int) -> None:
 
 
 @inlined
-def _predict_event(
+def predict_event(
     tables: Tables, batch: Any, e: int, score: Score, probabilities: Floats, joints: Floats
 ) -> None:
+    """Fill the row of event e of `probabilities`, and of `joints` where that has rows; see `run`."""
     score_event(tables, batch, e, score)
     normalise(score.joint, score.misses, probabilities[e])
     if joints.shape[0] > 0:
@@ -199,7 +200,7 @@ def run_within(
         if learns and not has_capacity(tables.histograms, tables.slot, tables.totals, batch.label[e], most):
             return e
         if predict:
-            _predict_event(tables, batch, e, score, probabilities, joints)
+            predict_event(tables, batch, e, score, probabilities, joints)
         if learns:
             learn_event(tables, batch, e)
     return batch.label.size

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from streamnb.model.attributes.attributes import Attribute, EventModel, check_smoothing
+from streamnb.model.attributes.attributes import Attribute, EventModel, Nominal, check_smoothing
 from streamnb.model.attributes.kinds import NOMINAL
 from streamnb.model.attributes.priors import Prior, check_prior, prior_mode, prior_weights
 from streamnb.model.attributes.ranges import is_missing
@@ -77,6 +77,15 @@ class SmoothedModel(CountingModel):
         if any(other._has_unlisted(name) for name in self._reader.closed):
             self._read_with = ()
         return self
+
+    def smoothing_of(self, name: Any) -> tuple[float, float, float, float]:
+        """alpha, m (-1: use alpha), p (nan: uniform) and number of declared values of an attribute.
+
+        As of a model that has learned nothing.
+        """
+        spec = self._reader.declared.get(name)
+        declared = float(spec.declared) if isinstance(spec, Nominal) else 0.0
+        return *self._smoothing_of(name, self.alpha, self.m, self.p), declared
 
     def _has_unlisted(self, name: Any) -> bool:
         """Whether it has learned values of an attribute that its list of them does not have."""

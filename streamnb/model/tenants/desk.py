@@ -1,0 +1,345 @@
+"""The models that are at work: many in one set of tables, so that a batch is one call of a kernel.
+
+A *slot* is the place of one model. Rows belong to groups and values to fields, and each of these to one slot:
+a word of two tenants has two rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from streamnb.model.attributes.signatures import Codes, Flags
+from streamnb.model.compiled.arrays import Floats, Ints
+from streamnb.model.encoding.batch import Encoded
+from streamnb.model.encoding.event_writer import EventWriter
+from streamnb.model.encoding.layout import Layout, numbers_of
+from streamnb.model.encoding.vocabulary import Vocabulary
+from streamnb.model.naive_bayes.tables import Tables
+from streamnb.model.stats.histograms import Histograms
+from streamnb.model.tenants.kernels import place_labels, run_apart
+from streamnb.model.tenants.put_away import (
+    BYTES,
+    CLASSES,
+    FIELDS,
+    GROUPS,
+    HEADER,
+    ROWS,
+    Loaded,
+    measure,
+    parts_of,
+    put_away,
+    take_up,
+)
+from streamnb.model.tenants.shelf import Shelf
+
+Smoothing = Callable[[Any], tuple[float, float, float, float]]
+"""Attribute -> its alpha, m (-1: use alpha), p (nan: uniform), and how many values are declared."""
+_ROW, _GROUP, _FIELD, _SLOT = 48, 56, 16, 96  # bytes beside what each class takes
+_NO_HISTOGRAMS = Histograms.empty(0, 64, 8)
+
+
+class Desk:
+    """The tables, and which tenant's model is in which slot. What is in it may be put away at any time.
+
+    Args:
+        attributes: the list of all attributes, in which models say which are theirs.
+        smoothing: how each is read.
+        prior_mode: how class weights are.
+        shelf: where models are put away.
+        n_bytes: how much all may take; the models of one event may take more.
+
+    Attributes:
+        slot_of: tenant -> its slot.
+        has_bernoulli: False, as `Numbering` asks.
+    """
+
+    has_bernoulli = False
+
+    def __init__(
+        self, attributes: Layout, smoothing: Smoothing, prior_mode: int, shelf: Shelf, n_bytes: int
+    ) -> None:
+        self._attributes, self._smoothing, self._prior_mode = attributes, smoothing, prior_mode
+        self._shelf, self._most = shelf, n_bytes
+        self._read_by: list[tuple[float, ...]] = []  # of each group of the list
+        self._event_slots = np.zeros(0, dtype=np.int64)  # of the events that are being encoded
+        self._begin(2)
+
+    def _begin(self, K: int) -> None:
+        """Empty tables, of so many columns."""
+        self.slot_of: dict[int, int] = {}
+        self._changed = np.zeros(0, dtype=np.bool_)
+        self._groups = self._fields = 0
+        self._vocabulary = Vocabulary()
+        self._loaded = Loaded(
+            weights=np.zeros((0, K), np.int64),
+            labels=np.zeros((0, K), np.int64),
+            sizes=np.zeros((0, HEADER), np.int64),
+            group_slot=np.zeros(0, np.int64),
+            group_attribute=np.zeros(0, np.int64),
+            live=np.zeros(0, np.int64),
+            totals=np.zeros((0, K), np.int64),
+            field_slot=np.zeros(0, np.int64),
+            field_attribute=np.zeros(0, np.int64),
+            n=np.zeros((0, K), np.int64),
+            mean=np.zeros((0, K)),
+            M2=np.zeros((0, K)),
+            row_group=self._vocabulary.groups,
+            table=np.zeros((0, K), np.int64),
+            cells=self._vocabulary.cells,
+            arena=self._vocabulary.arena,
+            group_of=np.zeros((0, 1), np.int32),
+            field_of=np.zeros((0, 1), np.int32),
+        )
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory of the tables, spare capacity included."""
+        return sum(array.nbytes for array in self._loaded) + self._vocabulary.slots.nbytes
+
+    def sizes(self) -> tuple[Ints, Ints]:
+        """The tenants whose models are here, and the first words of the run of each."""
+        tenants = np.fromiter(self.slot_of, dtype=np.int64, count=len(self.slot_of))
+        return tenants, self._loaded.sizes[: tenants.size]
+
+    # -- which models are here ----------------------------------------------------------------------------
+
+    def take(self, tenants: Ints) -> int:
+        """Have the models of these tenants here, each once. Which of them is damaged, as ~tenant; else 1.
+
+        0, and nothing changed but that the others were put away, where they take too much together.
+        """
+        missing = np.array([t for t in tenants.tolist() if t not in self.slot_of], dtype=np.int64)
+        if not missing.size:
+            return 1
+        at = self._shelf.at[missing]
+        kept = np.flatnonzero(at >= 0)
+        sizes = self._shelf.words.whole[at[kept][:, np.newaxis] + np.arange(HEADER)]
+        more, K = sizes.sum(axis=0), max(int(sizes[:, CLASSES].max(initial=0)), 2)
+        if self._takes(len(missing), more, max(K, self._loaded.labels.shape[1])) > self._most:
+            if self.slot_of:
+                self.clear(K)
+                return self.take(tenants)
+            if missing.size > 1:
+                return 0
+        self._widen(K)
+        self._list_attributes()
+        first = len(self.slot_of)
+        self.slot_of.update(zip(missing.tolist(), range(first, first + missing.size), strict=True))
+        used = np.array([self._groups, self._fields, self._vocabulary.size, self._vocabulary.used[0]])
+        self._reserve(*(used[:2] + more[[GROUPS, FIELDS]]).tolist())
+        self._vocabulary.reserve(int(more[ROWS]), int(more[BYTES]))
+        self._reserve_rows(int(used[2] + more[ROWS]))
+        damaged = take_up(self._shelf.words, at[kept], first + kept, self._loaded, used)
+        self._groups, self._fields, size, self._vocabulary.used[0] = used.tolist()
+        self._vocabulary.enter(size)
+        return 1 if damaged < 0 else ~int(missing[kept[damaged]])
+
+    def put_away(self) -> None:
+        """Write every model that has changed to the shelf; all stay here, too."""
+        slots = np.flatnonzero(self._changed[: len(self.slot_of)])
+        if not slots.size:
+            return
+        extent = self._groups, self._fields, self._vocabulary.size
+        measure(self._loaded, *extent)
+        tenants, sizes = self.sizes()[0], self._loaded.sizes[slots]
+        lengths = parts_of(*sizes[:, [CLASSES, GROUPS, FIELDS, ROWS, BYTES]].T)[-1]
+        at = np.full(self._loaded.sizes.shape[0], -1)
+        at[slots] = self._shelf.place(tenants[slots], lengths)
+        scratch, local = np.empty_like(self._loaded.sizes), np.empty(self._groups, dtype=np.int64)
+        put_away(self._loaded, *extent, at, scratch, local, self._shelf.words)
+        self._changed[:] = False
+
+    def clear(self, K: int = 2) -> None:
+        """Put all away, and let there be no model here."""
+        self.put_away()
+        columns = self._loaded.labels.shape[1]
+        if columns > 4 * K:
+            self._begin(K)
+            return
+        S, vocabulary = len(self.slot_of), self._vocabulary
+        loaded = self._loaded
+        for array, used in (
+            *((array, S) for array in (loaded.weights, loaded.labels, loaded.sizes)),
+            (loaded.totals, self._groups),
+            (loaded.live, self._groups),
+            *((array, self._fields) for array in (loaded.n, loaded.mean, loaded.M2)),
+            (loaded.table, vocabulary.size),
+        ):
+            array[:used] = 0
+        loaded.group_of[:S] = loaded.field_of[:S] = -1
+        vocabulary.empty()
+        self.slot_of = {}
+        self._groups = self._fields = 0
+
+    # -- events -------------------------------------------------------------------------------------------
+
+    def run(
+        self,
+        writer: EventWriter,
+        slots: Ints,
+        targets: Any,
+        given: Floats,
+        *,
+        predict: bool,
+        learn: bool,
+    ) -> tuple[Floats, Flags]:
+        """Predict events, each by its own model, and learn them; see `run_apart`.
+
+        `targets` are those of `Targets`, whose columns are in the list of all classes.
+        """
+        self._event_slots = slots
+        encoded: Encoded = writer.encoded(targets, {}, self, self._vocabulary)
+        batch = encoded.batch
+        done = place_labels(0, slots, batch.label, self._loaded)
+        while done < slots.size:
+            self._widen(self._loaded.labels.shape[1] + 1)
+            done = place_labels(done, slots, batch.label, self._loaded)
+        self._reserve_rows(self._vocabulary.size)
+        n = slots.size if predict else 0
+        probabilities, has = np.zeros((n, given.size)), np.zeros((n, given.size), dtype=np.bool_)
+        tables = self._tables()
+        run_apart(tables, batch, slots, self._loaded, given, predict, learn, probabilities, has)
+        if learn:
+            self._changed[slots[batch.label >= 0]] = True
+        return probabilities, has
+
+    def groups_of(self, names: dict[Any, int], places: Codes, adds: Flags, ends: Ints) -> Codes:
+        """See `Numbering`: of the model of each event."""
+        attribute = numbers_of(names, places, adds, self._attributes.group)
+        self._list_attributes()
+
+        def begin(slots: Ints, attributes: Ints) -> None:
+            first, self._groups = self._groups, self._groups + slots.size
+            self._reserve(self._groups, self._fields)
+            self._loaded.group_slot[first : self._groups] = slots
+            self._loaded.group_attribute[first : self._groups] = attributes
+
+        return self._numbers(attribute, adds, ends, self._loaded.group_of, self._groups, begin)
+
+    def fields_of(self, names: dict[Any, int], places: Codes, adds: Flags, ends: Ints) -> Codes:
+        """See `Numbering`: of the model of each event."""
+        attribute = numbers_of(names, places, adds, self._attributes.field)
+        self._list_attributes()
+
+        def begin(slots: Ints, attributes: Ints) -> None:
+            first, self._fields = self._fields, self._fields + slots.size
+            self._reserve(self._groups, self._fields)
+            self._loaded.field_slot[first : self._fields] = slots
+            self._loaded.field_attribute[first : self._fields] = attributes
+
+        return self._numbers(attribute, adds, ends, self._loaded.field_of, self._fields, begin)
+
+    def _numbers(
+        self, attribute: Codes, adds: Flags, ends: Ints, table: Codes, first: int, begin: Any
+    ) -> Codes:
+        """The number of each item's attribute in the event's own slot; as `numbers_of`, slot by slot."""
+        slots = np.repeat(self._event_slots, np.diff(ends))
+        is_listed = (slots >= 0) & (attribute >= 0)
+        before = np.where(is_listed, table[slots, attribute] if table.size else -1, np.int32(-1))
+        met = np.flatnonzero(adds & is_listed & (before < 0))
+        if not met.size:
+            return before
+        found, place = np.unique(slots[met] * table.shape[1] + attribute[met], return_index=True)
+        order = np.argsort(place)
+        found, place = found[order], met[place[order]]
+        new = found // table.shape[1], found % table.shape[1]
+        table[new] = np.arange(first, first + found.size)
+        begin(*new)
+        number = np.where(is_listed, table[slots, attribute], np.int32(-1))
+        later = np.flatnonzero(number >= first)
+        number[later[later < place[number[later] - first]]] = -1
+        return number
+
+    @property
+    def kinds(self) -> Ints:
+        """The kind of each group."""
+        return self._attributes.kinds[self._loaded.group_attribute[: self._groups]]
+
+    def _tables(self) -> Tables:
+        loaded, G, K = self._loaded, self._groups, self._loaded.labels.shape[1]
+        reading = np.array(self._read_by).reshape(-1, 4)[loaded.group_attribute[:G]].T.copy()
+        counted = loaded.table, loaded.totals, loaded.live, self.kinds, np.full(G, -1), _NO_HISTOGRAMS
+        smoothed = reading[0], reading[1], reading[2], reading[3]
+        observed = loaded.n, loaded.mean, loaded.M2
+        return Tables(np.zeros(K, np.int64), *counted, *observed, *smoothed, np.zeros(K), self._prior_mode)
+
+    # -- room ---------------------------------------------------------------------------------------------
+
+    def _takes(self, slots: int, more: Ints, K: int) -> int:
+        """How much all would take with so many slots more, that have so much."""
+        extent = (
+            (self._vocabulary.size + int(more[ROWS]), _ROW + 8 * K),
+            (self._groups + int(more[GROUPS]), _GROUP + 8 * K),
+            (self._fields + int(more[FIELDS]), _FIELD + 24 * K),
+            (len(self.slot_of) + slots, _SLOT + 16 * K + 4 * self._listed),
+            (int(self._vocabulary.used[0] + more[BYTES]), 1),
+        )
+        return sum(n * size for n, size in extent)
+
+    @property
+    def _listed(self) -> int:
+        return len(self._attributes.groups) + len(self._attributes.fields)
+
+    def _list_attributes(self) -> None:
+        """Read every attribute of the list, and let slots have room for it."""
+        self._read_by += [
+            self._smoothing(name) for _, name in list(self._attributes.groups)[len(self._read_by) :]
+        ]
+        loaded = self._loaded
+        self._loaded = loaded._replace(
+            group_of=_wider(loaded.group_of, len(self._attributes.groups), -1),
+            field_of=_wider(loaded.field_of, len(self._attributes.fields), -1),
+        )
+
+    def _widen(self, K: int) -> None:
+        """Let there be columns for so many classes in each model."""
+        columns = self._loaded.labels.shape[1]
+        if columns < K:
+            K = max(K, columns + columns // 2)
+            by_class = ("weights", "labels", "totals", "n", "mean", "M2", "table")
+            self._loaded = self._loaded._replace(
+                **{name: _wider(getattr(self._loaded, name), K, 0) for name in by_class}
+            )
+
+    def _reserve(self, groups: int, fields: int) -> None:
+        """Let there be so many groups and fields, and the slots that are taken."""
+        loaded, S = self._loaded, len(self.slot_of)
+        self._changed = _longer(self._changed, S)
+        self._loaded = loaded._replace(
+            **{name: _longer(getattr(loaded, name), S) for name in ("weights", "labels", "sizes")},
+            **{name: _longer(getattr(loaded, name), S, -1) for name in ("group_of", "field_of")},
+            **{
+                name: _longer(getattr(loaded, name), groups)
+                for name in ("group_slot", "group_attribute", "live", "totals")
+            },
+            **{
+                name: _longer(getattr(loaded, name), fields)
+                for name in ("field_slot", "field_attribute", "n", "mean", "M2")
+            },
+        )
+
+    def _reserve_rows(self, rows: int) -> None:
+        """Let there be so many rows of counts, and tables where the vocabulary has its own now."""
+        own = self._vocabulary
+        table = _longer(self._loaded.table, rows)
+        self._loaded = self._loaded._replace(
+            table=table, row_group=own.groups, cells=own.cells, arena=own.arena
+        )
+
+
+def _longer(array: Any, n: int, fill: int = 0) -> Any:
+    """The array with room for n entries."""
+    more = n - len(array)
+    if more <= 0:
+        return array
+    more = max(more, len(array) // 2)
+    return np.pad(array, ((0, more), *(((0, 0),) * (array.ndim - 1))), constant_values=fill)
+
+
+def _wider(array: Any, K: int, fill: int) -> Any:
+    """The array with K columns."""
+    more = K - array.shape[1]
+    return array if more <= 0 else np.pad(array, ((0, 0), (0, more)), constant_values=fill)

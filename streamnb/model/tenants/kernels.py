@@ -1,0 +1,126 @@
+"""Predict events and learn them, strictly in order, each by the model of its own tenant.
+
+What is said of an event, and what it teaches, are the functions of `naive_bayes.kernels`: they are given the
+weights of this tenant's classes in place of those of all, and its groups, fields and rows are no other's.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from streamnb.model.compiled.arrays import Floats, Ints
+from streamnb.model.compiled.jit import allocating, inlined, kernel
+from streamnb.model.naive_bayes.kernels import learn_event, predict_event
+from streamnb.model.naive_bayes.scoring import Score
+from streamnb.model.naive_bayes.tables import Tables
+from streamnb.model.tenants.put_away import CLASSES, EVENTS, RIGHT, TESTED
+
+
+@kernel
+def place_labels(first: int, slots: Ints, label: Ints, loaded: Any) -> int:
+    """From event `first` on: the column of its label in its own model; the event that lacks room, or n.
+
+    ``label[e]`` is the number of a class in the list of all, or -1, and becomes its column.
+    """
+    for e in range(first, slots.size):
+        s = slots[e]
+        if label[e] < 0:
+            continue
+        k, K = np.int64(0), loaded.sizes[s, CLASSES]
+        while k < K and loaded.labels[s, k] != label[e]:
+            k += 1
+        if k == K:
+            if loaded.labels.shape[1] == K:
+                return e
+            loaded.labels[s, k] = label[e]
+            loaded.weights[s, k] = 0
+            loaded.sizes[s, CLASSES] = K + 1
+        label[e] = k
+    return slots.size
+
+
+@inlined
+def _best(row: Any) -> Any:
+    """The place of the greatest, of equals the first; -1 where none is above zero."""
+    best, most = np.int64(-1), 0.0
+    for k in range(row.size):
+        if row[k] > most:
+            best, most = np.int64(k), row[k]
+    return best
+
+
+@allocating
+def run_apart(
+    tables: Tables,
+    batch: Any,
+    slots: Ints,
+    loaded: Any,
+    given: Floats,
+    predict: bool,
+    learn: bool,
+    probabilities: Floats,
+    has: Any,
+) -> None:
+    """Predict each event by what its tenant's model had learned before it, then let that learn it.
+
+    Args:
+        tables: the tables of all slots; `classes` and `prior` are scratch, of K columns.
+        batch: the events; ``label`` is the column within the event's own model.
+        slots: int64[n], whose each is; -1 is nobody's: nothing is said of it.
+        loaded: `Loaded`.
+        given: float64[classes], the relative prior weight of each class of the list of all.
+        predict: whether to predict.
+        learn: whether to learn; where both are done it is counted what was right.
+        probabilities: float64[n, classes], zero, gets what is said.
+        has: bool[n, classes], False, gets True where the model had examples of the class.
+    """
+    K = tables.classes.size
+    joint, product = np.empty(K, dtype=np.float64), np.empty(K, dtype=np.float64)
+    misses, exponent = np.empty(K, dtype=np.int64), np.empty(K, dtype=np.int64)
+    score = Score(joint, misses, product, exponent)
+    none = np.empty((0, 0), dtype=np.float64)
+    own = np.empty((batch.label.size if predict else 0, K), dtype=np.float64)
+    _run(tables, batch, slots, loaded, given, predict, learn, probabilities, has, score, none, own)
+
+
+@kernel
+def _run(
+    tables: Tables,
+    batch: Any,
+    slots: Ints,
+    loaded: Any,
+    given: Floats,
+    predict: bool,
+    learn: bool,
+    probabilities: Floats,
+    has: Any,
+    score: Score,
+    none: Floats,
+    own: Floats,
+) -> None:
+    K = tables.classes.size
+    for e in range(slots.size):
+        s = slots[e]
+        if s < 0:
+            continue
+        known = loaded.sizes[s, CLASSES]
+        for k in range(K):
+            tables.classes[k] = loaded.weights[s, k] if k < known else 0
+            tables.prior[k] = given[loaded.labels[s, k]] if k < known else 0.0
+        learns = learn and batch.label[e] >= 0
+        if predict:
+            predict_event(tables, batch, e, score, own, none)
+            for k in range(known):
+                if tables.classes[k] > 0:
+                    probabilities[e, loaded.labels[s, k]] = own[e, k]
+                    has[e, loaded.labels[s, k]] = True
+            best = _best(own[e])
+            if learns and best >= 0:
+                loaded.sizes[s, TESTED] += 1
+                loaded.sizes[s, RIGHT] += best == batch.label[e]
+        if learns:
+            learn_event(tables, batch, e)
+            loaded.weights[s, batch.label[e]] = tables.classes[batch.label[e]]
+            loaded.sizes[s, EVENTS] += 1

@@ -1,0 +1,437 @@
+"""A naive Bayes model for each tenant of a stream, each exactly what it would be alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from streamnb.errors import SnapshotError, UnlearnError
+from streamnb.model.attributes.attributes import Attribute, EventModel, Text
+from streamnb.model.attributes.expected import reading
+from streamnb.model.attributes.names import checked_attributes, checked_names, plain, plain_attribute
+from streamnb.model.attributes.parameters import check_whole
+from streamnb.model.attributes.priors import Prior, prior_mode, prior_weights
+from streamnb.model.attributes.ranges import is_missing
+from streamnb.model.attributes.signatures import Array, Flags, State, Times, Weights
+from streamnb.model.attributes.values import as_event, value_text
+from streamnb.model.attributes.weights import UNIT
+from streamnb.model.compiled.arrays import Floats, Ints
+from streamnb.model.encoding.data_frame import is_frame
+from streamnb.model.encoding.event_reader import EventReader
+from streamnb.model.encoding.event_writer import EventWriter
+from streamnb.model.encoding.layout import Layout
+from streamnb.model.encoding.targets import Targets, Taught
+from streamnb.model.interface.evidence import Item
+from streamnb.model.interface.predictions import Posteriors
+from streamnb.model.interface.stream_model import Corrections, Events, Labels, Prunings, Unbounded
+from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
+from streamnb.model.stats.counts import Counts
+from streamnb.model.tenants.desk import Desk
+from streamnb.model.tenants.put_away import EVENTS, HEADER, RIGHT, TESTED
+from streamnb.model.tenants.runs import check_runs, run_of, state_of
+from streamnb.model.tenants.shelf import Memory, RunsCopy, Shelf, in_memory
+
+NOBODY = ""
+"""The tenant of events that name none, and of those of tenants beyond the most that there may be."""
+_MOST_ATTRIBUTES = 4096
+
+
+class _Columns(NamedTuple):
+    """Targets whose classes have been looked up already."""
+
+    labels: list[Any]
+    weights: Ints
+    times: Floats
+    found: tuple[Ints, Ints, Flags]
+
+    def columns(self, _classes: dict[Any, int]) -> tuple[Ints, Ints, Flags]:
+        label, known, adds = self.found
+        return label.copy(), known, adds
+
+
+class Tenant(NamedTuple):
+    """One tenant: events learned, how many of these were predicted before, and how many of them right."""
+
+    name: str
+    events: int
+    tested: int
+    right: int
+
+
+class TenantsUse(NamedTuple):
+    """How many tenants have a model, how many of these are at work, and those with the most events."""
+
+    tenants: int
+    at_work: int
+    top: list[Tenant]
+
+
+class TenantsCopy:
+    """The state of all models at one moment, copied while they go on learning; see `StateCopying`."""
+
+    def __init__(self, meta: dict[str, Any], small: dict[str, Array], runs: RunsCopy) -> None:
+        self._meta, self._small, self._runs = meta, small, runs
+
+    def advance(self, n_bytes: int) -> bool:
+        """Copy about so many bytes more; whether that is all."""
+        return self._runs.advance(n_bytes)
+
+    def state(self) -> State:
+        """JSON-able values and arrays."""
+        self._runs.finish()
+        return self._meta, {**self._small, "runs": self._runs.runs, "ends": self._runs.ends}
+
+
+class TenantModels(Unbounded):
+    """Naive Bayes for each tenant: an event is predicted, and learned, by its own tenant's model alone.
+
+    Each model is, bit for bit, what a `NaiveBayes` of these parameters is that has had this tenant's events
+    alone, and says what that says. How many are at work at once is a matter of memory, and changes nothing.
+
+    Args:
+        attributes, alpha, m, p, prior, event_model: as of `NaiveBayes`; no text is a Bernoulli text, whose
+            histograms take more than all else of a small model.
+        entity: the attribute that names an event's tenant: a string, boolean or number. Those that name none
+            share a model.
+        tenants: the most tenants; events of others share the model of those that name none.
+        memory: bytes for the models at work; the others are put away.
+
+    Examples:
+        >>> model = TenantModels(entity="shop")
+        >>> for shop, colour, label in [("a", "red", "yes"), ("b", "red", "no"), ("a", "blue", "no")]:
+        ...     model.learn_many([{"shop": shop, "colour": colour}], [label])
+        >>> [model.predict_posteriors([{"shop": s, "colour": "red"}]).labels() for s in "ab"]
+        [['yes'], ['no']]
+    """
+
+    state_type = "TenantModels"
+    corrections: Corrections = "exact"
+    n_prunings = 0
+
+    def __init__(
+        self,
+        attributes: Mapping[Any, Attribute | str] | None = None,
+        entity: Any = "entity",
+        tenants: int = 100_000,
+        memory: int = 64 << 20,
+        alpha: float = 1.0,
+        m: float | None = None,
+        p: float | None = None,
+        prior: Prior = "learned",
+        event_model: EventModel = "multinomial",
+    ) -> None:
+        check_whole("tenants", tenants, 1)
+        check_whole("memory", memory, 1)
+        self._parameters = attributes, alpha, m, p, prior, event_model
+        self._alone = NaiveBayes(*self._parameters)
+        texts = [spec for spec in self._alone.declared.values() if isinstance(spec, Text)]
+        if "bernoulli" in {spec.event_model or event_model for spec in texts}:
+            raise ValueError(
+                "a model for each tenant has no Bernoulli texts: event_model = 'multinomial' reads them by "
+                "how often each word is there"
+            )
+        if entity in (attributes or {}):
+            raise ValueError(f"{entity!r} names the tenant: it cannot be an attribute, too")
+        self.entity, self.tenants, self.memory, self._prior = entity, tenants, memory, prior
+        self._reader = EventReader(attributes, event_model)
+        self._memory: Memory = in_memory
+        self._begin()
+
+    def _begin(self) -> None:
+        self._classes: dict[Any, int] = {}
+        self._weights = np.zeros(0, dtype=np.int64)
+        self._given = np.zeros(0)
+        self.n_events = 0
+        self._numbers: dict[str, int] = {NOBODY: 0}
+        self._attributes = Layout(Counts())
+        self._attributes.most = _MOST_ATTRIBUTES
+        self._shelf = Shelf(self._memory)
+        smoothing = self._alone.smoothing_of
+        self._desk = Desk(self._attributes, smoothing, prior_mode(self._prior), self._shelf, self.memory)
+
+    def put_away_in(self, memory: Memory) -> None:
+        """Keep the models that are not at work in memory that this makes, from now on."""
+        self._memory = self._shelf.memory = memory
+
+    # -- reading ------------------------------------------------------------------------------------------
+
+    @property
+    def classes(self) -> list[Any]:
+        """Every class that any model has met, in the order in which they were met."""
+        return list(self._classes)
+
+    @property
+    def class_weights(self) -> dict[Any, float]:
+        """Class -> weight learned, by all models."""
+        return dict(zip(self._classes, (self._weights / UNIT).tolist(), strict=True))
+
+    @property
+    def n_attributes(self) -> int:
+        """Not counted: each model has its own."""
+        return 0
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory of the models at work and of those that were put away, and of tenants' names, about."""
+        return self._desk.n_bytes + self._shelf.n_bytes + 150 * len(self._numbers)
+
+    @property
+    def n_tenants(self) -> int:
+        """How many tenants have a model."""
+        return len(self._numbers) - 1
+
+    def use(self, n: int) -> TenantsUse:
+        """What there is to say of them, and of the `top` so many."""
+        return TenantsUse(self.n_tenants, len(self._desk.slot_of), self.top(n))
+
+    def top(self, n: int) -> list[Tenant]:
+        """The tenants with the most events, of equals those met first."""
+        names, columns = list(self._numbers), [EVENTS, TESTED, RIGHT]
+        places = self._shelf.at[: len(names)]
+        kept = np.flatnonzero(places >= 0)
+        found = np.zeros((len(names), 3), dtype=np.int64)
+        found[kept] = self._shelf.words.whole[places[kept][:, np.newaxis] + columns]
+        at_work, sizes = self._desk.sizes()
+        found[at_work] = sizes[:, columns]
+        order = np.argsort(-found[:, 0], kind="stable")[:n].tolist()
+        return [Tenant(names[t], *found[t].tolist()) for t in order if found[t, 0]]
+
+    def tenant(self, name: str = NOBODY) -> NaiveBayes:
+        """The model of one tenant, as a model of its own; empty where nothing was learned of it."""
+        return self._read(self._numbers.get(name, 0 if self._is_full else -1))
+
+    def tenant_of(self, x: Any) -> str:
+        """The name of an event's tenant. Raises TypeError where it is no value."""
+        value = as_event(x).get(self.entity)
+        if type(value) is str:
+            return value
+        try:
+            return NOBODY if is_missing(value) else value_text(value)
+        except TypeError as error:
+            raise TypeError(f"tenant {self.entity!r}: {error}") from error
+
+    def without_tenant(self, x: Any) -> Any:
+        """What its model is told of an event."""
+        return {name: value for name, value in x.items() if name != self.entity} if self.entity in x else x
+
+    def predict_posteriors(self, xs: Events, ts: Times = None) -> Posteriors:
+        """P(v | x) of each event by its tenant's model as it is; of a class that it has not met, 0."""
+        rows = _rows(xs)
+        return self._run(rows, Targets.of(len(rows), None, None, None), predict=True, learn=False)
+
+    def explain_one(self, x: Any, top: int | None = None, t: float | None = None) -> list[Item]:
+        """What speaks for the prediction of the event's own tenant; see `NaiveBayes.explain_one`."""
+        return self.tenant(self.tenant_of(x)).explain_one(self.without_tenant(x), top, t)
+
+    # -- learning -----------------------------------------------------------------------------------------
+
+    def predict_then_learn_many(
+        self, xs: Events, ys: Labels, ws: Weights = None, ts: Times = None
+    ) -> Posteriors:
+        """Predict each event by what its tenant's model learned before it, then learn it, in order."""
+        rows = _rows(xs)
+        return self._run(rows, _targets(rows, ys, ws), predict=True, learn=True)
+
+    def learn_many(self, X: Any, y: Any, w: Weights = None, ts: Times = None) -> None:
+        """Learn many events in order."""
+        rows = _rows(X)
+        self._run(rows, _targets(rows, y, w), predict=False, learn=True)
+
+    learn_late_many = learn_many
+
+    def unlearn_many(
+        self, xs: Events, ys: Labels, ws: Weights = None, ts: Times = None, prunings: Prunings = None
+    ) -> None:
+        """Take back that these events were learned, in order, each by its own model; see `StreamModel`."""
+        for x, y, w, _ in Taught.of(xs, ys, ws, None).each():
+            number = self._numbers.get(self.tenant_of(x), 0 if self._is_full else -1)
+            if number < 0:
+                raise UnlearnError(f"no event was ever learned of the tenant {self.tenant_of(x)!r}")
+            model = self._read(number)
+            model.unlearn_many([self.without_tenant(x)], [y], [w])
+            self._write(number, model)
+            self._weights[self._classes[y]] -= round(w * UNIT)
+            self.n_events -= 1
+
+    def prune(
+        self, min_count: float = 0.0, drop_most_frequent: int = 0, max_attributes: int | None = None
+    ) -> int:
+        """Forgets nothing. Raises ValueError where it is asked to."""
+        if min_count or drop_most_frequent or max_attributes is not None:
+            raise ValueError("models of tenants have no vocabulary in common that could be pruned")
+        return 0
+
+    # -- state --------------------------------------------------------------------------------------------
+
+    def state(self) -> State:
+        """All that was learned: JSON-able values, and arrays. Equal states have equal bytes."""
+        return self.copying().state()
+
+    def copying(self) -> TenantsCopy:
+        """The `state` as it is now, to be copied while the models go on learning."""
+        self._desk.put_away()
+        meta = {
+            "type": self.state_type,
+            "events": self.n_events,
+            "classes": [plain(label) for label in self._classes],
+            "groups": [[kind, plain_attribute(name)] for kind, name in self._attributes.groups],
+            "fields": [plain_attribute(name) for name in self._attributes.fields],
+        }
+        names = [name.encode("utf-8", "surrogatepass") for name in self._numbers]
+        small: dict[str, Array] = {
+            "weights": self._weights.copy(),
+            "names": np.frombuffer(b"".join(names), dtype=np.uint8).copy(),
+            "name_ends": np.cumsum([0, *map(len, names)]),
+        }
+        return TenantsCopy(meta, small, self._shelf.copying(len(names)))
+
+    def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
+        """Replace all that was learned by the `state` of such a model; returns self.
+
+        Raises ValueError for one of another kind, and SnapshotError for one that is damaged.
+        """
+        if meta.get("type") != self.state_type:
+            raise ValueError(f"this is the state of a {meta.get('type')}, not of a {self.state_type}")
+        with reading(f"a {type(self).__name__}"):
+            classes = checked_names(meta["classes"])
+            attributes = Layout(Counts())
+            for kind, name in meta["groups"]:
+                attributes.group((kind, *checked_attributes([name])), adds=True)
+            for name in checked_attributes(meta["fields"]):
+                attributes.field(name, adds=True)
+            names = _names_in(arrays)
+            listed = len(classes), len(attributes.groups), len(attributes.fields)
+            events, weights = check_runs(arrays["runs"], arrays["ends"], len(names), *listed)
+            if events != meta["events"] or arrays["weights"].tobytes() != weights.tobytes():
+                raise SnapshotError("the events of all tenants are not those of each together")
+        self._begin()
+        for group in attributes.groups:
+            self._attributes.group(group, adds=True)
+        for name in attributes.fields:
+            self._attributes.field(name, adds=True)
+        self._know({label: k for k, label in enumerate(classes)})
+        self._weights[:], self.n_events = weights, events
+        self._numbers = {name: number for number, name in enumerate(names)}
+        self._shelf.load(arrays["runs"], arrays["ends"])
+        return self
+
+    # -- inside -------------------------------------------------------------------------------------------
+
+    @property
+    def _is_full(self) -> bool:
+        return self.n_tenants >= self.tenants
+
+    def _know(self, classes: dict[Any, int]) -> None:
+        """Let the list of classes be this one, which only grows at its end."""
+        self._classes = classes
+        more = len(classes) - self._weights.size
+        if more:
+            self._weights = np.pad(self._weights, (0, more))
+            self._given = prior_weights(self._prior, classes)
+
+    def _number(self, names: Sequence[str], adds: Flags) -> Ints:
+        """The number of each event's tenant; -1 of one of which nothing was learned."""
+        numbers, known = [], self._numbers
+        for name, is_learned in zip(names, adds.tolist(), strict=True):
+            number = known.get(name)
+            if number is None:
+                number = 0 if self._is_full else -1
+                if is_learned and number < 0:
+                    number = known[name] = len(known)
+            numbers.append(number)
+        self._shelf.count(len(known))
+        return np.array(numbers, dtype=np.int64)
+
+    def _run(self, rows: Sequence[Any], targets: Targets, *, predict: bool, learn: bool) -> Posteriors:
+        """Predict events, learn them, or both."""
+        names = [self.tenant_of(x) for x in rows]
+        xs = [self.without_tenant(x) for x in rows]
+        writer = self._written(xs)
+        classes = self._classes.copy() if learn else self._classes
+        label, known, adds = targets.columns(classes)
+        self._know(classes)
+        numbers = self._number(names, adds)
+        found = _Columns(targets.labels, targets.weights, targets.times, (label, known, adds))
+        probabilities, has = self._at_once(xs, writer, numbers, found, predict=predict, learn=learn)
+        np.add.at(self._weights, label[adds], targets.weights[adds])
+        self.n_events += int(np.count_nonzero(adds))
+        apart = None if has.all() else ~has
+        return Posteriors(self.classes, probabilities, known, quarantined=apart)
+
+    def _written(self, xs: Sequence[Any]) -> EventWriter:
+        writer = EventWriter()
+        if xs:
+            self._reader.write_all(writer, xs)
+        return writer
+
+    def _at_once(
+        self, xs: Sequence[Any], writer: EventWriter, numbers: Ints, found: _Columns, **how: bool
+    ) -> tuple[Floats, Flags]:
+        """Predict and learn events; by halves, where the models of all do not fit together."""
+        took = self._desk.take(np.unique(numbers[numbers >= 0]))
+        if took < 0:
+            raise SnapshotError(
+                f"the model of the tenant {list(self._numbers)[~took]!r} is damaged in memory"
+            )
+        if took:
+            slot = self._desk.slot_of
+            slots = np.array([slot.get(number, -1) for number in numbers.tolist()], dtype=np.int64)
+            return self._desk.run(writer, slots, found, self._given, **how)
+        half = len(xs) // 2
+        parts = []
+        for some in (slice(half), slice(half, None)):
+            few = _Columns(
+                found.labels[some],
+                found.weights[some],
+                found.times[some],
+                tuple(part[some] for part in found.found),  # type: ignore[arg-type]
+            )
+            parts.append(self._at_once(xs[some], self._written(xs[some]), numbers[some], few, **how))
+        probabilities, has = zip(*parts, strict=True)
+        return np.concatenate(probabilities), np.concatenate(has)
+
+    def _read(self, number: int) -> NaiveBayes:
+        """The model of this tenant, as a model of its own."""
+        model = NaiveBayes(*self._parameters)
+        self._desk.put_away()
+        if number >= 0 and self._shelf.at[number] >= 0:
+            listed = list(self._classes), list(self._attributes.groups), list(self._attributes.fields)
+            model.load_state(*state_of(self._shelf.words.whole, int(self._shelf.at[number]), *listed))
+        return model
+
+    def _write(self, number: int, model: NaiveBayes) -> None:
+        """Let this be the model of a tenant."""
+        before = int(self._shelf.at[number])
+        counted = self._shelf.words.whole[before : before + HEADER][[TESTED, RIGHT]]
+        self._desk.clear()
+        groups, fields = list(self._attributes.groups), list(self._attributes.fields)
+        run = run_of(*model.state(), self._classes, groups, fields, counted.tolist())
+        self._shelf.write(number, run)
+
+
+def _rows(xs: Any) -> Sequence[Any]:
+    if is_frame(xs):
+        rows: Sequence[Any] = xs.to_dict("records")
+        return rows
+    return xs if isinstance(xs, Sequence) else list(xs)
+
+
+def _targets(rows: Sequence[Any], ys: Any, ws: Weights) -> Targets:
+    return Targets.of(len(rows), list(ys), None if ws is None else list(ws), None)
+
+
+def _names_in(arrays: Mapping[str, Array]) -> list[str]:
+    """The names of tenants of a state. Raises SnapshotError."""
+    arena, ends = arrays["names"].tobytes(), arrays["name_ends"]
+    if ends.ndim != 1 or ends.size < 2 or ends[0] != 0 or (np.diff(ends) < 0).any() or ends[-1] != len(arena):
+        raise SnapshotError("the names of tenants do not fill what holds them")
+    try:
+        names = [arena[a:b].decode("utf-8", "surrogatepass") for a, b in pairwise(ends.tolist())]
+    except UnicodeDecodeError as error:
+        raise SnapshotError(f"the name of a tenant is no UTF-8: {error}") from error
+    if names[0] != NOBODY or len(set(names)) < len(names):
+        raise SnapshotError("a tenant stands twice")
+    return names

@@ -1,0 +1,124 @@
+"""A model for each tenant beside one shared model: events a second of a learner, and the memory of the models.
+
+Events of ten words come to tenants in random order, so that almost every event finds the model of its tenant put
+away. Both learners decode records, predict, learn, score and encode. What is put away beyond the models at work is in
+a file. In the end each tenant's state is compared, byte for byte, with that of a model that had its events alone.
+"""
+
+# ruff: noqa: T201 - printing is what this program does
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from pathlib import Path
+
+import numpy as np
+
+from streamnb import NaiveBayes
+from streamnb.adapters.mapped_memory import mapped_beyond
+from streamnb.engine.learner import Learner
+from streamnb.engine.ports import Partition, Record
+from streamnb.engine.settings import Settings
+from streamnb.model.tenants.tenant_models import TenantModels
+from streamnb.wire.schema import EventSchema
+
+TEXT = {"text": "text"}
+AT_ONCE = 5000
+
+
+def stream(n, tenants, words, seed=7):
+    """(tenant, text, label) of each event."""
+    rng = np.random.default_rng(seed)
+    often = 1 / np.arange(1, words + 1)
+    drawn = rng.choice(words, size=(n, 10), p=often / often.sum())
+    whose, labels = rng.integers(tenants, size=n), rng.integers(2, size=n)
+    return [
+        (f"t{tenant}", " ".join(f"word{w}" for w in row), ("ham", "spam")[label])
+        for tenant, row, label in zip(whose.tolist(), drawn.tolist(), labels.tolist(), strict=True)
+    ]
+
+
+def records(events):
+    partition = Partition("events", 0)
+    return [
+        Record(
+            partition,
+            i,
+            tenant.encode(),
+            json.dumps({"id": str(i), "text": text, "label": label}).encode(),
+            0.0,
+        )
+        for i, (tenant, text, label) in enumerate(events)
+    ]
+
+
+def seconds(model, schema, given):
+    """Of the processor, for all records, once the kernels are there."""
+    learner = Learner(Settings(schema=schema), model)
+    begun = time.process_time()
+    for start in range(0, len(given), AT_ONCE):
+        learner.process(given[start : start + AT_ONCE], 0.0)
+    return time.process_time() - begun
+
+
+def differing(models, events):
+    """Of how many tenants the state is not that of a model alone; and what the models alone take, bytes."""
+    own, wrong, n_bytes = defaultdict(list), 0, 0
+    for tenant, text, label in events:
+        own[tenant].append((text, label))
+    for tenant, learned in own.items():
+        alone = NaiveBayes(TEXT)
+        alone.learn_many([{"text": text} for text, _ in learned], [label for _, label in learned])
+        n_bytes += alone.n_bytes
+        (meta, arrays), (meta_, arrays_) = alone.state(), models.tenant(tenant).state()
+        wrong += meta != meta_ or any(arrays[name].tobytes() != arrays_[name].tobytes() for name in arrays)
+    return wrong, n_bytes
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--events", type=int, default=200_000)
+    parser.add_argument("--tenants", type=int, default=10_000)
+    parser.add_argument("--words", type=int, default=5_000)
+    parser.add_argument(
+        "--memory", type=float, default=2.25, help="MB of model.memory; as much again is put away in memory"
+    )
+    parser.add_argument("--turns", type=int, default=3)
+    options = parser.parse_args()
+    events = stream(options.events, options.tenants, options.words)
+    given, memory = records(events), int(options.memory * 1e6)
+    ratios = []
+    with tempfile.TemporaryDirectory() as folder:
+        for _ in range(options.turns):
+            models = TenantModels(TEXT, memory=memory)
+            models.put_away_in(mapped_beyond(memory, Path(folder)))
+            for model, schema in (
+                (NaiveBayes(TEXT), EventSchema()),
+                (TenantModels(TEXT), EventSchema(entity_path="")),
+            ):
+                seconds(model, schema, given[:2000])
+            shared = seconds(NaiveBayes(TEXT), EventSchema(), given)
+            apart = seconds(models, EventSchema(entity_path=""), given)
+            ratios.append(shared / apart)
+            print(
+                f"{options.events / shared:,.0f} events/s shared, {options.events / apart:,.0f} apart: {ratios[-1]:.3f}"
+            )
+        print(f"median ratio {sorted(ratios)[len(ratios) // 2]:.3f}")
+        print(
+            f"models at work {models._desk.n_bytes / 1e6:.1f} MB, of {models.use(1).at_work:,} of {models.n_tenants:,} tenants"
+        )
+        print(
+            f"put away {models._shelf.n_bytes / 1e6:.1f} MB, of which runs {models.state()[1]['runs'].nbytes / 1e6:.1f} MB"
+        )
+        wrong, n_bytes = differing(models, events)
+        print(f"models of their own take {n_bytes / 1e6:.1f} MB; of {wrong} tenants the state differs")
+    return wrong > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

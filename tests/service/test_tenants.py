@@ -1,0 +1,142 @@
+"""Models of tenants in the service: keys and paths, restarts, late labels, verification and questions."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import pytest
+from service import model_digest, predictions, raw_events, records
+from verifying import configured, new_worker, told, verified
+
+from streamnb import NaiveBayes
+from streamnb.cli import main, wiring
+from streamnb.config import changes, load, shaping_of
+from streamnb.engine.ports import NewRecord
+from streamnb.errors import ConfigError
+
+SETS = ["model.kind=tenants", "model.tenants=7", "model.memory=1B"]
+TOPICS = {"events": 1, "predictions": 1, "metrics": 1, "dead-letters": 1, "journal": 1}
+RAWS = raw_events(300, seed=5, labelled=0.7)
+KEYS = [random.Random(i).choice([None, *(b"../e%d" % e for e in range(10))]) for i in range(300)]
+
+
+def fed(log, *, start=0, stop=300):
+    log.append(
+        [NewRecord("events", k, raw) for k, raw in zip(KEYS[start:stop], RAWS[start:stop], strict=True)]
+    )
+
+
+def alone(*sets):
+    """A learner that nobody disturbs, and what it said."""
+    learner = wiring.learner(configured(*sets))
+    return learner, learner.process(records(RAWS, keys=KEYS), 1.0)
+
+
+def test_each_key_has_the_model_of_its_own_events():
+    learner, _ = alone(*SETS)
+    plain = wiring.learner(configured("model.kind=naive_bayes"))
+    models, kept = {}, {}
+    for record in records(RAWS, keys=KEYS):
+        event = plain._decode(record)
+        name = (record.key or b"").decode()
+        if event.label is not None and name not in kept and name and len(kept) < 7:
+            kept[name] = name
+        model = models.setdefault(kept.get(name, ""), NaiveBayes({"text": "text"}))
+        if event.label is not None:
+            model.learn_one(event.x, event.label)
+    assert len(kept) == learner.model.n_tenants == 7
+    for name, model in models.items():
+        (meta, arrays), (meta_, arrays_) = learner.model.tenant(name).state(), model.state()
+        assert meta == meta_
+        assert {n: a.tobytes() for n, a in arrays.items()} == {n: a.tobytes() for n, a in arrays_.items()}
+
+
+def test_lives_are_one_life_whatever_the_batches_and_the_memory(open_log, tmp_path):
+    """On SQLite and on a broker: each life has another memory, and puts other models away."""
+    log, at = open_log(**TOPICS), 0
+    for stop, memory in ((70, "1B"), (71, "1MiB"), (230, "9KiB"), (300, "1B")):
+        fed(log, start=at, stop=stop)
+        at = stop
+        worker = new_worker(log, tmp_path / "snapshots", *SETS, f"model.memory={memory}")
+        worker.start("test")
+        worker.run(until_end=True)
+        worker.close()
+        log = open_log()
+    undisturbed, outputs = alone(*SETS)
+    assert model_digest(worker.learner) == model_digest(undisturbed)
+    assert predictions(log) == predictions(outputs)
+    assert not told(verified(log, tmp_path / "snapshots", *SETS))
+
+
+def test_bernoulli_texts_are_refused():
+    with pytest.raises(ConfigError, match="no Bernoulli texts"):
+        wiring.learner(configured(*SETS, "model.event_model=bernoulli"))
+
+
+def test_memory_may_change_and_the_most_tenants_may_not():
+    before = shaping_of(load(None, {}, SETS))
+    for key, may in (("model.memory=2MiB", True), ("model.tenants=8", False), ("events.entity=$.e", False)):
+        (change,) = changes(before, shaping_of(load(None, {}, [*SETS, key])))
+        assert change.allowed == may, key
+    trees = [
+        shaping_of(load(None, {}, ["model.kind=tree_augmented", f"model.memory={m}"]))
+        for m in ("1MiB", "2MiB")
+    ]
+    assert not changes(*trees)[0].allowed
+
+
+@pytest.fixture
+def asked(tmp_path, capsys, monkeypatch):
+    """Learns a few events of two tenants on a log of its own, and gives what a command prints."""
+    monkeypatch.chdir(tmp_path)
+    events = [
+        {"id": str(i), "shop": shop, "text": text, "label": label}
+        for i, (shop, text, label) in enumerate(
+            [
+                ("acme", "win cash", "spam"),
+                ("acme", "lunch today", "ham"),
+                ("../beta", "cash flow", "ham"),
+                ("../beta", "cash win", "ham"),
+            ]
+            * 5
+        )
+    ]
+    (tmp_path / "events.jsonl").write_text("".join(f"{json.dumps(event)}\n" for event in events))
+    options = [
+        "--log",
+        f"sqlite:///{tmp_path}/t.db",
+        "--set",
+        "model.kind=tenants",
+        "--set",
+        "events.entity=$.shop",
+        "--set",
+        "http.listen=",
+    ]
+
+    def ask(*words):
+        code = main([*words, *options])
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    assert ask("topics", "create")[0] == 0
+    assert ask("replay", "events.jsonl")[0] == 0
+    assert ask("run", "--until-end")[0] == 0
+    return ask
+
+
+def test_questions_are_answered_by_the_tenants_own_model(asked):
+    code, out, _ = asked("predict", '{"text": "cash", "shop": "acme"}', "--json")
+    assert code == 0
+    assert set(json.loads(out)["probabilities"]) == {"spam", "ham"}
+    code, out, _ = asked("explain", '{"text": "win cash", "shop": "acme"}', "--json")
+    assert json.loads(out)["label"] == "spam"
+    assert {item["value"]: item["counts"] for item in json.loads(out)["evidence"]}["win"] == {"spam": 5.0}
+    code, _, err = asked("predict", '{"text": "cash", "shop": "who"}')
+    assert code != 0
+    assert "nothing has been learned yet of the tenant who" in err
+    described = json.loads(asked("inspect", "--json")[1])["tenants"]
+    assert described["models"] == 2
+    assert {one["name"]: one["events"] for one in described["largest"]} == {"acme": 10, "../beta": 10}
+    assert "../beta" in asked("inspect")[1]
+    assert asked("verify")[0] == 0
