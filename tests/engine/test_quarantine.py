@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from late import EVENTS, effective_labels, late_learner, random_stream, scores_of
+from late import EVENTS, effective_labels, examples, late_learner, random_stream, scores_of
 from service import TOPICS, digests, new_learner, raw_events, read_topic, records
 from test_deciding import CUTS, FEW, SEEDS, assert_decided, process, served
 from verifying import journal_of, learn, told, verified
@@ -33,15 +33,6 @@ WANTING_W = DecisionRule({"w": {"x": 0.0, "y": 0.0, "z": 0.0}}, 0.9)
 """By which a class that may not be predicted would cost the least."""
 LEAST = st.sampled_from([1, 2, 5])
 RULE = st.sampled_from([None, WANTING_W, DecisionRule(priors="uniform")])
-
-
-def examples(before):
-    """Class -> weight of the events that have come, by the labels that hold of them, told plainly."""
-    came = {json.loads(one.value)["id"] for one in before if one.partition == EVENTS}
-    weights = Counter()
-    for event_id, (label, weight) in effective_labels(before).items():
-        weights[label] += weight if event_id in came else 0
-    return weights
 
 
 def expected(model, x, least, weights):

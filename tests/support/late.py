@@ -199,3 +199,12 @@ def scores_of(outputs, truths):
         "brier": brier / _SCALE,
         "confusion": confusion,
     }
+
+
+def examples(before):
+    """Class -> weight of the events that have come, by the labels that hold of them, told plainly."""
+    came = {json.loads(one.value)["id"] for one in before if one.partition == EVENTS}
+    weights = Counter()
+    for event_id, (label, weight) in effective_labels(before).items():
+        weights[label] += weight if event_id in came else 0
+    return weights
