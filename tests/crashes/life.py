@@ -15,6 +15,7 @@ from pathlib import Path
 import kafka  # noqa: F401
 import scipy.special  # noqa: F401
 from crashes.seams import Seams
+from msgspec.structs import replace
 from prefixed import LIBRARIES, PrefixedKafkaLog
 from service import Ticking, digests, new_learner, new_worker
 
@@ -89,7 +90,8 @@ def live(order):
 def fresh_learner(kind="hypotheses"):
     """One whose state depends on the order of events: it weighs hypotheses, draws among them, and forgets.
 
-    What it sees raises an alarm.
+    What it sees raises an alarm, which renews the model and pauses learning; of the kind "never paused" it does
+    not pause, so that the order of events does not say which of them are counted.
 
     Or one of any classifier: two naive Bayes models, of which one learns from events without a label, too.
     Or one of chains of entities, of which there are more than are kept. Or models of tenants, of which there are
@@ -109,7 +111,8 @@ def fresh_learner(kind="hypotheses"):
         Hypothesis("presence", half_life=3600.0),
     ]
     model = BayesOptimalNB({"text": "text"}, hypotheses, switching_rate=0.01, prediction="gibbs", seed=7)
-    return new_learner(model=model, report_every=REPORT_EVERY, report_seconds=1e9, monitors=MONITORS)
+    monitors = MONITORS if kind == "hypotheses" else (replace(MONITORS[0], action="tell"), *MONITORS[1:])
+    return new_learner(model=model, report_every=REPORT_EVERY, report_seconds=1e9, monitors=monitors)
 
 
 def _serve(order, folder, seams, clock, came):
