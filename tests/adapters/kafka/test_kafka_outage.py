@@ -310,7 +310,9 @@ def test_a_learner_and_a_producer_outlive_an_outage(make, cluster, events, leave
 def test_a_cluster_that_is_gone_for_good_is_given_up_and_nothing_claimed_that_is_not(make, cluster, events):
     program = make(kafka={"give_up_after": "3s", "transaction_timeout": "5s"})
     learner = program.start("run")
-    producer = program.start("replay", events, "--rate", "250")
+    producer = program.start(
+        "replay", events, "--rate", "50"
+    )  # which goes on for as long as a learner may begin
     learner.await_word(" events (")
     cluster.kill()
     for command in (learner, producer):
