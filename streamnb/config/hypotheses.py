@@ -153,12 +153,18 @@ class PosteriorConfig(Section, frozen=True):
 def default_hypotheses() -> tuple[HypothesisConfig, ...]:
     """What a mixture weighs where nothing is declared, as tables would declare it."""
     # they bring numba: only who weighs them needs it
-    from streamnb.model.mixture.components import ByteSoftmax, Pool, Softmax  # noqa: PLC0415
+    from streamnb.model.mixture.components import ByteSoftmax, OneDependence, Pool, Softmax  # noqa: PLC0415
     from streamnb.model.mixture.default_hypotheses import DEFAULT_HYPOTHESES  # noqa: PLC0415
 
+    kinds = {Softmax: "softmax", ByteSoftmax: "byte_softmax", OneDependence: "one_dependence", Pool: "pool"}
+
     def declared(hypothesis: AnyHypothesis) -> HypothesisConfig:
-        given = {name: value for name, value in vars(hypothesis).items() if value not in {"", "learned"}}
-        kind = {Softmax: "softmax", ByteSoftmax: "byte_softmax", Pool: "pool"}.get(type(hypothesis))
+        given = {
+            name: value
+            for name, value in vars(hypothesis).items()
+            if value not in {"", "learned"} and name in HypothesisConfig.__struct_fields__
+        }
+        kind = kinds.get(type(hypothesis))
         # Of naive Bayes the prior of classes is the model's.
         return HypothesisConfig(**{**({"kind": kind, **_NOT_NAIVE} if kind else {}), **given})
 
@@ -167,10 +173,13 @@ def default_hypotheses() -> tuple[HypothesisConfig, ...]:
 
 def former_defaults() -> tuple[tuple[HypothesisConfig, ...], ...]:
     """The sets that were the default before: who began with one goes on with it."""
-    now = default_hypotheses()
+    counted_alone = tuple(h for h in default_hypotheses() if h.kind != "one_dependence")
     return (
-        tuple(h for h in now if h.kind != "byte_softmax"),
-        tuple(msgspec.structs.replace(h, first_bytes=h.first_bytes and ONCE_FIRST_BYTES) for h in now),
+        tuple(h for h in counted_alone if h.kind != "byte_softmax"),
+        tuple(
+            msgspec.structs.replace(h, first_bytes=h.first_bytes and ONCE_FIRST_BYTES) for h in counted_alone
+        ),
+        counted_alone,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streamnb.model.mixture.components import AnyHypothesis, ByteSoftmax, Pool, Softmax
+from streamnb.model.mixture.components import AnyHypothesis, ByteSoftmax, OneDependence, Pool, Softmax
 from streamnb.model.mixture.hypotheses import Hypothesis
 
 _ALPHAS = (1.0, 0.1, 0.01)
@@ -21,8 +21,9 @@ DEFAULT_HYPOTHESES: tuple[AnyHypothesis, ...] = (
     Softmax(0.6, pairs=True),
     Softmax(0.25),
     ByteSoftmax(0.6),
+    OneDependence(),
     Pool(0.01),
     Pool(0.1),
     Pool(0.1, calibrated=True),
 )
-"""Naive Bayes, good from the first events on; calibrated; softmax regressions; and pools of these."""
+"""Naive Bayes, good from the first events on; calibrated; softmax regressions; one-dependence; and pools of these."""
