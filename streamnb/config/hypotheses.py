@@ -41,7 +41,7 @@ _OWN: dict[str, dict[str, Any]] = {
     "byte_softmax": {"rate": 0.6, "first_bytes": 2000},
     "pool": {"variance": 0.1, "calibrated": False},
     "tree": {"prior_weight": 20.0},
-    "one_dependence": {"prior_weight": 5.0},
+    "one_dependence": {"prior_weight": 5.0, "max_attributes": None},
 }
 """Kind -> the keys that not all kinds have, with their defaults."""
 _NOT_NAIVE: dict[str, Any] = dict.fromkeys(("density", "calibrated"))
@@ -71,6 +71,7 @@ class HypothesisConfig(Section, frozen=True):
         pairs: whether pairs of adjacent words and of attributes are features of a softmax regression.
         variance: of a pool's weights before anything is learned.
         prior_weight: what P(value | label) counts beside pairs of values, in examples.
+        max_attributes: how many are read in pairs, the first that are learned; None reads all.
         weight: relative prior probability of the hypothesis itself; 0 for one that is not weighed.
         name: what predictions, metrics and reports call it; None says how it reads.
     """
@@ -89,6 +90,7 @@ class HypothesisConfig(Section, frozen=True):
     pairs: bool | None = None
     variance: Annotated[float | None, ABOVE_ZERO] = None
     prior_weight: Annotated[float | None, PRIOR_WEIGHT] = None
+    max_attributes: Annotated[int | None, whole(1, 1 << 12)] = None
     weight: Annotated[float, number(0)] = 1.0
     name: Annotated[str | None, NAME] = None
 

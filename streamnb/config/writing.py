@@ -88,6 +88,7 @@ def shaping_of(config: Config) -> dict[str, Any]:
         shaping["memory"]["shares"] = config.memory.shares or NEWEST
     shaping["hypotheses"] = msgspec.to_builtins(config.weighed)
     _drop(shaping["hypotheses"], "prior_weight", None)  # journals without trees are older than the key
+    _drop(shaping["hypotheses"], "max_attributes", None)
     _drop(shaping["hypotheses"], "first_bytes", None, ONCE_FIRST_BYTES)
     for end in ("min", "max"):
         _drop(shaping["attributes"], end, None)

@@ -62,6 +62,7 @@ from streamnb.model.stats.sources import Sources
 
 PredictionMode = Literal["mixture", "map", "gibbs"]
 _OF_FEATURES, _OF_RUNS = 6, 11  # one part in so many of a budget; a copy of runs takes twice what they do
+_OF_PAIRS = 40  # with the counts of values a 32nd, twice for a copy, and once more while a table is laid anew
 _PREFIX = "posterior_"  # of the posterior's arrays in a state
 _LEARNED = "learned_"  # of those of the learners
 _TREES = "trees_"
@@ -159,6 +160,7 @@ class BayesOptimalNB(CountingModel):
         self._sources = sources_of(self._readings)
         self._statistics = Statistics(self._sources)
         self._runs_memory: int | None = None
+        self._pairs_memory: int | None = None
         self._learners = Learners(self._plan, memory)
         self._trees = TreeOpinions(hypotheses)
         self._posterior = self._new_posterior()
@@ -290,7 +292,8 @@ class BayesOptimalNB(CountingModel):
 
         Raises ValueError for one of another model or hypotheses, and SnapshotError for one that is damaged.
         """
-        learners, trees = Learners(self._plan, self.memory, self._runs_memory), TreeOpinions(self.hypotheses)
+        learners = Learners(self._plan, self.memory, self._runs_memory)
+        trees = TreeOpinions(self.hypotheses, self._pairs_memory)
         posterior, met = self._new_posterior(), 0
         if meta.get("type") == type(self).__name__:
             with reading_state(f"a {type(self).__name__}"):
@@ -331,14 +334,19 @@ class BayesOptimalNB(CountingModel):
 
     @property
     def memory_use(self) -> MemoryUse:
-        """As any model, and features and runs of bytes."""
+        """As any model, and features, runs of bytes, and pairs of values."""
         use = super().memory_use
-        of_learners = self._learners.memory(len(self.classes)) if use.parts else {}
-        return use._replace(parts={**use.parts, **of_learners})
+        if not use.parts:
+            return use
+        return use._replace(
+            parts={**use.parts, **self._learners.memory(len(self.classes)), **self._trees.memory()}
+        )
 
     def keep_within(self, n_bytes: int, shares: int = NEWEST) -> None:
-        """As any model, and of runs of bytes; those whose table is there keep it."""
+        """As any model, and of runs of bytes; those whose table is there keep it. And of pairs of values."""
         super().keep_within(n_bytes, shares)
+        self._pairs_memory = n_bytes // _OF_PAIRS
+        self._trees.keep_within(self._pairs_memory)
         if self._shares_with_runs(shares) and self.memory >= n_bytes // _OF_FEATURES:
             self._runs_memory = n_bytes // _OF_RUNS
             if not self._learners.grams.is_there:
@@ -393,10 +401,11 @@ class BayesOptimalNB(CountingModel):
             self._plan, K, most_features(batch) if self._plan.takes_features else 0, grams.buckets.size
         )
         of_trees = np.flatnonzero(self._plan.kind == TREE)
+        joints, awake = self._trees.joints(encoded, statistics, learn=False)
+        pooled = self._plan.opinions.size - int(self._plan.waiting[0] if awake else 0)
         with np.errstate(divide="ignore", invalid="ignore"):  # a class without examples
-            for h, joint in zip(
-                of_trees, self._trees.joints(encoded, statistics, learn=False)[:, 0], strict=True
-            ):
+            priors = np.tile(np.log(statistics.class_weights[:K]), (of_trees.size, 1))
+            for h, joint in zip(of_trees, joints[:, 0] if joints.size else priors, strict=True):
                 learner_scratch.logs[h] = joint - np.logaddexp.reduce(joint)
         found = mean_log_odds(
             (self._tables(), self._presence(), statistics.decayed.tables, self._learners.tables),
@@ -411,6 +420,7 @@ class BayesOptimalNB(CountingModel):
             self._trees.log_odds(
                 encoded, statistics, parts.batch, (statistics.classes[first], statistics.classes[second])
             ),
+            pooled,
             run_log_odds(
                 encoded,
                 grams,
@@ -471,7 +481,7 @@ class BayesOptimalNB(CountingModel):
         draws = np.zeros(n)
         if predict and mode == GIBBS:  # what is only asked draws as the next event does, however many ask
             draws += uniforms(self.seed, self._met, n if learn else 1)
-        trees = self._trees.joints(encoded, statistics, learn=learn)
+        trees, awake = self._trees.joints(encoded, statistics, learn=learn)
 
         def step(done: int) -> int:
             state = (
@@ -498,6 +508,7 @@ class BayesOptimalNB(CountingModel):
                 scratch,
                 learner_scratch,
                 trees,
+                awake,
                 answers,
             )
             if done < n:

@@ -136,11 +136,27 @@ class OneDependence(Tree):
     It reads the counts of a `Tree` beside it that has as many values and as much memory; without one it has
     counts of its own.
 
+    With `max_attributes` it has counts of its own, whose memory is its part of what a model may take
+    (`BayesOptimalNB.keep_within`), and pools take it in from the first event on after one that had an
+    attribute: where there are only texts they are what they would be without it.
+
     Attributes:
         prior_weight, max_values, memory, weight, name: as of a `Tree`.
+        max_attributes: it reads so many, the first that are learned; None reads all.
     """
 
     prior_weight: float = 5.0
+    max_attributes: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.max_attributes is not None:
+            check_whole("max_attributes", self.max_attributes, 1, 1 << 12)
+
+    @property
+    def waits(self) -> bool:
+        """Whether it is no opinion before an attribute was learned."""
+        return self.max_attributes is not None
 
     @property
     def label(self) -> str:

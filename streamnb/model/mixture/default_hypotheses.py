@@ -21,9 +21,9 @@ DEFAULT_HYPOTHESES: tuple[AnyHypothesis, ...] = (
     Softmax(0.6, pairs=True),
     Softmax(0.25),
     ByteSoftmax(0.6),
-    OneDependence(),
+    OneDependence(max_attributes=64),
     Pool(0.01),
     Pool(0.1),
     Pool(0.1, calibrated=True),
 )
-"""Naive Bayes, good from the first events on; calibrated; softmax regressions; one-dependence; and pools of these."""
+"""Naive Bayes, good from the first events on; calibrated; softmax regressions; pairs of values; and pools."""

@@ -235,7 +235,12 @@ def _of_calibrated(
 
 @allocating
 def _of_pools(
-    plan: Plan, learners: LearnerTables, learner_scratch: LearnerScratch, classes: Any, odds: Floats
+    plan: Plan,
+    learners: LearnerTables,
+    learner_scratch: LearnerScratch,
+    pooled: int,
+    classes: Any,
+    odds: Floats,
 ) -> None:
     """Fill the rows of pools in odds (H, n), when those of their opinions are there.
 
@@ -247,7 +252,7 @@ def _of_pools(
         if plan.kind[h] == POOL or plan.kind[h] == CALIBRATED_POOL:
             p = plan.reads[h]
             odds[h] = 0.0
-            for i in range(opinions.shape[0]):
+            for i in range(pooled):
                 _, share = _cut(opinions[i, one], opinions[i, other], _POOL_FLOOR)
                 odds[h] += learners.pool_weights[p, i] * share * odds[plan.opinions[i]]
             odds[h, -1] += learners.pool_bias[p, 0, one] - learners.pool_bias[p, 0, other]
@@ -268,6 +273,7 @@ def mean_log_odds(
     scratch: HypothesisScratch,
     learner_scratch: LearnerScratch,
     trees: Floats,
+    pooled: int,
     runs: Floats,
     shares: Floats,
 ) -> Any:
@@ -286,6 +292,7 @@ def mean_log_odds(
         scratch: of the readings.
         learner_scratch: of the learners; what trees say of the event is in its logs.
         trees: float64[T, n], the parts of the hypotheses that are trees.
+        pooled: so many opinions are pooled, the first ones.
         runs: float64[G, n], of those that read runs of bytes.
         shares: float64[H], of the hypotheses in the mean.
     """
@@ -308,7 +315,7 @@ def mean_log_odds(
             score_binned(plan.binned, tables, learners, batch, e, extracted, scratch.value, scratch.joint)
         find_runs(grams, batch, e, learners.grams.records)
         predict_by_learners(
-            plan, learners, tables.classes, scratch.joint, grams, learner_scratch, by_hypothesis
+            plan, learners, tables.classes, scratch.joint, grams, learner_scratch, pooled, by_hypothesis
         )
     _of_calibrated(plan, learners, learner_scratch.untempered, classes, by_reading, odds)
     if plan.rates.size:
@@ -320,7 +327,7 @@ def mean_log_odds(
             odds[h] = trees[plan.reads[h]]
         elif plan.kind[h] == BYTES:
             odds[h] = runs[plan.reads[h]]
-    _of_pools(plan, learners, learner_scratch, classes, odds)
+    _of_pools(plan, learners, learner_scratch, pooled, classes, odds)
     mean = np.zeros(n)
     for h in range(H):
         if shares[h] > 0.0:

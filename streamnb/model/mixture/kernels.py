@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streamnb.compiler.bundles import bundle
+from streamnb.model.attributes.priors import LEARNED
 from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.compiled.jit import inlined, kernel
 from streamnb.model.compiled.vectors import copy_to, count_positive, fill
@@ -27,6 +28,7 @@ from streamnb.model.mixture.learner_kernels import (
 from streamnb.model.mixture.learner_state import LearnerScratch, Plan
 from streamnb.model.mixture.scoring import HypothesisScratch, score_hypotheses
 from streamnb.model.naive_bayes.kernels import learn_event, unlearn_event
+from streamnb.model.naive_bayes.scoring import score_priors
 from streamnb.model.numerics.counter_rng import choose
 from streamnb.model.numerics.logspace import log_normalise, normalise
 from streamnb.model.posterior.hypothesis_weights import Weights, observe
@@ -101,6 +103,18 @@ def _answer(
 
 
 @kernel
+def _say_trees(plan: Any, trees: Any, e: int, waits: bool, known: Ints, logs: Floats, answers: Any) -> None:
+    """What the hypotheses that are trees say of event e: the prior of the classes, as long as they wait."""
+    for h in range(plan.kind.size):
+        if plan.kind[h] == TREE:
+            if waits:
+                score_priors(known, known, LEARNED, logs[h], logs[h])
+                log_normalise(logs[h], logs[h], answers[h])
+            else:
+                log_normalise(trees[plan.reads[h], e], logs[h], answers[h])
+
+
+@kernel
 def run_hypotheses(
     first: int,
     state: Any,
@@ -118,6 +132,7 @@ def run_hypotheses(
     scratch: HypothesisScratch,
     learner_scratch: LearnerScratch,
     trees: Any,
+    awake: int,
     answers: Answers,
 ) -> Any:
     """From event `first` on: predict, weigh the hypotheses by what they said of the label, then learn.
@@ -139,6 +154,7 @@ def run_hypotheses(
         scratch: of the readings.
         learner_scratch: of the learners.
         trees: float64[T, n, K], log P(class, event) of the hypotheses that are trees, worked out before.
+        awake: the first event of which those that wait for an attribute say anything.
         answers: are filled.
 
     Returns n, or the event before which the histograms cannot hold one more text, nor features or bins more.
@@ -178,11 +194,11 @@ def run_hypotheses(
         for h in range(H):
             if plan.kind[h] == NAIVE:
                 normalise(scratch.joint[plan.reads[h]], learner_scratch.misses, by_hypothesis[h])
-            elif plan.kind[h] == TREE:
-                log_normalise(trees[plan.reads[h], e], learner_scratch.logs[h], by_hypothesis[h])
         if learns_more:
+            pooled = plan.opinions.size - (plan.waiting[0] if e < awake else 0)
+            _say_trees(plan, trees, e, e < awake, tables.classes, learner_scratch.logs, by_hypothesis)
             predict_by_learners(
-                plan, learners, tables.classes, scratch.joint, grams, learner_scratch, by_hypothesis
+                plan, learners, tables.classes, scratch.joint, grams, learner_scratch, pooled, by_hypothesis
             )
         if answers.probabilities.shape[0]:
             _answer(weights, tables.classes, by_hypothesis, mode, uniforms[e], answers.probabilities[e])
@@ -191,7 +207,7 @@ def run_hypotheses(
                 answers.posteriors[e, h] = math.exp(weights.log_posterior[h])
         if answers.joints.shape[0]:
             for h in range(H):
-                if plan.kind[h] == TREE:
+                if plan.kind[h] == TREE and e >= awake:
                     copy_to(answers.joints[e, h], trees[plan.reads[h], e])
                 else:
                     is_naive = plan.kind[h] == NAIVE
@@ -204,7 +220,9 @@ def run_hypotheses(
                 log_likelihoods[h] = math.log(max(by_hypothesis[h, k], ESCAPE))
             observe(weights, log_likelihoods, switching_rate)
             if learns_more:
-                learn_by_learners(plan, learners, tables, batch, grams, e, learner_scratch, by_hypothesis)
+                learn_by_learners(
+                    plan, learners, tables, batch, grams, e, learner_scratch, pooled, by_hypothesis
+                )
             learn_event(tables, batch, e)
             if presence.slot.size:
                 count_presence(presence, tables.kinds, bags, e, k, batch.weight[e])

@@ -89,6 +89,7 @@ def predict_by_learners(
     joint: Floats,
     grams: ByteGrams,
     scratch: Any,
+    pooled: int,
     answers: Floats,
 ) -> None:
     """Fill P_h(class | event) (H, K) of every hypothesis that learns from predictions.
@@ -100,6 +101,7 @@ def predict_by_learners(
         joint: float64[B, K], the scores of all readings of the counts.
         grams: the runs of bytes of the event.
         scratch: holds the event's features, extracted; left as it is for `learn_by_learners`.
+        pooled: so many opinions are pooled, the first ones.
         answers: float64[H, K].
     """
     extracted, is_cautious = scratch.extracted, plan.is_cautious[0]
@@ -139,10 +141,12 @@ def predict_by_learners(
             bias = learners.bias[plan.rates.size + i]
             score_grams(scratch.run_scale[0], scratch.told[i], bias, known, is_cautious, scratch.scores)
             log_normalise(scratch.scores, scratch.logs[h], answers[h])
-    for i in range(plan.opinions.size):
+    for i in range(pooled):
         copy_to(scratch.opinions[i], scratch.logs[plan.opinions[i]])
     for p in range(plan.variances.size):
-        score_pool(scratch.opinions, learners.pool_weights[p], learners.pool_bias[p], known, scratch.scores)
+        score_pool(
+            scratch.opinions[:pooled], learners.pool_weights[p], learners.pool_bias[p], known, scratch.scores
+        )
         log_normalise(scratch.scores, scratch.pooled[1, p], scratch.pooled[0, p])
     for h in range(plan.kind.size):
         p = plan.reads[h]
@@ -165,6 +169,7 @@ def learn_by_learners(
     grams: ByteGrams,
     e: int,
     scratch: Any,
+    pooled: int,
     answers: Floats,
 ) -> None:
     """Learn event e, which was just predicted, before its class is counted.
@@ -193,7 +198,7 @@ def learn_by_learners(
                 learn_confidence(scratch.pooled[1, i], label, units, learners.confidence[plan.number[h]])
         for p in range(plan.variances.size):
             learn_pool(
-                scratch.opinions, scratch.pooled[0, p], label, weight, plan.variances[p],
+                scratch.opinions[:pooled], scratch.pooled[0, p], label, weight, plan.variances[p],
                 learners.pool_weights[p], learners.covariance[p], learners.pool_bias[p], scratch.work,
             )  # fmt: skip
     count_grams(grams, learners.grams, label, units)

@@ -24,6 +24,7 @@ from streamnb.model.mixture.components import (
     TREE,
     AnyHypothesis,
     ByteSoftmax,
+    OneDependence,
     Pool,
     Softmax,
     Tree,
@@ -58,6 +59,7 @@ class Plan(NamedTuple):
         byte_rates: float64[G], of learners of runs of bytes; their biases come after those of the M others.
         first_bytes: int64[1 where there are such learners], how many bytes of a text they read.
         is_cautious: bool[1], whether softmax regressions doubt classes that are new, see `caution`.
+        waiting: int64[1], so many opinions, the last ones, are none before an attribute was learned.
     """
 
     kind: Ints
@@ -72,6 +74,7 @@ class Plan(NamedTuple):
     byte_rates: Floats
     first_bytes: Ints
     is_cautious: Flags
+    waiting: Ints
 
     @classmethod
     def of(cls, hypotheses: Sequence[AnyHypothesis], *, is_cautious: bool = False) -> Plan:
@@ -100,6 +103,8 @@ class Plan(NamedTuple):
                 f"{first_bytes[0]} bytes or the first {first_bytes[1]}, not both"
             )
         opinions = [i for i, kind in enumerate(kinds) if kind in {CALIBRATED, SOFTMAX, TREE, BYTES}]
+        waiting = [i for i in opinions if isinstance(h := hypotheses[i], OneDependence) and h.waits]
+        opinions = [i for i in opinions if i not in waiting] + waiting
         if variances and not opinions:
             raise ValueError("a pool needs hypotheses that are calibrated, softmax regressions or trees")
         return cls(
@@ -115,6 +120,7 @@ class Plan(NamedTuple):
             np.array([h.rate for h in by_bytes], dtype=np.float64),
             np.array(first_bytes, dtype=np.int64),
             np.array([is_cautious]),
+            np.array([len(waiting)], dtype=np.int64),
         )
 
     @property
@@ -128,7 +134,7 @@ class Plan(NamedTuple):
         States of before there were learners of bytes lack what says of them, and states of the first of
         these how many bytes they read. A state of one that is cautious fits another that is not.
         """
-        described = [array.tolist() for array in self[:-1]]
+        described = [array.tolist() for array in self[:-2]]
         return described[
             : -2 if not self.byte_rates.size else -1 if self.first_bytes[0] == ONCE_FIRST else None
         ]
@@ -263,7 +269,7 @@ class Learners:
         self._bias = np.zeros((M + plan.byte_rates.size, 2, 0))
         calibrators = int(np.count_nonzero(plan.kind == CALIBRATED))
         self._powers = np.tile([FIRST_POWER, 1.0], (calibrators, 1))
-        self._pool_weights = np.full((P, opinions), 1.0 / max(opinions, 1))
+        self._pool_weights = np.full((P, opinions), 1.0 / max(opinions - int(plan.waiting[0]), 1))
         self._covariance = plan.variances[:, np.newaxis, np.newaxis] * np.eye(opinions)
         self._pool_bias = np.zeros((P, 2, 0))
         calibrated = int(np.count_nonzero(plan.kind == CALIBRATED_POOL))

@@ -25,11 +25,14 @@ _BIAS_RATE, _BIAS_DAMPING = 0.02, 1e-4
 
 @kernel
 def score_pool(opinions: Floats, weights: Floats, bias: Floats, known: Ints, scores: Floats) -> None:
-    """Fill scores (K,) from opinions float64[I, K], ln P_i(v); -inf for classes that are not known."""
+    """Fill scores (K,) from opinions float64[I, K], ln P_i(v); -inf for classes that are not known.
+
+    There are weights for I opinions or more: those that wait come last.
+    """
     for k in range(scores.size):
         if known[k] > 0:
             total = bias[0, k]
-            for i in range(weights.size):
+            for i in range(opinions.shape[0]):
                 total += weights[i] * max(opinions[i, k], FLOOR)
             scores[k] = total
         else:

@@ -16,20 +16,21 @@ from typing import Any
 import numpy as np
 
 from streamnb.model.attributes.expected import named
-from streamnb.model.attributes.kinds import CONTINUOUS, NOMINAL
+from streamnb.model.attributes.kinds import CONTINUOUS
 from streamnb.model.attributes.priors import LEARNED
 from streamnb.model.attributes.signatures import Array
 from streamnb.model.attributes.weights import UNIT
-from streamnb.model.compiled.arrays import Floats, Ints
+from streamnb.model.compiled.arrays import Floats
 from streamnb.model.encoding.batch import Batch, Encoded
-from streamnb.model.encoding.tokenizer import Tokens
-from streamnb.model.encoding.vocabulary import Vocabulary
 from streamnb.model.mixture.components import AnyHypothesis, OneDependence, Tree
+from streamnb.model.mixture.event_codes import CodeTables, Read
 from streamnb.model.naive_bayes.sufficient_statistics import Statistics
+from streamnb.model.stats.memory_use import Part
 from streamnb.model.trees.averaged import averaged_log_odds
 from streamnb.model.trees.kernels import TreeReading, score_factors
+from streamnb.model.trees.tree_counts import TreeCounts
 from streamnb.model.trees.tree_model import TreeModel
-from streamnb.model.trees.value_codes import MISSING, UNKNOWN, KeyColumn, magnitudes
+from streamnb.model.trees.value_codes import MISSING
 
 _ALPHA = 1.0
 _NOBODY = -1
@@ -44,58 +45,88 @@ class TreeOpinions:
 
     Args:
         hypotheses: all hypotheses; other ones are passed over.
+        memory: of the pairs of all those together that wait for an attribute, bytes; None is their own.
     """
 
-    def __init__(self, hypotheses: Sequence[AnyHypothesis]) -> None:
+    def __init__(self, hypotheses: Sequence[AnyHypothesis], memory: int | None = None) -> None:
         self._trees = [h for h in hypotheses if isinstance(h, Tree)]
         self._readers = _readers(self._trees)
-        self._models = [
-            TreeModel(self._trees[t].max_values, self._trees[t].memory, grows=tree != _NOBODY)
+        self._tables = [
+            CodeTables(
+                TreeModel(
+                    self._trees[t].max_values,
+                    self._trees[t].memory,
+                    grows=tree != _NOBODY,
+                    max_attributes=_most_attributes(self._trees[t]),
+                )
+            )
             for tree, averaged in self._readers
             for t in [max(tree, averaged)]
         ]
-        self._texts: dict[int, str] = {}  # of the rows of a vocabulary
-        self._seen: tuple[Vocabulary, int] | None = None
+        if memory is not None:
+            self.keep_within(memory)
 
     @property
     def n_bytes(self) -> int:
         """Memory, bytes."""
-        return sum(model.counts.n_bytes for model in self._models)
+        return sum(each.n_bytes for each in self._tables)
 
-    def joints(self, encoded: Encoded, statistics: Statistics, *, learn: bool) -> Floats:
-        """Log P(class, event) of every event by all learned before it, shape (trees, n, K); then learn it."""
+    def memory(self) -> dict[str, Part]:
+        """What pairs take of their memory: those that have a part of what a model may take."""
+        bounded = [counts for counts in self._counts if counts.bounds_values]
+        taken = sum(counts.pair_bytes for counts in bounded)
+        return {"pairs": Part(taken, sum(counts.memory for counts in bounded))} if bounded else {}
+
+    def keep_within(self, n_bytes: int) -> None:
+        """Let the pairs of those that wait for an attribute take so many bytes together, from now on."""
+        bounded = [counts for counts in self._counts if counts.bounds_values]
+        for counts in bounded:
+            counts.memory = min(counts.memory, n_bytes // len(bounded))
+
+    def joints(self, encoded: Encoded, statistics: Statistics, *, learn: bool) -> tuple[Floats, int]:
+        """Log P(class, event) of every event by all learned before it, shape (trees, n, K); then learn it.
+
+        And the first event of which those that wait for an attribute say anything. Where that is none of
+        these, the array has no events: all say what the classes before an event say.
+        """
         batch = encoded.batch
         n, K = batch.label.size, len(statistics.classes)
+        labels, awake = batch.label if learn else np.full(n, -1), 0
+        if not self._tables:
+            return np.empty((0, n, K)), awake
+        read = Read.of(encoded, statistics)
+        if self._waits:
+            awake = int(read.events[labels[read.events] >= 0].min(initial=n)) + 1
+            if awake > n:
+                return np.empty((len(self._trees), 0, K)), n
+            for counts in self._counts:
+                counts.begin(statistics.class_weights[:K], statistics.events)
         found = np.empty((len(self._trees), n, K))
-        if not self._models:
-            return found
-        columns = self._columns(encoded, statistics)
-        labels = batch.label if learn else np.full(n, -1)
-        for readers, model in zip(self._readers, self._models, strict=True):
-            codes = model.encoded(columns, labels >= 0)
+        for readers, each in zip(self._readers, self._tables, strict=True):
+            codes = each.encode(read, labels >= 0)
             joints, averages = (None if t == _NOBODY else found[t] for t in readers)
             reading, asked = self._reading(readers, K), {"joints": joints, "averages": averages}
-            model.run(codes, labels, batch.weight, K, reading, learn=learn, **asked)
-        return found
+            each.model.run(codes, labels, batch.weight, K, reading, learn=learn, **asked)
+        return found, awake
 
     def unlearn(self, encoded: Encoded, statistics: Statistics) -> int:
         """Take events out of all trees, in order; how many, fewer than all where the next was not learned."""
         batch = encoded.batch
-        if not self._models:
+        if not self._tables or self._waits:
             return int(batch.label.size)
-        columns = self._columns(encoded, statistics)
-        done = [model.unlearn_many(columns, batch.label, batch.weight) for model in self._models]
-        for model, so_many in zip(self._models, done, strict=True):
+        read = Read.of(encoded, statistics)
+        done = [each.unlearn(read) for each in self._tables]
+        for each, so_many in zip(self._tables, done, strict=True):
             if so_many > min(done):
-                model.learn_again(columns, batch.label, batch.weight, slice(min(done), so_many))
+                each.learn_again(read, slice(min(done), so_many))
         return min(done)
 
     def learn_again(self, encoded: Encoded, statistics: Statistics, first: int, stop: int) -> None:
         """Put back events that were taken out."""
-        if first < stop and self._models:
-            columns, batch = self._columns(encoded, statistics), encoded.batch
-            for model in self._models:
-                model.learn_again(columns, batch.label, batch.weight, slice(first, stop))
+        if first < stop and self._tables and not self._waits:
+            read = Read.of(encoded, statistics)
+            for each in self._tables:
+                each.learn_again(read, slice(first, stop))
 
     def log_odds(
         self, encoded: Encoded, statistics: Statistics, parts: Batch, classes: tuple[int, int]
@@ -111,16 +142,19 @@ class TreeOpinions:
         Returns float64[trees, n].
         """
         one, other = classes
-        found = np.zeros((len(self._trees), parts.label.size))
-        if not self._models:
+        found, K = np.zeros((len(self._trees), parts.label.size)), len(statistics.classes)
+        if not self._tables:
             return found
-        columns, K = self._columns(encoded, statistics), len(statistics.classes)
+        if self._waits:
+            found[:, -1] = np.log(statistics.class_weights[one] / statistics.class_weights[other])
+            return found
+        read = Read.of(encoded, statistics)
         groups, fields = list(statistics.layout.groups), list(statistics.layout.fields)
         D = np.count_nonzero(np.diff(parts.item_rows))
         owners = [groups[g] for g in parts.item_group[:D].tolist()]
         owners += [(CONTINUOUS, fields[f]) for f in parts.value_field.tolist()]
-        for readers, model in zip(self._readers, self._models, strict=True):
-            codes = model.coded.encode(columns, np.zeros(1, dtype=np.bool_))
+        for readers, each in zip(self._readers, self._tables, strict=True):
+            codes, model = each.encode(read, np.zeros(1, dtype=np.bool_)), each.model
             reading, tables = self._reading(readers, K), model.counts.tables
             factors = np.ones((codes.shape[1], K))
             score_factors(tables, codes, 0, reading, factors)
@@ -140,7 +174,7 @@ class TreeOpinions:
 
     def state(self) -> tuple[list[dict[str, Any]], dict[str, Array]]:
         """Of all trees: JSON-able values, and arrays."""
-        states = [model.state() for model in self._models]
+        states = [each.model.state() for each in self._tables]
         described = [meta | weights for weights, (meta, _) in zip(self._prior_weights(), states, strict=True)]
         arrays = {f"{t}_{name}": array for t, (_, own) in enumerate(states) for name, array in own.items()}
         return described, arrays
@@ -148,15 +182,23 @@ class TreeOpinions:
     def load(self, described: Sequence[Mapping[str, Any]], arrays: Mapping[str, Array]) -> None:
         """Replace everything by a state. Raises ValueError for one of other trees, and SnapshotError."""
         own = [
-            {"max_values": model.coded.most, **weights}
-            for model, weights in zip(self._models, self._prior_weights(), strict=True)
+            {
+                "max_values": each.model.coded.most,
+                **weights,
+                "waits": each.model.coded.most_attributes is not None,
+            }
+            for each, weights in zip(self._tables, self._prior_weights(), strict=True)
         ]
         names = ("max_values", *_WEIGHTS)
-        if [{name: meta[name] for name in names if name in meta} for meta in described] != own:
+        met = [
+            {name: meta[name] for name in names if name in meta} | {"waits": "max_attributes" in meta}
+            for meta in described
+        ]
+        if met != own:
             raise ValueError("a state of other trees than the hypotheses")
-        self._models = [
-            TreeModel.from_state(model.counts.memory, meta, named(arrays, f"{t}_"), grows=model.counts.grows)
-            for t, (model, meta) in enumerate(zip(self._models, described, strict=True))
+        self._tables = [
+            CodeTables(TreeModel.from_state(counts.memory, meta, named(arrays, f"{t}_"), grows=counts.grows))
+            for t, (counts, meta) in enumerate(zip(self._counts, described, strict=True))
         ]
 
     # -- inside -------------------------------------------------------------------------------------------
@@ -176,51 +218,14 @@ class TreeOpinions:
             for readers in self._readers
         ]
 
-    def _columns(self, encoded: Encoded, statistics: Statistics) -> list[KeyColumn]:
-        """The nominal and continuous attributes of a batch."""
-        batch, n, layout = encoded.batch, encoded.batch.label.size, statistics.layout
-        groups, fields = list(layout.groups), list(layout.fields)
-        texts, group = self._texts_of(statistics.vocabulary), batch.item_group.tolist()
-        rows = (
-            batch.rows.take(batch.item_rows[:-1], mode="clip").tolist()
-            if batch.rows.size
-            else [-1] * len(group)
-        )
-        keys: dict[int, list[Any]] = {g: [None] * n for g in set(group) if groups[g][0] == NOMINAL}
-        for item, (e, g, row) in enumerate(zip(_owners(batch.event_items), group, rows, strict=True)):
-            if g in keys:
-                text = texts.get(row)
-                if text is None:
-                    text = self._new_text(encoded, statistics.vocabulary, e, item, row)
-                keys[g][e] = text
-        field, found = batch.value_field.tolist(), magnitudes(batch.value).tolist()
-        numbers: dict[int, list[Any]] = {f: [None] * n for f in set(field)}
-        for e, f, key in zip(_owners(batch.event_values), field, found, strict=True):
-            numbers[f][e] = key
-        return [KeyColumn(*groups[g], of) for g, of in keys.items()] + [
-            KeyColumn(CONTINUOUS, fields[f], of) for f, of in numbers.items()
-        ]
+    @property
+    def _counts(self) -> list[TreeCounts]:
+        return [each.model.counts for each in self._tables]
 
-    def _texts_of(self, vocabulary: Vocabulary) -> dict[int, str]:
-        """The nominal values of rows, as far as they have been read."""
-        if (vocabulary, vocabulary.moves) != self._seen:  # pruned, or loaded
-            self._seen, self._texts = (vocabulary, vocabulary.moves), {}
-        return self._texts
-
-    def _new_text(self, encoded: Encoded, vocabulary: Vocabulary, e: int, item: int, row: int) -> Any:
-        """The nominal value of an item of event e that was not read before."""
-        if row >= 0:
-            text = self._texts[row] = vocabulary.key(row).decode()
-            return text
-        return _own_text(encoded.tokens, item) if encoded.batch.label[e] >= 0 else UNKNOWN
-
-
-def _owners(ends: Ints) -> list[int]:
-    """The event of each item; of a single event arrays would cost more than all else."""
-    if ends.size == 2:
-        return [0] * int(ends[1])
-    owners: list[int] = np.repeat(np.arange(ends.size - 1), np.diff(ends)).tolist()
-    return owners
+    @property
+    def _waits(self) -> bool:
+        """Whether all wait for an attribute, and none was learned. One that dropped all waits no more."""
+        return bool(self._tables) and all(each.waits for each in self._tables)
 
 
 def _readers(trees: Sequence[Tree]) -> list[tuple[int, int]]:
@@ -228,7 +233,9 @@ def _readers(trees: Sequence[Tree]) -> list[tuple[int, int]]:
     found = {t: _NOBODY for t, h in enumerate(trees) if not isinstance(h, OneDependence)}
     alone = []
     for t, h in enumerate(trees):
-        if isinstance(h, OneDependence):
+        if isinstance(h, OneDependence) and h.waits:
+            alone.append((_NOBODY, t))
+        elif isinstance(h, OneDependence):
             room = h.max_values, h.memory
             free = (
                 i for i in found if found[i] == _NOBODY and (trees[i].max_values, trees[i].memory) == room
@@ -240,9 +247,5 @@ def _readers(trees: Sequence[Tree]) -> list[tuple[int, int]]:
     return [*found.items(), *alone]
 
 
-def _own_text(tokens: Tokens | None, item: int) -> Any:
-    """The nominal value of an item; UNKNOWN where it was in a data frame, whose values are not kept."""
-    if tokens is None:
-        return UNKNOWN
-    begin = tokens.item_ends[item - 1] if item else 0
-    return tokens.text[begin : tokens.item_ends[item]].tobytes().decode()
+def _most_attributes(h: Tree) -> int | None:
+    return h.max_attributes if isinstance(h, OneDependence) else None

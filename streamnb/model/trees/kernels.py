@@ -104,7 +104,7 @@ class TreeScratch(NamedTuple):
 
     @classmethod
     def of(cls, d: int, K: int) -> TreeScratch:
-        """For events of d attributes and K classes."""
+        """For events of d attributes that are counted in pairs and K classes."""
         factors, products, joint = np.empty((3, K))
         return cls(factors, products, joint, np.zeros(K, dtype=np.int64), AveragedScratch.of(d, K))
 

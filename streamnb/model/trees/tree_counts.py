@@ -47,6 +47,7 @@ from streamnb.model.trees.spanning_tree import maximum_spanning_tree
 
 Counts = Ints
 _FIRST_MOMENT = 32
+_FEW_CLASSES = 4
 
 
 def moments(events: int) -> int:
@@ -71,6 +72,7 @@ class TreeCounts:
     Args:
         memory: of the pairs, bytes, spare capacity included.
         grows: whether a tree is made of them; else there is none.
+        bounds_values: whether counts of values have a bound, too: a quarter of `memory` more.
 
     Attributes:
         sizes: int64[d], how many codes each attribute has.
@@ -80,20 +82,27 @@ class TreeCounts:
         ranks: int64[d] or more, the place of each attribute in an order that does not hang on when it came.
     """
 
-    def __init__(self, memory: int, *, grows: bool = True) -> None:
-        self.memory, self.grows = memory, grows
+    def __init__(self, memory: int, *, grows: bool = True, bounds_values: bool = False) -> None:
+        self.memory, self.grows, self.bounds_values = memory, grows, bounds_values
         self.sizes: Counts = np.zeros(0, dtype=np.int64)
         self.classes = 0
         self.events = 0
         self.paired = -1
         self.ranks: Counts = np.zeros(0, dtype=np.int64)
-        self.tables = _laid_out(np.zeros(0, dtype=np.int64), 1, 0)
+        self.tables = _laid_out(np.zeros(0, dtype=np.int64), 1, 0, spare=0)
         self._is_stale = False
 
     @property
     def n_bytes(self) -> int:
         """Memory, bytes, spare capacity included."""
         return sum(array.nbytes for array in self.tables)
+
+    @property
+    def pair_bytes(self) -> int:
+        """What pairs of values take of `memory`, without spare capacity."""
+        P = self.tables.pair_first.shape[0]
+        before = np.cumsum(self.sizes[:P]) - self.sizes[:P]
+        return 8 * self.classes * int((self.sizes[:P] * before).sum())
 
     @property
     def root(self) -> int:
@@ -120,6 +129,27 @@ class TreeCounts:
         n_bytes = 8 * classes * np.cumsum(sizes * before)
         fits = int(np.searchsorted(n_bytes[:limit], self.memory, side="right"))
         return self.paired if fits == limit else fits
+
+    def keeping(self, sizes: Counts, classes: int) -> int:
+        """How many attributes, of so many values each, can be counted at all."""
+        if not self._is_over(8 * classes * int(sizes.sum())):
+            return sizes.size
+        return int(np.searchsorted(8 * classes * np.cumsum(sizes), self.memory // 4, side="right"))
+
+    def _is_over(self, n_bytes: int) -> bool:
+        """Whether counts of values take more than they may."""
+        return self.bounds_values and n_bytes > self.memory // 4
+
+    def keep_first(self, kept: int) -> None:
+        """Have counts of the first `kept` attributes alone."""
+        if kept < self.sizes.size:
+            self._move(self.sizes[:kept], self.classes, min(kept, self.tables.pair_first.shape[0]))
+
+    def begin(self, class_weights: Counts, events: int) -> None:
+        """Have learned so many events without any attribute, of classes of these weights."""
+        met = int(np.flatnonzero(class_weights).max(initial=-1)) + 1
+        self.reserve(self.sizes, met)
+        self.tables.classes[:met], self.events = class_weights[:met], events
 
     def reserve(self, sizes: Counts, classes: int) -> None:
         """Let there be so many values of each attribute, and so many classes."""
@@ -151,7 +181,7 @@ class TreeCounts:
         joints = nothing if joints is None else joints
         probabilities = nothing if probabilities is None else probabilities
         averages = nothing if averages is None else averages
-        scratch, done = TreeScratch.of(codes.shape[1], K), 0
+        scratch, done = TreeScratch.of(min(codes.shape[1], self.tables.pair_first.shape[0]), K), 0
         while done < labels.size:
             due = moments(self.events)
             until, filled = due - self.events, (scratch, joints, probabilities, averages)
@@ -225,7 +255,7 @@ class TreeCounts:
         """All counts, without spare capacity, and the parents."""
         tables, K = self.tables, self.classes
         P = tables.pair_first.shape[0]
-        bare = _laid_out(self.sizes, K, P, spare=False)
+        bare = _laid_out(self.sizes, K, P, spare=0)
         move_pairs(
             tables.pairs, tables.pair_first, tables.rows, self.sizes, bare.pairs, bare.pair_first, bare.rows
         )
@@ -239,15 +269,22 @@ class TreeCounts:
 
     @classmethod
     def from_state(
-        cls, memory: int, sizes: Counts, meta: Mapping[str, Any], arrays: Mapping[str, Array], *, grows: bool
+        cls,
+        memory: int,
+        sizes: Counts,
+        meta: Mapping[str, Any],
+        arrays: Mapping[str, Array],
+        *,
+        grows: bool,
+        bounds_values: bool = False,
     ) -> TreeCounts:
         """Of a `state`, with its number of events and of attributes in pairs. Raises SnapshotError."""
-        counts = cls(memory, grows=grows)
+        counts = cls(memory, grows=grows, bounds_values=bounds_values)
         counts.events = count(meta, "events")
         counts.paired = count(meta, "paired", least=-1)
         K = np.size(arrays["class_weights"])
         P = sizes.size if counts.paired < 0 else min(sizes.size, counts.paired)
-        bare = _laid_out(sizes, K, P, spare=False)
+        bare = _laid_out(sizes, K, P, spare=0)
         weights = arrays["class_weights"]
         arrays = checked(
             arrays,
@@ -306,16 +343,21 @@ class TreeCounts:
         fill_given(self.tables, self.sizes)
 
     def _move(self, sizes: Counts, classes: int, paired: int) -> None:
-        """Lay the tables out anew, for more values and classes or fewer pairs; edges without pairs go."""
-        old, d = self.tables, self.sizes.size
-        new = _laid_out(sizes, classes, paired)
-        if new.pairs.nbytes > self.memory:
-            new = _laid_out(sizes, classes, paired, spare=False)
+        """Lay the tables out anew, for more values and classes or fewer pairs; edges without pairs go.
+
+        Or for fewer attributes: the last ones go.
+        """
+        old, d = self.tables, min(self.sizes.size, sizes.size)
+        for spare in (2, 1, 0):
+            new = _laid_out(sizes, classes, paired, spare)
+            if new.pairs.nbytes <= self.memory and not self._is_over(new.values.nbytes):
+                break
         K = min(old.classes.size, new.classes.size)
         new.classes[:K] = old.classes[:K]
-        new.totals[:d, :K] = old.totals[:, :K]
-        new.live[:d] = old.live
-        new.values[_rows(new.first[:d], self.sizes), :K] = old.values[_rows(old.first, self.sizes), :K]
+        new.totals[:d, :K] = old.totals[:d, :K]
+        new.live[:d] = old.live[:d]
+        before = self.sizes[:d]
+        new.values[_rows(new.first[:d], before), :K] = old.values[_rows(old.first[:d], before), :K]
         move_pairs(old.pairs, old.pair_first, old.rows, self.sizes, new.pairs, new.pair_first, new.rows)
         parents = old.parent[:paired].copy()
         parents[parents >= paired] = -1
@@ -343,11 +385,18 @@ class TreeCounts:
                 np.add.at(tables.pairs, np.ix_(to.reshape(-1), columns), found)
 
 
-def _laid_out(sizes: Counts, classes: int, paired: int, *, spare: bool = True) -> TreeTables:
-    """Empty tables for so many values of each attribute and classes, or up to twice as many."""
-    d = sizes.size
-    rows = 1 << np.ceil(np.log2(np.maximum(sizes, 4))).astype(np.int64) if spare else sizes.copy()
-    columns = classes + classes // 2 if spare else classes
+def _laid_out(sizes: Counts, classes: int, paired: int, spare: int) -> TreeTables:
+    """Empty tables for so many values of each attribute and classes.
+
+    With `spare` 2 for up to twice as many, with 1 for up to seven values more. Of few classes rows lie dense:
+    they are soon met.
+    """
+    d, rows, columns = sizes.size, sizes.copy(), classes
+    if spare == 1:
+        rows = (sizes + 7) // 8 * 8
+    elif spare:
+        rows = 1 << np.ceil(np.log2(np.maximum(sizes, 4))).astype(np.int64)
+        columns += classes // 2 if classes > _FEW_CLASSES else 0
     i, j = np.triu_indices(paired, 1)
     length = rows[i] * rows[j]
     pair_first = np.full((paired, paired), -1, dtype=np.int64)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from streamnb.errors import UnlearnError
 from streamnb.model.attributes.attributes import Attribute
-from streamnb.model.attributes.expected import reading
+from streamnb.model.attributes.expected import count, reading
 from streamnb.model.attributes.parameters import check_capacity
 from streamnb.model.attributes.ranges import lies_between
 from streamnb.model.attributes.signatures import Array, Codes, Flags, State
@@ -43,12 +43,16 @@ class TreeModel:
         max_values: values of an attribute that have counts of their own.
         memory: of the counts of pairs, bytes.
         grows: whether a tree is made of them.
+        max_attributes: how many attributes are read, see `CodedValues`; None is all. If there is a number,
+            attributes whose counts of values do not fit a quarter of `memory` are dropped, the last ones.
     """
 
-    def __init__(self, max_values: int, memory: int, *, grows: bool = True) -> None:
+    def __init__(
+        self, max_values: int, memory: int, *, grows: bool = True, max_attributes: int | None = None
+    ) -> None:
         check_capacity(max_values, memory)
-        self.coded = CodedValues(max_values)
-        self.counts = TreeCounts(memory, grows=grows)
+        self.coded = CodedValues(max_values, max_attributes)
+        self.counts = TreeCounts(memory, grows=grows, bounds_values=max_attributes is not None)
 
     def encode(self, xs: Iterable[Any], kinds: Kinds, adds: Flags) -> Codes:
         """Events as codes; what those bring that add gets numbers. Shape (n, attributes)."""
@@ -59,6 +63,11 @@ class TreeModel:
         codes = self.coded.encode(columns, adds)
         self._rank()
         return codes
+
+    def number(self, met: Iterable[tuple[int, str, int, Hashable]]) -> None:
+        """Give numbers to new attributes, see `CodedValues.number`."""
+        self.coded.number(met)
+        self._rank()
 
     def _rank(self) -> None:
         if self.counts.ranks.size < len(self.coded.numbers):
@@ -80,7 +89,7 @@ class TreeModel:
         """Predict events in order, and learn them; see `kernels.run_tree`."""
         sizes = self.coded.sizes
         has_room = sizes is self.counts.sizes and classes == self.counts.classes
-        if has_room or not learn or self.counts.fitting(sizes, classes) == self.counts.paired:
+        if has_room or not learn or self._fits(sizes, classes):
             if not has_room:
                 self.counts.reserve(sizes, classes)
             asked = {"joints": joints, "probabilities": probabilities, "averages": averages}
@@ -96,7 +105,22 @@ class TreeModel:
                     filled[e, : row.size] = row
             if labels[e] >= 0:
                 self._learn_one(codes[one], labels[one], weights[one], reading)
-        self.counts.reserve(sizes, classes)
+        self.counts.reserve(self.coded.sizes, classes)
+
+    def _fits(self, sizes: Ints, classes: int) -> bool:
+        """Whether nothing is dropped for so many values of each attribute, and classes."""
+        counts = self.counts
+        return (
+            counts.keeping(sizes, classes) == sizes.size and counts.fitting(sizes, classes) == counts.paired
+        )
+
+    def _hold(self, sizes: Ints, classes: int) -> Ints:
+        """Drop attributes whose counts of values have no room any more; the sizes of those that are left."""
+        kept = self.counts.keeping(sizes, classes)
+        if kept < sizes.size:
+            self.coded.keep_first(kept)
+            self.counts.keep_first(kept)
+        return sizes[:kept]
 
     def _predict_one(self, codes: Codes, reading: TreeReading) -> Floats:
         """What there may be asked of an event, by what has been counted so far. Shape (3, K)."""
@@ -113,10 +137,12 @@ class TreeModel:
 
     def _learn_one(self, codes: Codes, labels: Ints, weights: Ints, reading: TreeReading) -> None:
         """Reserve what an event brings, and for nothing that comes after it; then learn it."""
+        codes = codes[:, : len(self.coded.codes)]
         before = np.pad(self.counts.sizes, (0, codes.shape[1] - self.counts.sizes.size))
         sizes = np.maximum(before, codes[0] + 1)
-        sizes = sizes[: np.count_nonzero(sizes)].astype(np.int64)
-        self.counts.reserve(sizes, max(self.counts.classes, int(labels[0]) + 1))
+        classes = max(self.counts.classes, int(labels[0]) + 1)
+        sizes = self._hold(sizes[: np.count_nonzero(sizes)].astype(np.int64), classes)
+        self.counts.reserve(sizes, classes)
         self.counts.run(codes[:, : sizes.size].copy(), labels, weights, reading, learn=True)
 
     def unlearn(self, x: Any, kinds: Kinds, k: int, weight: int) -> None:
@@ -137,14 +163,8 @@ class TreeModel:
         for kind, name, keys in columns:
             if (kind, name) not in self.coded.numbers:
                 n = next((e for e, key in enumerate(keys[:n]) if key is not None), n)
-        return self.counts.unlearn_many(self._known(columns, labels.size), labels[:n], weights)
-
-    def learn_again(self, columns: Sequence[KeyColumn], labels: Ints, weights: Ints, part: slice) -> None:
-        """Put back a part of the events that were taken out."""
-        self.counts.learn_again(self._known(columns, labels.size)[part], labels[part], weights[part])
-
-    def _known(self, columns: Sequence[KeyColumn], n: int) -> Codes:
-        return self.coded.encode(columns, np.zeros(n, dtype=np.bool_))
+        codes = self.coded.encode(columns, np.zeros(labels.size, dtype=np.bool_))
+        return self.counts.unlearn_many(codes, labels[:n], weights)
 
     def merge(self, other: TreeModel, columns: Ints, classes: int) -> None:
         """Add all that `other` has learned, of whose classes these are the columns here, of so many."""
@@ -177,6 +197,8 @@ class TreeModel:
             "paired": self.counts.paired,
             "attributes": self.coded.described(),
         }
+        if self.coded.most_attributes is not None:
+            meta["max_attributes"] = self.coded.most_attributes
         return meta, self.counts.state()
 
     @classmethod
@@ -185,9 +207,15 @@ class TreeModel:
         cls, memory: int, meta: Mapping[str, Any], arrays: Mapping[str, Array], *, grows: bool = True
     ) -> TreeModel:
         """Of a `state`. Raises SnapshotError where it is none."""
-        model = cls(meta["max_values"], memory, grows=grows)
-        model.coded = CodedValues.from_description(meta["max_values"], meta["attributes"])
-        model.counts = TreeCounts.from_state(memory, model.coded.sizes, meta, arrays, grows=grows)
+        most, most_attributes = meta["max_values"], None
+        if "max_attributes" in meta:
+            most_attributes = count(meta, "max_attributes")
+        model = cls(most, memory, grows=grows, max_attributes=most_attributes)
+        model.coded = CodedValues.from_description(most, meta["attributes"], most_attributes)
+        bounds = model.counts.bounds_values
+        sizes = model.coded.sizes
+        model.counts = TreeCounts.from_state(memory, sizes, meta, arrays, grows=grows, bounds_values=bounds)
+        model._hold(sizes, model.counts.classes)
         model._rank()
         return model
 

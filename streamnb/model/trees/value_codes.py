@@ -39,6 +39,7 @@ from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.encoding.data_frame import Column, columns_of, is_frame
 
 MISSING = -1
+LONGEST = 255
 REST = 0
 """The code that all values share that have none of their own."""
 UNKNOWN = object()
@@ -102,14 +103,16 @@ class CodedValues:
 
     Args:
         most: values of an attribute that have codes of their own.
+        most_attributes: how many attributes have a number, the first that are learned; None is all. Then
+            texts of more than `LONGEST` characters are of the REST, too.
 
     Attributes:
         numbers: (kind, name) -> number of the attribute.
         codes: of each attribute, key -> code; a missing value, None, has the code MISSING.
     """
 
-    def __init__(self, most: int) -> None:
-        self.most = most
+    def __init__(self, most: int, most_attributes: int | None = None) -> None:
+        self.most, self.most_attributes = most, most_attributes
         self.numbers: dict[tuple[int, Hashable], int] = {}
         self.codes: list[dict[Key, int]] = []
         self._sizes: Ints | None = None
@@ -142,16 +145,31 @@ class CodedValues:
             self._sizes = None
         return number
 
+    @property
+    def is_full(self) -> bool:
+        """Whether no other attribute gets a number."""
+        return self.most_attributes is not None and len(self.codes) >= self.most_attributes
+
+    def keep_first(self, kept: int) -> None:
+        """Have numbers for the first `kept` attributes alone, from now on."""
+        self.most_attributes, self.codes, self._sizes = kept, self.codes[:kept], None
+        self.numbers = dict(list(self.numbers.items())[:kept])
+
     def code(self, attribute: int, key: Key, *, adds: bool) -> int:
         """The code of a value, a new one where that is to be added and there is one left; else REST."""
         codes = self.codes[attribute]
         found = codes.get(key)
         if found is None:
-            if not adds or key is UNKNOWN or len(codes) > self.most:
+            if not adds or key is UNKNOWN or self.has_rest(attribute, key):
                 return REST
             found = codes[key] = len(codes)
             self._sizes = None
         return found
+
+    def has_rest(self, attribute: int, key: Key) -> bool:
+        """Whether a value that has no code gets none."""
+        is_long = self.most_attributes is not None and isinstance(key, str) and len(key) > LONGEST
+        return is_long or len(self.codes[attribute]) > self.most
 
     def encode(self, columns: Sequence[KeyColumn], adds: Flags) -> Codes:
         """The codes of n events, attribute by attribute; shape (n, attributes).
@@ -193,15 +211,19 @@ class CodedValues:
 
     @classmethod
     @reading("attributes and their values", ValueError)
-    def from_description(cls, most: int, described: Iterable[Any]) -> CodedValues:
+    def from_description(
+        cls, most: int, described: Iterable[Any], most_attributes: int | None = None
+    ) -> CodedValues:
         """Of a description. Raises SnapshotError where it is none."""
-        values = cls(most)
+        values = cls(most, most_attributes)
         for kind, name, keys in described:
             number = values.attribute(kind, *checked_attributes([name]))
             for key in keys:
                 values.code(number, _checked_key(kind, key), adds=True)
             if len(values.codes) != number + 1 or len(values.codes[number]) != len(keys) + 1:
                 raise SnapshotError(f"attribute {name!r} is there twice, or a value of it is")
+        if most_attributes is not None and len(values.codes) > most_attributes:
+            raise SnapshotError(f"{len(values.codes)} attributes, of which there may be {most_attributes}")
         return values
 
     def _number(self, columns: Sequence[KeyColumn], adds: Flags) -> None:
@@ -212,8 +234,13 @@ class CodedValues:
                 first = next((e for e, key in enumerate(keys) if key is not None and adds[e]), None)
                 if first is not None:
                     met.append((first, repr(name), kind, name))
+        self.number(met)
+
+    def number(self, met: Iterable[tuple[int, str, int, Hashable]]) -> None:
+        """Give numbers to new attributes: (the first event that adds it, its name as shown, kind, name)."""
         for *_, kind, name in sorted(met, key=lambda one: one[:3]):
-            self.attribute(kind, name)
+            if not self.is_full:
+                self.attribute(kind, name)
 
 
 def magnitudes(values: Floats) -> Ints:

@@ -1,0 +1,240 @@
+"""The nominal and continuous values of a batch as codes of a tree's counts: what was met before, by tables.
+
+A value of a row of the vocabulary has its code beside the row, and a magnitude, of which there are 2^14, in a
+table of its attribute. What has none yet is looked up by its text or magnitude, one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from streamnb.model.attributes.kinds import CONTINUOUS, NOMINAL
+from streamnb.model.attributes.signatures import Codes, Flags
+from streamnb.model.compiled.arrays import Ints
+from streamnb.model.encoding.batch import Encoded
+from streamnb.model.encoding.layout import Layout
+from streamnb.model.encoding.tokenizer import Tokens
+from streamnb.model.encoding.vocabulary import Vocabulary
+from streamnb.model.naive_bayes.sufficient_statistics import Statistics
+from streamnb.model.trees.tree_model import TreeModel
+from streamnb.model.trees.value_codes import MISSING, REST, UNKNOWN, magnitudes
+
+_MAGNITUDES = 1 << 14
+_TABLED = 256  # attributes whose magnitudes have a table
+_NOT_MET = -2
+
+
+class Read(NamedTuple):
+    """The nominal and continuous values of a batch.
+
+    Attributes:
+        encoded, statistics: where they are.
+        items: int64[i], the items that are nominal values.
+        item_events: int64[i], whose they are.
+        rows: int32[i], of the vocabulary, or below zero.
+        value_events: int64[v], whose the continuous values are.
+        magnitudes: int64[v], of these.
+    """
+
+    encoded: Encoded
+    statistics: Statistics
+    items: Ints
+    item_events: Ints
+    rows: Codes
+    value_events: Ints
+    magnitudes: Ints
+
+    @classmethod
+    def of(cls, encoded: Encoded, statistics: Statistics) -> Read:
+        """Those of a batch."""
+        batch = encoded.batch
+        items = np.flatnonzero(statistics.layout.kinds[batch.item_group] == NOMINAL)
+        rows = batch.rows[batch.item_rows[items]]
+        item_events = _owners(batch.event_items)[items]
+        return cls(
+            encoded,
+            statistics,
+            items,
+            item_events,
+            rows,
+            _owners(batch.event_values),
+            magnitudes(batch.value),
+        )
+
+    @property
+    def events(self) -> Ints:
+        """Whose the values are, of both kinds."""
+        return np.concatenate((self.item_events, self.value_events))
+
+    @property
+    def attributes(self) -> Iterable[tuple[int, Codes, Ints]]:
+        """Of both kinds: the kind, the number of each value's attribute in the layout, and whose it is."""
+        batch = self.encoded.batch
+        yield NOMINAL, batch.item_group[self.items], self.item_events
+        yield CONTINUOUS, batch.value_field, self.value_events
+
+    def names(self, kind: int) -> list[Any]:
+        """Of all attributes in the layout."""
+        layout = self.statistics.layout
+        return [name for _, name in layout.groups] if kind == NOMINAL else list(layout.fields)
+
+    def text(self, i: int) -> Any:
+        """The nominal value of one of `items`; UNKNOWN where it is not known and only predicted."""
+        if self.rows[i] >= 0:
+            return self.statistics.vocabulary.key(int(self.rows[i])).decode()
+        if self.encoded.batch.label[self.item_events[i]] < 0:
+            return UNKNOWN
+        return _own_text(self.encoded.tokens, int(self.items[i]))
+
+
+class CodeTables:
+    """A tree's codes and counts, and the codes of rows and magnitudes."""
+
+    def __init__(self, model: TreeModel) -> None:
+        self.model = model
+        self._type = np.int16 if model.coded.most < 1 << 14 else np.int32
+        self._by_row: Codes = np.zeros(0, dtype=self._type)
+        self._by_magnitude: Codes = np.zeros((0, _MAGNITUDES), dtype=self._type)
+        self._vocabulary: tuple[Vocabulary, int] | None = None
+        self._layout: Layout | None = None
+        self._numbers: dict[int, Ints] = {}
+        self._numbered = (0, 0, 0)
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory, bytes."""
+        return self.model.counts.n_bytes + self._by_row.nbytes + self._by_magnitude.nbytes
+
+    @property
+    def waits(self) -> bool:
+        """Whether it waits for an attribute."""
+        return bool(self.model.coded.most_attributes) and not self.model.coded.numbers
+
+    def encode(self, read: Read, adds: Flags) -> Codes:
+        """The codes of n events; what those bring that add (bool[n]) gets numbers. Shape (n, attributes)."""
+        self._add_attributes(read, adds)
+        codes = np.full((adds.size, len(self.model.coded.codes)), MISSING, dtype=np.int32)
+        numbers, batch = self._numbers_of(read.statistics.layout), read.encoded.batch
+        if read.items.size:
+            table, rows = self._codes_of_rows(read.statistics.vocabulary), read.rows
+            own = numbers[NOMINAL][batch.item_group[read.items]]
+            met = np.where(rows >= 0, table.take(rows, mode="clip"), _NOT_MET)
+            for i in _put(met, own, read.item_events, codes):
+                code = self._look_up(own[i], read.text(i), adds=adds[read.item_events[i]])
+                codes[read.item_events[i], own[i]] = max(code, REST)
+                if rows[i] >= 0:
+                    table[rows[i]] = code
+        if read.magnitudes.size:
+            own, fields = numbers[CONTINUOUS][batch.value_field], batch.value_field
+            table, places = self._codes_of_magnitudes(numbers[CONTINUOUS]), read.magnitudes + _MAGNITUDES // 2
+            is_tabled = fields < len(table)
+            met = np.where(is_tabled, table[np.where(is_tabled, fields, 0), places], _NOT_MET)
+            for i in _put(met, own, read.value_events, codes):
+                code = self._look_up(own[i], int(read.magnitudes[i]), adds=adds[read.value_events[i]])
+                codes[read.value_events[i], own[i]] = max(code, REST)
+                if is_tabled[i]:
+                    table[fields[i], places[i]] = code
+        return codes
+
+    def unlearn(self, read: Read) -> int:
+        """Take events out in order; how many: fewer than all where the next one was never learned."""
+        batch = read.encoded.batch
+        n = batch.label.size
+        if not self.model.coded.is_full:
+            numbers = self._numbers_of(read.statistics.layout)
+            for kind, attributes, events in read.attributes:
+                n = int(events[numbers[kind][attributes] < 0].min(initial=n))
+        codes = self.encode(read, np.zeros(batch.label.size, dtype=np.bool_))
+        return self.model.counts.unlearn_many(codes, batch.label[:n], batch.weight)
+
+    def learn_again(self, read: Read, part: slice) -> None:
+        """Put back a part of the events that were taken out."""
+        batch = read.encoded.batch
+        codes = self.encode(read, np.zeros(batch.label.size, dtype=np.bool_))[part].copy()
+        self.model.counts.learn_again(codes, batch.label[part], batch.weight[part])
+
+    # -- inside -------------------------------------------------------------------------------------------
+
+    def _add_attributes(self, read: Read, adds: Flags) -> None:
+        """Give numbers to new attributes, in the order of events that add; within an event by their names."""
+        if self.model.coded.is_full:
+            return
+        met, numbers = [], self._numbers_of(read.statistics.layout)
+        for kind, attributes, events in read.attributes:
+            is_new = (numbers[kind][attributes] < 0) & adds[events]
+            if is_new.any():
+                new, first = np.unique(attributes[is_new], return_index=True)
+                names = read.names(kind)
+                for attribute, event in zip(new.tolist(), events[is_new][first].tolist(), strict=True):
+                    met.append((event, repr(names[attribute]), kind, names[attribute]))
+        if met:
+            self.model.number(met)
+
+    def _numbers_of(self, layout: Layout) -> dict[int, Ints]:
+        """The number here of each attribute of the layout, -1 where it has none, by kind."""
+        known, groups, fields = self.model.coded.numbers, layout.groups, layout.fields
+        now = len(known), len(groups), len(fields)
+        if self._layout is not layout or self._numbered != now:
+            if self._layout is not layout:
+                self._by_magnitude = self._by_magnitude[:0]
+            self._layout, self._numbered = layout, now
+            of_fields = (known.get((CONTINUOUS, name), -1) for name in fields)
+            self._numbers = {
+                NOMINAL: np.array([known.get(group, -1) for group in groups], dtype=np.int64),
+                CONTINUOUS: np.fromiter(of_fields, dtype=np.int64, count=len(fields)),
+            }
+        return self._numbers
+
+    def _codes_of_rows(self, vocabulary: Vocabulary) -> Codes:
+        """The code of each row, as far as it is known."""
+        if self._vocabulary != (vocabulary, vocabulary.moves):  # pruned, or loaded
+            self._vocabulary, self._by_row = (vocabulary, vocabulary.moves), self._by_row[:0]
+        self._by_row = _grown(self._by_row, max(vocabulary.size, 1), 2 * vocabulary.size + 1)
+        return self._by_row
+
+    def _codes_of_magnitudes(self, numbers: Ints) -> Codes:
+        """The code of each magnitude of each of the first fields that have a number."""
+        fields = min(int(np.flatnonzero(numbers >= 0).max(initial=-1)) + 1, _TABLED)
+        self._by_magnitude = _grown(self._by_magnitude, max(fields, 1), max(fields, 1))
+        return self._by_magnitude
+
+    def _look_up(self, number: Any, key: Any, *, adds: Any) -> int:
+        """The code of a value, a new one where that is to be added; `_NOT_MET` where one may still come."""
+        coded = self.model.coded
+        code = coded.code(int(number), key, adds=bool(adds))
+        return code if code != REST or coded.has_rest(int(number), key) else _NOT_MET
+
+
+def _put(met: Codes, numbers: Ints, events: Ints, codes: Codes) -> list[int]:
+    """Put the codes of values that were met where they belong; which are still to be looked up."""
+    is_known = numbers >= 0
+    is_met = is_known & (met != _NOT_MET)
+    codes[events[is_met], numbers[is_met]] = met[is_met]
+    return np.flatnonzero(is_known & ~is_met).tolist()
+
+
+def _grown(table: Codes, least: int, to: int) -> Codes:
+    """The same with at least so many rows, where it has fewer with `to`."""
+    if len(table) >= least:
+        return table
+    grown = np.full((to, *table.shape[1:]), _NOT_MET, dtype=table.dtype)
+    grown[: len(table)] = table
+    return grown
+
+
+def _owners(ends: Ints) -> Ints:
+    """The event of each item."""
+    if ends.size == 2:  # sooner for one
+        return np.zeros(int(ends[1]), dtype=np.int64)
+    return np.repeat(np.arange(ends.size - 1), np.diff(ends))
+
+
+def _own_text(tokens: Tokens | None, item: int) -> Any:
+    """The nominal value of an item; UNKNOWN where it was in a data frame, whose values are not kept."""
+    if tokens is None:
+        return UNKNOWN
+    begin = tokens.item_ends[item - 1] if item else 0
+    return tokens.text[begin : tokens.item_ends[item]].tobytes().decode()
