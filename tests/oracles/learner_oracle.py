@@ -246,9 +246,18 @@ class Pooling:
 
     def __init__(self, hypothesis, opinions):
         self.variance, self.n = hypothesis.variance, opinions
-        self.w = [1 / opinions] * opinions
+        self.first = 1 / max(opinions, 1)
+        self.w = [self.first] * opinions
         self.covariance = [[self.variance * (i == j) for j in range(opinions)] for i in range(opinions)]
         self.bias, self.bias_s = defaultdict(float), defaultdict(float)
+
+    def take_in(self):
+        """One opinion more, that weighs as much as each did at first."""
+        self.covariance = [
+            *([*row, 0.0] for row in self.covariance),
+            [*([0.0] * self.n), self.variance],
+        ]
+        self.w, self.n = [*self.w, self.first], self.n + 1
 
     def scores(self, opinions, classes):
         self.u = {k: [max(logs[k], -8.0) for logs in opinions] for k in classes}
@@ -320,7 +329,7 @@ class Oracle:
         opinions = sum(
             kind in {"Softmax", "ByteSoftmax"} or (kind == "Hypothesis" and h.calibrated)
             for kind, h in self.named()
-        )
+        )  # and those of one dependence, as soon as an attribute was learned that is no text
         self.parts = [
             Regression(h)
             if kind == "Softmax"
@@ -329,7 +338,7 @@ class Oracle:
             else (CalibratedPooling if h.calibrated else Pooling)(h, opinions)
             if kind == "Pool"
             else Calibrator()
-            if h.calibrated
+            if kind == "Hypothesis" and h.calibrated
             else None
             for kind, h in self.named()
         ]
@@ -340,6 +349,7 @@ class Oracle:
         self.of_feature, self.of_owner = {}, {}  # name -> class -> weight
         self.owner_of, self.bins = {}, {}
         self.last, self.learned, self.stopped = None, 0.0, set()
+        self.is_awake = False
         self.groups, self.fields = {}, {}
         self.chosen = []  # attributes, None where they are too many and have not been selected yet
 
@@ -467,10 +477,11 @@ class Oracle:
             for f in self.found[0]
             if f.v and f.name in self.of_feature
         }
-        answers, opinions = [None] * len(self.parts), []
+        answers, opinions, late = [None] * len(self.parts), [], []
         for h, (part, own) in enumerate(zip(self.parts, joints, strict=True)):
             if part is None:
                 answers[h] = softmax(own)
+                late += [answers[h][1]] if self.is_late(self.hypotheses[h]) else []
             elif isinstance(part, Pooling):
                 continue
             else:
@@ -483,7 +494,7 @@ class Oracle:
                 opinions.append(answers[h][1])
         for h, part in enumerate(self.parts):
             if isinstance(part, Pooling):
-                answers[h] = softmax(part.scores(opinions, classes))
+                answers[h] = softmax(part.scores([*opinions, *late], classes))
         self.said = [probabilities for probabilities, _ in answers]
         posterior = [math.exp(p) for p in self.log_posterior]
         mixture = {k: math.fsum(p * s[k] for p, s in zip(posterior, self.said, strict=True)) for k in classes}
@@ -510,6 +521,7 @@ class Oracle:
                 row = counted.setdefault(name, {})
                 row[y] = row.get(y, 0.0) + weight
         self.owner_of.update((f.name, f.owner) for f in found)
+        self.wake()
         for name, value in self.present(self.x).items():
             self.meet(name, value)
         self.class_weights[y] = self.class_weights.get(y, 0.0) + weight
@@ -519,6 +531,18 @@ class Oracle:
         self.learned += weight
         self.last = y
         self.choose(attributes)
+
+    def is_late(self, h):
+        """Whether it is an opinion by now that pools take in when an attribute was learned."""
+        return self.is_awake and type(h).__name__ == "OneDependence"
+
+    def wake(self):
+        """Let pools take in those of one dependence, once an attribute was learned."""
+        if not self.is_awake and any(self.kind(*a) != "text" for a in self.present(self.x).items()):
+            self.is_awake = True
+            for pool in [part for part in self.parts if isinstance(part, Pooling)]:
+                for _ in range(self.kinds.count("OneDependence")):
+                    pool.take_in()
 
     def meet(self, name, value):
         """Number an attribute as it is met for the first time, and learn its bins."""

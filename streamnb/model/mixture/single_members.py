@@ -9,7 +9,7 @@ from typing import Any
 from streamnb.model.attributes.attributes import Attribute
 from streamnb.model.attributes.priors import Prior
 from streamnb.model.mixture.bayes_optimal_nb import BayesOptimalNB
-from streamnb.model.mixture.components import ByteSoftmax, Pool, Softmax
+from streamnb.model.mixture.components import ByteSoftmax, Pool, Softmax, Tree
 from streamnb.model.mixture.default_hypotheses import DEFAULT_HYPOTHESES
 from streamnb.model.mixture.hypotheses import Density, Hypothesis, Likelihood
 
@@ -123,12 +123,12 @@ class SoftmaxRegression(BayesOptimalNB):
         self.pairs = pairs
 
 
-Opinion = Hypothesis | Softmax | ByteSoftmax
+Opinion = Hypothesis | Softmax | ByteSoftmax | Tree
 
 DEFAULT_OPINIONS: tuple[Opinion, ...] = tuple(
     h
     for h in DEFAULT_HYPOTHESES
-    if isinstance(h, Softmax | ByteSoftmax) or (isinstance(h, Hypothesis) and h.calibrated)
+    if isinstance(h, Softmax | ByteSoftmax | Tree) or (isinstance(h, Hypothesis) and h.calibrated)
 )
 """Those that the pools of a default `BayesOptimalNB` take in."""
 
@@ -146,14 +146,14 @@ class LogOpinionPool(BayesOptimalNB):
 
     Args:
         attributes: name -> `Text`, `Nominal` or `Continuous`, or just "text", "nominal", "continuous".
-        opinions: naive Bayes hypotheses that are calibrated, and softmax regressions; by default those of the
-            default mixture.
+        opinions: naive Bayes hypotheses that are calibrated, softmax regressions, and trees; by default those
+            of the default mixture.
         variance: of the weights before anything is learned, above zero.
         memory: of the features of softmax regressions, bytes; when it is spent no more are added.
         calibrated: whether it is as sure as it was right when it was so sure, see `histogram_binning`.
 
     Raises:
-        ValueError: where there is no opinion, or one that is neither calibrated nor a softmax regression.
+        ValueError: where there is no opinion, or one that is neither calibrated nor a regression or tree.
 
     Examples:
         At first all weigh the same, and the pool is the geometric mean of what they say:
@@ -190,9 +190,9 @@ class LogOpinionPool(BayesOptimalNB):
             if not (
                 opinion.calibrated
                 if isinstance(opinion, Hypothesis)
-                else isinstance(opinion, Softmax | ByteSoftmax)
+                else isinstance(opinion, Softmax | ByteSoftmax | Tree)
             ):
-                raise ValueError(f"an opinion is calibrated or a softmax regression, not {opinion!r}")
+                raise ValueError(f"an opinion is calibrated, a softmax regression or a tree, not {opinion!r}")
         unweighed = tuple(replace(opinion, weight=0.0) for opinion in opinions)
         pool = Pool(variance, calibrated=calibrated)
         super().__init__(attributes, (*unweighed, pool), switching_rate=0.0, memory=memory)

@@ -15,6 +15,7 @@ from streamnb import (
     CalibratedNB,
     Hypothesis,
     LogOpinionPool,
+    OneDependence,
     Pool,
     Softmax,
     SoftmaxRegression,
@@ -34,7 +35,7 @@ COMPANY = [
 OPINIONS = [
     h
     for h in COMPANY
-    if isinstance(h, (Softmax, ByteSoftmax)) or (isinstance(h, Hypothesis) and h.calibrated)
+    if isinstance(h, (Softmax, ByteSoftmax, OneDependence)) or (isinstance(h, Hypothesis) and h.calibrated)
 ]
 
 
@@ -44,7 +45,7 @@ def alone(h):
         return SoftmaxRegression(ATTRIBUTES, h.rate, h.pairs)
     if isinstance(h, Pool):
         return LogOpinionPool(ATTRIBUTES, OPINIONS, h.variance, calibrated=h.calibrated)
-    if isinstance(h, ByteSoftmax):
+    if isinstance(h, (ByteSoftmax, OneDependence)):
         return BayesOptimalNB(ATTRIBUTES, (h,), switching_rate=0.0)
     smoothing = {"m": h.m, "p": h.p} if h.alpha is None else {"alpha": h.alpha}
     return CalibratedNB(
@@ -116,10 +117,13 @@ def test_a_state_of_other_parameters_is_refused(model, other):
         (lambda: CalibratedNB(alpha=0.0), "alpha of a hypothesis must be above zero"),
         (lambda: LogOpinionPool(variance=0.0), "variance must be above zero"),
         (lambda: LogOpinionPool(opinions=[]), "a pool needs hypotheses"),
-        (lambda: LogOpinionPool(opinions=[Hypothesis()]), "an opinion is calibrated or a softmax regression"),
+        (
+            lambda: LogOpinionPool(opinions=[Hypothesis()]),
+            "an opinion is calibrated, a softmax regression or a tree",
+        ),
         (
             lambda: LogOpinionPool(opinions=[Softmax(), Pool()]),
-            "an opinion is calibrated or a softmax regression",
+            "an opinion is calibrated, a softmax regression or a tree",
         ),
         (lambda: LogOpinionPool(opinions=[Softmax(), Softmax()]), "two hypotheses are called"),
     ],

@@ -35,6 +35,7 @@ from streamnb import (
     Hypothesis,
     MultinomialNB,
     NaiveBayes,
+    OneDependence,
     Pool,
     Softmax,
 )
@@ -161,6 +162,7 @@ class Explained(Watched):
         super().__init__(hypotheses, rate)
         self.by_name = {h.label: h for h in hypotheses}
         naive = [h for h in hypotheses if isinstance(h, Hypothesis)] or [Hypothesis()]
+        self.scores_alone = BayesOptimalNB(ATTRIBUTES, [OneDependence()])
         self.flat = BayesOptimalNB(
             ATTRIBUTES,
             [replace(h, prior="uniform", calibrated=False, density="gaussian", name=h.label) for h in naive],
@@ -178,7 +180,11 @@ class Explained(Watched):
             assert abs(prior - explanation.prior) < 2e-5 * size
         if y is not None:
             super().meet(x, y, w)
-            self.flat.learn_one(x, y, w)
+            self.learn_beside(x, y, w)
+
+    def learn_beside(self, *event):
+        self.flat.learn_one(*event)
+        self.scores_alone.learn_one(*event)
 
     def expected(self, x, one, other):
         parts, logs = {}, {}
@@ -187,9 +193,8 @@ class Explained(Watched):
             self.oracle.named(), self.oracle.parts, self.oracle.said, strict=True
         ):
             logs[h.label] = {k: math.log(p) if p else -math.inf for k, p in said.items()}
-            if isinstance(part, Regression | ByteRegression):
-                told = self.by_features if isinstance(part, Regression) else self.by_bytes
-                parts[h.label] = told(part, x, one, other)
+            if isinstance(part, Regression | ByteRegression) or kind == "OneDependence":
+                parts[h.label] = self.by(kind)(part, x, one, other)
             elif kind == "Hypothesis":
                 parts[h.label] = self.alone(h, x, one, other)
                 if h.calibrated:
@@ -197,6 +202,7 @@ class Explained(Watched):
                     told = part.u[one] - part.u[other]
                     parts[h.label] = cut(parts[h.label], told, uncut[one] - uncut[other], part.power)
         opinions = [name for name in parts if is_opinion(self.by_name[name])]
+        opinions += [name for name in parts if self.oracle.is_late(self.by_name[name])]
         for (_, h), part in zip(self.oracle.named(), self.oracle.parts, strict=True):
             if isinstance(part, Pooling):
                 taken = [(parts[name], logs[name][one] - logs[name][other]) for name in opinions]
@@ -233,6 +239,14 @@ class Explained(Watched):
             for word, times in bag.items():
                 found[name, word] = odds(self.flat, {name: {word: times}}) - odds(self.flat, {name: ""})
         return found
+
+    def by(self, kind):
+        return {"Softmax": self.by_features, "ByteSoftmax": self.by_bytes}.get(kind, self.by_pairs)
+
+    def by_pairs(self, _, x, one, other):
+        prior, items = self.scores_alone._taken_apart(x, self.scores_alone._encode([x]), one, other)
+        found = {key_of(item.attribute, item.value): item.log_odds for item in items}
+        return defaultdict(float, found | {None: prior})
 
     def by_features(self, part, _, one, other):
         found = defaultdict(float, {None: part.bias[one] - part.bias[other]})
@@ -315,7 +329,7 @@ def test_every_item_is_the_oracles(seed, attributes):
         else:
             Watched.meet(explained, *row)
             if row[1] is not None:
-                explained.flat.learn_one(*row)
+                explained.learn_beside(*row)
 
 
 @settings(max_examples=25)
