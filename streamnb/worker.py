@@ -49,6 +49,7 @@ _WHEN_FULL = {
     "words": "beyond that the rarest are forgotten",
     "long_words": "beyond that the rarest are forgotten",
     "features": "beyond that none are added",
+    "pairs": "beyond that the attributes that came last lose theirs",
     "waiting": "beyond that the oldest events wait no longer",
 }
 _EARLY_MOST, _EARLY_AGAIN = 0.5, 0.25  # of the memory for labels before their events

@@ -148,7 +148,7 @@ OWN = {
     "byte_softmax": {"rate": "0.5", "first_bytes": "99"},
     "pool": {"variance": "0.5", "calibrated": "true"},
     "tree": {"prior_weight": "5.0"},
-    "one_dependence": {"prior_weight": "5.0"},
+    "one_dependence": {"prior_weight": "5.0", "max_attributes": "64"},
 }  # fmt: skip
 FOREIGN = [
     (kind, " or ".join(f'"{other}"' for other in OWN if key in OWN[other]), key, value)
@@ -400,10 +400,12 @@ def test_a_journal_of_former_defaults_is_read_as_it_was_meant(former):
         of(MIXTURE, "posterior.floor=false", "posterior.caution=false"), hypotheses=then
     )
     shaping = shaping_of(config)
-    assert not {"first_bytes", "floor", "caution"} & {*chain(shaping["posterior"], *shaping["hypotheses"])}
+    keys = {*chain(shaping["posterior"], *shaping["hypotheses"])}
+    assert not {"floor", "caution", "max_attributes"} & keys
+    assert ("first_bytes" in keys) == (former == 2)
     found = restored(shaping)
     assert (found.hypotheses, found.posterior.floor, found.posterior.caution) == (then, False, False)
-    assert {h.first_bytes for h in then} <= {None, 3000}
+    assert {h.first_bytes for h in then} <= ({None, 3000} if former < 2 else {None, 2000})
     assert wiring.Configured(config).changes_since(shaping) == []
     now = msgspec.structs.replace(of(MIXTURE), hypotheses=then)
     assert [(c.key, c.after, c.allowed) for c in wiring.Configured(now).changes_since(shaping)] == [
