@@ -14,7 +14,7 @@ import numpy as np
 from streamnb.model.attributes.kinds import CONTINUOUS, NOMINAL
 from streamnb.model.attributes.signatures import Codes, Flags
 from streamnb.model.compiled.arrays import Ints
-from streamnb.model.encoding.batch import Encoded
+from streamnb.model.encoding.batch import Batch, Encoded
 from streamnb.model.encoding.layout import Layout
 from streamnb.model.encoding.tokenizer import Tokens
 from streamnb.model.encoding.vocabulary import Vocabulary
@@ -25,6 +25,11 @@ from streamnb.model.trees.value_codes import MISSING, REST, UNKNOWN, magnitudes
 _MAGNITUDES = 1 << 14
 _TABLED = 256  # attributes whose magnitudes have a table
 _NOT_MET = -2
+
+
+def has_only_texts(batch: Batch, layout: Layout) -> bool:
+    """Whether no event has a nominal or continuous value."""
+    return not batch.value.size and not (layout.kinds[batch.item_group] == NOMINAL).any()
 
 
 class Read(NamedTuple):

@@ -6,6 +6,7 @@ Given the event every score is a sum over what the event holds, and so is the lo
     calibrated     the same times its power
     softmax        b_v1 - b_v2 + sum over features of x_i (l_iv1/2 + w_iv1 - l_iv2/2 - w_iv2)
     tree           log P(v1)/P(v2) + sum over values of log P(a|b,v1)/P(a|b,v2), b the value of the parent
+    one dependence the same of each parent, weighed by what it says, see `trees.averaged`
     byte softmax   b_v1 - b_v2 + sum over runs of bytes of the same; a quarter of it for each byte
     pool           b_v1 - b_v2 + sum over opinions of w_i times the log odds of the opinion; what the
                    correction of its confidence adds is the prior's

@@ -23,7 +23,7 @@ from streamnb.model.attributes.weights import UNIT
 from streamnb.model.compiled.arrays import Floats
 from streamnb.model.encoding.batch import Batch, Encoded
 from streamnb.model.mixture.components import AnyHypothesis, OneDependence, Tree
-from streamnb.model.mixture.event_codes import CodeTables, Read
+from streamnb.model.mixture.event_codes import CodeTables, Read, has_only_texts
 from streamnb.model.naive_bayes.sufficient_statistics import Statistics
 from streamnb.model.stats.memory_use import Part
 from streamnb.model.trees.averaged import averaged_log_odds
@@ -94,6 +94,8 @@ class TreeOpinions:
         labels, awake = batch.label if learn else np.full(n, -1), 0
         if not self._tables:
             return np.empty((0, n, K)), awake
+        if self._waits and has_only_texts(batch, statistics.layout):  # sooner
+            return np.empty((len(self._trees), 0, K)), n
         read = Read.of(encoded, statistics)
         if self._waits:
             awake = int(read.events[labels[read.events] >= 0].min(initial=n)) + 1
