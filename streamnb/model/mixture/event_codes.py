@@ -6,7 +6,7 @@ table of its attribute. What has none yet is looked up by its text or magnitude,
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -125,21 +125,21 @@ class CodeTables:
         numbers, batch = self._numbers_of(read.statistics.layout), read.encoded.batch
         if read.items.size:
             table, rows = self._codes_of_rows(read.statistics.vocabulary), read.rows
-            own = numbers[NOMINAL][batch.item_group[read.items]]
+            own, at = numbers[NOMINAL][batch.item_group[read.items]], read.item_events
             met = np.where(rows >= 0, table.take(rows, mode="clip"), _NOT_MET)
-            for i in _put(met, own, read.item_events, codes):
-                code = self._look_up(own[i], read.text(i), adds=adds[read.item_events[i]])
-                codes[read.item_events[i], own[i]] = max(code, REST)
+            ids = np.where(rows >= 0, rows, -1 - np.arange(rows.size))
+            left = _put(met, own, at, codes)
+            for i, code in self._look_up(left, ids, own, at, adds, read.text, codes):
                 if rows[i] >= 0:
                     table[rows[i]] = code
         if read.magnitudes.size:
-            own, fields = numbers[CONTINUOUS][batch.value_field], batch.value_field
+            own, at, fields = numbers[CONTINUOUS][batch.value_field], read.value_events, batch.value_field
             table, places = self._codes_of_magnitudes(numbers[CONTINUOUS]), read.magnitudes + _MAGNITUDES // 2
             is_tabled = fields < len(table)
             met = np.where(is_tabled, table[np.where(is_tabled, fields, 0), places], _NOT_MET)
-            for i in _put(met, own, read.value_events, codes):
-                code = self._look_up(own[i], int(read.magnitudes[i]), adds=adds[read.value_events[i]])
-                codes[read.value_events[i], own[i]] = max(code, REST)
+            ids = fields * np.int64(_MAGNITUDES) + places
+            left = _put(met, own, at, codes)
+            for i, code in self._look_up(left, ids, own, at, adds, read.magnitudes.item, codes):
                 if is_tabled[i]:
                     table[fields[i], places[i]] = code
         return codes
@@ -206,19 +206,46 @@ class CodeTables:
         self._by_magnitude = _grown(self._by_magnitude, max(fields, 1), max(fields, 1))
         return self._by_magnitude
 
-    def _look_up(self, number: Any, key: Any, *, adds: Any) -> int:
-        """The code of a value, a new one where that is to be added; `_NOT_MET` where one may still come."""
-        coded = self.model.coded
-        code = coded.code(int(number), key, adds=bool(adds))
-        return code if code != REST or coded.has_rest(int(number), key) else _NOT_MET
+    def _look_up(
+        self,
+        left: Ints,
+        ids: Ints,
+        numbers: Ints,
+        events: Ints,
+        adds: Flags,
+        key_of: Callable[[int], Any],
+        codes: Codes,
+    ) -> Iterator[tuple[int, int]]:
+        """Put the codes of the values that are left: of each different one a value that has it, and its code.
+
+        New ones get codes in the order of events that add; what comes before that is one of the REST.
+        """
+        if not left.size:
+            return
+        _, first, which = np.unique(ids[left], return_index=True, return_inverse=True)
+        added = np.full(first.size, ids.size)
+        is_added = adds[events[left]]
+        np.minimum.at(added, which[is_added], left[is_added])
+        found = np.full(first.size, REST)
+        for u in np.argsort(added, kind="stable").tolist():
+            is_new = added[u] < ids.size
+            i = int(added[u] if is_new else left[first[u]])
+            number, key, coded = int(numbers[i]), key_of(i), self.model.coded
+            is_known = key is not UNKNOWN and key in coded.codes[number]
+            found[u] = coded.code(number, key, adds=bool(is_new))
+            if is_known:
+                added[u] = 0
+            if found[u] != REST or coded.has_rest(number, key):
+                yield i, int(found[u])
+        codes[events[left], numbers[left]] = np.where(left >= added[which], found[which], REST)
 
 
-def _put(met: Codes, numbers: Ints, events: Ints, codes: Codes) -> list[int]:
+def _put(met: Codes, numbers: Ints, events: Ints, codes: Codes) -> Ints:
     """Put the codes of values that were met where they belong; which are still to be looked up."""
     is_known = numbers >= 0
     is_met = is_known & (met != _NOT_MET)
     codes[events[is_met], numbers[is_met]] = met[is_met]
-    return np.flatnonzero(is_known & ~is_met).tolist()
+    return np.flatnonzero(is_known & ~is_met)
 
 
 def _grown(table: Codes, least: int, to: int) -> Codes:
