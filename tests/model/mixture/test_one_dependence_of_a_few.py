@@ -207,8 +207,9 @@ def test_a_value_that_was_only_asked_about_is_one_of_the_rest_until_it_is_learne
     """In one batch as one by one; the rest has a count here, so that it says something."""
     asked = {"colour": "green", "size": 5.0}
     first = [({"colour": c * 300, "size": 1.0}, y, 1.0) for c, y in zip("xyz", "aab", strict=True)]
+    first.append(({"size": 1.0}, "b", 1.0))
     events = [*first, (asked, None, 1.0), (asked, "a", 1.0), (asked, None, 1.0), ({"size": 5.0}, "b", 1.0)]
-    whole, expected = learned(mixture(), events, [0, 7])
+    whole, expected = learned(mixture(), events, [0, 8])
     alone, found = mixture(), []
     for event in events:
         answer = alone.predict_then_learn_many(*([part] for part in event))
@@ -217,4 +218,4 @@ def test_a_value_that_was_only_asked_about_is_one_of_the_rest_until_it_is_learne
     assert digest(alone) == digest(whole)
     (described,) = whole.state()[0]["trees"]
     assert [len(keys) for *_, keys in described["attributes"]] == [1, 2]
-    assert whole.state()[1]["trees_0_values"].sum(axis=1).tolist() == [3072, 1024, 0, 3072, 2048]
+    assert whole.state()[1]["trees_0_values"].sum(axis=1).tolist() == [3072, 1024, 0, 4096, 2048]
