@@ -19,8 +19,7 @@ from streamnb.model.encoding.layout import Layout
 from streamnb.model.encoding.tokenizer import Tokens
 from streamnb.model.encoding.vocabulary import Vocabulary
 from streamnb.model.naive_bayes.sufficient_statistics import Statistics
-from streamnb.model.trees.tree_model import TreeModel
-from streamnb.model.trees.value_codes import MISSING, REST, UNKNOWN, magnitudes
+from streamnb.model.trees.value_codes import MISSING, REST, UNKNOWN, CodedValues, magnitudes
 
 _MAGNITUDES = 1 << 14
 _TABLED = 256  # attributes whose magnitudes have a table
@@ -96,11 +95,11 @@ class Read(NamedTuple):
 
 
 class CodeTables:
-    """A tree's codes and counts, and the codes of rows and magnitudes."""
+    """A tree's codes, by the rows and magnitudes that have them."""
 
-    def __init__(self, model: TreeModel) -> None:
-        self.model = model
-        self._type = np.int16 if model.coded.most < 1 << 14 else np.int32
+    def __init__(self, coded: CodedValues) -> None:
+        self.coded = coded
+        self._type = np.int16 if coded.most < 1 << 14 else np.int32
         self._by_row: Codes = np.zeros(0, dtype=self._type)
         self._by_magnitude: Codes = np.zeros((0, _MAGNITUDES), dtype=self._type)
         self._vocabulary: tuple[Vocabulary, int] | None = None
@@ -111,17 +110,17 @@ class CodeTables:
     @property
     def n_bytes(self) -> int:
         """Memory, bytes."""
-        return self.model.counts.n_bytes + self._by_row.nbytes + self._by_magnitude.nbytes
+        return self._by_row.nbytes + self._by_magnitude.nbytes
 
     @property
     def waits(self) -> bool:
         """Whether it waits for an attribute."""
-        return bool(self.model.coded.most_attributes) and not self.model.coded.numbers
+        return bool(self.coded.most_attributes) and not self.coded.numbers
 
     def encode(self, read: Read, adds: Flags) -> Codes:
         """The codes of n events; what those bring that add (bool[n]) gets numbers. Shape (n, attributes)."""
         self._add_attributes(read, adds)
-        codes = np.full((adds.size, len(self.model.coded.codes)), MISSING, dtype=np.int32)
+        codes = np.full((adds.size, len(self.coded.codes)), MISSING, dtype=np.int32)
         numbers, batch = self._numbers_of(read.statistics.layout), read.encoded.batch
         if read.items.size:
             table, rows = self._codes_of_rows(read.statistics.vocabulary), read.rows
@@ -144,28 +143,21 @@ class CodeTables:
                     table[fields[i], places[i]] = code
         return codes
 
-    def unlearn(self, read: Read) -> int:
-        """Take events out in order; how many: fewer than all where the next one was never learned."""
-        batch = read.encoded.batch
-        n = batch.label.size
-        if not self.model.coded.is_full:
+    def known(self, read: Read) -> tuple[Codes, int]:
+        """The codes of events that add nothing, and how many have no attribute that was never learned."""
+        n = read.encoded.batch.label.size
+        codes = self.encode(read, np.zeros(n, dtype=np.bool_))
+        if not self.coded.is_full:
             numbers = self._numbers_of(read.statistics.layout)
             for kind, attributes, events in read.attributes:
                 n = int(events[numbers[kind][attributes] < 0].min(initial=n))
-        codes = self.encode(read, np.zeros(batch.label.size, dtype=np.bool_))
-        return self.model.counts.unlearn_many(codes, batch.label[:n], batch.weight)
-
-    def learn_again(self, read: Read, part: slice) -> None:
-        """Put back a part of the events that were taken out."""
-        batch = read.encoded.batch
-        codes = self.encode(read, np.zeros(batch.label.size, dtype=np.bool_))[part].copy()
-        self.model.counts.learn_again(codes, batch.label[part], batch.weight[part])
+        return codes, n
 
     # -- inside -------------------------------------------------------------------------------------------
 
     def _add_attributes(self, read: Read, adds: Flags) -> None:
         """Give numbers to new attributes, in the order of events that add; within an event by their names."""
-        if self.model.coded.is_full:
+        if self.coded.is_full:
             return
         met, numbers = [], self._numbers_of(read.statistics.layout)
         for kind, attributes, events in read.attributes:
@@ -175,12 +167,11 @@ class CodeTables:
                 names = read.names(kind)
                 for attribute, event in zip(new.tolist(), events[is_new][first].tolist(), strict=True):
                     met.append((event, repr(names[attribute]), kind, names[attribute]))
-        if met:
-            self.model.number(met)
+        self.coded.number(met)
 
     def _numbers_of(self, layout: Layout) -> dict[int, Ints]:
         """The number here of each attribute of the layout, -1 where it has none, by kind."""
-        known, groups, fields = self.model.coded.numbers, layout.groups, layout.fields
+        known, groups, fields = self.coded.numbers, layout.groups, layout.fields
         now = len(known), len(groups), len(fields)
         if self._layout is not layout or self._numbered != now:
             if self._layout is not layout:
@@ -230,7 +221,7 @@ class CodeTables:
         for u in np.argsort(added, kind="stable").tolist():
             is_new = added[u] < ids.size
             i = int(added[u] if is_new else left[first[u]])
-            number, key, coded = int(numbers[i]), key_of(i), self.model.coded
+            number, key, coded = int(numbers[i]), key_of(i), self.coded
             is_known = key is not UNKNOWN and key in coded.codes[number]
             found[u] = coded.code(number, key, adds=bool(is_new))
             if is_known:

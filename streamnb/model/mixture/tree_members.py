@@ -18,7 +18,7 @@ import numpy as np
 from streamnb.model.attributes.expected import named
 from streamnb.model.attributes.kinds import CONTINUOUS
 from streamnb.model.attributes.priors import LEARNED
-from streamnb.model.attributes.signatures import Array
+from streamnb.model.attributes.signatures import Array, Codes
 from streamnb.model.attributes.weights import UNIT
 from streamnb.model.compiled.arrays import Floats
 from streamnb.model.encoding.batch import Batch, Encoded
@@ -51,25 +51,25 @@ class TreeOpinions:
     def __init__(self, hypotheses: Sequence[AnyHypothesis], memory: int | None = None) -> None:
         self._trees = [h for h in hypotheses if isinstance(h, Tree)]
         self._readers = _readers(self._trees)
-        self._tables = [
-            CodeTables(
-                TreeModel(
-                    self._trees[t].max_values,
-                    self._trees[t].memory,
-                    grows=tree != _NOBODY,
-                    max_attributes=_most_attributes(self._trees[t]),
-                )
+        self._models = [
+            TreeModel(
+                self._trees[t].max_values,
+                self._trees[t].memory,
+                grows=tree != _NOBODY,
+                max_attributes=_most_attributes(self._trees[t]),
             )
             for tree, averaged in self._readers
             for t in [max(tree, averaged)]
         ]
+        self._tables = [CodeTables(model.coded) for model in self._models]
         if memory is not None:
             self.keep_within(memory)
 
     @property
     def n_bytes(self) -> int:
         """Memory, bytes."""
-        return sum(each.n_bytes for each in self._tables)
+        of_counts = sum(counts.n_bytes for counts in self._counts)
+        return of_counts + sum(tables.n_bytes for tables in self._tables)
 
     def memory(self) -> dict[str, Part]:
         """What pairs take of their memory: those that have a part of what a model may take."""
@@ -79,9 +79,10 @@ class TreeOpinions:
 
     def keep_within(self, n_bytes: int) -> None:
         """Let the pairs of those that wait for an attribute take so many bytes together, from now on."""
-        bounded = [counts for counts in self._counts if counts.bounds_values]
-        for counts in bounded:
-            counts.memory = min(counts.memory, n_bytes // len(bounded))
+        waiting = [t for t, h in enumerate(self._trees) if isinstance(h, OneDependence) and h.waits]
+        for (_, averaged), counts in zip(self._readers, self._counts, strict=True):
+            if averaged in waiting:
+                counts.memory = min(self._trees[averaged].memory, n_bytes // len(waiting))
 
     def joints(self, encoded: Encoded, statistics: Statistics, *, learn: bool) -> tuple[Floats, int]:
         """Log P(class, event) of every event by all learned before it, shape (trees, n, K); then learn it.
@@ -104,11 +105,11 @@ class TreeOpinions:
             for counts in self._counts:
                 counts.begin(statistics.class_weights[:K], statistics.events)
         found = np.empty((len(self._trees), n, K))
-        for readers, each in zip(self._readers, self._tables, strict=True):
-            codes = each.encode(read, labels >= 0)
+        for readers, model, tables in zip(self._readers, self._models, self._tables, strict=True):
+            codes = tables.encode(read, labels >= 0)
             joints, averages = (None if t == _NOBODY else found[t] for t in readers)
             reading, asked = self._reading(readers, K), {"joints": joints, "averages": averages}
-            each.model.run(codes, labels, batch.weight, K, reading, learn=learn, **asked)
+            model.run(codes, labels, batch.weight, K, reading, learn=learn, **asked)
         return found, awake
 
     def unlearn(self, encoded: Encoded, statistics: Statistics) -> int:
@@ -117,18 +118,21 @@ class TreeOpinions:
         if not self._tables or self._waits:
             return int(batch.label.size)
         read = Read.of(encoded, statistics)
-        done = [each.unlearn(read) for each in self._tables]
-        for each, so_many in zip(self._tables, done, strict=True):
-            if so_many > min(done):
-                each.learn_again(read, slice(min(done), so_many))
+        known = [tables.known(read) for tables in self._tables]
+        done = [
+            counts.unlearn_many(codes, batch.label[:n], batch.weight)
+            for counts, (codes, n) in zip(self._counts, known, strict=True)
+        ]
+        for counts, (codes, _), so_many in zip(self._counts, known, done, strict=True):
+            _put_back(counts, codes, batch, slice(min(done), so_many))
         return min(done)
 
     def learn_again(self, encoded: Encoded, statistics: Statistics, first: int, stop: int) -> None:
         """Put back events that were taken out."""
         if first < stop and self._tables and not self._waits:
             read = Read.of(encoded, statistics)
-            for each in self._tables:
-                each.learn_again(read, slice(first, stop))
+            for counts, tables in zip(self._counts, self._tables, strict=True):
+                _put_back(counts, tables.known(read)[0], encoded.batch, slice(first, stop))
 
     def log_odds(
         self, encoded: Encoded, statistics: Statistics, parts: Batch, classes: tuple[int, int]
@@ -155,8 +159,8 @@ class TreeOpinions:
         D = np.count_nonzero(np.diff(parts.item_rows))
         owners = [groups[g] for g in parts.item_group[:D].tolist()]
         owners += [(CONTINUOUS, fields[f]) for f in parts.value_field.tolist()]
-        for readers, each in zip(self._readers, self._tables, strict=True):
-            codes, model = each.encode(read, np.zeros(1, dtype=np.bool_)), each.model
+        for readers, model, coded in zip(self._readers, self._models, self._tables, strict=True):
+            codes, _ = coded.known(read)
             reading, tables = self._reading(readers, K), model.counts.tables
             factors = np.ones((codes.shape[1], K))
             score_factors(tables, codes, 0, reading, factors)
@@ -176,7 +180,7 @@ class TreeOpinions:
 
     def state(self) -> tuple[list[dict[str, Any]], dict[str, Array]]:
         """Of all trees: JSON-able values, and arrays."""
-        states = [each.model.state() for each in self._tables]
+        states = [model.state() for model in self._models]
         described = [meta | weights for weights, (meta, _) in zip(self._prior_weights(), states, strict=True)]
         arrays = {f"{t}_{name}": array for t, (_, own) in enumerate(states) for name, array in own.items()}
         return described, arrays
@@ -185,11 +189,11 @@ class TreeOpinions:
         """Replace everything by a state. Raises ValueError for one of other trees, and SnapshotError."""
         own = [
             {
-                "max_values": each.model.coded.most,
+                "max_values": model.coded.most,
                 **weights,
-                "waits": each.model.coded.most_attributes is not None,
+                "waits": model.coded.most_attributes is not None,
             }
-            for each, weights in zip(self._tables, self._prior_weights(), strict=True)
+            for model, weights in zip(self._models, self._prior_weights(), strict=True)
         ]
         names = ("max_values", *_WEIGHTS)
         met = [
@@ -198,10 +202,11 @@ class TreeOpinions:
         ]
         if met != own:
             raise ValueError("a state of other trees than the hypotheses")
-        self._tables = [
-            CodeTables(TreeModel.from_state(counts.memory, meta, named(arrays, f"{t}_"), grows=counts.grows))
+        self._models = [
+            TreeModel.from_state(counts.memory, meta, named(arrays, f"{t}_"), grows=counts.grows)
             for t, (counts, meta) in enumerate(zip(self._counts, described, strict=True))
         ]
+        self._tables = [CodeTables(model.coded) for model in self._models]
 
     # -- inside -------------------------------------------------------------------------------------------
 
@@ -222,7 +227,7 @@ class TreeOpinions:
 
     @property
     def _counts(self) -> list[TreeCounts]:
-        return [each.model.counts for each in self._tables]
+        return [model.counts for model in self._models]
 
     @property
     def _waits(self) -> bool:
@@ -251,3 +256,9 @@ def _readers(trees: Sequence[Tree]) -> list[tuple[int, int]]:
 
 def _most_attributes(h: Tree) -> int | None:
     return h.max_attributes if isinstance(h, OneDependence) else None
+
+
+def _put_back(counts: TreeCounts, codes: Codes, batch: Batch, part: slice) -> None:
+    """Learn a part of the events again that were taken out."""
+    if part.start < part.stop:
+        counts.learn_again(codes[part].copy(), batch.label[part], batch.weight[part])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -64,11 +64,6 @@ class TreeModel:
         self._rank()
         return codes
 
-    def number(self, met: Iterable[tuple[int, str, int, Hashable]]) -> None:
-        """Give numbers to new attributes, see `CodedValues.number`."""
-        self.coded.number(met)
-        self._rank()
-
     def _rank(self) -> None:
         if self.counts.ranks.size < len(self.coded.numbers):
             self.counts.ranks = self.coded.ranks
@@ -87,6 +82,7 @@ class TreeModel:
         averages: Floats | None = None,
     ) -> None:
         """Predict events in order, and learn them; see `kernels.run_tree`."""
+        self._rank()
         sizes = self.coded.sizes
         has_room = sizes is self.counts.sizes and classes == self.counts.classes
         if has_room or not learn or self._fits(sizes, classes):

@@ -183,9 +183,8 @@ def test_a_hundred_thousand_names_take_no_more_than_sixty_four():
     events = [({f"n{20 * i + j}": float(j) for j in range(20)}, "ab"[i % 2]) for i in range(5000)]
     events.append(({f"w{j}": "v" for j in range(960)}, "a"))
     model.learn_many(*zip(*events, strict=True))
-    (tables,) = model._trees._tables
-    assert len(tables.model.coded.codes) == 64
-    assert tables.n_bytes < 4 << 20
+    assert len(model._trees._models[0].coded.codes) == 64
+    assert model._trees.n_bytes < 4 << 20
     x = {f"w{j}": "v" for j in range(960)} | events[0][0]
     assert sum(model.predict_proba_one(x).values()) == pytest.approx(1.0)
     assert model.explanation_one(x) is not None
