@@ -38,6 +38,7 @@ _VALUES = (
     "Continuous",
     "Hypothesis",
     "Nominal",
+    "OneDependence",
     "Pool",
     "Softmax",
     "Text",
