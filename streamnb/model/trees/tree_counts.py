@@ -125,6 +125,8 @@ class TreeCounts:
     def fitting(self, sizes: Counts, classes: int) -> int:
         """How many attributes, of so many values each, can be counted in pairs; -1 for all."""
         limit = sizes.size if self.paired < 0 else min(sizes.size, self.paired)
+        if self.bounds_values:  # with spare capacity, or tables would be laid anew for every value
+            sizes, classes = _spared(sizes), _spared_columns(classes)
         before = np.cumsum(sizes) - sizes
         n_bytes = 8 * classes * np.cumsum(sizes * before)
         fits = int(np.searchsorted(n_bytes[:limit], self.memory, side="right"))
@@ -395,8 +397,7 @@ def _laid_out(sizes: Counts, classes: int, paired: int, spare: int) -> TreeTable
     if spare == 1:
         rows = (sizes + 7) // 8 * 8
     elif spare:
-        rows = 1 << np.ceil(np.log2(np.maximum(sizes, 4))).astype(np.int64)
-        columns += classes // 2 if classes > _FEW_CLASSES else 0
+        rows, columns = _spared(sizes), _spared_columns(classes)
     i, j = np.triu_indices(paired, 1)
     length = rows[i] * rows[j]
     pair_first = np.full((paired, paired), -1, dtype=np.int64)
@@ -414,6 +415,15 @@ def _laid_out(sizes: Counts, classes: int, paired: int, spare: int) -> TreeTable
         given_first=np.full(d, -1, dtype=np.int64),
         given=np.zeros((0, columns), dtype=np.int64),
     )
+
+
+def _spared(sizes: Counts) -> Counts:
+    """Capacity for up to twice as many values, and 4 at least."""
+    return np.asarray(1 << np.ceil(np.log2(np.maximum(sizes, 4))).astype(np.int64))
+
+
+def _spared_columns(classes: int) -> int:
+    return classes + (classes // 2 if classes > _FEW_CLASSES else 0)
 
 
 def _rows(first: Counts, sizes: Counts) -> Counts:
