@@ -21,7 +21,7 @@ DEFAULT_HYPOTHESES: tuple[AnyHypothesis, ...] = (
     Softmax(0.6, pairs=True),
     Softmax(0.25),
     ByteSoftmax(0.6),
-    OneDependence(max_attributes=64, memory=16 << 20),
+    OneDependence(max_attributes=64),
     Pool(0.01),
     Pool(0.1),
     Pool(0.1, calibrated=True),

@@ -34,6 +34,7 @@ from streamnb.model.trees.value_codes import MISSING
 
 _ALPHA = 1.0
 _NOBODY = -1
+_MOST_MEMORY = 16 << 20  # of the pairs of one that waits for an attribute
 _WEIGHTS = ("prior_weight", "averaged_prior_weight")
 """What a state calls that of a tree, and of who averages over the same counts."""
 
@@ -54,7 +55,7 @@ class TreeOpinions:
         self._models = [
             TreeModel(
                 self._trees[t].max_values,
-                self._trees[t].memory,
+                _memory_of(self._trees[t]),
                 grows=tree != _NOBODY,
                 max_attributes=_most_attributes(self._trees[t]),
             )
@@ -82,7 +83,7 @@ class TreeOpinions:
         waiting = [t for t, h in enumerate(self._trees) if isinstance(h, OneDependence) and h.waits]
         for (_, averaged), counts in zip(self._readers, self._counts, strict=True):
             if averaged in waiting:
-                counts.memory = min(self._trees[averaged].memory, n_bytes // len(waiting))
+                counts.memory = min(_memory_of(self._trees[averaged]), n_bytes // len(waiting))
 
     def joints(self, encoded: Encoded, statistics: Statistics, *, learn: bool) -> tuple[Floats, int]:
         """Log P(class, event) of every event by all learned before it, shape (trees, n, K); then learn it.
@@ -252,6 +253,11 @@ def _readers(trees: Sequence[Tree]) -> list[tuple[int, int]]:
             else:
                 found[tree] = t
     return [*found.items(), *alone]
+
+
+def _memory_of(h: Tree) -> int:
+    """Of its pairs, bytes. Of more, what is laid anew would be felt."""
+    return h.memory if _most_attributes(h) is None else min(h.memory, _MOST_MEMORY)
 
 
 def _most_attributes(h: Tree) -> int | None:
