@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections import Counter
 
 import pytest
 from service import model_digest, predictions, raw_events, records
@@ -67,6 +68,46 @@ def test_lives_are_one_life_whatever_the_batches_and_the_memory(open_log, tmp_pa
     assert model_digest(worker.learner) == model_digest(undisturbed)
     assert predictions(log) == predictions(outputs)
     assert not told(verified(log, tmp_path / "snapshots", *SETS))
+
+
+def test_late_labels_and_corrections_are_counted_by_each_tenant(open_log, tmp_path):
+    """Also where its model was put away meanwhile, and the learner was another: counts are those of the labels that hold."""
+    log, rng = open_log(**TOPICS, labels=1), random.Random(4)
+    texts = [" ".join(rng.choices("abcdefgh", k=5)) for _ in range(120)]
+    log.append(
+        [
+            NewRecord("events", b"t%d" % (i % 6), json.dumps({"id": f"e{i}", "text": text}).encode())
+            for i, text in enumerate(texts)
+        ]
+    )
+    holds = {}
+    for _ in range(4):
+        said = [(i, rng.choice(["spam", "ham", None])) for i in rng.sample(range(120), 60)]
+        holds.update(said)
+        log.append(
+            [
+                NewRecord("labels", None, json.dumps({"id": f"e{i}", "label": label}).encode())
+                for i, label in said
+            ]
+        )
+        worker = new_worker(log, tmp_path / "snapshots", *SETS, "topics.labels=labels")
+        worker.start("test")
+        worker.run(until_end=True)
+        worker.close()
+        log = open_log()
+    for tenant in range(6):
+        labels = {i: holds.get(i) for i in range(tenant, 120, 6)}
+        model = worker.learner.model.tenant(f"t{tenant}")
+        assert {k: n for k, n in model.class_weights.items() if n} == Counter(filter(None, labels.values()))
+        expected = {}
+        for i, label in labels.items():
+            for word in texts[i].split() if label else ():
+                expected.setdefault(word, Counter())[label] += 1
+        counts = {
+            word: {k: n for k, n in row.items() if n} for word, row in model.class_counts("text").items()
+        }
+        assert {word: row for word, row in counts.items() if row} == expected
+    assert not told(verified(log, tmp_path / "snapshots", *SETS, "topics.labels=labels"))
 
 
 def test_bernoulli_texts_are_refused():

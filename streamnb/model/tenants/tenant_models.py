@@ -240,7 +240,11 @@ class TenantModels(Unbounded):
         rows = _rows(X)
         self._run(rows, _targets(rows, y, w), predict=False, learn=True)
 
-    learn_late_many = learn_many
+    def learn_late_many(
+        self, xs: Events, ys: Labels, ws: Weights = None, ts: Times = None, *, again: bool = False
+    ) -> None:
+        """Learn events that were predicted earlier, when their labels were not known: as any others."""
+        self.learn_many(xs, ys, ws, ts)
 
     def unlearn_many(
         self, xs: Events, ys: Labels, ws: Weights = None, ts: Times = None, prunings: Prunings = None
