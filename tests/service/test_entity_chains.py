@@ -100,7 +100,7 @@ def test_what_names_no_entity_is_a_dead_letter(schema, key, who, reason, path):
 @pytest.mark.parametrize(
     ("sets", "message"),
     [
-        (["events.entity=$.who"], 'expected model.kind = "hidden_markov" beside it'),
+        (["events.entity=$.who"], 'expected model.kind = "hidden_markov" or "tenants" beside it'),
         ([KIND, "events.entity=who"], "JSON path"),
         ([KIND, "events.entity=$.label"], "another path than events.label"),
         ([KIND, "attributes=[{name='entity', kind='nominal'}]"], "which calls the entity so"),

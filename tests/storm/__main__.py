@@ -17,7 +17,7 @@ from cluster import Cluster
 from jars import CannotStartError
 from storm.course import Plan, rage
 from storm.embedded import NoCluster
-from storm.plans import chains, full, late, replicated, short, short_late
+from storm.plans import chains, full, late, mixture, replicated, short, short_late
 from storm.report import told
 
 
@@ -27,6 +27,7 @@ def main() -> int:
     parser.add_argument("--short", action="store_true", help="only what the tests run")
     parser.add_argument("--chains", action="store_true", help="only the storms on chains of entities")
     parser.add_argument("--late", action="store_true", help="only those whose labels come late")
+    parser.add_argument("--mixture", action="store_true", help="only those of the default model")
     parser.add_argument("--replicas", action="store_true", help="only those that replicas follow")
     parser.add_argument("--log", choices=("kafka", "sqlite"), help="only those on one log")
     parser.add_argument(
@@ -37,9 +38,10 @@ def main() -> int:
     seed = random.SystemRandom().randrange(1 << 32) if options.seed is None else options.seed
     print(f"seed {seed}", file=sys.stderr, flush=True)
     chosen = {"short": [short(seed), short_late(seed)], "chains": chains(seed), "late": late(seed)}
+    chosen["mixture"] = mixture(seed)
     chosen["replicas"] = [replicated(seed), replicated(seed, "sqlite")]
     given = [plans for name, plans in chosen.items() if getattr(options, name)]
-    plans = given[0] if given else full(seed) + chains(seed) + late(seed) + chosen["replicas"]
+    plans = given[0] if given else full(seed) + chains(seed) + late(seed) + mixture(seed) + chosen["replicas"]
     plans = [plan for plan in plans if options.log in (None, plan.log)]
     with tempfile.TemporaryDirectory() as scratch:
         try:

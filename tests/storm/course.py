@@ -41,7 +41,8 @@ class Plan:
         leader_kills: in mid-transaction; they need three nodes.
         nodes: of the cluster, 1 or 3.
         partitions: of the events.
-        kind: of the model, "hypotheses", "hidden_markov", or "naive_bayes", whose labels come late.
+        kind: of the model, "hypotheses", "mixture", which is the default one with alarms that renew it,
+            "hidden_markov", or "naive_bayes", whose labels come late.
         log: "kafka" or "sqlite".
         client: by which learners reach brokers.
         replicas: that follow all of it, see `replicas`; then the state is turned about once more at the end.
@@ -159,6 +160,9 @@ def _model(plan: Plan) -> dict[str, Any]:
     if plan.kind == "hidden_markov":
         entities = 15 if plan.partitions == 1 else 100
         return {"model_keys": {"kind": plan.kind, "entities": entities, "time_to_live": "2h"}}
+    if plan.kind == "mixture":
+        bounds = {"tolerated": 0.01, "alarming": 0.05}  # which the stream's noise is beyond
+        return {"monitors": [{"name": "errors", "kind": "error-rate", **bounds, "action": "renew"}]}
     if plan.is_late:
         labels = {"ranks": RANKS, "weights": WEIGHTS}
         return {

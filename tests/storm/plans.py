@@ -28,6 +28,12 @@ def late(seed: int) -> list[Plan]:
     ]
 
 
+def mixture(seed: int) -> list[Plan]:
+    """The default model, which alarms renew."""
+    few = {"events": 40_000, "rate": 400.0, "kills": 16, "freezes": 2, "kind": "mixture"}
+    return [Plan(seed, broker_kills=2, **few), Plan(seed, log="sqlite", **few)]
+
+
 def short_late(seed: int) -> Plan:
     return Plan(seed, events=5_000, rate=400.0, kills=6, freezes=1, kind="naive_bayes", log="sqlite")
 
