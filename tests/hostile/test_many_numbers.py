@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from streamnb import BayesOptimalNB
 from streamnb.model.attributes.expected import checked, named
-from streamnb.model.encoding import event_writer
+from streamnb.model.encoding import layout
 from streamnb.model.softmax.quantile_bins import FIRST_EDGES, Bins, expected_bins, note_value, packed_bins
 
 FIELDS = 20_000
@@ -110,7 +110,7 @@ def test_names_get_their_numbers_in_the_order_in_which_they_are_first_met(items,
         numbers[name] = given.setdefault(name, 100 + len(given)) if adds else given.get(name, -1)
         return numbers[name]
 
-    found = event_writer._numbers(names, places, adds, number)
+    found = layout.numbers_of(names, places, adds, number)
     told, expected = {f"n{i}": i for i in known}, []
     for i, adding in items:
         if adding and f"n{i}" not in told:
