@@ -11,11 +11,10 @@ import numpy as np
 from streamnb.errors import UnlearnError
 from streamnb.model.attributes.attributes import Attribute, EventModel
 from streamnb.model.attributes.expected import named, reading
+from streamnb.model.attributes.naming import name_in, without
 from streamnb.model.attributes.parameters import check_amount
 from streamnb.model.attributes.priors import UNIFORM, Prior
-from streamnb.model.attributes.ranges import is_missing
 from streamnb.model.attributes.signatures import Array, Flags, Times, Weights
-from streamnb.model.attributes.values import as_event, value_text
 from streamnb.model.attributes.weights import units
 from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.encoding.batch import Encoded
@@ -242,16 +241,10 @@ class HiddenMarkovNB(SmoothedModel):
 
     def _entity_of(self, x: Any) -> str | None:
         """The name of an event's entity. Raises TypeError where it is no value."""
-        value = as_event(x).get(self.entity)
-        if type(value) is str:
-            return value
-        try:
-            return None if is_missing(value) else value_text(value)
-        except TypeError as error:
-            raise TypeError(f"entity {self.entity!r}: {error}") from error
+        return name_in(x, self.entity, "entity")
 
     def _without_entity(self, x: Any) -> Any:
-        return {name: value for name, value in x.items() if name != self.entity} if self.entity in x else x
+        return without(x, self.entity)
 
     def _encode(self, xs: Events, ys: Labels | None = None, ws: Weights = None, ts: Times = None) -> Encoded:
         rows: Any = xs

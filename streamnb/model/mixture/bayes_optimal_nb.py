@@ -238,13 +238,15 @@ class BayesOptimalNB(CountingModel):
         first. Whoever corrects a label chose it: as evidence, six that contradict what a model was sure of
         outweighed the three thousand before them, for as long as no other labels came.
         """
+        encoded = self._encode_earlier(xs, ys, ws, ts)
+        if not again:
+            self._answer(encoded, learn=True, late=True)
+            return
         posterior, weighed = self._posterior, self._learners.weighed()
-        if again:
-            self._posterior = deepcopy(posterior)
-        self._answer(self._encode_earlier(xs, ys, ws, ts), learn=True, late=True)
-        if again:
-            self._posterior = posterior
-            self._learners.weigh_as(weighed)
+        self._posterior = deepcopy(posterior)
+        self._answer(encoded, learn=True, late=True)
+        self._posterior = posterior
+        self._learners.weigh_as(weighed)
 
     def renew(self) -> None:
         """Let begin anew what learns fast: gradients, calibration, pools, bins, and counts with a half-life.

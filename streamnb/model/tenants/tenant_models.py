@@ -12,11 +12,10 @@ from streamnb.errors import SnapshotError, UnlearnError
 from streamnb.model.attributes.attributes import Attribute, EventModel, Text
 from streamnb.model.attributes.expected import reading
 from streamnb.model.attributes.names import checked_attributes, checked_names, plain, plain_attribute
+from streamnb.model.attributes.naming import name_in, without
 from streamnb.model.attributes.parameters import check_whole
 from streamnb.model.attributes.priors import Prior, prior_mode, prior_weights
-from streamnb.model.attributes.ranges import is_missing
 from streamnb.model.attributes.signatures import Array, Flags, State, Times, Weights
-from streamnb.model.attributes.values import as_event, value_text
 from streamnb.model.attributes.weights import UNIT
 from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.encoding.data_frame import is_frame
@@ -205,17 +204,11 @@ class TenantModels(Unbounded):
 
     def tenant_of(self, x: Any) -> str:
         """The name of an event's tenant. Raises TypeError where it is no value."""
-        value = as_event(x).get(self.entity)
-        if type(value) is str:
-            return value
-        try:
-            return NOBODY if is_missing(value) else value_text(value)
-        except TypeError as error:
-            raise TypeError(f"tenant {self.entity!r}: {error}") from error
+        return name_in(x, self.entity, "tenant") or NOBODY
 
     def without_tenant(self, x: Any) -> Any:
         """What its model is told of an event."""
-        return {name: value for name, value in x.items() if name != self.entity} if self.entity in x else x
+        return without(x, self.entity)
 
     def predict_posteriors(self, xs: Events, ts: Times = None) -> Posteriors:
         """P(v | x) of each event by its tenant's model as it is; of a class that it has not met, 0."""
