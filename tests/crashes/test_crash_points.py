@@ -219,18 +219,10 @@ def test_a_death_at_any_step_on_kafka(kafka_stages, library, partitions, stride)
     assert failures(dying(stages), points, AT_ONCE["kafka"]) == {}
 
 
-def test_a_death_of_chains_of_entities_on_kafka(kafka_stages):
-    """The entity is the key of a record, as a broker keeps it."""
-    stages = kafka_stages(kind="hidden_markov")
-    stages.prepare(1)
-    points = a_few(sure(some([called for called in traced(stages) if not called[0].startswith("os.")])), 8)
-    stages.prepare(len(points))
-    assert failures(dying(stages), points, AT_ONCE["kafka"]) == {}
-
-
-def test_a_death_of_models_of_tenants_on_kafka(kafka_stages):
-    """The tenant is the key of a record; one model is at work at a time."""
-    stages = kafka_stages(kind="tenants")
+@pytest.mark.parametrize("kind", ["hidden_markov", "tenants"])
+def test_a_death_of_what_goes_by_keys_on_kafka(kafka_stages, kind):
+    """The entity, or the tenant, is the key of a record, as a broker keeps it; one tenant's model is at work at a time."""
+    stages = kafka_stages(kind=kind)
     stages.prepare(1)
     points = a_few(sure(some([called for called in traced(stages) if not called[0].startswith("os.")])), 8)
     stages.prepare(len(points))
