@@ -31,8 +31,8 @@ pytest_plugins = ["broker_fixtures"]
 
 # How long examples take to make depends on what else the machine does.
 TIMELESS = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
-settings.register_profile("default", max_examples=50, **TIMELESS)
-settings.register_profile("ci", max_examples=50, derandomize=True, print_blob=True, **TIMELESS)
+settings.register_profile("default", max_examples=25, **TIMELESS)
+settings.register_profile("ci", max_examples=25, derandomize=True, print_blob=True, **TIMELESS)
 settings.register_profile("storm", max_examples=1000, **TIMELESS)
 settings.register_profile("fast", max_examples=10, **TIMELESS)
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") == "true" else "default")
@@ -122,6 +122,23 @@ SAMPLED = {
 for other models or through the other client, where `make test` has it on the embedded log; further cases of a law; and
 what needs a broker with ACLs, a wheel, or pods, which `make test-all` alone makes."""
 
+STORMS = {
+    "benchmarks/test_bench.py": "",
+    "benchmarks/test_latency.py": "",
+    "benchmarks/test_service_bench.py": "",
+    "cli/test_wheel.py": "",
+    "adapters/kafka/test_kafka_outage.py": r"cut_at_any_step.*\[librdkafka",
+    "adapters/kafka/test_kafka_security.py": r"down_for_a_while.*\[librdkafka",
+    "engine/rebuilding/test_killed_take_up.py": r"another kind",
+    "engine/test_rollback.py": r"any_life.*\[kafka-[12]",
+    "hostile/test_poison.py": r"\[librdkafka",
+    "service/test_score.py": r"program1-(?!send)",
+    "storm/test_late_storm.py": "",
+    "storm/test_replicas.py": r"\[",
+}
+"""Of what is thorough `make storm` alone runs what is a storm, what takes minutes and restates a law through the other client
+or with another seed, and the tests of the tools that measure."""
+
 BROKERS = {"broker", "cluster", "lone", "lone_broker", "own", "secured_broker", "three_nodes"}
 
 
@@ -146,11 +163,13 @@ def inside(path):
     return path.relative_to(TESTS).as_posix() if path.is_relative_to(TESTS) else ""
 
 
+def is_of(sample, item):
+    rest = sample.get(inside(item.path))
+    return rest is not None and re.search(rest, item.name) is not None
+
+
 def is_thorough(item):
-    rest = SAMPLED.get(inside(item.path))
-    return inside(item.path).startswith(THOROUGH) or (
-        rest is not None and re.search(rest, item.name) is not None
-    )
+    return inside(item.path).startswith(THOROUGH) or is_of(SAMPLED, item)
 
 
 def pytest_ignore_collect(collection_path, config):
@@ -167,6 +186,8 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if is_thorough(item):
             item.add_marker("thorough")
+        if is_of(STORMS, item):
+            item.add_marker("storm")
         log = item.callspec.params.get("open_log") if hasattr(item, "callspec") else None
         if log not in {None, "sqlite"} or BROKERS & set(getattr(item, "fixturenames", ())):
             item.add_marker("broker")
