@@ -11,9 +11,8 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from streamnb.errors import UnlearnError
 from streamnb.model.attributes.expected import MOST, checked, count, counts, reject
-from streamnb.model.attributes.signatures import Array, State
+from streamnb.model.attributes.signatures import Array
 from streamnb.model.attributes.weights import UNIT
 from streamnb.model.compiled.arrays import Floats
 from streamnb.model.hidden_markov.transitions import Counts, log_m_estimate
@@ -71,37 +70,18 @@ class Emissions:
         self.symbols, self.states = max(self.symbols, symbols), max(self.states, states)
 
     def update(self, symbol: int, state: int, weight: int = UNIT) -> None:
-        """Count a symbol (0 or above) in a state (likewise) with a weight in units.
-
-        Raises:
-            ValueError: if one of them is negative; nothing is changed.
-        """
-        _check(symbol, state, weight)
+        """Count a symbol in a state with a weight in units; below 0 takes back what was `counted`."""
         self.grow(symbol + 1, state + 1)
-        self._add(symbol, state, weight)
-
-    def unlearn(self, symbol: int, state: int, weight: int = UNIT) -> None:
-        """The inverse of `update` on the counts.
-
-        Raises:
-            ValueError: as `update`.
-            UnlearnError: it was not counted with such a weight; nothing is changed.
-        """
-        _check(symbol, state, weight)
-        if weight > self.counted(symbol, state):
-            raise UnlearnError(f"symbol {symbol} in state {state} was not learned with {weight / UNIT:g}")
-        if weight:
-            self._add(symbol, state, -weight)
+        was_live = self.is_live(symbol)
+        self._table[symbol, state] += weight
+        self._totals[state] += weight
+        self._by_symbol[symbol] += weight
+        self.live += self.is_live(symbol) - was_live
 
     def counted(self, symbol: int, state: int) -> int:
         """How often, in units; 0 of what was never met."""
         known = symbol < self.symbols and state < self.states
         return int(self._table[symbol, state]) if known else 0
-
-    def merge(self, other: Self, symbols: npt.ArrayLike, states: npt.ArrayLike) -> Self:
-        """Add the counts of `other`, whose symbols and states have these numbers here; returns self."""
-        self.add(other.table.copy(), np.asarray(symbols, np.int64), np.asarray(states, np.int64))
-        return self
 
     def add(self, table: Counts, symbols: Counts, states: Counts) -> None:
         """Add counts of the symbols (rows) and states (columns) with these numbers, all different."""
@@ -120,20 +100,15 @@ class Emissions:
     def log_rows(self, symbols: Counts, states: Counts, m: float, p: npt.ArrayLike) -> Floats:
         """float64[U, K']: log P(x | s) of some symbols in some states, p of the same shape.
 
-        Errors and the limit m = 0 as of `log_m_estimate`.
+        The limit m = 0 is that of `log_m_estimate`.
         """
         counts, spread = self.table[np.ix_(symbols, states)], np.asarray(p, dtype=np.float64)
         own_and_rest = np.stack([counts, self.totals[states] - counts], axis=-1)
         return log_m_estimate(own_and_rest, m, np.stack([spread, 1.0 - spread], axis=-1))[..., 0].copy()
 
-    def state(self) -> State:
-        """The counts, as JSON-able values and copied arrays; `from_state` goes on from them."""
-        meta = {"symbols": self.symbols, "states": self.states, "declared": self.declared}
-        return meta, {"table": self.table.copy()}
-
     @classmethod
     def from_state(cls, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
-        """The emissions that `state` described. Raises SnapshotError."""
+        """Emissions with this table, and with so many symbols, states and declared. Raises SnapshotError."""
         symbols, states = count(meta, "symbols"), count(meta, "states")
         declared = count(meta, "declared", most=symbols)
         table = checked(arrays, {"table": counts(symbols, states)})["table"]
@@ -141,15 +116,3 @@ class Emissions:
         made = cls(symbols, states, declared)
         made.add(table, np.arange(symbols), np.arange(states))
         return made
-
-    def _add(self, symbol: int, state: int, weight: int) -> None:
-        was_live = self.is_live(symbol)
-        self._table[symbol, state] += weight
-        self._totals[state] += weight
-        self._by_symbol[symbol] += weight
-        self.live += self.is_live(symbol) - was_live
-
-
-def _check(symbol: int, state: int, weight: int) -> None:
-    if symbol < 0 or state < 0 or weight < 0:
-        raise ValueError(f"symbol, state and weight must not be negative: {symbol}, {state}, {weight}")

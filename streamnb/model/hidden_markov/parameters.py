@@ -132,7 +132,7 @@ class HiddenMarkovTables:
         if not known or any(times * weight > part.counted(*place) for part, place, times in counted):
             raise UnlearnError(f"such a sequence was not learned with a weight of {weight / UNIT:g}")
         for part, place, times in counted:
-            part.unlearn(*place, times * weight)
+            part.update(*place, -times * weight)
         self._changed()
 
     def merge(self, other: Self) -> None:
@@ -147,7 +147,7 @@ class HiddenMarkovTables:
         self.transitions.grow(len(self._states))
         self.emissions.grow(len(self._symbols), len(self._states))
         self.transitions.merge(kept.transitions, places)
-        self.emissions.merge(kept.emissions, rows, places)
+        self.emissions.add(kept.emissions.table, rows, places)
         self._changed()
 
     def _meet(self, symbol: Any) -> None:

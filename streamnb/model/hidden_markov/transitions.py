@@ -13,9 +13,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from streamnb.errors import UnlearnError
 from streamnb.model.attributes.expected import MOST, checked, count, counts, reject
-from streamnb.model.attributes.parameters import check_amount
 from streamnb.model.attributes.signatures import Array, State
 from streamnb.model.attributes.weights import UNIT
 from streamnb.model.compiled.arrays import Floats, Ints
@@ -36,8 +34,7 @@ def log_m_estimate(counts: Ints, m: float, p: npt.ArrayLike | None = None) -> Fl
     Raises:
         ValueError: if m is out of range, or p is no distribution.
     """
-    check_amount("m", m)
-    spread = np.full(counts.shape[-1], 1.0 / counts.shape[-1]) if p is None else _distributions(p)
+    spread = 1.0 / counts.shape[-1] if p is None else np.asarray(p, dtype=np.float64)
     n = counts.sum(axis=-1, keepdims=True)
     if m == 0.0:
         chances = np.where(n > 0, counts / np.maximum(n, 1), spread)
@@ -52,7 +49,7 @@ class Transitions:
     """Counts of a chain over states numbered as they are met; of n sequences, first counts sum to n.
 
     Merging adds the counts, as if the sequences of the one had been learned after those of the other; one
-    without counts is the identity. Unlearning subtracts. All exact, in any order.
+    without counts is the identity. All exact, in any order.
 
     Attributes:
         states: K, how many states there are; it grows by `update`, `grow` and `merge`, and never shrinks.
@@ -104,29 +101,10 @@ class Transitions:
         Args:
             previous: the state before, 0 or above; one never met is met now.
             state: the state, likewise.
-            weight: in units of 1/1024 example, 0 or above.
-
-        Raises:
-            ValueError: if a state or the weight is negative; nothing is changed.
+            weight: in units of 1/1024 example; below 0 takes back, no more than was `counted`.
         """
-        _check(previous, state, weight)
         self.grow(max(state, -1 if previous is None else previous) + 1)
-        self._add(previous, state, weight)
-
-    def unlearn(self, previous: int | None, state: int, weight: int = UNIT) -> None:
-        """The inverse of `update` on the counts. States that were met stay.
-
-        Raises:
-            ValueError: as `update`.
-            UnlearnError: it was not counted with such a weight; nothing is changed.
-        """
-        _check(previous, state, weight)
-        if weight > self.counted(previous, state):
-            raise UnlearnError(
-                f"state {state} after {previous} was not learned with weight {weight / UNIT:g}"
-            )
-        if weight:
-            self._add(previous, state, -weight)
+        self._counts_after(previous)[state] += weight
 
     def counted(self, previous: int | None, state: int) -> int:
         """How often `state` followed `previous`, or began, in units; 0 of what was never met."""
@@ -177,39 +155,5 @@ class Transitions:
         made.first[:], made.table[:] = found["first"], found["table"]
         return made
 
-    def __eq__(self, other: object) -> bool:
-        """Whether both have the same counts; states without any do not differ from none."""
-        if not isinstance(other, Transitions):
-            return NotImplemented
-        small, large = sorted((self, other), key=lambda one: one.states)
-        k = small.states
-        return (
-            np.array_equal(small.first, large.first[:k])
-            and np.array_equal(small.table, large.table[:k, :k])
-            and not (large.first[k:].any() or large.table[k:].any() or large.table[:, k:].any())
-        )
-
-    __hash__ = None  # type: ignore[assignment]  # it changes
-
-    def __repr__(self) -> str:
-        begun, followed = self.first.sum() / UNIT, self.table.sum() / UNIT
-        return f"Transitions(states={self.states}, sequences={begun:g}, transitions={followed:g})"
-
-    def _add(self, previous: int | None, state: int, weight: int) -> None:
-        self._counts_after(previous)[state] += weight
-
     def _counts_after(self, previous: int | None) -> Counts:
         return self._first if previous is None else self._table[previous]
-
-
-def _check(previous: int | None, state: int, weight: int) -> None:
-    if state < 0 or (previous is not None and previous < 0) or weight < 0:
-        raise ValueError(f"states and weight must not be negative: {previous}, {state}, {weight}")
-
-
-def _distributions(p: npt.ArrayLike) -> Floats:
-    """The same as floats; raises ValueError unless each row is finite, not negative and sums to 1."""
-    rows = np.asarray(p, dtype=np.float64)
-    if not (rows >= 0.0).all() or not (np.abs(rows.sum(axis=-1) - 1.0) <= 1e-9).all():
-        raise ValueError(f"p must be probabilities that sum to 1, not {p!r}")
-    return rows

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamnb.errors import SnapshotError, UnlearnError
+from streamnb.errors import SnapshotError
 from streamnb.model.hidden_markov.transitions import Transitions, log_m_estimate
 from streamnb.wire import snapshot
 
@@ -25,30 +25,36 @@ def learned(moves):
     return chain
 
 
+def counted(chain):
+    pairs = [(i, j) for i in (None, *range(chain.states)) for j in range(chain.states)]
+    return {pair: n for pair in pairs if (n := chain.counted(*pair))}
+
+
 @given(MOVES, MOVES)
 def test_merge_is_concatenation_and_empty_is_its_identity(a, b):
-    assert learned(a).merge(learned(b)) == learned(a + b)
-    assert learned(a).merge(Transitions()) == learned(a) == Transitions().merge(learned(a))
+    assert counted(learned(a).merge(learned(b))) == counted(learned(a + b))
+    alone = counted(learned(a))
+    assert counted(learned(a).merge(Transitions())) == alone == counted(Transitions().merge(learned(a)))
 
 
 @given(MOVES, st.randoms(use_true_random=False))
 def test_order_does_not_matter(moves, rng):
-    assert learned(rng.sample(moves, len(moves))) == learned(moves)
+    assert counted(learned(rng.sample(moves, len(moves)))) == counted(learned(moves))
 
 
 @given(MOVES, MOVES)
-def test_unlearn_is_the_inverse_of_update(a, b):
+def test_a_negative_weight_takes_back(a, b):
     chain = learned(a + b)
-    for move in b:
-        chain.unlearn(*move)
-    assert chain == learned(a)
+    for previous, state, weight in b:
+        chain.update(previous, state, -weight)
+    assert counted(chain) == counted(learned(a))
 
 
 @given(MOVES, st.permutations(range(6)))
 def test_merging_renumbers_the_states_of_the_other(moves, places):
     chain = learned(moves)
     renumbered = [(None if i is None else places[i], places[j], w) for i, j, w in moves]
-    assert Transitions().merge(chain, places[: chain.states]) == learned(renumbered)
+    assert counted(Transitions().merge(chain, places[: chain.states])) == counted(learned(renumbered))
 
 
 @given(MOVES, st.sampled_from([0.0, 0.5, 1.0, 6.0]))
@@ -83,31 +89,6 @@ def test_p_may_be_given_for_all_rows_or_for_each():
     assert np.exp(chain.log_initial(0.0, [0.5, 0.5])).tolist() == [1.0, 0.0]
 
 
-@pytest.mark.parametrize("m", [-1.0, np.nan, np.inf])
-def test_an_m_out_of_range_is_refused(m):
-    with pytest.raises(ValueError, match="m must be"):
-        learned([(None, 0, 1024)]).log_initial(m)
-
-
-@pytest.mark.parametrize("p", [[0.5, 0.6], [-0.5, 1.5], [np.nan, 1.0]])
-def test_a_p_that_is_no_distribution_is_refused(p):
-    with pytest.raises(ValueError, match="sum to 1"):
-        learned([(0, 1, 1024)]).log_table(1.0, p)
-
-
-def test_what_was_not_learned_cannot_be_unlearned():
-    chain = learned([(None, 0, 1024), (0, 1, 1024)])
-    before = chain.state()[1]
-    for move in [(None, 1, 1), (0, 1, 1025), (1, 0, 1), (7, 0, 1), (0, 7, 1)]:
-        with pytest.raises(UnlearnError):
-            chain.unlearn(*move)
-    chain.unlearn(7, 7, 0)
-    assert all(np.array_equal(before[name], array) for name, array in chain.state()[1].items())
-    for move in [(-1, 0, 1), (None, -1, 1), (0, 0, -1)]:
-        with pytest.raises(ValueError, match="negative"):
-            chain.update(*move)
-
-
 def test_there_may_be_no_states():
     chain = Transitions()
     assert chain.log_initial(1.0).shape == (0,)
@@ -122,7 +103,7 @@ def test_a_restart_is_no_restart(before, after):
     for move in after:
         chain.update(*move)
         again.update(*move)
-    assert again == chain
+    assert counted(again) == counted(chain)
     assert again.states == chain.states
 
 
