@@ -19,7 +19,7 @@ from streamnb.model.attributes.signatures import Array, State, Times, Weights
 from streamnb.model.attributes.values import as_event
 from streamnb.model.attributes.weights import UNIT, units
 from streamnb.model.bayesian_network.event_codes import EncodedEvents
-from streamnb.model.bayesian_network.kernels import Smoothed, run_network
+from streamnb.model.bayesian_network.kernels import NetworkScratch, Smoothed, run_network
 from streamnb.model.bayesian_network.labelled_network import LabelledNetwork
 from streamnb.model.compiled.arrays import Floats
 from streamnb.model.encoding.targets import Taught
@@ -29,7 +29,7 @@ from streamnb.model.interface.stream_model import Corrections, Events, Labels, P
 from streamnb.model.saving import Savable
 
 Name = Hashable
-_Reading = tuple[Smoothed, tuple[Any, Any, Any, Any], Floats]
+_Reading = tuple[Smoothed, NetworkScratch, Floats]
 _ROUNDING = 1e-12  # log odds of what says nothing
 _NOT_LEARNED = np.zeros(1, dtype=np.int64)
 
@@ -150,7 +150,7 @@ class BayesianNetworkClassifier(Savable, base.Classifier):  # type: ignore[misc]
         codes = np.array([self.network.encoded(x, adds=False)], dtype=np.int64)
         codes[0, 0] = -1  # what the event calls as the label is called is not one
         smoothed, scratch, shares = self._reading()
-        if run_network(tables.shape, smoothed, codes, _NOT_LEARNED, 0, 0, *scratch, shares) == 0:
+        if run_network(tables.shape, smoothed, codes, _NOT_LEARNED, 0, scratch, shares) == 0:
             shares[0] = self.network.posterior(codes[0].tolist())
         live = tables.is_live(0).tolist()
         found = shares[0].tolist()
@@ -274,7 +274,7 @@ class BayesianNetworkClassifier(Savable, base.Classifier):  # type: ignore[misc]
         probabilities = np.zeros((n, len(self.classes)))
         smoothed, scratch, _ = self._reading()
         codes, weights, at = events.codes, events.weights, 0
-        while (at := run_network(tables.shape, smoothed, codes, weights, 0, at, *scratch, probabilities)) < n:
+        while (at := run_network(tables.shape, smoothed, codes, weights, at, scratch, probabilities)) < n:
             probabilities[at] = network.posterior(codes[at].tolist())
             if weights[at]:
                 tables.learn(codes[at], int(weights[at]))
@@ -289,7 +289,7 @@ class BayesianNetworkClassifier(Savable, base.Classifier):  # type: ignore[misc]
             variables = len(self.network.tables.dag)
             joint, products = np.zeros((2, classes))
             needed, misses = np.zeros(variables, dtype=np.bool_), np.zeros(classes, dtype=np.int64)
-            scratch = needed, joint, misses, products
+            scratch = NetworkScratch(needed, joint, misses, products)
             self._read = self.network.smoothed(), scratch, np.zeros((1, classes))
         return self._read
 

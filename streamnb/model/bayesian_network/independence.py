@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -72,8 +72,10 @@ def compared(
     if not 0.0 <= tolerance < math.inf:
         raise ValueError(f"a tolerance must be a finite number of 0 or more, not {tolerance!r}")
     names = [name for side in sides for name in side]
-    named = _cut([*zip(names, values, strict=True)], [len(side) for side in sides])
-    combinations = [_combinations(side) for side in named]
+    of = dict(zip(names, values, strict=True))  # the last variable goes fastest, as axes do
+    combinations = [
+        [dict(zip(side, one, strict=True)) for one in product(*(of[name] for name in side))] for side in sides
+    ]
     cube = table.reshape([len(side) for side in combinations])
     found = []
     for k, given in enumerate(combinations[2]):
@@ -82,20 +84,8 @@ def compared(
             p = cube[:, :, k] / total
             p_a, p_b = p.sum(axis=1), p.sum(axis=0)
             for (i, j), joint in np.ndenumerate(p):
-                product = float(p_a[i] * p_b[j])
+                apart = float(p_a[i] * p_b[j])
                 sides_of = (combinations[0][i], combinations[1][j], given)
-                found.append(Comparison(*sides_of, float(joint), product, float(p_a[i]), float(p_b[j])))
+                found.append(Comparison(*sides_of, float(joint), apart, float(p_a[i]), float(p_b[j])))
     largest = max(found, key=lambda one: abs(one.difference))
     return Independence(abs(largest.difference) <= tolerance, tolerance, largest, tuple(found))
-
-
-def _cut(items: Sequence[Any], lengths: Sequence[int]) -> list[Sequence[Any]]:
-    return [items[first:last] for first, last in pairwise(np.cumsum([0, *lengths]).tolist())]
-
-
-def _combinations(side: Sequence[tuple[Any, Sequence[str]]]) -> list[dict[Any, str]]:
-    """Every combination of values, the last variable fastest, as the axes of a table have it."""
-    found: list[dict[Any, str]] = [{}]
-    for name, values in side:
-        found = [{**one, name: value} for one in found for value in values]
-    return found

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable
+from itertools import product
 from typing import NamedTuple
 
 from streamnb.model.bayesian_network.independence import Independence
@@ -138,10 +139,9 @@ def _probable(table: JointTable, asked: tuple[Values, ...], given: tuple[Values,
 
 def _each(table: JointTable, alternatives: tuple[Terms, ...]) -> list[Values]:
     """Every combination of the values that they leave open."""
-    found: list[Values] = [{}]
-    for name in dict.fromkeys(name for terms in alternatives for name, value in terms if value is None):
-        found = [{**one, name: value} for one in found for value in table.variables[name]]
-    return found
+    asked = dict.fromkeys(name for terms in alternatives for name, value in terms if value is None)
+    ways = product(*(table.variables[name] for name in asked))
+    return [dict(zip(asked, values, strict=True)) for values in ways]
 
 
 def _filled(alternatives: tuple[Terms, ...], values: Values) -> tuple[Values, ...]:

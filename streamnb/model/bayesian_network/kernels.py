@@ -18,6 +18,7 @@ from streamnb.model.compiled.jit import inlined, kernel
 from streamnb.model.numerics.logspace import normalise
 
 ALPHA, M_ESTIMATE, GIVEN_TABLE = 0, 1, 2
+TARGET = 0  # the variable that is predicted
 _UNIT = 1024.0  # of a count: one of alpha
 _SMALL = 1e-100  # a product is turned into a logarithm below it, so that no factor takes it below a double
 
@@ -121,18 +122,18 @@ def _is_known(shape: Any, codes: Any, v: int) -> bool:
 
 
 @inlined
-def _all_known(shape: Any, codes: Any, target: int, needed: Any) -> bool:
+def _all_known(shape: Any, codes: Any, needed: Any) -> bool:
     """Mark what has a part in the posterior: what is known, and the parents of all that is marked.
 
     False where one of these is not known: then it has to be summed out.
     """
     for i in range(shape.downhill.size):
         v = shape.downhill[i]
-        known = v != target and _is_known(shape, codes, v)
-        needed[v] = known or v == target
+        known = v != TARGET and _is_known(shape, codes, v)
+        needed[v] = known or v == TARGET
         for j in range(shape.child_starts[v], shape.child_starts[v + 1]):
             needed[v] |= needed[shape.child[j]]
-        if needed[v] and not known and v != target:
+        if needed[v] and not known and v != TARGET:
             return False
     return True
 
@@ -153,11 +154,19 @@ def smoothed_factor(how: Any, amount: float, given: float, count: Any, total: An
     return (_UNIT if how == ALPHA else _UNIT / live) / total, True
 
 
+class NetworkScratch(NamedTuple):
+    """What `run_network` works in: bool[V], which variables bear on the target, and for each class a sum."""
+
+    needed: Flags
+    joint: Floats
+    misses: Ints
+    products: Floats
+
+
 @inlined
-def _multiply(
-    shape: Any, smoothed: Any, v: int, cell: int, row: int, k: int, joint: Any, misses: Any, products: Any
-) -> None:
+def _multiply(shape: Any, smoothed: Any, v: int, cell: int, row: int, k: int, scratch: Any) -> None:
     """Multiply class k's product by P(value | parents); factors alpha with alpha = 0 are counted."""
+    _, joint, misses, products = scratch
     count, total, how = shape.counts[cell], shape.totals[shape.first_row[v] + row], smoothed.how[v]
     given = smoothed.given[cell] if how == GIVEN_TABLE else 0.0
     factor, is_miss = smoothed_factor(how, smoothed.amount[v], given, count, total, shape.live[v])
@@ -169,13 +178,12 @@ def _multiply(
 
 
 @inlined
-def _score(
-    shape: Any, smoothed: Any, codes: Any, target: int, needed: Any, joint: Any, misses: Any, products: Any
-) -> None:
+def _score(shape: Any, smoothed: Any, codes: Any, scratch: Any) -> None:
     """Log P(class, event) of each class, up to what is the same for all of them."""
+    needed, joint, misses, products = scratch
     classes = joint.size
     for k in range(classes):
-        joint[k] = 0.0 if shape.met[target, k] > 0 else -np.inf
+        joint[k] = 0.0 if shape.met[TARGET, k] > 0 else -np.inf
         misses[k] = 0
         products[k] = 1.0
     if smoothed.prior.size:
@@ -186,25 +194,25 @@ def _score(
             if given > 0.0:  # else priors were given for other classes only: these are all alike
                 joint[k] += math.log(smoothed.prior[k]) if smoothed.prior[k] > 0.0 else -np.inf
     else:
-        row = _row(shape, codes, target, -1)
+        row = _row(shape, codes, TARGET, -1)
         for k in range(classes):
             if joint[k] > -np.inf:
-                cell = shape.offset[target] + row * shape.capacity[target] + k
-                _multiply(shape, smoothed, target, cell, row, k, joint, misses, products)
-    for i in range(shape.child_starts[target], shape.child_starts[target + 1]):
+                cell = shape.offset[TARGET] + row * shape.capacity[TARGET] + k
+                _multiply(shape, smoothed, TARGET, cell, row, k, scratch)
+    for i in range(shape.child_starts[TARGET], shape.child_starts[TARGET + 1]):
         v = shape.child[i]
         if not needed[v]:
             continue
-        first = _row(shape, codes, v, target)
+        first = _row(shape, codes, v, TARGET)
         step = 0
         for j in range(shape.starts[v], shape.starts[v + 1]):
-            if shape.parent[j] == target:
+            if shape.parent[j] == TARGET:
                 step = shape.stride[j]
         for k in range(classes):
             if joint[k] > -np.inf:
                 row = first + k * step
                 cell = shape.offset[v] + row * shape.capacity[v] + codes[v]
-                _multiply(shape, smoothed, v, cell, row, k, joint, misses, products)
+                _multiply(shape, smoothed, v, cell, row, k, scratch)
     for k in range(classes):
         if joint[k] > -np.inf:
             joint[k] += math.log(products[k])
@@ -212,32 +220,21 @@ def _score(
 
 @kernel
 def run_network(
-    shape: Any,
-    smoothed: Any,
-    codes: Any,
-    weights: Any,
-    target: int,
-    first: int,
-    needed: Any,
-    joint: Any,
-    misses: Any,
-    products: Any,
-    probabilities: Any,
+    shape: Any, smoothed: Any, codes: Any, weights: Any, first: int, scratch: Any, probabilities: Any
 ) -> int:
     """Predict each event from `first` on, then learn it where it has a weight, strictly in order.
 
     `codes` is int64[n, V], each event's values, -1 where missing; the target's is its label. `weights` is
-    int64[n], in units; 0 is not learned. `probabilities` is float64[n, K or more], and is filled in. The
-    others are scratch for V variables, and for K classes.
+    int64[n], in units; 0 is not learned. `probabilities` is float64[n, K or more], and is filled in.
 
     Returns the number of the first event in which a variable has to be summed out, which is neither predicted
     nor learned; n where there is none.
     """
     for e in range(first, weights.size):
-        if not _all_known(shape, codes[e], target, needed):
+        if not _all_known(shape, codes[e], scratch.needed):
             return int(e)
-        _score(shape, smoothed, codes[e], target, needed, joint, misses, products)
-        normalise(joint, misses, probabilities[e])
+        _score(shape, smoothed, codes[e], scratch)
+        normalise(scratch.joint, scratch.misses, probabilities[e])
         if weights[e] > 0:
             learn_event(shape, codes[e], weights[e])
     return int(weights.size)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
 from streamnb.errors import SnapshotError
+from streamnb.model.attributes.naming import packed, unpacked
 from streamnb.model.attributes.parameters import check_whole
 from streamnb.model.attributes.signatures import Array, Flags
 from streamnb.model.compiled.arrays import Ints
@@ -112,14 +112,12 @@ class Entities:
     def state(self, K: int) -> dict[str, Array]:
         """All of it as arrays, the entity not seen the longest first; K states."""
         rows = np.fromiter(self.rows.values(), dtype=np.int64, count=len(self.rows))
-        names = [name.encode("utf-8", "surrogatepass") for name in self.rows]
-        ends = np.zeros(rows.size + 1, dtype=np.int64)
-        np.cumsum([len(name) for name in names], out=ends[1:])
+        arena, ends = packed(self.rows)
         beliefs = np.zeros((rows.size, K))
         width = min(K, self.beliefs.shape[1])
         beliefs[:, :width] = self.beliefs[rows, :width]
         return {
-            "arena": np.frombuffer(b"".join(names), dtype=np.uint8).copy(),
+            "arena": arena,
             "ends": ends,
             "last": self.last[rows],
             "seen": self.seen[rows],
@@ -131,7 +129,7 @@ class Entities:
         """The entities of a `state` of K states; the latest, where there are more. Raises SnapshotError."""
         if set(arrays) != set(_ARRAYS) or any(arrays[n].dtype != kind for n, kind in _ARRAYS.items()):
             raise SnapshotError(f"entities of the arrays {sorted(arrays)}")
-        names = names_in(arrays)
+        names = unpacked(arrays["arena"], arrays["ends"], "entities")
         n, last, beliefs = len(names), arrays["last"], arrays["beliefs"]
         if last.shape != (n,) or arrays["seen"].shape != (n,) or beliefs.shape != (n, K):
             raise SnapshotError(f"{n} entities of {K} states with beliefs of shape {beliefs.shape}")
@@ -140,8 +138,6 @@ class Entities:
         made = cls(limit)
         first = max(0, n - limit)
         rows, _ = made.meet(names[first:], K)
-        if len(made.rows) != n - first:
-            raise SnapshotError("an entity stands twice")
         made.last[rows], made.seen[rows] = last[first:], arrays["seen"][first:]
         made.beliefs[rows, :K] = beliefs[first:]
         return made
@@ -150,14 +146,3 @@ class Entities:
 def _text_bytes(name: str) -> int:
     """What its characters take in memory, about: one byte each of ASCII, others two or four."""
     return len(name) if name.isascii() else len(name.encode("utf-16-le", "surrogatepass"))
-
-
-def names_in(arrays: Mapping[str, Array]) -> Sequence[str]:
-    """The names in a `state`, the one not seen the longest first. Raises SnapshotError."""
-    arena, ends = arrays["arena"].tobytes(), arrays["ends"]
-    if ends.ndim != 1 or ends.size < 1 or ends[0] != 0 or (np.diff(ends) < 0).any() or ends[-1] != len(arena):
-        raise SnapshotError("the names of entities do not fill what holds them")
-    try:
-        return [arena[a:b].decode("utf-8", "surrogatepass") for a, b in pairwise(ends.tolist())]
-    except UnicodeDecodeError as error:
-        raise SnapshotError(f"the name of an entity is no UTF-8: {error}") from error

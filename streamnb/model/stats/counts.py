@@ -19,7 +19,7 @@ from streamnb.model.compiled.growable import Growable, capacity_for, grown
 from streamnb.model.compiled.jit import kernel
 from streamnb.model.stats.histograms import (
     Histograms,
-    histogram_move,
+    change_count,
     histograms_of,
     lacks_places,
     resized,
@@ -138,8 +138,7 @@ class Counts(Growable):
         table, lost = self.table[rows], np.zeros_like(self.totals)
         add_rows(table, groups, lost)
         self.live -= np.bincount(groups[row_sums(table) > 0], minlength=self.live.size)
-        histograms = self.histograms
-        _take_out(table, groups, self.slot, self.columns, *histograms[:6], histograms.stale)
+        _take_out(table, groups, self.slot, self.histograms)
         return lost
 
     def add(self, rows: Codes, columns: Ints, more: Ints, groups: Codes) -> None:
@@ -150,9 +149,7 @@ class Counts(Growable):
         has_texts = self.slot[groups] >= 0
         after = self.table[np.ix_(rows[has_texts], columns)] + more[has_texts]
         self.reserve_texts(without_places(self.histograms, after))
-        histograms = self.histograms
-        moved = self.slot, self.columns, *histograms[:6], histograms.stale
-        _add(self.table, rows, columns, more, groups, self.live, *moved)
+        _add(self.table, rows, columns, more, groups, self.live, self.slot, self.histograms)
 
     def _texts(self) -> int:
         """The most texts that a class has of a Bernoulli text, in examples, heavy ones counted so."""
@@ -173,21 +170,7 @@ def add_rows(table: Any, groups: Any, sums: Ints) -> None:
 
 @kernel
 def _add(
-    table: Any,
-    rows: Any,
-    columns: Any,
-    more: Any,
-    groups: Any,
-    live: Any,
-    slot: Any,
-    capacity: int,
-    exact: Any,
-    occupied: Any,
-    weight: Any,
-    words: Any,
-    used: Any,
-    positive: Any,
-    stale: Any,
+    table: Any, rows: Any, columns: Any, more: Any, groups: Any, live: Any, slot: Any, histograms: Any
 ) -> None:
     """Add counts to rows, and move those of Bernoulli texts in their histograms."""
     for i in range(rows.size):
@@ -200,35 +183,17 @@ def _add(
                 table[row, k] = before + more[i, j]
                 is_known = True
                 if slot[g] >= 0:
-                    b = slot[g] * capacity + k
-                    histogram_move(
-                        exact, occupied, weight, words, used, positive, b, before, before + more[i, j]
-                    )
-                    stale[b] = True
+                    change_count(histograms, slot[g] * table.shape[1] + k, before, before + more[i, j])
         live[g] += is_known and not was_known
 
 
 @kernel
-def _take_out(
-    table: Any,
-    groups: Any,
-    slot: Any,
-    columns: int,
-    exact: Any,
-    occupied: Any,
-    weight: Any,
-    words: Any,
-    used: Any,
-    positive: Any,
-    stale: Any,
-) -> None:
+def _take_out(table: Any, groups: Any, slot: Any, histograms: Any) -> None:
     """Let histograms be without the counts of these rows."""
     for row in range(table.shape[0]):
-        for k in range(columns if slot[groups[row]] >= 0 else 0):
+        for k in range(table.shape[1] if slot[groups[row]] >= 0 else 0):
             if table[row, k] > 0:
-                b = slot[groups[row]] * columns + k
-                histogram_move(exact, occupied, weight, words, used, positive, b, table[row, k], 0)
-                stale[b] = True
+                change_count(histograms, slot[groups[row]] * table.shape[1] + k, table[row, k], 0)
 
 
 def row_sums(table: Ints) -> Ints:

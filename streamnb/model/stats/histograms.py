@@ -142,6 +142,15 @@ def histogram_move(
 
 
 @inlined
+def change_count(histograms: Any, b: int, old: int, new: int) -> None:
+    """As `histogram_move`, where few counts change: what was summed up over the histogram is stale."""
+    exact, occupied = histograms.exact, histograms.occupied
+    weight, words = histograms.weight, histograms.words
+    histogram_move(exact, occupied, weight, words, histograms.used, histograms.positive, b, old, new)
+    histograms.stale[b] = True
+
+
+@inlined
 def has_capacity(histograms: Histograms, slot: Any, texts: Any, k: int, most: int) -> bool:
     """Whether class k's histograms take one more text of `most` different words where they are to stand.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -12,7 +11,7 @@ from streamnb.errors import SnapshotError, UnlearnError
 from streamnb.model.attributes.attributes import Attribute, EventModel, Text
 from streamnb.model.attributes.expected import reading
 from streamnb.model.attributes.names import checked_attributes, checked_names, plain, plain_attribute
-from streamnb.model.attributes.naming import name_in, without
+from streamnb.model.attributes.naming import name_in, packed, unpacked, without
 from streamnb.model.attributes.parameters import check_whole
 from streamnb.model.attributes.priors import Prior, prior_mode, prior_weights
 from streamnb.model.attributes.signatures import Array, Flags, State, Times, Weights
@@ -277,13 +276,13 @@ class TenantModels(Unbounded):
             "groups": [[kind, plain_attribute(name)] for kind, name in self._attributes.groups],
             "fields": [plain_attribute(name) for name in self._attributes.fields],
         }
-        names = [name.encode("utf-8", "surrogatepass") for name in self._numbers]
+        names, name_ends = packed(self._numbers)
         small: dict[str, Array] = {
             "weights": self._weights.copy(),
-            "names": np.frombuffer(b"".join(names), dtype=np.uint8).copy(),
-            "name_ends": np.cumsum([0, *map(len, names)]),
+            "names": names,
+            "name_ends": name_ends,
         }
-        return TenantsCopy(meta, small, self._shelf.copying(len(names)))
+        return TenantsCopy(meta, small, self._shelf.copying(len(self._numbers)))
 
     def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
         """Replace all that was learned by the `state` of such a model; returns self.
@@ -299,7 +298,9 @@ class TenantModels(Unbounded):
                 attributes.group((kind, *checked_attributes([name])), adds=True)
             for name in checked_attributes(meta["fields"]):
                 attributes.field(name, adds=True)
-            names = _names_in(arrays)
+            names = unpacked(arrays["names"], arrays["name_ends"], "tenants")
+            if names[0] != NOBODY:
+                raise SnapshotError("the first tenant is not that of events that name none")
             listed = len(classes), len(attributes.groups), len(attributes.fields)
             events, weights = check_runs(arrays["runs"], arrays["ends"], len(names), *listed)
             if events != meta["events"] or arrays["weights"].tobytes() != weights.tobytes():
@@ -418,17 +419,3 @@ def _rows(xs: Any) -> Sequence[Any]:
 
 def _targets(rows: Sequence[Any], ys: Any, ws: Weights) -> Targets:
     return Targets.of(len(rows), list(ys), None if ws is None else list(ws), None)
-
-
-def _names_in(arrays: Mapping[str, Array]) -> list[str]:
-    """The names of tenants of a state. Raises SnapshotError."""
-    arena, ends = arrays["names"].tobytes(), arrays["name_ends"]
-    if ends.ndim != 1 or ends.size < 2 or ends[0] != 0 or (np.diff(ends) < 0).any() or ends[-1] != len(arena):
-        raise SnapshotError("the names of tenants do not fill what holds them")
-    try:
-        names = [arena[a:b].decode("utf-8", "surrogatepass") for a, b in pairwise(ends.tolist())]
-    except UnicodeDecodeError as error:
-        raise SnapshotError(f"the name of a tenant is no UTF-8: {error}") from error
-    if names[0] != NOBODY or len(set(names)) < len(names):
-        raise SnapshotError("a tenant stands twice")
-    return names
