@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from streamnb.compiler.bundles import bundle
 from streamnb.errors import SnapshotError
 from streamnb.model.attributes.expected import reject
 from streamnb.model.attributes.signatures import Array, Codes, Flags
@@ -202,6 +203,20 @@ def _fetch_ahead(first: int, token: int, hashes: Any, slots: Any, cells: Any, ar
             prefetch(arena, np.int64(load8(cells, cell)))
 
 
+@bundle
+class KeyArrays(NamedTuple):
+    """The arrays of a `Vocabulary`, as they are at a moment."""
+
+    slots: Hashes
+    cells: npt.NDArray[np.uint8]
+    arena: npt.NDArray[np.uint8]
+    used: Ints
+    groups: Codes
+    former: Hashes
+    stays: Flags
+    at: Ints
+
+
 @kernel
 def look_up(
     first: int,
@@ -212,17 +227,12 @@ def look_up(
     item_group: Any,
     item_adds: Any,
     size: int,
-    slots: Any,
-    cells: Any,
-    arena: Any,
-    used: Any,
-    groups: Any,
-    former: Any,
-    stays: Any,
-    at: Any,
+    keys: Any,
     rows: Any,
 ) -> tuple[int, int]:
     """Rows of the tokens from `first` on; (next token or DONE, size). Stops where an array is full."""
+    slots, cells, arena, used, groups = keys.slots, keys.cells, keys.arena, keys.used, keys.groups
+    former, stays, at = keys.former, keys.stays, keys.at
     item = 0
     limit = np.int64(slots.size * _MAX_LOAD)
     is_far = slots.size > _NEAR
@@ -286,22 +296,13 @@ def _move(row: int, to: int, at: Any, cells: Any, arena: Any, groups: Any) -> No
 
 
 @kernel
-def _sweep(
-    stop: int,
-    secret: Any,
-    at: Any,
-    stays: Any,
-    slots: Any,
-    cells: Any,
-    arena: Any,
-    groups: Any,
-    hashes: Any,
-    moved: Any,
-) -> int:
+def _sweep(stop: int, secret: Any, keys: Any, hashes: Any, moved: Any) -> int:
     """Move rows up to `stop` together, leave which in `moved`, and enter them in `slots`; how many.
 
     Those that came after `stays` have a slot there already. `hashes` is room for those of some rows.
     """
+    slots, cells, arena, groups = keys.slots, keys.cells, keys.arena, keys.groups
+    stays, at = keys.stays, keys.at
     found = 0
     for first in range(at[_HAND], stop, hashes.size):
         last = min(first + hashes.size, stop)
@@ -397,6 +398,12 @@ class Vocabulary(Growable):
         vars(self).update(state, secret=process_secret())  # it may come from another process
         self._rehash()
 
+    @property
+    def arrays(self) -> KeyArrays:
+        """Its arrays of now."""
+        own = self.slots, self.cells, self.arena, self.used, self.groups
+        return KeyArrays(*own, self.former, self.stays, self.at)
+
     def rows(self, tokens: Tokens | _Keys, item_group: Codes, item_adds: Flags) -> Codes:
         """The row of each token, UNKNOWN or STOPPED; unknown tokens of items that add get a new row.
 
@@ -408,9 +415,7 @@ class Vocabulary(Growable):
         words = tokens.bytes, tokens.ends, tokens.places, tokens.item_tokens, item_group, item_adds
         token = 0
         while token != DONE:
-            own = self.slots, self.cells, self.arena, self.used, self.groups
-            moved = self.former, self.stays, self.at
-            token, self.size = look_up(token, *words, self.size, *own, *moved, rows)
+            token, self.size = look_up(token, *words, self.size, self.arrays, rows)
             if token != DONE:
                 start = int(tokens.ends[token - 1]) if token else 0
                 self.reserve(1, int(tokens.ends[token]) - start)
@@ -533,8 +538,9 @@ class Vocabulary(Growable):
     def _enter(self, stop: int, at: Ints, stays: Flags, slots: Hashes) -> Ints:
         """The rows up to `stop` that were kept, in slots now."""
         moved = np.empty(stop - at[_HAND], dtype=np.int64)
-        arrays = self.cells, self.arena, self.groups, np.empty(_AHEAD, dtype=np.uint64)
-        return moved[: _sweep(stop, self.secret, at, stays, slots, *arrays, moved)]
+        keys = self.arrays._replace(at=at, stays=stays, slots=slots)
+        hashes = np.empty(_AHEAD, dtype=np.uint64)
+        return moved[: _sweep(stop, self.secret, keys, hashes, moved)]
 
     def enter(self, size: int) -> None:
         """Find the rows up to `size` from now on, which were written behind the others; there is room."""

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from streamnb.compiler.bundles import bundle, bundled
 from streamnb.compiler.pinned import carve, pinning
-from streamnb.model.attributes.signatures import Codes, Flags
+from streamnb.model.attributes.signatures import Codes
 from streamnb.model.attributes.values import LARGEST
 from streamnb.model.attributes.weights import UNIT
 from streamnb.model.compiled.arrays import Floats, Hashes, Ints
@@ -17,7 +17,7 @@ from streamnb.model.compiled.jit import inlined, kernel
 from streamnb.model.encoding.batch import Batch
 from streamnb.model.encoding.repeats import mark_repeats_within
 from streamnb.model.encoding.tokenizer import most_tokens_within, tokenize
-from streamnb.model.encoding.vocabulary import DONE, Vocabulary, look_up
+from streamnb.model.encoding.vocabulary import DONE, KeyArrays, Vocabulary, look_up
 from streamnb.model.naive_bayes.kernels import run_within
 from streamnb.model.naive_bayes.scoring import Score
 from streamnb.model.naive_bayes.tables import Tables
@@ -31,22 +31,14 @@ class ModelArrays(NamedTuple):
     """What an event needs of a model: its tables, the arrays of `Vocabulary`, the `character_table`."""
 
     tables: Tables
-    slots: Hashes
-    cells: npt.NDArray[np.uint8]
-    arena: npt.NDArray[np.uint8]
-    used: Ints
-    groups: Codes
-    former: Hashes
-    stays: Flags
-    at: Ints
+    keys: KeyArrays
     secret: Hashes
     characters: Codes
 
     @classmethod
     def of(cls, tables: Tables, keys: Vocabulary, characters: Codes) -> ModelArrays:
         """As they are now."""
-        arrays = keys.slots, keys.cells, keys.arena, keys.used, keys.groups, keys.former, keys.stays, keys.at
-        return cls(tables, *arrays, keys.secret, characters)
+        return cls(tables, keys.arrays, keys.secret, characters)
 
 
 _INT, _INTS = np.zeros(0, dtype=np.int64), np.zeros((0, 0), dtype=np.int64)
@@ -98,6 +90,13 @@ def _fill_values(field: Any, value: Any, fields: Any, finite: Any) -> int:
     return values
 
 
+@inlined
+def _pair(carved: Any) -> Any:
+    """Two rows in place of one array of them, and where there is room behind."""
+    both, at = carved
+    return (both[0], both[1]), at
+
+
 @kernel
 def run_single(
     label: int,
@@ -126,28 +125,21 @@ def run_single(
     tables = arrays.tables
     K, m, learns = tables.classes.size, lengths.shape[1], label >= 0
     n_bytes, n_tokens = most_tokens_within(text.size, m)
-    item_ends, at = carve(scratch, K, (m,), np.int64)
-    amount, at = carve(scratch, at, (m,), np.int64)
+    (item_ends, amount), at = _pair(carve(scratch, K, (2, m), np.int64))
     item_rows, at = carve(scratch, at, (m + 1,), np.int64)
     groups, at = carve(scratch, at, (m,), np.int32)
-    wholes, at = carve(scratch, at, (m,), np.bool_)
-    adds, at = carve(scratch, at, (m,), np.bool_)
+    (wholes, adds), at = _pair(carve(scratch, at, (2, m), np.bool_))
     lowered, at = carve(scratch, at, (text.size,), np.uint8)
     out, at = carve(scratch, at, (n_bytes,), np.uint8)
     token_ends, at = carve(scratch, at, (n_tokens,), np.int64)
-    places, rows_at = carve(scratch, at, (n_tokens,), np.uint64)
-    rows, at = carve(scratch, rows_at, (n_tokens,), np.int32)
-    event_items, at = carve(scratch, at, (2,), np.int64)
-    event_values, at = carve(scratch, at, (2,), np.int64)
-    labels, at = carve(scratch, at, (1,), np.int64)
-    weights, at = carve(scratch, at, (1,), np.int64)
+    places, at = carve(scratch, at, (n_tokens,), np.uint64)
+    rows, at = carve(scratch, at, (n_tokens,), np.int32)
+    of_event, at = carve(scratch, at, (6,), np.int64)
     time, at = carve(scratch, at, (1,), np.float64)
     finite, at = carve(scratch, at, (value.size,), np.float64)
     fields, at = carve(scratch, at, (value.size,), np.int32)
-    joint, at = carve(scratch, at, (K,), np.float64)
-    product, at = carve(scratch, at, (K,), np.float64)
-    missed, at = carve(scratch, at, (K,), np.int64)
-    exponent, at = carve(scratch, at, (K,), np.int64)
+    (joint, product), at = _pair(carve(scratch, at, (2, K), np.float64))
+    (missed, exponent), at = _pair(carve(scratch, at, (2, K), np.int64))
     if at + 2 * n_tokens > scratch.size:
         return -1 - size
 
@@ -171,44 +163,27 @@ def run_single(
             places,
             item_rows,
         )
-        token, size = look_up(
-            0,
-            out,
-            token_ends[:tokens],
-            places[:tokens],
-            item_rows,
-            groups,
-            adds,
-            size,
-            arrays.slots,
-            arrays.cells,
-            arrays.arena,
-            arrays.used,
-            arrays.groups,
-            arrays.former,
-            arrays.stays,
-            arrays.at,
-            rows,
-        )
+        ends, hashes = token_ends[:tokens], places[:tokens]
+        token, size = look_up(0, out, ends, hashes, item_rows, groups, adds, size, arrays.keys, rows)
         if token != DONE or size > tables.table.shape[0]:
             return -1 - size
     values = _fill_values(attributes[owners.size :], value, fields, finite)
-    event_items[0], event_items[1], event_values[0], event_values[1] = 0, m, 0, values
-    labels[0], weights[0], time[0] = label, weight, np.nan
+    of_event[0], of_event[1], of_event[2], of_event[3] = 0, m, 0, values
+    of_event[4], of_event[5], time[0] = label, weight, np.nan
     batch = bundled(
         Batch(
-            event_items,
-            groups,
-            amount,
-            item_rows,
-            rows[:tokens],
-            places[:0],  # nobody asks for features
-            event_values,
-            fields[:values],
-            finite[:values],
-            labels,
-            weights,
-            time,
+            event_items=of_event[:2],
+            item_group=groups,
+            item_amount=amount,
+            item_rows=item_rows,
+            rows=rows[:tokens],
+            keys=places[:0],  # nobody asks for features
+            event_values=of_event[2:4],
+            value_field=fields[:values],
+            value=finite[:values],
+            label=of_event[4:5],
+            weight=of_event[5:],
+            time=time,
         )
     )
     most = 0
