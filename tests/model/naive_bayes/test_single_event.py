@@ -371,7 +371,13 @@ def assert_stands_there(words, model):
     """numba has three words before an array's size and address, its shape and strides behind them."""
     arrays = ModelArrays.of(model._tables(), model.statistics.vocabulary, character_table())
     at = 0
-    for array in [*arrays.tables[:6], *arrays.tables.histograms, *arrays.tables[7:], *arrays[1:]]:
+    for array in [
+        *arrays.tables[:6],
+        *arrays.tables.histograms,
+        *arrays.tables[7:],
+        *arrays.keys,
+        *arrays[2:],
+    ]:
         if isinstance(array, int):
             assert words[at] == array
             at += 1
