@@ -81,8 +81,17 @@ def digest(model: Any) -> str:
 
 def partial_bytes(partial: Partial) -> bytes:
     """See `Partial.to_bytes`."""
+    return encode(_partial_snapshot(partial))
+
+
+def save_partial(partial: Partial, path: Path) -> None:
+    """A file of its bytes, durably, whole or not at all. Raises SnapshotError."""
+    save_file(_partial_snapshot(partial), path, None)
+
+
+def _partial_snapshot(partial: Partial) -> Snapshot:
     parts = {_PARTIAL: Part(*partial.state()), _CLASSIFIER: Part({"made": _form(partial.model)}, {})}
-    return encode(Snapshot(-1, "", {}, "", {}, parts))
+    return Snapshot(-1, "", {}, "", {}, parts)
 
 
 def partial_of(encoded: bytes) -> Partial:

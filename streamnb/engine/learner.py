@@ -7,14 +7,15 @@ the same predictions. It does no I/O and reads no clock; whoever calls it does.
 from __future__ import annotations
 
 import math
+import sys
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, chain, compress, repeat, zip_longest
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import msgspec
 import numpy as np
@@ -55,6 +56,8 @@ from streamnb.model.evaluation.progressive import ProgressiveValidation
 from streamnb.model.evaluation.unseen import told_unseen
 from streamnb.model.interface.predictions import Posteriors
 from streamnb.model.interface.stream_model import StateCopying, StreamModel
+from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
+from streamnb.model.naive_bayes.partials import Partial
 from streamnb.model.stats.memory_use import MemoryUse
 from streamnb.model.stats.memory_use import Part as MemoryPart
 from streamnb.wire.codec import (
@@ -75,7 +78,7 @@ _AT_ONCE = 1000
 _BYTES_AT_ONCE = 4 << 20  # of predictions, as far as they can be told beforehand
 _BYTES_WHERE_SHORT = 64 << 10  # of events at once, where memory is short: some rows are moved between them
 _VALUE, _TOPIC = attrgetter("value"), attrgetter("partition.topic")
-_TIME = attrgetter("timestamp")
+_TIME, _PLACE = attrgetter("timestamp"), itemgetter(0)
 _MOST_CONFUSED = 100  # classes whose confusion is reported
 _Said = TypeVar("_Said", Event, Verdict)
 _UNDECIDED = msgspec.UNSET, None  # where nobody asks what to decide
@@ -710,6 +713,43 @@ class Learner:
         decided = self.decided(posteriors)
         predictions = self._predictions(events, labels, posteriors, ages, decided, now, evidence, journal)
         return self._published(predictions, records, now)
+
+    def learn_apart(
+        self, records: Sequence[Record], now: float, journal: int, met: set[str]
+    ) -> tuple[list[NewRecord], Partial]:
+        """Predict events by the model as it is, which stays so, and learn them apart; outputs and partial.
+
+        The model is one that makes partials, and stands at a journal record, which predictions name. What is
+        no event becomes a dead letter, and so does an event whose label is one too many: beside those of the
+        model, `met` has those that records before had, and gets those of these. A prediction has the place
+        of its event as its key: where records are taken again, it comes again under the same one.
+        """
+        decoded, at, refused = self._decoded(records)
+        known, most = set(self.model.classes), self.settings.max_classes or sys.maxsize
+        events: list[Event] = []
+        places: list[int] = []
+        for event, place in zip(decoded, at, strict=True):
+            if event.label is not None and event.label not in known and event.label not in met:
+                if len(known) + len(met) >= most:
+                    refused.append((place, self._admission.refused()))
+                    continue
+                met.add(event.label)
+            events.append(event)
+            places.append(place)
+        labels, model = [event.label for event in events], cast("NaiveBayes", self.model)
+        said, partial = model.partial([one.x for one in events], labels, [one.weight for one in events])
+        outputs = [self._dead_letter(records[place], error) for place, error in sorted(refused, key=_PLACE)]
+        if events:
+            posteriors = self.told(said)
+            decided, ages = self.decided(posteriors), [model.n_events] * len(events)
+            predictions = self._predictions(events, labels, posteriors, ages, decided, now, None, journal)
+            taken = [records[place] for place in places]
+            for output, record in zip(self._published(predictions, taken, now), taken, strict=True):
+                key = f"{record.partition}@{record.offset}".encode()
+                outputs.append(
+                    output._replace(key=key) if output.topic == self.settings.predictions else output
+                )
+        return outputs, partial
 
     def told(self, posteriors: Posteriors, before: Floats | None = None) -> Posteriors:
         """What may be told of predictions: no class that is quarantined; `before` as of `decided`."""

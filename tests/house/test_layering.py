@@ -27,6 +27,7 @@ LEVELS = {
     "shown": 6,
     "sklearn": 6,
     "cli": 7,
+    "spark": 8,
     "__main__": 8,
 }
 ROOMS = {
@@ -181,7 +182,8 @@ ONLY_IN = {
     "scipy": {"model/posterior/credible_intervals.py", "model/evaluation/unseen.py"},
     "pandas": {"model/naive_bayes/counting_model.py", "model/trees/tree_augmented_nb.py", "sklearn.py"},
     "sklearn": {"sklearn.py"},
-    "pyarrow": {"adapters/parquet_file.py"},
+    "pyarrow": {"adapters/parquet_file.py", "spark/part.py"},
+    "pyspark": {"spark/job.py"},
     "zstandard": {"adapters/event_files.py"},
     "tqdm": {"cli/evaluation/event_files.py", "cli/compiling.py"},
 }

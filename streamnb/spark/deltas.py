@@ -1,0 +1,295 @@
+"""A model in a folder: what each batch taught, as a file of its own, and all of it now and then.
+
+    state after batch n = state after batch n - 1 + delta n
+
+A delta is a `Partial`, with where its events are in the log. It is written before Spark counts its batch as
+done, so a batch may come again: its number says that it was learned, and its places that it is the same one.
+The folder may be copied, and another process may follow it: nothing in it changes, files come and go whole.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import socket
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TextIO, cast
+
+from streamnb.adapters.snapshot_folder import SnapshotFolder
+from streamnb.cli import wiring
+from streamnb.config import Config, restored
+from streamnb.engine.journal.checkpoint import Checkpoint, origin_of, snapshot_of
+from streamnb.engine.journal.identity import Origin
+from streamnb.engine.journal.recovery import refuse_changes
+from streamnb.engine.learner import Learner
+from streamnb.engine.ports import Partition
+from streamnb.errors import ConfigError, JournalError, OtherStream, SnapshotError
+from streamnb.model.attributes.expected import reading
+from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
+from streamnb.model.naive_bayes.partials import Partial, SourceRange, Tested, joined, merge_all
+from streamnb.saved import partial_of, save_partial
+from streamnb.wire.codec import READING
+from streamnb.wire.snapshot import Part
+
+_PART = "batches"
+_NAME = re.compile(r"delta-([0-9]{20})\.snb")
+_HELD = "driver.lock"
+_NOTHING = Tested(0, 0, 0)
+
+Places = Mapping[Partition, tuple[int, int]]
+"""Partition -> the first offset, and the one past the last."""
+
+
+@dataclass(frozen=True)
+class State:
+    """What all batches before `checkpoint.n` have taught.
+
+    Attributes:
+        learner: whose model has learned them.
+        checkpoint: the number of the next batch, where each partition stands, and of which stream this is.
+        ranges: all that was learned, by partition.
+        tested: how that had been predicted.
+    """
+
+    learner: Learner
+    checkpoint: Checkpoint
+    ranges: tuple[SourceRange, ...]
+    tested: Tested
+
+    @property
+    def model(self) -> NaiveBayes:
+        """The learner's, of the one kind that `refuse_unfit` lets pass."""
+        return cast("NaiveBayes", self.learner.model)
+
+    @property
+    def next(self) -> int:
+        """The number of the batch that comes next."""
+        return self.checkpoint.n
+
+    def through(self, ranges: Iterable[SourceRange]) -> tuple[SourceRange, ...]:
+        """All that is learned with these. Raises JournalError, by offsets, for a gap or an overlap."""
+        try:
+            return joined([*self.ranges, *ranges])
+        except ValueError as error:
+            raise JournalError(
+                f"batch {self.next} does not go on where batch {self.next - 1} ended: {error}; "
+                "was a file of the folder, or of its checkpoint, put back or taken away?"
+            ) from error
+
+    def after(self, delta: Partial) -> State:
+        """The state after the next batch, with the same model, which has learned it. Raises as `through`."""
+        ranges = self.through(delta.ranges)
+        self.model.apply(delta)
+        self.learner.consumed += sum(past - first for _, first, past in delta.ranges)
+        tested = Tested(*map(sum, zip(self.tested, delta.tested, strict=True)))
+        positions = dict(self.checkpoint.positions) | {_partition(one): one.past for one in delta.ranges}
+        checkpoint = replace(self.checkpoint, n=self.next + 1, positions=positions)
+        return State(self.learner, checkpoint, ranges, tested)
+
+
+class Deltas:
+    """The folder; one driver writes it, any number of workers read it.
+
+    Args:
+        path: which all of them see.
+        keep: how many full states are kept, and the deltas since the oldest of them.
+    """
+
+    def __init__(self, path: Path, keep: int = 3) -> None:
+        self.path = path
+        self._full = SnapshotFolder(path, keep, wiring.passed_over)
+
+    @property
+    def checkpoint(self) -> Path:
+        """Where Spark keeps which batch has which offsets."""
+        return self.path / "checkpoint"
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """For one driver alone. Raises JournalError where another one has it."""
+        self.path.mkdir(0o700, parents=True, exist_ok=True)
+        with (self.path / _HELD).open("a+") as file:
+            _lock(file)
+            yield
+
+    def begin(self, config: Config, topic_ids: Mapping[str, str]) -> State:
+        """The state that is there, or that of a stream which begins, under this configuration.
+
+        Raises JournalError where the folder is of another stream, or of a configuration that what was learned
+        cannot go on under; and ConfigError for one that no model is learned in parts under.
+        """
+        refuse_unfit(config)
+        identity = wiring.identity(config)
+        state = self.state()
+        if state is None:
+            if any(self._numbers()) or self.checkpoint.exists():
+                raise JournalError(
+                    f"{self.path} has deltas or a checkpoint, and no full state: bring the newest "
+                    "snapshot-*.snb back, or begin in an empty folder (snapshots.folder)"
+                )
+            program = identity.program
+            origin = Origin(identity.config_hash, identity.shaping, topic_ids, program, READING, READING)
+            state = State(wiring.learner(config), Checkpoint(0, "", "", {}, origin), (), _NOTHING)
+            self.save(state)
+            return state
+        origin = state.checkpoint.origin
+        for topic, known in origin.topic_ids.items():
+            if topic_ids.get(topic, known) != known:
+                raise OtherStream(
+                    f"topic {topic} was made anew, or is another cluster's, since {self.path} was begun: its "
+                    "offsets are not those that were learned; set snapshots.folder to an empty folder"
+                )
+        if refuse_changes(state.checkpoint, identity):
+            other = replace(origin, config_hash=identity.config_hash, config=identity.shaping)
+            state.learner.reconfigure(wiring.settings(config), wiring.model(config))
+            state = replace(state, checkpoint=replace(state.checkpoint, origin=other))
+            self.save(state)
+        return state
+
+    def state(self, following: int | None = None) -> State | None:
+        """The newest state, or that before the batch `following`; None where there is no full one.
+
+        Raises SnapshotError where a file is damaged, or missing, or of something else.
+        """
+        found = self._full.newest(following)
+        if found is None:
+            return None
+        snapshot = found.snapshot
+        if _PART not in snapshot.parts:
+            raise SnapshotError(f"{found.path} is a learner's: set snapshots.folder to a folder of its own")
+        origin, told = origin_of(snapshot), snapshot.parts[_PART].meta
+        learner = wiring.learner(restored(origin.config))
+        with reading("a folder of deltas", ValueError):
+            learner.load(snapshot.parts)
+            tested, ranges = Tested(*told["tested"]), joined(SourceRange(*one) for one in told["ranges"])
+        learner.rules = origin.rules
+        positions = {Partition(*place): offset for place, offset in snapshot.positions.items()}
+        checkpoint = Checkpoint(snapshot.journal_n, "", "", positions, origin)
+        return self.followed(State(learner, checkpoint, ranges, tested), following)
+
+    def followed(self, state: State, following: int | None = None) -> State:
+        """The state further on: as far as deltas go, or before the batch `following`.
+
+        Raises SnapshotError where a delta on the way is damaged or missing.
+        """
+        while state.next != following and (following is not None or self._path(state.next).exists()):
+            state = state.after(self.delta(state.next))
+        return state
+
+    def delta(self, number: int) -> Partial:
+        """What a batch taught. Raises SnapshotError."""
+        try:
+            return partial_of(self._path(number).read_bytes())
+        except (SnapshotError, OSError) as error:
+            raise SnapshotError(f"{self._path(number)}: {error}") from error
+
+    def is_learned(self, state: State, number: int, places: Places) -> bool:
+        """Whether a batch of these places was learned already; raises JournalError for one out of turn."""
+        if number == state.next:
+            return False
+        if number != state.next - 1:
+            raise JournalError(
+                f"Spark begins with batch {number}, and {self.path} goes on with batch {state.next}: "
+                f"{self.checkpoint} is not of these deltas; bring the one that is back, or begin in an empty "
+                "folder (snapshots.folder)"
+            )
+        if (learned := self.delta(number).ranges) != ranges_of(places):
+            raise JournalError(
+                f"batch {number} has other records than those that {self._path(number)} has learned: "
+                f"{_told(ranges_of(places))}, and not {_told(learned)}; {self.checkpoint} is not of these "
+                "deltas"
+            )
+        return True
+
+    def advance(self, state: State, partials: Iterable[Partial], places: Places) -> State:
+        """Write what a batch taught, and add it: on return it is durable.
+
+        Partials are merged in the order of their places, so neither who made them nor when decides any bit.
+        Raises JournalError where they are not of these places.
+        """
+        made, planned = list(partials), ranges_of(places)
+        state.through(planned)  # nothing is written that does not go on
+        taken = {one for partial in made for one in partial.ranges}
+        if not taken <= set(planned):
+            raise JournalError(
+                f"a partial has learned {_told(taken - set(planned))}, which is none of the batch"
+            )
+        whole = merge_all(made) if made else state.model.partial([], [])[1]
+        delta = whole._replace(ranges=planned)
+        save_partial(delta, self._path(state.next))
+        return state.after(delta)
+
+    def save(self, state: State) -> None:
+        """Keep a full state, and remove the deltas that no kept one needs."""
+        told = {"tested": list(state.tested), "ranges": list(map(list, state.ranges))}
+        parts = {**state.learner.parts(), _PART: Part(told, {})}
+        identity = wiring.identity(restored(state.checkpoint.origin.config))
+        self._full.save(snapshot_of(state.checkpoint, parts, identity))
+        oldest = self._full.list()[0].n
+        for number in self._numbers():
+            if number < oldest:
+                self._path(number).unlink(missing_ok=True)
+
+    def _path(self, number: int) -> Path:
+        return self.path / f"delta-{number:020d}.snb"
+
+    def _numbers(self) -> list[int]:
+        found = map(_NAME.fullmatch, (path.name for path in self.path.glob("delta-*")))
+        return [int(match[1]) for match in found if match]
+
+
+def refuse_unfit(config: Config) -> None:
+    """Raise ConfigError, which names the key, where what is learned hangs on the order of events."""
+    kind = "mixture" if config.weighs else config.model.kind
+    unfit = {
+        "log.url": "" if config.log.is_kafka else "Spark reads a Kafka cluster",
+        "model.kind": "" if kind == "naive_bayes" else f'"{kind}" learns events strictly in order',
+        "topics.labels": "labels that come late have to wait in one place" if config.topics.labels else "",
+        "events.repeats": "" if config.events.repeats == "learn" else "ids are remembered in one place",
+        "model.prune.every": "what is forgotten hangs on the order" if config.model.prune.every else "",
+        "memory.budget": "what is forgotten hangs on the order" if config.memory.budget else "",
+        "drift.detectors": "detectors watch events in order" if config.drift.detectors else "",
+        "monitors": "monitors watch events in order" if config.monitors else "",
+        "predictions.evidence": "it is not told here" if config.predictions.evidence else "",
+        "predictions.by": "" if config.predictions.by == "learner" else "Spark's workers publish them",
+    }
+    for key, why in unfit.items():
+        if why:
+            raise ConfigError(
+                f'{key} does not go with learning on Spark: {why}; set model.kind = "naive_bayes" and leave '
+                "the other keys out, or learn in one process: `streamnb run` with any number of "
+                '`streamnb score` beside it, or model.kind = "tenants" (docs/scale.md)'
+            )
+
+
+def ranges_of(places: Places) -> tuple[SourceRange, ...]:
+    """As a partial has them; without partitions that have nothing new."""
+    return joined((str(one), first, past) for one, (first, past) in places.items() if first < past)
+
+
+def _partition(one: SourceRange) -> Partition:
+    topic, _, number = one.partition.rpartition("/")
+    return Partition(topic, int(number))
+
+
+def _told(ranges: Iterable[SourceRange]) -> str:
+    return ", ".join(f"{name} {first} to {past - 1}" for name, first, past in sorted(ranges)) or "nothing"
+
+
+def _lock(file: TextIO) -> None:
+    """Lock it while it is open, and say who does. Raises JournalError."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.seek(0)
+        raise JournalError(
+            f"{file.name} is held by another driver, {file.read().strip()}: end it, or set snapshots.folder "
+            "to a folder of its own"
+        ) from None
+    file.truncate(0)
+    file.write(f"process {os.getpid()} on {socket.gethostname()}")
+    file.flush()

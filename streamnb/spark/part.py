@@ -1,0 +1,115 @@
+"""What a worker does with the records of one partition: arrow batches in, its outputs and one partial out.
+
+Each process keeps a replica of the model, which follows the deltas in the folder: no model is sent to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from streamnb.engine.ports import NewRecord, Partition, Record
+from streamnb.errors import JournalError, SnapshotError
+from streamnb.model.naive_bayes.partials import Partial, SourceRange, merge_all
+from streamnb.spark.deltas import Deltas, Places, State
+
+READS = "topic", "partition", "offset", "key", "value", "timestamp"
+"""Columns of Spark's Kafka source."""
+MAKES = """
+    topic string, key binary, value binary, headers array<struct<key: string, value: binary>>, partial binary
+"""
+"""Columns of what comes out: of its Kafka sink, and a partial, with how many records it refused as key."""
+
+_HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+_SCHEMA = pa.schema(
+    {
+        "topic": pa.string(),
+        "key": pa.binary(),
+        "value": pa.binary(),
+        "headers": _HEADERS,
+        "partial": pa.binary(),
+    }
+)
+_MOST_AT_ONCE, _CELLS_AT_ONCE = 10_000, 1 << 21  # events; and times classes: what is said of them has to fit
+_replicas: dict[str, State] = {}  # of this process, by folder
+
+
+@dataclass(frozen=True)
+class Part:
+    """One batch, as workers get it.
+
+    Attributes:
+        folder: of the deltas.
+        number: of the batch.
+        now: when Spark planned it, seconds since the epoch: the same when it comes again.
+        places: which records it has.
+    """
+
+    folder: str
+    number: int
+    now: float
+    places: Places
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Predict and learn the records of one partition. Raises JournalError for those of another batch."""
+        learner = replica(self.folder, self.number).learner
+        partials: list[Partial] = []
+        met: set[str] = set()
+        refused, place, begin = 0, Partition("", 0), 0
+        at_once = max(1, min(_MOST_AT_ONCE, _CELLS_AT_ONCE // (1 + len(learner.model.classes))))
+        for records in _pieces(batches, at_once):
+            if not partials:
+                place = records[0].partition
+                begin = self.places.get(place, (0, 0))[0]
+            end = records[-1].offset + 1
+            self._check(place, records)
+            outputs, partial = learner.learn_apart(records, self.now, self.number - 1, met)
+            partials.append(partial._replace(ranges=(SourceRange(str(place), begin, end),)))
+            refused += len(records) - sum(one.topic == learner.settings.predictions for one in outputs)
+            begin = end
+            yield _rows(outputs)
+        if partials:
+            whole = partials[0] if len(partials) == 1 else merge_all(partials)
+            whole = whole._replace(ranges=(SourceRange(str(place), *self.places[place]),))
+            yield pa.RecordBatch.from_pylist([{"key": b"%d" % refused, "partial": whole.to_bytes()}], _SCHEMA)
+
+    def _check(self, place: Partition, records: list[Record]) -> None:
+        first, past = self.places.get(place, (0, 0))
+        for one in records:
+            if one.partition != place or not first <= one.offset < past:
+                raise JournalError(f"{one.partition}: offset {one.offset} is none of batch {self.number}")
+
+
+def replica(folder: str, number: int) -> State:
+    """The state before a batch, of this process. Raises SnapshotError where the folder does not have it."""
+    held, deltas = _replicas.pop(folder, None), Deltas(Path(folder))
+    if held is None or held.next > number:
+        held = deltas.state(number)
+    if held is None:
+        raise SnapshotError(f"{folder} has no state before batch {number}: do all workers see this folder?")
+    _replicas[folder] = found = deltas.followed(held, number)
+    return found
+
+
+def _pieces(batches: Iterator[pa.RecordBatch], most: int) -> Iterator[list[Record]]:
+    """The records of Spark's columns, so many at once; a tombstone is read as empty."""
+    for batch in batches:
+        *columns, times = (batch.column(name) for name in READS)
+        rows = zip(*(one.to_pylist() for one in (*columns, times.cast(pa.int64()))), strict=True)
+        records = [
+            Record(Partition(topic, number), offset, key, value or b"", micros // 1000 / 1000.0)
+            for topic, number, offset, key, value, micros in rows
+        ]
+        yield from (records[first : first + most] for first in range(0, len(records), most))
+
+
+def _rows(outputs: list[NewRecord]) -> pa.RecordBatch:
+    headers = [[{"key": name, "value": told} for name, told in one.headers] or None for one in outputs]
+    columns = [one.topic for one in outputs], [one.key for one in outputs], [one.value for one in outputs]
+    arrays = [
+        pa.array(column, field.type) for column, field in zip((*columns, headers), _SCHEMA, strict=False)
+    ]
+    return pa.RecordBatch.from_arrays([*arrays, pa.nulls(len(outputs), pa.binary())], schema=_SCHEMA)
