@@ -105,7 +105,7 @@ class Evidence(msgspec.Struct, frozen=True):
 class ModelInfo(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """Which model spoke, and how many events it had learned before it spoke.
 
-    A scorer's replica also says after which journal record.
+    A scorer's replica also says after which journal record, and a worker of Spark after which batch.
     """
 
     name: str

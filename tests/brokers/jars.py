@@ -28,21 +28,21 @@ def require(tool, why):
         raise ToolMissingError(f"{tool} is not installed: {why}")
 
 
-def libraries(cache=LIBS):
-    """The class path of the broker that pom.xml names.
+def libraries(cache=LIBS, pom=POM):
+    """The class path of the broker that pom.xml names, or of what another one does.
 
     A folder of the cache bears the digest of pom.xml and is there as a whole or not at all: Maven fills
     another one, which is renamed when it is complete. One process fetches, the others wait for its lock,
     which the kernel drops if that process dies.
     """
     require("java", "a Kafka broker needs Java 17")
-    folder = Path(cache) / hashlib.sha256(POM.read_bytes()).hexdigest()[:12]
+    folder = Path(cache) / hashlib.sha256(pom.read_bytes()).hexdigest()[:12]
     if not folder.is_dir():
         require("mvn", "a Kafka broker is fetched by Maven")
         folder.parent.mkdir(parents=True, exist_ok=True)
         with _locked(folder.parent / "lock"):
             if not folder.is_dir():
-                _fetch(folder)
+                _fetch(folder, pom)
     return f"{folder}/*"
 
 
@@ -53,13 +53,13 @@ def _locked(path):
         yield
 
 
-def _fetch(folder):
+def _fetch(folder, pom):
     for half_done in folder.parent.glob("partial-*"):
         shutil.rmtree(half_done, ignore_errors=True)
     partial = tempfile.mkdtemp(prefix="partial-", dir=folder.parent)
-    command = ["mvn", "-q", "-B", "-f", POM, "dependency:copy-dependencies", "-DincludeScope=runtime",
+    command = ["mvn", "-q", "-B", "-f", pom, "dependency:copy-dependencies", "-DincludeScope=runtime",
                f"-DoutputDirectory={partial}"]  # fmt: skip
     fetched = subprocess.run(command, capture_output=True, text=True, check=False)
     if fetched.returncode:
-        raise ToolMissingError(f"Maven could not fetch the broker: {fetched.stdout[-500:]}")
+        raise ToolMissingError(f"Maven could not fetch what {pom} names: {fetched.stdout[-500:]}")
     Path(partial).rename(folder)
