@@ -20,7 +20,7 @@ from streamnb.model.encoding.batch import Batch, Encoded, ends_of_kept
 from streamnb.model.encoding.layout import Layout, Name, Numbering
 from streamnb.model.encoding.repeats import mark_repeats
 from streamnb.model.encoding.targets import Targets
-from streamnb.model.encoding.tokenizer import Tokens, encode_text, most_tokens
+from streamnb.model.encoding.tokenizer import Tokens, encode_text, encode_texts, most_tokens
 from streamnb.model.encoding.vocabulary import Vocabulary
 
 _LONG = 1 << 13  # bytes of all texts of an event
@@ -85,7 +85,7 @@ class EventWriter:
 
         Raises UnicodeEncodeError, with nothing written, for a lone surrogate.
         """
-        items = list(map(str.encode if all(map(str.isascii, texts)) else encode_text, texts))
+        items = encode_texts(texts)
         n, first = len(texts), len(self._item)
         number = self._groups.setdefault((kind, name), len(self._groups))
         self._item += items

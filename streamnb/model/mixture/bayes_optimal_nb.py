@@ -538,7 +538,7 @@ class BayesOptimalNB(CountingModel):
             first = int(self._plan.first_bytes[0])
             most = most_runs(encoded, first)
             if learn and not grams.is_there and (most[encoded.batch.label >= 0] > 0).any():
-                grams.lay()
+                grams.lay(len(self._statistics.classes))
             if grams.is_there:
                 return grams_of(encoded, grams.bits, first, int(most.max(initial=0)))
         return ByteGrams.none()

@@ -77,21 +77,28 @@ def _lift(probabilities: Floats, known: Ints, observations: int) -> None:
 
 @kernel
 def _answer(
-    weights: Weights, known: Ints, by_hypothesis: Floats, mode: int, uniform: float, probabilities: Floats
+    weights: Weights,
+    known: Ints,
+    by_hypothesis: Floats,
+    mode: int,
+    uniform: float,
+    posterior: Floats,
+    probabilities: Floats,
 ) -> None:
-    """What is predicted of one event, given P_h(class | event) (H, K).
+    """What is predicted of one event, given P_h(class | event) (H, K); and the posterior (H,) is filled in.
 
     The mean is divided by its sum, for the weights sum to 1 but for rounding.
     """
     log_posterior = weights.log_posterior
+    for h in range(log_posterior.size):
+        posterior[h] = math.exp(log_posterior[h])
     if MIXTURE != mode != FLOORED:
         copy_to(probabilities, by_hypothesis[chosen(log_posterior, mode, uniform)])
         return
     fill(probabilities, 0.0)
     for h in range(log_posterior.size):
-        weight = math.exp(log_posterior[h])
         for k in range(probabilities.size):
-            probabilities[k] += weight * by_hypothesis[h, k]
+            probabilities[k] += posterior[h] * by_hypothesis[h, k]
     total = 0.0
     for k in range(probabilities.size):
         total += probabilities[k]
@@ -201,10 +208,8 @@ def run_hypotheses(
                 plan, learners, tables.classes, scratch.joint, grams, learner_scratch, pooled, by_hypothesis
             )
         if answers.probabilities.shape[0]:
-            _answer(weights, tables.classes, by_hypothesis, mode, uniforms[e], answers.probabilities[e])
-        if answers.posteriors.shape[0]:
-            for h in range(H):
-                answers.posteriors[e, h] = math.exp(weights.log_posterior[h])
+            posterior, found = answers.posteriors[e], answers.probabilities[e]
+            _answer(weights, tables.classes, by_hypothesis, mode, uniforms[e], posterior, found)
         if answers.joints.shape[0]:
             for h in range(H):
                 if plan.kind[h] == TREE and e >= awake:

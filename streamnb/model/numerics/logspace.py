@@ -34,6 +34,12 @@ def factors_until_overflow(low: float, high: float) -> int:
 
 
 @inlined
+def _exp(x: Any) -> Any:
+    """Of what is mostly the largest of a few numbers less itself: e^0 is not worked out."""
+    return 1.0 if x == 0.0 else math.exp(x)
+
+
+@inlined
 def normalise(joint: Any, misses: Any, probabilities: Any) -> None:
     """Posterior probabilities of log scores: exp(joint) / sum(exp(joint)), of the scores with fewest misses.
 
@@ -51,7 +57,7 @@ def normalise(joint: Any, misses: Any, probabilities: Any) -> None:
     total = 0.0
     for k in range(joint.size):
         if misses[k] == fewest and joint[k] > -np.inf:
-            probabilities[k] = math.exp(joint[k] - top)
+            probabilities[k] = _exp(joint[k] - top)
             total += probabilities[k]
         else:
             probabilities[k] = 0.0
@@ -71,7 +77,7 @@ def log_normalise(scores: Any, log_probabilities: Any, probabilities: Any) -> No
         top = max(top, scores[k])
     total = 0.0
     for k in range(scores.size):
-        probabilities[k] = math.exp(scores[k] - top) if scores[k] > -np.inf else 0.0
+        probabilities[k] = _exp(scores[k] - top) if scores[k] > -np.inf else 0.0
         total += probabilities[k]
     away = top + math.log(total) if total > 0.0 else 0.0
     for k in range(scores.size):

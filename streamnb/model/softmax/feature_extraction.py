@@ -397,18 +397,20 @@ def _weigh(out: ExtractedFeatures, table: Ints, slots: Hashes, learned: float) -
     """From how often a feature occurs to what it weighs, and the sums of squares."""
     values, rows, owners, owner_rows = out.values, out.rows, out.owners, out.owner_rows
     singles, n = out.n[0], out.n[1]
-    fill(out.squares, 0.0)
-    for i in range(n):
-        row, owner = rows[i], owner_rows[owners[i]]
-        if owner == NOBODY or table[owner, TOTAL] == 0:
-            values[i] = 0.0
-            continue
-        having = table[row, TOTAL] / UNIT if row >= 0 else 0.0
-        if row < NOBODY and class_met(slots[by_place(row)]) != NO_CLASS:
-            having = 1.0
-        v = _often(values[i]) * rarity(learned, having)
-        values[i] = v
-        out.squares[np.int64(i >= singles)] += v * v
+    for part, first, stop in ((0, 0, singles), (1, singles, n)):
+        square = 0.0
+        for i in range(first, stop):
+            row, owner = rows[i], owner_rows[owners[i]]
+            if owner == NOBODY or table[owner, TOTAL] == 0:
+                values[i] = 0.0
+                continue
+            having = table[row, TOTAL] / UNIT if row >= 0 else 0.0
+            if row < NOBODY and class_met(slots[by_place(row)]) != NO_CLASS:
+                having = 1.0
+            v = _often(values[i]) * rarity(learned, having)
+            values[i] = v
+            square += v * v
+        out.squares[part] = square
 
 
 @kernel
@@ -442,7 +444,8 @@ def extract(
     """
     tokens = batch.item_rows[batch.event_items[e + 1]] - batch.item_rows[batch.event_items[e]]
     values = batch.event_values[e + 1] - batch.event_values[e]
-    there, size = 2 * tokens + (LAYOUTS + 1) * values + MOST_PAIRED * MOST_PAIRED, 64
+    attributes = min(batch.event_items[e + 1] - batch.event_items[e] + values + 1, MOST_PAIRED)
+    there, size = 2 * tokens + (LAYOUTS + 1) * values + 1 + attributes * attributes, 64
     while size < 2 * there:
         size *= 2
     places = out.places[:size]

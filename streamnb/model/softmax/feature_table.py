@@ -24,7 +24,7 @@ from streamnb.model.attributes.expected import MOST, Expected, real, whole
 from streamnb.model.attributes.signatures import Array
 from streamnb.model.attributes.weights import UNIT
 from streamnb.model.compiled.arrays import Hashes, Ints
-from streamnb.model.compiled.growable import empty_slots, grown, heaviest, keep_rows, widened
+from streamnb.model.compiled.growable import capacity_for, empty_slots, grown, heaviest, keep_rows, widened
 from streamnb.model.compiled.intrinsics import prefetch
 from streamnb.model.compiled.jit import inlined, kernel
 from streamnb.model.encoding.keyed_hash import hash_word, process_secret
@@ -253,13 +253,15 @@ class Features:
             self.table = widened(self.table[: self.size], self.table.shape[1] + more)
             self.weights = widened(self.weights[: self.size], 1 + have + more)
         most = int(most_rows(self.tables, known))
-        need = min(self.size + features, most)
+        need, entries = min(self.size + features, most), int(self._size.sum())
         if need > len(self.table):
-            rows = max(need, min(need + need // 2, most))
+            rows = capacity_for(need, most)
             self.table = grown(self.table, (rows, self.table.shape[1]))
             self.weights = grown(self.weights, (rows, *self.weights.shape[1:]))
-        if int(self._size.sum()) + features > self._slots.size * _MAX_LOAD:
-            self._refill(int(self._size.sum()) + features, self._slots)
+            # Of slots as many as these rows are going to need: a batch stops each time that either is short.
+            features = max(features, (rows - self.size) * entries // max(self.size, 1))
+        if entries + features > self._slots.size * _MAX_LOAD:
+            self._refill(entries + features, self._slots)
 
     def is_short(self, classes: int, more: int = 0) -> bool:
         """Whether, with so many classes, and so many features more, there is no memory for another one."""

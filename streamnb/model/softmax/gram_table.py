@@ -47,6 +47,7 @@ from streamnb.model.softmax.softmax import (
 
 CELLS = 4
 """For each bucket: classes beyond them lie in cells of the buckets that follow."""
+_OF_TWO = 2  # cells that a record has as long as there are not more classes: no cache holds what is not read
 _MOST_BITS, _LEAST_BITS = 19, 6
 _SHARE = 8  # of the memory for features, which it takes beside them
 _HEAVIEST = 1e37
@@ -61,26 +62,28 @@ class GramTables(NamedTuple):
     """A table of B buckets for G learners, as the kernels take it.
 
     Attributes:
-        records: float32[B, (1 + G) (1 + CELLS)], of each bucket, so that all of it is fetched at once: weight
+        records: float32[B, (1 + G) (1 + cells)], of each bucket, so that all of it is fetched at once: weight
             of all events that had it (examples); of each learner the sum of squared gradients; weights of the
             events of its cells' classes that had it; and for each learner what it tells of them.
         events: int64[A, 3 + C], of each attribute a row as of `feature_table`: weight of all events that had
             runs of it, and by class.
+        cells: `CELLS`, or two as long as there are not more classes.
     """
 
     records: npt.NDArray[np.float32]
     events: Ints
+    cells: int
 
 
 @inlined
-def _learners(records: Any) -> Any:
+def _learners(tables: Any) -> Any:
     """How many there are."""
-    return records.shape[1] // (1 + CELLS) - 1
+    return tables.records.shape[1] // (1 + tables.cells) - 1
 
 
 @inlined
 def _counts_at(learners: Any) -> Any:
-    """Where the weights of a record's classes begin; what learner g tells begins `CELLS` (1 + g) after."""
+    """Where the weights of a record's classes begin; what learner g tells begins `cells` (1 + g) after."""
     return 1 + learners
 
 
@@ -184,7 +187,7 @@ def weigh_grams(
             _fetch_each(stop, min(stop + _AT_ONCE, n), grams, records, K)
         square = _weigh_each(first, stop, grams, tables, values, square)
         for g in range(G):
-            _add_told(first, stop, grams, records, values, _counts_at(G) + CELLS * (1 + g), told[g])
+            _add_told(first, stop, grams, records, values, _counts_at(G) + tables.cells * (1 + g), told[g])
     for g in range(G):
         _add_none(grams, tables, is_cautious, values, told[g])
     return 1.0 / math.sqrt(square) if square > 0.0 else 0.0
@@ -246,7 +249,7 @@ def learn_grams(
     if probabilities[label] >= SURE:
         return
     half, records = fill_gradient(probabilities, label, weight, gradient), tables.records
-    at = _counts_at(_learners(records)) + CELLS * (1 + g)
+    at = _counts_at(_learners(tables)) + tables.cells * (1 + g)
     for j in range(grams.n[0] if scale > 0.0 else 0):
         bucket, x = np.int64(grams.buckets[j]), scale * values[j]
         square = records[bucket, _SQUARES + g] + half * x * x
@@ -268,7 +271,7 @@ def _rise(before: Any, after: Any) -> float:
 def count_grams(grams: ByteGrams, tables: GramTables, label: int, units: int) -> None:
     """Count an event, which every learner is told of."""
     records, weight, group = tables.records, units / UNIT, np.int32(-1)
-    mask, G = records.shape[0] - 1, _learners(records)
+    mask, G, cells = records.shape[0] - 1, _learners(tables), tables.cells
     at, further = _counts_at(G) + label % CELLS, label // CELLS
     for j in range(np.uint64(grams.n[0])):
         bucket = np.int64(grams.buckets[j])
@@ -277,7 +280,7 @@ def count_grams(grams: ByteGrams, tables: GramTables, label: int, units: int) ->
         after = np.float32(before + weight)
         records[r, at], more = after, _rise(before, after)
         for g in range(G):
-            records[r, at + CELLS * (1 + g)] += more
+            records[r, at + cells * (1 + g)] += more
         records[np.uint64(bucket), _ALL] += weight
         if grams.groups[j] != group:
             group = grams.groups[j]
@@ -301,7 +304,7 @@ def gram_log_odds(
     `values` are those of `weigh_grams`, times what it returned.
     """
     records = tables.records
-    mask, at = records.shape[0] - 1, _counts_at(_learners(records)) + CELLS * (1 + g)
+    mask, at = records.shape[0] - 1, _counts_at(_learners(tables)) + tables.cells * (1 + g)
     last, none = np.int32(-1), 0.0
     for i in range(grams.n[0]):
         bucket, group = np.int64(grams.buckets[i]), grams.groups[i]
@@ -333,15 +336,15 @@ class Grams:
         while self.bits < _MOST_BITS and _SHARE * self._size_of(self.bits + 1) <= memory:
             self.bits += 1
         self._events = np.zeros((0, COUNTS), dtype=np.int64)
-        self._lay(0)
+        self._lay(0, 0)
 
     def _size_of(self, bits: int) -> int:
         """Bytes of a table of so many bits."""
         return 4 * (1 + self._learners) * (CELLS + 1) << bits
 
-    def _lay(self, buckets: int) -> None:
-        G = self._learners
-        self._records = np.zeros((buckets, (1 + G) * (1 + CELLS)), dtype=np.float32)
+    def _lay(self, buckets: int, classes: int) -> None:
+        G, self._n_cells = self._learners, _OF_TWO if classes <= _OF_TWO else CELLS
+        self._records = np.zeros((buckets, (1 + G) * (1 + self._n_cells)), dtype=np.float32)
 
     @property
     def _sums(self) -> npt.NDArray[np.float32]:
@@ -350,9 +353,9 @@ class Grams:
 
     @property
     def _cells(self) -> npt.NDArray[np.float32]:
-        """Of each class' cell its count, and what learners tell. A view (B, 1 + G, CELLS)."""
+        """Of each class' cell its count, and what learners tell. A view (B, 1 + G, cells)."""
         G = self._learners
-        return self._records[:, 1 + G :].reshape(len(self._records), 1 + G, CELLS)
+        return self._records[:, 1 + G :].reshape(len(self._records), 1 + G, self._n_cells)
 
     @property
     def is_there(self) -> bool:
@@ -367,18 +370,22 @@ class Grams:
     @property
     def tables(self) -> GramTables:
         """As the kernels take them."""
-        return GramTables(self._records, self._events)
+        return GramTables(self._records, self._events, self._n_cells)
 
     def reserve(self, groups: int, classes: int) -> None:
         """Let there be so many attributes and classes."""
         more = [max(0, groups - len(self._events)), max(0, COUNTS + classes - self._events.shape[1])]
         if any(more):
             self._events = np.pad(self._events, [(0, n) for n in more])
+        if classes > self._n_cells < CELLS:
+            sums, cells = self._sums, self._cells
+            self._lay(len(self._records), classes)
+            self._sums[:], self._cells[:, :, : cells.shape[2]] = sums, cells
 
-    def lay(self) -> None:
-        """Let there be cells."""
+    def lay(self, classes: int) -> None:
+        """Let there be cells, of so many classes."""
         if not self.is_there:
-            self._lay(1 << self.bits)
+            self._lay(1 << self.bits, classes)
 
     def state(self, classes: int) -> dict[str, Array]:
         """Copies of all that is not zero; the numbers of attributes, cells and buckets rise."""
@@ -428,8 +435,8 @@ class Grams:
         self.reserve(int(groups.max(initial=-1)) + 1, classes)
         self._events[groups, TOTAL : COUNTS + classes] = arrays["gram_events"]
         self.bits = bits or self.bits
-        self._lay(1 << bits if bits else 0)
         of_bucket, of_record = np.divmod(cells, CELLS)
+        self._lay(1 << bits if bits else 0, max(classes, int(of_record.max(initial=0)) + 1))
         self._cells[of_bucket, 0, of_record] = arrays["gram_counts"]
         self._cells[of_bucket, 1:, of_record] = arrays["gram_told"].T
         self._sums[buckets, 0], self._sums[buckets, 1:] = arrays["gram_totals"], arrays["gram_squares"]
