@@ -22,6 +22,8 @@ from streamnb import cli
 from streamnb.adapters.sqlite.log import SqliteLog
 from streamnb.cli.reports.by_class import print_improbable
 from streamnb.engine.ports import Partition
+from streamnb.events import ReliabilityBin
+from streamnb.model.evaluation.ranking import by_chance
 
 
 def streamnb(*arguments, cwd=None, check=True, **environment):
@@ -420,6 +422,9 @@ def test_evaluate_tells_precision_recall_lift_and_the_ranking_of_two_classes(tmp
     assert ("called improbable" in shown) == bool(rare)
     assert f"1-AUC {100 * told['one_less_auc']:.4f} %" in shown
     assert f"log loss {told['open_log_loss']:.4f} where a label" in shown
+    chance = by_chance([ReliabilityBin(**one) for one in told["cumulative"]["reliability"]])
+    assert told["calibration_error_by_chance"] == chance._asdict()
+    assert f"of probabilities that are right it is {chance.mean:.4f} on average, and above " in shown
     assert re.search(rf"^{first} +{told['by_class'][0]['events']:,} +0\.\d", shown, re.MULTILINE)
 
 

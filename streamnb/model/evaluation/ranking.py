@@ -9,21 +9,30 @@ charges what `unseen` says: -ln P(new) for such a label, and -ln (1 - P(new)) P(
 that may not be predicted are as new ones: P(new) is then u + (1 - u) h, where h is what they have together.
 
 Below 1 in 100 the ten bins of a calibration curve are too wide: each decade has a bin of its own.
+
+A calibration error is never 0, for outcomes are counted: `by_chance` is that of a model that is always right
+about how probable its predictions are. Of n events of probability p, n p is missed by this much on average
+(de Moivre 1730; Diaconis and Zabell 1991, Statistical Science 6(3)):
+
+    E |X - n p| = 2 v C(n, v) p^v (1 - p)^(n - v + 1)        v = floor(n p) + 1
 """
 
 from __future__ import annotations
 
 import math
 from array import array
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
 
+from streamnb.events import ReliabilityBin
 from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.evaluation.progressive import ESCAPE, ProgressiveValidation
 from streamnb.model.evaluation.unseen import probability_of_unseen
 
 _DECADES = (0.0, 1e-5, 1e-4, 1e-3, 1e-2)
+_ONE_IN_TWENTY = 1.645  # standard deviations of a normal distribution
 _UNIT = 2.0**40  # in parts of which probabilities are summed: their sum does not hang on how events are cut
 
 
@@ -41,6 +50,43 @@ class Improbable(NamedTuple):
     times: int
     told: float
     came: float
+
+
+class ByChance(NamedTuple):
+    """The calibration error of as many predictions that are as probable as they say.
+
+    Attributes:
+        mean: what it is on average.
+        upper: what it is above in one stream of twenty.
+    """
+
+    mean: float
+    upper: float
+
+
+def by_chance(bins: Iterable[ReliabilityBin]) -> ByChance | None:
+    """The calibration error that is mere chance, of events as sure as those of a curve; None of no events.
+
+    All events of a bin count as ones of its mean confidence: of ten streams it is by less than 1 % too much.
+    What is exceeded by one in twenty is read off a gamma distribution of this mean and variance (Wilson and
+    Hilferty 1931).
+    """
+    events, mean, variance = 0, 0.0, 0.0
+    for one in bins:
+        n, p = one.events, min(one.confidence, 1.0)
+        events += n
+        v = math.floor(n * p) + 1
+        if v > n:  # all are sure
+            continue
+        ways = math.lgamma(n + 1) - math.lgamma(v + 1) - math.lgamma(n - v + 1)
+        missed = 2.0 * v * math.exp(ways + v * math.log(p) + (n - v + 1) * math.log1p(-p))
+        mean += missed
+        variance += max(n * p * (1.0 - p) - missed * missed, 0.0)
+    if not mean:
+        return ByChance(0.0, 0.0) if events else None
+    spread = variance / mean**2
+    upper = mean * (1.0 - spread / 9.0 + _ONE_IN_TWENTY * math.sqrt(spread) / 3.0) ** 3
+    return ByChance(mean / events, upper / events)
 
 
 def share_misordered(scores: Floats, truths: Ints) -> float | None:
