@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from streamnb.compiler.bundles import bundle
 from streamnb.model.bayesian_network.family_counts import FINE, FamilyTables
 from streamnb.model.bayesian_network.kernels import GIVEN_TABLE, Smoothed, smoothed_factor
 from streamnb.model.compiled.arrays import Ints
@@ -21,24 +22,38 @@ from streamnb.model.compiled.jit import inlined, kernel
 from streamnb.model.numerics.logspace import normalise
 
 
-class Worlds(NamedTuple):
-    """The ways to fill the gaps of an event.
+@bundle
+class Ways(NamedTuple):
+    """How the gaps of an event may be filled.
 
     Attributes:
-        number: how many there are; 0 where a gap can have no value.
-        codes: int64[V], the event's, 0 for a gap.
-        gaps, live, sizes, strides, first: see `_weigh`.
-        cells: of each variable v in whose family each gap has a value: v, and the codes of the family for
-            each way to fill its gaps.
+        codes: int64[V], the event's; those of the gaps are filled in on the way.
+        gaps: int64[G], which variables they are.
+        live, sizes: int64[G, most], the values of each gap, and int64[G], how many they are.
+        strides, first: in what is found variable v begins at ``first[v]``, and a value of gap g is
+            ``strides[v, g]`` further on.
     """
 
-    number: int
     codes: Ints
     gaps: Ints
     live: Ints
     sizes: Ints
     strides: Ints
     first: Ints
+
+
+class Worlds(NamedTuple):
+    """The ways to fill the gaps of an event.
+
+    Attributes:
+        number: how many there are; 0 where a gap can have no value.
+        ways: which they are.
+        cells: of each variable v in whose family each gap has a value: v, and the codes of the family for
+            each way to fill its gaps.
+    """
+
+    number: int
+    ways: Ways
     cells: list[tuple[int, list[tuple[int, ...]]]]
 
     @classmethod
@@ -64,43 +79,29 @@ class Worlds(NamedTuple):
         first = np.cumsum([0, *(len(ways) for _, ways in cells)])
         codes = np.array([known.get(v, 0) for v in range(len(families))], dtype=np.int64)
         places, lengths = np.array(gaps, dtype=np.int64), np.array(sizes, dtype=np.int64)
-        return cls(math.prod(sizes), codes, places, live, lengths, strides, first, cells)
+        return cls(math.prod(sizes), Ways(codes, places, live, lengths, strides, first), cells)
 
     def weighed(self, tables: FamilyTables, smoothed: Smoothed) -> list[list[float]] | None:
         """How probable each of the cells is; None where given tables rule out every way."""
-        logs, found = np.zeros(self.number), np.zeros(self.first[-1])
+        first = self.ways.first
+        logs, found = np.zeros(self.number), np.zeros(first[-1])
         fine = tables.fine if tables.fine.size else np.zeros_like(tables.shape.counts)
         misses, chances = np.zeros(self.number, dtype=np.int64), np.zeros(self.number)
-        ways = self.codes.copy(), self.gaps, self.live, self.sizes, self.strides, self.first
-        _weigh(tables.shape, smoothed, fine, 1.0 / FINE, *ways, logs, misses, chances, found)
+        _weigh(tables.shape, smoothed, fine, 1.0 / FINE, self.ways, (logs, misses, chances), found)
         shares = found.tolist()
-        return [shares[a:b] for a, b in pairwise(self.first.tolist())] if any(shares) else None
+        return [shares[a:b] for a, b in pairwise(first.tolist())] if any(shares) else None
 
 
 @kernel
-def _weigh(
-    shape: Any,
-    smoothed: Any,
-    fine: Any,
-    step: float,
-    codes: Any,
-    gaps: Any,
-    live: Any,
-    sizes: Any,
-    strides: Any,
-    first: Any,
-    logs: Any,
-    misses: Any,
-    shares: Any,
-    found: Any,
-) -> None:
+def _weigh(shape: Any, smoothed: Any, fine: Any, step: float, ways: Any, scratch: Any, found: Any) -> None:
     """Add to `found` how probable each way is to fill the gaps of each family.
 
-    `codes` is int64[V], of which those of `gaps`, int64[G], are filled in on the way. `live` is int64[G,
-    most], the values of each gap, of which there are `sizes`. In `found` variable v begins at
-    ``first[v]``, and a value of gap g is ``strides[v, g]`` further on. A count is that of `shape` and
-    `step` times that of `fine`. The others are scratch for as many worlds as there are.
+    A count is that of `shape` and `step` times that of `fine`. `scratch` is of as many worlds as there are:
+    their logarithms, in how many factors they are impossible, and their shares.
     """
+    logs, misses, shares = scratch
+    codes, gaps, live, sizes = ways.codes, ways.gaps, ways.live, ways.sizes
+    strides, first = ways.strides, ways.first
     for w in range(logs.size):
         _fill(w, codes, gaps, live, sizes)
         logs[w], misses[w] = 0.0, 0

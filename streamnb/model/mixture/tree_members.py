@@ -27,7 +27,7 @@ from streamnb.model.mixture.event_codes import CodeTables, Read, has_only_texts
 from streamnb.model.naive_bayes.sufficient_statistics import Statistics
 from streamnb.model.stats.memory_use import Part
 from streamnb.model.trees.averaged import averaged_log_odds
-from streamnb.model.trees.kernels import TreeReading, score_factors
+from streamnb.model.trees.kernels import TreeAnswers, TreeEvents, TreeReading, score_factors
 from streamnb.model.trees.tree_counts import TreeCounts
 from streamnb.model.trees.tree_model import TreeModel
 from streamnb.model.trees.value_codes import MISSING
@@ -109,8 +109,8 @@ class TreeOpinions:
         for readers, model, tables in zip(self._readers, self._models, self._tables, strict=True):
             codes = tables.encode(read, labels >= 0)
             joints, averages = (None if t == _NOBODY else found[t] for t in readers)
-            reading, asked = self._reading(readers, K), {"joints": joints, "averages": averages}
-            model.run(codes, labels, batch.weight, K, reading, learn=learn, **asked)
+            asked = TreeAnswers(joints, averages=averages)
+            model.run(TreeEvents(codes, labels, batch.weight), K, self._reading(readers, K), asked)
         return found, awake
 
     def unlearn(self, encoded: Encoded, statistics: Statistics) -> int:

@@ -15,7 +15,7 @@ from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.compiled.intrinsics import prefetch
 from streamnb.model.compiled.jit import allocating, inlined, kernel
 from streamnb.model.encoding.rows import UNKNOWN
-from streamnb.model.naive_bayes.scoring import Score, known, score_event
+from streamnb.model.naive_bayes.scoring import Score, known, score_event, score_of
 from streamnb.model.naive_bayes.tables import Tables
 from streamnb.model.numerics.logspace import normalise
 from streamnb.model.stats.histograms import has_capacity, highest_count, histogram_move
@@ -157,26 +157,15 @@ def predict_event(
 
 @allocating
 def run(
-    first: int,
-    most: int,
-    tables: Tables,
-    batch: Any,
-    predict: bool,
-    learn: bool,
-    probabilities: Floats,
-    joints: Floats,
+    first: int, most: int, tables: Tables, batch: Any, learn: bool, probabilities: Floats, joints: Floats
 ) -> Any:
     """From event `first` on: predict each event by what was learned before it, then learn it.
 
-    Fills probabilities[n, K] where `predict`, and joints[n, K] too where it has rows: log P(class, event),
+    Fills probabilities[n, K] where it has rows, and joints[n, K] too where that has: log P(class, event),
     -inf for a class that has no examples or that alpha = 0 rules out. Returns n, or the event before which
     the histograms lack capacity for `most` more counts (`mark_repeats` tells how many).
     """
-    K = tables.classes.size
-    joint, product = np.empty(K, dtype=np.float64), np.empty(K, dtype=np.float64)
-    misses, exponent = np.empty(K, dtype=np.int64), np.empty(K, dtype=np.int64)
-    score = Score(joint, misses, product, exponent)
-    return run_within(first, most, tables, batch, predict, learn, probabilities, joints, score)
+    return run_within(first, most, tables, batch, learn, probabilities, joints, score_of(tables.classes.size))
 
 
 @kernel
@@ -185,7 +174,6 @@ def run_within(
     most: int,
     tables: Tables,
     batch: Any,
-    predict: bool,
     learn: bool,
     probabilities: Floats,
     joints: Floats,
@@ -199,7 +187,7 @@ def run_within(
         learns = learn and batch.label[e] >= 0
         if learns and not has_capacity(tables.histograms, tables.slot, tables.totals, batch.label[e], most):
             return e
-        if predict:
+        if probabilities.shape[0] > 0:
             predict_event(tables, batch, e, score, probabilities, joints)
         if learns:
             learn_event(tables, batch, e)

@@ -144,7 +144,7 @@ class SmoothedModel(CountingModel):
         probabilities = np.empty((n, len(self._statistics.classes)))
 
         def step(done: int) -> int:
-            return int(run(done, most, tables(), batch, predict, learn, probabilities, joints))
+            return int(run(done, most, tables(), batch, learn, probabilities, joints))
 
         self._in_order(encoded, most, step, learn=learn)
         return probabilities

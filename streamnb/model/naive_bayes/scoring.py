@@ -31,7 +31,7 @@ from streamnb.model.attributes.priors import LEARNED, UNIFORM
 from streamnb.model.attributes.weights import UNIT
 from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.compiled.intrinsics import trailing_zeros
-from streamnb.model.compiled.jit import inlined, kernel
+from streamnb.model.compiled.jit import allocating, inlined, kernel
 from streamnb.model.numerics.logspace import LN2, factors_until_overflow, power_of
 from streamnb.model.stats.histograms import Histograms
 from streamnb.model.stats.moments import spread
@@ -58,6 +58,13 @@ class Score(NamedTuple):
     misses: Ints
     product: Floats
     exponent: Ints
+
+
+@allocating
+def score_of(K: int) -> Score:
+    """Scratch for K classes."""
+    joint, product = np.empty(K, dtype=np.float64), np.empty(K, dtype=np.float64)
+    return Score(joint, np.empty(K, dtype=np.int64), product, np.empty(K, dtype=np.int64))
 
 
 @inlined

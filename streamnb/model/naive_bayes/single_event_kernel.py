@@ -191,9 +191,9 @@ def run_single(
         most = mark_repeats_within(
             batch, tables.kinds, arrays.secret, carve(scratch, at, (4 * n_tokens,), np.int32)[0]
         )
-    answers, joints = carve(scratch, 0, (1, K), np.float64)[0], carve(scratch, 0, (0, K), np.float64)[0]
+    answers = carve(scratch, 0, (1, K), np.float64)[0][: 0 if learns else 1]
     learned = run_within(
-        0, most, tables, batch, not learns, learns, answers, joints, Score(joint, missed, product, exponent)
+        0, most, tables, batch, learns, answers, answers[:0], Score(joint, missed, product, exponent)
     )
     if learned == 0:
         return -1 - size

@@ -19,7 +19,7 @@ from streamnb.model.encoding.layout import Layout, numbers_of
 from streamnb.model.encoding.vocabulary import Vocabulary
 from streamnb.model.naive_bayes.tables import Tables
 from streamnb.model.stats.histograms import Histograms
-from streamnb.model.tenants.kernels import place_labels, run_apart
+from streamnb.model.tenants.kernels import Said, place_labels, run_apart
 from streamnb.model.tenants.put_away import (
     BYTES,
     CLASSES,
@@ -199,12 +199,11 @@ class Desk:
             done = place_labels(done, slots, batch.label, self._loaded)
         self._reserve_rows(self._vocabulary.size)
         n = slots.size if predict else 0
-        probabilities, has = np.zeros((n, given.size)), np.zeros((n, given.size), dtype=np.bool_)
-        tables = self._tables()
-        run_apart(tables, batch, slots, self._loaded, given, predict, learn, probabilities, has)
+        said = Said(given, np.zeros((n, given.size)), np.zeros((n, given.size), dtype=np.bool_))
+        run_apart(self._tables(), batch, slots, self._loaded, said, learn)
         if learn:
             self._changed[slots[batch.label >= 0]] = True
-        return probabilities, has
+        return said.probabilities, said.has
 
     def groups_of(self, names: dict[Any, int], places: Codes, adds: Flags, ends: Ints) -> Codes:
         """See `Numbering`: of the model of each event."""

@@ -6,14 +6,15 @@ weights of this tenant's classes in place of those of all, and its groups, field
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from streamnb.model.attributes.signatures import Flags
 from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.compiled.jit import allocating, inlined, kernel
 from streamnb.model.naive_bayes.kernels import learn_event, predict_event
-from streamnb.model.naive_bayes.scoring import Score
+from streamnb.model.naive_bayes.scoring import Score, score_of
 from streamnb.model.naive_bayes.tables import Tables
 from streamnb.model.tenants.put_away import CLASSES, EVENTS, RIGHT, TESTED
 
@@ -51,18 +52,22 @@ def _best(row: Any) -> Any:
     return best
 
 
+class Said(NamedTuple):
+    """By which priors the models of tenants speak, and what they say.
+
+    Attributes:
+        given: float64[classes], the relative prior weight of each class of the list of all.
+        probabilities: float64[n, classes], zero, gets what is said; of no rows where nothing is asked.
+        has: bool[n, classes], False, gets True where the model had examples of the class.
+    """
+
+    given: Floats
+    probabilities: Floats
+    has: Flags
+
+
 @allocating
-def run_apart(
-    tables: Tables,
-    batch: Any,
-    slots: Ints,
-    loaded: Any,
-    given: Floats,
-    predict: bool,
-    learn: bool,
-    probabilities: Floats,
-    has: Any,
-) -> None:
+def run_apart(tables: Tables, batch: Any, slots: Ints, loaded: Any, said: Any, learn: bool) -> None:
     """Predict each event by what its tenant's model had learned before it, then let that learn it.
 
     Args:
@@ -70,36 +75,18 @@ def run_apart(
         batch: the events; ``label`` is the column within the event's own model.
         slots: int64[n], whose each is; -1 is nobody's: nothing is said of it.
         loaded: `Loaded`.
-        given: float64[classes], the relative prior weight of each class of the list of all.
-        predict: whether to predict.
-        learn: whether to learn; where both are done it is counted what was right.
-        probabilities: float64[n, classes], zero, gets what is said.
-        has: bool[n, classes], False, gets True where the model had examples of the class.
+        said: `Said`.
+        learn: whether to learn; where there is a prediction, too, it is counted what was right.
     """
-    K = tables.classes.size
-    joint, product = np.empty(K, dtype=np.float64), np.empty(K, dtype=np.float64)
-    misses, exponent = np.empty(K, dtype=np.int64), np.empty(K, dtype=np.int64)
-    score = Score(joint, misses, product, exponent)
-    none = np.empty((0, 0), dtype=np.float64)
-    own = np.empty((batch.label.size if predict else 0, K), dtype=np.float64)
-    _run(tables, batch, slots, loaded, given, predict, learn, probabilities, has, score, none, own)
+    own = np.empty((said.probabilities.shape[0], tables.classes.size), dtype=np.float64)
+    _run(tables, batch, slots, loaded, said, learn, score_of(tables.classes.size), own)
 
 
 @kernel
 def _run(
-    tables: Tables,
-    batch: Any,
-    slots: Ints,
-    loaded: Any,
-    given: Floats,
-    predict: bool,
-    learn: bool,
-    probabilities: Floats,
-    has: Any,
-    score: Score,
-    none: Floats,
-    own: Floats,
+    tables: Tables, batch: Any, slots: Ints, loaded: Any, said: Any, learn: bool, score: Score, own: Floats
 ) -> None:
+    given, probabilities, has = said
     K = tables.classes.size
     for e in range(slots.size):
         s = slots[e]
@@ -110,8 +97,8 @@ def _run(
             tables.classes[k] = loaded.weights[s, k] if k < known else 0
             tables.prior[k] = given[loaded.labels[s, k]] if k < known else 0.0
         learns = learn and batch.label[e] >= 0
-        if predict:
-            predict_event(tables, batch, e, score, own, none)
+        if own.shape[0] > 0:
+            predict_event(tables, batch, e, score, own, own[:0])
             for k in range(known):
                 if tables.classes[k] > 0:
                     probabilities[e, loaded.labels[s, k]] = own[e, k]

@@ -15,7 +15,7 @@ from streamnb.model.attributes.weights import UNIT, units
 from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.encoding.data_frame import is_frame
 from streamnb.model.encoding.targets import Targets
-from streamnb.model.trees.kernels import TreeReading
+from streamnb.model.trees.kernels import TreeAnswers, TreeEvents, TreeReading
 from streamnb.model.trees.tree_model import TreeEstimator
 
 _ONE_CLASS = 1
@@ -98,7 +98,7 @@ class ChowLiuTree(TreeEstimator, base.Estimator):  # type: ignore[misc]  # River
         rows: Any = xs if is_frame(xs) else list(xs)
         nobody = np.full(len(rows), -1)
         codes = self._model.encode(rows, self._kinds, nobody >= 0)
-        return self._run(codes, nobody, nobody, learn=False)
+        return self._run(codes, nobody, nobody)
 
     # -- learning -----------------------------------------------------------------------------------------
 
@@ -114,7 +114,7 @@ class ChowLiuTree(TreeEstimator, base.Estimator):  # type: ignore[misc]  # River
         rows: Any = X if is_frame(X) else list(X)
         weights = Targets.of(len(rows), None, None if w is None else list(w), None).weights
         codes = self._model.encode(rows, self._kinds, weights > 0)
-        return self._run(codes, np.where(weights > 0, 0, -1), weights, learn=True)
+        return self._run(codes, np.where(weights > 0, 0, -1), weights)
 
     def unlearn_one(self, x: Any, w: float = 1.0) -> None:
         """Undo ``learn_one(x, w)``, exactly; the tree is made anew of what is left. See `TreeAugmentedNB`.
@@ -152,10 +152,10 @@ class ChowLiuTree(TreeEstimator, base.Estimator):  # type: ignore[misc]  # River
 
     # -- inside -------------------------------------------------------------------------------------------
 
-    def _run(self, codes: Codes, labels: Ints, weights: Ints, *, learn: bool) -> Floats:
+    def _run(self, codes: Codes, labels: Ints, weights: Ints) -> Floats:
         """Log P(x) of each event, learned in order where they are to be."""
         joints = np.empty((labels.size, _ONE_CLASS))
         m, alpha = float(self.prior_weight * UNIT), float(self.alpha * UNIT)
         reading = TreeReading(alpha, m, m, np.zeros(_ONE_CLASS), UNIFORM)
-        self._model.run(codes, labels, weights, _ONE_CLASS, reading, learn=learn, joints=joints)
+        self._model.run(TreeEvents(codes, labels, weights), _ONE_CLASS, reading, TreeAnswers(joints))
         return np.where(np.isfinite(joints[:, 0]), joints[:, 0], 0.0)  # before the first there is no class

@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streamnb.compiler.bundles import bundle
+from streamnb.model.attributes.signatures import Codes
 from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.compiled.jit import allocating, inlined, kernel
 from streamnb.model.compiled.vectors import copy_to
@@ -238,39 +239,55 @@ def unlearn_events(tables: Any, codes: Any, labels: Any, weights: Any) -> int:
     return int(labels.size)
 
 
+class TreeEvents(NamedTuple):
+    """Events that are asked about, and learned.
+
+    Attributes:
+        codes: int32[n, d].
+        labels: int64[n], class, or -1: do not learn.
+        weights: int64[n], units.
+    """
+
+    codes: Codes
+    labels: Ints
+    weights: Ints
+
+    def one(self, e: int) -> TreeEvents:
+        """Event e alone."""
+        return TreeEvents(self.codes[e : e + 1], self.labels[e : e + 1], self.weights[e : e + 1])
+
+
+class TreeAnswers(NamedTuple):
+    """What is asked of each event, to be filled in; None, or without rows, where it is not.
+
+    Attributes:
+        joints: float64[n, K], log P(k, event).
+        probabilities: float64[n, K], P(k | event).
+        averages: float64[n, K], log P(k, event) without a tree, see `averaged`.
+    """
+
+    joints: Floats | None = None
+    probabilities: Floats | None = None
+    averages: Floats | None = None
+
+
 @kernel
-def run_tree(
-    first: int,
-    tables: Any,
-    reading: Any,
-    codes: Any,
-    labels: Any,
-    weights: Any,
-    until: int,
-    learn: bool,
-    scratch: TreeScratch,
-    joints: Any,
-    probabilities: Any,
-    averages: Any,
-) -> int:
+def run_tree(first: int, tables: Any, reading: Any, events: Any, due: int, scratch: Any, told: Any) -> int:
     """From event `first` on: predict, then learn, strictly in order.
 
     Args:
         first: the first event.
         tables: `TreeTables`.
         reading: `TreeReading`.
-        codes: int32[n, d].
-        labels: int64[n], class, or -1: do not learn.
-        weights: int64[n], units.
-        until: after so many events that were learned it stops, for the tree is due.
-        learn: whether to learn those that have a label.
-        scratch: to work in.
-        joints: float64[n, K], log P(k, event); without rows it is not asked for.
-        probabilities: float64[n, K], P(k | event); the same.
-        averages: float64[n, K], log P(k, event) without a tree, see `averaged`; the same.
+        events: `TreeEvents`.
+        due: after so many events that were learned it stops, for the tree is made anew.
+        scratch: `TreeScratch`.
+        told: `TreeAnswers`.
 
     Returns the event to go on with.
     """
+    codes, labels, weights = events
+    joints, probabilities, averages = told
     learned = 0
     for e in range(first, labels.size):
         if joints.shape[0] or probabilities.shape[0]:
@@ -282,10 +299,10 @@ def run_tree(
         if averages.shape[0]:
             score_priors(tables.classes, tables.classes, reading.prior_mode, reading.prior, averages[e])
             score_averaged(tables, codes, e, reading, scratch.averaged, averages[e])
-        if learn and labels[e] >= 0:
+        if labels[e] >= 0:
             count_event(tables, codes, e, labels[e], weights[e])
             learned += 1
-            if learned == until:
+            if learned == due:
                 return e + 1
     return int(labels.size)
 

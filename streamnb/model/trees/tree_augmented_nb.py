@@ -23,7 +23,7 @@ from streamnb.model.interface.evidence import LIMIT, Item, Items, ranked
 from streamnb.model.interface.predictions import Posteriors
 from streamnb.model.interface.river_stream_model import WholeState
 from streamnb.model.interface.stream_model import Corrections, Events, Labels, Prunings, Unbounded
-from streamnb.model.trees.kernels import TreeReading, score_factors
+from streamnb.model.trees.kernels import TreeAnswers, TreeEvents, TreeReading, score_factors
 from streamnb.model.trees.tree_model import TreeEstimator
 from streamnb.model.trees.value_codes import MISSING, key_columns
 
@@ -294,8 +294,8 @@ class TreeAugmentedNB(TreeEstimator, Unbounded, base.MiniBatchClassifier):  # ty
         n, K = len(rows), len(self._classes)
         found, nobody = np.empty((n, K)), np.full(n, -1)
         codes = self._model.encode(rows, self._kinds, nobody >= 0)
-        kind = {"joints": found} if joints else {"probabilities": found}
-        self._model.run(codes, nobody, nobody, K, self._reading(), learn=False, **kind)
+        asked = TreeAnswers(joints=found) if joints else TreeAnswers(probabilities=found)
+        self._model.run(TreeEvents(codes, nobody, nobody), K, self._reading(), asked)
         return found
 
     def _run(self, xs: Any, targets: Targets, *, predict: bool = False) -> tuple[Floats, Ints]:
@@ -306,11 +306,10 @@ class TreeAugmentedNB(TreeEstimator, Unbounded, base.MiniBatchClassifier):  # ty
         codes = self._model.encode(xs, self._kinds, adds & (targets.weights > 0))
         labels, known, _ = targets.columns(self._classes)
         K = len(self._classes)
-        probabilities = np.empty((len(targets.labels), K)) if predict else None
-        self._model.run(
-            codes, labels, targets.weights, K, self._reading(), learn=True, probabilities=probabilities
-        )
-        return np.empty((0, K)) if probabilities is None else probabilities, known
+        probabilities = np.empty((len(targets.labels) if predict else 0, K))
+        asked = TreeAnswers(probabilities=probabilities if predict else None)
+        self._model.run(TreeEvents(codes, labels, targets.weights), K, self._reading(), asked)
+        return probabilities, known
 
     def _known(self) -> dict[Any, int]:
         """Label -> column, of the classes with examples."""

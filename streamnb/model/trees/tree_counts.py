@@ -34,6 +34,8 @@ from streamnb.model.attributes.signatures import Array, Codes
 from streamnb.model.attributes.weights import UNIT
 from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.trees.kernels import (
+    TreeAnswers,
+    TreeEvents,
     TreeReading,
     TreeScratch,
     TreeTables,
@@ -47,6 +49,7 @@ from streamnb.model.trees.spanning_tree import maximum_spanning_tree
 
 Counts = Ints
 _FIRST_MOMENT = 32
+_NOTHING = TreeAnswers()
 _FEW_CLASSES = 4
 
 
@@ -164,34 +167,18 @@ class TreeCounts:
             self._move(sizes, classes, P)
         self.sizes, self.classes = sizes, classes
 
-    def run(
-        self,
-        codes: Codes,
-        labels: Counts,
-        weights: Counts,
-        reading: TreeReading,
-        *,
-        learn: bool = False,
-        joints: Floats | None = None,
-        probabilities: Floats | None = None,
-        averages: Floats | None = None,
-    ) -> None:
+    def run(self, events: TreeEvents, reading: TreeReading, asked: TreeAnswers = _NOTHING) -> None:
         """Predict events in order, and learn those that have a label; for all of them there is room."""
         self._settle()
-        K = self.classes
-        nothing = np.empty((0, K))
-        joints = nothing if joints is None else joints
-        probabilities = nothing if probabilities is None else probabilities
-        averages = nothing if averages is None else averages
-        scratch, done = TreeScratch.of(min(codes.shape[1], self.tables.pair_first.shape[0]), K), 0
-        while done < labels.size:
+        told = TreeAnswers(*(np.empty((0, self.classes)) if one is None else one for one in asked))
+        scratch = TreeScratch.of(min(events.codes.shape[1], self.tables.pair_first.shape[0]), self.classes)
+        done = 0
+        while done < events.labels.size:
             due = moments(self.events)
-            until, filled = due - self.events, (scratch, joints, probabilities, averages)
-            stop = run_tree(done, self.tables, reading, codes, labels, weights, until, learn, *filled)
-            if learn:
-                self.events += int(np.count_nonzero(labels[done:stop] >= 0))
-                if self.events == due:
-                    self.grow_tree()
+            stop = run_tree(done, self.tables, reading, events, due - self.events, scratch, told)
+            self.events += int(np.count_nonzero(events.labels[done:stop] >= 0))
+            if self.events == due:
+                self.grow_tree()
             done = stop
 
     def unlearn_many(self, codes: Codes, labels: Counts, weights: Counts) -> int:

@@ -15,7 +15,7 @@ from streamnb.model.attributes.ranges import lies_between
 from streamnb.model.attributes.signatures import Array, Codes, Flags, State
 from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.saving import Savable
-from streamnb.model.trees.kernels import TreeReading
+from streamnb.model.trees.kernels import TreeAnswers, TreeEvents, TreeReading
 from streamnb.model.trees.tree_counts import TreeCounts
 from streamnb.model.trees.value_codes import REST, CodedValues, KeyColumn, Kinds, key_columns
 
@@ -68,39 +68,26 @@ class TreeModel:
         if self.counts.ranks.size < len(self.coded.numbers):
             self.counts.ranks = self.coded.ranks
 
-    def run(
-        self,
-        codes: Codes,
-        labels: Ints,
-        weights: Ints,
-        classes: int,
-        reading: TreeReading,
-        *,
-        learn: bool,
-        joints: Floats | None = None,
-        probabilities: Floats | None = None,
-        averages: Floats | None = None,
-    ) -> None:
+    def run(self, events: TreeEvents, classes: int, reading: TreeReading, asked: TreeAnswers) -> None:
         """Predict events in order, and learn them; see `kernels.run_tree`."""
         self._rank()
         sizes = self.coded.sizes
         has_room = sizes is self.counts.sizes and classes == self.counts.classes
-        if has_room or not learn or self._fits(sizes, classes):
+        if has_room or (events.labels < 0).all() or self._fits(sizes, classes):
             if not has_room:
                 self.counts.reserve(sizes, classes)
-            asked = {"joints": joints, "probabilities": probabilities, "averages": averages}
-            self.counts.run(codes, labels, weights, reading, learn=learn, **asked)
+            self.counts.run(events, reading, asked)
             return
         # Memory is about to be spent: pairs are dropped at the event that needs it, and not before.
-        for e in range(labels.size):
-            one = slice(e, e + 1)
-            found = self._predict_one(codes[one], reading)
-            for filled, row in zip((joints, probabilities, averages), found, strict=True):
+        for e in range(events.labels.size):
+            one = events.one(e)
+            found = self._predict_one(one.codes, reading)
+            for filled, row in zip(asked, found, strict=True):
                 if filled is not None:
-                    filled[e] = 0.0 if filled is probabilities else -np.inf
+                    filled[e] = 0.0 if filled is asked.probabilities else -np.inf
                     filled[e, : row.size] = row
-            if labels[e] >= 0:
-                self._learn_one(codes[one], labels[one], weights[one], reading)
+            if one.labels[0] >= 0:
+                self._learn_one(one, reading)
         self.counts.reserve(self.coded.sizes, classes)
 
     def _fits(self, sizes: Ints, classes: int) -> bool:
@@ -125,21 +112,18 @@ class TreeModel:
         known = np.where(known < sizes, known, REST).astype(np.int32)
         found, nobody = np.empty((3, 1, K)), np.full(1, -1)
         reading = reading._replace(prior=reading.prior[:K].copy())
-        joints, shares, averages = found
-        self.counts.run(
-            known, nobody, nobody, reading, joints=joints, probabilities=shares, averages=averages
-        )
+        self.counts.run(TreeEvents(known, nobody, nobody), reading, TreeAnswers(*found))
         return found[:, 0]
 
-    def _learn_one(self, codes: Codes, labels: Ints, weights: Ints, reading: TreeReading) -> None:
+    def _learn_one(self, event: TreeEvents, reading: TreeReading) -> None:
         """Reserve what an event brings, and for nothing that comes after it; then learn it."""
-        codes = codes[:, : len(self.coded.codes)]
+        codes = event.codes[:, : len(self.coded.codes)]
         before = np.pad(self.counts.sizes, (0, codes.shape[1] - self.counts.sizes.size))
         sizes = np.maximum(before, codes[0] + 1)
-        classes = max(self.counts.classes, int(labels[0]) + 1)
+        classes = max(self.counts.classes, int(event.labels[0]) + 1)
         sizes = self._hold(sizes[: np.count_nonzero(sizes)].astype(np.int64), classes)
         self.counts.reserve(sizes, classes)
-        self.counts.run(codes[:, : sizes.size].copy(), labels, weights, reading, learn=True)
+        self.counts.run(event._replace(codes=codes[:, : sizes.size].copy()), reading)
 
     def unlearn(self, x: Any, kinds: Kinds, k: int, weight: int) -> None:
         """Take out an event, and let the tree be made anew of what is left.
