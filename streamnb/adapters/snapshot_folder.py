@@ -25,7 +25,7 @@ from streamnb.errors import SnapshotError
 from streamnb.wire.snapshot import DIGEST, Snapshot, encode_chunks, floor_of, load, load_parts, segment_names
 
 _NAME = re.compile(r"snapshot-([0-9]{20})\.snb")
-_TEMPORARY_NAME = re.compile(r"((?:snapshot|adopt)-[0-9]{20}\.snb|[0-9a-f]{64})\.[0-9a-f]{16}\.tmp")
+_TEMPORARY_NAME = re.compile(r"((?:snapshot|adopt|delta)-[0-9]{20}\.snb|[0-9a-f]{64})\.[0-9a-f]{16}\.tmp")
 _SEGMENTS = "segments"
 _OFFERED = re.compile(r"adopt-([0-9]{20})\.snb")
 _ASKED = "adopt.lock"

@@ -745,10 +745,9 @@ class Learner:
             predictions = self._predictions(events, labels, posteriors, ages, decided, now, None, journal)
             taken = [records[place] for place in places]
             for output, record in zip(self._published(predictions, taken, now), taken, strict=True):
-                key = f"{record.partition}@{record.offset}".encode()
-                outputs.append(
-                    output._replace(key=key) if output.topic == self.settings.predictions else output
-                )
+                is_said = output.topic == self.settings.predictions
+                key = f"{record.partition}@{record.offset}".encode() if is_said else output.key
+                outputs.append(NewRecord(output.topic, key, output.value, output.headers))
         return outputs, partial
 
     def told(self, posteriors: Posteriors, before: Floats | None = None) -> Posteriors:

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
+from itertools import product, repeat
 from pathlib import Path
 
 import pyarrow as pa
 
-from streamnb.engine.ports import NewRecord, Partition, Record
+from streamnb.cli import wiring
+from streamnb.engine.ports import NewRecord, Partition, Record, tuples
 from streamnb.errors import JournalError, SnapshotError
 from streamnb.model.naive_bayes.partials import Partial, SourceRange, merge_all
 from streamnb.spark.deltas import Deltas, Places, State
@@ -68,7 +71,7 @@ class Part:
             self._check(place, records)
             outputs, partial = learner.learn_apart(records, self.now, self.number - 1, met)
             partials.append(partial._replace(ranges=(SourceRange(str(place), begin, end),)))
-            refused += len(records) - sum(one.topic == learner.settings.predictions for one in outputs)
+            refused += len(records) - [one.topic for one in outputs].count(learner.settings.predictions)
             begin = end
             yield _rows(outputs)
         if partials:
@@ -78,13 +81,18 @@ class Part:
 
     def _check(self, place: Partition, records: list[Record]) -> None:
         first, past = self.places.get(place, (0, 0))
-        for one in records:
-            if one.partition != place or not first <= one.offset < past:
-                raise JournalError(f"{one.partition}: offset {one.offset} is none of batch {self.number}")
+        offsets = [one.offset for one in records]
+        if records[0].partition != place or not first <= min(offsets) <= max(offsets) < past:
+            offset = next((one for one in offsets if not first <= one < past), offsets[0])
+            raise JournalError(f"{records[0].partition}: offset {offset} is none of batch {self.number}")
+
+
+_settled = cache(wiring.settle)  # once in a process
 
 
 def replica(folder: str, number: int) -> State:
     """The state before a batch, of this process. Raises SnapshotError where the folder does not have it."""
+    _settled()
     held, deltas = _replicas.pop(folder, None), Deltas(Path(folder))
     if held is None or held.next > number:
         held = deltas.state(number)
@@ -95,21 +103,35 @@ def replica(folder: str, number: int) -> State:
 
 
 def _pieces(batches: Iterator[pa.RecordBatch], most: int) -> Iterator[list[Record]]:
-    """The records of Spark's columns, so many at once; a tombstone is read as empty."""
+    """The records of Spark's columns, of one partition, so many at once; a tombstone is read as empty."""
     for batch in batches:
-        *columns, times = (batch.column(name) for name in READS)
-        rows = zip(*(one.to_pylist() for one in (*columns, times.cast(pa.int64()))), strict=True)
-        records = [
-            Record(Partition(topic, number), offset, key, value or b"", micros // 1000 / 1000.0)
-            for topic, number, offset, key, value, micros in rows
+        topics, numbers, offsets, keys, values, times = (batch.column(name) for name in READS)
+        places = [
+            Partition(*one) for one in product(topics.unique().to_pylist(), numbers.unique().to_pylist())
         ]
+        if len(places) > 1:
+            raise JournalError(
+                f"one task has records of {', '.join(map(str, places))}: leave minPartitions out"
+            )
+        seconds = (times.cast(pa.int64()).to_numpy() // 1000 / 1000.0).tolist()
+        bodies = [value or b"" for value in values.to_pylist()]
+        rows = zip(
+            repeat(places[0] if places else None),
+            offsets.to_pylist(),
+            keys.to_pylist(),
+            bodies,
+            seconds,
+            repeat(()),
+        )
+        records = tuples(Record, rows)
         yield from (records[first : first + most] for first in range(0, len(records), most))
 
 
 def _rows(outputs: list[NewRecord]) -> pa.RecordBatch:
-    headers = [[{"key": name, "value": told} for name, told in one.headers] or None for one in outputs]
-    columns = [one.topic for one in outputs], [one.key for one in outputs], [one.value for one in outputs]
-    arrays = [
-        pa.array(column, field.type) for column, field in zip((*columns, headers), _SCHEMA, strict=False)
+    n, (topics, keys, values, headers) = len(outputs), zip(*outputs, strict=True)
+    told = [[{"key": name, "value": value} for name, value in one] or None for one in headers]
+    columns = [
+        pa.array(column, field.type) for column, field in zip((topics, keys, values), _SCHEMA, strict=False)
     ]
-    return pa.RecordBatch.from_arrays([*arrays, pa.nulls(len(outputs), pa.binary())], schema=_SCHEMA)
+    columns.append(pa.array(told, _HEADERS) if any(told) else pa.nulls(n, _HEADERS))
+    return pa.RecordBatch.from_arrays([*columns, pa.nulls(n, pa.binary())], schema=_SCHEMA)

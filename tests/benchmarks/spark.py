@@ -41,8 +41,9 @@ from streamnb.model.naive_bayes.partials import Tested, merge_all  # noqa: E402
 
 TICKS = os.sysconf("SC_CLK_TCK")
 SIZES = 100, 1_000, 10_000  # the last is the whole second half, of these streams
-BATCH, BATCHES, PARTITIONS = 60_000, 7, 2
-WARM = 2
+BATCH, BATCHES, PARTITIONS = 100_000, 8, 2
+AT_ONCE = 10_000  # as Spark gives them to Python
+WARM = 3
 """Batches before the clock starts: JVMs compile, replicas and kernels are loaded."""
 
 
@@ -101,7 +102,15 @@ def plain(config, texts):
     learner, apart = wiring.learner(config), wiring.learner(config)
     for _ in range(3):
         in_order, _ = spent(lambda: learner.process(given, 1.0))
-        by_parts, made = spent(lambda: [apart.learn_apart(part, 1.0, 0, set())[1] for part in parts])
+        by_parts, pieces = spent(
+            lambda: [
+                apart.learn_apart(part[first : first + AT_ONCE], 1.0, 0, set())[1]
+                for part in parts
+                for first in range(0, len(part), AT_ONCE)
+            ]
+        )
+        half = len(pieces) // PARTITIONS
+        made = [merge_all(pieces[:half]), merge_all(pieces[half:])]
         encoding, encoded = spent(lambda: [one.to_bytes() for one in made])  # noqa: B023  called at once
         merging, delta = spent(lambda: merge_all(map(Partial.from_bytes, encoded)))  # noqa: B023
         applying, _ = spent(lambda: apart.model.apply(delta))  # noqa: B023
@@ -165,6 +174,7 @@ def on_spark(texts, folder):
             producer.produce("bench-events", one.value, partition=one.partition.number)
             producer.poll(0)
         producer.flush()
+        del producer
         driver = life.start(most=BATCH)
         roots = {"driver": [driver.pid], "workers": [one.pid for one in spark.workers]}
         found = []
@@ -192,6 +202,7 @@ def main():
     parser.add_argument("--no-cluster", action="store_true", help="only what needs none")
     options = parser.parse_args()
     wiring.warm_up()
+    wiring.settle()  # as a learner does
     for path in options.files:
         staleness(path)
     texts = list(labelled_texts(str(options.files[0]), None))

@@ -305,6 +305,9 @@ def test_full_states_take_the_place_of_deltas_and_can_be_loaded(tmp_path):
         cluster.deltas.save(cluster.state)
     names = Counter(path.name.partition("-")[0] for path in tmp_path.iterdir())
     assert names == {"snapshot": 3, "delta": 2}
+    (tmp_path / f"delta-{8:020d}.snb.{7:016x}.tmp").touch()  # of a driver that was killed while it wrote
+    cluster.deltas.save(cluster.state)
+    assert not list(tmp_path.glob("*.tmp"))
     before = digest(cluster.state)
     loaded = streamnb.load(tmp_path)
     assert loaded.digest() == before[0]

@@ -60,7 +60,7 @@ class Life:
         return self._spark.driver(DRIVER, *arguments, environment=environment)
 
     def reached(self, number):
-        return any(int(path.stem[6:]) >= number for path in self.deltas.path.glob("delta-*"))
+        return any(int(path.stem[6:]) >= number for path in self.deltas.path.glob("delta-*.snb"))
 
     def predictions(self, address):
         """Key -> what was said under it, without when."""
