@@ -32,6 +32,7 @@ from streamnb.model.evaluation.progressive import ESCAPE, ProgressiveValidation
 from streamnb.model.evaluation.unseen import probability_of_unseen
 
 _DECADES = (0.0, 1e-5, 1e-4, 1e-3, 1e-2)
+_NEVER = 1e-9  # events
 _ONE_IN_TWENTY = 1.645  # standard deviations of a normal distribution
 _UNIT = 2.0**40  # in parts of which probabilities are summed: their sum does not hang on how events are cut
 
@@ -76,7 +77,7 @@ def by_chance(bins: Iterable[ReliabilityBin]) -> ByChance | None:
         n, p = one.events, min(one.confidence, 1.0)
         events += n
         v = math.floor(n * p) + 1
-        if v > n:  # all are sure
+        if v > n or n * p < _NEVER:  # all are sure, or sure to be wrong
             continue
         ways = math.lgamma(n + 1) - math.lgamma(v + 1) - math.lgamma(n - v + 1)
         missed = 2.0 * v * math.exp(ways + v * math.log(p) + (n - v + 1) * math.log1p(-p))
@@ -86,7 +87,7 @@ def by_chance(bins: Iterable[ReliabilityBin]) -> ByChance | None:
         return ByChance(0.0, 0.0) if events else None
     spread = variance / mean**2
     upper = mean * (1.0 - spread / 9.0 + _ONE_IN_TWENTY * math.sqrt(spread) / 3.0) ** 3
-    return ByChance(mean / events, upper / events)
+    return ByChance(mean / events, max(upper, mean) / events)  # of less than one event the quantile is none
 
 
 def share_misordered(scores: Floats, truths: Ints) -> float | None:

@@ -78,7 +78,7 @@ def missed(n, p):
 
 
 @law
-@given(st.lists(st.tuples(st.integers(1, 40), st.floats(0.01, 1.0)), max_size=4))
+@given(st.lists(st.tuples(st.integers(1, 40), st.floats(0.0, 1.0)), max_size=4))
 def test_chance_is_what_all_outcomes_come_to(bins):
     chance = by_chance(ReliabilityBin(0.0, 1.0, p, p, n) for n, p in bins)
     if not bins:
@@ -86,13 +86,13 @@ def test_chance_is_what_all_outcomes_come_to(bins):
         return
     mean, variance = (math.fsum(terms) for terms in zip(*(missed(n, p) for n, p in bins), strict=True))
     events = sum(n for n, _ in bins)
-    assert chance.mean == pytest.approx(mean / events, rel=1e-9, abs=1e-12)
+    assert chance.mean == pytest.approx(mean / events, rel=1e-9, abs=1e-9)
     root = (
         1 - max(variance, 0.0) / 9 / mean**2 + 1.645 * math.sqrt(max(variance, 0.0)) / 3 / mean
         if mean > 1e-9
         else 0
     )
-    assert chance.upper == pytest.approx(mean / events * root**3, rel=1e-4, abs=1e-9)
+    assert chance.upper == pytest.approx(mean / events * max(root**3, 1), rel=1e-4, abs=1e-9)
 
 
 def test_one_stream_of_twenty_is_beyond_chance():
