@@ -126,6 +126,9 @@ class Prediction(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defau
         unseen: the probability that its label is one that was never learned; None where that is not told.
         decision: the class that is decided, None where nothing is; unset where nobody asks.
         expected_cost: what that is expected to cost.
+        rejected: why nothing is decided, "cost" or "novel", where novelty is asked for.
+        novelty: the share of the judged events of the class that would be decided which are no more usual;
+            None where that is not asked, or not known.
         truth: the event's own label, where it had one.
         evidence: the strongest attribute values, where evidence was asked for.
         hypotheses: hypothesis -> its probability by all learned before the event, where that was asked for.
@@ -142,6 +145,8 @@ class Prediction(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defau
     unseen: float | None = None
     decision: str | msgspec.UnsetType | None = msgspec.UNSET
     expected_cost: float | None = None
+    rejected: str | None = None
+    novelty: float | None = None
     truth: str | None = None
     evidence: tuple[Evidence, ...] | None = None
     hypotheses: dict[str, float] | None = None

@@ -53,7 +53,7 @@ def explained(
 
 def rehearse_answers(learner: Learner, config: Config) -> None:
     """Ask a learner that is thrown away all that can be asked: what that compiles, a replica needs."""
-    model = asked_of(learner.model, config, learner.rules, {"file": "a rehearsal"})
+    model = asked_of(learner.model, config, learner.rules, {"file": "a rehearsal"}, learner.decisions)
     learner.process([rehearsed(model.schema, number) for number in range(20)], 1.0)
     event = model.decode(rehearsed(model.schema, 1).value)
     with suppress(StreamnbError):  # what this kind of model says nothing of
@@ -66,7 +66,8 @@ def decision_of(answer: Mapping[str, Any]) -> str:
     """What an answer decides, for people."""
     decision = answer["decision"]
     told = "nothing is decided" if decision is None else f"decision {decision}"
-    return f"{told}, expected cost {answer['expected_cost']:.4f}"
+    usual = f", as unusual as {answer['novelty']:.2%} of its class" if "novelty" in answer else ""
+    return f"{told}, expected cost {answer['expected_cost']:.4f}{usual}"
 
 
 def _explanation(

@@ -27,7 +27,8 @@ from streamnb.model.attributes.attributes import some_of
 from streamnb.model.attributes.nearest import did_you_mean, nearest
 from streamnb.model.attributes.parameters import of
 from streamnb.model.compiled.arrays import Floats
-from streamnb.model.evaluation.decisions import DecisionRule, weights_before
+from streamnb.model.evaluation.decision_scores import ServedDecisions
+from streamnb.model.evaluation.decisions import weights_before
 from streamnb.model.evaluation.unseen import told_unseen
 from streamnb.model.interface.evidence import LIMIT
 from streamnb.model.interface.predictions import Posteriors
@@ -51,7 +52,7 @@ class Asked(NamedTuple):
         told: what there is to say of the snapshot: where it is, its journal record, how old it is, how many
             records the journal has behind it; None is not known. And whether it is none of this log's.
         labels: what says where labels come from, for who has none.
-        rule: by which it is decided; None where it is not.
+        decisions: by which it is decided; None where it is not.
         min_learns: the examples with which a class may be predicted.
     """
 
@@ -61,7 +62,7 @@ class Asked(NamedTuple):
     rules: Rules
     told: dict[str, Any]
     labels: str = "events.label says where labels stand"
-    rule: DecisionRule | None = None
+    decisions: ServedDecisions | None = None
     min_learns: int = 1
 
     def event(self, text: str) -> Event:
@@ -189,12 +190,11 @@ class Asked(NamedTuple):
 
     def decided(self, posteriors: Posteriors) -> list[dict[str, Any]]:
         """What to decide of each, and what that is expected to cost; nothing without a rule."""
-        if self.rule is None:
+        if self.decisions is None:
             return [{}] * len(posteriors.known)
-        is_weighing, learned = self.rule.is_weighing, self.model.class_weights
+        is_weighing, learned = self.decisions.rule.is_weighing, self.model.class_weights
         weights = weights_before(posteriors.classes, learned) if is_weighing else None
-        found = self.rule.decide(posteriors, self.unseen(posteriors), weights)
-        return [{"decision": one, "expected_cost": cost} for one, cost in zip(*found, strict=True)]
+        return list(self.decisions.decide(posteriors, self.unseen(posteriors), weights).told())
 
     @property
     def quarantined(self) -> set[Any]:
@@ -232,17 +232,28 @@ def asked(options: argparse.Namespace, snapshot: str | None = None) -> Asked:
     told = _told(loaded, config)
     if learned is None:
         return Asked(model, EventSchema(), ["text"], Rules(), told)
-    return asked_of(model, learned, origin_of(loaded.snapshot).rules, told)
+    parts = loaded.snapshot.parts
+    decisions = ServedDecisions.from_state(*parts["decisions"]) if "decisions" in parts else None
+    return asked_of(model, learned, origin_of(loaded.snapshot).rules, told, decisions)
 
 
-def asked_of(model: Any, learned: Config, rules: Rules, told: dict[str, Any]) -> Asked:
-    """A model that was learned under a configuration."""
+def asked_of(
+    model: Any,
+    learned: Config,
+    rules: Rules,
+    told: dict[str, Any],
+    decisions: ServedDecisions | None = None,
+) -> Asked:
+    """A model that was learned under a configuration, and the decisions that it served, if any yet."""
+    rule = wiring.rule(learned)
+    decisions = ServedDecisions(rule, 1) if rule and decisions is None else decisions
     schema = wiring.schema(learned)
     reads_texts = learned.model.kind not in CLASSIFIERS or CLASSIFIERS[learned.model.kind].reads_texts
     texts = [place.name for place in schema.places if place.kind == "text"] if reads_texts else []
-    rule = wiring.rule(learned)
     least = learned.classes.min_learns
-    made = Asked(model, schema, list(dict.fromkeys(texts)), rules, told, rule=rule, min_learns=least)
+    made = Asked(
+        model, schema, list(dict.fromkeys(texts)), rules, told, decisions=decisions, min_learns=least
+    )
     topic = learned.topics.labels
     return made._replace(labels=f"`streamnb label ID LABEL` writes to {topic}") if topic else made
 

@@ -89,7 +89,7 @@ def unmet(config: Config, weights: Mapping[Any, float]) -> Iterator[str]:
     for name in named_by(decision) if known else ():
         if name not in known:
             yield f"[decision] names {name}, with which no event is labelled{did_you_mean(name, known)}"
-    if decision.reject is None or not known:
+    if decision.reject is None or decision.novelty or not known:
         return
     # Of a class never met any decision costs 1.
     most = {d: max([1.0, *(decision.costs.get(d, {}).get(v, 1.0) for v in known if v != d)]) for d in known}

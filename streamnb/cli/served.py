@@ -26,7 +26,7 @@ from streamnb.events import Event
 from streamnb.wire.codec import IN_EVENT, decode_event
 
 Read = Callable[[Record], Event]
-_DECIDED = "decision", "expected_cost"
+_DECIDED, _WHY = ("decision", "expected_cost"), ("rejected", "novelty")
 
 
 def reader(log: Log, config: Config) -> tuple[Checkpoint, Read]:
@@ -74,6 +74,7 @@ def described(event: Whereabouts, published: Published | None = None) -> dict[st
             "probability": said.probability,
             "probabilities": said.probabilities,
             **({} if said.decision is UNSET else {name: getattr(said, name) for name in _DECIDED}),
+            **{name: one for name in _WHY if (one := getattr(said, name)) is not None},
             "truth": said.truth,
             "ts": said.ts,
             "journal": event.commit.n,
@@ -121,7 +122,8 @@ def derived(
     before, replayed = _recovered(log, config, end, event.commit.n - 1, learner)
     if event.place:
         learner.process(event.records[: event.place], event.commit.now)
-    asked = asked_of(learner.model, restored(before.origin.config), learner.rules, {"file": "the state then"})
+    under, told = restored(before.origin.config), {"file": "the state then"}
+    asked = asked_of(learner.model, under, learner.rules, told, learner.decisions)
     try:
         answer = dict(explain(asked))
     except StreamnbError as error:  # there is no evidence, and the prediction is derived all the same

@@ -203,6 +203,7 @@ RATE = _real("a number of 0 or more, and below 1", lambda real: 0.0 <= real < 1.
 SHARE = _real("a number above 0, and at most 1", lambda real: 0.0 < real <= 1.0)
 PRIOR_WEIGHT = _real("a number from 1e-6 to 1e6", lambda real: 1e-6 <= real <= 1e6)
 VARIANCE = _real("a number from 1e-12 to 1e12", lambda real: 1e-12 <= real <= 1e12)
+NOVELTY = _real("0, or a number from 0.001 to 0.5", lambda real: real == 0.0 or 0.001 <= real <= 0.5)
 ABOVE_ZERO = _real("a finite number above 0", lambda real: real > 0.0)
 
 
@@ -298,13 +299,13 @@ def _new_priors(value: object) -> str | dict[str, float] | None:
     if isinstance(value, str) and value.startswith("{"):  # in a variable or a flag
         value = from_literal(value)
     if isinstance(value, str):
-        return value if value in {"learned", "uniform"} else None
+        return value if value in {"learned", "uniform", "windowed"} else None
     return WEIGHTS.parse(value) or None
 
 
 NEW_PRIORS = Kind(
     "string, or table of label = weight",
-    f'"learned", "uniform", or {WEIGHTS.expected}',
+    f'"learned", "uniform", "windowed", or {WEIGHTS.expected}',
     _new_priors,
     is_text=True,
 )

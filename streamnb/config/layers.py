@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from streamnb.config.attributes import check_smoothing
 from streamnb.config.classifiers import CLASSIFIERS, ClassifierKind
+from streamnb.config.decision import DecisionConfig
 from streamnb.config.hypotheses import misfits_of_attributes
 from streamnb.config.kinds import ABOVE_ZERO, SECRET, Kind, refused
 from streamnb.config.schema import KEYS, Config, ModelConfig
@@ -220,15 +221,23 @@ def _contradictions(config: Config, given: Container[str]) -> Iterator[_Misfit]:
             yield _misfit(key, attribute.path, "another path than events.label has", "attributes")
     if config.events.entity and config.events.entity == config.events.label:
         yield _misfit("events.entity", config.events.entity, "another path than events.label has")
-    yield from _priors(config)
+    yield from _decision(config)
     yield from _of_its_kind(config, given)
 
 
-def _priors(config: Config) -> Iterator[_Misfit]:
-    """Other priors for decisions, where the model does not have those that it learned."""
+def _decision(config: Config) -> Iterator[_Misfit]:
+    """What decisions ask of a model that does not have it."""
     kind, priors = config.model.kind, config.decision.priors
+    if config.decision.novelty and kind in CLASSIFIERS and not config.hypotheses:
+        expected = f'0 with model.kind = "{kind}": naive Bayes and mixtures alone tell how likely an event is'
+        yield _misfit("decision.novelty", config.decision.novelty, expected)
+    if config.decision.window != DecisionConfig().window and priors != "windowed":
+        yield _misfit("decision.window", config.decision.window, 'decision.priors = "windowed" beside it')
     if not config.decision.corrects:
         return
+    if priors == "windowed" and any(one.is_renewed for one in config.weighed):
+        expected = "others beside hypotheses that learn fast, as the default ones: they follow by themselves"
+        yield _misfit("decision.priors", priors, expected)
     if kind in CLASSIFIERS and not CLASSIFIERS[kind].has_prior and not config.hypotheses:
         expected = f'"learned" with model.kind = "{kind}", which has no prior of classes to be corrected'
         yield _misfit("decision.priors", priors, expected)

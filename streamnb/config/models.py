@@ -43,6 +43,7 @@ def model(config: Config) -> StreamModel:
         raise ConfigError(f"{'hypotheses' if hypotheses else 'model'}: {error}") from error
     if config.memory.budget:
         counting.keep_within(config.memory.budget, config.memory.shares or NEWEST)
+    counting.tells_evidence = config.decision.novelty > 0.0
     return counting
 
 

@@ -20,6 +20,7 @@ SHAPELESS = ("log", "kafka", "http", "commit", "snapshots", "scorers")
 """The sections that change neither what is learned nor what is published."""
 
 FORMER: Mapping[str, Mapping[str, Any]] = {
+    "decision": {"novelty": 0.0},
     "events": {"entity": None, "clock": None, "letter_bytes": 0, "repeats": "learn"},
     "posterior": {"floor": False, "caution": False},
     "predictions": {"top": 0, "max_bytes": 0, "unseen": False, "by": "learner"},
@@ -67,6 +68,10 @@ def shaping_of(config: Config) -> dict[str, Any]:
     for name in {name for kind in CLASSIFIERS.values() for name in kind.own}:  # those of its kind alone
         del shaping["model"][name]
     shaping["model"] |= config.model.own
+    is_windowed = (
+        config.decision.priors == "windowed"
+    )  # or nobody reads it, and journals without may be older
+    _drop([] if is_windowed else [shaping["decision"]], "window", config.decision.window)
     _drop([shaping["classes"]], "aliases", {})  # journals without them are older
     _drop([shaping["classes"]], "min_learns", 1)
     for section, former in FORMER.items():

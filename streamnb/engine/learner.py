@@ -81,7 +81,7 @@ _VALUE, _TOPIC = attrgetter("value"), attrgetter("partition.topic")
 _TIME, _PLACE = attrgetter("timestamp"), itemgetter(0)
 _MOST_CONFUSED = 100  # classes whose confusion is reported
 _Said = TypeVar("_Said", Event, Verdict)
-_UNDECIDED = msgspec.UNSET, None  # where nobody asks what to decide
+_UNDECIDED: Mapping[str, Any] = MappingProxyType({})  # where nobody asks what to decide
 
 
 @dataclass
@@ -653,17 +653,16 @@ class Learner:
         ages = list(accumulate(are_learned[:-1], initial=learned))
         before = weights_before(posteriors.classes, taught, labels, weights) if weighs else None
         posteriors = self.told(posteriors, before)
-        decided = self.decided(posteriors, ages, before)
+        decided = self.decided(posteriors, ages, before, labels)
         if self.late is None:
             column = self._known.follow(posteriors.classes).columns
             columns = [-1 if label is None else column.get(label, -1) for label in labels]
             truth = np.array(columns, dtype=np.int64)
             self.progressive.update_many(posteriors.probabilities, truth, held=posteriors.held)
             if self.decisions is not None and decided is not None:
-                self.decisions.add(decided.labels, labels)
+                self.decisions.add(decided, labels)
         else:
-            served = () if decided is None else decided.labels
-            self.late.serve(arrived, said, truths, posteriors, ages, self.model, served)
+            self.late.serve(arrived, said, truths, posteriors, ages, self.model, decided)
         self._prune(n_learned)
         self.tally.learned.update(label for label in compress(labels, are_learned) if label is not None)
         consumed = [self.consumed + place + 1 for place in places]
@@ -764,6 +763,7 @@ class Learner:
         posteriors: Posteriors,
         ages: Sequence[int] | None = None,
         before: Floats | None = None,
+        truths: Sequence[str | None] = (),
     ) -> Decided | None:
         """What is decided of predicted events; None where nobody asks.
 
@@ -771,6 +771,7 @@ class Learner:
             posteriors: what is told of them.
             ages: how many events it had learned before each; None is what it has learned by now.
             before: with what weights of classes, see `weights_before`; None is by now.
+            truths: what was known of their labels when they came.
         """
         if self.decisions is None:
             return None
@@ -779,7 +780,8 @@ class Learner:
         unseen = told_unseen(np.array(ages, dtype=np.int64), posteriors.known, posteriors.held)
         if rule.is_weighing and before is None:
             before = weights_before(posteriors.classes, self.model.class_weights)
-        return rule.decide(posteriors, unseen, before if rule.is_weighing else None)
+        weights = before if rule.is_weighing else None
+        return self.decisions.decide(posteriors, unseen, weights, truths)
 
     def _predictions(
         self,
@@ -805,21 +807,20 @@ class Learner:
                 rest=rest,
                 status="empty" if label is None else "ready",
                 unseen=unseen,
-                decision=decision,
-                expected_cost=cost,
                 truth=truth,
                 evidence=evidence,
                 hypotheses=hypotheses,
                 model=ModelInfo(name, age, journal),
                 ts=now,
+                **what,
             )
-            for event, truth, label, (probabilities, rest), unseen, (decision, cost), hypotheses, age in zip(
+            for event, truth, label, (probabilities, rest), unseen, what, hypotheses, age in zip(
                 events,
                 truths,
                 posteriors.labels(),
                 _by_class(posteriors, self.settings.top),
                 self._unseen(ages, posteriors),
-                repeat(_UNDECIDED, len(ages)) if decided is None else zip(*decided, strict=True),
+                repeat(_UNDECIDED, len(ages)) if decided is None else decided.told(),
                 self._weighed(posteriors),
                 ages,
                 strict=True,

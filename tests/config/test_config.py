@@ -998,6 +998,18 @@ FILE_ERRORS = [
     ("[decision.costs]\na = 1", f"decision.costs is {{ a = 1 }}; expected {COSTS.expected}"),
     ("[decision.costs]\na = { b = -1 }", f"decision.costs is {{ a = {{ b = -1 }} }}; expected {COSTS.expected}"),
     ("[decision]\npriors = 'given'", f'decision.priors is "given"; expected {NEW_PRIORS.expected}'),
+    ("[decision]\nwindow = 7", 'decision.window is 7; expected decision.priors = "windowed" beside it'),
+    (
+        "[decision]\npriors = 'windowed'",
+        'decision.priors is "windowed"; expected others beside hypotheses that learn fast, as the default ones: they follow by themselves',
+    ),
+    ("[decision]\nnovelty = nan", "decision.novelty is nan; expected 0, or a number from 0.001 to 0.5"),
+    ("[decision]\nnovelty = 0.0009", "decision.novelty is 0.0009; expected 0, or a number from 0.001 to 0.5"),
+    ("[decision]\nnovelty = -0.01", "decision.novelty is -0.01; expected 0, or a number from 0.001 to 0.5"),
+    (
+        "[decision]\nnovelty = 0.01\n[model]\nkind = 'semi_supervised'",
+        'decision.novelty is 0.01; expected 0 with model.kind = "semi_supervised": naive Bayes and mixtures alone tell how likely an event is',
+    ),
     ("[decision]\npriors = {}", f"decision.priors is {{}}; expected {NEW_PRIORS.expected}"),
     ("[model]\ntenants = 5", 'model.tenants is 5; expected model.kind = "tenants" beside it'),
     (
@@ -1462,11 +1474,13 @@ CHANGES = {
     "model.prune.max_attributes": "1", "hypotheses": "[{ alpha = 2 }]", "posterior.prediction": "map",
     "posterior.switching_rate": "0.1", "posterior.seed": "1", "posterior.memory": "1MiB", "posterior.floor": "false", "posterior.caution": "false", "classes.max": "9", "classes.min_learns": "5", "classes.aliases": "{a='b'}", "memory.budget": "64MiB", "memory.shares": "1", "commit.events": "1", "commit.interval": "1s", "snapshots.folder": "f",
     "snapshots.every_events": "1", "snapshots.every": "1s", "snapshots.keep": "1", "metrics.every_events": "1",
-    "metrics.every": "2s", "metrics.window": "1", "metrics.interval": "0.5", "predictions.evidence": "1", "predictions.hypotheses": "true", "predictions.unseen": "false", "predictions.top": "3", "predictions.max_bytes": "9KiB", "predictions.by": "scorers", "decision.costs": "{ a = { b = 2 } }", "decision.reject": "0.5", "decision.priors": "uniform", "scorers.group": "g", "scorers.behind": "1", "drift.detectors": "adwin",
+    "metrics.every": "2s", "metrics.window": "1", "metrics.interval": "0.5", "predictions.evidence": "1", "predictions.hypotheses": "true", "predictions.unseen": "false", "predictions.top": "3", "predictions.max_bytes": "9KiB", "predictions.by": "scorers", "decision.costs": "{ a = { b = 2 } }", "decision.reject": "0.5", "decision.priors": "windowed", "decision.window": "7", "decision.novelty": "0.01", "scorers.group": "g", "scorers.behind": "1", "drift.detectors": "adwin",
     "monitors": '[{ name = "quiet", kind = "no-events", after = "1m" }]',
     "labels.window": "1d", "labels.memory": "1MiB", "labels.ranks": "{ a = 2 }", "labels.weights": "{ a = 2 }", "http.listen": "",
 }  # fmt: skip
 BESIDE = {
+    "decision.priors": ["model.kind=naive_bayes"],
+    "decision.window": ["decision.priors=windowed", "model.kind=naive_bayes"],
     "model.p": ["model.m=2"],
     "model.priors": ["model.prior=given"],
     "memory.shares": ["memory.budget=1GiB"],

@@ -31,6 +31,7 @@ from streamnb.engine.ports import Patience
 from streamnb.engine.sensor import Sensor
 from streamnb.engine.settings import MonitorSettings
 from streamnb.errors import SnapshotError, StreamnbError
+from streamnb.model.evaluation.decisions import DecisionRule
 from streamnb.worker import Pace
 
 REPORT_EVERY = 30
@@ -44,6 +45,7 @@ MONITORS = (
 
 The first pauses learning for a while, and the second lets what the model forgets begin anew.
 """
+DECISION = DecisionRule({}, 0.6, "windowed", 20, 0.2)
 OF_ENTITIES = {
     "hidden_markov": ["model.entities=5", "model.time_to_live=2h"],
     "tenants": ["model.tenants=4", "model.memory=1B"],
@@ -112,7 +114,10 @@ def fresh_learner(kind="hypotheses"):
     ]
     model = BayesOptimalNB({"text": "text"}, hypotheses, switching_rate=0.01, prediction="gibbs", seed=7)
     monitors = MONITORS if kind == "hypotheses" else (replace(MONITORS[0], action="tell"), *MONITORS[1:])
-    return new_learner(model=model, report_every=REPORT_EVERY, report_seconds=1e9, monitors=monitors)
+    model.tells_evidence = True
+    return new_learner(
+        model=model, report_every=REPORT_EVERY, report_seconds=1e9, monitors=monitors, decision=DECISION
+    )
 
 
 def _serve(order, folder, seams, clock, came):

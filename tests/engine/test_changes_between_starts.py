@@ -120,6 +120,8 @@ ACCEPTED = [
     (("classes.min_learns=5",), "classes.min_learns: absent -> 5"),
     (("decision.costs={a={b=4}}", "decision.reject=0.3"), "decision.costs.a.b: absent -> 4.0"),
     (("decision.priors=uniform",), 'decision.priors: absent -> "uniform"'),
+    (("decision.priors=windowed", "decision.window=50"), "decision.window: absent -> 50"),
+    (("decision.novelty=0.01",), "decision.novelty: absent -> 0.01"),
     (("topics.predictions=others",), 'topics.predictions: "predictions" -> "others"'),
     (("topics.metrics=others",), 'topics.metrics: "metrics" -> "others"'),
     (("topics.dead_letters=others",), 'topics.dead_letters: "dead-letters" -> "others"'),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import random
 from collections import Counter
 
@@ -12,8 +13,10 @@ from hypothesis import strategies as st
 from late import effective_labels, late_learner, random_stream
 from service import digests, new_learner, raw_events, records
 
+from streamnb.model.attributes.attributes import Text
 from streamnb.model.evaluation.decisions import DecisionRule
-from streamnb.wire.codec import decode_prediction, encode_prediction
+from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
+from streamnb.wire.codec import decode_event, decode_prediction, encode_prediction
 
 FEW = settings(max_examples=8, deadline=None)  # each is a whole life
 RULES = [
@@ -21,9 +24,17 @@ RULES = [
     DecisionRule({"x": {"y": 4.0}, "y": {"z": 0.25}}, 0.4),
     DecisionRule({"a": {"b": 4.0}}, 0.5, "uniform"),
     DecisionRule(priors={"a": 1.0, "b": 3.0, "x": 2.0, "y": 0.5}),
+    DecisionRule(priors="windowed", window=30),
+    DecisionRule({"a": {"b": 4.0}}, 0.9, "windowed", 60, 0.2),
 ]
 CUTS = st.lists(st.integers(1, 40), min_size=1, max_size=4)
 SEEDS = st.integers(0, 10**6).map(random.Random)
+
+
+def telling():
+    model = NaiveBayes({"text": Text(), "subject": Text(event_model="bernoulli")})
+    model.tells_evidence = True
+    return model
 
 
 def process(learner, records, cuts=(10**6,)):
@@ -45,11 +56,15 @@ def told(rule, decision, truth):
     return rule.costs.get(decision, {}).get(truth, float(decision != truth))
 
 
-def assert_decided(rule, said, counts=None):
+def assert_decided(rule, said, counts=None, judged=()):
     """Nothing else is expected to cost less, by what the prediction itself says."""
     p = dict(said["probabilities"])
     if rule.priors != "learned":
-        new = {k: 1.0 if rule.priors == "uniform" else rule.priors.get(k, 0.0) for k in p}
+        if rule.priors == "windowed":
+            newest, known = Counter(judged[-rule.window :]), [k for k in p if counts[k]]
+            new = {k: newest[k] + len(known) * counts[k] / max(1, sum(counts[k] for k in known)) for k in p}
+        else:
+            new = {k: 1.0 if rule.priors == "uniform" else rule.priors.get(k, 0.0) for k in p}
         p = {k: one * new[k] / counts[k] if counts[k] else 0.0 for k, one in p.items()}
         total = sum(p.values())
         p = {k: one / total if total else 0.0 for k, one in p.items()}
@@ -58,10 +73,15 @@ def assert_decided(rule, said, counts=None):
         d: u + (1 - u) * sum(one * told(rule, d, v) for v, one in p.items()) for d in p if any(p.values())
     }
     least, decision = min(costs.values(), default=None), said["decision"]
+    assert ("rejected" in said) == (decision is None and rule.novelty > 0.0)
     if decision is None:
         assert said["expected_cost"] == told(rule, None, None)
+    if said.get("rejected") == "novel":
+        assert 0.0 < said["novelty"] <= rule.novelty
+    elif decision is None:
         assert least is None or (rule.reject is not None and least > rule.reject - 1e-12)
     else:
+        assert said.get("novelty", 1.0) > rule.novelty
         assert said["expected_cost"] == pytest.approx(costs[decision]) == pytest.approx(least)
         assert rule.reject is None or least <= rule.reject + 1e-12
 
@@ -81,14 +101,14 @@ def assert_scored(rule, scores, pairs):
 @given(rule=st.sampled_from(RULES), seed=st.integers(0, 99), cuts=CUTS)
 def test_decisions_are_those_of_what_was_published_then(rule, seed, cuts):
     raws = raw_events(150, seed)
-    learner = new_learner(decision=rule, unseen=True, window=40, report_every=10**6)
-    whole = new_learner(decision=rule, unseen=True, window=40, report_every=10**6)
+    options = {"decision": rule, "unseen": True, "window": 40, "report_every": 10**6}
+    learner, whole = (new_learner(model=telling(), **options) for _ in range(2))
     outputs = process(learner, records(raws), cuts)
     assert served(outputs) == served(process(whole, records(raws)))
     assert digests(learner) == digests(whole)
     counts, pairs = Counter(), []
     for said in served(outputs):
-        assert_decided(rule, said, counts)
+        assert_decided(rule, said, counts, [truth for truth, _ in pairs])
         counts[said.get("truth")] += 1
         if "truth" in said:
             pairs.append((said["truth"], said["decision"]))
@@ -102,13 +122,12 @@ def test_decisions_are_those_of_what_was_published_then(rule, seed, cuts):
 def test_late_labels_score_what_was_served(rule, rng, cuts, at):
     """Labels that come early, late, again, and are taken back; with a restart on the way, cut in any way."""
     stream = random_stream(rng).records
-    learner = late_learner(window=1e9, decision=rule, unseen=True, report_every=10**6)
+    options = {"window": 1e9, "decision": rule, "unseen": True, "report_every": 10**6}
+    learner, again, whole = (late_learner(telling(), **options) for _ in range(3))
     outputs = process(learner, stream[:at], cuts)
-    again = late_learner(window=1e9, decision=rule, unseen=True, report_every=10**6)
     copy = learner.copying()
     again.load(copy.parts(), copy.segments())
     outputs += process(again, stream[at:], cuts)
-    whole = late_learner(window=1e9, decision=rule, unseen=True, report_every=10**6)
     process(whole, stream)
     assert digests(again) == digests(whole)
     decided = {said["id"]: said["decision"] for said in served(outputs)}
@@ -154,13 +173,90 @@ def test_a_class_called_reject_is_not_taken_for_none():
         assert encode_prediction(decode_prediction(one.value)) == one.value
 
 
-def test_scorers_decide_as_the_learner_does():
-    rule = RULES[2]
-    learner = new_learner(decision=rule, unseen=True)
+@pytest.mark.parametrize("rule", RULES[2:])
+def test_scorers_decide_as_the_learner_does(rule):
+    learner = new_learner(decision=rule, unseen=True, model=telling())
     process(learner, records(raw_events(60)))
     more = records([json.dumps(json.loads(raw) | {"label": None}).encode() for raw in raw_events(20, 7)])
     scored, taken = learner.score(more, 1.0, 5)
     assert taken == 20
-    names = ("decision", "expected_cost")
-    found = [[said[name] for name in names] for said in served(scored)]
-    assert found == [[said[name] for name in names] for said in served(process(learner, more))]
+    names = ("decision", "expected_cost", "rejected", "novelty")
+    found = [[said.get(name) for name in names] for said in served(scored)]
+    assert found == [[said.get(name) for name in names] for said in served(process(learner, more))]
+
+
+@FEW
+@given(seed=st.integers(0, 99), cuts=CUTS)
+def test_an_event_is_as_usual_as_the_judged_ones_of_its_class_say(seed, cuts):
+    """Counted one event at a time beside it."""
+    raws = raw_events(200, seed)
+    learner, alone = new_learner(decision=DecisionRule(novelty=0.1), model=telling()), telling()
+    usual, novel = {}, 0
+    for said, raw in zip(served(process(learner, records(raws), cuts)), raws, strict=True):
+        event = decode_event(raw, learner.settings.schema)
+        fit = alone.predict_then_learn_many([event.x], [event.label], [event.weight]).evidence[0]
+        before = usual.setdefault(said["label"], [])
+        if said["label"] is None or math.isnan(fit):
+            assert "novelty" not in said
+        else:
+            share = (1 + sum(one <= fit + 0.1 for one in before)) / (1 + len(before))
+            assert said["novelty"] == share
+            assert (said["decision"], said.get("rejected")) == (
+                (None, "novel") if share <= 0.1 else (said["label"], None)
+            )
+            novel += share <= 0.1
+        if event.label is not None and not math.isnan(fit):
+            usual.setdefault(event.label, []).append(fit)
+    assert novel > 0
+
+
+def _event(i, text, label=None):
+    return json.dumps({"id": str(i), "text": text, "label": label}).encode()
+
+
+def test_hostile_streams_are_not_rejected_for_what_they_are():
+    """What is as it always was is usual: all alike, one class alone, sorted by class, or without a word."""
+    rng = random.Random(1)
+    words = {"a": [f"a{i}" for i in range(50)], "b": [f"b{i}" for i in range(50)]}
+    text = {k: lambda k=k: " ".join(rng.choices(words[k], k=8)) for k in words}
+    streams = {
+        "alike": [("win cash", "a")] * 2000,
+        "alike, then another class": [("win cash", "a")] * 1500
+        + [(text["b"](), "b") if i % 2 else ("win cash", "a") for i in range(1500)],
+        "one class": [(text["a"](), "a") for _ in range(2000)],
+        "sorted": [(text[k](), k) for k in "ab" for _ in range(1500)],
+        "empty": [("", "a")] * 1000,
+    }
+    for name, stream in streams.items():
+        learner = new_learner(decision=DecisionRule(novelty=0.01), model=telling())
+        said = served(process(learner, records([_event(i, *one) for i, one in enumerate(stream)])))
+        rejected = sum(one.get("rejected") == "novel" for one in said)
+        assert rejected <= 0.015 * len(stream) + 1, (name, rejected)
+
+
+def test_what_others_bring_makes_nobody_strange():
+    """Words without end of another class take probability from one whose events are all alike, little by little."""
+    rng = random.Random(1)
+    stream = [("win cash", "a")] * 500
+    for _ in range(1000):
+        stream += [("win cash", "a"), (" ".join(f"n{rng.randrange(10**9)}" for _ in range(8)), "b")]
+    learner = new_learner(decision=DecisionRule(novelty=0.01), model=telling())
+    said = served(process(learner, records([_event(i, *one) for i, one in enumerate(stream)])))
+    assert {one["decision"] for one in said[1:] if one["truth"] == "a"} == {"a"}
+
+
+def test_strangers_do_not_become_usual_by_being_many():
+    """An alphabet that was never seen, without labels: each of them is rejected, and no other event is."""
+    learner = new_learner(decision=DecisionRule(novelty=0.01), model=telling())
+    rng = random.Random(2)
+    own = [" ".join(rng.choices([f"w{i}" for i in range(60)], k=9)) for _ in range(1200)]
+    process(learner, records([_event(i, text, "a") for i, text in enumerate(own[:1000])]))
+    before = learner.decisions.usual.state()[1].tobytes()
+    strange = [_event(i, " ".join(rng.choices("абвгд", k=1 + i % 9))) for i in range(3000)]
+    said = served(process(learner, records(strange)))
+    assert {(one["decision"], one["rejected"], one["expected_cost"]) for one in said} == {
+        (None, "novel", 1.0)
+    }
+    assert learner.decisions.usual.state()[1].tobytes() == before
+    said = served(process(learner, records([_event(i, text, "a") for i, text in enumerate(own[1000:])])))
+    assert sum(one["decision"] == "a" for one in said) >= 196

@@ -77,9 +77,10 @@ def train_then_test(
         truths = [-1 if event.label is None else column.get(event.label, len(column)) for event in part]
         columns = np.array(truths, dtype=np.int64)
         learner.progressive.update_many(posteriors.probabilities, columns, held=posteriors.held)
-        decided = learner.decided(posteriors)
+        labels = [event.label for event in part]
+        decided = learner.decided(posteriors, truths=labels)
         if learner.decisions is not None and decided is not None:
-            learner.decisions.add(decided.labels, [event.label for event in part])
+            learner.decisions.add(decided, labels)
     yield from ()
 
 

@@ -75,6 +75,8 @@ class Predicted(BaseModel):
     unseen: float
     decision: str | None = None
     expected_cost: float | None = None
+    rejected: str | None = None
+    novelty: float | None = None
     warning: str | None = None
 
 

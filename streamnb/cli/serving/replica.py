@@ -91,11 +91,11 @@ class Replica(Follower):
         following = self._following
         if following is None:
             raise SnapshotError(self.told + "; ask again in a moment" * self.is_loading)
-        origin, model = following.checkpoint.origin, following.learner.model
-        under = origin.config_hash, origin.rules, id(model)
+        origin, learner = following.checkpoint.origin, following.learner
+        under = origin.config_hash, origin.rules, id(learner.model), id(learner.decisions)
         if self._asked is None or self._asked[0] != under:
-            told = {"file": "the replica"}
-            self._asked = under, asked_of(model, restored(origin.config), origin.rules, told)
+            config, told = restored(origin.config), {"file": "the replica"}
+            self._asked = under, asked_of(learner.model, config, origin.rules, told, learner.decisions)
         return self._asked[1]
 
     @property

@@ -342,6 +342,7 @@ def _decided(one: Prediction, *, with_cost: bool = False) -> Iterator[str]:
     """What was decided of an event, where that is asked for."""
     if one.decision is not msgspec.UNSET:
         what = "nothing is decided" if one.decision is None else f"decided: {one.decision}"
+        what += " (novel)" if one.rejected == "novel" else ""
         is_told = with_cost and one.expected_cost is not None
         yield f"{what}, at an expected cost of {one.expected_cost:.4g}" if is_told else what
 

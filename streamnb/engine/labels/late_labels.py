@@ -32,6 +32,7 @@ from streamnb.engine.ports import Record
 from streamnb.engine.settings import LabelSettings
 from streamnb.events import Event, Verdict, Withdrawal
 from streamnb.model.attributes.expected import count, reading, tally
+from streamnb.model.evaluation.decisions import Decided
 from streamnb.model.evaluation.progressive import ProgressiveValidation
 from streamnb.model.evaluation.served_scores import NOTHING, Score, ServedScores
 from streamnb.model.interface.predictions import Posteriors
@@ -163,7 +164,7 @@ class LateLabels:
         posteriors: Posteriors,
         ages: Sequence[int],
         model: StreamModel,
-        decided: Sequence[str | None] = (),
+        decided: Decided | None = None,
     ) -> None:
         """Let events wait that were predicted, and learned where their truth is known; and score these."""
         events = arrived.events
@@ -186,7 +187,7 @@ class LateLabels:
         kept = kept_probabilities(posteriors.probabilities, posteriors.known)
         first = self.pending.append(Waiting(ids, xs, kept, columns))
         horizon.took(int(sizes.sum()))
-        if self.scoring.decisions is not None:
+        if self.scoring.decisions is not None and decided is not None:
             self.scoring.decisions.serve(decided)
         self.served += len(events)
         if told:

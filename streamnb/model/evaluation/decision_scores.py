@@ -2,14 +2,17 @@
 
 What is kept are counts of (truth, decision), and what was decided of events that wait for their labels. So
 each event is scored by what was decided when it was served, a label that is taken back leaves no trace, and
-costs are those of one rule: under another one it begins anew.
+costs are those of one rule: under another one it begins anew. How usual events are, and how frequent classes
+were of late, is known by what was judged here, too: whatever is scored counts, whatever it weighs.
 """
 
 from __future__ import annotations
 
 import math
+from array import array
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from itertools import zip_longest
 from typing import Any
 
 import msgspec
@@ -17,9 +20,11 @@ import numpy as np
 
 from streamnb.errors import SnapshotError
 from streamnb.events import DecisionReport, DecisionScores
-from streamnb.model.attributes.expected import checked, count, reading, whole
+from streamnb.model.attributes.expected import Expected, checked, count, reading, real, whole
 from streamnb.model.attributes.signatures import Array, State
-from streamnb.model.evaluation.decisions import DecisionRule
+from streamnb.model.compiled.arrays import Floats
+from streamnb.model.evaluation.decisions import Decided, DecisionRule, Said
+from streamnb.model.evaluation.usual_evidence import NO_EVIDENCE, Evidence, UsualEvidence, rounded
 
 _NOTHING = -1  # in place of the number of a decision
 _Cell = tuple[str, str | None]
@@ -34,11 +39,14 @@ class ServedDecisions:
 
     Attributes:
         first: number of the first event that may wait for its label; those before are passed over.
+        usual: what evidence judged events had.
     """
 
     def __init__(self, rule: DecisionRule, window_size: int) -> None:
         self.rule, self.window_size, self.first = rule, window_size, 0
+        self.usual = UsualEvidence()
         self._served: list[str | None] = []  # of the events from there on
+        self._evidence = array("f")  # of the same, where novelty is asked for
         self._cells: Counter[_Cell] = Counter()
         self._window: dict[int, _Cell | None] = {}  # in the order of first labels; None was taken back
 
@@ -50,22 +58,82 @@ class ServedDecisions:
     def begin(self, number: int) -> None:
         """The next event has this number, and none waits."""
         self._window = {place + number - self.next: cell for place, cell in self._window.items()}
-        self.first, self._served = number, []
+        self.first, self._served, self._evidence = number, [], array("f")
 
     def forget(self, before: int) -> None:
         """Events with smaller numbers do not wait."""
         gone = max(0, before - self.first)
         del self._served[:gone]
+        del self._evidence[:gone]
         self.first += gone
 
-    def serve(self, decisions: Iterable[str | None]) -> None:
-        """This was decided of the next events."""
-        self._served += decisions
+    def decide(
+        self,
+        said: Said,
+        unseen: Floats,
+        weights: Floats | None = None,
+        truths: Sequence[str | None] = (),
+    ) -> Decided:
+        """What to decide of the next n events; nothing changes here.
 
-    def add(self, decisions: Sequence[str | None], truths: Sequence[str | None]) -> None:
+        Args:
+            said: by the model.
+            unseen: shape (n,), u.
+            weights: as of `weights_before`, for a rule that `is_weighing`.
+            truths: what is known of their labels as they come: each judges its event before the next one.
+        """
+        newest = None
+        if self.rule.window_size and weights is not None:
+            newest = self._newest_before(said.classes, truths, len(unseen))
+        decided = self.rule.decide(said, unseen, weights, newest)
+        if not (self.rule.novelty and said.evidence is not None):
+            return decided
+        return self._without_novel(decided, rounded(said.evidence), truths)
+
+    def _without_novel(self, decided: Decided, evidence: Evidence, truths: Sequence[str | None]) -> Decided:
+        """Nothing is decided of what is not usual."""
+        labels, costs, usual = list(decided.labels), list(decided.costs), self.usual.copy()
+        shares: list[float | None] = [None] * len(labels)
+        for i, (fit, truth) in enumerate(zip_longest(evidence.tolist(), truths)):
+            label = labels[i]
+            if label is not None and fit != NO_EVIDENCE:
+                shares[i] = share = usual.share(label, fit)
+                if share <= self.rule.novelty:
+                    labels[i], costs[i] = None, self.rule.cost(None, None)
+            if truth is not None:
+                usual.learn(truth, fit)
+        return Decided(labels, costs, shares, evidence, self.rule.novelty)
+
+    def _newest_before(self, classes: Sequence[Any], truths: Sequence[str | None], n: int) -> Floats:
+        """How many of the newest judged events were of each class, before each of n events. Shape (n, K)."""
+        column = {label: k for k, label in enumerate(classes)}
+        most = self.rule.window_size
+        judged = [cell and cell[0] for cell in self._window.values()][-most:]
+        change = np.zeros((n, len(classes)))
+        for label, many in Counter(judged).items():
+            if label in column:
+                change[0, column[label]] += many
+        for i, truth in enumerate(truths[: n - 1], 1):
+            if truth is not None:
+                judged.append(truth)
+                gone = judged[-most - 1] if len(judged) > most else None
+                for label, one in ((truth, 1.0), (gone, -1.0)):
+                    if label in column:
+                        change[i, column[label]] += one
+        counted: Floats = np.cumsum(change, axis=0)
+        return counted
+
+    def serve(self, decided: Decided) -> None:
+        """This was decided of the next events."""
+        self._served += decided.labels
+        if self.rule.novelty:
+            missing = len(decided.labels) - decided.evidence.size  # all of them, if any
+            self._evidence.extend([*decided.evidence.tolist(), *[NO_EVIDENCE] * missing])
+
+    def add(self, decided: Decided, truths: Sequence[str | None]) -> None:
         """This was decided of the next events, whose labels came with them: those without one never wait."""
         first = self.next
-        self.serve(decisions)
+        self.serve(decided)
         self.judge(range(first, self.next), truths)
         self.forget(self.next)
 
@@ -75,7 +143,9 @@ class ServedDecisions:
             if number >= self.first and truth is not None:
                 cell = self._window[number] = truth, self._served[number - self.first]
                 self._cells[cell] += 1
-                if len(self._window) > self.window_size:
+                if self.rule.novelty:
+                    self.usual.learn(truth, self._evidence[number - self.first])
+                if len(self._window) > max(self.window_size, self.rule.window_size):
                     del self._window[next(iter(self._window))]
 
     def replace(self, number: int, before: str | None, after: str | None) -> None:
@@ -85,14 +155,18 @@ class ServedDecisions:
         decision = self._served[number - self.first]
         if before is not None:
             self._cells[before, decision] -= 1
+            if self.rule.novelty:
+                self.usual.forget(before, self._evidence[number - self.first])
         if after is not None:
             self._cells[after, decision] += 1
+            if self.rule.novelty:
+                self.usual.learn(after, self._evidence[number - self.first])
         if number in self._window:
             self._window[number] = None if after is None else (after, decision)
 
     def report(self) -> DecisionReport:
         """The scores as they stand."""
-        window = Counter(cell for cell in self._window.values() if cell)
+        window = Counter(cell for cell in list(self._window.values())[-self.window_size :] if cell)
         return DecisionReport(self._scores(self._cells), self._scores(window))
 
     def _scores(self, cells: Counter[_Cell]) -> DecisionScores:
@@ -114,14 +188,18 @@ class ServedDecisions:
         number = {name: k for k, name in enumerate(names)} | {None: _NOTHING}
         cells = [[*cell, n] for cell, n in self._cells.items() if n]
         meta = {
-            "rule": msgspec.to_builtins(self.rule),
+            "rule": _of_rule(self.rule),
             "window_size": self.window_size,
             "first": self.first,
             "cells": sorted(cells, key=lambda row: (row[0], row[1] is not None, row[1] or "")),
             "window": [[place, *(cell or ())] for place, cell in self._window.items()],
             "names": names,
         }
-        return meta, {"served": np.array([number[one] for one in self._served], dtype=np.int32)}
+        arrays: dict[str, Array] = {"served": np.array([number[one] for one in self._served], dtype=np.int32)}
+        if self.rule.novelty:
+            meta["usual"], arrays["usual"] = self.usual.state()
+            arrays["evidence"] = np.array(self._evidence, dtype=np.float32)
+        return meta, arrays
 
     @classmethod
     @reading("scores of decisions", ValueError, msgspec.ValidationError)
@@ -132,7 +210,15 @@ class ServedDecisions:
         made.first = count(meta, "first")
         names = [*msgspec.convert(meta["names"], list[str]), None]
         expected = {"served": whole("events", low=_NOTHING, high=len(names) - 2, dtype=np.int32)}
-        made._served = [names[k] for k in checked(arrays, expected)["served"].tolist()]
+        if rule.novelty:
+            expected["usual"] = real("usual", dtype=np.float32)
+            expected["evidence"] = Expected(np.float32, ("events",), -NO_EVIDENCE, NO_EVIDENCE)
+        found = checked(arrays, expected)
+        made._served = [names[k] for k in found["served"].tolist()]
+        if rule.novelty:
+            sizes = msgspec.convert(meta["usual"], list[tuple[str, int]])
+            made.usual, made._evidence = UsualEvidence.from_state(sizes, found["usual"]), array("f")
+            made._evidence.frombytes(found["evidence"].tobytes())
         for truth, decision, n in msgspec.convert(meta["cells"], list[tuple[str, str | None, int]]):
             made._cells[truth, decision] = n
         if min(made._cells.values(), default=1) < 1:
@@ -140,3 +226,13 @@ class ServedDecisions:
         for place, *cell in meta["window"]:
             made._window[int(place)] = msgspec.convert(cell, tuple[str, str | None]) if cell else None
         return made
+
+
+def _of_rule(rule: DecisionRule) -> dict[str, Any]:
+    """A rule in a state, without what older ones did not have and do not do."""
+    meta: dict[str, Any] = msgspec.to_builtins(rule)
+    if not rule.window_size:
+        del meta["window"]
+    if not rule.novelty:
+        del meta["novelty"]
+    return meta

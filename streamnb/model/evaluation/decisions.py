@@ -20,6 +20,14 @@ known of that (Saerens, Latinne & Decaestecker 2002), and nothing is learned ane
 
     P'(v | x) ~ P(v | x) new(v) / learned(v).
 
+What is new may be given, or be how frequent classes were among the n newest judged events, of which c_v were
+of class v; as if K more, one for each class, had been as they were learned. So no class is ruled out, and
+nothing is corrected before anything was judged:
+
+    new(v) = (c_v + K learned(v)) / (n + K).
+
+Whatever is decided, an event that is no more usual than `novelty` is rejected; see `usual_evidence`.
+
 References: Wald (1950), Statistical Decision Functions; Chow (1970), IEEE Transactions on Information Theory
 16(1); Berger (1985), Statistical Decision Theory and Bayesian Analysis; Saerens, Latinne & Decaestecker
 (2002), "Adjusting the outputs of a classifier to new a priori probabilities", Neural Computation 14(1).
@@ -36,6 +44,7 @@ import numpy as np
 from streamnb.model.attributes.signatures import Flags
 from streamnb.model.attributes.weights import UNIT, units
 from streamnb.model.compiled.arrays import Floats, Ints
+from streamnb.model.evaluation.usual_evidence import NOTHING, Evidence
 
 _UNKNOWN = float(np.finfo(np.float64).min)  # the gain of a class that was not met: no other is as low
 
@@ -59,6 +68,10 @@ class Said(Protocol):
     def quarantined(self) -> Flags | None:
         """Which classes may not be decided, shape (n, K); None: none."""
 
+    @property
+    def evidence(self) -> Floats | None:
+        """Log likelihood a token, shape (n,), nan where there is none; None: the model does not tell it."""
+
 
 class Decided(NamedTuple):
     """What is decided of n events.
@@ -66,10 +79,24 @@ class Decided(NamedTuple):
     Attributes:
         labels: the class of each, None where nothing is decided.
         costs: what that is expected to cost.
+        shares: how usual each is of the class that costs least; None where that is not asked, or not known.
+        evidence: float32[n], by which that is said, where it is asked.
+        novelty: the share up to which nothing is decided; 0 where it is not asked.
     """
 
     labels: list[Any]
     costs: list[float]
+    shares: Sequence[float | None]
+    evidence: Evidence
+    novelty: float = 0.0
+
+    def told(self) -> Iterator[dict[str, Any]]:
+        """What a prediction says of each, by the names of its fields."""
+        for label, cost, share in zip(self.labels, self.costs, self.shares, strict=True):
+            said = {"decision": label, "expected_cost": cost}
+            if self.novelty and label is None:
+                said["rejected"] = "cost" if share is None else "novel"
+            yield said if share is None else {**said, "novelty": share}
 
 
 class DecisionRule(msgspec.Struct, frozen=True):
@@ -78,13 +105,22 @@ class DecisionRule(msgspec.Struct, frozen=True):
     Attributes:
         costs: decision -> truth -> cost, >= 0; others cost 1, or 0 where they are the same.
         reject: the cost of not deciding, >= 0; None: what can be decided always is.
-        priors: how frequent classes will be: "learned" (as they were), "uniform", or class -> weight; one
-            that is left out has none.
+        priors: how frequent classes will be: "learned" (as they were), "uniform", "windowed" (as among the
+            newest judged events), or class -> weight; one that is left out has none.
+        window: how many events that are.
+        novelty: up to which share of the judged events of a class that are less usual one is rejected.
     """
 
     costs: Mapping[str, Mapping[str, float]] = msgspec.field(default_factory=dict)
     reject: float | None = None
     priors: str | Mapping[str, float] = "learned"
+    window: int = 1000
+    novelty: float = 0.0
+
+    @property
+    def window_size(self) -> int:
+        """How many judged events are counted."""
+        return self.window if self.priors == "windowed" else 0
 
     @property
     def is_weighing(self) -> bool:
@@ -97,7 +133,9 @@ class DecisionRule(msgspec.Struct, frozen=True):
             return 1.0 if self.reject is None else self.reject
         return self.costs.get(decision, {}).get(truth, float(decision != truth))
 
-    def decide(self, said: Said, unseen: Floats, weights: Floats | None = None) -> Decided:
+    def decide(
+        self, said: Said, unseen: Floats, weights: Floats | None = None, newest: Floats | None = None
+    ) -> Decided:
         """What to decide of n events. Of decisions that cost the same, the most probable, and the first met.
 
         How events are cut into calls changes nothing, bit for bit. Nothing is decided by an empty model, nor
@@ -107,14 +145,16 @@ class DecisionRule(msgspec.Struct, frozen=True):
             said: by the model.
             unseen: shape (n,), u.
             weights: as of `weights_before`, for a rule that `is_weighing`.
+            newest: of each class how many of the newest judged events are of it, shape (n, K), for priors
+                that are windowed.
         """
         classes, P = said.classes, said.probabilities
         n, K = P.shape
         none = self.cost(None, None)
         if not K:
-            return Decided([None] * n, [none] * n)
+            return Decided([None] * n, [none] * n, [None] * n, NOTHING)
         if weights is not None:
-            P = self._corrected(P, classes, weights)
+            P = self._corrected(P, classes, weights, newest)
         gains = P * np.array([1.0 - self.cost(label, label) for label in classes])
         for d, v, cost in self._given(classes):
             gains[:, d] += P[:, v] * (1.0 - cost)
@@ -129,7 +169,7 @@ class DecisionRule(msgspec.Struct, frozen=True):
             is_decided &= least <= self.reject
         named = [*classes, None]
         labels = [named[k] for k in np.where(is_decided, best, K).tolist()]
-        return Decided(labels, np.where(is_decided, least, none).tolist())
+        return Decided(labels, np.where(is_decided, least, none).tolist(), [None] * n, NOTHING)
 
     def _given(self, classes: Sequence[Any]) -> Iterator[tuple[int, int, float]]:
         """The costs of mistakes that are given, with the columns of both classes, in the order of names."""
@@ -139,12 +179,15 @@ class DecisionRule(msgspec.Struct, frozen=True):
                 if decision != truth and decision in column and truth in column:
                     yield column[decision], column[truth], cost
 
-    def _corrected(self, P: Floats, classes: Sequence[Any], weights: Floats) -> Floats:
+    def _corrected(self, P: Floats, classes: Sequence[Any], weights: Floats, newest: Floats | None) -> Floats:
         """P'; a row without any probability stays one of zeros. Its sum does not hang on later columns."""
         new = np.ones(len(classes))
         if isinstance(self.priors, Mapping):
             most = max(self.priors.values())  # so that nothing is beyond the range of a double
             new = np.array([self.priors.get(label, 0.0) / most for label in classes])
+        if newest is not None:
+            known = np.count_nonzero(weights > 0.0, axis=1, keepdims=True)
+            new = newest + weights * (known / np.maximum(weights.sum(axis=1, keepdims=True), 1.0 / UNIT))
         odds = np.divide(P * new, weights, out=np.zeros_like(P), where=weights > 0.0)
         total = np.cumsum(odds, axis=1)[:, -1:]
         found: Floats = np.divide(odds, total, out=np.zeros_like(P), where=total > 0.0)

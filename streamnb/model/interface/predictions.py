@@ -22,6 +22,8 @@ class Posteriors(NamedTuple):
         quarantined: bool[n, K], which classes may not be predicted, or are none of the event's own model,
             and have probability 0; None: none.
         held: float64[n], what these had together of each event, h.
+        evidence: float64[n], log likelihood a token, by models that tell it, see `StreamModel`; nan where
+            nothing was learned of any attribute of the event.
     """
 
     classes: list[Any]
@@ -30,6 +32,7 @@ class Posteriors(NamedTuple):
     hypotheses: Floats | None = None
     quarantined: Flags | None = None
     held: Floats | float = 0.0
+    evidence: Floats | None = None
 
     def quarantine(self, weights: Floats, least: float) -> Posteriors:
         """Without the classes that were learned with too few examples: P'(v) = P(v) / (1 - h).

@@ -386,7 +386,9 @@ class BayesOptimalNB(CountingModel):
 
     def _posteriors(self, encoded: Encoded, *, learn: bool = False) -> Posteriors:
         answers = self._answer(encoded, learn=learn, predict=True)
-        return Posteriors(self.classes, answers.probabilities, encoded.known, answers.posteriors)
+        evidence = answers.evidence if self.tells_evidence else None
+        told = self.classes, answers.probabilities, encoded.known, answers.posteriors
+        return Posteriors(*told, evidence=evidence)
 
     def _learn(self, encoded: Encoded) -> None:
         self._answer(encoded, learn=True)
@@ -467,6 +469,8 @@ class BayesOptimalNB(CountingModel):
             np.zeros((n if predict else 0, K)),
             np.zeros((n if predict else 0, H)),
             np.zeros((n if joints else 0, H, K)),
+            np.zeros(n if predict and self.tells_evidence else 0),
+            np.zeros((2, K)),
         )
         bags, grams = bags_of(batch), self._grams_of(encoded, learn=learn)
         readings = self._readings_now()

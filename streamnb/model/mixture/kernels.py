@@ -27,7 +27,7 @@ from streamnb.model.mixture.learner_kernels import (
 )
 from streamnb.model.mixture.learner_state import LearnerScratch, Plan
 from streamnb.model.mixture.scoring import HypothesisScratch, score_hypotheses
-from streamnb.model.naive_bayes.kernels import learn_event, unlearn_event
+from streamnb.model.naive_bayes.kernels import evidence_per_token, learn_event, unlearn_event
 from streamnb.model.naive_bayes.scoring import score_priors
 from streamnb.model.numerics.counter_rng import choose
 from streamnb.model.numerics.logspace import log_normalise, normalise
@@ -48,11 +48,15 @@ class Answers(NamedTuple):
         probabilities: float64[n, K], P(class | event), as the mode says.
         posteriors: float64[n, H], P(h | all that was learned before the event).
         joints: float64[n, H, K], log P_h(class, event), -inf for a class without examples.
+        evidence: float64[n], of `evidence_per_token`.
+        scratch: float64[2, K], for it.
     """
 
     probabilities: Floats
     posteriors: Floats
     joints: Floats
+    evidence: Floats
+    scratch: Floats
 
 
 @kernel
@@ -210,6 +214,9 @@ def run_hypotheses(
         if answers.probabilities.shape[0]:
             posterior, found = answers.posteriors[e], answers.probabilities[e]
             _answer(weights, tables.classes, by_hypothesis, mode, uniforms[e], posterior, found)
+        if answers.evidence.size:
+            joint, product = answers.scratch[0], answers.scratch[1]
+            answers.evidence[e] = evidence_per_token(tables, batch, e, joint, product)
         if answers.joints.shape[0]:
             for h in range(H):
                 if plan.kind[h] == TREE and e >= awake:

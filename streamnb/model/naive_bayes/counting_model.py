@@ -51,6 +51,9 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
 
     # -- reading ------------------------------------------------------------------------------------------
 
+    tells_evidence = False
+    """Whether predictions have `evidence`. That of hidden Markov models has none."""
+
     @property
     def declared(self) -> dict[Any, Attribute]:
         """What attributes are by declaration, or by name alone; others go by the type of their value."""
@@ -382,6 +385,10 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
     @abstractmethod
     def _posteriors(self, encoded: Encoded, *, learn: bool = False) -> Posteriors:
         """Predict events in order, and learn them where they are to be learned."""
+
+    def _asked_evidence(self, encoded: Encoded) -> Floats | None:
+        """Room for the evidence of events, where it is told."""
+        return np.empty(encoded.known.size) if self.tells_evidence else None
 
     @abstractmethod
     def _learn(self, encoded: Encoded) -> None:

@@ -5,6 +5,7 @@ Whoever learns or predicts, one event or many, comes through `run`; so that no r
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -15,13 +16,21 @@ from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.compiled.intrinsics import prefetch
 from streamnb.model.compiled.jit import allocating, inlined, kernel
 from streamnb.model.encoding.rows import UNKNOWN
-from streamnb.model.naive_bayes.scoring import Score, known, score_event, score_of
+from streamnb.model.naive_bayes.scoring import (
+    Score,
+    known,
+    pooled_variance,
+    score_event,
+    score_of,
+    score_value,
+)
 from streamnb.model.naive_bayes.tables import Tables
 from streamnb.model.numerics.logspace import normalise
 from streamnb.model.stats.histograms import has_capacity, highest_count, histogram_move
 from streamnb.model.stats.moments import learn_value, unlearn_value
 
 _NEAR = 1 << 16  # counts that the caches hold
+_SMALL = 1e-250  # a factor more, which is above 1e-17, leaves a normal number
 
 
 @inlined
@@ -155,17 +164,83 @@ def predict_event(
             joints[e, k] = score.joint[k] if score.misses[k] == 0 else -np.inf
 
 
+@inlined
+def _multiply_share(tables: Tables, g: int, row: int, times: float, joint: Floats, product: Floats) -> None:
+    """Multiply each class by its share of a value of group g; row < 0: by that of values never met."""
+    for k in range(joint.size):
+        count = tables.table[row, k] if row >= 0 else 0
+        share = (count + UNIT) / (tables.totals[g, k] + UNIT * (tables.live[g] + 1.0))
+        if times != 1.0:
+            joint[k] += times * math.log(share)
+            continue
+        product[k] *= share
+        if product[k] < _SMALL:
+            joint[k] += math.log(product[k])
+            product[k] = 1.0
+
+
+@kernel
+def evidence_per_token(tables: Tables, batch: Any, e: int, joint: Floats, product: Floats) -> float:
+    """How well event e fits in the class that it fits best: its log likelihood a token, nats.
+
+        l(x) = max over v of 1/T [ sum over tokens and nominal values of log (n_v(a) + 1) / (n_v + V + 1)
+                                   + sum over numbers of log N(x; mean_v, variance_v) ]
+
+    over the T of them that the event has, with V values met of the attribute. One value more, of which n_v(a)
+    is 0, stands for all that were never met: these are skipped where classes are told apart, for they tell
+    nothing of that, and here they tell the most. No prior is in it, or l would fall where a class becomes
+    rare. It hangs on counts and moments alone, and on no smoothing that is declared. It is nan where nothing
+    was learned of any attribute of the event.
+
+    `joint` and `product`, float64[K], are scratch. Numbers that never differed in a class are passed over.
+    """
+    K = joint.size
+    for k in range(K):
+        joint[k] = 0.0 if tables.classes[k] > 0 else -np.inf
+        product[k] = 1.0
+    tokens = 0.0
+    for item in range(batch.event_items[e], batch.event_items[e + 1]):
+        g, times = batch.item_group[item], batch.item_amount[item] / UNIT
+        if tables.live[g] == 0:  # the next event brought it, perhaps
+            continue
+        for j in range(batch.item_rows[item], batch.item_rows[item + 1]):
+            row = batch.rows[j]
+            if row >= UNKNOWN:
+                is_met = row >= 0 and known(tables.table, row, K)
+                _multiply_share(tables, g, row if is_met else UNKNOWN, times, joint, product)
+                tokens += times
+    for v in range(batch.event_values[e], batch.event_values[e + 1]):
+        f = batch.value_field[v]
+        n, mean, M2 = tables.n[f], tables.mean[f], tables.M2[f]
+        if pooled_variance(n, mean, M2) > 0.0:
+            score_value(n, mean, M2, tables.classes, batch.value[v], joint)
+            tokens += 1.0
+    highest = -np.inf
+    for k in range(K):
+        highest = max(highest, joint[k] + math.log(product[k]))
+    return highest / tokens if tokens > 0.0 else np.nan
+
+
 @allocating
 def run(
-    first: int, most: int, tables: Tables, batch: Any, learn: bool, probabilities: Floats, joints: Floats
+    first: int,
+    most: int,
+    tables: Tables,
+    batch: Any,
+    learn: bool,
+    probabilities: Floats,
+    joints: Floats,
+    evidence: Floats,
 ) -> Any:
     """From event `first` on: predict each event by what was learned before it, then learn it.
 
     Fills probabilities[n, K] where it has rows, and joints[n, K] too where that has: log P(class, event),
-    -inf for a class that has no examples or that alpha = 0 rules out. Returns n, or the event before which
-    the histograms lack capacity for `most` more counts (`mark_repeats` tells how many).
+    -inf for a class that has no examples or that alpha = 0 rules out; and evidence[n], of
+    `evidence_per_token`, where it has any. Returns n, or the event before which the histograms lack capacity
+    for `most` more counts (`mark_repeats` tells how many).
     """
-    return run_within(first, most, tables, batch, learn, probabilities, joints, score_of(tables.classes.size))
+    score = score_of(tables.classes.size)
+    return run_within(first, most, tables, batch, learn, probabilities, joints, evidence, score)
 
 
 @kernel
@@ -177,6 +252,7 @@ def run_within(
     learn: bool,
     probabilities: Floats,
     joints: Floats,
+    evidence: Floats,
     score: Score,
 ) -> Any:
     """The same; `score` is scratch."""
@@ -189,6 +265,8 @@ def run_within(
             return e
         if probabilities.shape[0] > 0:
             predict_event(tables, batch, e, score, probabilities, joints)
+        if evidence.size > 0:
+            evidence[e] = evidence_per_token(tables, batch, e, score.joint, score.product)
         if learns:
             learn_event(tables, batch, e)
     return batch.label.size

@@ -35,7 +35,7 @@ from streamnb.model.naive_bayes.partials import Partial, Tested, joined
 from streamnb.model.naive_bayes.single_event import EncodedEvent, SingleEvents
 from streamnb.model.naive_bayes.tables import Reading, Tables
 
-_NONE = np.empty((0, 0))
+_NONE, _NO_EVIDENCE = np.empty((0, 0)), np.empty(0)
 
 
 class SmoothedModel(CountingModel):
@@ -120,8 +120,9 @@ class SmoothedModel(CountingModel):
         return [self._by_class(row) for row in joints]
 
     def _posteriors(self, encoded: Encoded, *, learn: bool = False) -> Posteriors:
-        probabilities = self._run(encoded, self._tables, predict=True, learn=learn)
-        return Posteriors(self.classes, probabilities, encoded.known)
+        evidence = self._asked_evidence(encoded)
+        probabilities = self._run(encoded, self._tables, evidence=evidence, predict=True, learn=learn)
+        return Posteriors(self.classes, probabilities, encoded.known, evidence=evidence)
 
     def _learn(self, encoded: Encoded) -> None:
         self._run(encoded, self._tables, learn=True)
@@ -131,20 +132,23 @@ class SmoothedModel(CountingModel):
         encoded: Encoded,
         tables: Callable[[], Tables],
         joints: Floats = _NONE,
+        evidence: Floats | None = None,
         *,
         predict: bool = False,
         learn: bool = False,
     ) -> Floats:
         """Predict and learn events in order; the probabilities, where they were asked for.
 
-        By `tables`, made anew where they grew. `joints` gets log P(v, x) where it has rows.
+        By `tables`, made anew where they grew. `joints` gets log P(v, x) where it has rows, and `evidence`
+        what `evidence_per_token` says.
         """
         batch, most = encoded.batch, encoded.most
         n = batch.label.size if predict else 0
         probabilities = np.empty((n, len(self._statistics.classes)))
+        told = _NO_EVIDENCE if evidence is None else evidence
 
         def step(done: int) -> int:
-            return int(run(done, most, tables(), batch, learn, probabilities, joints))
+            return int(run(done, most, tables(), batch, learn, probabilities, joints, told))
 
         self._in_order(encoded, most, step, learn=learn)
         return probabilities

@@ -352,7 +352,7 @@ def _score_presence(tables: Any, batch: Any, first: int, last: int, score: Score
 
 
 @inlined
-def _pooled(n: Any, mean: Any, M2: Any) -> float:
+def pooled_variance(n: Any, mean: Any, M2: Any) -> float:
     """The variance of a number within the classes; 0 where it says nothing."""
     weight = 0.0
     inside = 0.0
@@ -401,7 +401,7 @@ def score_value(n: Any, mean: Any, M2: Any, classes: Any, x: float, joint: Float
     Where even the variance pooled within the classes is zero the attribute says nothing, and its factor is
     dropped.
     """
-    pooled = _pooled(n, mean, M2)
+    pooled = pooled_variance(n, mean, M2)
     if pooled <= 0.0:
         return
     for k in range(joint.size):
@@ -416,7 +416,7 @@ def score_value(n: Any, mean: Any, M2: Any, classes: Any, x: float, joint: Float
 def _multiply_value(n: Any, mean: Any, M2: Any, classes: Any, x: float, score: Score) -> None:
     """The same; what is no exponential is multiplied."""
     joint, _, product, exponent = score
-    pooled = _pooled(n, mean, M2)
+    pooled = pooled_variance(n, mean, M2)
     if pooled <= 0.0:
         return
     for k in range(joint.size):

@@ -193,7 +193,15 @@ def run_single(
         )
     answers = carve(scratch, 0, (1, K), np.float64)[0][: 0 if learns else 1]
     learned = run_within(
-        0, most, tables, batch, learns, answers, answers[:0], Score(joint, missed, product, exponent)
+        0,
+        most,
+        tables,
+        batch,
+        learns,
+        answers,
+        answers[:0],
+        product[:0],  # nobody asks for evidence
+        Score(joint, missed, product, exponent),
     )
     if learned == 0:
         return -1 - size

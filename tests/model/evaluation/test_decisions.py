@@ -11,20 +11,16 @@ from hypothesis import strategies as st
 
 from streamnb.errors import SnapshotError
 from streamnb.model.evaluation.decision_scores import ServedDecisions
-from streamnb.model.evaluation.decisions import DecisionRule, weights_before
+from streamnb.model.evaluation.decisions import Decided, DecisionRule, weights_before
 from streamnb.model.interface.predictions import Posteriors
 
 NAMES = "abcd"
 COST = st.sampled_from([0.0, 0.125, 0.5, 1.0, 2.0, 10.0, 1e6])
 COSTS = st.dictionaries(st.sampled_from("abcde"), st.dictionaries(st.sampled_from("abcde"), COST))
 REJECT = st.none() | st.sampled_from([0.0, 0.01, 0.2, 0.5, 1.0, 3.0])
-PRIORS = (
-    st.just("learned")
-    | st.just("uniform")
-    | st.dictionaries(st.sampled_from("abcde"), st.integers(0, 5).map(float)).filter(
-        lambda given: sum(given.values()) > 0.0
-    )
-)
+PRIORS = st.sampled_from(["learned", "uniform", "windowed"]) | st.dictionaries(
+    st.sampled_from("abcde"), st.integers(0, 5).map(float)
+).filter(lambda given: sum(given.values()) > 0.0)
 
 
 @st.composite
@@ -44,12 +40,16 @@ def weights_of(draw_from, n, K):
     return np.array(draw_from, dtype=np.float64).reshape(n, K)
 
 
-def oracle(rule, probabilities, unseen, weights):
+def oracle(rule, probabilities, unseen, weights, newest):
     """Decision -> what it is expected to cost, with fractions; label -> probability."""
     p = {label: Fraction(one) for label, one in probabilities.items()}
     if rule.priors != "learned":
         new = dict.fromkeys(p, Fraction(1))
-        if rule.priors != "uniform":
+        if rule.priors == "windowed":
+            n, total = sum(newest.values()), Fraction(sum(weights.values())) or 1
+            K = sum(weight > 0 for weight in weights.values())
+            new = {k: (newest[k] + K * Fraction(weights[k]) / total) / (n + K or 1) for k in p}
+        elif rule.priors != "uniform":
             new = {label: Fraction(rule.priors.get(label, 0.0)) for label in p}
         p = {k: one * new[k] / Fraction(weights[k]) if weights[k] else Fraction(0) for k, one in p.items()}
         total = sum(p.values())
@@ -73,12 +73,16 @@ def test_no_decision_is_expected_to_cost_less(of, costs, reject, priors, learned
     n, K = posteriors.probabilities.shape
     weights = np.array(learned[: n * K], dtype=np.float64).reshape(n, K)
     rule = DecisionRule(costs, reject, priors)
-    found = rule.decide(posteriors, unseen, weights if rule.is_weighing else None)
+    newest = weights[::-1, ::-1].copy() * (np.arange(K) < posteriors.known[:, np.newaxis])
+    given = (weights, newest if rule.window_size else None) if rule.is_weighing else ()
+    weights *= np.arange(K) < posteriors.known[:, np.newaxis]
+    found = rule.decide(posteriors, unseen, *given)
     assert len(found.labels) == len(found.costs) == n
-    for i, (decision, cost) in enumerate(zip(*found, strict=True)):
+    for i, (decision, cost) in enumerate(zip(found.labels, found.costs, strict=True)):
         known = NAMES[: posteriors.known[i]]
         row = dict(zip(known, posteriors.probabilities[i].tolist(), strict=False))
-        expected, p = oracle(rule, row, unseen[i], dict(zip(known, weights[i].tolist(), strict=False)))
+        by_class = [dict(zip(known, one[i].tolist(), strict=False)) for one in (weights, newest)]
+        expected, p = oracle(rule, row, unseen[i], *by_class)
         least = min(expected.values(), default=None)
         none = 1.0 if reject is None else reject
         if decision is None:
@@ -137,14 +141,17 @@ def test_cuts_and_later_classes_change_no_bit(of, costs, reject, priors, cut):
     posteriors, unseen = of
     n, K = posteriors.probabilities.shape
     rule = DecisionRule(costs, reject, priors)
-    weights = np.full((n, K), 3.0) if rule.is_weighing else None
-    whole = rule.decide(posteriors, unseen, weights)
+    weights = np.where(np.arange(K) < posteriors.known[:, np.newaxis], 3.0, 0.0)
+    newest = np.where(weights > 0.0, np.arange(n * K).reshape(n, K), 0.0)
+    given = (weights, newest if rule.window_size else None) if rule.is_weighing else (None, None)
+    whole = rule.decide(posteriors, unseen, *given)
     parts = []
     for some in (slice(0, cut), slice(cut, n)):
         known = posteriors.known[some]
         columns = max(known, default=0)
         part = Posteriors(posteriors.classes[:columns], posteriors.probabilities[some, :columns], known)
-        parts.append(rule.decide(part, unseen[some], None if weights is None else weights[some, :columns]))
+        own = [None if one is None else one[some, :columns] for one in given]
+        parts.append(rule.decide(part, unseen[some], *own))
     assert parts[0].labels + parts[1].labels == whole.labels
     assert parts[0].costs + parts[1].costs == whole.costs
 
@@ -172,6 +179,15 @@ def test_priors_correct_what_a_balanced_model_says():
     assert found.costs == [pytest.approx(0.06 / (0.06 + 0.36))]
 
 
+def assert_usual(usual, judged):
+    """As of these events: number -> (label, evidence)."""
+    for label in "ab":
+        fits = [fit for one, fit in judged.values() if one == label and np.isfinite(fit)]
+        for fit in (-9.0, -4.0, -2.95, 0.0):
+            below = sum(one <= fit + 0.1 for one in fits)
+            assert usual.share(label, fit) == (1 + below) / (1 + len(fits))
+
+
 STEP = st.tuples(st.integers(0, 30), st.none() | st.sampled_from("ab"))
 
 
@@ -183,10 +199,11 @@ STEP = st.tuples(st.integers(0, 30), st.none() | st.sampled_from("ab"))
 )
 def test_scores_are_those_of_the_labels_that_hold(decisions, steps, window, begins):
     """Beside a plain list of what was decided, and a dict of the labels that hold; restarts change nothing."""
-    rule = DecisionRule({"a": {"b": 5.0}}, 0.25)
+    rule = DecisionRule({"a": {"b": 5.0}}, 0.25, novelty=0.01)
     scores = ServedDecisions(rule, window)
     scores.begin(begins)
-    scores.serve(decisions)
+    fits = np.array([np.inf if i % 4 == 3 else -i for i in range(len(decisions))], dtype=np.float32)
+    scores.serve(Decided(decisions, [], [], fits, 0.01))
     holds, firsts = {}, []
     for place, label in steps:
         number = place + begins
@@ -200,6 +217,7 @@ def test_scores_are_those_of_the_labels_that_hold(decisions, steps, window, begi
             holds[number] = label
             firsts.append(number)
         scores = ServedDecisions.from_state(*scores.state())
+    assert_usual(scores.usual, {n: (label, fits[n - begins]) for n, label in holds.items()})
     for report, numbers in zip(
         (scores.report().cumulative, scores.report().window), (firsts, firsts[-window:]), strict=True
     ):
@@ -216,7 +234,7 @@ def test_scores_are_those_of_the_labels_that_hold(decisions, steps, window, begi
 @given(st.sampled_from(["rule", "first", "names", "cells", "window", "window_size", "served"]))
 def test_what_is_no_state_is_refused(name):
     scores = ServedDecisions(DecisionRule(), 3)
-    scores.serve(["a", None, "b"])
+    scores.serve(Decided(["a", None, "b"], [], [], np.zeros(0)))
     scores.judge([0, 1], ["a", "b"])
     meta, arrays = scores.state()
     broken = {"rule": {"reject": "x"}, "cells": [["a", "b", 0]], "window_size": 0}
@@ -227,3 +245,22 @@ def test_what_is_no_state_is_refused(name):
     assume(ServedDecisions.from_state(*scores.state()).state()[0] == scores.state()[0])
     with pytest.raises(SnapshotError):
         ServedDecisions.from_state(meta, arrays)
+
+
+def test_what_holds_novelty_is_refused_where_it_is_damaged():
+    scores = ServedDecisions(DecisionRule(novelty=0.01), 3)
+    scores.add(Decided(["a"] * 3, [], [], np.float32([-1.0, np.inf, -2.0]), 0.01), ["a", "a", None])
+    meta, arrays = scores.state()
+    assert ServedDecisions.from_state(meta, arrays).usual.share("a", -1.5) == 0.5
+    for name, value in (("usual", [["a", 2]]), ("usual", [["a", 1], ["b", 0]])):
+        with pytest.raises(SnapshotError):
+            ServedDecisions.from_state({**meta, name: value}, arrays)
+    for name in ("usual", "evidence"):
+        with pytest.raises(SnapshotError):
+            ServedDecisions.from_state(meta, {**arrays, name: np.float32([np.nan])})
+
+
+def test_a_state_without_new_keys_is_what_it_was():
+    meta, arrays = ServedDecisions(DecisionRule(reject=0.5), 3).state()
+    assert meta["rule"] == {"costs": {}, "reject": 0.5, "priors": "learned"}
+    assert list(arrays) == ["served"]
