@@ -29,7 +29,8 @@ def advance_and_die(self, state, partials, places):
     return after
 
 
-Deltas.advance = advance_and_die
-if forgets:
-    Deltas.is_learned = lambda *_: False
-sys.exit(main())
+if __name__ == "__main__":
+    Deltas.advance = advance_and_die
+    if forgets:
+        Deltas.is_learned = lambda *_: False
+    sys.exit(main())

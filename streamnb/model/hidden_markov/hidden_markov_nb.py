@@ -150,7 +150,7 @@ class HiddenMarkovNB(SmoothedModel):
 
         Raises UnlearnError, and changes nothing, where the counts show that this was never learned, and for
         an event of an entity: what it taught depends on the event before it, which is not known any more.
-        `transitions` and a `NaiveBayes` can unlearn for whoever knows it.
+        Whoever knows it has `transitions.update` with a negative weight, and a `NaiveBayes`.
         """
         if self._entity_of(x) is not None:
             raise UnlearnError(
