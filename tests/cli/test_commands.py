@@ -382,7 +382,14 @@ def test_evaluate_tells_the_calibration_curve_once(file):
         gaps = sum(b["events"] * abs(b["confidence"] - b["accuracy"]) for b in bins)
         assert scores["calibration_error"] == pytest.approx(gaps / sum(b["events"] for b in bins))
     shown = streamnb("evaluate", file, "--details").stdout
-    rows = re.search(r"^confidence +accuracy +events\n((?:.+\n)+)", shown, re.MULTILINE)[1].splitlines()
+    *rows, chance = re.search(r"^confidence +accuracy +events\n((?:.+\n)+)", shown, re.MULTILINE)[
+        1
+    ].splitlines()
+    by_chance = told["calibration_error_by_chance"]
+    assert chance == (
+        f"calibration error {told['cumulative']['calibration_error']:.4f}; of probabilities that are right it is "
+        f"{by_chance['mean']:.4f} on average, and above {by_chance['upper']:.4f} in one stream of twenty"
+    )
     assert [row.split() for row in rows] == [
         [f"{b['confidence']:.4f}", f"{b['accuracy']:.4f}", f"{b['events']:,}"]
         for b in told["cumulative"]["reliability"]
