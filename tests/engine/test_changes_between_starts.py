@@ -161,7 +161,7 @@ def test_what_may_change_is_told_journalled_and_replayed(open_log, tmp_path, cha
     expected = alone.process(records(raws[:100]), 1.0)
     alone.settings = wiring.settings(after)
     alone._decide_by(None)
-    for name in ("alpha", "m", "p", "prior"):
+    for name in ("alpha", "m", "p", "prior", "tells_evidence"):
         setattr(alone.model, name, getattr(wiring.model(after), name))
     expected += alone.process(records(raws[100:]), 1.0)
     assert digests(alone) == digests(worker.learner)

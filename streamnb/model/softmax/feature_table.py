@@ -255,11 +255,12 @@ class Features:
         most = int(most_rows(self.tables, known))
         need, entries = min(self.size + features, most), int(self._size.sum())
         if need > len(self.table):
-            rows = capacity_for(need, most)
+            is_ample = 4 * need <= most
+            rows = capacity_for(need, most) if is_ample else max(need, min(need + need // 2, most))
             self.table = grown(self.table, (rows, self.table.shape[1]))
             self.weights = grown(self.weights, (rows, *self.weights.shape[1:]))
-            # Of slots as many as these rows are going to need: a batch stops each time that either is short.
-            features = max(features, (rows - self.size) * entries // max(self.size, 1))
+            if is_ample:  # slots for as many: a batch stops each time that either is short
+                features = max(features, (rows - self.size) * entries // max(self.size, 1))
         if entries + features > self._slots.size * _MAX_LOAD:
             self._refill(entries + features, self._slots)
 
