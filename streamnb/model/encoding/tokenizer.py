@@ -13,7 +13,7 @@ import functools
 import re
 import sys
 from collections.abc import Sequence
-from itertools import repeat
+from itertools import filterfalse
 from typing import Any
 
 import numpy as np
@@ -67,7 +67,8 @@ def encode_text(text: str) -> bytes:
 
 def encode_texts(texts: Sequence[str]) -> list[bytes]:
     """The same of each: nothing is called in Python for a text where none is to be lower-cased."""
-    by_context = any(any(map(str.__contains__, texts, repeat(character))) for character in _BY_CONTEXT)
+    others = "".join(filterfalse(str.isascii, texts))
+    by_context = any(character in others for character in _BY_CONTEXT)
     return list(map(encode_text if by_context else str.encode, texts))
 
 

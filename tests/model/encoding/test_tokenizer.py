@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from streamnb.errors import SnapshotError
 from streamnb.model.encoding.rows import STOPPED, UNKNOWN
-from streamnb.model.encoding.tokenizer import Tokens, encode_text, hash_bytes, words
+from streamnb.model.encoding.tokenizer import Tokens, encode_text, encode_texts, hash_bytes, words
 from streamnb.model.encoding.vocabulary import Vocabulary
 
 ANY_TEXT = st.text(st.characters(exclude_categories=["Cs"]))
@@ -55,6 +55,11 @@ def test_texts_where_lower_casing_is_odd(text):
 )
 def test_known_traps(text):
     assert words(text) == reference(text)
+
+
+@given(st.lists(ODD, max_size=4))
+def test_texts_at_once_are_each_by_itself(texts):
+    assert encode_texts(texts) == [encode_text(text) for text in texts]
 
 
 def test_every_code_point():
