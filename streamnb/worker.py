@@ -9,7 +9,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from streamnb.engine.journal.checkpoint import BEFORE, Checkpoint
 from streamnb.engine.journal.entries import (
@@ -285,8 +286,15 @@ class Worker:
         is_ours = found is not None and found.digest == checkpoint.digest
         return Rebuilt.of(found.parts) if found is not None and is_ours else None
 
-    def adopt(self, rebuilt: Rebuilt, becomes: Identity | None = None) -> Checkpoint:
+    def adopt(
+        self,
+        rebuilt: Rebuilt,
+        becomes: Identity | None = None,
+        merges: Mapping[str, Any] = MappingProxyType({}),
+    ) -> Checkpoint:
         """Take up a model that was learned anew, and followed the journal to where it stands.
+
+        Or one that is the sum of others, of which the journal says what it `merges`.
 
         It is journalled, and a snapshot is kept at once. Where it was learned under another configuration,
         which is that of the identity that this learner `becomes`, the same record says so. Raises
@@ -300,9 +308,10 @@ class Worker:
             configure(self.learner, becomes, becomes.shaping)
             self._identity = becomes
         self._ahead = True
-        self.checkpoint = adopt(self._log, self.checkpoint, rebuilt, self._identity, self._clock())
+        self.checkpoint = adopt(self._log, self.checkpoint, rebuilt, self._identity, self._clock(), merges)
         self._ahead = False
-        self._sensor.noted(f"journal record {self.checkpoint.n} took up a model that was learned anew")
+        what = "the sum of others" if merges else "a model that was learned anew"
+        self._sensor.noted(f"journal record {self.checkpoint.n} took up {what}")
         self._begin_saving(self.checkpoint)
         self._finish_saving(self._turn)
         return self.checkpoint

@@ -20,10 +20,11 @@ _GROUPS = {
     "learn from a log": ("run", "score", "replay", "label", "labels", "rebuild", "forget"),
     "ask": ("predict", "explain", "token", "serve", "dashboard", "inspect", "read"),
     "prove and repair": ("verify", "dlq", "snapshot", "journal", "doctor"),
+    "learn in shards": ("model",),
     "set up": ("config", "topics", "warm"),
     "beside the stream": ("joint",),
 }
-_WITH_ACTIONS = {"dlq", "journal", "labels", "snapshot"}
+_WITH_ACTIONS = {"dlq", "journal", "labels", "model", "snapshot"}
 """Commands whose actions take different arguments."""
 _AHEAD = 86400.0  # seconds: forgives a clock
 _FILES = "JSON lines, CSV, TSV (plain, .gz, .zst) or Parquet; - is standard input"
@@ -305,6 +306,10 @@ def _add_operations(command: _Command) -> None:
     again = action("replay", "send those that were not sent before once more, each exactly once")
     again.add_argument("--dry-run", action="store_true", help="only say what would come of it")
 
+    _add_model(
+        _actions(command("model", "add the models of learners that share a stream, or write them as text"))
+    )
+
     action = _actions(command("snapshot", "list or compare the snapshots, or take up an earlier state again"))
     action("list", "show which snapshots there are")
     diff = action("diff", "show what was learned between two journal records")
@@ -335,6 +340,25 @@ def _add_operations(command: _Command) -> None:
     _add_log(doctor)
     text = "how long to wait for each answer (default: %(default)g)"
     doctor.add_argument("--timeout", type=_positive, default=10.0, metavar="SECONDS", help=text)
+
+
+def _add_model(action: _Command) -> None:
+    """What is done with the models of shards; a shard is a learner's configuration, or a file of `export`."""
+    what = "the configuration of a learner, or a file that `export` wrote"
+    merge = action("merge", "publish the sum of shards' models, for `serve` and `score` to follow")
+    merge.add_argument("shards", nargs="+", metavar="SHARD", help=what)
+    when = merge.add_mutually_exclusive_group()
+    text = "again and again, until stopped (default: once)"
+    when.add_argument("--every", type=_positive, metavar="SECONDS", help=text)
+    text = "write the sum as text in place of that; - is standard output"
+    when.add_argument("--out", metavar="FILE", help=text)
+    export = action("export", "write what a learner has committed as text: one fact a line, sorted")
+    export.add_argument("--out", metavar="FILE", help="(default: standard output)")
+    diff = action("diff", "show in what two models differ")
+    diff.add_argument("before", metavar="A", help=what)
+    diff.add_argument("after", metavar="B", help="likewise")
+    text = "attributes to show (default: %(default)s)"
+    diff.add_argument("--top", type=_positive_int, default=10, help=text)
 
 
 def _add_warm(warm: argparse.ArgumentParser) -> None:

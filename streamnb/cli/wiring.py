@@ -27,6 +27,7 @@ from streamnb.cli.rehearsal import rehearse
 from streamnb.compiler import kept_code
 from streamnb.config import SHAPELESS, Config, changes, config_hash, restored, shaping_of
 from streamnb.config.hypotheses import former_defaults
+from streamnb.config.in_parts import refuse_of_shards
 from streamnb.config.models import model as model_in_memory
 from streamnb.config.monitors import MonitorConfig
 from streamnb.engine.journal.history import entries
@@ -67,8 +68,9 @@ _TURN_SECONDS = 0.05  # ten times what the interpreter begins with
 def load_config(options: argparse.Namespace, *more: str, without: Container[str] = ()) -> Config:
     """The configuration of a command: file, environment, flags; `--log` is a flag for log.url.
 
-    Keys to be left out keep their defaults. Raises ConfigError, as `streamnb.config.load`, and for pruning
-    that would never come: a journal may hold it, from before it was refused.
+    Keys to be left out keep their defaults. Raises ConfigError, as `streamnb.config.load`, for pruning
+    that would never come (a journal may hold it, from before it was refused), and for a shard that learns
+    what cannot be added.
     """
     config = configuration.load(*layers(options, *more), without)
     unread = config.model.prune.unread
@@ -77,6 +79,13 @@ def load_config(options: argparse.Namespace, *more: str, without: Container[str]
             f"model.prune.{unread} says what to forget, but model.prune.every is 0, which is never: "
             "set model.prune.every too, the events between two prunings, such as 10000"
         )
+    if config.events.partitions:
+        if not config.log.is_kafka:
+            raise ConfigError(
+                f"events.partitions is set, and log.url is {config.log.url}: an embedded log has one "
+                "learner, which reads all of it; leave the key out, or give learners logs of their own"
+            )
+        refuse_of_shards(config)
     return config
 
 
@@ -195,7 +204,12 @@ class Configured:
 def identity(config: Config) -> Identity:
     """What has to stay the same for a journal to be continued."""
     return Identity(
-        config.topics.read, config.topics.journal, config_hash(config), fingerprint(), Configured(config)
+        config.topics.read,
+        config.topics.journal,
+        config_hash(config),
+        fingerprint(),
+        Configured(config),
+        config.events.partitions,
     )
 
 
@@ -380,10 +394,12 @@ def _with_budget(config: Config, begun: Mapping[str, Any] | None) -> Config:
     """With the budget of the stream, and the formula by which it is shared out, where none is given.
 
     It is that with which its journal began; and where it is yet to begin half of the memory there is, up to
-    `_MOST_BUDGET`. A journal that began without one has none.
+    `_MOST_BUDGET`, but none for a shard. A journal that began without one has none.
     """
     first: dict[str, int | None]
-    if begun is None:
+    if begun is None and config.events.partitions:
+        first = {"budget": 0, "shares": NEWEST}
+    elif begun is None:
         first = {"budget": min(machine_memory() // 2, _MOST_BUDGET), "shares": NEWEST}
     else:
         first = {"budget": None, "shares": 1, **begun.get("memory", {})}

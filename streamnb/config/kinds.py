@@ -119,6 +119,12 @@ def _values(value: object) -> tuple[str, ...] | None:
     return texts if texts and len(set(texts)) == len(texts) else None
 
 
+def _partitions(value: object) -> tuple[int, ...] | None:
+    if not isinstance(value, list) or not all(type(one) is int and 0 <= one < 1 << 31 for one in value):
+        return None
+    return tuple(sorted(value)) if len(set(value)) == len(value) else None
+
+
 STRING = _text("string", "a string", str)
 NAME = _matching("string", "a string that is not empty", ".+")
 LOG_URL = _text("URL", "sqlite:///FILE or kafka://HOST:PORT[,HOST:PORT ...]", _log_url)
@@ -151,6 +157,7 @@ JSON_PATH = _text(
     "JSON path", """a JSON path of at most 256 characters, such as $.user.age or $.user["e mail"]""", _path
 )
 
+PARTITIONS = Kind("list", "a list of partitions, such as [0, 1], none of them twice", _partitions)
 VALUES = Kind("list", "a list of strings, booleans or finite numbers, none of them twice", _values)
 SECRET = Kind(
     "secret", "a string", lambda value: Secret(value) if isinstance(value, str) else None, is_text=True

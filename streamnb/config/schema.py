@@ -24,6 +24,7 @@ from streamnb.config.kinds import (
     NAME,
     NO_TOPIC,
     PARENTS,
+    PARTITIONS,
     PRIOR_WEIGHT,
     PROPORTION,
     RANKS,
@@ -112,6 +113,7 @@ class EventsConfig(Section, frozen=True):
             events alone do ("event"); None is the log, but in a journal of before there was the key.
         repeats: what becomes of an event whose id waits for its label already: it is learned, or skipped (its
             label is a verdict on the first), or a dead letter.
+        partitions: those that a shard reads, of each topic; none named are all.
     """
 
     id: Annotated[str, JSON_PATH] = "$.id"
@@ -122,6 +124,7 @@ class EventsConfig(Section, frozen=True):
     entity: Annotated[str | None, JSON_PATH] = None
     clock: Literal["log", "event"] | None = None
     repeats: Repeats = "learn"
+    partitions: Annotated[tuple[int, ...], PARTITIONS] = ()
 
 
 class LabelsConfig(Section, frozen=True):

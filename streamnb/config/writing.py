@@ -21,7 +21,7 @@ SHAPELESS = ("log", "kafka", "http", "commit", "snapshots", "scorers")
 
 FORMER: Mapping[str, Mapping[str, Any]] = {
     "decision": {"novelty": 0.0},
-    "events": {"entity": None, "clock": None, "letter_bytes": 0, "repeats": "learn"},
+    "events": {"entity": None, "clock": None, "letter_bytes": 0, "repeats": "learn", "partitions": ()},
     "posterior": {"floor": False, "caution": False},
     "predictions": {"top": 0, "max_bytes": 0, "unseen": False, "by": "learner"},
     "topics": {"labels": "", "alerts": ""},

@@ -22,12 +22,13 @@ from typing import TextIO, cast
 from streamnb.adapters.snapshot_folder import SnapshotFolder
 from streamnb.cli import wiring
 from streamnb.config import Config, restored
+from streamnb.config.in_parts import refuse_in_parts
 from streamnb.engine.journal.checkpoint import Checkpoint, origin_of, snapshot_of
 from streamnb.engine.journal.identity import Origin
 from streamnb.engine.journal.recovery import refuse_changes
 from streamnb.engine.learner import Learner
 from streamnb.engine.ports import Partition
-from streamnb.errors import ConfigError, JournalError, OtherStream, SnapshotError
+from streamnb.errors import JournalError, OtherStream, SnapshotError
 from streamnb.model.attributes.expected import reading
 from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
 from streamnb.model.naive_bayes.partials import Partial, SourceRange, Tested, joined, merge_all
@@ -244,26 +245,15 @@ class Deltas:
 
 def refuse_unfit(config: Config) -> None:
     """Raise ConfigError, which names the key, where what is learned hangs on the order of events."""
-    kind = "mixture" if config.weighs else config.model.kind
-    unfit = {
+    more = {
         "log.url": "" if config.log.is_kafka else "Spark reads a Kafka cluster",
-        "model.kind": "" if kind == "naive_bayes" else f'"{kind}" learns events strictly in order',
-        "topics.labels": "labels that come late have to wait in one place" if config.topics.labels else "",
-        "events.repeats": "" if config.events.repeats == "learn" else "ids are remembered in one place",
-        "model.prune.every": "what is forgotten hangs on the order" if config.model.prune.every else "",
-        "memory.budget": "what is forgotten hangs on the order" if config.memory.budget else "",
+        "events.partitions": "Spark reads all of them" if config.events.partitions else "",
         "drift.detectors": "detectors watch events in order" if config.drift.detectors else "",
         "monitors": "monitors watch events in order" if config.monitors else "",
         "predictions.evidence": "it is not told here" if config.predictions.evidence else "",
         "predictions.by": "" if config.predictions.by == "learner" else "Spark's workers publish them",
     }
-    for key, why in unfit.items():
-        if why:
-            raise ConfigError(
-                f'{key} does not go with learning on Spark: {why}; set model.kind = "naive_bayes" and leave '
-                "the other keys out, or learn in one process: `streamnb run` with any number of "
-                '`streamnb score` beside it, or model.kind = "tenants" (docs/scale.md)'
-            )
+    refuse_in_parts(config, "learning on Spark", more)
 
 
 def ranges_of(places: Places) -> tuple[SourceRange, ...]:

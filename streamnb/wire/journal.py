@@ -15,7 +15,8 @@ Kinds of records:
     loss        records that were not processed are gone: positions jump over them; topic ids as they are now
     program     from here on another version of this program goes on
     adopt       a model that was learned anew up to record `to`, and then followed the journal, is taken up;
-                where it was learned under another configuration, that one holds from here on
+                where it was learned under another configuration, that one holds from here on; or the sum of
+                what others have learned up to these positions
     foreign     records of the journal's topic, at these offsets, are not the journal's: they are passed over
 """
 
@@ -95,6 +96,8 @@ class JournalRecord(msgspec.Struct, frozen=True, omit_defaults=True):
         to: rollback, the record whose state is taken up again; adopt, see above.
         model: adopt only, the SHA-256 of the model, in hex.
         floor: adopt only, whether events were forgotten: no state before is to come back.
+        merged: adopt only, of a sum: the digests of what is in it, as the journals of these others have them,
+            or the SHA-256 of a model as text.
         strays: foreign only, the offsets that are passed over.
         work: commit only, steps of what takes longer than one commit, made after its slices.
         silence: commit only, monitors of silences of up to so many seconds were asked: it was looked whether
@@ -120,6 +123,7 @@ class JournalRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     model: str = ""
     floor: bool = False
     reading: int = 1
+    merged: tuple[str, ...] = ()
     strays: tuple[int, ...] = ()
     work: int = 0
     silence: float = 0.0

@@ -107,6 +107,7 @@ ROOMS = {
         "checks": 4,
         "reports": 4,
         "evaluation": 5,
+        "merging": 5,
         "serving": 5,
         "commands": 6,
     },

@@ -18,6 +18,7 @@ from streamnb.cli.printable import left_out
 from streamnb.cli.reports.text_tables import table
 from streamnb.config import Config, restored
 from streamnb.config.models import model
+from streamnb.engine.journal.history import entries
 from streamnb.engine.journal.identity import Identity, Origin
 from streamnb.engine.journal.snapshot_store import Snapshots
 from streamnb.engine.ports import Log
@@ -25,6 +26,7 @@ from streamnb.engine.verification.findings import CheckResult, Findings, Verific
 from streamnb.engine.verification.log.rebuilt_model import REBUILT, check_rebuilt
 from streamnb.engine.verification.recount.recount import RecountPlan
 from streamnb.engine.verification.verify import Source, Verified, verify
+from streamnb.errors import JournalError
 from streamnb.model.attributes.parameters import of
 
 _PROGRESS_SECONDS = 0.5
@@ -37,6 +39,7 @@ def run(options: argparse.Namespace) -> int:
     folder = SnapshotFolder(config.snapshot_folder, config.snapshots.keep, damaged.append)
     findings = Findings()
     with closing(wiring.existing_log(config)) as log, _Progress() as progress:
+        _refuse_sums(config, log)
         source = source_of(config, log, folder)
         verified = verify(source, findings, progress)
         if options.rebuilt or options.forgotten is not None:
@@ -49,6 +52,17 @@ def run(options: argparse.Namespace) -> int:
     rows = table(((f.check, f.verdict, f.text) for f in findings.all()), ("check", "", "found"))
     print(json.dumps(_described(verified)) if options.json else f"{rows}\n\n{_sentence(verified)}")
     return 0 if findings.is_clean else 1
+
+
+def _refuse_sums(config: Config, log: Log) -> None:
+    """Raise JournalError for the journal of a merged model, by which nothing was learned."""
+    first = (one.record for one in entries(log, log.partitions(config.topics.journal)[0]))
+    if (found := next((one for one in first if one.merged or one.kind == "commit"), None)) and found.merged:
+        raise JournalError(
+            f"topic {config.topics.journal!r} takes up sums of what shards have learned, and nothing is "
+            "learned by it: verify each shard, by its own configuration; `streamnb model diff` compares what "
+            "is published with a sum that is written now (`streamnb model merge --out`)"
+        )
 
 
 def source_of(config: Config, log: Log, snapshots: Snapshots) -> Source:

@@ -200,8 +200,8 @@ def _statistics(learner: Learner) -> Statistics | None:
     return learner.model.statistics if isinstance(learner.model, CountingModel) else None
 
 
-def print_differences(answer: Mapping[str, Any]) -> None:
-    """The differences as text."""
+def print_differences(answer: Mapping[str, Any], titles: Sequence[str] = ()) -> None:
+    """The differences as text; columns have titles, or else the numbers of journal records."""
     before, after = answer["before"], answer["after"]
     rows = [
         (
@@ -212,7 +212,7 @@ def print_differences(answer: Mapping[str, Any]) -> None:
         for key in before
         if key != "n"
     ]
-    print(table(rows, ("", f"record {before['n']}", f"record {after['n']}")))
+    print(table(rows, ("", *(titles or (f"record {side['n']}" for side in (before, after))))))
     if (met := answer["attributes"]) is not None:
         print(f"\n{met['new']:,} words and values are new, {met['gone']:,} are gone")
     _print_rows(answer["configuration"], ("key", "before", "after"))

@@ -5,8 +5,9 @@ Each is one journal record in a transaction of its own, without outputs; the log
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import pairwise
+from types import MappingProxyType
 from typing import Any
 
 from streamnb.engine.journal.checkpoint import BEFORE, Checkpoint
@@ -16,7 +17,7 @@ from streamnb.engine.journal.recovery import standing
 from streamnb.engine.journal.snapshot_store import Snapshots
 from streamnb.engine.labels.rebuilt import Rebuilt
 from streamnb.engine.ports import Log, Partition
-from streamnb.errors import Fenced, ForeignRecord, JournalError
+from streamnb.errors import Fenced, ForeignRecord, JournalError, UnknownTopic
 from streamnb.wire.codec import READING
 from streamnb.wire.journal import JournalRecord, Kind
 
@@ -29,7 +30,7 @@ def begin(log: Log, identity: Identity, now: float) -> Checkpoint:
         "genesis",
         identity,
         now,
-        positions={p: first for p, (first, _) in _extents(log, identity.topics).items()},
+        positions={p: first for p, (first, _) in _extents(log, identity, identity.topics).items()},
         config_hash=identity.config_hash,
         config=identity.shaping,
         fingerprint=identity.fingerprint,
@@ -71,7 +72,7 @@ def restate(log: Log, checkpoint: Checkpoint, identity: Identity, now: float) ->
     A topic that it reads and the one before did not is read from its earliest record on.
     """
     added = [topic for topic in identity.topics if topic not in checkpoint.origin.topic_ids]
-    begins = {p: first for p, (first, _) in _extents(log, added).items()}
+    begins = {p: first for p, (first, _) in _extents(log, identity, added).items()}
     return _write(
         log,
         checkpoint,
@@ -104,7 +105,7 @@ def missing_records(log: Log, checkpoint: Checkpoint, identity: Identity) -> lis
             found.append(f"topic {topic!r} was deleted and made anew since the journal knew it")
     read = [topic for topic in identity.topics if topic in checkpoint.origin.topic_ids]
     checkpoint = checkpoint.with_new_partitions(partitions_of(log, identity))
-    extents = _extents(log, [topic for topic in read if topic not in anew])
+    extents = _extents(log, identity, [topic for topic in read if topic not in anew])
     for partition, position in sorted(checkpoint.positions.items()):
         if partition.topic in anew or partition.topic not in read:
             continue
@@ -118,25 +119,37 @@ def missing_records(log: Log, checkpoint: Checkpoint, identity: Identity) -> lis
     return found
 
 
-def _extents(log: Log, topics: Iterable[str]) -> dict[Partition, tuple[int, int]]:
-    """Where the partitions of topics begin and end: there may be hundreds."""
-    return {partition: extent for topic in topics for partition, extent in log.extents(topic).items()}
+def _extents(log: Log, identity: Identity, topics: Iterable[str]) -> dict[Partition, tuple[int, int]]:
+    """Where the partitions of topics that are read begin and end: there may be hundreds."""
+    found = {partition: extent for topic in topics for partition, extent in log.extents(topic).items()}
+    return {partition: extent for partition, extent in found.items() if identity.reads(partition)}
 
 
 def accept_loss(log: Log, checkpoint: Checkpoint, identity: Identity, now: float) -> Checkpoint:
     """Go on with the records that there are, and write that down; what is gone is not learned."""
     topic_ids = _topic_ids(log, identity)
     positions = {}
-    for partition, (earliest, end) in _extents(log, identity.topics).items():
+    for partition, (earliest, end) in _extents(log, identity, identity.topics).items():
         same = topic_ids[partition.topic] == checkpoint.origin.topic_ids.get(partition.topic)
         known = checkpoint.positions.get(partition, 0) if same else earliest
         positions[partition] = min(max(known, earliest), end)
     return _write(log, checkpoint, "loss", identity, now, positions=positions, topic_ids=topic_ids)
 
 
-def adopt(log: Log, checkpoint: Checkpoint, rebuilt: Rebuilt, identity: Identity, now: float) -> Checkpoint:
-    """Write down that from here on a model that was learned anew holds, and the configuration that it has."""
+def adopt(
+    log: Log,
+    checkpoint: Checkpoint,
+    rebuilt: Rebuilt,
+    identity: Identity,
+    now: float,
+    merges: Mapping[str, Any] = MappingProxyType({}),
+) -> Checkpoint:
+    """Write down that from here on a model that was learned anew holds, and the configuration that it has.
+
+    The record of one that is the sum of others also says what it `merges`, and their `positions`.
+    """
     said: dict[str, Any] = {"to": rebuilt.to, "model": rebuilt.digest, "floor": rebuilt.forgets}
+    said |= merges
     if checkpoint.origin.config_hash != identity.config_hash:
         said |= {"config_hash": identity.config_hash, "config": identity.shaping}
     return _write(log, checkpoint, "adopt", identity, now, **said)
@@ -209,8 +222,15 @@ def _check_stray(
 
 
 def partitions_of(log: Log, identity: Identity) -> list[Partition]:
-    """Every partition that is read. Raises UnknownTopic."""
-    return [p for topic in identity.topics for p in log.partitions(topic)]
+    """Every partition that is read. Raises UnknownTopic for a topic or a partition that is missing."""
+    found = {topic: log.partitions(topic) for topic in identity.topics}
+    for topic, there in found.items():
+        if missing := sorted(set(identity.partitions) - {partition.number for partition in there}):
+            raise UnknownTopic(
+                f"events.partitions names {', '.join(map(str, missing))}, and topic {topic!r} has partitions "
+                f"0 to {len(there) - 1}: name those that there are, or add partitions to the topic"
+            )
+    return [p for there in found.values() for p in there if identity.reads(p)]
 
 
 def _topic_ids(log: Log, identity: Identity) -> dict[str, str]:

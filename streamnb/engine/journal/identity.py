@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from streamnb.engine.learner import Learner
+from streamnb.engine.ports import Partition
 from streamnb.wire.codec import Rules
 from streamnb.wire.journal import Change, JournalRecord
 
@@ -42,6 +43,7 @@ class Identity:
         config_hash: hash of all configuration that shapes learning or outputs.
         fingerprint: what derived floats depend on.
         configuration: that configuration; without it none but the same hash is continued.
+        partitions: the numbers of those that are read, of each topic; empty is all.
     """
 
     topics: tuple[str, ...]
@@ -49,6 +51,11 @@ class Identity:
     config_hash: str
     fingerprint: Mapping[str, str]
     configuration: Configuration | None = field(default=None, compare=False)
+    partitions: tuple[int, ...] = ()
+
+    def reads(self, partition: Partition) -> bool:
+        """Whether a partition of one of its topics is read."""
+        return not self.partitions or partition.number in self.partitions
 
     @property
     def machine(self) -> str:

@@ -125,6 +125,18 @@ def standing(
     return _survey(log, journal, snapshots, None, alive, lambda _: None, passing)[1]
 
 
+def committed(
+    log: Log, snapshots: Snapshots, identity: Identity, alive: Callable[[], None] = lambda: None
+) -> tuple[Checkpoint, Snapshot | None]:
+    """The newest snapshot that the journal has the record of, not rolled back since, and where it stands.
+
+    None, and `BEFORE`, where none is kept. Raises JournalError and SnapshotError, as `recover`.
+    """
+    journal = log.partitions(identity.journal)[0]
+    start, _, _ = _survey(log, journal, snapshots, None, alive, lambda _: None)
+    return start.checkpoint, start.snapshot
+
+
 def refuse_changes(checkpoint: Checkpoint, identity: Identity) -> Sequence[Change]:
     """What has changed in the configuration; raises OtherStream where the state cannot be continued so."""
     origin = checkpoint.origin

@@ -17,7 +17,8 @@ an array may outlive the call that made it: it may move as it grows.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -351,6 +352,20 @@ def _spell(cells: Any, arena: Any, owners: Any, secret: Any, out: Any, ends: Any
         places[row] = hash_after(begun(secret, owners[row]), out, end, end + length)
         end += length
         ends[row] = end
+
+
+def packed(keys: Sequence[bytes]) -> dict[str, Array]:
+    """The cells and the arena of a state with these keys, by row."""
+    begins = accumulate((len(key) if len(key) > _SHORT else 0 for key in keys), initial=0)
+    cells = [
+        key.ljust(_SHORT, b"\0") + bytes([len(key)])
+        if len(key) <= _SHORT
+        else begin.to_bytes(8, "little") + len(key).to_bytes(7, "little") + bytes([_LONG])
+        for key, begin in zip(keys, begins, strict=False)
+    ]
+    long = (key for key in keys if len(key) > _SHORT)
+    arrays = {"cells": b"".join(cells), "arena": b"".join(long)}
+    return {name: np.frombuffer(of, dtype=np.uint8) for name, of in arrays.items()}
 
 
 class Vocabulary(Growable):

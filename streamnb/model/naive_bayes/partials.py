@@ -90,7 +90,7 @@ class Partial(NamedTuple):
         """As a model's `state`, with those counts alone that are not zero."""
         meta, arrays = self.model.state()
         table = arrays["table"]
-        _check_size(*table.shape)
+        check_size(*table.shape)
         rows, classes = np.nonzero(table)
         sparse = np.bincount(rows, minlength=len(table)), classes, table[rows, classes]
         others = {name: array for name, array in arrays.items() if name != "table"}
@@ -166,7 +166,8 @@ def joined(ranges: Iterable[tuple[str, int, int]]) -> tuple[SourceRange, ...]:
     return tuple(found)
 
 
-def _check_size(rows: int, classes: int) -> None:
+def check_size(rows: int, classes: int) -> None:
+    """Raise SnapshotError for a table that a few bytes of a file may ask for, and no memory has."""
     if rows * classes > _MOST_COUNTS:
         raise SnapshotError(
             f"a partial of {rows:,} words and values x {classes:,} classes is too large for bytes "
@@ -182,7 +183,7 @@ def _narrowest(array: Array) -> npt.DTypeLike:
 def _dense(classes: int, arrays: Mapping[str, Array]) -> Ints:
     """The table, int64[rows, K], of the counts that are not zero. Raises SnapshotError."""
     rows = arrays["groups"].size
-    _check_size(rows, classes)
+    check_size(rows, classes)
     lows, highs, sizes = (0, 0, 1), (classes, classes - 1, MOST), ("rows", "counts", "counts")
     expected = {
         name: whole(size, low=low, high=high, dtype=_narrowest(arrays[name]))

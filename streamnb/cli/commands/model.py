@@ -1,0 +1,159 @@
+"""``streamnb model``: the sum of what several learners have learned, as a model to be followed or as text."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from streamnb.adapters.snapshot_folder import save_file
+from streamnb.cli import wiring
+from streamnb.cli.merging.publishing import Publisher
+from streamnb.cli.merging.states import ModelState, merged, of_learner, state_of_source
+from streamnb.cli.observers import Waiting, watched
+from streamnb.cli.printable import printable
+from streamnb.cli.reports.state_diff import StateAt, differences, print_differences
+from streamnb.cli.stopping import Stop
+from streamnb.config import Config
+from streamnb.config.in_parts import refuse_of_shards
+from streamnb.engine.journal.checkpoint import snapshot_of
+from streamnb.engine.sensor import Sensor, WorkerState
+from streamnb.errors import ConfigError, SnapshotError, StreamnbError
+from streamnb.model.attributes.parameters import of
+from streamnb.wire.snapshot import Part
+
+_AGAIN_SECONDS = 1.0
+
+
+def run(options: argparse.Namespace) -> int:
+    """Merge, export or compare."""
+    if options.action == "diff":
+        _diff(options)
+    elif options.action == "export":
+        _write(of_learner(wiring.load_config(options)), options)
+    else:
+        _merge(options)
+    return 0
+
+
+def _write(state: ModelState, options: argparse.Namespace) -> None:
+    """As text, on standard output where no file is named; or as a snapshot, where its name ends with .snb."""
+    if (options.out or "").endswith(".snb"):
+        parts = {"model": Part(*state.model.state())}
+        save_file(snapshot_of(state.checkpoint, parts, wiring.identity(state.config)), Path(options.out))
+        return
+    text = state.to_text()
+    if options.out in {None, "-"}:
+        sys.stdout.buffer.write(text)
+        return
+    path = Path(options.out)
+    try:
+        temporary = path.with_name(f"{path.name}.tmp")
+        temporary.write_bytes(text)
+        temporary.replace(path)
+    except OSError as error:
+        raise SnapshotError(f"{path}: cannot be written: {error.strerror}") from error
+
+
+def _diff(options: argparse.Namespace) -> None:
+    before, after = map(_state_at, (options.before, options.after))
+    answer = differences(before, after, options.top)
+    if options.json:
+        print(json.dumps(answer))
+    else:
+        print_differences(answer, (options.before, options.after))
+
+
+def _state_at(place: str) -> StateAt:
+    state = state_of_source(place)
+    learner = wiring.learner(state.config, state.model)
+    learner.consumed = state.model.n_events
+    return StateAt(state.checkpoint, learner)
+
+
+# -- merge --------------------------------------------------------------------------------------------------
+
+
+def _merge(options: argparse.Namespace) -> None:
+    config = wiring.load_config(options, "memory.budget=0")
+    if config.events.partitions:
+        raise ConfigError("events.partitions is set: the merged model is of all shards; leave it out")
+    refuse_of_shards(config)
+    if options.out is not None:
+        _write(merged([state_of_source(place) for place in options.shards], config), options)
+    elif not config.log.is_kafka:
+        raise ConfigError(
+            f"log.url is {config.log.url}: a merged model is followed on a Kafka cluster, and an embedded "
+            "log has one learner; --out FILE writes the sum as text, and as a snapshot where the name ends "
+            "with .snb"
+        )
+    elif options.every is None:
+        _publish(config, options, Stop(), Sensor())
+    else:
+        stop = Stop()
+        waiting = Waiting(config.kafka.give_up_after, stop)
+        with watched(config, waiting) as sensor:
+            waiting.sensor = sensor
+            _publish(config, options, stop, sensor)
+
+
+def _publish(config: Config, options: argparse.Namespace, stop: Stop, sensor: Sensor) -> None:
+    """Become the only one who writes the merged model's journal, once there is something to write."""
+    state = _first(config, options, stop, sensor)
+    if state is None:
+        return
+    log = wiring.open_log(config)
+    wiring.check_topics(config, log)
+    worker = stop.worker = wiring.worker(config, wiring.learner(config), log, sensor)
+    try:
+        identity = wiring.identity(wiring.as_begun(config, log))
+        publisher = Publisher(config, log, worker, wiring.snapshots(config), identity, sensor)
+        if options.every is None:
+            publisher.refuse(state)
+            worker.start(wiring.owner())
+            _tell(options, publisher.publish(state), state, publisher.missing(state))
+            return
+        worker.stand_by(wiring.owner(), lambda error: sensor.noted(f"standing by: {error}"))
+        publisher.follow(options.shards, options.every, stop)
+    finally:
+        sensor.entered(WorkerState.STOPPED)
+        worker.close()
+
+
+def _first(
+    config: Config, options: argparse.Namespace, stop: Callable[[], bool], sensor: Sensor
+) -> ModelState | None:
+    """What is to be published; None where it was told to stop before there was anything."""
+    told = ""
+    while not stop():
+        try:
+            return merged([state_of_source(place, sensor.alive) for place in options.shards], config)
+        except ConfigError:
+            raise
+        except StreamnbError as error:
+            if options.every is None:
+                raise
+            if str(error) != told:
+                sensor.noted(f"waiting: {error}")
+            told = str(error)
+        sensor.alive()
+        time.sleep(_AGAIN_SECONDS)
+    return None
+
+
+def _tell(options: argparse.Namespace, n: int, state: ModelState, missing: list[str]) -> None:
+    for line in missing:
+        print(printable(line), file=sys.stderr)
+    positions = [[*place, one.position, one.by] for place, one in sorted(state.positions.items())]
+    answer: dict[str, Any] = {
+        "n": n,
+        "events": state.model.n_events,
+        "positions": positions,
+        "missing": missing,
+    }
+    learned = f"{of(state.model.n_events, 'event')} of {of(len(positions), 'partition')}"
+    print(json.dumps(answer) if options.json else f"{learned}, taken up by journal record {n}")

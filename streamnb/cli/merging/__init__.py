@@ -1,0 +1,1 @@
+"""Models of learners that share the partitions of a stream: read, added, written as text, and published."""

@@ -1,0 +1,203 @@
+"""What learners have committed, each of its own partitions, and the sum of it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import NamedTuple, cast
+
+from streamnb import config as configuration
+from streamnb.cli import wiring
+from streamnb.config import Config, changes, config_hash, restored, shaping_of
+from streamnb.config.in_parts import refuse_of_shards
+from streamnb.engine.journal.checkpoint import Checkpoint
+from streamnb.engine.journal.identity import Origin
+from streamnb.engine.journal.recovery import committed
+from streamnb.errors import ConfigError, SnapshotError, StreamnbError
+from streamnb.model.attributes.expected import reading
+from streamnb.model.attributes.parameters import brief
+from streamnb.model.naive_bayes.facts import Fact, facts_of, state_of
+from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
+from streamnb.wire.model_text import FIRST, decode_text, encode_text
+
+_OWN = "model.name", "events.partitions", "topics.", "predictions."
+"""In what shards may differ beside what may change in the life of a model: these, and what begins so."""
+
+
+class Place(NamedTuple):
+    """A partition of one topic alone, be there others of its name elsewhere."""
+
+    topic: str
+    number: int
+    topic_id: str
+
+
+class Learned(NamedTuple):
+    """How far a partition was learned, as the offset of the next record, and the model that has it."""
+
+    position: int
+    by: str
+
+
+class ModelState(NamedTuple):
+    """A model as it was committed.
+
+    Attributes:
+        config: under which it was learned.
+        model: the sum of what it stands for.
+        positions: how far, by whom.
+        digests: of the states that it is the sum of.
+    """
+
+    config: Config
+    model: NaiveBayes
+    positions: Mapping[Place, Learned]
+    digests: frozenset[str]
+
+    @property
+    def name(self) -> str:
+        """Of the model."""
+        return self.config.model.name
+
+    @property
+    def checkpoint(self) -> Checkpoint:
+        """Under what it was learned; it stands at no record of a journal."""
+        return Checkpoint(-1, "", "", {}, Origin(config_hash(self.config), shaping_of(self.config)))
+
+    def to_text(self) -> bytes:
+        """As text; `of_text` reads it back without loss."""
+        facts: list[Fact] = [("configuration", shaping_of(self.config))]
+        facts += [("position", *place, *learned) for place, learned in self.positions.items()]
+        return encode_text([*facts, *facts_of(self.model.statistics)])
+
+
+def state_of_source(place: str, alive: Callable[[], None] = lambda: None) -> ModelState:
+    """That of a text, or of the learner that a configuration is of. Raises StreamnbError, with the file."""
+    try:
+        with Path(place).open("rb") as file:
+            begin = file.read(len(FIRST))
+            text = begin + file.read() if begin == FIRST else None
+    except OSError as error:
+        raise ConfigError(
+            f"{place}: {error.strerror}; expected a learner's configuration, or what `streamnb model "
+            "export` wrote"
+        ) from error
+    try:
+        if text is not None:
+            return of_text(text)
+        return of_learner(configuration.load(Path(place), os.environ, []), alive)
+    except ConfigError as error:
+        raise ConfigError(f"{place}: {error}") from error
+    except StreamnbError as error:
+        raise type(error)(f"{place}: {error}") from error
+
+
+def of_text(text: bytes) -> ModelState:
+    """The state that a text holds. Raises SnapshotError, with the line or the fact, where it is none."""
+    about: dict[str, list[Fact]] = {"configuration": [], "position": [], "model": []}
+    for fact in decode_text(text):
+        about[fact[0] if fact[0] in about else "model"].append(fact)
+    with reading("a model", ValueError):
+        ((_, shaping),) = about["configuration"]
+        config = restored(shaping)
+        refuse_of_shards(config)
+        model = _model(config)
+        model.load_state(*state_of(about["model"]))
+    _refuse_foreign(config, about["model"])
+    positions: dict[Place, Learned] = {}
+    for _, topic, number, topic_id, position, by in about["position"]:
+        if positions.setdefault(Place(topic, number, topic_id), one := Learned(position, by)) is not one:
+            raise SnapshotError(f"topic {topic!r}, partition {number} has two positions")
+    return ModelState(config, model, positions, frozenset({hashlib.sha256(text).hexdigest()}))
+
+
+def of_learner(config: Config, alive: Callable[[], None] = lambda: None) -> ModelState:
+    """The newest state that a learner has kept, and that its journal has the record of.
+
+    Raises ConfigError for a model that is no sum, SnapshotError where none is kept yet, and as `recover`.
+    """
+    with closing(wiring.existing_log(config)) as log:
+        at, snapshot = committed(log, wiring.snapshots(config), wiring.identity(config), alive)
+    if snapshot is None:
+        raise SnapshotError(
+            f"{config.model.name!r} has kept no snapshot in {config.snapshot_folder} yet: its learner "
+            "keeps one by snapshots.every and snapshots.every_events, and when it stops"
+        )
+    config = restored(at.origin.config)
+    refuse_of_shards(config)
+    model, part = _model(config), snapshot.parts["model"]
+    model.load_state(*part)
+    learned = {
+        Place(topic, number, at.origin.topic_ids.get(topic, "")): Learned(offset, config.model.name)
+        for (topic, number), offset in at.positions.items()
+    }
+    return ModelState(config, model, learned, frozenset({at.digest}))
+
+
+def merged(states: Sequence[ModelState], config: Config) -> ModelState:
+    """Their sum, as a model of this configuration; the same, to the bit, in whatever order they come.
+
+    Raises ConfigError, which names the topic, the partition and both shards, for a partition that two have
+    learned; and the key, for shards that count otherwise.
+    """
+    refuse_of_shards(config)
+    positions: dict[Place, Learned] = {}
+    for state in states:
+        _refuse_others(state, config)
+        for place, one in sorted(state.positions.items()):
+            if (other := positions.setdefault(place, one)) is not one:
+                raise ConfigError(
+                    f"topic {place.topic!r}, partition {place.number} is learned by {other.by!r}, up to "
+                    f"offset {other.position}, and by {one.by!r}, up to {one.position}: its events would "
+                    "count twice; let events.partitions of one of them leave it out, and let that shard "
+                    "begin anew"
+                )
+    total = _model(config)
+    for number, state in enumerate(sorted(states, key=lambda one: sorted(one.positions))):
+        part = _model(config).load_state(*state.model.state())
+        total = total.merge(part) if number else part
+    return ModelState(config, total, positions, frozenset().union(*(one.digests for one in states)))
+
+
+def _model(config: Config) -> NaiveBayes:
+    """That has learned nothing, of the one kind that `refuse_of_shards` lets pass."""
+    return cast("NaiveBayes", wiring.model(config))
+
+
+def _refuse_others(state: ModelState, config: Config) -> None:
+    """Raise ConfigError for a state whose events were counted otherwise than this configuration says."""
+    refused = [
+        f"{one.key} is {brief(one.before)}, and {brief(one.after)} of the merged model"
+        for one in changes(shaping_of(state.config), shaping_of(config))
+        if not one.allowed and not one.key.startswith(_OWN)
+    ]
+    if refused:
+        raise ConfigError(
+            f"{state.name!r} does not count as {config.model.name!r} does: {'; '.join(refused)}; give both "
+            "the same configuration, but for what `events.partitions` and names say"
+        )
+
+
+def _refuse_foreign(config: Config, facts: Sequence[Fact]) -> None:
+    """Raise SnapshotError for facts about attributes that this configuration does not have."""
+    usual = config.model.event_model
+    of_kind = {
+        "multinomial": {"word"},
+        "bernoulli": {"contains", "texts"},
+        "nominal": {"value"},
+        "continuous": {"moments"},
+    }
+    declared = {
+        one.name: of_kind[one.event_model or usual if one.kind == "text" else one.kind]
+        for one in config.attributes
+    }
+    others = (
+        set() if declared else of_kind["nominal"] | of_kind["continuous"]
+    )  # told by what their values are
+    declared = declared or {"text": of_kind[usual]}
+    for what, name in {fact[:2] for fact in facts if fact[0] not in {"events", "class"}}:
+        if what not in declared.get(name, others):
+            raise SnapshotError(f"{what} {name!r}: the configuration in it has no such attribute")
