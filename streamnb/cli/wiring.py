@@ -38,7 +38,7 @@ from streamnb.engine.learner import Learner
 from streamnb.engine.ports import Log, Patience
 from streamnb.engine.sensor import SILENT, Sensor
 from streamnb.engine.settings import LabelSettings, MonitorSettings, Pruning, Settings
-from streamnb.errors import ConfigError, JournalError, LogError, StreamnbError
+from streamnb.errors import ConfigError, JournalError, LogError, StreamnbError, UnknownTopic
 from streamnb.model.attributes.nearest import nearest
 from streamnb.model.evaluation.decisions import DecisionRule
 from streamnb.model.interface.stream_model import StreamModel
@@ -321,9 +321,14 @@ def owner() -> str:
 
 
 def check_topics(config: Config, log: Log) -> None:
-    """Raise `UnknownTopic` where a topic is missing, before anything is learned."""
-    for _, name in config.topics.names:
-        log.partitions(name)
+    """Raise `UnknownTopic` where a topic or a shard's partition is missing, before anything is learned."""
+    for key, name in config.topics.names:
+        there = {partition.number for partition in log.partitions(name)}
+        if key == "events" and (missing := sorted(set(config.events.partitions) - there)):
+            raise UnknownTopic(
+                f"events.partitions names {', '.join(map(str, missing))}, and topic {name!r} has "
+                f"partitions 0 to {len(there) - 1}: name those that there are, or add partitions to the topic"
+            )
 
 
 def fitted(config: Config, log: Log) -> Config:

@@ -112,13 +112,14 @@ def _publish(config: Config, options: argparse.Namespace, stop: Stop, sensor: Se
     try:
         identity = wiring.identity(wiring.as_begun(config, log))
         publisher = Publisher(config, log, worker, wiring.snapshots(config), identity, sensor)
-        if options.every is None:
-            publisher.refuse(state)
-            worker.start(wiring.owner())
+        publisher.refuse(state)
+        worker.stand_by(
+            wiring.owner(), lambda error: print(f"standing by: {printable(error)}", file=sys.stderr)
+        )
+        if options.every is not None:
+            publisher.follow(options.shards, options.every, stop)
+        elif worker.has_recovered:
             _tell(options, publisher.publish(state), state, publisher.missing(state))
-            return
-        worker.stand_by(wiring.owner(), lambda error: sensor.noted(f"standing by: {error}"))
-        publisher.follow(options.shards, options.every, stop)
     finally:
         sensor.entered(WorkerState.STOPPED)
         worker.close()

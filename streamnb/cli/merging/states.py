@@ -109,8 +109,9 @@ def of_text(text: bytes) -> ModelState:
     _refuse_foreign(config, about["model"])
     positions: dict[Place, Learned] = {}
     for _, topic, number, topic_id, position, by in about["position"]:
-        if positions.setdefault(Place(topic, number, topic_id), one := Learned(position, by)) is not one:
+        if (place := Place(topic, number, topic_id)) in positions:
             raise SnapshotError(f"topic {topic!r}, partition {number} has two positions")
+        positions[place] = Learned(position, by)
     return ModelState(config, model, positions, frozenset({hashlib.sha256(text).hexdigest()}))
 
 
@@ -148,13 +149,15 @@ def merged(states: Sequence[ModelState], config: Config) -> ModelState:
     for state in states:
         _refuse_others(state, config)
         for place, one in sorted(state.positions.items()):
-            if (other := positions.setdefault(place, one)) is not one:
+            if place in positions:
+                other = positions[place]
                 raise ConfigError(
                     f"topic {place.topic!r}, partition {place.number} is learned by {other.by!r}, up to "
                     f"offset {other.position}, and by {one.by!r}, up to {one.position}: its events would "
                     "count twice; let events.partitions of one of them leave it out, and let that shard "
                     "begin anew"
                 )
+            positions[place] = one
     total = _model(config)
     for number, state in enumerate(sorted(states, key=lambda one: sorted(one.positions))):
         part = _model(config).load_state(*state.model.state())

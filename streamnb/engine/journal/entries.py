@@ -17,7 +17,7 @@ from streamnb.engine.journal.recovery import standing
 from streamnb.engine.journal.snapshot_store import Snapshots
 from streamnb.engine.labels.rebuilt import Rebuilt
 from streamnb.engine.ports import Log, Partition
-from streamnb.errors import Fenced, ForeignRecord, JournalError, UnknownTopic
+from streamnb.errors import Fenced, ForeignRecord, JournalError
 from streamnb.wire.codec import READING
 from streamnb.wire.journal import JournalRecord, Kind
 
@@ -222,15 +222,8 @@ def _check_stray(
 
 
 def partitions_of(log: Log, identity: Identity) -> list[Partition]:
-    """Every partition that is read. Raises UnknownTopic for a topic or a partition that is missing."""
-    found = {topic: log.partitions(topic) for topic in identity.topics}
-    for topic, there in found.items():
-        if missing := sorted(set(identity.partitions) - {partition.number for partition in there}):
-            raise UnknownTopic(
-                f"events.partitions names {', '.join(map(str, missing))}, and topic {topic!r} has partitions "
-                f"0 to {len(there) - 1}: name those that there are, or add partitions to the topic"
-            )
-    return [p for there in found.values() for p in there if identity.reads(p)]
+    """Every partition that is read. Raises UnknownTopic."""
+    return [p for topic in identity.topics for p in log.partitions(topic) if identity.reads(p)]
 
 
 def _topic_ids(log: Log, identity: Identity) -> dict[str, str]:

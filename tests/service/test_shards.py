@@ -1,0 +1,249 @@
+"""Learners of some partitions each, and a merger, killed at random moments on a real broker.
+
+Whatever was published is read by a stranger: it has to be the sum of what the shards' journals had committed by the
+records that it names, as plain dictionaries count the events before the offsets that it stands for.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import threading
+import time
+from collections import Counter
+
+import pytest
+from program import Program, until
+from service import raw_events
+from storm.reading import read
+from storm.recount import counted, differences, recount
+from storm.test_storm import lone_broker
+
+import streamnb
+from streamnb.cli.merging.states import of_text
+
+__all__ = ["lone_broker"]
+TWICE = """
+from streamnb.cli.merging import states
+merged = states.merged
+def twice(given, config):
+    total = merged(given, config)
+    total.model.merge(states._model(config).load_state(*given[0].model.state()))
+    return total
+from streamnb.cli.commands import model
+from streamnb.cli.merging import publishing
+model.merged = publishing.merged = twice
+"""
+"""A merger that adds a shard once more."""
+AHEAD = """
+from streamnb.cli.merging import states
+of = states.of_learner
+def ahead(*given):
+    found = of(*given)
+    moved = {place: one._replace(position=one.position + 1) for place, one in found.positions.items()}
+    return found._replace(positions=moved)
+states.of_learner = ahead
+"""
+"""A merger that says that it stands for more than a shard has committed."""
+LESS = """
+from streamnb.model.naive_bayes.sufficient_statistics import Statistics
+merge = Statistics.merge
+def less(self, other):
+    before = self.class_weights.copy()
+    merge(self, other)
+    self.class_weights[0] = before[0]
+Statistics.merge = less
+"""
+"""A merger that leaves a class out."""
+
+
+class Shards:
+    """Two learners of two partitions each, and what merges them; all of one stream."""
+
+    def __init__(self, folder, broker):
+        self.folder, self.address = folder, broker.address
+        self.merged = self._program(broker, {"keep": 1000})
+        self.learners = [
+            self._program(broker, {"every": "500ms"}, events={"partitions": numbers})
+            for numbers in ([0, 1], [2, 3])
+        ]
+        for one in (self.merged, *self.learners):
+            one.run("topics", "create")
+        self.files = [str(one.file) for one in self.learners]
+
+    def _program(self, broker, snapshots, **more):
+        program = Program(
+            self.folder,
+            broker.address,
+            model_keys={"kind": "naive_bayes"},
+            log={"session_timeout": "2s"},
+            commit={"interval": "50ms", "events": 100},
+            predictions={"by": "scorers"},
+            **more,
+            snapshots={"folder": str(self.folder / f"kept-{len(list(self.folder.glob('*.toml')))}")}
+            | snapshots,
+        )
+        if hasattr(self, "merged"):
+            program.topics["events"] = self.merged.topics["events"]
+        text = program.file.read_text().replace(f"{program.model}-events", f"{self.topic(program)}")
+        program.file.write_text(text.replace("[topics]", "[topics]\npartitions = 4"))
+        return program
+
+    def topic(self, program):
+        return (self.merged if hasattr(self, "merged") else program).topics["events"]
+
+    def feed(self, raws):
+        file = self.folder / f"events-{time.monotonic_ns()}.jsonl"
+        file.write_bytes(b"\n".join(raws) + b"\n")
+        self.merged.run("replay", str(file), "--key", "$.id")
+
+    def learn(self):
+        for one in self.learners:
+            one.run("run", "--until-end")
+
+    def merge(self, *more, first=""):
+        return self.merged.start("model", "merge", *self.files, *more, first=first)
+
+    def journal(self, program):
+        return [json.loads(one.value) for one in read(self.address, program.topics["journal"])]
+
+    def sums(self):
+        return [record for record in self.journal(self.merged) if record["kind"] == "adopt"]
+
+    def wrong(self):
+        """Of every sum that was published, in what it is not what it says."""
+        events, committed = {}, {}
+        for one in read(self.address, self.merged.topics["events"]):
+            events.setdefault(str(one.partition), []).append((one.offset, one.value))
+        for program in self.learners:
+            for record in self.journal(program):
+                committed[record["digest"]] = record["positions"][self.merged.topics["events"]]
+        kept = self.folder / "kept-0"
+        for record in self.sums():
+            positions = record["positions"][self.merged.topics["events"]]
+            stands = {}
+            for digest in record["merged"]:
+                stands |= committed.get(digest, {})
+            if positions != stands:
+                yield f"record {record['n']} stands for {positions}, and the shards had committed {stands}"
+            raws = [
+                raw
+                for number, at in positions.items()
+                for offset, raw in events.get(number, ())
+                if offset < at
+            ]
+            found = counted(streamnb.load(kept / f"snapshot-{record['n']:020d}.snb"))
+            yield from differences(found, recount(raws))
+
+    def close(self):
+        for one in (self.merged, *self.learners):
+            one.close()
+
+
+@pytest.fixture
+def shards(tmp_path, broker):
+    made = Shards(tmp_path, broker)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def stormed(tmp_path, lone_broker):
+    made = Shards(tmp_path, lone_broker)
+    made.broker = lone_broker
+    yield made
+    made.close()
+
+
+def test_every_merge_is_a_sum_of_what_shards_have_committed_whoever_is_killed(stormed):
+    rng, raws = random.Random(5), raw_events(12_000, seed=5)
+    learners = [one.start("run") for one in stormed.learners]
+    merger, scorer = stormed.merge("--every", "0.3"), stormed.merged.start("score")
+    fed = threading.Thread(target=lambda: [stormed.feed(raws[at : at + 200]) for at in range(0, 12_000, 200)])
+    fed.start()
+    struck, known = Counter(), 0
+    while fed.is_alive() or sum(struck.values()) < 10:
+        what = ("shard", "merger", "shard", "merger", "broker")[sum(struck.values()) % 5]
+        struck[what] += 1
+        if what == "shard":
+            number = rng.randrange(2)
+            learners[number].kill()
+            learners[number] = stormed.learners[number].start("run")
+        elif what == "merger":
+            until(lambda known=known: len(stormed.sums()) > known or not fed.is_alive())
+            time.sleep(rng.uniform(0.0, 1.0))
+            merger.kill()
+            known = len(stormed.sums())
+            merger = stormed.merge("--every", "0.3")
+        elif struck["broker"] <= 1:
+            stormed.broker.nodes[0].kill()
+            stormed.broker.nodes[0].start()
+        time.sleep(rng.uniform(0.2, 1.5))
+    fed.join()
+    place = stormed.merged.topics["events"]
+    until(lambda: (last := stormed.sums()) and sum(last[-1]["positions"][place].values()) == len(raws))
+    until(lambda: len(list(read(stormed.address, stormed.merged.topics["predictions"]))) >= len(raws))
+    for command in (*learners, merger, scorer):
+        command.stop()
+        assert command.process.returncode == 0, command.said()
+    assert list(stormed.wrong()) == []
+    assert len(stormed.sums()) > 5
+    assert struck["merger"] >= 4
+    said = [json.loads(one.value) for one in read(stormed.address, stormed.merged.topics["predictions"])]
+    assert Counter(one["id"] for one in said) == Counter(json.loads(raw)["id"] for raw in raws)
+    assert len({one["model"]["events"] for one in said} - {0}) > 1  # one sum after another
+    whole = of_text(stormed.merged.run("model", "export").encode())
+    assert differences(counted(whole.model), recount(raws)) == []
+
+
+@pytest.mark.parametrize("fault", ["", TWICE, AHEAD, LESS], ids=["none", "twice", "ahead", "less"])
+def test_a_sum_that_is_none_is_found(shards, fault):
+    """Negative controls of the test before, and one that is right."""
+    shards.feed(raw_events(300, seed=6))
+    shards.learn()
+    shards.merge(first=fault).output()
+    assert bool(list(shards.wrong())) == bool(fault)
+
+
+def test_what_a_merge_needs_it_names(shards):
+    shards.feed(raw_events(400, seed=7))
+    one, other = shards.learners
+    one.run("run", "--until-end")
+    line, _ = shards.merge().complaint()
+    assert f"'{other.model}' has kept no snapshot" in line
+    assert shards.sums() == []
+    half = shards.merged.start("model", "merge", str(one.file), "--json")
+    assert json.loads(half.output())["missing"] != []
+    assert "partition 2, 3: no shard has learned it" in half.said()
+    other.run("run", "--until-end")
+    shards.merge().output()
+    n = len(shards.sums())
+    line = shards.merged.fail("model", "merge", str(one.file))
+    assert "partition 2: the last merge stands for all before offset" in line
+    line = shards.merged.fail("model", "merge", *shards.files, str(other.file), code=2)
+    assert f"is learned by '{other.model}'" in line
+    line = one.fail("model", "merge", *shards.files, code=2)
+    assert "events.partitions is set" in line
+    assert len(shards.sums()) == n
+    line = shards.merged.fail("verify")
+    assert "takes up sums of what shards have learned" in line
+    for shard in shards.learners:
+        assert "counted once each" in shard.run("verify")
+    assert list(shards.wrong()) == []
+
+
+def test_partitions_that_are_not_there_and_other_ones_are_refused(shards):
+    one, _ = shards.learners
+    line = one.fail("run", "--until-end", "--set", "events.partitions=[3, 4, 9]")
+    assert "events.partitions names 4, 9, and topic" in line
+    one.run("run", "--until-end")
+    line = one.fail("run", "--until-end", "--set", "events.partitions=[0, 1, 2]", code=2)
+    assert "events.partitions was [0,1] and is [0,1,2]" in line
+
+
+def test_a_learners_journal_is_no_place_for_a_sum(shards):
+    shards.feed(raw_events(100, seed=8))
+    shards.learn()
+    shards.merged.run("run", "--until-end")
+    line, _ = shards.merge().complaint(2)
+    assert "is the journal of a learner" in line
