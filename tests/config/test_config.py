@@ -1462,7 +1462,7 @@ CHANGES = {
     "kafka.give_up_after": "1s", "topics.events": "e", "topics.predictions": "p", "topics.metrics": "m",
     "topics.dead_letters": "d", "topics.journal": "j", "topics.labels": "l", "topics.alerts": "a", "topics.partitions": "2", "topics.replication": "2",
     "topics.retention": "1d",
-    "events.id": "$.i", "events.label": "$.l", "events.ts": "$.t", "events.max_bytes": "2MiB", "events.letter_bytes": "9KiB", "events.entity": "$.e", "events.clock": "event", "events.repeats": "skip",
+    "events.id": "$.i", "events.label": "$.l", "events.ts": "$.t", "events.max_bytes": "2MiB", "events.letter_bytes": "9KiB", "events.entity": "$.e", "events.clock": "event", "events.repeats": "skip", "events.partitions": "[1, 0]",
     "attributes": '[{name="text", kind="text"}]', "model.name": "other", "model.kind": "naive_bayes", "model.alpha": "2", "model.m": "2",
     "model.p": "0.5", "model.event_model": "bernoulli", "model.prior": "uniform", "model.priors": "{ a = 1 }",
     "model.unlabelled_weight": "0.5", "model.unlabelled_window": "20", "model.revisits": "2", "model.C": "2", "model.features": "9",
@@ -1539,7 +1539,7 @@ def test_the_hash_is_of_meanings_and_not_of_spellings():
 
 def test_there_are_files():
     assert [path.name for path in FILES] == [
-        "bayesian-network.toml", "bernoulli.toml", "default.toml", "hidden-markov.toml", "hypotheses.toml", "kafka-tls.toml", "kafka.toml", "logistic-regression.toml", "mixed.toml", "semi-supervised.toml", "sms.toml", "tree-augmented.toml"
+        "bayesian-network.toml", "bernoulli.toml", "default.toml", "hidden-markov.toml", "hypotheses.toml", "kafka-tls.toml", "kafka.toml", "logistic-regression.toml", "mixed.toml", "semi-supervised.toml", "shard-a.toml", "shard-b.toml", "shards-merged.toml", "sms.toml", "tree-augmented.toml"
     ]  # fmt: skip
 
 
