@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from streamnb.model.concepts.find_s import FindS as FindS
     from streamnb.model.concepts.version_space import VersionSpace as VersionSpace
     from streamnb.model.evaluation.progressive import ProgressiveValidation as ProgressiveValidation
-    from streamnb.model.hidden_markov.baum_welch import baum_welch as baum_welch
     from streamnb.model.hidden_markov.hidden_markov_model import HiddenMarkovModel as HiddenMarkovModel
     from streamnb.model.hidden_markov.hidden_markov_nb import HiddenMarkovNB as HiddenMarkovNB
     from streamnb.model.hidden_markov.online_baum_welch import OnlineBaumWelch as OnlineBaumWelch
@@ -39,11 +38,7 @@ if TYPE_CHECKING:
     from streamnb.model.mixture.components import OneDependence as OneDependence
     from streamnb.model.mixture.components import Pool as Pool
     from streamnb.model.mixture.components import Softmax as Softmax
-    from streamnb.model.mixture.components import Tree as Tree
     from streamnb.model.mixture.hypotheses import Hypothesis as Hypothesis
-    from streamnb.model.mixture.single_members import CalibratedNB as CalibratedNB
-    from streamnb.model.mixture.single_members import LogOpinionPool as LogOpinionPool
-    from streamnb.model.mixture.single_members import SoftmaxRegression as SoftmaxRegression
     from streamnb.model.naive_bayes.linear_view import LinearView as LinearView
     from streamnb.model.naive_bayes.naive_bayes import NaiveBayes as NaiveBayes
     from streamnb.model.naive_bayes.partials import Partial as Partial
@@ -57,7 +52,6 @@ if TYPE_CHECKING:
     from streamnb.model.posterior.dirichlet_categorical import DirichletCategorical as DirichletCategorical
     from streamnb.model.posterior.normal_inverse_gamma import NormalInverseGamma as NormalInverseGamma
     from streamnb.model.posterior.sequential import SequentialPosterior as SequentialPosterior
-    from streamnb.model.trees.chow_liu import ChowLiuTree as ChowLiuTree
     from streamnb.model.trees.tree_augmented_nb import TreeAugmentedNB as TreeAugmentedNB
     from streamnb.saved import load as load
 
@@ -75,7 +69,6 @@ _HOMES = {
     "concepts.find_s": ("FindS",),
     "concepts.version_space": ("VersionSpace",),
     "evaluation.progressive": ("ProgressiveValidation",),
-    "hidden_markov.baum_welch": ("baum_welch",),
     "hidden_markov.hidden_markov_model": ("HiddenMarkovModel",),
     "hidden_markov.hidden_markov_nb": ("HiddenMarkovNB",),
     "hidden_markov.online_baum_welch": ("OnlineBaumWelch",),
@@ -86,9 +79,8 @@ _HOMES = {
     "linear.sigmoid_unit": ("SigmoidUnit",),
     "mixture.bayes_optimal": ("BayesOptimalClassifier",),
     "mixture.bayes_optimal_nb": ("BayesOptimalNB",),
-    "mixture.components": ("ByteSoftmax", "OneDependence", "Pool", "Softmax", "Tree"),
+    "mixture.components": ("ByteSoftmax", "OneDependence", "Pool", "Softmax"),
     "mixture.hypotheses": ("Hypothesis",),
-    "mixture.single_members": ("CalibratedNB", "LogOpinionPool", "SoftmaxRegression"),
     "naive_bayes.linear_view": ("LinearView",),
     "naive_bayes.naive_bayes": ("NaiveBayes",),
     "naive_bayes.partials": ("Partial", "merge_all"),
@@ -98,7 +90,6 @@ _HOMES = {
     "posterior.dirichlet_categorical": ("DirichletCategorical",),
     "posterior.normal_inverse_gamma": ("NormalInverseGamma",),
     "posterior.sequential": ("SequentialPosterior",),
-    "trees.chow_liu": ("ChowLiuTree",),
     "trees.tree_augmented_nb": ("TreeAugmentedNB",),
 }
 

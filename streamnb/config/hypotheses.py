@@ -40,7 +40,6 @@ _OWN: dict[str, dict[str, Any]] = {
     "softmax": {"rate": 0.6, "pairs": False},
     "byte_softmax": {"rate": 0.6, "first_bytes": 2000},
     "pool": {"variance": 0.1, "calibrated": False},
-    "tree": {"prior_weight": 20.0},
     "one_dependence": {"prior_weight": 5.0, "max_attributes": None},
 }
 """Kind -> the keys that not all kinds have, with their defaults."""
@@ -55,7 +54,7 @@ class HypothesisConfig(Section, frozen=True):
     counts; smoothing is taken whole: alpha, or m with p.
 
     Attributes:
-        kind: "naive_bayes", "softmax", "byte_softmax", "pool", "tree" or "one_dependence"; see
+        kind: "naive_bayes", "softmax", "byte_softmax", "pool" or "one_dependence"; see
             `streamnb.model.mixture` for all but the first.
         likelihood: how texts are read; see `streamnb.model.mixture.hypotheses.Hypothesis`.
         alpha: added to every count.
@@ -76,7 +75,7 @@ class HypothesisConfig(Section, frozen=True):
         name: what predictions, metrics and reports call it; None says how it reads.
     """
 
-    kind: Literal["naive_bayes", "softmax", "byte_softmax", "pool", "tree", "one_dependence"] = "naive_bayes"
+    kind: Literal["naive_bayes", "softmax", "byte_softmax", "pool", "one_dependence"] = "naive_bayes"
     likelihood: Literal["multinomial", "presence", "bernoulli", "complement"] | None = None
     alpha: Annotated[float | None, ABOVE_ZERO] = None
     m: Annotated[float | None, ABOVE_ZERO] = None
@@ -111,7 +110,7 @@ class HypothesisConfig(Section, frozen=True):
     @property
     def is_opinion(self) -> bool:
         """Whether a pool takes it in."""
-        return self.kind in {"softmax", "byte_softmax", "tree", "one_dependence"} or (
+        return self.kind in {"softmax", "byte_softmax", "one_dependence"} or (
             self.kind == "naive_bayes" and bool(self.calibrated)
         )
 
@@ -206,7 +205,7 @@ def _check(key: str, hypotheses: Sequence[HypothesisConfig]) -> None:
     """Refuse a pool of nothing, bytes that are read otherwise, and none of any weight."""
     for i, hypothesis in enumerate(hypotheses):
         if hypothesis.kind == "pool" and not any(other.is_opinion for other in hypotheses):
-            kinds = 'of kind "softmax", "byte_softmax", "tree" or "one_dependence" or with calibrated = true'
+            kinds = 'of kind "softmax", "byte_softmax" or "one_dependence" or with calibrated = true'
             raise refused(f"{key}[{i}].kind", "pool", f"a hypothesis beside it to pool, {kinds}")
     read = [(i, h.first_bytes) for i, h in enumerate(hypotheses) if h.first_bytes is not None]
     for i, first_bytes in read:

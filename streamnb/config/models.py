@@ -16,13 +16,13 @@ from streamnb.model.attributes.priors import Prior
 from streamnb.model.interface.river_stream_model import RiverStreamModel
 from streamnb.model.interface.stream_model import StreamModel
 from streamnb.model.mixture.bayes_optimal_nb import BayesOptimalNB
-from streamnb.model.mixture.components import AnyHypothesis, ByteSoftmax, OneDependence, Pool, Softmax, Tree
+from streamnb.model.mixture.components import AnyHypothesis, ByteSoftmax, OneDependence, Pool, Softmax
 from streamnb.model.mixture.hypotheses import Hypothesis
 from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
 from streamnb.model.naive_bayes.room import NEWEST
 
 _NOT_NAIVE: dict[str, Callable[..., AnyHypothesis]] = {
-    "softmax": Softmax, "byte_softmax": ByteSoftmax, "pool": Pool, "tree": Tree,
+    "softmax": Softmax, "byte_softmax": ByteSoftmax, "pool": Pool,
     "one_dependence": OneDependence,
 }  # fmt: skip
 """Kind of a hypothesis -> what makes it, of those that read no counts as naive Bayes does."""

@@ -15,13 +15,13 @@ from streamnb.model.encoding.targets import Targets
 from streamnb.model.encoding.vocabulary import Vocabulary
 from streamnb.model.evaluation.change_test import ChangeTest, Observations
 from streamnb.model.evaluation.progressive import ProgressiveValidation
-from streamnb.model.hidden_markov.baum_welch import baum_welch
+from streamnb.model.hidden_markov.hidden_markov_model import HiddenMarkovModel
 from streamnb.model.hidden_markov.hidden_markov_nb import HiddenMarkovNB
 from streamnb.model.hidden_markov.online_baum_welch import OnlineBaumWelch
 from streamnb.model.linear.linear_regression import LinearRegression
 from streamnb.model.linear.logistic_regression import LogisticRegression
 from streamnb.model.mixture.bayes_optimal_nb import BayesOptimalNB
-from streamnb.model.mixture.components import AnyHypothesis, ByteSoftmax, OneDependence, Pool, Softmax, Tree
+from streamnb.model.mixture.components import AnyHypothesis, ByteSoftmax, OneDependence, Pool, Softmax
 from streamnb.model.mixture.hypotheses import Hypothesis
 from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
 from streamnb.model.posterior.sequential import SequentialPosterior
@@ -63,7 +63,6 @@ def warm() -> None:
         ByteSoftmax(),
         Pool(),
         Pool(calibrated=True),
-        Tree(),
         OneDependence(),
     ]
     many = BayesOptimalNB({"text": "text"}, hypotheses, switching_rate=0.1, prediction="gibbs")
@@ -133,7 +132,8 @@ def _warm_linear_models() -> None:
 
 
 def _warm_hidden_markov_models() -> None:
-    model = baum_welch(["abab"], states=2, starts=1, iterations=1).model
+    model = HiddenMarkovModel()
+    model.learn_one("ab", "xy")
     model.begin().observe("a")
     model.smooth("ab")
     model.viterbi("ab")

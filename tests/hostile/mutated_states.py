@@ -28,9 +28,7 @@ from streamnb import (
     BayesOptimalNB,
     BernoulliNB,
     BetaBernoulli,
-    CalibratedNB,
     CategoricalNB,
-    ChowLiuTree,
     ConceptLearner,
     Conjunctions,
     DirichletCategorical,
@@ -43,11 +41,11 @@ from streamnb import (
     LinearRegression,
     LinearUnit,
     LogisticRegression,
-    LogOpinionPool,
     MultinomialNB,
     NaiveBayes,
     NetworkEM,
     NormalInverseGamma,
+    OneDependence,
     OnlineBaumWelch,
     Partial,
     PlattScaling,
@@ -56,9 +54,7 @@ from streamnb import (
     SemiSupervisedNB,
     SequentialPosterior,
     SigmoidUnit,
-    SoftmaxRegression,
     StructurePosterior,
-    Tree,
     TreeAugmentedNB,
     merge_all,
 )
@@ -89,7 +85,7 @@ MANY = [
     Hypothesis("complement", half_life=2.0),
     Hypothesis("multinomial", density="binned"),
     Pool(0.5, calibrated=True),
-    Tree(),
+    OneDependence(),
 ]
 CHAIN = {"code": ["label"], "bits": ["label", "code"], "size": ["label"]}
 
@@ -227,17 +223,6 @@ class Number(Model):
         for x, *_ in self.events(AFTER):
             found = getattr(model, "predict_proba_one", getattr(model, "predict_one", None))(x)
             assert math.isfinite(found if isinstance(found, float) else sum(found.values())), found
-
-
-class Density(Number):
-    def learn(self, model, rows):
-        for x, *_ in self.events(rows):
-            model.learn_one(x)
-
-    def use(self, model):
-        self.learn(model, AFTER)
-        for x, *_ in self.events(AFTER):
-            assert math.isfinite(model.log_likelihood_one(x))
 
 
 class Truth(Model):
@@ -433,15 +418,11 @@ MODELS = {
     "GaussianNB": Model(GaussianNB, only={"size", "level"}),
     "BayesOptimalNB": Model(lambda: BayesOptimalNB(ATTRIBUTES)),
     "BayesOptimalNB-many": Model(lambda: BayesOptimalNB(ATTRIBUTES, MANY, switching_rate=0.01)),
-    "CalibratedNB": Model(lambda: CalibratedNB(ATTRIBUTES, half_life=10.0)),
-    "SoftmaxRegression": Model(lambda: SoftmaxRegression(ATTRIBUTES, pairs=True)),
-    "LogOpinionPool": Model(lambda: LogOpinionPool(ATTRIBUTES, calibrated=True)),
     "HiddenMarkovNB": Entities(lambda: HiddenMarkovNB(ATTRIBUTES, time_to_live=20.0)),
     "SemiSupervisedNB": Unlabelled(lambda: SemiSupervisedNB(NaiveBayes(ATTRIBUTES), window=5), timed=False),
     "BayesOptimalClassifier": Model(optimal, timed=False, only={*DISCRETE, "size"}),
     "RiverStreamModel": Stream(lambda: RiverStreamModel(NaiveBayes(ATTRIBUTES), "naive")),
     "TreeAugmentedNB": Model(lambda: TreeAugmentedNB(ATTRIBUTES), timed=False, only={*CODES, "size"}),
-    "ChowLiuTree": Density(lambda: ChowLiuTree(ATTRIBUTES), only=CODES),
     "BayesianNetworkClassifier": Model(
         lambda: BayesianNetworkClassifier(CHAIN, {"size": "nominal"}), timed=False, only=DISCRETE
     ),

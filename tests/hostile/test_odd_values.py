@@ -24,7 +24,6 @@ from streamnb import (
     BayesOptimalNB,
     BernoulliNB,
     CategoricalNB,
-    ChowLiuTree,
     ConceptLearner,
     Conjunctions,
     FindS,
@@ -42,7 +41,7 @@ from streamnb import (
     SemiSupervisedNB,
     SequentialPosterior,
     SigmoidUnit,
-    SoftmaxRegression,
+    Softmax,
     TreeAugmentedNB,
 )
 from streamnb.errors import SnapshotError
@@ -90,7 +89,7 @@ CLASSIFIERS = {
     "entities": (HiddenMarkovNB, 1.0),
     "network": (lambda: BayesianNetworkClassifier({"a": ["label"]}, {"a": "nominal"}), "r"),
     "semi-supervised": (lambda: SemiSupervisedNB(NaiveBayes()), 1.0),
-    "softmax": (SoftmaxRegression, 1.0),
+    "softmax": (lambda: BayesOptimalNB(hypotheses=[Softmax(pairs=True)]), 1.0),
     "any classifiers": (lambda: BayesOptimalClassifier({"x": NaiveBayes(), "y": CategoricalNB()}), 1.0),
 }
 
@@ -179,7 +178,6 @@ CALLS = {
     "value of FIND-S": lambda odd: FindS().learn_one({"a": odd}, True),
     "value of a network": lambda odd: BayesianNetwork({"a": [], "b": ["a"]}).learn_one({"a": odd, "b": "x"}),
     "value to complete": lambda odd: NetworkEM(BayesianNetwork({"a": [], "b": ["a"]})).learn_one({"a": odd}),
-    "value of a density": lambda odd: ChowLiuTree().learn_one({"a": odd}),
     "value without a label": lambda odd: SemiSupervisedNB(NaiveBayes()).learn_unlabelled_one({"a": odd}),
 }  # fmt: skip
 

@@ -15,7 +15,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from late import late_learner, look_for_room_often, random_stream
 
-from streamnb import BayesOptimalNB, HiddenMarkovNB, Hypothesis, NaiveBayes, Text, Tree
+from streamnb import BayesOptimalNB, HiddenMarkovNB, Hypothesis, NaiveBayes, OneDependence, Text
 from streamnb.cli import main, wiring
 from streamnb.config import load
 from streamnb.engine.ports import NewRecord
@@ -31,7 +31,7 @@ MODELS = {
     "naive_bayes": lambda: NaiveBayes({"text": "text", "subject": Text(event_model="bernoulli")}),
     "chains": lambda: HiddenMarkovNB({"text": "text"}, entity="subject"),
     "mixture": lambda: BayesOptimalNB(
-        {"text": "text", "subject": "text"}, [Hypothesis(), Hypothesis("presence"), Tree()]
+        {"text": "text", "subject": "text"}, [Hypothesis(), Hypothesis("presence"), OneDependence()]
     ),
 }
 ROOMS = None, Room(600, 2 << 17), Room(1500, 1 << 17), Room(4000, 3 << 17), Room(1 << 20, 99 << 17)

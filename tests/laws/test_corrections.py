@@ -28,10 +28,10 @@ from streamnb import (
     LogisticRegression,
     NaiveBayes,
     Nominal,
+    OneDependence,
     Pool,
     Softmax,
     Text,
-    Tree,
     TreeAugmentedNB,
 )
 from streamnb.errors import UnlearnError
@@ -94,7 +94,7 @@ def mixture():
             Hypothesis("presence", calibrated=True, density="binned"),
             Softmax(pairs=True),
             Pool(),
-            Tree(),
+            OneDependence(),
         ],
     )
 
@@ -248,16 +248,16 @@ def check(model, oracle):
     for histograms, table in histograms_of(model):
         assert int(histograms.positive.sum()) == np.count_nonzero(table)
     if isinstance(model, BayesOptimalNB):
-        check_trees(model, oracle)
+        check_pairs(model, oracle)
 
 
-def check_trees(model, oracle):
-    """A tree counts the nominal values that the other hypotheses count; pairs of them are seen elsewhere."""
-    for tree in model._trees._models:
-        tables, found = tree.counts.tables, {}
-        assert tree.counts.events == oracle.events
-        for (kind, name), number in tree.coded.numbers.items():
-            for word, code in tree.coded.codes[number].items():
+def check_pairs(model, oracle):
+    """One dependence counts the nominal values that the other hypotheses count; pairs of them are seen elsewhere."""
+    for one in model._dependence._models:
+        tables, found = one.counts.tables, {}
+        assert one.counts.events == oracle.events
+        for (kind, name), number in one.coded.numbers.items():
+            for word, code in one.coded.codes[number].items():
                 row = tables.values[tables.first[number] + code]
                 if kind == NOMINAL and word is not None and row.any():
                     found[name, word] = {

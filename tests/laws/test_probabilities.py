@@ -16,7 +16,6 @@ from streamnb import (
     BayesOptimalClassifier,
     BayesOptimalNB,
     BernoulliNB,
-    CalibratedNB,
     CategoricalNB,
     ConceptLearner,
     Conjunctions,
@@ -26,13 +25,13 @@ from streamnb import (
     Hypothesis,
     JointTable,
     LogisticRegression,
-    LogOpinionPool,
     MultinomialNB,
     NaiveBayes,
     PlattScaling,
+    Pool,
     SemiSupervisedNB,
     SequentialPosterior,
-    SoftmaxRegression,
+    Softmax,
     TreeAugmentedNB,
 )
 from streamnb.wire.codec import decode_prediction
@@ -61,9 +60,11 @@ OTHERS = {
     "default mixture": lambda: BayesOptimalNB(TEXT),
     "naive Bayes": lambda: NaiveBayes(TEXT),
     "presence": lambda: NaiveBayes(TEXT, event_model="bernoulli"),
-    "pool": lambda: LogOpinionPool(TEXT),
-    "calibrated": lambda: CalibratedNB(TEXT),
-    "softmax": lambda: SoftmaxRegression(TEXT),
+    "pool": lambda: BayesOptimalNB(
+        TEXT, [Hypothesis("presence", calibrated=True, weight=0.0), Softmax(weight=0.0), Pool()]
+    ),
+    "calibrated": lambda: BayesOptimalNB(TEXT, [Hypothesis("presence", calibrated=True)]),
+    "softmax": lambda: BayesOptimalNB(TEXT, [Softmax()]),
     "tree": lambda: TreeAugmentedNB(TEXT),
     "logistic": LogisticRegression,
     "entities": lambda: HiddenMarkovNB(TEXT),

@@ -14,9 +14,7 @@ from streamnb import (
     BayesOptimalClassifier,
     BayesOptimalNB,
     BernoulliNB,
-    CalibratedNB,
     CategoricalNB,
-    ChowLiuTree,
     ConceptLearner,
     FindS,
     GaussianNB,
@@ -25,11 +23,9 @@ from streamnb import (
     LinearRegression,
     LinearUnit,
     LogisticRegression,
-    LogOpinionPool,
     MultinomialNB,
     NaiveBayes,
     SemiSupervisedNB,
-    SoftmaxRegression,
     TreeAugmentedNB,
 )
 
@@ -39,9 +35,6 @@ CLASSIFIERS = [
     BernoulliNB,
     CategoricalNB,
     GaussianNB,
-    SoftmaxRegression,
-    CalibratedNB,
-    LogOpinionPool,
     HiddenMarkovNB,
     TreeAugmentedNB,
 ]
@@ -186,15 +179,6 @@ def test_the_checks_that_run_on_a_linear_model_or_a_network_are_these(model, wan
 @pytest.mark.parametrize("model", [pytest.param(case.values[0], id=case.id) for case in LINEAR])
 def test_river_checks_of_a_linear_model_or_a_network(model):
     assert failed_checks(model) == {}
-
-
-def test_the_checks_that_run_on_a_density_are_these():
-    assert not ChowLiuTree()._unit_test_skips()
-    assert Counter(check.__name__ for check in checks.yield_checks(ChowLiuTree())) == Counter(ONCE)
-
-
-def test_river_checks_of_a_density():
-    assert failed_checks(ChowLiuTree()) == {}
 
 
 def test_a_pipeline_of_river_gives_the_same_as_texts():

@@ -189,7 +189,7 @@ def put(path, made, model=None):
         {"os": {}},
         {"ProgressiveValidation": {"window_size": 3}},
         {"load": {"where": "x"}},
-        {"baum_welch": {}},
+        {"merge_all": {}},
         {"NaiveBayes": {"unheard": 1}},
         {"NaiveBayes": {"alpha": "x"}},
         {"NaiveBayes": 3},

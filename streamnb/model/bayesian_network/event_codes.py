@@ -15,7 +15,7 @@ from streamnb.model.attributes.values import as_event, value_text
 from streamnb.model.attributes.weights import UNIT, units
 from streamnb.model.bayesian_network.family_counts import FamilyTables
 from streamnb.model.compiled.arrays import Ints
-from streamnb.model.encoding.data_frame import is_frame
+from streamnb.model.encoding.data_frame import rows_of
 
 
 class EncodedEvents:
@@ -43,7 +43,7 @@ class EncodedEvents:
     def __init__(self, tables: FamilyTables, xs: Any, ys: Iterable[Any] | None, ws: Weights) -> None:
         self._tables = tables
         self._classes = len(tables.values(0))
-        events = xs if is_frame(xs) else list(xs)
+        events = rows_of(xs)
         n = len(events)
         self._labels = [None] * n if ys is None else list(ys)
         self.weights = np.full(n, UNIT) if ws is None else np.array([units(w) for w in ws], dtype=np.int64)
@@ -115,11 +115,6 @@ class EncodedEvents:
 
 def _ways_to_read(events: Any, names: tuple[Any, ...]) -> Iterator[Callable[[], Iterator[Any]]]:
     """All values, event by event: the fast way, which wants all to be there, then the other."""
-    if is_frame(events):
-        there = set(events.columns)
-        columns = [events[name].tolist() if name in there else [None] * len(events) for name in names]
-        yield lambda: chain.from_iterable(zip(*columns, strict=True))
-        return
     if len(names) > 1 and set(map(type, events)) <= {dict}:  # others may have a value for what is absent
         yield lambda: chain.from_iterable(map(itemgetter(*names), events))
     yield lambda: (as_event(x).get(name) for x in events for name in names)

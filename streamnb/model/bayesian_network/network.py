@@ -28,7 +28,6 @@ from streamnb.model.bayesian_network.kernels import Shape, Smoothed
 from streamnb.model.bayesian_network.smoothing import NetworkSmoothing
 from streamnb.model.bayesian_network.variable_elimination import maximum, sum_of_products
 from streamnb.model.compiled.arrays import Floats, Ints
-from streamnb.model.numerics.counter_rng import uniforms
 from streamnb.model.saving import Savable
 
 _WORLDS = 1 << 12  # ways to fill the gaps of an event that are counted through; of more, by elimination
@@ -286,14 +285,6 @@ class BayesianNetwork(Savable):
         """
         return self._dag.d_separated(*(side(one, self._dag.number) for one in (a, b, given)))
 
-    def sample(self, n: int, seed: int, first: int = 0) -> list[dict[Any, str]]:
-        """Events `first` to `first` + n - 1 drawn from the network: a function of `seed` and their numbers.
-
-        Variables without a value are left out. Raises ValueError for a seed that is none.
-        """
-        draws = uniforms(seed, first * len(self._dag), n * len(self._dag)).reshape(n, len(self._dag))
-        return [self._drawn(row) for row in draws.tolist()]
-
     # -- learning -----------------------------------------------------------------------------------------
 
     def learn_one(self, x: Values, w: float = 1.0) -> None:
@@ -514,16 +505,3 @@ class BayesianNetwork(Savable):
             shares = np.where(factor.misses > misses, 0.0, shares)
         found: Floats = shares / shares.sum()
         return found
-
-    def _drawn(self, draws: Sequence[float]) -> dict[Any, str]:
-        """An event, each variable drawn after its parents."""
-        codes: dict[int, int] = {}
-        for v in self._dag.order:
-            own = {u: codes[u] for u in self._dag.parents[v] if u in codes}
-            if self._live(v):
-                shares = self._read_shares(v, own)
-                shares = shares.reshape(-1, shares.shape[-1])[0]
-                reached = int(np.searchsorted(np.cumsum(shares) / shares.sum(), draws[v], side="right"))
-                i = min(reached, int(np.flatnonzero(shares)[-1]))  # rounding may leave the sum below 1
-                codes[v] = int(np.flatnonzero(self._tables.is_live(v))[i])
-        return {self._dag.names[v]: self._tables.values(v)[codes[v]] for v in sorted(codes)}

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from itertools import compress
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from streamnb.model.attributes.kinds import CONTINUOUS, NOMINAL
-from streamnb.model.attributes.ranges import is_missing
 from streamnb.model.attributes.signatures import Array, Codes, Flags
-from streamnb.model.attributes.values import LARGEST, value_text
+from streamnb.model.attributes.values import LARGEST
 from streamnb.model.attributes.weights import UNIT
 from streamnb.model.compiled.arrays import Floats, Hashes, Ints
 from streamnb.model.compiled.jit import kernel
 from streamnb.model.encoding.batch import Batch, Encoded
 from streamnb.model.encoding.layout import Layout
-from streamnb.model.encoding.repeats import mark_repeats
 from streamnb.model.encoding.rows import UNKNOWN
 from streamnb.model.encoding.targets import Targets
-from streamnb.model.encoding.tokenizer import Tokens, encode_text
+from streamnb.model.encoding.tokenizer import Tokens
 from streamnb.model.encoding.vocabulary import Vocabulary
 
 Present = Flags
@@ -30,7 +28,7 @@ class Column(NamedTuple):
     """One attribute of n events.
 
     Attributes:
-        kind: MULTINOMIAL, BERNOULLI, NOMINAL or CONTINUOUS.
+        kind: NOMINAL or CONTINUOUS.
         name: the attribute.
         values: float64[n], not finite where it is missing; or, of one that is not continuous, int64[n], which
             of `texts` it is, -1 where it is missing.
@@ -50,68 +48,48 @@ def is_frame(xs: Any) -> bool:
     return hasattr(xs, "to_dict") and hasattr(xs, "columns")
 
 
-def columns_of(frame: Any, kind_of: Callable[[Any, Any], int]) -> list[Column] | None:
-    """The columns of a data frame; None where one holds anything but numbers, or strings, or booleans.
+def rows_of(xs: Any) -> list[Any]:
+    """Many events as a list; those of a data frame as dictionaries, with None for what it calls missing."""
+    if is_frame(xs):
+        rows: list[Any] = xs.astype(object).where(xs.notna(), None).to_dict("records")
+        return rows
+    return list(xs)
 
-    None, too, for a lone surrogate, and where two columns have one name.
+
+def columns_of(frame: Any, kind_of: Callable[[Any, Any], int]) -> list[Column] | None:
+    """The columns of a data frame; None where one holds anything but numbers, or strings that are one value.
+
+    None, too, for a lone surrogate, and where two columns have one name: rows say what is wrong with them.
 
     `kind_of` tells the kind of an attribute of this name and value.
     """
     if not frame.columns.is_unique:
         return None
-    found = [_column(name, series, kind_of) for name, series in frame.items()]
-    return None if None in found else [column for column in found if column is not None]
+    found = []
+    for name, series in frame.items():
+        column = _column(name, series, kind_of)
+        if column is None:
+            return None
+        found.append(column)
+    return found
 
 
 def _column(name: Any, series: Any, kind_of: Callable[[Any, Any], int]) -> Column | None:
     if isinstance(series.dtype, np.dtype) and series.dtype.kind in "iuf":
-        return _numbers(kind_of(name, 0.0), name, series.to_numpy(dtype=np.float64), series)
-    if series.dtype.name in {"str", "string"} and kind_of(name, "") != CONTINUOUS:
-        which, texts = series.factorize()
-        return _discrete(kind_of(name, ""), name, texts, which)
-    if series.dtype.name == "category" and kind_of(name, "") != CONTINUOUS:
-        texts = series.array.categories.tolist()
-        if set(map(type, texts)) <= {str}:
-            return _discrete(kind_of(name, ""), name, texts, series.array.codes)
-    values = series.tolist()
-    types = set(map(type, values))
-    if types == {bool}:
-        return _numbers(kind_of(name, True), name, np.array(values, dtype=np.float64), series)
-    kind, missing = kind_of(name, ""), [type(value) is not str for value in values]
-    are_texts = types <= {str, float, type(None)} and all(map(is_missing, compress(values, missing)))
-    if kind == CONTINUOUS or not are_texts:
+        numbers = series.to_numpy(dtype=np.float64)
+        is_number = kind_of(name, 0.0) == CONTINUOUS
+        return Column(CONTINUOUS, name, numbers, np.isfinite(numbers)) if is_number else None
+    if kind_of(name, "") != NOMINAL:
         return None
-    texts = ["" if is_absent else value for value, is_absent in zip(values, missing, strict=True)]
-    return _of_texts(kind, name, texts, ~np.array(missing, dtype=np.bool_))
-
-
-def _of_texts(kind: int, name: Any, texts: Iterable[str], present: Present) -> Column | None:
-    """A column of a text for each event."""
-    numbers: dict[str, int] = {}
-    which = [numbers.setdefault(text, len(numbers)) for text in texts]
-    return _discrete(kind, name, numbers, np.where(present, which, -1))
-
-
-def _discrete(kind: int, name: Any, texts: Iterable[str], which: Array) -> Column | None:
-    """A column of texts that differ, each named by its number, or -1; None for a lone surrogate."""
-    encode = str.encode if kind == NOMINAL else encode_text
+    which, values = series.factorize()
+    texts = values.tolist()
+    if not set(map(type, texts)) <= {str}:
+        return None
     try:
-        encoded = list(map(encode, texts))
+        encoded = list(map(str.encode, texts))
     except UnicodeEncodeError:
-        return None  # the rows say of which attribute it is
-    return Column(kind, name, which.astype(np.int64, copy=False), which >= 0, encoded)
-
-
-def _numbers(kind: int, name: Any, numbers: Floats, series: Any) -> Column | None:
-    """A column of numbers or booleans, as they stand or as nominal values; None where it is to be a text."""
-    present = np.isfinite(numbers)
-    if kind == CONTINUOUS:
-        return Column(kind, name, numbers, present)
-    if kind != NOMINAL:
         return None
-    there = present.tolist()
-    texts = [value_text(value) if is_there else "" for value, is_there in zip(series, there, strict=True)]
-    return _of_texts(kind, name, texts, present)
+    return Column(NOMINAL, name, which.astype(np.int64, copy=False), which >= 0, encoded)
 
 
 class Columns:
@@ -139,7 +117,7 @@ class Columns:
         fields = _numbered(
             self._continuous, is_added, lambda column, adds: layout.field(column.name, adds=adds)
         )
-        items = _items(_with_numbers(self._discrete, groups), is_added, vocabulary)
+        items = _by_value(_with_numbers(self._discrete, groups), is_added, vocabulary)
         event_values, value_field, value = _values(_with_numbers(self._continuous, fields), label.size)
         batch = Batch(
             event_items=items.event_items,
@@ -161,8 +139,7 @@ class Columns:
             for column, number in zip(columns, numbers, strict=True)
             if number < 0
         )
-        most = mark_repeats(batch, layout.kinds, vocabulary.secret) if layout.has_bernoulli else 0
-        return Encoded(batch, most, skipped, known, items.tokens)
+        return Encoded(batch, 0, skipped, known, None)
 
 
 NumberedColumns = tuple[list[Column], Codes]
@@ -176,21 +153,13 @@ def _with_numbers(columns: Sequence[Column], numbers: Sequence[int]) -> Numbered
 
 
 class _Items(NamedTuple):
-    """Texts and nominal values that were looked up; see `Batch` and `Encoded`."""
+    """Nominal values that were looked up; see `Batch`."""
 
     event_items: Ints
     item_group: Codes
     item_rows: Ints
     rows: Codes
     keys: Hashes
-    tokens: Tokens | None = None
-
-
-def _items(numbered: NumberedColumns, is_added: Present, vocabulary: Vocabulary) -> _Items:
-    columns, _ = numbered
-    if columns and all(column.kind == NOMINAL for column in columns):
-        return _by_value(numbered, is_added, vocabulary)
-    return _in_order(numbered, is_added, vocabulary)
 
 
 def _by_value(numbered: NumberedColumns, is_added: Present, vocabulary: Vocabulary) -> _Items:
@@ -202,7 +171,8 @@ def _by_value(numbered: NumberedColumns, is_added: Present, vocabulary: Vocabula
     tokens = Tokens(texts, everything, owners, vocabulary.secret)
     text_rows = vocabulary.rows(tokens, owners, ~everything)
     first = np.cumsum(sizes) - sizes
-    which = np.stack([column.values for column in columns])
+    values = [column.values for column in columns]
+    which = np.array(values, dtype=np.int64).reshape(len(columns), is_added.size)
     event_items = np.empty(is_added.size + 1, dtype=np.int64)
     item_group, rows = np.empty((2, which.size), dtype=np.int32)
     keys = np.empty(which.size, dtype=np.uint64)
@@ -238,29 +208,6 @@ def _added(
     tokens = Tokens([texts[text] for text in new.tolist()], everything, owners[new], vocabulary.secret)
     text_rows[new] = vocabulary.rows(tokens, owners[new], everything)
     return np.where(np.arange(rows.size) >= begins[chosen], text_rows[chosen], rows)
-
-
-def _in_order(numbered: NumberedColumns, is_added: Present, vocabulary: Vocabulary) -> _Items:
-    """One after the other, those to be cut into words among them."""
-    columns, groups = numbered
-    present = np.empty((is_added.size, len(columns)), dtype=np.bool_)
-    cells = np.empty(present.shape, dtype=object)
-    for c, column in enumerate(columns):
-        present[:, c] = column.present
-        cells[:, c] = np.array([*column.texts, b""], dtype=object)[column.values]
-    event_items = _ends(present)
-    item_group = np.broadcast_to(groups, present.shape)[present]
-    items = cells[present].tolist()
-    if not items:
-        nothing = np.zeros(0, dtype=np.int32)
-        return _Items(
-            event_items, item_group, np.zeros(1, dtype=np.int64), nothing, np.zeros(0, dtype=np.uint64)
-        )
-    are_whole = np.array([column.kind == NOMINAL for column in columns], dtype=np.bool_)
-    are_whole = np.broadcast_to(are_whole, present.shape)[present]
-    tokens = Tokens(items, are_whole, item_group, vocabulary.secret)
-    rows = vocabulary.rows(tokens, item_group, np.repeat(is_added, np.diff(event_items)))
-    return _Items(event_items, item_group, tokens.item_tokens, rows, np.zeros(0, dtype=np.uint64), tokens)
 
 
 def _values(numbered: NumberedColumns, events: int) -> tuple[Ints, Codes, Floats]:

@@ -22,7 +22,7 @@ from streamnb.model.attributes.kinds import CONTINUOUS, NOMINAL, text_kind
 from streamnb.model.attributes.parameters import brief
 from streamnb.model.attributes.ranges import is_missing
 from streamnb.model.attributes.values import as_event, declared_texts, value_text
-from streamnb.model.encoding.data_frame import Column, Columns, columns_of, is_frame
+from streamnb.model.encoding.data_frame import Column, Columns, columns_of, is_frame, rows_of
 from streamnb.model.encoding.event_writer import EventWriter
 from streamnb.model.encoding.layout import Layout
 
@@ -78,7 +78,7 @@ class EventReader:
         if columns is not None:
             return Columns(columns)
         writer = EventWriter()
-        self.write_all(writer, events.to_dict("records") if is_frame(events) else events)
+        self.write_all(writer, rows_of(events) if is_frame(events) else events)
         return writer
 
     def texts(self, x: Any) -> tuple[Mapping[Any, Any], frozenset[Any]]:

@@ -1,1 +1,1 @@
-"""Hidden Markov models: filter, smoother, Viterbi, Baum-Welch, online EM, and a chain for each entity."""
+"""Hidden Markov models: filter, smoother, Viterbi, online EM, and a chain for each entity."""

@@ -54,7 +54,7 @@ class HiddenMarkovModel(Savable):
     It learns from sequences whose states are known, by counting, with the m-estimate (n_c + m p)/(n + m) of
     each of the three distributions, m = 0 being the limit. p is uniform over all states, or symbols, or what
     is stated by `initial`, `transition` and `emission`; so a model of which all is stated needs no learning,
-    and when it learns, what was stated counts as m examples. For hidden states see `baum_welch` and
+    and when it learns, what was stated counts as m examples. For hidden states see
     `OnlineBaumWelch`.
 
     Missing observations and states (None, NaN) drop their factors, in learning and in reading. So does a

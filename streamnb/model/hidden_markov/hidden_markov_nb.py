@@ -18,7 +18,7 @@ from streamnb.model.attributes.signatures import Array, Flags, Times, Weights
 from streamnb.model.attributes.weights import units
 from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.encoding.batch import Encoded
-from streamnb.model.encoding.data_frame import is_frame
+from streamnb.model.encoding.data_frame import rows_of
 from streamnb.model.hidden_markov.entities import Entities
 from streamnb.model.hidden_markov.entity_filter_kernels import Chains, Steps, filter_batch
 from streamnb.model.hidden_markov.transitions import Transitions
@@ -247,16 +247,9 @@ class HiddenMarkovNB(SmoothedModel):
         return without(x, self.entity)
 
     def _encode(self, xs: Events, ys: Labels | None = None, ws: Weights = None, ts: Times = None) -> Encoded:
-        rows: Any = xs
-        if is_frame(rows):
-            has_any = self.entity in rows.columns
-            values = _objects(rows[self.entity]) if has_any else [None] * len(rows)
-            entities = [self._entity_of({self.entity: value}) for value in values]
-            rows = rows.drop(columns=[self.entity]) if has_any else rows
-        else:
-            rows = rows if isinstance(rows, Sequence) else list(rows)
-            entities = [self._entity_of(x) for x in rows]
-            rows = [self._without_entity(x) for x in rows]
+        rows = rows_of(xs)
+        entities = [self._entity_of(x) for x in rows]
+        rows = [self._without_entity(x) for x in rows]
         encoded = _OfEntities(*super()._encode(rows, ys, ws, ts))
         encoded.entities = entities
         return encoded
@@ -321,8 +314,3 @@ class HiddenMarkovNB(SmoothedModel):
     def linear_view(self, positive: Any, negative: Any = None) -> NoReturn:
         """Refused with ValueError: what is known of an entity is no linear function of the event."""
         raise ValueError("what is known of an entity is no linear function of an event")
-
-
-def _objects(series: Any) -> list[Any]:
-    """The values of a column of a data frame; None for what it calls missing, of whatever type that is."""
-    return [None if is_na else value for value, is_na in zip(series.tolist(), series.isna(), strict=True)]

@@ -14,7 +14,6 @@ from streamnb.model.attributes.names import checked_names, plain
 from streamnb.model.attributes.parameters import check_amount, check_whole
 from streamnb.model.attributes.ranges import is_missing
 from streamnb.model.attributes.signatures import Array, State
-from streamnb.model.hidden_markov.baum_welch import stated_model
 from streamnb.model.hidden_markov.forward_backward import Chain
 from streamnb.model.hidden_markov.hidden_markov_model import HiddenMarkovModel
 from streamnb.model.hidden_markov.initial_parameters import start_symbols, start_transitions
@@ -209,7 +208,7 @@ class OnlineBaumWelch(Savable):
         for v in range(V):
             derive_row(self._counts, r, self.m, v, log_rows[v], rows[v])
         chain = Chain(*(array[r] for array in self._chains))
-        return stated_model(list(range(self.states)), self.symbols, chain, rows)
+        return _stated_model(list(range(self.states)), self.symbols, chain, rows)
 
     # -- state --------------------------------------------------------------------------------------------
 
@@ -286,3 +285,16 @@ def _checked(arrays: Mapping[str, Array], own: OnlineCounts, symbols: int) -> On
     if made.numbers[MET] != symbols or made.numbers[FILLED] >= made.held.size:
         raise SnapshotError("numbers that do not fit the symbols")
     return made
+
+
+def _stated_model(states: list[Any], symbols: list[Any], chain: Chain, emission: Array) -> HiddenMarkovModel:
+    """A model of which all is stated: `emission` is float64[V, K], P(symbol | state)."""
+
+    def named(row: Array, names: list[Any]) -> dict[Any, float]:
+        return dict(zip(names, (row / math.fsum(row)).tolist(), strict=True))
+
+    return HiddenMarkovModel(
+        named(np.exp(chain.log_initial), states),
+        {state: named(row, states) for state, row in zip(states, chain.table, strict=True)},
+        {state: named(row, symbols) for state, row in zip(states, emission.T, strict=True) if symbols},
+    )

@@ -20,7 +20,6 @@ Reference: Goodnight (1979), A tutorial on the SWEEP operator, The American Stat
 
 from __future__ import annotations
 
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -45,8 +44,6 @@ class Fit(NamedTuple):
         target: mean of the targets.
         squares: sum of squared residuals.
         swept: bool[d], attributes that are no combination of other swept ones.
-        inverse: float64[rank, rank], of M_xx + l2 I of the swept.
-        explained: float64[rank, d - rank], the weights of the swept attributes in each other one.
     """
 
     n: float
@@ -56,28 +53,15 @@ class Fit(NamedTuple):
     target: float
     squares: float
     swept: Flags
-    inverse: Floats
-    explained: Floats
 
     @property
     def rank(self) -> int:
         """How many combinations of attributes varied."""
-        return len(self.inverse)
+        return int(np.count_nonzero(self.swept))
 
     def predict(self, x: Floats) -> float:
         """w^T x + b: about the mean, so that large offsets cancel before they are multiplied."""
         return float(self.target + self.weights @ ((x - self.mean) - self.mean_low))
-
-    def leverage(self, x: Floats) -> float:
-        """1/n + (x - mean)^T M^-1 (x - mean); infinite where x leaves what was ever seen to vary."""
-        if self.n == 0.0:
-            return math.inf
-        away = x - self.mean
-        swept, others = away[self.swept], away[~self.swept]
-        sizes = 1e-6 * (np.abs(self.explained).T @ np.abs(swept)) + 1e-12 * np.abs(x[~self.swept])
-        if (np.abs(others - self.explained.T @ swept) > sizes).any():
-            return math.inf
-        return 1.0 / self.n + max(float(swept @ self.inverse @ swept), 0.0)
 
 
 def fit(moments: CoMoments, l2: float) -> Fit:
@@ -86,15 +70,13 @@ def fit(moments: CoMoments, l2: float) -> Fit:
     swept = np.zeros(len(A), dtype=np.bool_)
     _sweep(A, A_low, l2, swept, A.diagonal() + l2)
     swept = swept[1:]
-    explained = A[1:, 1:][swept][:, ~swept]
     weights = np.where(swept, A[1:, 0], 0.0)
     squares = float(A[0, 0]) - l2 * float(weights @ weights)
     if not swept.all():
-        weights = _least_norm(weights, swept, explained)
-    inverse = -A[1:, 1:][swept][:, swept]
+        weights = _least_norm(weights, swept, A[1:, 1:][swept][:, ~swept])
     mean, low = moments.mean, moments.mean_low
     target = float(mean[0])
-    return Fit(moments.n, weights, mean[1:], low[1:], target, max(squares, 0.0), swept, inverse, explained)
+    return Fit(moments.n, weights, mean[1:], low[1:], target, max(squares, 0.0), swept)
 
 
 def _least_norm(weights: Floats, swept: Flags, explained: Floats) -> Floats:

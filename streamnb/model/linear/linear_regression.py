@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 from river import base
 
@@ -18,20 +18,6 @@ from streamnb.model.linear.comoments import SecondMoments
 from streamnb.model.linear.design_matrix import Design, is_no_target, real
 from streamnb.model.linear.least_squares import Fit, fit
 from streamnb.model.saving import Savable
-
-
-class StudentT(NamedTuple):
-    """Student's t distribution of a target.
-
-    Attributes:
-        mean: its centre.
-        scale: its scale; infinite where too little was learned to tell.
-        degrees_of_freedom: of it; the more, the nearer it is to a Gaussian.
-    """
-
-    mean: float
-    scale: float
-    degrees_of_freedom: float
 
 
 class LinearRegression(Savable, base.Regressor):  # type: ignore[misc]  # River is untyped here
@@ -123,24 +109,6 @@ class LinearRegression(Savable, base.Regressor):  # type: ignore[misc]  # River 
     def predict_one(self, x: Mapping[Any, Any]) -> float:
         """h(x) = w^T x + b. Raises TypeError for a value that is no number, boolean, string or None."""
         return self._solution().predict(self._dense(x))
-
-    def predict_distribution_one(self, x: Mapping[Any, Any]) -> StudentT:
-        """The distribution of the target of `x`, the weights and the noise being unknown.
-
-            t with n - rank - 1 degrees of freedom about h(x), of the scale
-            s^2 (1 + 1/n + (x - mean)^T M^-1 (x - mean)),    s^2 = sum of squared residuals / (n - rank - 1)
-
-        That is the posterior prediction under the prior 1/sigma^2 (flat in w, b and ln sigma); with l2 > 0 an
-        approximation. Its scale is infinite where x varies in what never varied so far.
-        """
-        solution, vector = self._solution(), self._dense(x)
-        freedom = solution.n - solution.rank - 1.0
-        mean = solution.predict(vector)
-        if freedom <= 0.0:
-            return StudentT(mean, math.inf, max(freedom, 0.0))
-        spread = 1.0 + solution.leverage(vector)
-        scale = math.inf if math.isinf(spread) else math.sqrt(solution.squares / freedom) * math.sqrt(spread)
-        return StudentT(mean, scale, freedom)
 
     # -- learning -----------------------------------------------------------------------------------------
 

@@ -1,1 +1,1 @@
-"""The Bayes-optimal mixture of hypotheses, its members, and these as classifiers of their own."""
+"""The Bayes-optimal mixture of hypotheses, and its members."""

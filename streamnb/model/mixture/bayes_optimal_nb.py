@@ -28,7 +28,7 @@ from streamnb.model.interface.evidence import LIMIT, Item, ranked
 from streamnb.model.interface.predictions import Posteriors
 from streamnb.model.interface.stream_model import Corrections, Events, Labels
 from streamnb.model.mixture.byte_evidence import run_log_odds
-from streamnb.model.mixture.components import TREE, AnyHypothesis, naive_part
+from streamnb.model.mixture.components import ONE_DEPENDENCE, AnyHypothesis, naive_part
 from streamnb.model.mixture.default_hypotheses import DEFAULT_HYPOTHESES
 from streamnb.model.mixture.evidence import mean_log_odds
 from streamnb.model.mixture.hypotheses import Readings, check_names, sources_of
@@ -43,9 +43,9 @@ from streamnb.model.mixture.kernels import (
     unlearn_counts,
 )
 from streamnb.model.mixture.learner_state import Learners, LearnerScratch, Plan, grams_within
+from streamnb.model.mixture.one_dependence import OneDependenceOpinions
 from streamnb.model.mixture.parts import Parts
 from streamnb.model.mixture.scoring import HypothesisScratch
-from streamnb.model.mixture.tree_members import TreeOpinions
 from streamnb.model.naive_bayes.counting_model import CountingModel
 from streamnb.model.naive_bayes.linear_view import LinearView
 from streamnb.model.naive_bayes.room import NEWEST, Room
@@ -65,7 +65,7 @@ _OF_FEATURES, _OF_RUNS = 6, 11  # one part in so many of a budget; a copy of run
 _OF_PAIRS = 40  # with the counts of values a 32nd, twice for a copy, and once more while a table is laid anew
 _PREFIX = "posterior_"  # of the posterior's arrays in a state
 _LEARNED = "learned_"  # of those of the learners
-_TREES = "trees_"
+_PAIRS = "trees_"
 _MODES = {"mixture": MIXTURE, "map": MAP, "gibbs": GIBBS}
 
 
@@ -93,7 +93,7 @@ class BayesOptimalNB(CountingModel):
         attributes: name -> `Text`, `Nominal` or `Continuous`, or just "text", "nominal", "continuous". How
             texts are read is the hypotheses' affair; a smoothing of its own holds for all of them.
         hypotheses: what is weighed: `Hypothesis` (naive Bayes, also calibrated), `Softmax`, `Pool` and
-            `Tree`; by default a set that is good on texts and tables alike (`default_hypotheses`).
+            `OneDependence`; by default a set that is good on texts and tables alike (`default_hypotheses`).
         switching_rate: probability that another hypothesis is right from one event to the next.
         prediction: "mixture" (Bayes optimal), "map" (the most probable hypothesis), or "gibbs" (one drawn
             from the posterior for every event, whose expected error is at most twice the Bayes-optimal).
@@ -162,7 +162,7 @@ class BayesOptimalNB(CountingModel):
         self._runs_memory: int | None = None
         self._pairs_memory: int | None = None
         self._learners = Learners(self._plan, memory)
-        self._trees = TreeOpinions(hypotheses)
+        self._dependence = OneDependenceOpinions(hypotheses)
         self._posterior = self._new_posterior()
         self._met = 0
         self._smoothings = np.zeros((3, len(self._readings), 0))
@@ -187,7 +187,7 @@ class BayesOptimalNB(CountingModel):
     @property
     def n_bytes(self) -> int:
         """Memory of all that was learned, bytes, spare capacity included."""
-        return super().n_bytes + self._learners.n_bytes + self._trees.n_bytes
+        return super().n_bytes + self._learners.n_bytes + self._dependence.n_bytes
 
     def joint_log_likelihood(self, x: Any) -> dict[Any, float]:
         """Class -> log P(v | x), which is log P(v, x) but for a constant; -inf where it is zero.
@@ -221,7 +221,7 @@ class BayesOptimalNB(CountingModel):
         a hypothesis forgets: how much of the event is left depends on when it was learned.
         """
         if self._learners.is_needed:
-            raise UnlearnError("what was learned by gradient, as bins, or by trees, cannot be unlearned")
+            raise UnlearnError("what was learned by gradient, as bins, or in pairs cannot be unlearned")
         if self._sources.decays:
             raise UnlearnError(
                 "what tables that forget hold of an event is not known: it cannot be unlearned"
@@ -251,7 +251,8 @@ class BayesOptimalNB(CountingModel):
     def renew(self) -> None:
         """Let begin anew what learns fast: gradients, calibration, pools, bins, and counts with a half-life.
 
-        Counts without one, trees and the posterior stay, so that all can be taken back that could be before.
+        Counts without one, those of pairs too, and the posterior stay, so that all can be taken back that
+        could be before.
         After a change of the stream a new softmax regression unlearns in some hundreds of events what naive
         Bayes says wrong, and an old one in thousands: its steps have grown small. See docs/monitors.md for
         what that is worth.
@@ -278,7 +279,7 @@ class BayesOptimalNB(CountingModel):
         beside: dict[str, Any] = {"posterior": {**meta, "met": self._met}}
         if self._learners.is_needed:
             beside["learners"] = self._plan.described()
-        described, of_trees = self._trees.state()
+        described, of_pairs = self._dependence.state()
         if described:
             beside["trees"] = described
         return self._statistics.copying(
@@ -286,7 +287,7 @@ class BayesOptimalNB(CountingModel):
             beside,
             {f"{_PREFIX}{name}": array for name, array in arrays.items()}
             | {f"{_LEARNED}{name}": array for name, array in self._learners.state(len(self.classes)).items()}
-            | {f"{_TREES}{name}": array for name, array in of_trees.items()},
+            | {f"{_PAIRS}{name}": array for name, array in of_pairs.items()},
         )
 
     def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
@@ -295,7 +296,7 @@ class BayesOptimalNB(CountingModel):
         Raises ValueError for one of another model or hypotheses, and SnapshotError for one that is damaged.
         """
         learners = Learners(self._plan, self.memory, self._runs_memory)
-        trees = TreeOpinions(self.hypotheses, self._pairs_memory)
+        dependence = OneDependenceOpinions(self.hypotheses, self._pairs_memory)
         posterior, met = self._new_posterior(), 0
         if meta.get("type") == type(self).__name__:
             with reading_state(f"a {type(self).__name__}"):
@@ -306,10 +307,10 @@ class BayesOptimalNB(CountingModel):
                     raise ValueError("a state of other counts than the hypotheses need")
                 if self._learners.is_needed and meta.get("learners") != self._plan.described():
                     raise ValueError("a state of other learners than the hypotheses")
-                trees.load(meta.get("trees", []), named(arrays, _TREES))
+                dependence.load(meta.get("trees", []), named(arrays, _PAIRS))
                 learners.load(named(arrays, _LEARNED), len(meta["groups"]), len(meta["classes"]))
         super().load_state(meta, arrays)
-        self._posterior, self._met, self._learners, self._trees = posterior, met, learners, trees
+        self._posterior, self._met, self._learners, self._dependence = posterior, met, learners, dependence
         self._smoothings, self._sizes = self._smoothings[:, :, :0], self._sizes[:, :0]
         return self
 
@@ -341,14 +342,14 @@ class BayesOptimalNB(CountingModel):
         if not use.parts:
             return use
         return use._replace(
-            parts={**use.parts, **self._learners.memory(len(self.classes)), **self._trees.memory()}
+            parts={**use.parts, **self._learners.memory(len(self.classes)), **self._dependence.memory()}
         )
 
     def keep_within(self, n_bytes: int, shares: int = NEWEST) -> None:
         """As any model, and of runs of bytes; those whose table is there keep it. And of pairs of values."""
         super().keep_within(n_bytes, shares)
         self._pairs_memory = n_bytes // _OF_PAIRS
-        self._trees.keep_within(self._pairs_memory)
+        self._dependence.keep_within(self._pairs_memory)
         if self._shares_with_runs(shares) and self.memory >= n_bytes // _OF_FEATURES:
             self._runs_memory = n_bytes // _OF_RUNS
             if not self._learners.grams.is_there:
@@ -371,17 +372,17 @@ class BayesOptimalNB(CountingModel):
         return SequentialPosterior({h.label: h.weight for h in self.hypotheses}, self.switching_rate)
 
     def _taken_out(self, encoded: Encoded, batch: Batch) -> int:
-        """Out of counts, presence, moments and the counts of trees; all else keeps what it saw."""
+        """Out of counts, presence, moments and pairs of values; all else keeps what it saw."""
         bags, statistics, n = bags_of(batch), self._statistics, batch.label.size
         encoded = encoded._replace(batch=batch)
-        of_trees = self._trees.unlearn(encoded, statistics)
-        batch.label[of_trees:] = -1  # what a tree never learned nobody did
+        of_pairs = self._dependence.unlearn(encoded, statistics)
+        batch.label[of_pairs:] = -1  # what one of them never learned nobody did
 
         def step(done: int) -> int:
             return int(unlearn_counts(done, self._tables(), self._presence(), batch, bags))
 
         done = self._as_far_as(step, n, bags.most)
-        self._trees.learn_again(encoded, statistics, done, of_trees)
+        self._dependence.learn_again(encoded, statistics, done, of_pairs)
         return done
 
     def _posteriors(self, encoded: Encoded, *, learn: bool = False) -> Posteriors:
@@ -404,12 +405,12 @@ class BayesOptimalNB(CountingModel):
         learner_scratch = LearnerScratch.of(
             self._plan, K, most_features(batch) if self._plan.takes_features else 0, grams.buckets.size
         )
-        of_trees = np.flatnonzero(self._plan.kind == TREE)
-        joints, awake = self._trees.joints(encoded, statistics, learn=False)
+        estimators = np.flatnonzero(self._plan.kind == ONE_DEPENDENCE)
+        joints, awake = self._dependence.joints(encoded, statistics, learn=False)
         pooled = self._plan.opinions.size - int(self._plan.waiting[0] if awake else 0)
         with np.errstate(divide="ignore", invalid="ignore"):  # a class without examples
-            priors = np.tile(np.log(statistics.class_weights[:K]), (of_trees.size, 1))
-            for h, joint in zip(of_trees, joints[:, 0] if joints.size else priors, strict=True):
+            priors = np.tile(np.log(statistics.class_weights[:K]), (estimators.size, 1))
+            for h, joint in zip(estimators, joints[:, 0] if joints.size else priors, strict=True):
                 learner_scratch.logs[h] = joint - np.logaddexp.reduce(joint)
         found = mean_log_odds(
             (self._tables(), self._presence(), statistics.decayed.tables, self._learners.tables),
@@ -421,7 +422,7 @@ class BayesOptimalNB(CountingModel):
             (statistics.classes[first], statistics.classes[second]),
             HypothesisScratch.of(len(self._readings), self._plan.twins.size, K, len(self._sources.decays)),
             learner_scratch,
-            self._trees.log_odds(
+            self._dependence.log_odds(
                 encoded, statistics, parts.batch, (statistics.classes[first], statistics.classes[second])
             ),
             pooled,
@@ -487,7 +488,7 @@ class BayesOptimalNB(CountingModel):
         draws = np.zeros(n)
         if predict and mode == GIBBS:  # what is only asked draws as the next event does, however many ask
             draws += uniforms(self.seed, self._met, n if learn else 1)
-        trees, awake = self._trees.joints(encoded, statistics, learn=learn)
+        dependence, awake = self._dependence.joints(encoded, statistics, learn=learn)
 
         def step(done: int) -> int:
             state = (
@@ -513,7 +514,7 @@ class BayesOptimalNB(CountingModel):
                 late,
                 scratch,
                 learner_scratch,
-                trees,
+                dependence,
                 awake,
                 answers,
             )

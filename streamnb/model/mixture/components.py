@@ -1,4 +1,4 @@
-"""What a mixture may weigh beside naive Bayes models: softmax regressions, pools, trees."""
+"""What a mixture may weigh beside naive Bayes models: softmax regressions, pools, pairs of values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from streamnb.model.mixture.hypotheses import Hypothesis, check_weight
 
 ONCE_FIRST = 3000
 """So many bytes of a text were read before it was said how many."""
-NAIVE, CALIBRATED, SOFTMAX, POOL, CALIBRATED_POOL, TREE, BYTES = 0, 1, 2, 3, 4, 5, 6
+NAIVE, CALIBRATED, SOFTMAX, POOL, CALIBRATED_POOL, ONE_DEPENDENCE, BYTES = 0, 1, 2, 3, 4, 5, 6
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class ByteSoftmax:
 
 @dataclass(frozen=True)
 class Pool:
-    """A log-opinion pool of all calibrated naive Bayes models, softmax regressions and trees: `opinion_pool`.
+    """A log-opinion pool of all that is calibrated or learned beside naive Bayes: see `opinion_pool`.
 
     Attributes:
         variance: of the weights before anything is learned, above zero.
@@ -96,10 +96,14 @@ class Pool:
 
 
 @dataclass(frozen=True)
-class Tree:
-    """Tree-augmented naive Bayes over numbers and nominal values, as a hypothesis: see `tree_augmented_nb`.
+class OneDependence:
+    """Averaged one-dependence estimators over numbers and nominal values: see `trees.averaged`.
 
-    It has counts of its own, which do not forget, and leaves texts out.
+    As a hypothesis it has counts of its own, which do not forget, and leaves texts out.
+
+    With `max_attributes` their memory is its part of what a model may take (`BayesOptimalNB.keep_within`),
+    and pools take it in from the first event on after one that had an attribute: where there are only texts
+    they are what they would be without it.
 
     Attributes:
         prior_weight: what P(a | v) counts in P(a | b, v), 1e-6 to 1e6 examples.
@@ -107,13 +111,15 @@ class Tree:
         memory: of the counts of pairs, bytes.
         weight: relative prior probability; 0 as in `Hypothesis`.
         name: what predictions, metrics and reports call it.
+        max_attributes: it reads so many, the first that are learned; None reads all.
     """
 
-    prior_weight: float = 20.0
+    prior_weight: float = 5.0
     max_values: int = 127
     memory: int = 64 << 20
     weight: float = 1.0
     name: str = ""
+    max_attributes: int | None = None
 
     def __post_init__(self) -> None:
         if not 1e-6 <= self.prior_weight <= 1e6:
@@ -122,34 +128,6 @@ class Tree:
             )
         check_weight(self.weight)
         check_capacity(self.max_values, self.memory)
-
-    @property
-    def label(self) -> str:
-        """Its name, or what it is: ``tree prior_weight=20``."""
-        return self.name or f"tree prior_weight={self.prior_weight:g}"
-
-
-@dataclass(frozen=True)
-class OneDependence(Tree):
-    """Averaged one-dependence estimators over numbers and nominal values: see `trees.averaged`.
-
-    It reads the counts of a `Tree` beside it that has as many values and as much memory; without one it has
-    counts of its own.
-
-    With `max_attributes` it has counts of its own, whose memory is its part of what a model may take
-    (`BayesOptimalNB.keep_within`), and pools take it in from the first event on after one that had an
-    attribute: where there are only texts they are what they would be without it.
-
-    Attributes:
-        prior_weight, max_values, memory, weight, name: as of a `Tree`.
-        max_attributes: it reads so many, the first that are learned; None reads all.
-    """
-
-    prior_weight: float = 5.0
-    max_attributes: int | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
         if self.max_attributes is not None:
             check_whole("max_attributes", self.max_attributes, 1, 1 << 12)
 
@@ -164,7 +142,7 @@ class OneDependence(Tree):
         return self.name or f"one-dependence prior_weight={self.prior_weight:g}"
 
 
-AnyHypothesis = Hypothesis | Softmax | ByteSoftmax | Pool | Tree
+AnyHypothesis = Hypothesis | Softmax | ByteSoftmax | Pool | OneDependence
 
 
 def _check(name: str, value: float) -> None:

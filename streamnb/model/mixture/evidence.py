@@ -5,8 +5,8 @@ Given the event every score is a sum over what the event holds, and so is the lo
     naive Bayes    log P(v1)/P(v2) + sum over values of log P(a|v1)/P(a|v2)
     calibrated     the same times its power
     softmax        b_v1 - b_v2 + sum over features of x_i (l_iv1/2 + w_iv1 - l_iv2/2 - w_iv2)
-    tree           log P(v1)/P(v2) + sum over values of log P(a|b,v1)/P(a|b,v2), b the value of the parent
-    one dependence the same of each parent, weighed by what it says, see `trees.averaged`
+    one dependence log P(v1)/P(v2) + sum over values of log P(a|b,v1)/P(a|b,v2), b the value of each parent,
+                   weighed by what it says, see `trees.averaged`
     byte softmax   b_v1 - b_v2 + sum over runs of bytes of the same; a quarter of it for each byte
     pool           b_v1 - b_v2 + sum over opinions of w_i times the log odds of the opinion; what the
                    correction of its confidence adds is the prior's
@@ -33,7 +33,15 @@ from streamnb.model.encoding.byte_grams import find_runs
 from streamnb.model.interface.evidence import LIMIT
 from streamnb.model.mixture import opinion_pool
 from streamnb.model.mixture.binned_density import read_value, score_binned
-from streamnb.model.mixture.components import BYTES, CALIBRATED, CALIBRATED_POOL, NAIVE, POOL, SOFTMAX, TREE
+from streamnb.model.mixture.components import (
+    BYTES,
+    CALIBRATED,
+    CALIBRATED_POOL,
+    NAIVE,
+    ONE_DEPENDENCE,
+    POOL,
+    SOFTMAX,
+)
 from streamnb.model.mixture.hypotheses import Readings
 from streamnb.model.mixture.learner_kernels import extract_event, predict_by_learners
 from streamnb.model.mixture.learner_state import LearnerScratch, LearnerTables, Plan
@@ -273,7 +281,7 @@ def mean_log_odds(
     classes: Any,
     scratch: HypothesisScratch,
     learner_scratch: LearnerScratch,
-    trees: Floats,
+    dependence: Floats,
     pooled: int,
     runs: Floats,
     shares: Floats,
@@ -291,8 +299,8 @@ def mean_log_odds(
         parts: `Parts` of it.
         classes: the class whose log odds they are, and the one against which, as numbers.
         scratch: of the readings.
-        learner_scratch: of the learners; what trees say of the event is in its logs.
-        trees: float64[T, n], the parts of the hypotheses that are trees.
+        learner_scratch: of the learners; what one-dependence estimators say of the event is in its logs.
+        dependence: float64[D, n], the parts of one-dependence estimators.
         pooled: so many opinions are pooled, the first ones.
         runs: float64[G, n], of those that read runs of bytes.
         shares: float64[H], of the hypotheses in the mean.
@@ -324,8 +332,8 @@ def mean_log_odds(
         _parts_of_features(batch, bits, parts, learners, extracted, own)
         _of_learners(plan, learners, extracted, learner_scratch.scales, own, tables.classes, classes, odds)
     for h in range(H):
-        if plan.kind[h] == TREE:
-            odds[h] = trees[plan.reads[h]]
+        if plan.kind[h] == ONE_DEPENDENCE:
+            odds[h] = dependence[plan.reads[h]]
         elif plan.kind[h] == BYTES:
             odds[h] = runs[plan.reads[h]]
     _of_pools(plan, learners, learner_scratch, pooled, classes, odds)

@@ -17,7 +17,7 @@ from streamnb.model.encoding.batch import Batch
 from streamnb.model.encoding.byte_grams import ByteGrams, find_runs
 from streamnb.model.evaluation.progressive import ESCAPE
 from streamnb.model.mixture.binned_density import score_binned
-from streamnb.model.mixture.components import NAIVE, TREE
+from streamnb.model.mixture.components import NAIVE, ONE_DEPENDENCE
 from streamnb.model.mixture.hypotheses import Readings
 from streamnb.model.mixture.learner_kernels import (
     extract_event,
@@ -114,15 +114,17 @@ def _answer(
 
 
 @kernel
-def _say_trees(plan: Any, trees: Any, e: int, waits: bool, known: Ints, logs: Floats, answers: Any) -> None:
-    """What the hypotheses that are trees say of event e: the prior of the classes, as long as they wait."""
+def _say_dependence(
+    plan: Any, dependence: Any, e: int, waits: bool, known: Ints, logs: Floats, answers: Any
+) -> None:
+    """What one-dependence estimators say of event e: the prior of the classes, as long as they wait."""
     for h in range(plan.kind.size):
-        if plan.kind[h] == TREE:
+        if plan.kind[h] == ONE_DEPENDENCE:
             if waits:
                 score_priors(known, known, LEARNED, logs[h], logs[h])
                 log_normalise(logs[h], logs[h], answers[h])
             else:
-                log_normalise(trees[plan.reads[h], e], logs[h], answers[h])
+                log_normalise(dependence[plan.reads[h], e], logs[h], answers[h])
 
 
 @kernel
@@ -142,7 +144,7 @@ def run_hypotheses(
     late: bool,
     scratch: HypothesisScratch,
     learner_scratch: LearnerScratch,
-    trees: Any,
+    dependence: Any,
     awake: int,
     answers: Answers,
 ) -> Any:
@@ -164,7 +166,7 @@ def run_hypotheses(
         late: whether tables that forget take them at their own age, see `learn_decayed`.
         scratch: of the readings.
         learner_scratch: of the learners.
-        trees: float64[T, n, K], log P(class, event) of the hypotheses that are trees, worked out before.
+        dependence: float64[D, n, K], log P(class, event) of one-dependence estimators, worked out before.
         awake: the first event of which those that wait for an attribute say anything.
         answers: are filled.
 
@@ -207,7 +209,9 @@ def run_hypotheses(
                 normalise(scratch.joint[plan.reads[h]], learner_scratch.misses, by_hypothesis[h])
         if learns_more:
             pooled = plan.opinions.size - (plan.waiting[0] if e < awake else 0)
-            _say_trees(plan, trees, e, e < awake, tables.classes, learner_scratch.logs, by_hypothesis)
+            _say_dependence(
+                plan, dependence, e, e < awake, tables.classes, learner_scratch.logs, by_hypothesis
+            )
             predict_by_learners(
                 plan, learners, tables.classes, scratch.joint, grams, learner_scratch, pooled, by_hypothesis
             )
@@ -219,8 +223,8 @@ def run_hypotheses(
             answers.evidence[e] = evidence_per_token(tables, batch, e, joint, product)
         if answers.joints.shape[0]:
             for h in range(H):
-                if plan.kind[h] == TREE and e >= awake:
-                    copy_to(answers.joints[e, h], trees[plan.reads[h], e])
+                if plan.kind[h] == ONE_DEPENDENCE and e >= awake:
+                    copy_to(answers.joints[e, h], dependence[plan.reads[h], e])
                 else:
                     is_naive = plan.kind[h] == NAIVE
                     copy_to(

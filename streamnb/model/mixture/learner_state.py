@@ -19,15 +19,14 @@ from streamnb.model.mixture.components import (
     CALIBRATED_POOL,
     NAIVE,
     ONCE_FIRST,
+    ONE_DEPENDENCE,
     POOL,
     SOFTMAX,
-    TREE,
     AnyHypothesis,
     ByteSoftmax,
     OneDependence,
     Pool,
     Softmax,
-    Tree,
     _densities,
     _reading,
     naive_part,
@@ -47,7 +46,7 @@ class Plan(NamedTuple):
     The first readings are different; the others are twins of theirs, which take continuous values by bins.
 
     Attributes:
-        kind: int64[H], NAIVE, CALIBRATED, SOFTMAX, POOL, CALIBRATED_POOL, TREE or BYTES.
+        kind: int64[H], NAIVE, CALIBRATED, SOFTMAX, POOL, CALIBRATED_POOL, ONE_DEPENDENCE or BYTES.
         reads: int64[H], which reading (NAIVE, CALIBRATED), learner, pool or tree.
         number: int64[H], which of its kind.
         rates: float64[M].
@@ -88,7 +87,7 @@ class Plan(NamedTuple):
             kind = _kind(h)
             number.append(kinds.count(kind))
             kinds.append(kind)
-            if isinstance(h, (Softmax, ByteSoftmax, Tree)):
+            if isinstance(h, (Softmax, ByteSoftmax, OneDependence)):
                 index.append(number[-1])
             elif isinstance(h, Pool):  # equal ones are shared
                 index.append(variances.index(h.variance))
@@ -102,11 +101,13 @@ class Plan(NamedTuple):
                 "softmax regressions on bytes share what they read: of a text the first "
                 f"{first_bytes[0]} bytes or the first {first_bytes[1]}, not both"
             )
-        opinions = [i for i, kind in enumerate(kinds) if kind in {CALIBRATED, SOFTMAX, TREE, BYTES}]
+        opinions = [i for i, kind in enumerate(kinds) if kind in {CALIBRATED, SOFTMAX, ONE_DEPENDENCE, BYTES}]
         waiting = [i for i in opinions if isinstance(h := hypotheses[i], OneDependence) and h.waits]
         opinions = [i for i in opinions if i not in waiting] + waiting
         if variances and not opinions:
-            raise ValueError("a pool needs hypotheses that are calibrated, softmax regressions or trees")
+            raise ValueError(
+                "a pool needs hypotheses that are calibrated, softmax regressions, or one-dependence"
+            )
         return cls(
             np.array(kinds, dtype=np.int64),
             np.array(index, dtype=np.int64),
@@ -147,8 +148,8 @@ def _kind(h: AnyHypothesis) -> int:
         return SOFTMAX
     if isinstance(h, ByteSoftmax):
         return BYTES
-    if isinstance(h, Tree):
-        return TREE
+    if isinstance(h, OneDependence):
+        return ONE_DEPENDENCE
     return CALIBRATED_POOL if h.calibrated else POOL
 
 

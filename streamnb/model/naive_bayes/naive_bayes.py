@@ -17,11 +17,11 @@ from streamnb.model.attributes.attributes import Attribute, EventModel, Nominal,
 from streamnb.model.attributes.kinds import NOMINAL
 from streamnb.model.attributes.priors import Prior, check_prior, prior_mode, prior_weights
 from streamnb.model.attributes.ranges import is_missing
-from streamnb.model.attributes.signatures import Flags, Weights
+from streamnb.model.attributes.signatures import Weights
 from streamnb.model.attributes.weights import UNIT, units
 from streamnb.model.compiled.arrays import Floats
 from streamnb.model.encoding.batch import Encoded
-from streamnb.model.encoding.data_frame import is_frame
+from streamnb.model.encoding.data_frame import rows_of
 from streamnb.model.encoding.event_reader import EventReader
 from streamnb.model.encoding.event_writer import EventWriter
 from streamnb.model.encoding.targets import Targets
@@ -234,14 +234,14 @@ class NaiveBayes(SmoothedModel):
         Raises ValueError for ranges that overlap or leave a gap, and what `learn_many` raises.
         """
         placed, labels = joined(ranges), list(ys)
-        rows: Any = xs if is_frame(xs) else list(xs)
+        rows = rows_of(xs)
         targets = Targets.of(len(rows), labels, None if ws is None else list(ws), None)
         is_learned, classes = targets.columns({})[2], self._statistics.classes
         probabilities = np.empty((is_learned.size, len(classes)))
-        probabilities[~is_learned] = self.predict_posteriors(_chosen(rows, ~is_learned)).probabilities
+        probabilities[~is_learned] = self.predict_posteriors(list(compress(rows, ~is_learned))).probabilities
         alone: Self = self.clone()
         taught = targets.chosen(is_learned)
-        encoded = alone.statistics.encode(self._reader.written(_chosen(rows, is_learned)), taught)
+        encoded = alone.statistics.encode(self._reader.written(list(compress(rows, is_learned))), taught)
         told = self._posteriors(alone.statistics.seen_by(self._statistics, encoded)).probabilities
         probabilities[is_learned] = told
         alone._learn(encoded)
@@ -286,8 +286,3 @@ class NaiveBayes(SmoothedModel):
             [('win', 0.539), ('cash', 0.539)]
         """
         return linear_view(self.statistics, self._tables(), positive, negative, self._reader.write)
-
-
-def _chosen(rows: Any, flags: Flags) -> Any:
-    """Some of the events."""
-    return rows[flags] if is_frame(rows) else list(compress(rows, flags))

@@ -17,7 +17,7 @@ from streamnb.model.attributes.priors import Prior, prior_mode, prior_weights
 from streamnb.model.attributes.signatures import Array, Flags, State, Times, Weights
 from streamnb.model.attributes.weights import UNIT
 from streamnb.model.compiled.arrays import Floats, Ints
-from streamnb.model.encoding.data_frame import is_frame
+from streamnb.model.encoding.data_frame import rows_of
 from streamnb.model.encoding.event_reader import EventReader
 from streamnb.model.encoding.event_writer import EventWriter
 from streamnb.model.encoding.layout import Layout
@@ -211,7 +211,7 @@ class TenantModels(Unbounded):
 
     def predict_posteriors(self, xs: Events, ts: Times = None) -> Posteriors:
         """P(v | x) of each event by its tenant's model as it is; of a class that it has not met, 0."""
-        rows = _rows(xs)
+        rows = rows_of(xs)
         return self._run(rows, Targets.of(len(rows), None, None, None), predict=True, learn=False)
 
     def explain_one(self, x: Any, top: int | None = None, t: float | None = None) -> list[Item]:
@@ -224,12 +224,12 @@ class TenantModels(Unbounded):
         self, xs: Events, ys: Labels, ws: Weights = None, ts: Times = None
     ) -> Posteriors:
         """Predict each event by what its tenant's model learned before it, then learn it, in order."""
-        rows = _rows(xs)
+        rows = rows_of(xs)
         return self._run(rows, _targets(rows, ys, ws), predict=True, learn=True)
 
     def learn_many(self, X: Any, y: Any, w: Weights = None, ts: Times = None) -> None:
         """Learn many events in order."""
-        rows = _rows(X)
+        rows = rows_of(X)
         self._run(rows, _targets(rows, y, w), predict=False, learn=True)
 
     def learn_late_many(
@@ -408,13 +408,6 @@ class TenantModels(Unbounded):
         groups, fields = list(self._attributes.groups), list(self._attributes.fields)
         run = run_of(*model.state(), self._classes, groups, fields, counted.tolist())
         self._shelf.write(number, run)
-
-
-def _rows(xs: Any) -> Sequence[Any]:
-    if is_frame(xs):
-        rows: Sequence[Any] = xs.to_dict("records")
-        return rows
-    return xs if isinstance(xs, Sequence) else list(xs)
 
 
 def _targets(rows: Sequence[Any], ys: Any, ws: Weights) -> Targets:

@@ -1,1 +1,1 @@
-"""Tree-augmented naive Bayes and Chow-Liu trees."""
+"""Counts of values and of pairs of values: tree-augmented naive Bayes, averaged one-dependence estimators."""

@@ -67,7 +67,7 @@ class AveragedScratch(NamedTuple):
 @inlined
 def _read_values(tables: Any, codes: Any, e: int, reading: Any, scratch: Any, joint: Any) -> Any:
     """Read P(a | v) and n_bv of every value of event e; how many are in pairs, and how many parents."""
-    V, parents, paired, m = 0, 0, tables.pair_first.shape[0], reading.averaged_m
+    V, parents, paired, m = 0, 0, tables.pair_first.shape[0], reading.m
     for a in range(codes.shape[1]):
         if codes[e, a] < 0:
             continue
@@ -176,7 +176,7 @@ def averaged_log_odds(tables: Any, codes: Ints, reading: Any, classes: tuple[int
 
     Returns float64[d].
     """
-    pair, m, odds = list(classes), reading.averaged_m, np.zeros(codes.size)
+    pair, m, odds = list(classes), reading.m, np.zeros(codes.size)
     known = np.flatnonzero(codes >= 0)
     known = known[tables.values[tables.first[known] + codes[known]].any(axis=1)]
     counts = tables.values[tables.first[known] + codes[known]]

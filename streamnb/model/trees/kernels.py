@@ -75,14 +75,12 @@ class TreeReading(NamedTuple):
     Attributes:
         alpha: added to every count, units.
         m: what P(a | v) counts beside the events that have the parent's value, units.
-        averaged_m: the same where all parents are averaged, see `averaged`.
         prior: float64[K], relative weights of the classes where they are given.
         prior_mode: LEARNED, UNIFORM or GIVEN.
     """
 
     alpha: float
     m: float
-    averaged_m: float
     prior: Floats
     prior_mode: int
 

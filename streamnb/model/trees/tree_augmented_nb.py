@@ -13,22 +13,25 @@ from streamnb.errors import SnapshotError, UnlearnError
 from streamnb.model.attributes.attributes import Attribute
 from streamnb.model.attributes.names import checked_names, plain
 from streamnb.model.attributes.priors import Prior, check_prior, prior_mode, prior_weights
-from streamnb.model.attributes.ranges import is_missing
+from streamnb.model.attributes.ranges import is_missing, lies_between
 from streamnb.model.attributes.signatures import Array, State, Times, Weights
 from streamnb.model.attributes.weights import UNIT, units
 from streamnb.model.compiled.arrays import Floats, Ints
-from streamnb.model.encoding.data_frame import is_frame
+from streamnb.model.encoding.data_frame import rows_of
 from streamnb.model.encoding.targets import Targets, Taught
 from streamnb.model.interface.evidence import LIMIT, Item, Items, ranked
 from streamnb.model.interface.predictions import Posteriors
 from streamnb.model.interface.river_stream_model import WholeState
 from streamnb.model.interface.stream_model import Corrections, Events, Labels, Prunings, Unbounded
+from streamnb.model.saving import Savable
 from streamnb.model.trees.kernels import TreeAnswers, TreeEvents, TreeReading, score_factors
-from streamnb.model.trees.tree_model import TreeEstimator
-from streamnb.model.trees.value_codes import MISSING, key_columns
+from streamnb.model.trees.tree_model import Edge, TreeModel
+from streamnb.model.trees.value_codes import MISSING, Kinds, key_columns
+
+_LEAST = 1e-6
 
 
-class TreeAugmentedNB(TreeEstimator, Unbounded, base.MiniBatchClassifier):  # type: ignore[misc]  # River is untyped here
+class TreeAugmentedNB(Savable, Unbounded, base.MiniBatchClassifier):  # type: ignore[misc]  # River is untyped here
     r"""Naive Bayes whose attributes may each hang on one other, by a tree learned from pair counts.
 
         P(v, x) = P(v) prod_i P(a_i | a_pa(i), v)
@@ -93,9 +96,16 @@ class TreeAugmentedNB(TreeEstimator, Unbounded, base.MiniBatchClassifier):  # ty
         max_values: int = 127,
         memory: int = 64 << 20,
     ) -> None:
-        super().__init__(attributes, alpha, prior_weight, max_values, memory)
+        for name, value in (("alpha", alpha), ("prior_weight", prior_weight)):  # none rules out what is next
+            if not lies_between(_LEAST, value, 1.0 / _LEAST):
+                raise ValueError(
+                    f"{name} must lie between {_LEAST} and {1.0 / _LEAST:g} examples, not {value!r}"
+                )
         check_prior(prior)
-        self.prior = prior
+        self.attributes, self.alpha, self.prior_weight, self.prior = attributes, alpha, prior_weight, prior
+        self.max_values, self.memory = max_values, memory
+        self._kinds = Kinds(attributes or {})
+        self._model = TreeModel(max_values, memory)
         self._classes: dict[Any, int] = {}
 
     # -- reading ------------------------------------------------------------------------------------------
@@ -110,6 +120,26 @@ class TreeAugmentedNB(TreeEstimator, Unbounded, base.MiniBatchClassifier):  # ty
         """Class -> weight learned, in examples."""
         weights = self._model.counts.tables.classes
         return {label: int(weights[k]) / UNIT for label, k in self._classes.items()}
+
+    @property
+    def n_events(self) -> int:
+        """How many events were learned, less those unlearned."""
+        return self._model.counts.events
+
+    @property
+    def n_attributes(self) -> int:
+        """How many values have counts of their own."""
+        return self._model.coded.n_values
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory of all counts, bytes, spare capacity included."""
+        return self._model.counts.n_bytes
+
+    @property
+    def edges(self) -> list[Edge]:
+        """The edges of the tree as it is, with the information that the counts of now say of them."""
+        return self._model.edges()
 
     corrections: Corrections = "counts"
     """Counts are taken back; the tree is that of the counts when it was made."""
@@ -173,7 +203,7 @@ class TreeAugmentedNB(TreeEstimator, Unbounded, base.MiniBatchClassifier):  # ty
 
     def learn_many(self, X: Any, y: Any, w: Weights = None, ts: Times = None) -> None:
         """Learn many events in order: a data frame and a series, or any iterables of one length."""
-        xs = X if is_frame(X) else list(X)
+        xs = rows_of(X)
         self._run(xs, Targets.of(len(xs), list(y), None if w is None else list(w), None))
 
     def learn_late_many(
@@ -189,7 +219,7 @@ class TreeAugmentedNB(TreeEstimator, Unbounded, base.MiniBatchClassifier):  # ty
 
         An event whose label is None is only predicted. Times are not asked for.
         """
-        rows: Any = xs if is_frame(xs) else list(xs)
+        rows = rows_of(xs)
         targets = Targets.of(len(rows), list(ys), None if ws is None else list(ws), None)
         probabilities, known = self._run(rows, targets, predict=True)
         return Posteriors(self.classes, probabilities, known)
@@ -237,6 +267,14 @@ class TreeAugmentedNB(TreeEstimator, Unbounded, base.MiniBatchClassifier):  # ty
         self._model.merge(other._model, np.array(columns, dtype=np.int64), len(self._classes))
         return self
 
+    def rebuild(self) -> Self:
+        """Make the tree anew, of the counts as they are; returns self. That takes all pairs once.
+
+        Then models of equal counts have equal trees, whatever they learned and unlearned in between.
+        """
+        self._model.counts.grow_tree()
+        return self
+
     def prune(
         self, min_count: float = 0.0, drop_most_frequent: int = 0, max_attributes: int | None = None
     ) -> int:
@@ -264,14 +302,17 @@ class TreeAugmentedNB(TreeEstimator, Unbounded, base.MiniBatchClassifier):  # ty
 
         Raises ValueError for one of another model or `max_values`, and SnapshotError for one that is damaged.
         """
-        model = self._restored(meta, arrays)
+        found, own = (meta.get("type"), meta.get("max_values")), (type(self).__name__, self.max_values)
+        if found != own:
+            raise ValueError(f"this is the state of a {found}, not of a {own}")
+        model = TreeModel.from_state(self.memory, meta, arrays)
         classes = {label: k for k, label in enumerate(checked_names(meta.get("classes")))}
         if len(classes) != model.counts.classes:
             raise SnapshotError(
                 f"{model.counts.classes} classes were counted, and {meta['classes']} are named"
             )
-        self._classes = classes
-        self._go_on(model)
+        self._classes, self._model = classes, model
+        self._kinds = Kinds(self.attributes or {}, model.coded.numbers)
         return self
 
     # -- inside -------------------------------------------------------------------------------------------
@@ -279,18 +320,16 @@ class TreeAugmentedNB(TreeEstimator, Unbounded, base.MiniBatchClassifier):  # ty
     _multiclass = True
 
     def _reading(self) -> TreeReading:
-        m = float(self.prior_weight * UNIT)
         return TreeReading(
             float(self.alpha * UNIT),
-            m,
-            m,
+            float(self.prior_weight * UNIT),
             prior_weights(self.prior, self._classes),
             prior_mode(self.prior),
         )
 
     def _asked(self, xs: Events, *, joints: bool = False) -> Floats:
         """P(v | x) of events that are only predicted, or log P(v, x). Shape (n, K)."""
-        rows: Any = xs if is_frame(xs) else list(xs)
+        rows = rows_of(xs)
         n, K = len(rows), len(self._classes)
         found, nobody = np.empty((n, K)), np.full(n, -1)
         codes = self._model.encode(rows, self._kinds, nobody >= 0)

@@ -108,11 +108,6 @@ class TreeCounts:
         return 8 * self.classes * int((self.sizes[:P] * before).sum())
 
     @property
-    def root(self) -> int:
-        """The attribute at which the tree begins: of those with a count the first by rank; -1 without one."""
-        return int(next(iter(self._ranked()), -1))
-
-    @property
     def parents(self) -> Counts:
         """The parent of each attribute in the tree, -1 where it has none. Shape (d,)."""
         self._settle()

@@ -1,25 +1,20 @@
-"""What tree models share: attributes and values as codes, and the counts of these codes with their tree."""
+"""Attributes and values as codes, and the counts of these codes, alone and in pairs, with their tree."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from streamnb.errors import UnlearnError
-from streamnb.model.attributes.attributes import Attribute
 from streamnb.model.attributes.expected import count, reading
 from streamnb.model.attributes.parameters import check_capacity
-from streamnb.model.attributes.ranges import lies_between
 from streamnb.model.attributes.signatures import Array, Codes, Flags, State
 from streamnb.model.compiled.arrays import Floats, Ints
-from streamnb.model.saving import Savable
 from streamnb.model.trees.kernels import TreeAnswers, TreeEvents, TreeReading
 from streamnb.model.trees.tree_counts import TreeCounts
 from streamnb.model.trees.value_codes import REST, CodedValues, KeyColumn, Kinds, key_columns
-
-_LEAST = 1e-6
 
 
 class Edge(NamedTuple):
@@ -153,12 +148,6 @@ class TreeModel:
         self.counts.reserve(self.coded.sizes, classes)
         self.counts.merge(other.counts, columns, attributes, codes)
 
-    @property
-    def root(self) -> Any:
-        """The attribute at which the tree begins, by name; None where there is none."""
-        names = [name for _, name in self.coded.numbers]
-        return names[root] if (root := self.counts.root) >= 0 else None
-
     def edges(self) -> list[Edge]:
         """The edges of the tree, in the order of the children."""
         names = [name for _, name in self.coded.numbers]
@@ -198,66 +187,3 @@ class TreeModel:
         model._hold(sizes, model.counts.classes)
         model._rank()
         return model
-
-
-class TreeEstimator(Savable):
-    """What a model has that is a tree of attributes; see those that inherit it."""
-
-    def __init__(
-        self,
-        attributes: Mapping[Any, Attribute | str] | None,
-        alpha: float,
-        prior_weight: float,
-        max_values: int,
-        memory: int,
-    ) -> None:
-        for name, value in (("alpha", alpha), ("prior_weight", prior_weight)):  # none rules out what is next
-            if not lies_between(_LEAST, value, 1.0 / _LEAST):
-                raise ValueError(
-                    f"{name} must lie between {_LEAST} and {1.0 / _LEAST:g} examples, not {value!r}"
-                )
-        self.attributes, self.alpha, self.prior_weight = attributes, alpha, prior_weight
-        self.max_values, self.memory = max_values, memory
-        self._kinds = Kinds(attributes or {})
-        self._model = TreeModel(max_values, memory)
-
-    @property
-    def n_events(self) -> int:
-        """How many events were learned, with a label where there are classes, less those unlearned."""
-        return self._model.counts.events
-
-    @property
-    def n_attributes(self) -> int:
-        """How many values have counts of their own."""
-        return self._model.coded.n_values
-
-    @property
-    def n_bytes(self) -> int:
-        """Memory of all counts, bytes, spare capacity included."""
-        return self._model.counts.n_bytes
-
-    @property
-    def edges(self) -> list[Edge]:
-        """The edges of the tree as it is, with the information that the counts of now say of them."""
-        return self._model.edges()
-
-    def rebuild(self) -> Self:
-        """Make the tree anew, of the counts as they are; returns self. That takes all pairs once.
-
-        Then models of equal counts have equal trees, whatever they learned and unlearned in between.
-        """
-        self._model.counts.grow_tree()
-        return self
-
-    def _restored(self, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> TreeModel:
-        """Codes and counts of a `state`.
-
-        Raises ValueError for one of another model or `max_values`, and SnapshotError for one that is damaged.
-        """
-        found, own = (meta.get("type"), meta.get("max_values")), (type(self).__name__, self.max_values)
-        if found != own:
-            raise ValueError(f"this is the state of a {found}, not of a {own}")
-        return TreeModel.from_state(self.memory, meta, arrays)
-
-    def _go_on(self, model: TreeModel) -> None:
-        self._model, self._kinds = model, Kinds(self.attributes or {}, model.coded.numbers)

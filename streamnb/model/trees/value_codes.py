@@ -36,7 +36,6 @@ from streamnb.model.attributes.ranges import is_missing
 from streamnb.model.attributes.signatures import Codes, Flags
 from streamnb.model.attributes.values import LARGEST, as_event, value_text
 from streamnb.model.compiled.arrays import Floats, Ints
-from streamnb.model.encoding.data_frame import Column, columns_of, is_frame
 
 MISSING = -1
 LONGEST = 255
@@ -253,28 +252,18 @@ def key_columns(xs: Any, kinds: Kinds) -> list[KeyColumn]:
 
     Raises TypeError or ValueError for a value that its attribute does not take.
     """
-    if is_frame(xs):
-        xs = xs[[name for name in xs.columns if kinds.of(name, 0.0) != LEFT_OUT]]
-        columns = columns_of(xs, kinds.of)
-        if columns is not None:
-            return list(map(_of_frame, columns))
-        xs = xs.to_dict("records")
     xs = list(map(as_event, xs))
     names = dict.fromkeys(chain.from_iterable(xs))
     return [column for name in names for column in _columns(name, [x.get(name) for x in xs], kinds)]
 
 
-def _of_frame(column: Column) -> KeyColumn:
-    kind, name, values, present, texts = column
-    keys: list[Any]
-    if kind == CONTINUOUS:
-        keys = magnitudes(np.where(present, values, 0.0)).tolist()
-    else:
-        decoded = [*(text.decode() for text in texts), ""]  # the last one is of those that are missing
-        keys = [decoded[place] for place in values.tolist()]
+def _of_numbers(name: Any, values: Floats) -> KeyColumn:
+    """Of numbers, of which those that are not finite are missing."""
+    present = np.isfinite(values)
+    keys: list[Any] = magnitudes(np.where(present, values, 0.0)).tolist()
     if not present.all():
         keys = [key if is_there else None for key, is_there in zip(keys, present.tolist(), strict=True)]
-    return KeyColumn(kind, name, keys)
+    return KeyColumn(CONTINUOUS, name, keys)
 
 
 def _columns(name: Any, values: list[Any], kinds: Kinds) -> list[KeyColumn]:
@@ -284,8 +273,7 @@ def _columns(name: Any, values: list[Any], kinds: Kinds) -> list[KeyColumn]:
     types = set(map(type, values)) if len(values) > _FEW else {object}
     if types <= {float, int, NoneType} and kinds.of(name, 0.0) == CONTINUOUS:
         with suppress(OverflowError):  # an integer that no double holds
-            given = np.array(values, dtype=np.float64)
-            return [_of_frame(Column(CONTINUOUS, name, given, np.isfinite(given)))]
+            return [_of_numbers(name, np.array(values, dtype=np.float64))]
     if types <= {str, NoneType} and kinds.of(name, "") == NOMINAL:
         with suppress(UnicodeEncodeError):  # a lone surrogate
             "".join(filter(None, values)).encode()

@@ -343,13 +343,11 @@ def test_a_network_of_nothing_and_a_network_that_met_nothing():
     assert fresh.marginal("b") == {}
     assert fresh.table("b") == {}
     assert fresh.log_evidence({"a": "x", "b": "y"}) == 0.0  # neither was ever met
-    assert fresh.sample(2, seed=1) == [{}, {}]
     with pytest.raises(ValueError, match="no value yet"):
         fresh.joint()
     fresh.learn_one({"b": "y"})  # its parent is missing, and was always missing
     assert fresh.marginal("b") == {"y": 1.0}
     assert fresh.probability({"b": "y"}) == 1.0
-    assert fresh.sample(1, seed=1) == [{"b": "y"}]
 
 
 def test_missing_is_absent_none_nan_and_infinite():
@@ -481,25 +479,8 @@ def test_questions_that_have_no_answer():
         lambda: network.marginal("a", given={"a": "x"}),
         lambda: network.d_separated("a", "b", ["a"]),
         lambda: network.merge(BayesianNetwork({"a": [], "b": []})),
-        lambda: network.sample(1, seed=-1),
         lambda: network.independent("a", "a"),
     ):
         with pytest.raises(ValueError):  # noqa: PT011  each says something else
             ask()
     assert network.probability({"a": "x"}, given={"a": "x"}) == 1.0
-
-
-# -- samples ----------------------------------------------------------------------------------------------
-
-
-def test_samples_are_a_function_of_seed_and_number_and_have_the_right_frequencies():
-    tables = {"a": {"x": 0.3, "z": 0.7}, "b": {"x": {"u": 0.9, "v": 0.1}, "z": {"u": 0.2, "v": 0.8}}}
-    network = BayesianNetwork({"b": ["a"], "a": []}, tables=tables)
-    drawn = network.sample(4000, seed=11)
-    assert drawn[1000:1010] == network.sample(10, seed=11, first=1000)
-    assert drawn[:50] != network.sample(50, seed=12)
-    for event, p in network.marginal("a", "b").items():
-        share = sum((x["a"], x["b"]) == event for x in drawn) / len(drawn)
-        assert abs(share - p) < 4.5 * math.sqrt(p * (1 - p) / len(drawn))
-    limit = taught({"a": [], "b": ["a"]}, [({"a": "x", "b": "u"}, 1), ({"a": "z", "b": "v"}, 1)], alpha=0)
-    assert {tuple(x.values()) for x in limit.sample(100, seed=1)} == {("x", "u"), ("z", "v")}

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from river import preprocessing
-from scipy import stats
 
 from streamnb import LinearRegression
 from streamnb.errors import SnapshotError, UnlearnError
@@ -276,43 +275,6 @@ def test_sums_are_exact_to_their_last_bits():
     high, low = moments.arrays(2)["products"][:, 1, 0].tolist()
     assert abs(Fraction(high) + Fraction(low) - truth) <= abs(truth) * Fraction(2) ** -98
     assert high == float(truth)
-
-
-# -- the predictive distribution ----------------------------------------------------------------------------
-
-
-def test_predictive_distribution():
-    """Of a simple regression: s sqrt(1 + 1/n + (x - mean)^2 / Sxx), t with n - 2 degrees of freedom."""
-    t = np.array([1.0, 2.0, 4.0, 7.0, 8.0])
-    y = np.array([1.5, 2.0, 4.5, 6.5, 8.5])
-    model, line = learned(t[:, None], y), stats.linregress(t, y)
-    residuals = y - line.intercept - line.slope * t
-    s = math.sqrt(np.square(residuals).sum() / 3)
-    found = model.predict_distribution_one({"x0": 5.0})
-    spread = 1 + 1 / 5 + (5.0 - t.mean()) ** 2 / np.square(t - t.mean()).sum()
-    assert found == pytest.approx((line.intercept + line.slope * 5.0, s * math.sqrt(spread), 3.0), rel=1e-12)
-
-
-def test_predictive_distribution_where_nothing_is_known():
-    model = LinearRegression()
-    assert model.predict_distribution_one({"x": 1.0}) == (0.0, math.inf, 0.0)
-    for x, y in [(1.0, 1.0), (2.0, 2.5), (3.0, 2.5), (4.0, 4.0)]:
-        model.learn_one({"x": x, "twice": 2 * x, "same": 7.0}, y)
-    asked = {"x": 5.0, "twice": 10.0, "same": 7.0}
-    assert math.isfinite(model.predict_distribution_one(asked).scale)
-    for name, value in [("twice", 9.0), ("same", 8.0), ("x", 4.0)]:
-        assert model.predict_distribution_one({**asked, name: value}).scale == math.inf
-
-
-def test_nine_in_ten_targets_lie_where_nine_in_ten_should():
-    rng = np.random.default_rng(7)
-    inside = 0
-    for _ in range(400):
-        X = rng.normal(size=(9, 3))
-        y = X @ [1.0, 2.0, 3.0] + rng.normal(size=9)
-        found = learned(X[:8], y[:8]).predict_distribution_one(rows(X[8:])[0])
-        inside += abs(y[8] - found.mean) <= found.scale * stats.t.ppf(0.95, found.degrees_of_freedom)
-    assert abs(inside - 360) < 4.9 * math.sqrt(400 * 0.9 * 0.1)  # false alarms 1 in 10^6
 
 
 # -- degenerate events --------------------------------------------------------------------------------------

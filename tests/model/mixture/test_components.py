@@ -1,4 +1,4 @@
-"""Parts of the default mixture as classes of their own; and hypotheses without weight, on which they stand."""
+"""Hypotheses alone, and beside others; and hypotheses without weight."""
 
 from __future__ import annotations
 
@@ -7,20 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from test_learners import ATTRIBUTES, CALIBRATED, SOME, Watched, bytes_of, mixed_stream
+from test_learners import ATTRIBUTES, CALIBRATED, SOME, Watched, mixed_stream
 
-from streamnb import (
-    BayesOptimalNB,
-    ByteSoftmax,
-    CalibratedNB,
-    Hypothesis,
-    LogOpinionPool,
-    OneDependence,
-    Pool,
-    Softmax,
-    SoftmaxRegression,
-)
-from streamnb.errors import UnlearnError
+from streamnb import BayesOptimalNB, ByteSoftmax, Hypothesis, OneDependence, Pool, Softmax
 from streamnb.model.mixture.default_hypotheses import DEFAULT_HYPOTHESES
 
 ROWS = [(x, y, w, float(t)) for t, (x, y, w) in enumerate(mixed_stream(11, 150))]
@@ -40,17 +29,9 @@ OPINIONS = [
 
 
 def alone(h):
-    """The class that is this hypothesis."""
-    if isinstance(h, Softmax):
-        return SoftmaxRegression(ATTRIBUTES, h.rate, h.pairs)
-    if isinstance(h, Pool):
-        return LogOpinionPool(ATTRIBUTES, OPINIONS, h.variance, calibrated=h.calibrated)
-    if isinstance(h, (ByteSoftmax, OneDependence)):
-        return BayesOptimalNB(ATTRIBUTES, (h,), switching_rate=0.0)
-    smoothing = {"m": h.m, "p": h.p} if h.alpha is None else {"alpha": h.alpha}
-    return CalibratedNB(
-        ATTRIBUTES, h.likelihood, prior=h.prior, half_life=h.half_life, density=h.density, **smoothing
-    )
+    """A mixture of this hypothesis alone; of a pool, with the opinions that it takes in."""
+    beside = [replace(opinion, weight=0.0) for opinion in OPINIONS] if isinstance(h, Pool) else []
+    return BayesOptimalNB(ATTRIBUTES, (*beside, h), switching_rate=0.0)
 
 
 def answers(model, rows=ROWS):
@@ -65,7 +46,7 @@ def answers(model, rows=ROWS):
 @pytest.mark.parametrize(
     "h", [h for h in COMPANY if h in OPINIONS or isinstance(h, Pool)], ids=lambda h: h.label
 )
-def test_a_class_says_what_the_hypothesis_says_among_others(h):
+def test_a_hypothesis_alone_says_what_it_says_among_others(h):
     """Of those that are weighed one is as good as certain beforehand, so that it predicts alone."""
     model = alone(h)
     company = [replace(other, weight=1e250) if other == h else other for other in COMPANY]
@@ -76,61 +57,6 @@ def test_a_class_says_what_the_hypothesis_says_among_others(h):
     assert model.posterior.losses[h.label] == pytest.approx(among.posterior.losses[h.label], rel=1e-12)
     for x, *_ in ROWS[:20]:
         assert model.joint_log_likelihoods(x)[h.label] == among.joint_log_likelihoods(x)[h.label]
-
-
-@pytest.mark.parametrize("make", [SoftmaxRegression, CalibratedNB, LogOpinionPool])
-def test_a_state_goes_on_and_is_of_its_class_alone(make):
-    model = make(ATTRIBUTES)
-    answers(model, ROWS[:80])
-    other = make(ATTRIBUTES).load_state(*model.state())
-    assert bytes_of(other) == bytes_of(model)
-    assert answers(other, ROWS[80:]) == answers(model, ROWS[80:])
-    for wrong in {SoftmaxRegression, CalibratedNB, LogOpinionPool, BayesOptimalNB} - {make}:
-        with pytest.raises(ValueError, match=f"the state of a {make.__name__}"):
-            wrong(ATTRIBUTES).load_state(*model.state())
-    with pytest.raises(UnlearnError, match="by gradient"):
-        model.unlearn_one(*ROWS[0][:2])
-    with pytest.raises(ValueError, match="cannot be merged"):
-        model.merge(other)
-
-
-@pytest.mark.parametrize(
-    ("model", "other"),
-    [
-        (SoftmaxRegression(rate=0.5), SoftmaxRegression(rate=0.6)),
-        (SoftmaxRegression(pairs=True), SoftmaxRegression()),
-        (CalibratedNB(alpha=0.5), CalibratedNB()),
-        (LogOpinionPool(variance=0.5), LogOpinionPool()),
-        (LogOpinionPool(opinions=[Softmax()]), LogOpinionPool()),
-    ],
-)
-def test_a_state_of_other_parameters_is_refused(model, other):
-    with pytest.raises(ValueError, match="a state of other"):
-        other.load_state(*model.state())
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: SoftmaxRegression(rate=0.0), "rate must be above zero"),
-        (lambda: CalibratedNB(likelihood="gaussian"), "likelihood must be one of"),
-        (lambda: CalibratedNB(alpha=0.0), "alpha of a hypothesis must be above zero"),
-        (lambda: LogOpinionPool(variance=0.0), "variance must be above zero"),
-        (lambda: LogOpinionPool(opinions=[]), "a pool needs hypotheses"),
-        (
-            lambda: LogOpinionPool(opinions=[Hypothesis()]),
-            "an opinion is calibrated, a softmax regression or a tree",
-        ),
-        (
-            lambda: LogOpinionPool(opinions=[Softmax(), Pool()]),
-            "an opinion is calibrated, a softmax regression or a tree",
-        ),
-        (lambda: LogOpinionPool(opinions=[Softmax(), Softmax()]), "two hypotheses are called"),
-    ],
-)
-def test_what_has_no_meaning_is_refused(make, message):
-    with pytest.raises(ValueError, match=message):
-        make()
 
 
 # -- hypotheses without weight --------------------------------------------------------------------------------

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from service import raw_events
-from test_tree_members import CONFIGURED, digest, stream
+from test_one_dependence_among_others import CONFIGURED, digest, stream
 from test_trees import snapshotted
 from tree_oracle import Oracle
 from two_runs import run_stopped_run_again_and_verified
 
-from streamnb import BayesOptimalNB, Hypothesis, OneDependence, Pool, Softmax, Tree
+from streamnb import BayesOptimalNB, Hypothesis, OneDependence, Pool, Softmax
 from streamnb.cli import wiring
 from streamnb.config import load
 
@@ -50,15 +50,14 @@ EVENTS = st.tuples(
 STEPS = st.lists(st.lists(EVENTS, min_size=1, max_size=12) | st.integers(0, 99), min_size=1, max_size=8)
 
 
-@pytest.mark.parametrize("beside", [(), (Tree(),)], ids=["its own counts", "those of a tree"])
 @settings(max_examples=40, deadline=None)
 @given(steps=STEPS, asked=st.lists(EVENTS, max_size=3))
 @example([[({}, "a", 1.0), ({"depth": 0.0}, "a", 1.0)]], [({"depth": 2e-313}, "a", 1.0)])
 @example([[({}, "a", 1.0), ({"depth": 0.0}, "a", 1.0)]], [({"depth": -2e-313}, "a", 1.0)])
 @example([[({}, "a", 1.0), ({"depth": 6e-309}, "a", 1.0)]], [({"depth": 1e-308}, "a", 1.0)])
-def test_what_is_said_is_the_mean_over_all_parents(beside, steps, asked):
+def test_what_is_said_is_the_mean_over_all_parents(steps, asked):
     """Of any events: attributes that are missing, numbers, new values and classes, and events taken out."""
-    model, oracle, live = mixture(*beside, Hypothesis("presence")), Oracle(), []
+    model, oracle, live = mixture(Hypothesis("presence")), Oracle(), []
     for step in steps:
         if isinstance(step, list):
             model.learn_late_many(*zip(*step, strict=True))
@@ -125,7 +124,7 @@ def test_without_memory_for_pairs_it_is_naive_bayes_and_what_was_dropped_stays_d
         assert joint == pytest.approx(expected, rel=1e-9)
 
 
-POOLED = (OneDependence(), Tree(), OneDependence(prior_weight=2.0, name="eager"), Softmax(), Pool())
+POOLED = (OneDependence(), OneDependence(prior_weight=2.0, name="eager"), Softmax(), Pool())
 
 
 @pytest.mark.parametrize("hypotheses", [POOLED, (OneDependence(), Hypothesis(calibrated=True), Pool())])
@@ -143,34 +142,6 @@ def test_how_a_stream_is_cut_changes_nothing_nor_does_a_restart(hypotheses):
     np.testing.assert_allclose(expected.probabilities[10:].sum(axis=1), 1.0, atol=1e-12)
 
 
-def test_it_reads_the_counts_of_a_tree_and_holds_none_twice():
-    shared = BayesOptimalNB(None, POOLED).state()[0]["trees"]
-    assert [(m.get("prior_weight"), m.get("averaged_prior_weight")) for m in shared] == [
-        (20.0, 5.0),
-        (None, 2.0),
-    ]
-    apart = BayesOptimalNB(None, [OneDependence(max_values=9), Tree()]).state()[0]["trees"]
-    assert [(m.get("prior_weight"), m.get("averaged_prior_weight")) for m in apart] == [
-        (20.0, None),
-        (None, 5.0),
-    ]
-    alone, beside = mixture(), mixture(Tree())
-    for model in (alone, beside):
-        model.learn_many(*zip(*stream(4), strict=True))
-    for name in COUNTS:
-        np.testing.assert_array_equal(
-            alone.state()[1][f"trees_0_{name}"], beside.state()[1][f"trees_0_{name}"]
-        )
-    assert (alone.state()[1]["trees_0_parents"] == -1).all()
-
-
-def test_a_state_of_another_reading_is_refused():
-    model = mixture(Tree())
-    for other in (mixture(Tree(prior_weight=3.0, name="tree prior_weight=20")), mixture(Tree(max_values=9))):
-        with pytest.raises(ValueError, match="other"):
-            other.load_state(*model.state())
-
-
 @pytest.mark.parametrize("chosen", range(len(POOLED)))
 def test_what_speaks_for_a_prediction_adds_up(chosen):
     model = BayesOptimalNB({"text": "text"}, POOLED, prediction="map")
@@ -186,8 +157,7 @@ def test_what_speaks_for_a_prediction_adds_up(chosen):
 
 def test_it_is_run_stopped_run_again_and_verified(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    flags = [*CONFIGURED[:-1], 'hypotheses=[{kind="one_dependence"}, {likelihood="presence"}, {kind="pool"}]']
-    config = load(None, {}, flags)
-    given = [word for flag in flags for word in ("--set", flag)]
+    config = load(None, {}, CONFIGURED)
+    given = [word for flag in CONFIGURED for word in ("--set", flag)]
     assert wiring.model(config).hypotheses[0] == OneDependence()
     run_stopped_run_again_and_verified(config, given, raw_events(200), capsys)

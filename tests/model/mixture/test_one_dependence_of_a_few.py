@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_one_dependence import COUNTS, LABEL
-from test_tree_members import digest, stream
+from test_one_dependence_among_others import digest, stream
 from test_trees import snapshotted
 
 from streamnb import BayesOptimalNB, Hypothesis, OneDependence, Pool, Softmax
@@ -149,7 +149,7 @@ def test_pairs_and_values_take_no_more_than_their_part_of_the_budget(n_bytes):
     model = mixture(n_bytes=n_bytes)
     for first in range(0, 600, 25):
         model.predict_then_learn_many(*zip(*events[first : first + 25], strict=True))
-        (counts,) = model._trees._counts
+        (counts,) = model._dependence._counts
         assert counts.tables.pairs.nbytes <= n_bytes // 40
         assert counts.tables.values.nbytes <= n_bytes // 160
         use = model.memory_use.parts["pairs"]
@@ -166,15 +166,15 @@ def test_pairs_and_values_take_no_more_than_their_part_of_the_budget(n_bytes):
 def test_a_smaller_budget_drops_pairs_and_a_larger_one_does_not_bring_them_back():
     model = mixture(n_bytes=1 << 24)
     model.learn_many(*zip(*crowded(), strict=True))
-    paired = model._trees._counts[0].tables.pair_first.shape[0]
+    paired = model._dependence._counts[0].tables.pair_first.shape[0]
     small, again = mixture(n_bytes=1 << 19), mixture(n_bytes=1 << 24)
     small.load_state(*snapshotted(model))
-    fewer = small._trees._counts[0].tables.pair_first.shape[0]
+    fewer = small._dependence._counts[0].tables.pair_first.shape[0]
     assert fewer < paired
-    assert small._trees._counts[0].tables.pairs.nbytes <= (1 << 19) // 40
+    assert small._dependence._counts[0].tables.pairs.nbytes <= (1 << 19) // 40
     again.load_state(*snapshotted(small))
     again.learn_many(*zip(*crowded(), strict=True))
-    assert again._trees._counts[0].tables.pair_first.shape[0] == fewer
+    assert again._dependence._counts[0].tables.pair_first.shape[0] == fewer
 
 
 def test_a_hundred_thousand_names_take_no_more_than_sixty_four():
@@ -183,8 +183,8 @@ def test_a_hundred_thousand_names_take_no_more_than_sixty_four():
     events = [({f"n{20 * i + j}": float(j) for j in range(20)}, "ab"[i % 2]) for i in range(5000)]
     events.append(({f"w{j}": "v" for j in range(960)}, "a"))
     model.learn_many(*zip(*events, strict=True))
-    assert len(model._trees._models[0].coded.codes) == 64
-    assert model._trees.n_bytes < 4 << 20
+    assert len(model._dependence._models[0].coded.codes) == 64
+    assert model._dependence.n_bytes < 4 << 20
     x = {f"w{j}": "v" for j in range(960)} | events[0][0]
     assert sum(model.predict_proba_one(x).values()) == pytest.approx(1.0)
     assert model.explanation_one(x) is not None

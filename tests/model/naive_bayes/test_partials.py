@@ -288,7 +288,7 @@ def test_who_depends_on_the_order_of_events_says_what_to_do_instead():
         for one in (getattr(streamnb, name) for name in streamnb.__all__)
         if inspect.isclass(one) and issubclass(one, CountingModel) and not issubclass(one, NaiveBayes)
     ]
-    assert len(made) > 4
+    assert made
     for one in made:
         for refused in (lambda: one().partial([], []), lambda: one().apply(None)):  # noqa: B023  called at once
             with pytest.raises(ValueError, match=rf"teaches a {one.__name__} .*learn_many.* NaiveBayes"):

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamnb import (
+    BayesOptimalNB,
     BernoulliNB,
-    CalibratedNB,
     CategoricalNB,
     GaussianNB,
     MultinomialNB,
@@ -537,8 +537,8 @@ def test_parameters_out_of_range(parameters):
 
 
 def test_a_model_that_cannot_unlearn():
-    with pytest.raises(ValueError, match="CalibratedNB"):
-        SemiSupervisedNB(CalibratedNB())
+    with pytest.raises(ValueError, match="BayesOptimalNB"):
+        SemiSupervisedNB(BayesOptimalNB())
 
 
 @pytest.mark.parametrize("y", [None, "x"])

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tree_oracle import Oracle, all_trees, is_missing, key_of
 
-from streamnb import ChowLiuTree, Continuous, Nominal, TreeAugmentedNB
+from streamnb import Continuous, Nominal, TreeAugmentedNB
 from streamnb.errors import SnapshotError, UnlearnError
 from streamnb.model.attributes.kinds import CONTINUOUS, NOMINAL
 from streamnb.model.trees.spanning_tree import maximum_spanning_tree
@@ -165,9 +165,10 @@ def test_no_tree_over_up_to_five_variables_has_a_larger_likelihood(seed, n):
         for _ in range(n - 1):
             row.append(rng.choice([rng.choice(row), rng.randrange(3)]))
         rows.append({f"x{i}": str(v) for i, v in enumerate(row)})
-    tree = ChowLiuTree(alpha=1e-6, prior_weight=1e-6)
-    tree.learn_many(rows)
-    found = sum(tree.rebuild().log_likelihood_many(rows))
+    tree = TreeAugmentedNB(alpha=1e-6, prior_weight=1e-6)
+    tree.learn_many(rows, ["only"] * len(rows))
+    tree.rebuild()
+    found = sum(tree.joint_log_likelihood(row)["only"] for row in rows)
 
     def entropy(*names):
         """The largest log likelihood of what is drawn of these variables."""
@@ -201,36 +202,10 @@ def drawn(seed, n, parents):
 def test_data_of_a_known_tree_recover_it(parents):
     rows = list(drawn(3, 4000, parents))
     edges = {frozenset({f"x{i}", f"x{p}"}) for i, p in enumerate(parents) if p >= 0}
-    augmented, density = TreeAugmentedNB(), ChowLiuTree()
-    augmented.learn_many(*zip(*rows, strict=True))
-    density.learn_many([x for x, _ in rows])
-    for tree in (augmented, density):
-        assert {frozenset({edge.parent, edge.child}) for edge in tree.edges} == edges
-        assert all(edge.information > 0.05 for edge in tree.edges)
-    assert density.root == "x0"
-
-
-def test_a_density_sums_to_one_over_all_events_of_known_values():
-    rng = random.Random(1)
-    tree = ChowLiuTree()
-    for _ in range(200):
-        a = rng.choice("rgb")
-        tree.learn_one({"a": a, "b": a if rng.random() < 0.8 else "g", "c": rng.random() < 0.3})
-    everything = [{"a": a, "b": b, "c": c} for a in "rgb" for b in "rgb" for c in (True, False)]
-    assert sum(np.exp(tree.log_likelihood_many(everything))) == pytest.approx(1.0, abs=1e-12)
-    assert tree.log_likelihood_one({}) == 0.0
-    assert tree.log_likelihood_one({"new": 3}) == 0.0
-
-
-def test_a_density_of_one_class_is_a_tree_augmented_model_of_one_class():
-    rows = [x for x, _, w in events(5, 80) if w]
-    density, model = ChowLiuTree(), TreeAugmentedNB()
-    before = density.learn_many(rows)
-    model.learn_many(rows, ["only"] * len(rows))
-    assert before[0] == 0.0
-    for x in rows[::7]:
-        assert density.log_likelihood_one(x) == model.joint_log_likelihood(x)["only"]
-    assert density.edges == model.edges
+    tree = TreeAugmentedNB()
+    tree.learn_many(*zip(*rows, strict=True))
+    assert {frozenset({edge.parent, edge.child}) for edge in tree.edges} == edges
+    assert all(edge.information > 0.05 for edge in tree.edges)
 
 
 # -- laws -------------------------------------------------------------------------------------------------
@@ -394,14 +369,12 @@ def test_unlearned_is_never_learned_for_predictions_as_well(seed, n, draw):
 
 
 @few
-@given(seeds, st.sampled_from([TreeAugmentedNB, ChowLiuTree]))
-def test_a_tree_that_is_rebuilt_hangs_on_the_counts_alone(seed, make):
+@given(seeds)
+def test_a_tree_that_is_rebuilt_hangs_on_the_counts_alone(seed):
     stream = [event for event in events(seed, 70) if event[2]]
     edges = []
     for part in (stream, random.Random(seed).sample(stream, len(stream))):
-        model = make()
-        for x, *rest in part:
-            model.learn_one(x, *(rest if make is TreeAugmentedNB else rest[1:]))
+        model = learned(part)
         edges.append(sorted((edge.parent, edge.child) for edge in model.rebuild().edges))
     assert edges[0] == edges[1]
 
@@ -791,9 +764,8 @@ def test_a_damaged_state_is_refused_and_changes_nothing(how):
 
 def test_a_state_of_another_model_is_refused():
     meta, arrays = learned(events(1, 40)).state()
-    for other in (TreeAugmentedNB(max_values=5), ChowLiuTree()):
-        with pytest.raises(ValueError, match="this is the state of"):
-            other.load_state(meta, arrays)
+    with pytest.raises(ValueError, match="this is the state of"):
+        TreeAugmentedNB(max_values=5).load_state(meta, arrays)
     with pytest.raises(ValueError, match="same class and parameters"):
         TreeAugmentedNB().merge(TreeAugmentedNB(alpha=2.0))
     with pytest.raises(ValueError, match="no vocabulary"):
@@ -801,33 +773,6 @@ def test_a_state_of_another_model_is_refused():
     assert TreeAugmentedNB().prune() == 0
     with pytest.raises(TypeError):
         learned([({"a": 1.0}, ("a", "tuple"), 1.0)]).state()
-
-
-@few
-@given(seeds, st.integers(0, 60))
-def test_a_density_is_merged_unlearned_and_restarted_exactly(seed, at):
-    rows = [(x, w) for x, _, w in events(seed, 60) if w]
-
-    def of(some):
-        tree = ChowLiuTree()
-        if some:
-            tree.learn_many(*zip(*some, strict=True))
-        return tree
-
-    whole = of(rows)
-    again = ChowLiuTree().load_state(*snapshotted(whole))
-    assert digest(again) == digest(whole)
-    merged = of(rows[:at]).merge(of(rows[at:]))
-    assert digest(merged) == digest(anew(whole))
-    more = of(rows + rows)
-    for x, w in rows:
-        more.unlearn_one(x, w)
-    assert digest(anew(more)) == digest(merged)
-    assert more.log_likelihood_many([x for x, _ in rows]) == pytest.approx(
-        merged.log_likelihood_many([x for x, _ in rows]), abs=0
-    )
-    with pytest.raises(UnlearnError):
-        more.unlearn_one({"never": 1.0})
 
 
 # -- real streams -----------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from streamnb.engine.verification.findings import Findings
 from streamnb.model.attributes.signatures import Array
 from streamnb.model.interface.stream_model import StreamModel
 from streamnb.model.mixture.bayes_optimal_nb import BayesOptimalNB
-from streamnb.model.mixture.components import ByteSoftmax, Pool, Softmax, Tree
+from streamnb.model.mixture.components import ByteSoftmax, OneDependence, Pool, Softmax
 
 OF_LEARNERS, DECAYED = "learned_", "decayed_"
 """How the names of all arrays begin that are compared here."""
@@ -26,7 +26,7 @@ _UNPORTABLE = (DECAYED, *(f"{OF_LEARNERS}{name}" for name in _BY_GRADIENT))
 def learns(model: StreamModel) -> bool:
     """Whether there is anything to compare: the model has learners, reads bins or features, or forgets."""
     return isinstance(model, BayesOptimalNB) and any(
-        isinstance(h, (Softmax, ByteSoftmax, Tree, Pool))
+        isinstance(h, (Softmax, ByteSoftmax, OneDependence, Pool))
         or h.calibrated
         or h.is_binned
         or h.half_life is not None
