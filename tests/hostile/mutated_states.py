@@ -85,7 +85,7 @@ MANY = [
     Hypothesis("complement", half_life=2.0),
     Hypothesis("multinomial", density="binned"),
     Pool(0.5, calibrated=True),
-    OneDependence(),
+    OneDependence(name="of all attributes"),
 ]
 CHAIN = {"code": ["label"], "bits": ["label", "code"], "size": ["label"]}
 

@@ -138,7 +138,6 @@ ONLY_IN = {
     "river": {
         "model/mixture/bayes_optimal.py",
         "model/bayesian_network/classifier.py",
-        "model/trees/chow_liu.py",
         "model/concepts/concept_learner.py",
         "model/evaluation/drift.py",
         "model/concepts/find_s.py",
