@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from streamnb.model.attributes.weights import UNIT
-from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
-
 LABELS = ("alert", "chat", "news")
 CHANNELS = ("mail", "phone", "web")
-_SHOWN_WORDS = 3
 
 
 class Parameters:
@@ -56,53 +51,3 @@ def messages(parameters: Parameters) -> Iterator[tuple[dict[str, Any], str]]:
             "length": float(rng.normal(parameters.mean[k], parameters.deviation[k])),
         }
         yield x, LABELS[k]
-
-
-class ComparedParameter(NamedTuple):
-    """A parameter's true and learned value, and their difference in standard errors of the estimate."""
-
-    name: str
-    true: float
-    learned: float
-    deviations: float
-    shown: bool
-
-
-def compare(parameters: Parameters, model: NaiveBayes) -> Iterator[ComparedParameter]:
-    """Every parameter with what the model's counts and moments say (alpha = 0: relative frequencies)."""
-    weights = model.class_weights
-    events = sum(weights.values())
-    words, channels = model.class_counts("text"), model.class_counts("channel")
-    lengths = model.class_moments("length")
-    totals = {
-        label: model.statistics.counts.totals[model.statistics.group_of("text"), k] / UNIT
-        for label, k in model.statistics.classes.items()
-    }
-    for k, label in enumerate(LABELS):
-        n = weights[label]
-        yield _share(f"P({label})", parameters.prior[k], n, events, shown=True)
-        for c, channel in enumerate(CHANNELS):
-            count = channels[channel].get(label, 0.0)
-            yield _share(f"P(channel={channel} | {label})", parameters.channel[k, c], count, n, shown=c == 0)
-        favourites = set(np.argsort(-parameters.word[k])[:_SHOWN_WORDS].tolist())
-        for i, word in enumerate(parameters.vocabulary):
-            count = words.get(word, {}).get(label, 0.0)
-            yield _share(
-                f"P({word} | {label})", parameters.word[k, i], count, totals[label], shown=i in favourites
-            )
-        mean, deviation = parameters.mean[k], parameters.deviation[k]
-        learned = lengths[label]
-        spread = math.sqrt(learned.variance)
-        off = (learned.mean - mean) / (deviation / n**0.5)
-        yield ComparedParameter(f"mean length | {label}", mean, learned.mean, off, shown=True)
-        error = deviation / (2 * n) ** 0.5
-        yield ComparedParameter(
-            f"deviation of length | {label}", deviation, spread, (spread - deviation) / error, shown=True
-        )
-
-
-def _share(name: str, true: float, count: float, n: float, *, shown: bool) -> ComparedParameter:
-    learned = count / n
-    return ComparedParameter(
-        name, float(true), learned, (learned - true) / math.sqrt(true * (1 - true) / n), shown
-    )

@@ -132,12 +132,9 @@ def test_demo_shows_that_it_learns(tmp_path):
     shown = streamnb("demo", "--events", 4000, "--folder", tmp_path).stdout
     assert shown.count("gives the same bytes") == 2
     assert "OTHER BYTES" not in shown
-    within = float(re.search(r"([\d.]+)% of", shown)[1])
-    assert 90 <= within <= 99
     told = answer("demo", "--events", 4000)
     assert told["messages"]["cumulative"]["accuracy"] > 0.98
     assert told["image_segments"]["cumulative"]["accuracy"] > 0.75
-    assert 0.90 <= told["within_two"] <= 0.99
 
 
 def test_replay_keeps_to_its_rate_and_takes_what_is_malformed(tmp_path):
