@@ -144,11 +144,13 @@ class Counts(Growable):
     def add(self, rows: Codes, columns: Ints, more: Ints, groups: Codes) -> None:
         """Add `more`, int64[rows, columns], to the table, and so to `live` and the histograms.
 
-        The rows are different ones, of these groups, whose totals have been added to before.
+        The rows are different ones, of these groups, whose totals have been added to before: a histogram
+        that gets no word may yet have more texts.
         """
         has_texts = self.slot[groups] >= 0
         after = self.table[np.ix_(rows[has_texts], columns)] + more[has_texts]
         self.reserve_texts(without_places(self.histograms, after))
+        self.histograms.stale[:] = True
         _add(self.table, rows, columns, more, groups, self.live, self.slot, self.histograms)
 
     def _texts(self) -> int:
