@@ -125,7 +125,6 @@ def _warm_linear_models() -> None:
     for x, y in table:
         line.learn_one(x, y)
         logistic.learn_one(x, y > 1.0)
-    line.merge(line.clone())
     line.unlearn_one(*table[0])
     line.predict_one(table[0][0])
     logistic.predict_proba_one(table[0][0])
@@ -148,5 +147,4 @@ def _warm_trees() -> None:
     model.joint_log_likelihood(x)
     model.explain_one(x)
     model.unlearn_one(x, "a")
-    model.merge(model.clone())
     model.state()

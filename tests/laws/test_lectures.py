@@ -950,7 +950,7 @@ def test_row_20_structure_search_by_score_finds_the_best_of_all_trees():
     model = TreeAugmentedNB()
     for *values, label in PLAY_TENNIS:
         model.learn_one(dict(zip(NAMES, values, strict=True)), label)
-    model.merge(model.clone())  # with nothing: the tree is made of what there is
+    model.rebuild()  # of what there is
 
     def gain(a, b):
         """Sum of n_abv ln (n_abv n_v / (n_av n_bv)) over the rows."""

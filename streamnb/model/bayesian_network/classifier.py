@@ -234,17 +234,6 @@ class BayesianNetworkClassifier(Savable, base.Classifier):  # type: ignore[misc]
             if y in tables.lookup(0) or tables.admits(0):
                 self.unlearn_one(x, y, w)
 
-    def merge(self, other: BayesianNetworkClassifier) -> Self:
-        """Add all that `other` has learned, as if its events had been learned here; returns self.
-
-        Raises ValueError where the two were made differently, or a table would have too many cells.
-        """
-        if type(other) is not type(self) or other._get_params() != self._get_params():
-            raise ValueError("only models of the same class and parameters can be merged")
-        self.network.merge(other.network)
-        self._read = None
-        return self
-
     # -- state --------------------------------------------------------------------------------------------
 
     def state(self) -> State:

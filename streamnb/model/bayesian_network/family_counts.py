@@ -150,26 +150,6 @@ class FamilyTables:
                 self.shape.met[v, code] += weight
                 self.shape.live[v] = np.count_nonzero(self.is_live(v))
 
-    def merge(self, other: FamilyTables) -> None:
-        """Add all counts of another of the same variables. Raises ValueError for too many cells."""
-        places = []
-        known = [Codes(codes) for codes in self._codes]
-        for v, codes in enumerate(known):
-            places.append([codes.setdefault(value, len(codes)) for value in other._codes[v]])
-        for v in range(len(self.dag)):
-            if math.prod(max(1, len(known[u])) for u in self.family(v)) > self.cells:
-                raise ValueError(f"together the table of {self.dag.names[v]!r} has too many cells")
-        self._codes = known
-        self._reserve([max(int(r), len(c)) for r, c in zip(self.shape.capacity, known, strict=True)])
-        for v in range(len(self.dag)):
-            at = np.ix_(*(places[u] for u in self.family(v)))
-            self._whole_table(v)[at] += other.table(v)
-            if other.fine.size:
-                self.fine = self.fine if self.fine.size else np.zeros_like(self.shape.counts)
-                self._whole_table(v, self.fine)[at] += other._codes_of(v, other.fine)
-            self.shape.met[v, places[v]] += other.shape.met[v, : len(places[v])]
-        self._derive()
-
     # -- state --------------------------------------------------------------------------------------------
 
     def state(self) -> tuple[dict[str, Any], dict[str, Ints]]:

@@ -57,8 +57,7 @@ class NetworkEM(Savable):
     A variable that no event has (a latent one) needs declared values, and a given table to begin with that
     tells them apart: without one they stay alike for ever.
 
-    What EM does depends on the order of events: it is exact under replay, and from a state. Networks that
-    have learned events with gaps are not merged.
+    What EM does depends on the order of events: it is exact under replay, and from a state.
 
     Args:
         network: it is trained in place; what it has counted before stays.
@@ -158,20 +157,6 @@ class NetworkEM(Savable):
             self.network.unlearn_one(x, w)
         else:
             raise UnlearnError(f"no event with these gaps, of weight {w}, is in the window")
-
-    def merge(self, other: NetworkEM) -> Self:
-        """Add all that `other` has learned; returns self.
-
-        Raises ValueError where either has learned events with gaps: what was expected of them was expected of
-        a network that had not seen the other's events. Errors otherwise as of `BayesianNetwork.merge`.
-        """
-        if self.n_incomplete or other.n_incomplete:
-            raise ValueError(
-                "networks that have learned events with gaps cannot be merged: the other's would have been "
-                "counted as other values here"
-            )
-        self.network.merge(other.network)
-        return self
 
     # -- state --------------------------------------------------------------------------------------------
 

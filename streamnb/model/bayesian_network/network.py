@@ -313,17 +313,6 @@ class BayesianNetwork(Savable):
                 raise UnlearnError(f"this event was never learned with weight {w}")
             self.n_events -= 1
 
-    def merge(self, other: BayesianNetwork) -> Self:
-        """Add all that `other` has counted, as if its events had been learned here; returns self.
-
-        Raises ValueError where the two were made differently, or a table would have too many cells.
-        """
-        if type(other) is not type(self) or other.made_with != self.made_with:
-            raise ValueError("only networks of the same structure and parameters can be merged")
-        self._tables.merge(other._tables)
-        self.n_events += other.n_events
-        return self
-
     # -- for learning by expectation ----------------------------------------------------------------------
 
     def family(self, v: int) -> tuple[int, ...]:

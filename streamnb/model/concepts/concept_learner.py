@@ -43,7 +43,7 @@ class ConceptLearner(Savable, base.Classifier):  # type: ignore[misc]  # River i
 
     What is kept is how often each hypothesis disagreed (see `disagreements`). Noise and prior are applied
     when that is read, so the noise may be changed at any time; the order of examples does not matter, and
-    `merge` and `unlearn_one` are exact. It is the posterior that `SequentialPosterior` comes to by one update
+    `unlearn_one` is exact. It is the posterior that `SequentialPosterior` comes to by one update
     after another, but for that one's rounding. Learning an example costs a conjunction space 2^k steps for k
     attributes, where one of n values that is missing counts n + 1 times in place of twice (so that an example
     without any costs |H|), and the first reading after it |H|.
@@ -245,17 +245,6 @@ class ConceptLearner(Savable, base.Classifier):  # type: ignore[misc]  # River i
         if weight > 0:
             self._counts.unlearn(self._space.judge(x), is_positive=truth, weight=weight)
             self._read_with = math.nan
-
-    def merge(self, other: ConceptLearner) -> Self:
-        """Add all that `other` has learned, as if its examples had been learned here; returns self.
-
-        Prior and noise are this one's. Raises ValueError where hypotheses or labels are others.
-        """
-        if (self._space, self.positive, self.negative) != (other._space, other.positive, other.negative):
-            raise ValueError("only learners of the same hypotheses and labels can be merged")
-        self._counts.merge(other._counts)
-        self._read_with = math.nan
-        return self
 
     # -- state --------------------------------------------------------------------------------------------
 

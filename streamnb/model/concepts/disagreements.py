@@ -80,14 +80,6 @@ class Disagreements:
             self.update(judgement, is_positive=is_positive, weight=weight)
             raise UnlearnError("this example was never learned with this label and weight")
 
-    def merge(self, other: Disagreements) -> None:
-        """Add what the other has counted, over the same hypotheses."""
-        self.events += other.events
-        self.total += other.total
-        self.positives += other.positives
-        self.margin += other.margin
-        self.undecided += other.undecided
-
     def state(self) -> State:
         """JSON-able values, and copied arrays; equal counts give equal bytes."""
         meta = {name: getattr(self, name) for name in _COUNTS}

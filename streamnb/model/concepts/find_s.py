@@ -30,7 +30,7 @@ class FindS(Savable, base.Classifier):  # type: ignore[misc]  # River is untyped
     with ``prior="specific"``).
 
     Attributes and values are taken as they come, numbers by their text. One value for each attribute is all
-    that is kept: the order of examples does not matter, and `merge` is exact; but which examples spoke
+    that is kept: the order of examples does not matter; but which examples spoke
     against a constraint is not known any more, and nothing can be unlearned.
 
     A missing attribute (absent, None, or a number that is not finite) says nothing: it drops no constraint,
@@ -96,17 +96,6 @@ class FindS(Savable, base.Classifier):  # type: ignore[misc]  # River is untyped
         covered = self.hypothesis.covers(as_event(x))
         yes = 0.5 if covered is None else float(covered)
         return {self.negative: 1.0 - yes, self.positive: yes}
-
-    def merge(self, other: FindS) -> Self:
-        """Learn all that `other` has learned, as if its examples had come here; returns self.
-
-        Raises ValueError where the labels are others.
-        """
-        if (self.positive, self.negative) != (other.positive, other.negative):
-            raise ValueError("only learners of the same labels can be merged")
-        self._join(dict(other._asked))
-        self._positives += other._positives
-        return self
 
     def state(self) -> State:
         """All that was learned, as JSON-able values; the order of examples leaves no trace in it.

@@ -83,20 +83,6 @@ class Emissions:
         known = symbol < self.symbols and state < self.states
         return int(self._table[symbol, state]) if known else 0
 
-    def add(self, table: Counts, symbols: Counts, states: Counts) -> None:
-        """Add counts of the symbols (rows) and states (columns) with these numbers, all different."""
-        self.grow(int(symbols.max(initial=-1)) + 1, int(states.max(initial=-1)) + 1)
-        self._table[np.ix_(symbols, states)] += table
-        self._totals[states] += table.sum(axis=0)
-        self._by_symbol[symbols] += table.sum(axis=1)
-        self.live = self.declared + int(np.count_nonzero(self.by_symbol[self.declared :]))
-
-    def part(self, symbols: Counts, states: Counts) -> Self:
-        """A copy of the counts of some symbols, the declared ones before all, in some states."""
-        made = type(self)(symbols.size, states.size, self.declared)
-        made.add(self.table[np.ix_(symbols, states)], np.arange(symbols.size), np.arange(states.size))
-        return made
-
     def log_rows(self, symbols: Counts, states: Counts, m: float, p: npt.ArrayLike) -> Floats:
         """float64[U, K']: log P(x | s) of some symbols in some states, p of the same shape.
 
@@ -114,5 +100,7 @@ class Emissions:
         table = checked(arrays, {"table": counts(symbols, states)})["table"]
         reject("table", table.sum(dtype=np.float64) > MOST, "counts whose sum overflows")
         made = cls(symbols, states, declared)
-        made.add(table, np.arange(symbols), np.arange(states))
+        made._table[:symbols, :states] = table
+        made._totals[:states], made._by_symbol[:symbols] = table.sum(axis=0), table.sum(axis=1)
+        made.live = declared + int(np.count_nonzero(made.by_symbol[declared:]))
         return made

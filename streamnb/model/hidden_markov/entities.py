@@ -92,23 +92,6 @@ class Entities:
             self.last = np.pad(self.last, (0, more), constant_values=-1)
             self.seen = np.pad(self.seen, (0, more), constant_values=np.nan)
 
-    def merge(self, other: Entities, places: Ints, K: int) -> None:
-        """Take over all of `other`, whose names are others, as if they had been seen after all of these.
-
-        Args:
-            other: of the same limit; it is left as it is.
-            places: the number here of each of its states.
-            K: how many states there are here.
-        """
-        theirs = list(other.rows.values())
-        rows, _ = self.meet(other.rows, K)
-        last = other.last[theirs]
-        self.seen[rows] = other.seen[theirs]
-        self.last[rows] = np.where(last >= 0, places[last], -1) if places.size else last
-        self.beliefs[rows] = 0.0
-        if places.size:
-            self.beliefs[np.ix_(rows, places)] = other.beliefs[theirs, : places.size]
-
     def state(self, K: int) -> dict[str, Array]:
         """All of it as arrays, the entity not seen the longest first; K states."""
         rows = np.fromiter(self.rows.values(), dtype=np.int64, count=len(self.rows))

@@ -64,7 +64,7 @@ class HiddenMarkovModel(Savable):
     Viterbi then take the first observation that is impossible after those before it as missing, and so on:
     their probabilities always sum to 1.
 
-    Order of sequences does not matter; `merge` adds counts; `unlearn_one` subtracts them. All are exact.
+    Order of sequences does not matter, and `unlearn_one` subtracts counts, exactly.
 
     Args:
         initial: state -> P(s_1); a state left out has 0.
@@ -185,17 +185,6 @@ class HiddenMarkovModel(Savable):
         observations, states, weight = _paired(observations, states, w)
         if weight:
             self.tables.take_back(observations, states, weight)
-
-    def merge(self, other: Self) -> Self:
-        """Add all that `other` has learned, as if its sequences had been learned here; returns self.
-
-        Raises:
-            ValueError: if something else is stated there, or m differs; nothing is changed.
-        """
-        if type(other) is not type(self) or other._prior != self._prior:
-            raise ValueError("only hidden Markov models with the same parameters can be merged")
-        self.tables.merge(other.tables)
-        return self
 
     def clone(self) -> Self:
         """A model with the same parameters that has learned nothing."""

@@ -174,23 +174,6 @@ class HiddenMarkovNB(SmoothedModel):
         learned = begins & (batch.label >= 0)
         np.add.at(first, batch.label[learned], batch.weight[learned])
 
-    def merge(self, other: Self) -> Self:
-        """Add all that `other` has learned of other entities, as if its events had come here after these.
-
-        Exact on counts and on entities whose last event had a label. What is believed of the others stays
-        what `other` believed. Raises ValueError where the two were built differently, or both keep an
-        entity: which of its events came first is not known.
-        """
-        if isinstance(other, HiddenMarkovNB):
-            shared = self._entities.rows.keys() & other._entities.rows.keys()
-            if shared:
-                raise ValueError(f"both have met {min(shared)!r}: which events came first is not known")
-        super().merge(other)
-        places = np.array([self._statistics.classes[label] for label in other.classes], dtype=np.int64)
-        self._transitions.merge(other.transitions, places)
-        self._entities.merge(other._entities, places, len(self.classes))
-        return self
-
     # -- state --------------------------------------------------------------------------------------------
 
     def copying(self) -> StateCopy:

@@ -61,22 +61,6 @@ class Derived(NamedTuple):
     chain: Chain
 
 
-class KeptParameters(NamedTuple):
-    """What is declared or counted, without what unlearning left empty.
-
-    Attributes:
-        states: names, by number.
-        symbols: likewise.
-        transitions: the counts.
-        emissions: likewise.
-    """
-
-    states: list[Any]
-    symbols: list[Any]
-    transitions: Transitions
-    emissions: Emissions
-
-
 class HiddenMarkovTables:
     """Counts of named states and symbols; those of which nothing is left after unlearning are as never met.
 
@@ -133,21 +117,6 @@ class HiddenMarkovTables:
             raise UnlearnError(f"such a sequence was not learned with a weight of {weight / UNIT:g}")
         for part, place, times in counted:
             part.update(*place, -times * weight)
-        self._changed()
-
-    def merge(self, other: Self) -> None:
-        """Add the counts of another with the same prior."""
-        kept = other.kept()
-        for state in kept.states:
-            self._states.setdefault(state, len(self._states))
-        for symbol in kept.symbols:
-            self._meet(symbol)
-        places = np.array([self._states[state] for state in kept.states], dtype=np.int64)
-        rows = np.array([self._symbols[symbol] for symbol in kept.symbols], dtype=np.int64)
-        self.transitions.grow(len(self._states))
-        self.emissions.grow(len(self._symbols), len(self._states))
-        self.transitions.merge(kept.transitions, places)
-        self.emissions.add(kept.emissions.table, rows, places)
         self._changed()
 
     def _meet(self, symbol: Any) -> None:
@@ -249,13 +218,6 @@ class HiddenMarkovTables:
         return rows
 
     # -- state --------------------------------------------------------------------------------------------
-
-    def kept(self) -> KeptParameters:
-        """Copies."""
-        states, numbers, _ = self.derived()
-        rows = np.array([i for i in range(len(self._names)) if self.emissions.is_live(i)], dtype=np.int64)
-        symbols = [self._names[i] for i in rows.tolist()]
-        return KeptParameters(states, symbols, self._living(numbers), self.emissions.part(rows, numbers))
 
     def state(self) -> State:
         """All names met, in order, and their counts, as JSON-able values and copied arrays.

@@ -52,7 +52,7 @@ class Transitions:
     without counts is the identity. All exact, in any order.
 
     Attributes:
-        states: K, how many states there are; it grows by `update`, `grow` and `merge`, and never shrinks.
+        states: K, how many states there are; it grows by `update` and `grow`, and never shrinks.
 
     Examples:
         >>> import numpy as np
@@ -110,27 +110,6 @@ class Transitions:
         """How often `state` followed `previous`, or began, in units; 0 of what was never met."""
         known = max(state, -1 if previous is None else previous) < self.states
         return int(self._counts_after(previous)[state]) if known else 0
-
-    def merge(self, other: Self, places: npt.ArrayLike | None = None) -> Self:
-        """Add the counts of `other`; returns self.
-
-        Args:
-            other: it is left as it is.
-            places: int[K of other], the number here of each of its states, all different; the same by
-                default.
-
-        Raises:
-            ValueError: if `places` are not as many, not different or negative; nothing is changed.
-        """
-        at = np.arange(other.states) if places is None else np.asarray(places, dtype=np.int64).reshape(-1)
-        if at.size != other.states or np.unique(at).size != at.size or (at < 0).any():
-            raise ValueError(f"expected different places for {other.states} states, got {places!r}")
-        first, table = other.first.copy(), other.table.copy()
-        if at.size:
-            self.grow(int(at.max()) + 1)
-            self._first[at] += first
-            self._table[np.ix_(at, at)] += table
-        return self
 
     def log_initial(self, m: float = 0.0, p: npt.ArrayLike | None = None) -> Floats:
         """float64[K]: log P(s_1), smoothed as `log_m_estimate` says (errors, too); empty where K is 0."""

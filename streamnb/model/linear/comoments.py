@@ -1,14 +1,14 @@
 """Sums and sums of products of several numbers, in 106 bits: the sufficient statistics of least squares.
 
     learn     n' = n + w;  S1' = S1 + w z;  S2' = S2 + w z z^T
-    unlearn   the same with -w;  merge  addition
+    unlearn   the same with -w
     read      M = S2 - S1 S1^T / n, the co-moments about the mean
 
 Sums about zero lose, where the mean is far from zero, (mean / spread)^2 of their accuracy when they are
 centred: in doubles that is all of it at an offset of 1e8. Here every sum is a pair of doubles (see
 `double_double`), which has 106 bits to lose from; the values themselves, which are doubles, lose
 mean / spread of theirs before they arrive here. So M is as good as the data are at any offset, any order of
-events and any way to merge give the same to about 1e-30, and unlearning undoes learning to as much. Welford's
+events gives the same to about 1e-30, and unlearning undoes learning to as much. Welford's
 running co-moments in doubles keep none of this, and to solve for weights costs the condition number squared.
 
 Weights are int64 in units of 1/1024 example, so that the sums stay sums of few bits.
@@ -95,13 +95,6 @@ class SecondMoments:
         left = squares + weight / UNIT * values * values
         return self.units + weight < 0 or bool((left < -_CONSTANT * squares).any())
 
-    def merge(self, other: SecondMoments, places: Ints) -> None:
-        """Add all that another learned, whose columns stand at these places here."""
-        if places.size:
-            self.reserve(int(places.max()) + 1)
-        _merge(self._sums, self._products, other._sums, other._products, places)
-        self.units += other.units
-
     def about_the_mean(self, columns: int) -> CoMoments:
         """The co-moments of the first so many columns; of nothing they are zero."""
         mean, products = np.zeros((2, columns)), np.zeros((2, columns, columns))
@@ -141,20 +134,6 @@ def _learn(sums: Any, products: Any, columns: Any, values: Any, weight: float) -
             if b <= a:
                 p, e = multiply(w, w_low, values[j], 0.0)
                 products[0, a, b], products[1, a, b] = add(products[0, a, b], products[1, a, b], p, e)
-
-
-@kernel
-def _merge(sums: Any, products: Any, other_sums: Any, other_products: Any, places: Any) -> None:
-    """Add other sums, whose column i stands at places[i]."""
-    for i in range(places.size):
-        a = places[i]
-        sums[0, a], sums[1, a] = add(sums[0, a], sums[1, a], other_sums[0, i], other_sums[1, i])
-        for j in range(i + 1):
-            b = places[j]
-            r, c = max(a, b), min(a, b)
-            products[0, r, c], products[1, r, c] = add(
-                products[0, r, c], products[1, r, c], other_products[0, i, j], other_products[1, i, j]
-            )
 
 
 @kernel

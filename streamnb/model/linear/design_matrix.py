@@ -90,18 +90,6 @@ class Design:
             )
         ]
 
-    def take_in(self, other: Design) -> Ints:
-        """Where each of another's columns stands here; those that are new here are added.
-
-        Raises ValueError, and adds none, where there would be too many.
-        """
-        keys = other._ordered()
-        size = len(self.columns) + sum(key not in self._of(nominal) for key, nominal in keys)
-        if size > self._limit:
-            raise ValueError(f"{size} columns, but only {self._limit} are allowed")
-        places = [0] + [self._of(nominal).setdefault(key, len(self)) for key, nominal in keys]
-        return np.array(places, dtype=np.int64)
-
     def dense(self, row: Row) -> Floats:
         """A row as a vector with a value for every column."""
         vector = np.zeros(len(self))

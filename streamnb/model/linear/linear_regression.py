@@ -26,7 +26,7 @@ class LinearRegression(Savable, base.Regressor):  # type: ignore[misc]  # River 
         h_ML = argmin over h of sum (d_i - h(x_i))^2        h(x) = w^T x + b
 
     It keeps sums and sums of products only, of 106 bits each, and solves for w when it is asked. So it equals
-    the batch solution of all events learned, in any order; `merge` is addition and `unlearn_one` the inverse
+    the batch solution of all events learned, in any order; `unlearn_one` is the inverse
     of learning. To learn costs O(d^2) of the d attributes that an event has, the first prediction after an
     event was learned O(d^3) of all d, and any further one O(d).
 
@@ -132,17 +132,6 @@ class LinearRegression(Savable, base.Regressor):  # type: ignore[misc]  # River 
         if len(self._design) <= self.features and self._design.unknown(x):
             raise UnlearnError(f"nothing was ever learned of {self._design.unknown(x)}")
         self._update(*self._design.row(x, real("target", y), adds=False), -weight)
-
-    def merge(self, other: LinearRegression) -> Self:
-        """Add all that `other` has learned, as if its events had been learned here; returns self.
-
-        Raises ValueError, and changes nothing, where parameters differ or there are too many columns.
-        """
-        if type(other) is not type(self) or other._get_params() != self._get_params():
-            raise ValueError("only models of the same class and parameters can be merged")
-        self._moments.merge(other._moments, self._design.take_in(other._design))
-        self._fit = None
-        return self
 
     # -- state --------------------------------------------------------------------------------------------
 

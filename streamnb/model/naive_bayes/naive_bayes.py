@@ -64,20 +64,6 @@ class SmoothedModel(CountingModel):
         self._given = np.zeros(0)  # relative weight of each class where priors are given
         self._single_events = SingleEvents()
 
-    def merge(self, other: Self) -> Self:
-        """Add all that `other` has learned, as if its events had been learned here; returns self.
-
-        Exact on counts; moments by Chan's formula. It takes as long as `other` is large, however large this
-        one is. Words that were stopped here are left out (see `prune`). Raises ValueError where the two were
-        built differently, or the other one has stopped words that were not stopped here.
-        """
-        if type(other) is not type(self) or other._get_params() != self._get_params():
-            raise ValueError("only models of the same class and parameters can be merged")
-        self._statistics.merge(other.statistics)
-        if any(other._has_unlisted(name) for name in self._reader.closed):
-            self._read_with = ()
-        return self
-
     def smoothing_of(self, name: Any) -> tuple[float, float, float, float]:
         """alpha, m (-1: use alpha), p (nan: uniform) and number of declared values of an attribute.
 
@@ -255,6 +241,20 @@ class NaiveBayes(SmoothedModel):
         It takes as long as the partial is large, however large the model is. Errors as of `merge`.
         """
         return self.merge(partial.model)
+
+    def merge(self, other: Self) -> Self:
+        """Add all that `other` has learned, as if its events had been learned here; returns self.
+
+        Exact on counts; moments by Chan's formula. It takes as long as `other` is large, however large this
+        one is. Words that were stopped here are left out (see `prune`). Raises ValueError where the two were
+        built differently, or the other one has stopped words that were not stopped here.
+        """
+        if type(other) is not type(self) or other._get_params() != self._get_params():
+            raise ValueError("only models of the same class and parameters can be merged")
+        self._statistics.merge(other.statistics)
+        if any(other._has_unlisted(name) for name in self._reader.closed):
+            self._read_with = ()
+        return self
 
     def joint_log_likelihood(self, x: Any) -> dict[Any, float]:
         """Log P(v, x) of every class v with examples (nats); -inf where alpha = 0 rules a class out.

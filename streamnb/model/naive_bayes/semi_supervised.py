@@ -279,21 +279,6 @@ class SemiSupervisedNB(Savable, base.Classifier):  # type: ignore[misc]  # River
             unteach_one(self.model, x, y, w, number)
             self.n_labelled -= 1
 
-    def merge(self, other: SemiSupervisedNB) -> Self:
-        """Add all that `other` has learned, as if its events had been learned here; returns self.
-
-        Refused with ValueError where either has learned from unlabelled events: what it expected of them was
-        expected of a model that had not seen the other's events. Errors otherwise as of `NaiveBayes.merge`.
-        """
-        if self.n_unlabelled or other.n_unlabelled:
-            raise ValueError(
-                "models that have learned from unlabelled events cannot be merged: the other's events would "
-                "have been counted as other classes here"
-            )
-        self.model.merge(other.model)
-        self.n_labelled += other.n_labelled
-        return self
-
     def prune(
         self, min_count: float = 0.0, drop_most_frequent: int = 0, max_attributes: int | None = None
     ) -> int:

@@ -42,7 +42,7 @@ class TreeAugmentedNB(Savable, Unbounded, base.MiniBatchClassifier):  # type: ig
 
         I(a; b | v) = sum P(a, b, v) ln P(a, b | v) / (P(a | v) P(b | v))
 
-    It is made anew when 32 events have been learned, each time there are a quarter more, and after `merge`,
+    It is made anew when 32 events have been learned, each time there are a quarter more, and after
     `unlearn_one` and `rebuild`; how events are cut into calls changes nothing. So fewer than a fifth of the
     events are not in it (what that may cost, in nats, is said in `tree_counts`).
 
@@ -253,19 +253,6 @@ class TreeAugmentedNB(Savable, Unbounded, base.MiniBatchClassifier):  # type: ig
         done = self._model.unlearn_many(key_columns(events.xs, self._kinds), labels, events.weights)
         if done < len(events.xs):
             raise events.never_learned(done)
-
-    def merge(self, other: TreeAugmentedNB) -> Self:
-        """Add all that `other` has learned, as if its events had been learned here; returns self.
-
-        Exact, but where `other` met more than `max_values` values of an attribute, or more pairs than
-        `memory` holds: it has no counts of their own for the rest. The tree is made anew. Raises ValueError
-        where the two were built differently.
-        """
-        if type(other) is not type(self) or other._get_params() != self._get_params():
-            raise ValueError("only models of the same class and parameters can be merged")
-        columns = [self._classes.setdefault(label, len(self._classes)) for label in other._classes]
-        self._model.merge(other._model, np.array(columns, dtype=np.int64), len(self._classes))
-        return self
 
     def rebuild(self) -> Self:
         """Make the tree anew, of the counts as they are; returns self. That takes all pairs once.

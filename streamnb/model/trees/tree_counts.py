@@ -1,7 +1,7 @@
 """Counts of values and pairs of values within classes, and the tree that they say: what a tree model learns.
 
 All that is learned is counts, int64 in units of 1/1024 example. The tree is made of them when so many events
-have been learned as `moments` says, when that is asked for, and after a merge or an event that was taken out;
+have been learned as `moments` says, when that is asked for, and after an event that was taken out;
 between, it stays. So of n events fewer than n/5 are not in it. Let delta be their share, P_m the empirical
 distribution that the tree was made of, and Q theirs: P = (1 - delta) P_m + delta Q, and for each edge
 
@@ -195,29 +195,6 @@ class TreeCounts:
         """Let the tree be made anew before it is read."""
         self._is_stale = True
 
-    def merge(self, other: TreeCounts, columns: Counts, attributes: Counts, codes: list[Counts]) -> None:
-        """Add all of `other`, of whose classes, attributes and codes these are the numbers here.
-
-        There is room for them. What only one of the two counts in pairs is not any more.
-        """
-        cut = attributes[other.paired :] if other.paired >= 0 else attributes[:0]
-        if cut.size:
-            self.paired = int(min(cut.min(), self.tables.pair_first.shape[0]))
-            self._move(self.sizes, self.classes, self.paired)
-        tables, theirs = self.tables, other.tables
-        tables.classes[columns] += theirs.classes[: columns.size]
-        for a, (here, to) in enumerate(zip(attributes.tolist(), codes, strict=True)):
-            tables.totals[here, columns] += theirs.totals[a, : columns.size]
-            rows = tables.first[here] + to
-            found = theirs.values[theirs.first[a] : theirs.first[a] + to.size, : columns.size].copy()
-            np.add.at(tables.values, np.ix_(rows, columns), found)
-        self._merge_pairs(other, columns, attributes, codes)
-        for here, size in enumerate(self.sizes.tolist()):
-            values = tables.values[tables.first[here] : tables.first[here] + size]
-            tables.live[here] = np.count_nonzero(values.any(axis=1))
-        self.events += other.events
-        self._is_stale = True
-
     def grow_tree(self) -> None:
         """Make the tree anew from the counts: of all trees that of the largest likelihood.
 
@@ -311,7 +288,7 @@ class TreeCounts:
         return live[np.argsort(self.ranks[live])]
 
     def _settle(self) -> None:
-        """The tree of what was merged or unlearned is made before it is read."""
+        """The tree of what was unlearned is made before it is read."""
         if self._is_stale:
             self.grow_tree()
 
@@ -347,26 +324,6 @@ class TreeCounts:
         parents[parents >= paired] = -1
         self.tables, self.sizes, self.classes = new, sizes, classes
         self._plant(parents)
-
-    def _merge_pairs(
-        self, other: TreeCounts, columns: Counts, attributes: Counts, codes: list[Counts]
-    ) -> None:
-        tables, theirs = self.tables, other.tables
-        P = tables.pair_first.shape[0]
-        for i in range(theirs.pair_first.shape[0]):
-            for j in range(i + 1, theirs.pair_first.shape[0]):
-                a, b = int(attributes[i]), int(attributes[j])
-                if a >= P or b >= P:
-                    continue
-                first, n = theirs.pair_first[i, j], theirs.rows[j]
-                v, u = np.arange(codes[i].size)[:, np.newaxis], np.arange(codes[j].size)
-                found = theirs.pairs[(first + v * n + u).reshape(-1), : columns.size]
-                v, u = codes[i][:, np.newaxis], codes[j]
-                if a < b:
-                    to = tables.pair_first[a, b] + v * tables.rows[b] + u
-                else:
-                    to = tables.pair_first[b, a] + u * tables.rows[a] + v
-                np.add.at(tables.pairs, np.ix_(to.reshape(-1), columns), found)
 
 
 def _laid_out(sizes: Counts, classes: int, paired: int, spare: int) -> TreeTables:

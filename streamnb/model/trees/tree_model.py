@@ -141,13 +141,6 @@ class TreeModel:
         codes = self.coded.encode(columns, np.zeros(labels.size, dtype=np.bool_))
         return self.counts.unlearn_many(codes, labels[:n], weights)
 
-    def merge(self, other: TreeModel, columns: Ints, classes: int) -> None:
-        """Add all that `other` has learned, of whose classes these are the columns here, of so many."""
-        attributes, codes = self.coded.adopt(other.coded)
-        self._rank()
-        self.counts.reserve(self.coded.sizes, classes)
-        self.counts.merge(other.counts, columns, attributes, codes)
-
     def edges(self) -> list[Edge]:
         """The edges of the tree, in the order of the children."""
         names = [name for _, name in self.coded.numbers]

@@ -265,15 +265,6 @@ def counted(model):
 
 @given(streams(), st.integers(0, 14))
 @settings(max_examples=40)
-def test_merge_is_concatenation(stream, cut):
-    merged = taught(stream[:cut]).merge(taught(stream[cut:]))
-    assert counted(merged) == counted(taught(stream))
-    for x, _, _ in stream:
-        close(merged.predict_proba_one(x), taught(stream).predict_proba_one(x))
-
-
-@given(streams(), st.integers(0, 14))
-@settings(max_examples=40)
 def test_unlearning_is_the_inverse(stream, gone):
     model = taught(stream)
     for x, y, w in stream[:gone]:
@@ -422,11 +413,6 @@ def test_a_hundred_attributes_of_tiny_probability_do_not_underflow():
 def test_what_is_no_classifier_is_refused(arguments, said):
     with pytest.raises(ValueError, match=said):
         BayesianNetworkClassifier(**arguments)
-
-
-def test_models_made_differently_are_not_merged():
-    with pytest.raises(ValueError, match="same class and parameters"):
-        BayesianNetworkClassifier(TREE).merge(BayesianNetworkClassifier(TREE, alpha=2))
 
 
 def test_weights_are_exact():

@@ -341,12 +341,8 @@ def test_a_bad_state_is_refused_and_changes_nothing(spoil):
     assert digest(model) == before
 
 
-def test_what_cannot_be_merged_or_unlearned_says_so():
-    model, other = taught(PARENTS, EVENTS), taught(PARENTS, EVENTS[:1])
-    for first, second in ((model, other), (other, model)):
-        with pytest.raises(ValueError, match="cannot be merged"):
-            first.merge(second)
-    assert taught(PARENTS, EVENTS[:1]).merge(other).network.n_events == 2
+def test_what_cannot_be_unlearned_says_so():
+    model = taught(PARENTS, EVENTS)
     before = digest(model)
     for x, w in [({"a": "x"}, 2), ({"a": "z"}, 1), ({"a": "x", "b": "z"}, 1)]:
         with pytest.raises(UnlearnError):

@@ -221,16 +221,6 @@ def test_counts_are_a_recount(case, smoothing):
         assert sorted(network.values[name]) == sorted(oracle.values[name])
 
 
-@given(networks(), st.integers(0, 12))
-@settings(max_examples=60)
-def test_merge_is_concatenation(case, cut):
-    parents, events = case
-    whole, first, second = (taught(parents, part) for part in (events, events[:cut], events[cut:]))
-    assert described(first.merge(second)) == described(whole)
-    assert described(taught(parents, []).merge(whole)) == described(whole)
-    assert described(whole.merge(taught(parents, []))) == described(taught(parents, events))
-
-
 @given(networks(), st.randoms())
 @settings(max_examples=60)
 def test_the_order_of_events_does_not_matter(case, rng):
@@ -403,12 +393,6 @@ def test_a_table_that_would_grow_too_large_leaves_new_values_out():
         network.learn_one({"a": f"a{i}", "b": f"b{i}"})
     assert network.values == {"a": ["a0", "a1", "a2"], "b": ["b0", "b1"]}
     assert network.counts("b") == {("a0", "b0"): 1.0, ("a1", "b1"): 1.0}
-    other = BayesianNetwork({"a": [], "b": ["a"]}, cells=6)
-    other.learn_one({"a": "other", "b": "b0"})
-    before = described(network)
-    with pytest.raises(ValueError, match="too many cells"):
-        network.merge(other)
-    assert described(network) == before
 
 
 def test_long_streams_and_the_heaviest_weights_stay_exact():
@@ -478,7 +462,6 @@ def test_questions_that_have_no_answer():
         lambda: network.marginal("a", "a"),
         lambda: network.marginal("a", given={"a": "x"}),
         lambda: network.d_separated("a", "b", ["a"]),
-        lambda: network.merge(BayesianNetwork({"a": [], "b": []})),
         lambda: network.independent("a", "a"),
     ):
         with pytest.raises(ValueError):  # noqa: PT011  each says something else

@@ -246,18 +246,6 @@ def test_order_does_not_matter(case, noise, random):
     assert one.log_evidence == other.log_evidence
 
 
-@given(streams(), st.integers(0, 8))
-@law
-def test_merge_is_concatenation(case, cut):
-    attributes, examples = case
-    first, second = taught(attributes, examples[:cut]), taught(attributes, examples[cut:])
-    assert first.posterior.sum() == pytest.approx(1.0)  # read before, so that it has to be read again
-    assert bytes_of(first.merge(second)) == bytes_of(taught(attributes, examples))
-    assert first.posterior.tolist() == taught(attributes, examples).posterior.tolist()
-    assert bytes_of(first.merge(taught(attributes, []))) == bytes_of(taught(attributes, examples))
-    assert bytes_of(second) == bytes_of(taught(attributes, examples[cut:]))
-
-
 @given(streams(), st.data())
 @law
 def test_unlearning_is_the_inverse_of_learning(case, data):
@@ -639,19 +627,6 @@ def test_values_that_are_none_are_refused_and_nothing_is_learned():
     ConceptLearner(SPACE).learn_one({"undeclared": ["u"], "a": 10**400}, y=True)
 
 
-def test_only_learners_of_the_same_are_merged():
-    for other in (
-        ConceptLearner(Conjunctions({"a": ["v", "u"]})),
-        ConceptLearner(SPACE, positive="yes", negative="no"),
-        ConceptLearner({"a": lambda _: True}),
-    ):
-        with pytest.raises(ValueError, match="merged"):
-            ConceptLearner(SPACE).merge(other)
-    with pytest.raises(ValueError, match="merged"):
-        FindS().merge(FindS("yes", "no"))
-    assert ConceptLearner(SPACE).merge(ConceptLearner(SPACE, "specific", 0.1)).noise == 0.0
-
-
 # -- states -------------------------------------------------------------------------------------------------
 
 
@@ -744,14 +719,12 @@ def test_find_s_is_the_map_learner_of_a_prior_that_favours_specific_hypotheses(c
     assert alone.map() == found, "negative examples teach it nothing"
 
 
-@given(streams(), st.randoms(use_true_random=False), st.integers(0, 8))
+@given(streams(), st.randoms(use_true_random=False))
 @law
-def test_find_s_knows_no_order_and_merges(case, random, cut):
+def test_find_s_knows_no_order(case, random):
     _, examples = case
     whole = find_s(examples)
     assert find_s(random.sample(examples, len(examples))).state() == whole.state()
-    assert find_s(examples[:cut]).merge(find_s(examples[cut:])).state() == whole.state()
-    assert find_s([]).merge(whole).state() == whole.merge(find_s([])).state() == find_s(examples).state()
 
 
 @given(streams(), st.integers(0, 8), st.data())

@@ -50,19 +50,19 @@ def stated(initial, transition, emission):
 
 def counts(model):
     """All counts above zero, by name."""
-    kept = model.tables.kept()
-    names = kept.states
+    meta, tables = model.tables.state()
+    names, symbols = meta["states"], meta["symbols"]
     return (
-        {names[i]: n for i, n in enumerate(kept.transitions.first.tolist()) if n},
+        {names[i]: n for i, n in enumerate(tables["first"].tolist()) if n},
         {
             (names[i], names[j]): n
-            for i, row in enumerate(kept.transitions.table.tolist())
+            for i, row in enumerate(tables["next"].tolist())
             for j, n in enumerate(row)
             if n
         },
         {
-            (kept.symbols[v], names[k]): n
-            for v, row in enumerate(kept.emissions.table.tolist())
+            (symbols[v], names[k]): n
+            for v, row in enumerate(tables["seen"].tolist())
             for k, n in enumerate(row)
             if n
         },
@@ -93,15 +93,6 @@ def test_counts_are_those_of_dictionaries(sequences):
                 seen[pair] += int(1024 * w)
     expected = tuple({key: n for key, n in found.items() if n} for found in (first, following, seen))
     assert counts(learned(sequences)) == expected
-
-
-@given(SEQUENCES, SEQUENCES)
-def test_merge_is_concatenation_and_a_new_model_its_identity(a, b):
-    merged = learned(a).merge(learned(b))
-    assert counts(merged) == counts(learned(a + b))
-    assert merged.states == learned(a + b).states
-    assert counts(learned(a).merge(HiddenMarkovModel())) == counts(learned(a))
-    assert counts(HiddenMarkovModel().merge(learned(a))) == counts(learned(a))
 
 
 @given(SEQUENCES, st.randoms(use_true_random=False))
@@ -294,14 +285,12 @@ def test_parameters_out_of_range_are_refused(parameters):
         HiddenMarkovModel(**parameters)
 
 
-def test_as_many_states_as_observations_and_models_of_one_kind():
+def test_as_many_states_as_observations():
     model = HiddenMarkovModel()
     with pytest.raises(ValueError, match="2 observations, but 1 states"):
         model.learn_one("ab", "X")
     with pytest.raises(ValueError, match="weight"):
         model.learn_one("a", "X", -1.0)
-    with pytest.raises(ValueError, match="same parameters"):
-        model.merge(HiddenMarkovModel(m=2.0))
     assert model.states == []
 
 

@@ -348,40 +348,6 @@ def test_an_entity_is_a_value():
 # -- merging and unlearning ---------------------------------------------------------------------------------
 
 
-@given(events=EVENTS)
-@settings(max_examples=60, deadline=None)
-def test_merging_is_concatenation_of_other_entities(events):
-    """All with a label: what is believed of an entity then hangs on no count."""
-    labelled = [(e, x, y or "a", w or 1.0, t) for e, x, y, w, t in events if x.get("height") != 1e300]
-    parts = [[e for e in labelled if (e[0] in ("one", 3, None)) == side] for side in (True, False)]
-    one, other, both = made(entities=3), made(entities=3), made(entities=3)
-    one.learn_many(*columns(parts[0]))
-    other.learn_many(*columns(parts[1]))
-    both.learn_many(*columns(parts[0] + parts[1]))
-    one.merge(other)
-    (meta, found), (expected_meta, expected) = one.state(), both.state()
-    assert meta == expected_meta
-    for name in expected:
-        if name in ("mean", "M2"):
-            assert found[name] == pytest.approx(expected[name])
-        else:
-            assert found[name].tobytes() == expected[name].tobytes(), name
-
-
-def test_merging_what_met_the_same_entity_is_refused():
-    one, other = HiddenMarkovNB(), HiddenMarkovNB()
-    one.learn_one({"entity": "x"}, "a")
-    other.learn_one({"entity": "x"}, "b")
-    before = digest(one)
-    with pytest.raises(ValueError, match="'x'"):
-        one.merge(other)
-    with pytest.raises(ValueError, match="same class"):
-        one.merge(NaiveBayes())
-    with pytest.raises(ValueError, match="same class"):
-        one.merge(HiddenMarkovNB(entities=7))
-    assert digest(one) == before
-
-
 def test_unlearning_is_of_events_without_an_entity():
     model = HiddenMarkovNB()
     model.learn_one({"entity": "x", "colour": "red"}, "a")

@@ -30,13 +30,6 @@ def counted(chain):
     return {pair: n for pair in pairs if (n := chain.counted(*pair))}
 
 
-@given(MOVES, MOVES)
-def test_merge_is_concatenation_and_empty_is_its_identity(a, b):
-    assert counted(learned(a).merge(learned(b))) == counted(learned(a + b))
-    alone = counted(learned(a))
-    assert counted(learned(a).merge(Transitions())) == alone == counted(Transitions().merge(learned(a)))
-
-
 @given(MOVES, st.randoms(use_true_random=False))
 def test_order_does_not_matter(moves, rng):
     assert counted(learned(rng.sample(moves, len(moves)))) == counted(learned(moves))
@@ -48,13 +41,6 @@ def test_a_negative_weight_takes_back(a, b):
     for previous, state, weight in b:
         chain.update(previous, state, -weight)
     assert counted(chain) == counted(learned(a))
-
-
-@given(MOVES, st.permutations(range(6)))
-def test_merging_renumbers_the_states_of_the_other(moves, places):
-    chain = learned(moves)
-    renumbered = [(None if i is None else places[i], places[j], w) for i, j, w in moves]
-    assert counted(Transitions().merge(chain, places[: chain.states])) == counted(learned(renumbered))
 
 
 @given(MOVES, st.sampled_from([0.0, 0.5, 1.0, 6.0]))

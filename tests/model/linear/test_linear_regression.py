@@ -205,13 +205,6 @@ def test_order_is_of_no_matter(stream, random):
 
 @law
 @given(events, events)
-def test_merge_is_concatenation(first, second):
-    merged = taught(first).merge(taught(second))
-    agree(merged, taught(first + second))
-
-
-@law
-@given(events, events)
 def test_unlearn_is_the_inverse(kept, undone):
     model = taught(kept + undone)
     for x, y, w in undone:
@@ -330,8 +323,6 @@ def test_only_so_many_columns():
     assert list(model.weights) == ["a", "b"] or len(model.weights) == 2
     model.unlearn_one({"a": 5.0, "b": 1.0, "c": 2.0}, 5.0)
     assert model.n == 5
-    with pytest.raises(ValueError, match="3 columns, but only 2"):
-        model.merge(_with_column("z"))
     assert len(model.weights) == 2
 
 
@@ -365,8 +356,6 @@ def test_refusals():
     with pytest.raises(ValueError, match="weight"):
         model.learn_one({"x": 1.0}, 1.0, -1.0)
     assert (model.weights, model.n) == ({}, 0.0), "nothing was learned"
-    with pytest.raises(ValueError, match="same class and parameters"):
-        model.merge(LinearRegression(l2=1.0))
     for keywords in ({"l2": -1.0}, {"l2": math.nan}, {"features": 0}):
         with pytest.raises(ValueError, match="must"):
             LinearRegression(**keywords)

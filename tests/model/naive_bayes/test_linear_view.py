@@ -155,7 +155,9 @@ def test_the_linear_form_is_the_posterior(rows, xs, how, prior):
 
 
 @settings(max_examples=40)
-@example([({"subject": "w0"}, "b", 1.0)], [({"subject": ""}, "b", 1.0)], [{"subject": ""}], {"alpha": 1.0}, 0, 0)
+@example(
+    [({"subject": "w0"}, "b", 1.0)], [({"subject": ""}, "b", 1.0)], [{"subject": ""}], {"alpha": 1.0}, 0, 0
+)
 @given(EXAMPLES, EXAMPLES, EVENTS, SMOOTHING, st.integers(0, 3), st.integers(0, 3))
 def test_it_is_so_after_unlearning_merging_and_pruning(rows, more, xs, how, min_count, drop):
     model = learned(new(**how), rows)

@@ -341,30 +341,6 @@ def test_what_cannot_be_unlearned_is_refused_and_changes_nothing():
     assert (model.n_labelled, model.n_unlabelled, model.class_weights) == (0, 0, {1: 0.0})
 
 
-@given(events, events)
-@settings(max_examples=30)
-def test_merge_is_concatenation_of_labelled_streams(first, second):
-    models = [SemiSupervisedNB(mixed_model(), 1.0) for _ in range(3)]
-    for model, streams in zip(models, ([first], [second], [first, second]), strict=True):
-        for stream in streams:
-            for x, y, w in stream:
-                if y is not None:
-                    model.learn_one({name: v for name, v in x.items() if name != "n"}, y, w)
-    models[0].merge(models[1])
-    assert models[0].class_weights == models[2].class_weights
-    assert models[0].n_labelled == models[2].n_labelled
-    for name in ("text", "colour"):
-        assert positive(models[0].model, name) == positive(models[2].model, name)
-
-
-def test_what_was_expected_cannot_be_merged():
-    model, taught = SemiSupervisedNB(MultinomialNB()), SemiSupervisedNB(MultinomialNB())
-    taught.learn_one("a", None)
-    for one, other in ((model, taught), (taught, model)):
-        with pytest.raises(ValueError, match="unlabelled events cannot be merged"):
-            one.merge(other)
-
-
 def test_pruning_empties_the_window():
     model, plain = SemiSupervisedNB(MultinomialNB(), 1.0), MultinomialNB()
     for m in (model, plain):

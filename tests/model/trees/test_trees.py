@@ -272,28 +272,6 @@ def test_a_restart_changes_nothing(seed, at, memory):
 
 
 @few
-@given(seeds, st.integers(0, 80))
-def test_merging_is_concatenation(seed, at):
-    stream = events(seed, 80)
-    merged = learned(stream[:at]).merge(learned(stream[at:]))
-    assert digest(merged) == digest(anew(learned(stream)))
-    assert merged.n_events == sum(w > 0 for *_, w in stream)
-
-
-@few
-@given(seeds)
-def test_merging_trees_of_any_order_gives_the_same_counts(seed):
-    stream = events(seed, 60)
-    one, other = learned(stream[:30]), learned(stream[30:])
-    assert named_counts(one.clone().merge(other).merge(one)) == named_counts(
-        other.clone().merge(one).merge(other)
-    )
-    twice = learned(stream[:30])
-    twice.merge(twice)
-    assert {k: 2 * n for k, n in named_counts(one).items()} == named_counts(twice)
-
-
-@few
 @given(seeds)
 def test_counts_do_not_depend_on_the_order_of_events(seed):
     stream = events(seed, 70)
@@ -567,18 +545,6 @@ def test_without_pairs_it_is_naive_bayes():
             assert joint == pytest.approx(oracle.joint(x, label, {}), rel=1e-12)
 
 
-def test_what_only_one_of_two_counts_in_pairs_is_not_counted_in_pairs_when_they_are_merged():
-    stream = [event for event in events(2, 200, values=9) if event[2]]
-    full, cut = learned(stream), TreeAugmentedNB()
-    cut.load_state(*learned(stream, memory=3000).state())
-    assert cut.state()[0]["paired"] == 2
-    merged = full.merge(cut)
-    assert merged.state()[0]["paired"] <= 2
-    single = learned(stream + stream, memory=0)
-    assert merged.class_weights == single.class_weights
-    np.testing.assert_array_equal(merged.state()[1]["values"], single.state()[1]["values"])
-
-
 def test_one_example_and_none():
     model = TreeAugmentedNB()
     assert (model.predict_proba_one({"a": 1}), model.predict_one({"a": 1}), model.edges) == ({}, None, [])
@@ -766,8 +732,6 @@ def test_a_state_of_another_model_is_refused():
     meta, arrays = learned(events(1, 40)).state()
     with pytest.raises(ValueError, match="this is the state of"):
         TreeAugmentedNB(max_values=5).load_state(meta, arrays)
-    with pytest.raises(ValueError, match="same class and parameters"):
-        TreeAugmentedNB().merge(TreeAugmentedNB(alpha=2.0))
     with pytest.raises(ValueError, match="no vocabulary"):
         TreeAugmentedNB().prune(min_count=2)
     assert TreeAugmentedNB().prune() == 0
