@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import chain
-from typing import Any
 
 from msgspec.structs import replace
 
 from streamnb.cli import wiring
 from streamnb.config import Config
-from streamnb.config.decision import DecisionConfig
 from streamnb.engine.labels.verdicts import Said, effective, merged
 from streamnb.engine.labels.voids import Voids
 from streamnb.engine.ports import Record
@@ -77,31 +74,3 @@ def doubts(labels: Iterable[str], weights: Mapping[str, float], aliases: Mapping
             odd = "has blanks around it" if bare else "is blank"
             yield f"label {label!r} {odd}{did_you_mean(bare, meant)}"
     yield from doubtful((one for one in new if one == one.strip()), meant)
-
-
-def unmet(config: Config, weights: Mapping[Any, float]) -> Iterator[str]:
-    """What there is in ``[decision]`` in vain: names that no event has, a reject that costs too much.
-
-    Nothing while no label was learned.
-    """
-    decision = config.decision
-    known = [str(label) for label, weight in weights.items() if weight > 0.0]
-    for name in named_by(decision) if known else ():
-        if name not in known:
-            yield f"[decision] names {name}, with which no event is labelled{did_you_mean(name, known)}"
-    if decision.reject is None or decision.novelty or not known:
-        return
-    # Of a class never met any decision costs 1.
-    most = {d: max([1.0, *(decision.costs.get(d, {}).get(v, 1.0) for v in known if v != d)]) for d in known}
-    best = min(most, key=most.__getitem__)
-    if decision.reject >= most[best]:
-        yield (
-            f"[decision] always decides: reject costs {decision.reject:g}, and to decide {best} never more "
-            f"than {most[best]:g}"
-        )
-
-
-def named_by(decision: DecisionConfig) -> list[str]:
-    """The classes that costs and priors name, each once."""
-    priors = {} if isinstance(decision.priors, str) else decision.priors
-    return list(dict.fromkeys([*decision.costs, *chain.from_iterable(decision.costs.values()), *priors]))

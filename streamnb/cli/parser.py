@@ -120,11 +120,8 @@ def build_parser() -> argparse.ArgumentParser:
     text = "begin at this offset of each partition (default: 0; of --follow: its end)"
     read.add_argument("--from", dest="start", type=_whole, metavar="N", help=text)
     read.add_argument("--limit", type=_positive_int, metavar="N", help="print at most so many records")
-    text = "of predictions those that the label that holds by now contradicts, with it as truth"
-    which = read.add_mutually_exclusive_group()
-    which.add_argument("--wrong", action="store_true", help=text)
     text = "print whatever comes, until interrupted or up to --limit"
-    which.add_argument("--follow", action="store_true", help=text)
+    read.add_argument("--follow", action="store_true", help=text)
 
     _add_labels(command)
     _add_operations(command)
@@ -414,17 +411,9 @@ def _add_evaluate(evaluate: argparse.ArgumentParser) -> None:
     _add_log(evaluate)
     text = "take the rows in this order (0-based numbers, one a line)"
     evaluate.add_argument("--order", metavar="FILE", help=text)
-    text = (
-        "learn one part, then score the rest without learning it: by each row's `split` (train, test), "
-        "or this share of the rows first, such as 2/3"
-    )
-    evaluate.add_argument("--holdout", metavar="split|SHARE", help=text)
-    text = (
-        "hide the labels of this share of the events from learning, such as 0.95, score them all the "
-        "same, and show what events without a label teach"
-    )
-    evaluate.add_argument("--hide-labels", metavar="SHARE", help=text)
-    text = "of what --hide-labels, --delay, --reveal and --noise draw (default: %(default)s)"
+    text = "learn this share of the rows first, such as 2/3, then score the rest without learning it"
+    evaluate.add_argument("--holdout", metavar="SHARE", help=text)
+    text = "of what --delay, --reveal and --noise draw (default: %(default)s)"
     evaluate.add_argument("--seed", type=_whole, default=0, help=text)
     text = (
         "labels come so many events, or so long by event time, after their events: 500, 2h, or "

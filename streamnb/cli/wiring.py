@@ -8,8 +8,7 @@ import os
 import socket
 import sys
 import time
-from collections.abc import Callable, Container, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,7 +38,6 @@ from streamnb.engine.ports import Log, Patience
 from streamnb.engine.sensor import SILENT, Sensor
 from streamnb.engine.settings import LabelSettings, MonitorSettings, Pruning, Settings
 from streamnb.errors import ConfigError, JournalError, LogError, StreamnbError, UnknownTopic
-from streamnb.model.attributes.nearest import nearest
 from streamnb.model.evaluation.decisions import DecisionRule
 from streamnb.model.interface.stream_model import StreamModel
 from streamnb.model.naive_bayes.room import NEWEST
@@ -65,14 +63,13 @@ _CALM = 40.0  # seconds; four times what a request waits by itself
 _TURN_SECONDS = 0.05  # ten times what the interpreter begins with
 
 
-def load_config(options: argparse.Namespace, *more: str, without: Container[str] = ()) -> Config:
+def load_config(options: argparse.Namespace, *more: str) -> Config:
     """The configuration of a command: file, environment, flags; `--log` is a flag for log.url.
 
-    Keys to be left out keep their defaults. Raises ConfigError, as `streamnb.config.load`, for pruning
-    that would never come (a journal may hold it, from before it was refused), and for a shard that learns
-    what cannot be added.
+    Raises ConfigError, as `streamnb.config.load`, for pruning that would never come (a journal may hold it,
+    from before it was refused), and for a shard that learns what cannot be added.
     """
-    config = configuration.load(*layers(options, *more), without)
+    config = configuration.load(*layers(options, *more))
     unread = config.model.prune.unread
     if unread and getattr(options, "holdout", None) is None:
         raise ConfigError(
@@ -293,26 +290,7 @@ def no_log(config: Config) -> str:
     """That there is no embedded log, where there is none; else empty."""
     if config.log.is_kafka or config.log.path.exists():
         return ""
-    near = near_log(config)
-    hint = f"; did you mean {near}?" if near else ":"
-    return f"there is no log at {config.log.path}{hint} `streamnb topics create` makes one"
-
-
-def _letters(name: str) -> str:
-    return "".join(filter(str.isalpha, name))
-
-
-def near_log(config: Config) -> str:
-    """The file, beside an embedded log that is not there, whose name is near to its; else empty.
-
-    Names that differ in digits alone are no slips: logs are numbered.
-    """
-    path = config.log.path
-    with suppress(OSError):
-        beside = [one.stem for one in path.parent.iterdir() if one.suffix == path.suffix]
-        near = nearest(path.stem, [stem for stem in beside if _letters(stem) != _letters(path.stem)])
-        return near + path.suffix if near else ""
-    return ""
+    return f"there is no log at {config.log.path}: `streamnb topics create` makes one"
 
 
 def owner() -> str:

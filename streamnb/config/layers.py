@@ -38,16 +38,13 @@ class Given(NamedTuple):
     value: object
 
 
-def load(
-    path: Path | None, environ: Mapping[str, str], overrides: Sequence[str], without: Container[str] = ()
-) -> Config:
+def load(path: Path | None, environ: Mapping[str, str], overrides: Sequence[str]) -> Config:
     """The configuration: each key from the highest layer that gives it.
 
     Args:
         path: a TOML file; None is no file.
         environ: environment variables; those named ``STREAMNB_SECTION__KEY`` count.
         overrides: flags of the form ``section.key=value``; of two for one key the later counts.
-        without: keys that keep their defaults, whatever a layer gives.
 
     Raises:
         ConfigError: a file that cannot be read, a key that is unknown, a value that is refused (in a layer
@@ -58,11 +55,9 @@ def load(
     origins: dict[str, str] = {}
     for origin, key, value in given(path, environ, overrides):
         try:
-            read = KEYS[key].read(key, value)
+            values[key], origins[key] = KEYS[key].read(key, value), origin
         except ConfigError as error:
             raise ConfigError(f"{origin}: {error}") from None
-        if key not in without:
-            values[key], origins[key] = read, origin
     config = _build(Config, values)
     if config.monitors and not config.topics.alerts:
         config = replace(config, topics=replace(config.topics, alerts="alerts"))

@@ -23,7 +23,6 @@ NO_FILE = "No such file or directory"
 
 REFUSED = [
     ("evaluate missing.csv", f"missing.csv: {NO_FILE}"),
-    ("evaluate missing.jsonl --hide-labels 0.5", f"missing.jsonl: {NO_FILE}"),
     ("evaluate missing.jsonl --holdout 2/3", f"missing.jsonl: {NO_FILE}"),
     ("evaluate plain.jsonl.gz", "the name says .gz"),
     ("evaluate good.csv --label-column x", "no column 'x' for label; there are id, text, label"),
@@ -31,10 +30,8 @@ REFUSED = [
         "evaluate other.csv",
         "other.csv: no event has a label: there is no column 'label'; the columns are id, text, class; --label-column",
     ),
-    ("evaluate other.csv --hide-labels 0.5", "other.csv: no event has a label"),
     ("evaluate good.csv --order missing.txt", f"missing.txt: {NO_FILE}"),
     ("evaluate good.csv --order beyond.txt", "names rows beyond the 1 of the file"),
-    ("evaluate good.csv --holdout split", "neither train nor test"),
     ("evaluate good.csv --predictions none/p", f"none/p: {NO_FILE}"),
     ("evaluate good.csv --model nowhere:Model", "--model is 'nowhere:Model'"),
     ("evaluate good.csv --set model.alhpa=1", "did you mean model.alpha?"),

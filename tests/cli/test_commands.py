@@ -180,70 +180,13 @@ def test_inspect_shows_classes_priors_and_strongest_attributes(tmp_path):
     assert "spam: 2 events, prior 0.6667" in shown
 
 
-def test_inspect_shows_two_classes_as_a_linear_function(tmp_path):
-    """The weights of a model of two classes add up to what it predicts; of more classes nothing changes."""
-    rows = [("free cash win", "hot", "spam"), ("win win now", "", "spam"), ("lunch now", "hot", "ham")]
-    lines = [
-        json.dumps({"id": str(i), "text": t, "features": {"subject": s, "size": float(i)}, "label": y})
-        for i, (t, s, y) in enumerate(rows)
-    ]
-    lines.append(json.dumps({"id": "asked", "text": "win now", "features": {"subject": "", "size": 1.5}}))
-    (tmp_path / "events.jsonl").write_text("\n".join(lines))
-    (tmp_path / "mixed.toml").write_text(
-        '[log]\nurl = "sqlite:///log.db"\n[model]\nkind = "naive_bayes"\n'
-        '[[attributes]]\nname = "text"\nkind = "text"\n'
-        '[[attributes]]\nname = "subject"\nkind = "text"\nevent_model = "bernoulli"\npath = "$.features.subject"\n'
-        '[[attributes]]\nname = "size"\nkind = "continuous"\n'
-    )
-    flags = ["--config", "mixed.toml", "--set", "http.listen="]
-    streamnb("replay", "events.jsonl", *flags, cwd=tmp_path)
-    streamnb("run", "--until-end", *flags, cwd=tmp_path)
-    linear = answer("inspect", *flags, cwd=tmp_path)["linear"]
-    assert (linear["positive"], linear["negative"], list(linear["top"])) == ("spam", "ham", ["spam", "ham"])
-    weights = {item["value"]: item["weight"] for items in linear["top"].values() for item in items}
-    assert weights["win"] == pytest.approx(math.log((4 / 11) / (1 / 7)))
-    assert linear["top"]["spam"][0]["value"] == "win"
-    assert (linear["top"]["spam"][0]["positive"], linear["top"]["spam"][0]["negative"]) == (3, 0)
-    (curve,) = linear["curves"]
-    d = 1.5 - curve["centre"]
-    parts = [linear["bias"], weights["win"], weights["now"], linear["absent"]["subject"]]
-    odds = sum(parts) + curve["square"] * d * d + curve["weight"] * d + curve["bias"]
-    told = streamnb("read", "predictions", *flags, cwd=tmp_path).stdout.splitlines()
-    asked = next(p for p in map(json.loads, told) if p["id"] == "asked")
-    assert asked["probabilities"]["spam"] == pytest.approx(1 / (1 + math.exp(-odds)), rel=1e-12)
-    shown = streamnb("inspect", *flags, cwd=tmp_path).stdout
-    assert "log odds of spam against ham" in shown
-    assert re.search(r"log odds for spam +in spam +in ham\ntext +win +\d", shown)
-    assert re.search(r"log odds for ham +in spam +in ham\ntext +\w+ +\d", shown)
-    assert "no word of subject, where there is one" in shown
-    assert "square (x - centre)^2 + weight (x - centre) + bias" in shown
-    (tmp_path / "third.jsonl").write_text(json.dumps({"id": "new", "text": "noon", "label": "work"}))
-    streamnb("replay", "third.jsonl", *flags, cwd=tmp_path)
-    streamnb("run", "--until-end", *flags, cwd=tmp_path)
-    told = answer("inspect", *flags, cwd=tmp_path)
-    assert list(told) == [
-        *("journal", "digest", "model", "learned", "status", "missing", "attributes", "classes", "moments")
-    ]
-    assert (told["status"], told["missing"]) == ("ready", [])
-    assert "log odds of" not in streamnb("inspect", *flags, cwd=tmp_path).stdout
-
-
 def test_a_holdout_learns_one_part_and_scores_the_other(tmp_path):
     lines = [
-        json.dumps(
-            {
-                "id": str(i),
-                "text": "a" if i % 2 else "b",
-                "label": "xy"[i % 2],
-                "split": "train" if i < 6 else "test",
-            }
-        )
-        for i in range(9)
+        json.dumps({"id": str(i), "text": "a" if i % 2 else "b", "label": "xy"[i % 2]}) for i in range(9)
     ]
     (tmp_path / "events.jsonl").write_text("\n".join(lines))
-    for holdout in ("split", "2/3"):
-        told = answer("evaluate", tmp_path / "events.jsonl", "--holdout", holdout)
-        assert (told["learned"], told["cumulative"]["events"], told["cumulative"]["accuracy"]) == (6, 3, 1.0)
+    told = answer("evaluate", tmp_path / "events.jsonl", "--holdout", "2/3")
+    assert (told["learned"], told["cumulative"]["events"], told["cumulative"]["accuracy"]) == (6, 3, 1.0)
     (tmp_path / "order.txt").write_text("8\n7\n")
     told = answer("evaluate", tmp_path / "events.jsonl", "--order", tmp_path / "order.txt")
     assert (told["events"], told["labels"]) == (2, ["x", "y"])
@@ -254,27 +197,27 @@ def write_lines(path, rows):
     return path
 
 
-def rows_of(*labels, split="train", **more):
-    return [{"id": str(i), "text": f"w{y}", "label": y, "split": split, **more} for i, y in enumerate(labels)]
+def rows_of(*labels):
+    return [{"id": str(i), "text": f"w{y}", "label": y} for i, y in enumerate(labels)]
 
 
 def test_a_holdout_scores_labels_that_were_never_learned(tmp_path):
-    rows = [*rows_of("a", "b", "a", "b"), *rows_of("a", "c", "b", "d", split="test")]
+    rows = rows_of("a", "b", "a", "b", "a", "c", "b", "d")
     file = write_lines(tmp_path / "e.jsonl", rows)
-    told = answer("evaluate", file, "--holdout", "split")
+    told = answer("evaluate", file, "--holdout", "1/2")
     assert (told["labels"], told["cumulative"]["events"], told["cumulative"]["accuracy"]) == (
         ["a", "b"],
         4,
         0.5,
     )
     assert [len(row) for row in told["confusion"]] == [3, 3]
-    shown = streamnb("evaluate", file, "--holdout", "split").stdout
+    shown = streamnb("evaluate", file, "--holdout", "1/2").stdout
     assert re.search(r"^b +0 +1 +0$", shown, re.MULTILINE)
 
 
 @pytest.mark.parametrize("key", ["max_attributes", "min_count", "drop_most_frequent"])
 def test_pruning_that_never_comes_is_refused_and_the_missing_key_is_named(key, tmp_path):
-    file = write_lines(tmp_path / "e.jsonl", rows_of("a", "b", "a") + rows_of("b", split="test"))
+    file = write_lines(tmp_path / "e.jsonl", rows_of("a", "b", "a", "b"))
     alone = ("--set", f"model.prune.{key}=2", "--set", "model.kind=naive_bayes")
     for command in (("evaluate", file), ("run", "--until-end"), ("config", "check")):
         done = streamnb(*command, *alone, "--set", f"log.url=sqlite:///{tmp_path}/e.db", check=False)
@@ -284,43 +227,17 @@ def test_pruning_that_never_comes_is_refused_and_the_missing_key_is_named(key, t
     assert not (tmp_path / "e.db").exists()
     often = answer("evaluate", file, *alone, "--set", "model.prune.every=1")
     assert often["attributes"] <= 2
-    assert (
-        answer("evaluate", file, *alone, "--holdout", "split")["attributes"] <= 2
-    )  # once, after the training
+    assert answer("evaluate", file, *alone, "--holdout", "3/4")["attributes"] <= 2  # once, after the training
 
 
 def test_a_holdout_counts_rows_that_are_no_objects_as_dead_letters(tmp_path):
-    rows = [*rows_of("a", "b"), "{", "[1]", '"train"', "[" * 5000, *rows_of("a", split="test")]
-    told = answer("evaluate", write_lines(tmp_path / "e.jsonl", rows), "--holdout", "split")
+    rows = [*rows_of("a", "b"), "{", "[1]", '"train"', "[" * 5000, *rows_of("a")]
+    told = answer("evaluate", write_lines(tmp_path / "e.jsonl", rows), "--holdout", "2/7")
     assert (told["learned"], told["dead_letters"], told["cumulative"]["events"]) == (2, 4, 1)
     assert told["dead_letter_reasons"] == [
         {"reason": "invalid-json", "path": "$", "count": 2, "first_row": 2},
         {"reason": "wrong-type", "path": "$", "count": 2, "first_row": 3},
     ]
-
-
-def test_a_holdout_finds_the_split_of_csv(tmp_path):
-    file = tmp_path / "e.csv"
-    file.write_text("id,text,label,split\n1,wa,a,train\n2,wb,b,train\n3,wa,a,test\n4,x,y\n")
-    told = answer("evaluate", file, "--holdout", "split")
-    assert (told["learned"], told["cumulative"]["accuracy"], told["dead_letters"]) == (2, 1.0, 1)
-
-
-@pytest.mark.parametrize(
-    ("rows", "says"),
-    [
-        (rows_of("a", split="test"), "no row has a `split` that says train"),
-        (rows_of("a", split="train"), "no row has a `split` that says test"),
-        (rows_of("a", split="dev"), "row 0 has a `split` that says neither"),
-        ([{"id": "1", "features": 5}], "row 0 has a `split` that says neither"),
-        (["{"], "no row has a `split` that says train"),
-        ([], "no row has a `split` that says train"),
-    ],
-)
-def test_a_holdout_without_a_split_is_refused(tmp_path, rows, says):
-    done = streamnb("evaluate", write_lines(tmp_path / "e.jsonl", rows), "--holdout", "split", check=False)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert says in done.stderr.splitlines()[-1]
 
 
 def test_dead_letters_are_tallied_by_reason_and_path(tmp_path):
@@ -452,7 +369,7 @@ def test_evaluate_shows_first_what_a_newcomer_asks_for(file):
 
 def test_csv_without_labels_is_refused(tmp_path):
     (tmp_path / "e.csv").write_text("id,text,class\n1,a,x\n")
-    for more in ([], ["--hide-labels", "0.5"], ["--holdout", "1/2"]):
+    for more in ([], ["--holdout", "1/2"]):
         done = streamnb("evaluate", "e.csv", *more, cwd=tmp_path, check=False)
         assert (done.returncode, done.stdout) == (1, "")
         assert "the columns are id, text, class; --label-column NAME" in done.stderr
@@ -468,9 +385,7 @@ def test_csv_without_labels_is_refused(tmp_path):
         (['{"id": "1", "text": "a", "class": "x"}', "{"], "no event to learn has a label at $.label; --set events.label=PATH"),
     ],
 )  # fmt: skip
-@pytest.mark.parametrize(
-    "more", [(), ("--json",), ("--hide-labels", "0.5"), ("--model", "mine:MultinomialNB")]
-)
+@pytest.mark.parametrize("more", [(), ("--json",), ("--model", "mine:MultinomialNB")])
 def test_to_learn_nothing_is_a_failure_whose_reason_comes_first(tmp_path, lines, reason, more):
     (tmp_path / "mine.py").write_text("from streamnb import MultinomialNB")
     write_lines(tmp_path / "e.jsonl", lines)

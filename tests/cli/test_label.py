@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 import sys
 import time
 
 import pytest
 
-from streamnb import config as configuration
 from streamnb.adapters.sqlite.log import SqliteLog
 from streamnb.cli import main
-from streamnb.cli.judging import doubts, unmet
+from streamnb.cli.judging import doubts
 
 LOG = ["--log", "sqlite:///labels.db", "--set", "topics.labels=labels"]
 LABELS = [json.dumps({"id": f"e{i}", "label": "x"}).encode() for i in range(7)]
@@ -135,53 +133,3 @@ DOUBTS = [
 def test_what_is_odd_about_a_label_that_no_event_has(label, told):
     aliases = {"bling": "billing", "blling": "billing"}
     assert list(doubts([label, label], WEIGHTS, aliases)) == told
-
-
-NEVER = "[decision] always decides: reject costs {}, and to decide {} never more than {}".format
-UNMET = "[decision] names {}, with which no event is labelled{}".format
-
-
-@pytest.mark.parametrize(
-    ("given", "told"),
-    [
-        ("reject=0.1", []),
-        ("reject=1.0", [NEVER(1, "billing", 1)]),
-        ("reject=2 costs={billing={shipping=5}}", [NEVER(2, "Shipping", 1)]),
-        ("reject=0.99 costs={billing={shipping=5}}", []),
-        ("priors={billing=1, shipping=2}", []),
-        ("priors={biling=1}", [UNMET("biling", "; did you mean billing?")]),
-        ("priors=uniform", []),
-        ("costs={billing={xyz=3}}", [UNMET("xyz", "")]),
-        (
-            "costs={biling={billing=3, gone=2}}",
-            [UNMET("biling", "; did you mean billing?"), UNMET("gone", "")],
-        ),
-    ],
-)
-def test_what_decision_names_in_vain_is_told(given, told):
-    config = configuration.load(None, {}, [f"decision.{one}" for one in re.split(" (?=costs)", given)])
-    assert list(unmet(config, WEIGHTS)) == told
-    assert list(unmet(config, {})) == []
-
-
-def test_lint_refuses_that_decision_names_an_alias(capsys):
-    flags = ["--set", "classes.aliases={spma='spam'}", "--set", "decision.priors={spma=1, ham=1}"]
-    assert main(["config", "lint", *flags]) == 1
-    assert "[decision] names spma, which classes.aliases reads as spam" in capsys.readouterr().out
-    assert main(["config", "lint", *flags[:3], "decision.priors={spam=1, ham=1}"]) == 0
-
-
-def test_a_source_that_said_nothing_is_told_when_it_is_withdrawn(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    event = json.dumps({"id": "e0", "text": "a b"})
-    (tmp_path / "events.jsonl").write_text(event)
-    assert main(["label", "e0", "x", "--source", "bot7", *LOG]) == 0
-    assert main(["replay", "events.jsonl", *LOG]) == 0
-    assert main(["run", "--until-end", *LOG, "--set", "model.kind=naive_bayes", "--set", "http.listen="]) == 0
-    capsys.readouterr()
-    for source, said in (
-        ("bot7", ""),
-        ("bot", "streamnb: no label of source bot was read yet; did you mean bot7?\n"),
-    ):
-        assert main(["labels", "withdraw", "--source", source, *LOG]) == 0
-        assert capsys.readouterr().err == said

@@ -251,8 +251,7 @@ JUDGED = [  # predicted "a"; the label in the event; what is said of it apart; t
 ]
 
 
-def test_predicted_wrong_is_what_the_label_that_holds_contradicts(tmp_path, capsys):
-    """On the page, and by `streamnb read predictions --wrong`."""
+def test_predicted_wrong_is_what_the_label_that_holds_contradicts(tmp_path):
     (tmp_path / "c.toml").write_text(
         f'[log]\nurl = "sqlite:///{tmp_path}/log.db"\n[topics]\nlabels = "labels"\n'
         '[labels]\nranks = { boss = 2, low = 0 }\n[classes]\naliases = { z = "a" }\n'
@@ -278,11 +277,6 @@ def test_predicted_wrong_is_what_the_label_that_holds_contradicts(tmp_path, caps
         watch._take_prediction(record(one))
     assert {one.id for one in watch.predictions("", 100, wrong=True)} == set(wrong)
     assert len(watch.predictions("", 100, wrong=False)) == len(JUDGED)
-    assert main(["read", "predictions", "--wrong", "--config", str(tmp_path / "c.toml")]) == 0
-    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert {one["id"]: one["truth"] for one in found} == wrong
-    assert main(["read", "labels", "--wrong", "--config", str(tmp_path / "c.toml")]) == 2
-    assert "labels is not the topic of predictions" in capsys.readouterr().err
 
 
 def test_a_long_topic_is_read_from_near_its_end(config, monkeypatch):

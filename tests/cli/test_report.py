@@ -147,10 +147,6 @@ def test_a_page_that_cannot_be_written_is_told_before_anything_is_read(evaluate,
     for given, why in (("no/r.html", "there is no folder no"), ("folder", "it is a folder")):
         said = evaluate(["no JSON"], "--report", given, code=2)
         assert why in said.err
-    assert (
-        "--report: not with --hide-labels"
-        in evaluate([], "--report", "r.html", "--hide-labels", ".5", code=2).err
-    )
 
 
 def test_a_page_that_was_there_stays_whole_where_the_command_ends_early(evaluate, tmp_path, monkeypatch):

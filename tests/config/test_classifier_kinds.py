@@ -6,7 +6,6 @@ import json
 import sys
 import tomllib
 from contextlib import closing
-from pathlib import Path
 from typing import get_args
 
 import measure
@@ -15,7 +14,6 @@ from msgspec.structs import replace
 from service import model_digest, predictions, raw_events, records
 from two_runs import run_stopped_run_again_and_verified
 
-from streamnb import NaiveBayes
 from streamnb.cli import main, wiring
 from streamnb.config import CLASSIFIERS, KEYS, ClassifierKind, changes, load, restored, shaping_of, show
 from streamnb.config.classifiers import ModelKind
@@ -24,8 +22,6 @@ from streamnb.errors import ConfigError
 from streamnb.model.interface.river_stream_model import RiverStreamModel
 from streamnb.model.mixture.semi_supervised_mixture import BOTH, LABELLED
 from streamnb.model.naive_bayes.counting_model import CountingModel
-from streamnb.model.numerics.counter_rng import uniforms
-from streamnb.wire.codec import decode_event
 
 KIND = "model.kind=semi_supervised"
 LOGISTIC = "model.kind=logistic_regression"
@@ -403,74 +399,6 @@ def labelled(tmp_path, monkeypatch):
     return "events.jsonl"
 
 
-def test_hidden_labels_are_scored_and_not_learned(labelled, capsys):
-    found = answer(capsys, "evaluate", labelled, "--hide-labels", "0.8", "--seed", "3")
-    assert (found["events"], found["scored"], found["seed"]) == (151, 150, 3)
-    assert found["posterior"]["observations"] == 150 - found["hidden"]
-    assert 100 < found["hidden"] < 140
-    assert [v["taught_by"] for v in found["variants"]] == [LABELLED, BOTH, "mixture of both"]
-    assert found["gained"] == pytest.approx(
-        found["variants"][0]["log_loss"] - found["variants"][1]["log_loss"]
-    )
-    assert found["dead_letter_reasons"]
-    again = answer(capsys, "evaluate", labelled, "--hide-labels", "0.8", "--seed", "3")
-    assert again == found
-    assert answer(capsys, "evaluate", labelled, "--hide-labels", "0.8")["hidden"] != found["hidden"] or (
-        answer(capsys, "evaluate", labelled, "--hide-labels", "0.8")["variants"] != found["variants"]
-    )
-
-
-def test_the_first_is_naive_bayes_on_the_labels_that_are_left(labelled, capsys):
-    """As a naive Bayes model predicts that sees the other labels only."""
-
-    found = answer(capsys, "evaluate", labelled, "--hide-labels", "0.5")
-    model, schema, right = NaiveBayes({"text": "text"}), wiring.schema(configured()), 0
-    for raw, draw in zip(raw_events(150, labelled=1.0), uniforms(0, 0, 150), strict=True):
-        event = decode_event(raw, schema)
-        right += model.predict_one(event.x) == event.label
-        if draw >= 0.5:
-            model.learn_one(event.x, event.label)
-    assert found["variants"][0]["accuracy"] == pytest.approx(right / 150, abs=1e-12)
-
-
-def test_labels_are_hidden_from_the_kind_that_unlabelled_events_teach_whatever_is_configured(
-    labelled, capsys
-):
-    """What the default mixture does not read, and hypotheses, stand in nobody's way."""
-    (labelled_toml := Path("hypotheses.toml")).write_text("[[hypotheses]]\nlikelihood = 'presence'\n")
-    plain, declared, single = (
-        answer(capsys, "evaluate", labelled, "--hide-labels", "0.5", "--set", "model.alpha=0.1", *more)
-        for more in ([], ["--config", str(labelled_toml)], ["--set", KIND])
-    )
-    assert plain == declared == single
-    assert plain != answer(capsys, "evaluate", labelled, "--hide-labels", "0.5")
-    table = ["evaluate", labelled, "--hide-labels", "0.5", "--set", TABLE]
-    of_another_kind = ["--set", LOGISTIC, "--set", "model.C=50", "--set", "model.features=9"]
-    assert answer(capsys, *table, *of_another_kind) == answer(capsys, *table)
-
-
-def test_hidden_labels_as_text(labelled, capsys):
-    assert main(["evaluate", labelled, "--hide-labels", "0.5"]) == 0
-    said = capsys.readouterr().out
-    assert "labels hidden from learning (share 0.5, seed 0)" in said
-    assert "nats an event" in said
-    assert "at most 0.69 = ln(1/prior)" in said
-
-
-@pytest.mark.parametrize(
-    ("flags", "said"),
-    [
-        (["--hide-labels", "1"], "between 0 and 1"),
-        (["--hide-labels", "x"], "between 0 and 1"),
-        (["--hide-labels", "0.5", "--holdout", "1/2"], "--holdout"),
-        (["--hide-labels", "0.5", "--predictions", "p"], "--predictions"),
-    ],
-)
-def test_refusals(labelled, flags, said, capsys):
-    assert main(["evaluate", labelled, *flags]) == 2
-    assert said in capsys.readouterr().err
-
-
 # -- a classifier of the user's own -----------------------------------------------------------------------
 
 MODULE = """
@@ -563,7 +491,6 @@ def test_a_classifier_without_probabilities_is_certain_of_its_label(capsys):
         (["--model", "own_classifiers:missing"], "expected a name in own_classifiers"),
         (["--model", "own_classifiers:nothing"], "a int has no learn_one"),
         (["--model", "own_classifiers:Needy"], "expected what can be made without arguments: Needy needs"),
-        (["--model", "own_classifiers:make", "--hide-labels", "0.5"], "--model: not with --hide-labels"),
     ],
 )
 def test_what_is_no_classifier_is_a_mistake_in_the_command(flags, said, capsys):

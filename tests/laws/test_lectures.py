@@ -1123,4 +1123,4 @@ def test_the_commands_of_the_page_are_commands_and_what_it_evaluates_is_there(
             assert main([*words, "--json"]) == 0
             assert json.loads(capsys.readouterr().out)["learned"] == 14
         else:
-            load_config(options, *(["model.kind=semi_supervised"] if options.hide_labels else []))
+            load_config(options)

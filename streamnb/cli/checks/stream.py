@@ -1,4 +1,4 @@
-"""Checks of what the log holds: whether a recovery would find all it needs, and whose clock is off."""
+"""Checks of what the log holds: whether a recovery would find all it needs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from streamnb.engine.ports import Log, Partition
 from streamnb.wire.journal import JournalRecord
 
 _SOON = 24 * 3600.0  # seconds; a shorter outage needs nobody to notice it on a Sunday
-_SKEW = 5.0  # seconds
 
 
 class Kept(NamedTuple):
@@ -115,30 +114,6 @@ def _left(check: str, soonest: tuple[float, Kept] | None) -> Finding:
         return Finding(check, Severity.OK, found)
     do = "start the learner before then; raise the topic's retention.ms, or lower snapshots.every"
     return Finding(check, Severity.WARNING, found, do)
-
-
-def check_clock(said: float, stamped: float, *, by_broker: bool) -> Finding:
-    """The learner's clock beside the broker's, at the last commit.
-
-    Args:
-        said: the time in the journal record, by the learner's clock; learning its events came after.
-        stamped: the record's timestamp.
-        by_broker: whether that is the broker's (LogAppendTime); a producer's own says nothing.
-    """
-    check = "clock"
-    if not by_broker:
-        found = "cannot be compared: the journal's records bear the learner's own timestamps"
-        return Finding(
-            check, Severity.UNKNOWN, found, "set message.timestamp.type=LogAppendTime on the journal"
-        )
-    difference = stamped - said
-    if abs(difference) <= _SKEW:
-        return Finding(check, Severity.OK, f"learner and broker differ by less than {_SKEW:g} s")
-    ahead, behind = ("broker", "learner") if difference > 0 else ("learner", "broker")
-    found = f"at the last commit the {ahead}'s was {abs(difference):.1f} s ahead of the {behind}'s"
-    return Finding(
-        check, Severity.WARNING, found, "let NTP set both; a commit that took so long looks the same"
-    )
 
 
 # -- where the values come from -----------------------------------------------------------------------------

@@ -7,7 +7,6 @@ import json
 import tomllib
 
 from streamnb.cli import wiring
-from streamnb.cli.judging import named_by
 from streamnb.cli.printable import printable
 from streamnb.config import config_hash, given, show, without_effect
 from streamnb.engine.learner import Learner
@@ -30,12 +29,6 @@ def run(options: argparse.Namespace) -> int:
             config.kafka.settings(config.log)
             wiring.library(config)
         idle = without_effect(config, given(*wiring.layers(options)))
-        aliases = config.classes.aliases
-        idle += [
-            f"[decision] names {name}, which classes.aliases reads as {aliases[name] or 'no label'}"
-            for name in named_by(config.decision)
-            if name in aliases
-        ]
     text = show(config)
     digest = config_hash(config)
     if options.json:

@@ -26,17 +26,13 @@ from streamnb.cli.checks.cluster import (
 from streamnb.cli.checks.findings import Finding, Severity, finding_of
 from streamnb.cli.checks.kafka_tools import KafkaTools, principal_of
 from streamnb.cli.checks.machine import check_disk_space, check_kernels, check_sqlite, disk_space
-from streamnb.cli.checks.recovery import check_duration, sampled, work_of
 from streamnb.cli.checks.stream import (
-    check_clock,
     check_journal,
     check_recovery,
     check_snapshots,
     check_strays,
     kept_of,
 )
-from streamnb.cli.commands.label import learned_labels
-from streamnb.cli.judging import unmet
 from streamnb.cli.planned_topics import acls_of, group_of, planned_topics
 from streamnb.cli.printable import printable
 from streamnb.cli.suggested import repeated
@@ -45,7 +41,7 @@ from streamnb.config import Config
 from streamnb.engine.journal.checkpoint import positions_of
 from streamnb.engine.journal.history import entries, find, last
 from streamnb.engine.journal.recovery import told
-from streamnb.engine.ports import Log, Partition, Patience
+from streamnb.engine.ports import Log, Patience
 from streamnb.engine.topic_plan import Found
 from streamnb.errors import JournalError, LogError, SnapshotError
 from streamnb.model.attributes.parameters import of
@@ -175,20 +171,13 @@ def _coordinated(config: Config, admin: KafkaAdmin, found: Found, tools: KafkaTo
 
 def _read(config: Config, found: Found) -> list[Finding]:
     """What the log itself shows."""
-    settings = found.topics[config.topics.journal].settings or {}
-    by_broker = settings.get("message.timestamp.type") == "LogAppendTime"
     retention = {
         name: int(topic.settings["retention.ms"]) / 1000
         for name, topic in found.topics.items()
         if topic.settings and int(topic.settings["retention.ms"]) >= 0
     }
     with closing(wiring.open_log(config, Patience())) as log:
-        findings = list(_stream(config, log, retention))
-        journal = Partition(config.topics.journal, 0)
-        if end := last(log, journal):
-            stamped = log.read(journal, end.offset, 1)[0].timestamp
-            findings.append(check_clock(end.record.now, stamped, by_broker=by_broker))
-        return findings
+        return list(_stream(config, log, retention))
 
 
 # -- either log ---------------------------------------------------------------------------------------------
@@ -202,7 +191,6 @@ def _stream(config: Config, log: Log, retention: Mapping[str, float]) -> Iterato
         yield Finding("journal", Severity.OK, "empty: nothing has been learned yet")
         return
     yield _configuration(config, log)
-    yield from _decision(config, log)
     first = next(entries(log, partition))
     folder = SnapshotFolder(config.snapshot_folder)
     try:
@@ -218,17 +206,7 @@ def _stream(config: Config, log: Log, retention: Mapping[str, float]) -> Iterato
         return
     strays = [stray for entry in entries(log, partition, start.offset) for stray in entry.strays]
     yield from check_strays(strays)
-    findings = list(check_recovery(kept_of(log, positions_of(start.record)), retention, time.time()))
-    yield from findings
-    if any(finding.state is Severity.PROBLEM for finding in findings):
-        return
-    if not is_ready(wiring.reach(config)):
-        yield Finding("recovery time", Severity.UNKNOWN, "not tried: kernels would have to be compiled first")
-        return
-    wiring.warm_up(config)
-    place = (log, partition, start.offset, -1 if n is None else n)
-    work = work_of(*place, sum(entry.size for entry in folder.list() if entry.n == n))
-    yield check_duration(work, sampled(*place, folder, wiring.learner(wiring.as_begun(config, log))))
+    yield from check_recovery(kept_of(log, positions_of(start.record)), retention, time.time())
 
 
 def _configuration(config: Config, log: Log) -> Finding:
@@ -239,11 +217,3 @@ def _configuration(config: Config, log: Log) -> Finding:
         return Finding("configuration", Severity.PROBLEM, str(error))
     found = f"other from the next run on: {changes}" if changes else "that of the journal"
     return Finding("configuration", Severity.OK, found)
-
-
-def _decision(config: Config, log: Log) -> Iterator[Finding]:
-    """What `[decision]` names, beside the classes of the newest report."""
-    for text in unmet(config, learned_labels(log, config)):
-        yield Finding(
-            "decision", Severity.WARNING, text, "see [decision]; streamnb inspect shows the classes"
-        )

@@ -15,7 +15,6 @@ import msgspec
 from streamnb.cli import wiring
 from streamnb.cli.evaluation.delayed_labels import LABELS, Feedback, feedback_of
 from streamnb.cli.evaluation.event_files import begun, columns_of, events_of, numbered, origin_of
-from streamnb.cli.evaluation.hidden_labels import run_with_hidden_labels
 from streamnb.cli.evaluation.history import history_of, log_of, relived
 from streamnb.cli.evaluation.holdout import divide, share_of
 from streamnb.cli.evaluation.label_groups import with_groups
@@ -46,11 +45,6 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _run_on_file(options: argparse.Namespace) -> int:
-    if options.hide_labels is not None:
-        for flag in ("holdout", "predictions", "model", "report"):
-            if getattr(options, flag) is not None:
-                raise ConfigError(f"--{flag}: not with --hide-labels, which shows three models side by side")
-        return run_with_hidden_labels(options)
     feedback, topic = _feedback(options)
     config = wiring.load_config(options, *topic)
     _say_that_files_have_no_keys(config)
@@ -62,7 +56,7 @@ def _run_on_file(options: argparse.Namespace) -> int:
     events = with_groups(events, options, config.events.label)
     odd = OddFields(made.learner.settings.schema, origin_of(options.file), expects_label=True)
     rows = begun(odd.watched(numbered(events, options.order)))
-    if options.holdout is None:
+    if share is None:
         code = made.run(outputs_of(made.learner, rows, config, feedback, made.page))
     else:
         code = made.run(train_then_test(made.learner, *divide(list(rows), share), made.tally))
@@ -74,7 +68,7 @@ def _run_on_file(options: argparse.Namespace) -> int:
 
 def _run_on_log(options: argparse.Namespace) -> int:
     """Let a learner live through what the one of the log has read."""
-    for flag in ("order", "holdout", "hide_labels", "delay", "reveal", "noise", "map_labels"):
+    for flag in ("order", "holdout", "delay", "reveal", "noise", "map_labels"):
         if getattr(options, flag):
             raise ConfigError(f"--{flag.replace('_', '-')}: needs a file; without one the log is evaluated")
     config = wiring.load_config(options)

@@ -22,17 +22,11 @@ from streamnb.engine.reports import posterior_report
 from streamnb.errors import LogError
 from streamnb.events import ActionReport, PosteriorReport
 from streamnb.model.attributes.parameters import of
-from streamnb.model.hidden_markov.hidden_markov_nb import HiddenMarkovNB
-from streamnb.model.interface.evidence import LIMIT
 from streamnb.model.interface.stream_model import StreamModel
 from streamnb.model.naive_bayes.counting_model import CountingModel
-from streamnb.model.naive_bayes.linear_view import LinearView
 from streamnb.model.naive_bayes.most_informative import strongest
-from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
 from streamnb.model.tenants.tenant_models import TenantModels
 from streamnb.wire.snapshot import part_digest
-
-_SIDES = ("positive", "negative")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -86,10 +80,6 @@ def describe(learner: Learner, top: int) -> dict[str, Any]:
     structure = edges(model)
     if structure is not None:
         described["edges"] = structure
-    pair = [label for label, weight in weights.items() if weight]
-    if isinstance(model, CountingModel) and len(pair) == 2:
-        read_by, told = _linear_model(model)
-        described["linear"] = linear(read_by.linear_view(*pair), top) | told
     return described
 
 
@@ -116,53 +106,6 @@ def _moments(model: StreamModel) -> dict[str, Any]:
     }
 
 
-def _linear_model(model: CountingModel) -> tuple[NaiveBayes, dict[str, str]]:
-    """A naive Bayes model of the same counts, and what of the model itself that is where it is another."""
-    if isinstance(model, NaiveBayes):
-        return model, {}
-    if isinstance(model, HiddenMarkovNB):
-        plain = NaiveBayes(model.attributes, model.alpha, model.m, model.p, model.prior, model.event_model)
-        told = "the event alone, by the prior: what is known of its entity comes beside it"
-    else:
-        plain = NaiveBayes(model.declared)
-        told = "the counts that hypotheses share, read as multinomial with alpha = 1"
-    meta, arrays = model.state()
-    own = {name: value for name, value in meta.items() if name not in {"sources", "posterior"}}
-    return plain.load_state({**own, "type": "NaiveBayes"}, arrays), {"of": told}
-
-
-def linear(view: LinearView, top: int) -> dict[str, Any]:
-    """The log odds of the first of two classes as a linear function: see `naive_bayes.linear_form`."""
-    return {
-        "positive": str(view.positive),
-        "negative": str(view.negative),
-        "bias": _finite(view.bias),
-        "absent": {str(name): _finite(share) for name, share in view.absent.items()},
-        "curves": [
-            {
-                "attribute": str(curve.attribute),
-                "centre": curve.centre,
-                "square": _finite(curve.square),
-                "weight": _finite(curve.weight),
-                "bias": _finite(curve.bias),
-            }
-            for curve in view.curves
-        ],
-        "top": {
-            str(label): [
-                item._asdict() | {"attribute": str(item.attribute), "weight": _finite(item.weight)}
-                for item in items
-            ]
-            for label, items in view.top(top).items()
-        },
-    }
-
-
-def _finite(number: float) -> float:
-    """Cut to what JSON can hold: weights are infinite where alpha = 0."""
-    return max(-LIMIT, min(LIMIT, number))
-
-
 def _print_parts(description: dict[str, Any]) -> None:
     """What not every model has."""
     if "actions" in description:
@@ -186,43 +129,12 @@ def print_description(description: dict[str, Any]) -> None:
     if description["missing"]:
         print(printable(f"{description['status']}: {'; '.join(description['missing'])}"))
     _print_parts(description)
-    view = description.get("linear")
-    if view:
-        _print_function(view)
     for entry in description["classes"]:
         print(f"\n{printable(entry['label'])}: {entry['events']:,.0f} events, prior {entry['prior']:.4f}")
-        rows: list[tuple[Any, ...]]
-        rows = [(s["attribute"], s["value"], s["log_odds"], s["weight"]) for s in entry["strongest"]]
-        header: tuple[str, ...] = ("attribute", "value", "log odds", "weight")
-        if view:  # the same words, with the weights by which the model itself goes: here for the class
-            sign = 1.0 if entry["label"] == view["positive"] else -1.0
-            rows = [
-                (s["attribute"], s["value"], sign * s["weight"], *(f"{s[of]:,.12g}" for of in _SIDES))
-                for s in view["top"].get(entry["label"], [])
-            ]
-            counts = (f"in {view[of]}" for of in _SIDES)
-            header = ("attribute", "value", f"log odds for {entry['label']}", *counts)
-        if rows:
-            print(table(rows, header))
+        if entry["strongest"]:
+            words = (s.values() for s in entry["strongest"])
+            print(table(map(tuple, words), ("attribute", "value", "log odds", "weight")))
     for name, classes in description["moments"].items():
         print(f"\n{printable(name)}")
         rows = [(label, m["n"], m["mean"], m["variance"]) for label, m in classes.items()]
         print(table(rows, ("class", "events", "mean", "variance")))
-
-
-def _print_function(view: dict[str, Any]) -> None:
-    """What is added up: the bias, and what texts and numbers bring of their own."""
-    first, second = (printable(view[of]) for of in _SIDES)
-    print(f"\nlog odds of {first} against {second}: a sum, of which what is above 0 speaks for {first}")
-    print(
-        f"and what is below 0 for {second}; beside the words and values of an event, listed by class below:"
-    )
-    if "of" in view:
-        print(f"(of {printable(view['of'])})")
-    rows = [("every event", view["bias"])]
-    rows += [(f"no word of {name}, where there is one", share) for name, share in view["absent"].items()]
-    print(table(rows, ("part of", "log odds")))
-    curves = [(c["attribute"], c["centre"], c["square"], c["weight"], c["bias"]) for c in view["curves"]]
-    if curves:
-        print("\nlog odds of a number x: square (x - centre)^2 + weight (x - centre) + bias")
-        print(table(curves, ("attribute", "centre", "square", "weight", "bias")))

@@ -8,7 +8,6 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import closing, suppress
 
-import msgspec
 from msgspec.structs import replace
 
 from streamnb.adapters.event_files import open_counted
@@ -20,14 +19,12 @@ from streamnb.config import Config
 from streamnb.engine.ports import Log, NewRecord
 from streamnb.errors import ConfigError, LogError, MalformedEvent
 from streamnb.events import MetricsReport, Verdict, Withdrawal
-from streamnb.model.attributes.nearest import did_you_mean
 from streamnb.model.attributes.parameters import of
 from streamnb.wire.codec import UNNAMED, decode_label, decode_metrics, encode_verdict
 
 _AT_ONCE = 1000
 _PATIENCE = 0.2  # seconds that a label waits for others
-_LOOKED_AT = 1000  # labels, and lines of a file
-_FIELDS = Verdict.__struct_fields__
+_LOOKED_AT = 1000  # labels
 _REPORTS = 10  # of each partition, of which some may be drifts
 
 
@@ -69,24 +66,18 @@ def _say_if_misspelt(log: Log, config: Config, labels: Iterable[str]) -> None:
 
 def learned_labels(log: Log, config: Config) -> dict[str, float]:
     """Label -> weight, by the last report of a learner; 1 of one of which it tells no weight."""
-    report = newest_report(log, config)
-    if report is None:
-        return {}
-    told = zip(report.labels, report.class_rates, strict=False)
-    return dict.fromkeys(report.labels, 1.0) | {label: rate.weight for label, rate in told}
-
-
-def newest_report(log: Log, config: Config) -> MetricsReport | None:
-    """The last report of a learner; None where there is none."""
-    found = None
+    report = None
     for partition in log.partitions(config.topics.metrics):
         first, end = log.offsets(partition)
         for record in log.read(partition, max(first, end - _REPORTS), _REPORTS) if first < end else ():
             with suppress(MalformedEvent):
-                report = decode_metrics(record.value)
-                if isinstance(report, MetricsReport) and (found is None or report.events >= found.events):
-                    found = report
-    return found
+                found = decode_metrics(record.value)
+                if isinstance(found, MetricsReport) and (report is None or found.events >= report.events):
+                    report = found
+    if report is None:
+        return {}
+    told = zip(report.labels, report.class_rates, strict=False)
+    return dict.fromkeys(report.labels, 1.0) | {label: rate.weight for label, rate in told}
 
 
 def labels_topic(config: Config) -> str:
@@ -158,25 +149,10 @@ def _of_file(options: argparse.Namespace) -> Iterator[Verdict | Withdrawal]:
     if options.id is not None or options.withdraw or options.ts is not None or options.weight != 1.0:
         raise ConfigError("--file: each line says its id, label, weight and ts; only --source may go with it")
     with open_counted(options.file) as lines:
-        said = set[str]()
         for raw in lines:
-            for text in _unread(raw) if lines.line <= _LOOKED_AT else ():
-                if text not in said:
-                    print(f"streamnb: {options.file}, line {lines.line}: {printable(text)}", file=sys.stderr)
-                said.add(text)
             try:
                 one = decode_label(raw)
                 is_unnamed = isinstance(one, Verdict) and one.source == UNNAMED
                 yield replace(one, source=options.source) if options.source and is_unnamed else one
             except MalformedEvent as error:
                 raise MalformedEvent(error.reason, error.path, f"line {lines.line}: {error}") from error
-
-
-def _unread(raw: bytes) -> Iterator[str]:
-    """What is to be said of fields that nothing reads, and whose names are near to what a line has not."""
-    with suppress(ValueError, RecursionError):
-        fields = msgspec.json.decode(raw, type=dict[str, msgspec.Raw])
-        missing = [name for name in _FIELDS if name not in fields]
-        for field in fields:
-            if field not in _FIELDS and (near := did_you_mean(field, missing)):
-                yield f"{field} is not read{near}"

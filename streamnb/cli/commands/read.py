@@ -6,19 +6,16 @@ import argparse
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import closing
 from itertools import islice
 
 import msgspec
 
 from streamnb.cli import wiring
-from streamnb.cli.judging import Judging
-from streamnb.config import Config
 from streamnb.engine.ports import Log, Partition, Record, between
-from streamnb.errors import ConfigError, MalformedEvent, OutOfRange, UnknownTopic
+from streamnb.errors import OutOfRange, UnknownTopic
 from streamnb.model.attributes.nearest import did_you_mean
-from streamnb.wire.codec import decode_prediction
 
 _AT_ONCE = 1000
 _TURN_SECONDS = 0.2
@@ -32,9 +29,7 @@ def run(options: argparse.Namespace) -> int:
             records = followed(log, options.topic, options.start)
         else:
             records = records_of(log, options.topic, defaultdict(lambda: options.start or 0))
-        if options.wrong:
-            records = _wrong(records, _judging(config, log, options.topic))
-        is_empty = not (options.start or options.wrong or options.follow)
+        is_empty = not (options.start or options.follow)
         try:
             for record in islice(records, options.limit):
                 is_empty = False
@@ -81,29 +76,6 @@ def _coming(log: Log, topic: str, known: str | None, reached: dict[Partition, in
             yield from between(log, partition, at, end, _AT_ONCE)
             reached[partition] = max(at, end)
         time.sleep(_TURN_SECONDS)
-
-
-def _judging(config: Config, log: Log, topic: str) -> Judging:
-    """What all labels say that came apart from their events. Raises ConfigError for another topic."""
-    if topic != config.topics.predictions:
-        raise ConfigError(f"--wrong: {topic} is not the topic of predictions, {config.topics.predictions}")
-    judging = Judging(config)
-    for record in records_of(log, config.topics.labels, defaultdict(int)) if config.topics.labels else ():
-        with suppress(MalformedEvent):
-            judging.take(record)
-    return judging
-
-
-def _wrong(records: Iterable[Record], judging: Judging) -> Iterator[Record]:
-    """Predictions that the label that holds contradicts, with it as `truth`."""
-    for record in records:
-        with suppress(MalformedEvent):
-            one = decode_prediction(record.value)
-            truth = judging.label(one.id, one.truth)
-            if truth not in {None, one.label}:
-                told = msgspec.json.decode(record.value, type=dict[str, msgspec.Raw])
-                told["truth"] = msgspec.Raw(msgspec.json.encode(truth))
-                yield record._replace(value=msgspec.json.encode(told))
 
 
 def _line(record: Record) -> bytes:

@@ -44,8 +44,6 @@ def run(options: argparse.Namespace) -> int:
     )
     events = events_of(options.file, columns_of(options, schema))
     events = _told_of(events, odd) if options.file == "-" else _looked_at(events, odd)
-    if (missing := wiring.no_log(config)) and wiring.near_log(config):
-        raise LogError(missing)
     try:
         with closing(wiring.open_log(config, Waiting(config.kafka.give_up_after, stop))) as log:
             keyed = _keyed_by(schema, options.key)

@@ -13,7 +13,6 @@ from streamnb.cli import wiring
 from streamnb.cli.checks.machine import disk_space
 from streamnb.cli.dry_run import dry_run
 from streamnb.cli.evaluation.odd_fields import LOOKED_AT, OddFields
-from streamnb.cli.judging import unmet
 from streamnb.cli.observers import Waiting, watched
 from streamnb.cli.printable import printable
 from streamnb.cli.reports.text_tables import print_report, print_summary, print_telling
@@ -105,8 +104,7 @@ class _Fields(Sensor):
     """Looks at the first events of the log, then at one of each commit, and says what is odd about them."""
 
     def __init__(self, learner: Learner, config: Config) -> None:
-        self._learner, self._topics, self._config = learner, config.topics, config
-        self._told: list[str] = []
+        self._learner, self._topics = learner, config.topics
         self._odd: OddFields | None = None
 
     def met(self, records: Sequence[Record]) -> None:
@@ -130,14 +128,9 @@ class _Fields(Sensor):
         self.say()
 
     def entered(self, state: WorkerState) -> None:
-        """Say the rest where nothing more comes; before and after, what `[decision]` names in vain."""
+        """Say the rest where nothing more comes."""
         if state is WorkerState.STOPPED:
             self.say(is_over=True)
-        if state in {WorkerState.RUNNING, WorkerState.STOPPED}:
-            for text in unmet(self._config, self._learner.model.class_weights):
-                if text not in self._told:
-                    self._told.append(text)
-                    print(f"streamnb: {printable(text)}", file=sys.stderr)
 
 
 def _check_snapshots(config: Config) -> None:

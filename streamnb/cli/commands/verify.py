@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import time
 from collections.abc import Mapping
 from contextlib import closing
 from functools import partial
-from typing import Any, Self
+from typing import Any
+
+from tqdm import tqdm
 
 from streamnb.adapters.snapshot_folder import Damaged, SnapshotFolder
 from streamnb.cli import wiring
@@ -29,8 +30,6 @@ from streamnb.engine.verification.verify import Source, Verified, verify
 from streamnb.errors import JournalError
 from streamnb.model.attributes.parameters import of
 
-_PROGRESS_SECONDS = 0.5
-
 
 def run(options: argparse.Namespace) -> int:
     """Verify everything, without disturbing the learner; 1 where anything differs or is missing."""
@@ -38,10 +37,11 @@ def run(options: argparse.Namespace) -> int:
     damaged: list[Damaged] = []  # a file as often as it was met
     folder = SnapshotFolder(config.snapshot_folder, config.snapshots.keep, damaged.append)
     findings = Findings()
-    with closing(wiring.existing_log(config)) as log, _Progress() as progress:
+    bar = tqdm(unit=" events recounted", disable=not sys.stderr.isatty(), leave=False)
+    with closing(wiring.existing_log(config)) as log, bar:
         _refuse_sums(config, log)
         source = source_of(config, log, folder)
-        verified = verify(source, findings, progress)
+        verified = verify(source, findings, lambda events: bar.update(events - bar.n))
         if options.rebuilt or options.forgotten is not None:
             chosen = None if options.forgotten is None else with_ids(options.forgotten)
             check_rebuilt(source, verified.adopted, findings, chosen)
@@ -122,23 +122,3 @@ def _finding(finding: VerificationFinding) -> Mapping[str, Any]:
     if finding.found is not None or finding.expected is not None:
         described |= {"found": finding.found, "expected": finding.expected}
     return described
-
-
-class _Progress:
-    """A line on standard error, where someone watches."""
-
-    def __init__(self) -> None:
-        self._shows = sys.stderr.isatty()
-        self._next = time.monotonic() + _PROGRESS_SECONDS
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._shows:
-            print("\r\033[K", end="", file=sys.stderr, flush=True)
-
-    def __call__(self, events: int) -> None:
-        if self._shows and time.monotonic() >= self._next:
-            self._next = time.monotonic() + _PROGRESS_SECONDS
-            print(f"\r{of(events, 'event')} recounted", end="", file=sys.stderr, flush=True)

@@ -13,7 +13,6 @@ import msgspec
 from streamnb.cli import wiring
 from streamnb.cli.answers import rehearse_answers
 from streamnb.cli.asked import Asked, asked_of
-from streamnb.cli.judging import unmet
 from streamnb.cli.serving.follower import AGAIN_SECONDS, Follower
 from streamnb.config import Config, restored
 from streamnb.engine.journal.checkpoint import Checkpoint
@@ -139,8 +138,6 @@ class Replica(Follower):
         self._loading = ": the newest snapshot"
         learner: Learner = wiring.learner(config)
         checkpoint = recover(log, snapshots, learner, identity, self._check, at=n, passed=self._passed(n))
-        for text in unmet(config, learner.model.class_weights):
-            self._tell(text)
         found = find(log, log.partitions(identity.journal)[0], n)
         self._learned_at = 0.0 if found is None else found.record.now
         following = Following(log, learner, identity, checkpoint, self._check, snapshots, self.lock)
