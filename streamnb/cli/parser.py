@@ -389,8 +389,6 @@ def _add_csv(made: argparse.ArgumentParser) -> None:
     made.add_argument("--delimiter", type=_delimiter, metavar="C", help=text)
     text = "of CSV: cells that hold no value, beside empty ones, such as NA,?"
     made.add_argument("--missing", default="", metavar="CELLS", help=text)
-    text = "of CSV: numbers are written as 82,92"
-    made.add_argument("--decimal-comma", action="store_true", help=text)
 
 
 def _add_init(init: argparse.ArgumentParser) -> None:

@@ -31,7 +31,6 @@ DELIMITERS = ",\t;|"
 
 _LOOKED_AT = 20  # lines below the header, and
 _LONG = 1 << 16  # characters of them, to tell what stands between two cells
-_SWAPPED = str.maketrans(",.", ".,")
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 
@@ -51,7 +50,6 @@ class CsvColumns(msgspec.Struct, frozen=True):
         ts: the time, seconds since the epoch.
         delimiter: what stands between two cells, one character; empty is found out, see `delimiter_of`.
         missing: cells of feature columns that hold no value.
-        decimal_comma: whether numbers are written as 82,92.
         strings: feature columns whose cells are strings, whatever they look like.
         must_have_label: whether a header without the label's column is refused, whatever its name.
     """
@@ -62,7 +60,6 @@ class CsvColumns(msgspec.Struct, frozen=True):
     ts: str | None = "ts"
     delimiter: str = ""
     missing: tuple[str, ...] = ("",)
-    decimal_comma: bool = False
     strings: frozenset[str] = frozenset()
     must_have_label: bool = False
 
@@ -113,7 +110,6 @@ def rows_to_events(lines: Iterable[str], columns: CsvColumns) -> Iterator[bytes]
     if header is None:
         return
     check_header(header, columns)
-    read = _number_with_comma if columns.decimal_comma else _number_or_text
     number = fitting = labelled = 0
     while True:
         recorder.start_row()
@@ -130,7 +126,7 @@ def rows_to_events(lines: Iterable[str], columns: CsvColumns) -> Iterator[bytes]
             cells = dict(zip(header, row, strict=True)) if fits else {}
             fitting += fits
             labelled += bool(cells.get(columns.label))
-            yield encoded(event_of(cells, number, columns, read) if fits else row)
+            yield encoded(event_of(cells, number, columns, _number_or_text) if fits else row)
         number += 1
     if columns.must_have_label and fitting and not labelled:
         raise LogError(f"no event has a label: column {columns.label!r} is empty in all {of(fitting, 'row')}")
@@ -225,11 +221,6 @@ def _number_or_text(cell: str) -> float | str:
     if _NUMBER.fullmatch(stripped) and math.isfinite(number := float(stripped)):
         return number
     return cell
-
-
-def _number_with_comma(cell: str) -> float | str:
-    number = _number_or_text(cell.translate(_SWAPPED))
-    return cell if isinstance(number, str) else number
 
 
 def encoded(record: Row | Sequence[str]) -> bytes:

@@ -325,20 +325,6 @@ def test_columns_can_be_named():
     assert event == {"id": "1", "label": "2", "text": "3", "ts": 4, "features": {"id": 5, "c": "n"}}
 
 
-def test_numbers_may_have_a_decimal_comma():
-    cells = {
-        "82,92": 82.92,
-        "-1,5e3": -1500.0,
-        ",5": 0.5,
-        "7": 7,
-        "1.5": "1.5",
-        "1.234,56": "1.234,56",
-        "1,2,3": "1,2,3",
-    }
-    for cell, value in cells.items():
-        assert table(f"a;b\n{cell};x\n", decimal_comma=True)[0]["features"] == {"a": value, "b": "x"}
-
-
 @pytest.mark.parametrize(
     ("cell", "value"),
     [

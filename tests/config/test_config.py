@@ -51,7 +51,7 @@ from streamnb.config.values import (
 from streamnb.engine.settings import MonitorSettings
 from streamnb.errors import ConfigError
 from streamnb.events import DETECTORS
-from streamnb.model.attributes.nearest import nearest, slips
+from streamnb.model.attributes.nearest import nearest
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted((ROOT / "config").glob("*.toml"))
@@ -1248,22 +1248,6 @@ def test_a_contradiction_between_layers_is_blamed_on_a_layer_that_takes_part(tmp
 def test_the_nearest_key():
     assert nearest("log.sesion_timeout", KEYS) == "log.session_timeout"
     assert nearest("zzzzzz", KEYS) is None
-
-
-@pytest.mark.parametrize(
-    ("counts", "found"),
-    [
-        ({"yes": 60, "no": 50, "Yes": 3, " no": 40, "yess": 3, "ye s": 1}, {" no": "no", "Yes": "yes", "yess": "yes", "ye s": "yes"}),
-        ({"refund": 100, "refnud": 1, "refumd": 2, "efund": 2, "rfund": 1}, dict.fromkeys(["refumd", "efund", "rfund"], "refund")),
-        ({"yess": 4, "yes": 60}, {}),  # not so rare
-        ({"class1": 900, "class2": 1, "class": 2, "class11": 1}, {}),
-        ({"ham": 900, "spam": 2, "a": 80, "b": 1, "no": 900, "on": 1, "to": 1}, {}),
-        ({"": 100, "x": 1}, {}),
-        ({}, {}),
-    ],
-)  # fmt: skip
-def test_labels_that_were_hardly_meant(counts, found):
-    assert dict(slips(counts)) == found
 
 
 # Writing

@@ -185,7 +185,7 @@ ONLY_IN = {
     "pyarrow": {"adapters/parquet_file.py", "spark/part.py"},
     "pyspark": {"spark/job.py"},
     "zstandard": {"adapters/event_files.py"},
-    "tqdm": {"cli/evaluation/event_files.py", "cli/compiling.py"},
+    "tqdm": {"cli/evaluation/event_files.py", "cli/compiling.py", "cli/commands/verify.py"},
 }
 FORBIDDEN_NAMES = {"utils", "common", "base", "helpers"}
 

@@ -60,9 +60,7 @@ def _run_on_file(options: argparse.Namespace) -> int:
         code = made.run(outputs_of(made.learner, rows, config, feedback, made.page))
     else:
         code = made.run(train_then_test(made.learner, *divide(list(rows), share), made.tally))
-    if options.model is None:
-        odd.classes = made.learner.model.class_weights
-        odd.say(is_over=True)
+    odd.say(is_over=True)
     return code
 
 

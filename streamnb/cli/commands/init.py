@@ -5,9 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 import shlex
-import sys
 from collections import defaultdict
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import closing
 from itertools import islice
 from pathlib import Path
@@ -17,8 +16,7 @@ from streamnb import config as configuration
 from streamnb.adapters.event_files import has_columns
 from streamnb.cli import wiring
 from streamnb.cli.commands.read import records_of
-from streamnb.cli.evaluation.event_files import cells_of, columns_of, events_of, given_columns, origin_of
-from streamnb.cli.evaluation.odd_fields import Origin, hardly_meant, is_utf8, not_utf8, strings_for_numbers
+from streamnb.cli.evaluation.event_files import cells_of, columns_of, events_of, given_columns
 from streamnb.cli.evaluation.refusals import Tally
 from streamnb.cli.evaluation.seen_fields import MOST_VALUES, Keys, Seen, look
 from streamnb.cli.printable import printable
@@ -26,7 +24,6 @@ from streamnb.config import Config
 from streamnb.config.kinds import JSON_PATH
 from streamnb.config.values import literal
 from streamnb.errors import ConfigError, MalformedEvent
-from streamnb.model.attributes.attributes import some_of
 from streamnb.model.attributes.nearest import did_you_mean
 from streamnb.model.attributes.parameters import of
 from streamnb.wire.event_csv import CsvColumns
@@ -37,7 +34,6 @@ _IDS = ("id", "_id", "uuid", "event_id", "message_id")
 _LABELS = ("label", "class", "category", "target", "truth", "outcome", "y")
 _TIMES = ("ts", "timestamp", "time", "created_at", "date")
 _MOST_ATTRIBUTES = 100
-_MOST_CLASSES = 50  # of a field that may be a label
 
 
 def run(options: argparse.Namespace) -> int:
@@ -56,12 +52,10 @@ def run(options: argparse.Namespace) -> int:
     named = _named(options, seen)
     places = _places(given, named, seen, n)
     if "label" not in places and not given.topics.labels:
-        called = some_of([path[-1] for path in _perhaps_labels(seen, n)])
-        perhaps = f"; {printable(called)} may be one" if called else ""
         raise ConfigError(
-            f"no field is a label for sure, a text of few values{perhaps}: say which one is, with "
-            "--label-column NAME, or that labels come apart from events, with --set topics.labels=labels; "
-            "nothing was written"
+            "no field is a label for sure, a text of few values that is called like one: say which one is, "
+            "with --label-column NAME, or that labels come apart from events, with --set "
+            "topics.labels=labels; nothing was written"
         )
     text = _proposed(options, given, (places, named.get("text")), seen, n)
     try:
@@ -76,7 +70,6 @@ def run(options: argparse.Namespace) -> int:
             raws = list(islice(source, options.events))
     for row, raw in enumerate(raws):
         letters += tally.decode(row, raw, schema) is None
-    _say_what_is_odd(options, (places, named.get("text")), seen, raws)
     told = {
         "file": options.out,
         "events": len(raws),
@@ -90,24 +83,6 @@ def run(options: argparse.Namespace) -> int:
     print(f"{options.out}: {found}; {letters:,} dead letters under it")
     tally.print()
     return 0
-
-
-def _say_what_is_odd(
-    options: argparse.Namespace,
-    found: tuple[Mapping[str, Keys], Keys | None],
-    seen: Mapping[Keys, Seen],
-    raws: Sequence[bytes],
-) -> None:
-    """Of cells, labels and bytes, which no configuration mends."""
-    places, text = found
-    origin = Origin() if options.file is None else origin_of(options.file)
-    others = (path for path in seen if path != text and path not in places.values())
-    odd = [told for path in others for _, told in strings_for_numbers(path, seen[path], origin)]
-    odd += [told for _, told in hardly_meant(seen[places["label"]].values)] if "label" in places else []
-    if strange := sum(not is_utf8(raw) for raw in raws):
-        odd.append(not_utf8(strange, len(raws), origin))
-    for told in odd:
-        print(f"streamnb: {printable(told)}", file=sys.stderr)
 
 
 def _raws(options: argparse.Namespace, config: Config, columns: CsvColumns) -> Generator[bytes, None, None]:
@@ -124,13 +99,6 @@ def _columns(options: argparse.Namespace) -> dict[str, str]:
     """Role -> the column that a flag names for it: these stay where they are, for the file says so."""
     given = given_columns(options).items()
     return {role: name for role, name in given if name is not None and name != role}
-
-
-def _perhaps_labels(seen: Mapping[Keys, Seen], n: int) -> list[Keys]:
-    """The fields that may be the label, where none is for sure: by name, else those of few values."""
-    named = [path for path in seen if path[-1].lower() in _LABELS]
-    few = (p for p, one in seen.items() if one.n == n and 1 < len(one.values) <= _MOST_CLASSES)
-    return named or [p for p in few if seen[p].types <= {str, bool} and seen[p].kind == "nominal"]
 
 
 def _named(options: argparse.Namespace, seen: Mapping[Keys, Seen]) -> dict[str, Keys]:
@@ -191,7 +159,9 @@ def _proposed(
         f"#   streamnb config lint --config {printable(shlex.quote(options.out))}",
     ]
     if options.file is not None:
-        command = ["evaluate", options.file, "--config", options.out, *_cell_flags(options)]
+        flags = {"--delimiter": options.delimiter, "--missing": options.missing}
+        cells = [f"{flag}={value}" for flag, value in flags.items() if value]
+        command = ["evaluate", options.file, "--config", options.out, *cells]
         lines.append(f"#   streamnb {printable(shlex.join(command))}")
     if options.file is None or given.log != configuration.LogConfig():
         lines += ["", "[log]", f"url = {literal(given.log.url)}"]
@@ -207,20 +177,8 @@ def _proposed(
             told = f"  # {len(one.values):,} classes, in {of(one.n, 'event')}" if role == "label" else ""
             lines.append(f"{role} = {literal(render_path(places[role]))}{told}")
         else:
-            perhaps = _perhaps_labels(seen, n) if role == "label" else []
-            names = some_of([literal(render_path(path)) for path in perhaps])
-            told = f"; perhaps one of these, which is no attribute then: {names}" if names else ""
-            lines.append(f'# {role} = "$.{role}"  # no field looks like it{told}')
+            lines.append(f'# {role} = "$.{role}"  # no field looks like it')
     return "\n".join([*lines, *_attributes(places, text, seen, n), ""])
-
-
-def _cell_flags(options: argparse.Namespace) -> Iterator[str]:
-    """The flags that say how cells are written: a configuration does not."""
-    for flag in ("delimiter", "missing"):
-        if value := getattr(options, flag):
-            yield from (f"--{flag}", value)
-    if options.decimal_comma:
-        yield "--decimal-comma"
 
 
 def _attributes(

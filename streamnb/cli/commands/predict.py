@@ -15,12 +15,9 @@ from streamnb.cli.answers import decision_of
 from streamnb.cli.asked import Asked, asked
 from streamnb.cli.evaluation.event_files import begun, columns_of, events_of, origin_of
 from streamnb.cli.evaluation.odd_fields import OddFields, Origin, say_what_is_odd
-from streamnb.cli.evaluation.seen_fields import ENOUGH, how_to_read, named, unread_texts
 from streamnb.cli.printable import printable
 from streamnb.errors import ConfigError, LogError, MalformedEvent
 from streamnb.events import Event
-from streamnb.model.attributes.attributes import some_of
-from streamnb.model.attributes.parameters import of
 
 _AT_ONCE = 1000
 _MOST_SHOWN = 5
@@ -92,27 +89,15 @@ def _of_file(model: Asked, path: str, rows: Iterator[bytes]) -> Iterator[dict[st
 
 
 def _check_fields(model: Asked, origin: Origin, raws: Sequence[bytes], events: Sequence[Event]) -> None:
-    """Say what is odd about the first events: also what the model has learned, and none has, or otherwise.
-
-    Raises ConfigError where these have nothing that the model has learned.
-    """
+    """Say what is odd about the first events. Raises ConfigError where nothing was learned of any."""
     odd = OddFields(model.schema, origin, learns=False)
     for raw in raws:
         odd.look(raw)
     odd.say(is_over=True)
-    texts = unread_texts(odd.seen, model.schema)
-    remedy = printable(how_to_read(texts, model.schema))
     strange = [model.strange(event) for event in events]
     if strange and all(strange):
-        raise ConfigError(f"{strange[0]}; {remedy}")
-    names = dict.fromkeys(name for event in events for name in event.x)
-    _say(model.unlearned(names))
-    absent = [name for name in model.learned if name not in names]
-    if absent and (origin.is_table or len(events) >= ENOUGH):
-        _say(f"none of {of(len(events), 'event')} has {some_of(absent)}, which the model has learned")
-    learned = [name for name in model.texts if model.knows(name)]
-    if texts and learned and not any(name in names for name in learned):
-        _say(f"the model is not asked about {named(texts)}: {remedy}")
+        raise ConfigError(strange[0])
+    _say(model.unlearned(name for event in events for name in event.x))
 
 
 def _decoded(model: Asked, raw: bytes) -> Event | MalformedEvent:

@@ -59,7 +59,6 @@ def cells_of(options: argparse.Namespace) -> dict[str, Any]:
     return {
         "delimiter": options.delimiter or "",
         "missing": ("", *filter(None, options.missing.split(","))),
-        "decimal_comma": options.decimal_comma,
     }
 
 
@@ -87,10 +86,9 @@ def _refuse_in_vain(path: str, columns: CsvColumns) -> None:
     """Refuse columns of what has none. Raises ConfigError."""
     if has_columns(path):
         return
-    if columns.decimal_comma or any(columns.missing):
-        flag = "--decimal-comma" if columns.decimal_comma else "--missing"
+    if any(columns.missing):
         raise ConfigError(
-            f"{flag}: {path} has no cells, but is read as JSON lines, which say what a value is"
+            f"--missing: {path} has no cells, but is read as JSON lines, which say what a value is"
         )
     for role in _ROLES:
         name = getattr(columns, role)

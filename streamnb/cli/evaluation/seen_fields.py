@@ -5,14 +5,9 @@ from __future__ import annotations
 import json
 import math
 import re
-import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
-
-from streamnb.cli.printable import printable
-from streamnb.wire.paths import render_path
-from streamnb.wire.schema import EventSchema
 
 MOST_VALUES = 1000
 """Of one field, that are told apart."""
@@ -28,8 +23,6 @@ _DEEPEST = 8
 _MOST_FIELDS = 1000
 _LONG = 100  # characters of a value that is kept
 _WORDS = 5  # of each value of a few, for them to be texts
-_NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*", re.ASCII)
-_COMMA = re.compile(r"\s*[+-]?\d+,(?!\d{3}\s*$)\d+\s*", re.ASCII)  # 1,234 may be above a thousand
 _DATE = re.compile(r"\d{4}-\d\d-\d\d([ T]\d\d:|$)")
 
 
@@ -39,8 +32,6 @@ class Seen:
 
     Attributes:
         strings: how many are strings.
-        quoted: how many are strings that read as numbers.
-        commas: how many are strings that read as numbers with a decimal comma.
         rises: whether each is an integer, and above the one before it.
         values: those met first, and how often each was; of a long one, something that tells it from others.
     """
@@ -48,8 +39,6 @@ class Seen:
     n: int = 0
     words: int = 0
     strings: int = 0
-    quoted: int = 0
-    commas: int = 0
     rises: bool = True
     types: set[type] = field(default_factory=set)
     values: dict[Any, int] = field(default_factory=dict)
@@ -65,16 +54,9 @@ class Seen:
         if isinstance(value, str):
             self.strings += 1
             self.words += len(value.split())
-            self.quoted += len(value) <= _LONG and _NUMBER.fullmatch(value) is not None
-            self.commas += len(value) <= _LONG and _COMMA.fullmatch(value) is not None
             value = value if len(value) <= _LONG else (hash(value),)
         if not isinstance(value, list) and (len(self.values) < MOST_VALUES or value in self.values):
             self.values[value] = self.values.get(value, 0) + 1
-
-    @property
-    def numbers(self) -> int:
-        """How many are numbers, and no strings."""
-        return self.n - self.strings if self.types & {int, float} else 0
 
     @property
     def differ(self) -> bool:
@@ -128,25 +110,3 @@ def _leaves(value: Mapping[str, Any], above: Keys) -> Iterator[tuple[Keys, Any]]
             yield from _leaves(inner, (*above, name))
         elif inner is not None and not isinstance(inner, dict):
             yield (*above, name), inner
-
-
-def unread_texts(seen: Mapping[Keys, Seen], schema: EventSchema) -> list[Keys]:
-    """The fields that look like texts, and that a schema does not read."""
-    read = {schema.id_keys, schema.label_keys, schema.ts_keys, *(place.keys for place in schema.places)}
-    return [path for path, one in seen.items() if one.kind == "text" and path not in read]
-
-
-def named(paths: Iterable[Keys]) -> str:
-    """Fields, for a message."""
-    return ", ".join(printable(render_path(path)) for path in paths)
-
-
-def how_to_read(texts: Sequence[Keys], schema: EventSchema) -> str:
-    """What a schema reads, and which option lets it read one of these texts."""
-    places = dict.fromkeys(place.keys for place in schema.places)
-    columns = [path[-1] for path in texts if path[0] == "features"]
-    told = f"it reads {named(places) or 'no text'}"
-    if columns and ("text",) in places:
-        name = shlex.quote(columns[0]) if len(columns) == 1 else "NAME"
-        told += f"; of CSV, --text-column {name} says which column is the text"
-    return told
