@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from difflib import get_close_matches
-from itertools import accumulate, islice
+from itertools import islice
 from typing import Any
 
 from streamnb.cli.asked import Asked, asked_of, log_odds
@@ -21,12 +20,9 @@ from streamnb.model.encoding.tokenizer import words
 from streamnb.model.interface.evidence import LIMIT, Explanation, Item
 from streamnb.model.interface.predictions import Posteriors
 from streamnb.model.naive_bayes.counting_model import CountingModel
-from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
 
 _MOST_LEFT_OUT = 100
 _AT_ONCE = 25  # events that have something left out
-_MOST_CLASSES = 50
-_NEAREST = 5
 
 
 def explained(
@@ -128,20 +124,17 @@ def _described(model: Any, item: Item) -> dict[str, Any]:
 def _turning(model: Asked, event: Event, found: Explanation, label: str) -> dict[str, Any] | None:
     """Words and values without which the label is another one; None where none were found.
 
-    They are the `fewest` where one is enough, or where evidence adds up, which is where it can be proved.
-    Else the leading ones are left out, one more each time, until the label is another one; and then none of
-    them can be spared.
+    One, where one is enough. Else the leading ones are left out, one more each time, until the label is
+    another one; and then none of them can be spared.
     """
     leaving = [item for item in found.items if item.value != ""][:_MOST_LEFT_OUT]
     speaking = [item for item in leaving if item.log_odds > 0]
-    proved = _fewest(model, event, label)
-    tried = [*proved, *([item] for item in leaving), *(speaking[:n] for n in range(2, len(speaking) + 1))]
+    tried = [*([item] for item in leaving), *(speaking[:n] for n in range(2, len(speaking) + 1))]
     turned = next(_turned(model, event, tried, label), None)
     if turned is None:
         return None
     chosen, said = turned
-    is_fewest = len(chosen) == 1 or chosen in proved
-    before = len(chosen) if is_fewest else 0
+    before = 0
     while len(chosen) != before:  # what could not be spared may be when others are
         before = len(chosen)
         for item in chosen[::-1]:
@@ -152,8 +145,7 @@ def _turning(model: Asked, event: Event, found: Explanation, label: str) -> dict
     names = [
         str(one.value) if one.attribute in model.texts else f"{one.attribute}={one.value}" for one in chosen
     ]
-    turned_to = {"label": first, "probability": said[first], "fewest": is_fewest}
-    return {"without": values, "named": names, **turned_to}
+    return {"without": values, "named": names, "label": first, "probability": said[first]}
 
 
 def _turned(
@@ -165,28 +157,6 @@ def _turned(
     while part := list(islice(left, _AT_ONCE)):
         answers = model.predicted(_without(event, items, said) for items in part)
         yield from (pair for pair in zip(part, answers, strict=True) if next(iter(pair[1])) != label)
-
-
-def _fewest(model: Asked, event: Event, label: str) -> list[list[Item]]:
-    """The fewest words and values without which naive Bayes has another label; none of other models.
-
-    Log odds against each other class are a sum: the class that the least of the greatest terms keep behind.
-    """
-    naive, found = model.model, []
-    if not isinstance(naive, NaiveBayes) or len(naive.classes) > _MOST_CLASSES:
-        return []
-    (first,) = (one for one in naive.classes if str(one) == label)
-    for other, weight in naive.class_weights.items():
-        is_told = weight and other not in {first, *model.quarantined}
-        one = naive.explanation_one(event.x, event.ts, other, first) if is_told else None
-        if one is None:
-            continue
-        if max(abs(term) for term in (one.prior, *(item.log_odds for item in one.items))) >= LIMIT:
-            return []  # alpha = 0: infinities do not add up
-        speaking = [item for item in one.items if item.log_odds > 0 and item.value != ""]
-        left = accumulate((-item.log_odds for item in speaking), initial=one.log_odds)
-        found += [speaking[:n] for n, odds in enumerate(left) if odds < 0][:1]
-    return [min(found, key=len)] if found else []
 
 
 def _without(event: Event, items: Sequence[Item], said: Mapping[Any, Sequence[str]]) -> Event:
@@ -208,29 +178,22 @@ def known_of(model: Asked, word: str) -> dict[str, Any]:
             "this kind of model keeps no counts of words: model.kind=mixture and naive_bayes do"
         )
     model.predicted([Event("-", {})])  # refuses a model that has learned nothing
-    entries = list(_entries(model, model.model, word))
-    return {"word": word, "found": entries, **({} if entries else _near(model.model, word))}
-
-
-def _groups(model: CountingModel) -> Iterator[tuple[Any, bool]]:
-    """Each attribute of words or values, and whether they are words."""
-    for kind, name in model.statistics.layout.groups:
-        yield name, kind != NOMINAL
+    return {"word": word, "found": list(_entries(model, model.model, word))}
 
 
 def _entries(asked_of: Asked, model: CountingModel, word: str) -> Iterator[dict[str, Any]]:
     """What is known of the word in each attribute that has it."""
     tokens = list(dict.fromkeys(words(word)))
     stopped = model.statistics.stop_words()
-    for name, is_text in _groups(model):
-        for value in tokens if is_text else [word]:
+    for kind, name in model.statistics.layout.groups:
+        for value in [word] if kind == NOMINAL else tokens:
             counts = model.value_counts(name, value)
             if counts or (name, value.encode()) in stopped:
                 yield {
                     "attribute": str(name),
                     "value": value,
                     "counts": {str(label): count for label, count in counts.items()},
-                    "weights": _weights(asked_of, name, value, is_text=is_text) if counts else {},
+                    "weights": _weights(asked_of, name, value, is_text=kind != NOMINAL) if counts else {},
                     "is_stop_word": not counts,
                 }
 
@@ -241,16 +204,3 @@ def _weights(model: Asked, name: Any, value: str, *, is_text: bool) -> dict[str,
     with_it, without = model.predicted([Event("-", {name: value}), Event("-", base)])
     odds = {v: log_odds(p, 1.0 - p) - log_odds(without[v], 1.0 - without[v]) for v, p in with_it.items()}
     return {label: max(-LIMIT, min(LIMIT, one)) for label, one in odds.items()}
-
-
-def _near(model: CountingModel, word: str) -> dict[str, Any]:
-    """What may have been meant: values that differ in case or a letter, and attributes of that name."""
-    known = {value: name for name, _ in _groups(model) for value in model.class_counts(name)}
-    folded = [value for value in known if value.casefold() == word.casefold()]
-    alike = [value for value in known if value[:1].casefold() == word[:1].casefold()]
-    near = dict.fromkeys([*folded, *get_close_matches(word.lower(), alike, _NEAREST)])
-    names = [*(name for name, _ in _groups(model)), *model.statistics.layout.fields]
-    return {
-        "near": [{"attribute": str(known[value]), "value": value} for value in near],
-        "attributes": [str(name) for name in names if str(name).casefold() == word.casefold()],
-    }

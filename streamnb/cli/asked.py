@@ -24,7 +24,7 @@ from streamnb.engine.journal.history import find, last
 from streamnb.errors import ConfigError, MalformedEvent, SnapshotError, StreamnbError
 from streamnb.events import Event
 from streamnb.model.attributes.attributes import some_of
-from streamnb.model.attributes.nearest import did_you_mean, nearest
+from streamnb.model.attributes.nearest import did_you_mean
 from streamnb.model.attributes.parameters import of
 from streamnb.model.compiled.arrays import Floats
 from streamnb.model.evaluation.decision_scores import ServedDecisions
@@ -95,23 +95,6 @@ class Asked(NamedTuple):
         """Whether the model has learned of an attribute; it has of all where it does not say so."""
         knows = getattr(self.model, "knows", None)
         return attribute == ENTITY or knows is None or knows(attribute)
-
-    @property
-    def learned(self) -> list[str]:
-        """The attributes that the model has learned; none where it does not say so."""
-        return [name for name in getattr(self.model, "learned_attributes", []) if name != ENTITY]
-
-    def unlearned(self, names: Iterable[Any]) -> str:
-        """What is to be said of attributes of which the model has learned nothing; empty where of all."""
-        given = {str(name): name for name in names}
-        others = [name for name in self.learned if name not in given]
-        unknown = [name for name in given if not self.knows(given[name])]
-        said = [
-            f"{name} (did you mean {near}?)" if (near := nearest(name, others)) else name
-            for name in islice(unknown, _MOST_TOLD)
-        ]
-        more = f" and {len(unknown) - len(said):,} more" if len(unknown) > len(said) else ""
-        return f"nothing was learned of {', '.join(said)}{more}" if said else ""
 
     def strange(self, event: Event) -> str:
         """What is to be said where an event has nothing that the model has learned; empty where it has."""

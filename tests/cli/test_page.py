@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from base64 import b64encode
 from contextlib import closing
 from html.parser import HTMLParser
 from urllib.parse import parse_qsl, urlencode, urlsplit
@@ -20,7 +21,7 @@ from streamnb.cli.serving import follower
 from streamnb.cli.serving import learned as learning
 from streamnb.cli.serving import watch as watching
 from streamnb.cli.serving.api import application
-from streamnb.cli.serving.guard import COOKIE, Guard, session_of
+from streamnb.cli.serving.guard import Guard
 from streamnb.cli.serving.learned import Learned
 from streamnb.cli.serving.turns import Turns
 from streamnb.cli.serving.views import TITLES, Views
@@ -402,9 +403,7 @@ def ask(full, said):
         return "3 dead letters <b>"
 
     def made(token):
-        app = application(
-            NoModel(), CollectorRegistry(), said.extend, full, token, replay=replay, is_secure=bool(token)
-        )
+        app = application(NoModel(), CollectorRegistry(), said.extend, full, replay)
         return Guard(
             app, count=lambda *_: None, token=token, is_local=not token, most_bytes=1 << 20, rate=1e6
         )
@@ -487,26 +486,32 @@ def test_every_answer_of_the_page_is_fenced_in(ask, path):
         assert not [key for key, _ in Reader(text).attributes if key.startswith("on") or key == "style"]
 
 
-def test_where_a_token_is_needed_the_page_takes_the_cookie_of_a_login_and_nothing_else_does(ask):
+def test_where_a_token_is_needed_the_page_takes_it_as_a_password_and_nothing_else_does(ask):
     status, headers, _ = ask("/page/events", token=TOKEN)
-    assert (status, headers["location"]) == (303, "/page/login")
-    assert ask("/page/events/live", token=TOKEN)[0] == 401
-    assert 'name="csrf"' not in ask("/page/login", token=TOKEN)[2]
-    assert ask("/page/login", {"token": "wrong"}, token=TOKEN, **ORIGIN)[0] == 401
-    assert ask("/page/login", {"token": TOKEN}, token=TOKEN)[0] == 403
-    status, headers, _ = ask("/page/login", {"token": TOKEN}, token=TOKEN, **ORIGIN)
-    cookie = headers["set-cookie"]
-    assert (status, headers["location"]) == (303, "/")
-    assert all(word in cookie for word in ("HttpOnly", "SameSite=strict", "Secure"))
-    assert TOKEN not in cookie
-    brought = cookie.partition(";")[0]
-    assert ask("/page/events", token=TOKEN, cookie=f"a=b; {brought}")[0] == 200
-    assert ask("/page/events", token=TOKEN, authorization=f"Bearer {TOKEN}")[0] == 200
+    assert (status, headers["www-authenticate"][:5]) == (401, "Basic")
+    assert ask("/model", token=TOKEN)[1]["www-authenticate"] == "Bearer"
+
+    def basic(said):
+        return f"Basic {b64encode(said.encode()).decode()}"
+
+    brought = basic(f"me:{TOKEN}")
+    for path in ("/", "/page/events", "/page/events/live", "/page/page.js"):
+        assert ask(path, token=TOKEN, authorization=brought)[0] == 200
+        assert ask(path, token=TOKEN, authorization=f"Bearer {TOKEN}")[0] == 200
     for path in ("/model", "/metrics", "/page"):
-        assert ask(path, token=TOKEN, cookie=brought)[0] == 401
-    for wrong in (f"{COOKIE}={TOKEN}", f"{COOKIE}=", f"{COOKIE}={session_of('')}", f"x{brought}"):
-        assert ask("/page/events/live", token=TOKEN, cookie=wrong)[0] == 401
-    assert ask("/page/label", {"id": "m1", "label": "x"}, token=TOKEN, cookie=brought, **ORIGIN)[0] == 403
+        assert ask(path, token=TOKEN, authorization=brought)[0] == 401
+    for wrong in (
+        basic(TOKEN),
+        basic("me:"),
+        basic(f"{TOKEN}:me"),
+        f"Basic {TOKEN}",
+        "Basic x",
+        f"basic{brought}",
+        TOKEN,
+    ):
+        assert ask("/page/events/live", token=TOKEN, authorization=wrong)[0] == 401, wrong
+    sent = ("/page/label", {"id": "m1", "label": "x"})
+    assert ask(*sent, token=TOKEN, authorization=brought, **ORIGIN)[0] == 403  # no secret of the page
 
 
 def test_of_other_names_there_is_no_page(ask):

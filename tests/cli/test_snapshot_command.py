@@ -204,15 +204,6 @@ def test_a_difference_is_what_the_events_in_between_hold(learned):
     labels = [[json.loads(raw)["label"] for raw in raws] for raws in (RAWS[:40], RAWS[:160])]
     for weight in found["classes"]:
         assert [weight["before"], weight["after"]] == [part.count(weight["label"]) for part in labels]
-    for moved in found["moments"]:
-        values = [
-            [json.loads(raw)["features"]["x"] for raw in raws if json.loads(raw)["label"] == moved["label"]]
-            for raws in (RAWS[:40], RAWS[:160])
-        ]
-        for side, seen in zip(("before", "after"), values, strict=True):
-            assert moved[side]["n"] == len(seen)
-            assert moved[side]["mean"] == pytest.approx(sum(seen) / len(seen), rel=1e-12)
-    assert {moved["label"] for moved in found["moments"]} == set("abc")
     reported = learned.answer("run", "--until-end", flags=flags)["cumulative"]
     assert found["after"]["accuracy"] == reported["accuracy"]
     assert found["after"]["log_loss"] == reported["log_loss"]
@@ -248,7 +239,7 @@ def test_a_difference_across_a_rollback_says_so(learned):
     assert "is not all in record 6" in learned.command("snapshot", "diff", 5).stdout
     same = learned.answer("snapshot", "diff", 2, 6)
     assert same["continued"]
-    assert [same[key] for key in ("classes", "strongest", "moments", "configuration")] == [[], [], [], []]
+    assert [same[key] for key in ("classes", "strongest", "configuration")] == [[], [], []]
 
 
 def test_a_difference_with_what_is_not_there(learned, tmp_path):

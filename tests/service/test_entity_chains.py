@@ -346,9 +346,6 @@ def test_a_file_is_replayed_by_entity_run_inspected_and_verified(tmp_path, monke
     shown = json.loads(capsys.readouterr().out)["chains"]
     assert shown["entities"] == 20
     assert shown["transitions"]["a"]["a"] > 3 * shown["transitions"]["a"]["b"]
-    assert main(["snapshot", "diff", "0", "3", "--json", *given]) == 0
-    moved = json.loads(capsys.readouterr().out)["chains"]
-    assert {(one["label"], one["follower"]) for one in moved} >= {("a", "a"), ("b", "b")}
     assert main(["inspect", *given]) == 0
     assert "20 entities are kept" in capsys.readouterr().out
     accuracy = {}

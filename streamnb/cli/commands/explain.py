@@ -192,12 +192,8 @@ def _print_turns(turns: Mapping[str, Any] | None, label: str) -> None:
         print(f"\nit stays {printable(label)} without those that speak most for it")
         return
     without = ", ".join(map(printable, turns["named"]))
-    size = len(turns["without"])
-    claim = "no fewer would do" if turns["fewest"] else "none of them can be spared"
-    print(
-        f"\nwithout {without}: {printable(turns['label'])} {turns['probability']:.4f}"
-        + (f" ({claim})" if size > 1 else "")
-    )
+    spared = " (none of them can be spared)" if len(turns["without"]) > 1 else ""
+    print(f"\nwithout {without}: {printable(turns['label'])} {turns['probability']:.4f}{spared}")
 
 
 def _counts(counts: Mapping[str, float], labels: Sequence[str]) -> list[str]:

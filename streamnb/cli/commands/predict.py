@@ -6,7 +6,6 @@ import argparse
 import json
 import os
 import re
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any
@@ -53,13 +52,7 @@ def one_event(model: Asked, text: str) -> Event:
     say_what_is_odd(model.schema, text)
     if strange := model.strange(event):
         raise ConfigError(f'{strange}: give one of these, as JSON, {{"features": {{NAME: VALUE}}}}')
-    _say(model.unlearned(event.x))
     return event
-
-
-def _say(told: str) -> None:
-    if told:
-        print(f"streamnb: {printable(told)}", file=sys.stderr)
 
 
 def _is_file(given: str) -> bool:
@@ -97,7 +90,6 @@ def _check_fields(model: Asked, origin: Origin, raws: Sequence[bytes], events: S
     strange = [model.strange(event) for event in events]
     if strange and all(strange):
         raise ConfigError(strange[0])
-    _say(model.unlearned(name for event in events for name in event.x))
 
 
 def _decoded(model: Asked, raw: bytes) -> Event | MalformedEvent:

@@ -14,7 +14,7 @@ from streamnb.cli.reports.text_tables import table
 
 
 def run(options: argparse.Namespace) -> int:
-    """Counts and weights in every attribute that has it; 1 and what comes near where none has."""
+    """Counts and weights in every attribute that has it; 1 where none has."""
     model = asked(options)
     answer = {**known_of(model, options.word), "snapshot": model.told}
     model.say()
@@ -34,10 +34,5 @@ def _print(answer: Mapping[str, Any]) -> None:
             for label, weight in entry["weights"].items()
         ]
         print(table(rows, ("label", "learned", "log odds")))
-    if answer["found"]:
-        return
-    print(f"{printable(answer['word'])} was never learned")
-    for near in answer["near"]:
-        print(f"there is {printable(near['value'])}, of {printable(near['attribute'])}")
-    for name in answer["attributes"]:
-        print(f"there is an attribute {printable(name)}: `streamnb inspect` shows its values")
+    if not answer["found"]:
+        print(f"{printable(answer['word'])} was never learned")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
@@ -28,7 +28,7 @@ _BYTES_AT_ONCE = 16 << 20  # of outputs
 _AT_ONCE = 1000
 
 
-_FEW = 5  # drifts that are shown of the first, and of the last
+_FEW = 10  # drifts that are shown
 
 
 def outputs_of(
@@ -106,36 +106,30 @@ def say_why_nothing_was_learned(path: str, config: Config, events: int, dead_let
 
 
 class Drifts:
-    """What the drift detectors found: how often, and the first and the last few of it."""
+    """What the drift detectors found: how often, and the first few of it."""
 
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
         self._first: list[Drift] = []
-        self._last: deque[Drift] = deque(maxlen=_FEW)
 
     def add(self, record: object) -> None:
         """Note what the metrics topic got, where it is a drift."""
         if isinstance(record, Drift):
             self._counts[record.detector] += 1
-            (self._last if len(self._first) == _FEW else self._first).append(record)
+            if len(self._first) < _FEW:
+                self._first.append(record)
 
     def rows(self) -> dict[str, Any]:
         """What was found, as JSON has it."""
-        first, last = ([_found(drift) for drift in some] for some in (self._first, self._last))
-        return {"found": self._counts.total(), "detectors": self._counts, "first": first, "last": last}
+        first = [_found(drift) for drift in self._first]
+        return {"found": self._counts.total(), "detectors": self._counts, "first": first}
 
     def print(self) -> None:
         """What was found, as a table; the number of an event counts records of every sort, from 1."""
-        total = self._counts.total()
-        left_out = total - len(self._first) - len(self._last)
         counts = ", ".join(f"{name} {count:,}" for name, count in self._counts.items())
-        print(f"\n{of(total, 'drift')} found" + (f": {counts}" if counts else ""))
-        if not total:
-            return
-        rows = [tuple(_found(drift).values()) for drift in self._first]
-        rows += [("...", "", "", "", "", "")] if left_out else []
-        rows += [tuple(_found(drift).values()) for drift in self._last]
-        print(table(rows, ("detector", "event", "id", "rests on", "errors", "errors of the last 100")))
+        print(f"\n{of(self._counts.total(), 'drift')} found" + (f": {counts}" if counts else ""))
+        if rows := [tuple(_found(drift).values()) for drift in self._first]:
+            print(table(rows, ("detector", "event", "id", "rests on", "errors", "errors of the last 100")))
 
 
 def _found(drift: Drift) -> dict[str, str | int | float]:

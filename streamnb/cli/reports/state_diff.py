@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from streamnb.cli import wiring
-from streamnb.cli.reports.entity_chains import chains
 from streamnb.cli.reports.text_tables import table
 from streamnb.config import Config, changes, restored, shaping_of
 from streamnb.engine.journal.checkpoint import Checkpoint
@@ -22,7 +21,7 @@ from streamnb.engine.reports import posterior_of
 from streamnb.model.attributes.parameters import brief
 from streamnb.model.attributes.weights import UNIT
 from streamnb.model.naive_bayes.counting_model import CountingModel
-from streamnb.model.naive_bayes.sufficient_statistics import Moment, Statistics
+from streamnb.model.naive_bayes.sufficient_statistics import Statistics
 
 Key = tuple[Any, bytes]
 """Name of an attribute, and a word or value of it."""
@@ -41,7 +40,6 @@ def differences(before: StateAt, after: StateAt, top: int) -> dict[str, Any]:
     old, new = (_Counted(_statistics(learner) or Statistics()) for learner in (then, now))
     weights = _moved(then.model.class_weights, now.model.class_weights, 0.0)
     posterior = _moved(_probabilities(then), _probabilities(now))
-    transitions = _moved(_transitions(then), _transitions(now), 0.0)
     return {
         "before": _summary(before),
         "after": _summary(after),
@@ -49,9 +47,7 @@ def differences(before: StateAt, after: StateAt, top: int) -> dict[str, Any]:
         "classes": [{"label": str(label), **sides} for label, sides in weights],
         "attributes": _met_and_gone(before, after, old, new),
         "strongest": _strongest(old, new, top),
-        "moments": list(_moments(then, now)),
         "posterior": [{"hypothesis": str(name), **sides} for name, sides in posterior],
-        "chains": [{"label": label, "follower": to, **sides} for (label, to), sides in transitions],
     }
 
 
@@ -73,12 +69,6 @@ def state_at(log: Log, config: Config, n: int, alive: Callable[[], None] = lambd
     learner = wiring.learner(config)
     found = recover(log, wiring.snapshots(config), learner, wiring.identity(config), alive, at=n)
     return StateAt(found, learner)
-
-
-def _transitions(learner: Learner) -> dict[tuple[Any, Any], float]:
-    """Label and follower -> examples; none of models without chains."""
-    described = chains(learner.model) or {"transitions": {}}
-    return {(label, to): n for label, row in described["transitions"].items() for to, n in row.items()}
 
 
 def _moved(old: Mapping[Any, Any], new: Mapping[Any, Any], missing: Any = None) -> Iterator[tuple[Any, Any]]:
@@ -179,22 +169,6 @@ def _strongest(old: _Counted, new: _Counted, top: int) -> list[dict[str, Any]]:
     return found
 
 
-def _moments(before: Learner, after: Learner) -> Iterator[dict[str, Any]]:
-    found = (_statistics(learner) for learner in (before, after))
-    names = [name for statistics in found if statistics is not None for name in statistics.layout.fields]
-    for name in dict.fromkeys(names):
-        for label, sides in _moved(_moments_of(before, name), _moments_of(after, name)):
-            shown = {side: moment and moment._asdict() for side, moment in sides.items()}
-            yield {"attribute": str(name), "label": str(label), **shown}
-
-
-def _moments_of(learner: Learner, name: Any) -> Mapping[Any, Moment]:
-    statistics = _statistics(learner)
-    if statistics is None or name not in statistics.layout.fields:
-        return {}
-    return statistics.class_moments(name)
-
-
 def _statistics(learner: Learner) -> Statistics | None:
     """What a model has counted; None of one that is no table of counts: its words have no weight to tell."""
     return learner.model.statistics if isinstance(learner.model, CountingModel) else None
@@ -224,18 +198,7 @@ def print_differences(answer: Mapping[str, Any], titles: Sequence[str] = ()) -> 
         ("hypothesis", "before", "after"),
     )
     _print_rows(answer["classes"], ("label", "before", "after"))
-    _print_rows(answer["chains"], ("label", "follower", "before", "after"))
     _print_rows(answer["strongest"], ("label", "attribute", "value", "before", "after"))
-    moved = [
-        {"attribute": m["attribute"], "label": m["label"], "moment": name, **_sides(m, name)}
-        for m in answer["moments"]
-        for name in Moment._fields
-    ]
-    _print_rows(moved, ("label", "attribute", "moment", "before", "after"))
-
-
-def _sides(moved: Mapping[str, Any], name: str) -> dict[str, object]:
-    return {side: _shown(moved[side] and moved[side][name]) for side in ("before", "after")}
 
 
 def _print_rows(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:

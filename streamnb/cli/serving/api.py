@@ -149,10 +149,7 @@ def application(
     registry: CollectorRegistry,
     write: Callable[[list[Verdict]], None] | None,
     watch: Watch | None = None,
-    token: str = "",
-    *,
     replay: Callable[[], str] | None = None,
-    is_secure: bool = False,
 ) -> FastAPI:
     """The application.
 
@@ -161,9 +158,7 @@ def application(
         registry: of /metrics.
         write: writes verdicts durably; None where there is no topic of labels.
         watch: of the live page; None where there is no such page.
-        token: who wants to see the page logs in with it; empty is nobody.
         replay: sends dead letters once more, and says what became of them.
-        is_secure: whether it is reached over TLS.
     """
     app = FastAPI(title="streamnb", docs_url=None, redoc_url=None, responses=_PROBLEMS)
 
@@ -190,7 +185,7 @@ def application(
         async def say(id_: str, label: str) -> None:
             await put([Verdict(id_, label, SOURCE)])
 
-        add_pages(app, watch, replica, Writing(say if write else None, replay), token, is_secure=is_secure)
+        add_pages(app, watch, replica, Writing(say if write else None, replay))
     return app
 
 

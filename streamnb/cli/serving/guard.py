@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import hmac
 import time
+from base64 import b64decode
 from collections.abc import Awaitable, Callable, MutableMapping
+from contextlib import suppress
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -13,16 +15,8 @@ Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 _OPEN = {"/live", "/ready"}
-LOGIN = "/page/login"
-_FREE = _OPEN | {LOGIN, "/page/page.css", "/page/page.js"}
-COOKIE = "streamnb"
 _BURST, _BODY_SECONDS = 200.0, 10.0  # requests at once; for a body to come
 _LOOPBACK = {"localhost", "127.0.0.1", "::1"}
-
-
-def session_of(token: str) -> str:
-    """What a browser brings as a cookie in place of the token; the token cannot be told from it."""
-    return hmac.digest(token.encode(), b"the page of streamnb", "sha256").hex()
 
 
 class _RefusedError(Exception):
@@ -38,8 +32,8 @@ class Guard:
 
     Args:
         app: what answers.
-        token: who asks has to bring it, as a bearer, or to the page the cookie of a login; empty is nobody.
-            `/live` and `/ready` are open.
+        token: who asks has to bring it, as a bearer, or to the page as a password; empty is nobody. `/live`
+            and `/ready` are open.
         is_local: listens on loopback alone: `Host` has to be a name of it, so that no page of another site
             can ask by a name of its own.
         most_bytes: of a body.
@@ -58,7 +52,6 @@ class Guard:
         count: Callable[[str, int], None],
     ) -> None:
         self._app, self._token, self._is_local = app, token.encode(), is_local
-        self._cookie = f"{COOKIE}={session_of(token)}".encode()
         self._most_bytes, self._rate, self._count = most_bytes, rate, count
         self._left, self._at = _BURST, time.monotonic()
 
@@ -81,11 +74,9 @@ class Guard:
             async with asyncio.timeout(_BODY_SECONDS):
                 body = await self._body(receive)
         except _RefusedError as error:
-            is_page = scope["method"] == "GET" and _is_page(scope["path"])
-            login = LOGIN if error.status == 401 and is_page else ""
-            await _refuse(counted, 303 if login else error.status, str(error), login)
+            await _refuse(counted, error.status, str(error), is_page=_is_page(scope["path"]))
         except TimeoutError:
-            await _refuse(counted, 408, f"the body did not come within {_BODY_SECONDS:g} s")
+            await _refuse(counted, 408, f"the body did not come within {_BODY_SECONDS:g} s", is_page=False)
         else:
             await self._app(scope, given_once(body, receive), counted)
 
@@ -98,7 +89,7 @@ class Guard:
         origin = headers.get(b"origin")
         if origin is not None and origin.lower().partition(b"://")[2] != (host or b"?"):
             raise _RefusedError(403, "pages of other origins may not ask")
-        if self._token and scope["path"] not in _FREE and not self._is_known(scope["path"], headers):
+        if self._token and not is_open and not self._is_known(scope["path"], headers):
             raise _RefusedError(401, "expected Authorization: Bearer TOKEN, with the token of --token-file")
         length = headers.get(b"content-length", b"0")
         if not length.isdigit() or int(length) > self._most_bytes:
@@ -113,11 +104,13 @@ class Guard:
         self._left -= 1.0
 
     def _is_known(self, path: str, headers: dict[bytes, bytes]) -> bool:
-        """By the token; where a page asks, by its cookie, which no other path takes."""
-        if hmac.compare_digest(headers.get(b"authorization", b""), b"Bearer " + self._token):
-            return True
-        cookies = headers.get(b"cookie", b"").split(b";") if path == "/" or path.startswith("/page/") else []
-        return any(hmac.compare_digest(one.strip(), self._cookie) for one in cookies)
+        """By the token; on the page, and there alone, also by a browser that was told it as a password."""
+        kind, _, said = headers.get(b"authorization", b"").partition(b" ")
+        if kind.lower() == b"basic" and _is_page(path):
+            with suppress(ValueError):
+                said = b64decode(said).partition(b":")[2]
+                return hmac.compare_digest(said, self._token)
+        return kind == b"Bearer" and hmac.compare_digest(said, self._token)
 
     async def _body(self, receive: Receive) -> bytes:
         parts, size = [], 0
@@ -134,8 +127,8 @@ class Guard:
 
 
 def _is_page(path: str) -> bool:
-    """Whether a browser shows it as a whole."""
-    return path == "/" or (path.startswith("/page/") and not path.endswith("/live"))
+    """Whether it is of the page that a browser shows."""
+    return path == "/" or path.startswith("/page/")
 
 
 def _name(host: bytes) -> str | None:
@@ -158,10 +151,10 @@ def given_once(body: bytes, receive: Receive) -> Receive:
     return given
 
 
-async def _refuse(send: Send, status: int, why: str, login: str = "") -> None:
+async def _refuse(send: Send, status: int, why: str, *, is_page: bool) -> None:
     headers = [(b"content-type", b"application/json"), (b"connection", b"close")]
-    headers += [(b"location", login.encode())] if login else []
     headers += [(b"retry-after", b"1")] if status == 429 else []
-    headers += [(b"www-authenticate", b"Bearer")] if status == 401 else []
+    asks = b'Basic realm="streamnb: any name, and the token"' if is_page else b"Bearer"
+    headers += [(b"www-authenticate", asks)] if status == 401 else []
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": b'{"detail":"%s"}' % why.encode()})

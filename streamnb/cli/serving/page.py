@@ -13,7 +13,6 @@ from anyio import CapacityLimiter
 from anyio.to_thread import run_sync
 from fastapi import Depends, FastAPI, HTTPException, Request, Response
 
-from streamnb.cli.serving.guard import COOKIE, LOGIN, session_of
 from streamnb.cli.serving.replica import Replica
 from streamnb.cli.serving.views import TITLES, Views
 from streamnb.cli.serving.watch import Watch
@@ -45,9 +44,7 @@ class Writing(NamedTuple):
     replay: Callable[[], str] | None
 
 
-def add_pages(
-    app: FastAPI, watch: Watch, replica: Replica, writing: Writing, token: str, *, is_secure: bool
-) -> None:
+def add_pages(app: FastAPI, watch: Watch, replica: Replica, writing: Writing) -> None:
     """Mount the page.
 
     Args:
@@ -55,13 +52,10 @@ def add_pages(
         watch: what it shows.
         replica: whom it asks.
         writing: what its forms do.
-        token: who wants to see it brings it once, and then a cookie; empty is nobody.
-        is_secure: whether that cookie goes over TLS alone.
     """
     csrf = secrets.token_urlsafe(32)
     views = Views(watch, replica, csrf, is_writable=writing.say is not None)
     frame = _Frame(watch.config.model.name, views, csrf)
-    _add_login(app, frame, token, is_secure=is_secure)
     _add_forms(app, frame, csrf, writing)
 
     @app.get("/", include_in_schema=False)
@@ -94,22 +88,6 @@ async def _fields(request: Request) -> dict[str, str]:
 
 
 _Fields = Annotated[dict[str, str], Depends(_fields)]
-
-
-def _add_login(app: FastAPI, frame: _Frame, token: str, *, is_secure: bool) -> None:
-    """The path where the token is exchanged for a cookie, which no script sees and no other site sends."""
-
-    @app.get(LOGIN, include_in_schema=False)
-    def login() -> Response:
-        return _html(frame.login(""))
-
-    @app.post(LOGIN, include_in_schema=False)
-    async def enter(found: _Fields) -> Response:
-        if not hmac.compare_digest(found.get("token", "").strip().encode(), token.encode()):
-            return _html(frame.login("This is not the token of --token-file."), 401)
-        answer = Response(None, 303, {**_HEADERS, "Location": "/"})
-        answer.set_cookie(COOKIE, session_of(token), secure=is_secure, httponly=True, samesite="strict")
-        return answer
 
 
 def _add_forms(app: FastAPI, frame: _Frame, csrf: str, writing: Writing) -> None:
@@ -150,8 +128,8 @@ def _known(name: str) -> str:
     return name
 
 
-def _html(made: Markup, status: int = 200) -> Response:
-    return Response(made.encode(errors="replace"), status, _HEADERS, "text/html; charset=utf-8")
+def _html(made: Markup) -> Response:
+    return Response(made.encode(errors="replace"), 200, _HEADERS, "text/html; charset=utf-8")
 
 
 def _file(name: str) -> str:
@@ -180,18 +158,7 @@ class _Frame:
             "model": lambda: self.views.learned.form(asked),
         }
         above = forms[name]() if name in forms else None
-        return self._whole(TITLES[name], self._navigation(name), tag("h1", TITLES[name]), above, said, live)
-
-    def login(self, why: str) -> Markup:
-        """Asks for the token."""
-        fields = [
-            tag("label", "Token", for_="token"),
-            tag("input", id="token", name="token", type="password", autocomplete="current-password"),
-            tag("button", "Log in"),
-        ]
-        asked = tag("form", *fields, method="post", action=LOGIN, class_="ask")
-        told = tag("p", why, class_="trouble", role="alert") if why else None
-        return self._whole("Log in", None, tag("h1", "Log in"), told, asked)
+        return self._whole(name, tag("h1", TITLES[name]), above, said, live)
 
     def _csrf_field(self) -> Markup:
         return tag("input", type="hidden", name="csrf", value=self._csrf)
@@ -231,12 +198,12 @@ class _Frame:
         )
         return tag("nav", *links, aria_label="Views")
 
-    def _whole(self, title: str, navigation: Markup | None, *children: object) -> Markup:
+    def _whole(self, name: str, *children: object) -> Markup:
         head = tag(
             "head",
             tag("meta", charset="utf-8"),
             tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-            tag("title", f"{title}, {self._model}, streamnb"),
+            tag("title", f"{TITLES[name]}, {self._model}, streamnb"),
             tag("link", rel="icon", href="data:,"),
             tag("link", rel="stylesheet", href="/page/page.css"),
             tag("script", src="/page/page.js", defer=True),
@@ -244,5 +211,6 @@ class _Frame:
         brand = tag("a", "streamnb", href="/", class_="brand"), tag("span", self._model, class_="soft")
         skip = tag("a", "To the content", href="#main", class_="skip")
         status = tag("p", id="status", role="status")
-        body = tag("body", skip, tag("header", *brand, status, navigation), tag("main", *children, id="main"))
+        header = tag("header", *brand, status, self._navigation(name))
+        body = tag("body", skip, header, tag("main", *children, id="main"))
         return joined([Markup("<!doctype html>"), tag("html", head, body, lang="en")])

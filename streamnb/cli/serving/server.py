@@ -50,11 +50,6 @@ class Listening:
     rate: float
     is_local: bool
 
-    @property
-    def is_secure(self) -> bool:
-        """Whether browsers come over TLS, which `serve` wants of all others than this machine's."""
-        return self.certificate is not None or not self.is_local
-
 
 class _Bounded(H11Protocol):
     """Leaves a client that does not send the head of a request in time, or does not read what is answered."""
@@ -111,9 +106,7 @@ def serve(
     """Answer until a signal. Raises ConfigError where the address cannot be listened on."""
     replica, watch = Replica(config, tell, rests=rests), Watch(config, tell)
     registry, count = metrics_of(replica)
-    app = application(
-        replica, registry, write, watch, listening.token, replay=replay, is_secure=listening.is_secure
-    )
+    app = application(replica, registry, write, watch, replay)
     guarded = Guard(
         ShortQuestions(app, replica),
         count=count,
