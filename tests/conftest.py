@@ -108,7 +108,7 @@ SAMPLED = {
     "engine/rebuilding/test_rebuild.py": r"\[kafka-(naive_bayes|pruned|attribute|key)\b",
     "engine/test_memory.py": r"labels_come_late",
     "engine/test_monitors.py": r"rare_as_stated.*\[(spam-predictions|sure)",
-    "engine/test_topic_plan.py": r"planned_acls|create_grants|may_nothing",
+    "engine/test_topic_plan.py": r"planned_acls|may_nothing",
     "engine/test_whereabouts.py": r"\[librdkafka|\[kafka-PutBack",
     "house/test_kubernetes.py": r"pods_run",
     "house/test_packaging.py": r"built|wheel|readme",

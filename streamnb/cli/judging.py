@@ -1,9 +1,8 @@
-"""Which label holds of an event, by the records of the topic of labels at hand; and which labels look odd."""
+"""Which label holds of an event, by the records of the topic of labels at hand."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec.structs import replace
 
@@ -13,7 +12,6 @@ from streamnb.engine.labels.verdicts import Said, effective, merged
 from streamnb.engine.labels.voids import Voids
 from streamnb.engine.ports import Record
 from streamnb.events import Verdict
-from streamnb.model.attributes.nearest import did_you_mean, doubtful
 from streamnb.wire.codec import IN_EVENT, decode_label
 
 
@@ -54,23 +52,3 @@ class Judging:
         apart = (one for one in self._said[event_id] if not self._voids.cover(one))
         truth = effective((Said(IN_EVENT, -math.inf, in_event, 1.0), *apart), self._ranks)
         return None if truth is None else truth.label
-
-
-def doubts(labels: Iterable[str], weights: Mapping[str, float], aliases: Mapping[str, str]) -> Iterator[str]:
-    """What is to be said of labels that no event has: of stray blanks, and of others that were likely meant.
-
-    Args:
-        labels: that are written.
-        weights: of the classes; one whose examples were all taken back has 0.
-        aliases: what is read as another label is neither new nor meant.
-    """
-    known = [
-        one for one in sorted(weights, key=weights.__getitem__) if weights[one] > 0.0 and one not in aliases
-    ]
-    meant = {one.lower(): one for one in known}.values()  # of those that differ by case, the most frequent
-    new = [one for one in dict.fromkeys(labels) if one not in aliases and one not in known]
-    for label in new:
-        if (bare := label.strip()) != label:
-            odd = "has blanks around it" if bare else "is blank"
-            yield f"label {label!r} {odd}{did_you_mean(bare, meant)}"
-    yield from doubtful((one for one in new if one == one.strip()), meant)

@@ -76,7 +76,8 @@ class Ticker(Sensor):
 
     def __init__(self) -> None:
         self._told = time.monotonic()
-        self._consumed = 0  # since last told
+        self._consumed = self._predicted = 0  # since last told
+        self._behind: int | None = None
         self._dead_letters = 0
         self._total = 0
         self._report: MetricsReport | None = None
@@ -99,6 +100,10 @@ class Ticker(Sensor):
         self._report = report
         self._dead_letters = report.dead_letters
 
+    def followed(self, behind: int) -> None:
+        """Keep how far behind the learner a scorer's model is."""
+        self._behind = behind
+
     def unsaved(self, reason: str) -> None:
         """Say so."""
         print(f"no snapshot was kept: {printable(reason)}", file=sys.stderr)
@@ -111,26 +116,35 @@ class Ticker(Sensor):
         """Say how it goes, where it is time."""
         self._consumed += commit.consumed
         self._total += commit.consumed
+        self._predicted += sum(commit.predicted.values())
         self._alerts.update(commit.alerts)
         now = time.monotonic()
         if self._alerts and now - self._alerted >= _TICK_SECONDS:
             self._tell_alerts()
             self._alerted = now
-        if now - self._told < _TICK_SECONDS or self._report is None:
+        if now - self._told < _TICK_SECONDS or (self._report is None and self._behind is None):
             return
+        seconds, self._told = now - self._told, now
+        print(self._line(commit.n, seconds), file=sys.stderr)
+        self._consumed = self._predicted = 0
+
+    def _line(self, n: int, seconds: float) -> str:
+        """What a learner, or a scorer, did in so many seconds, up to a journal record."""
+        if self._report is None:
+            rate = f"{self._predicted / seconds:,.0f} predictions/s"
+            return f"{rate} by journal record {n}, {self._behind:,} behind the learner"
         window = self._report.window
-        last = f"the last {window.events:,}"
-        scores = f"accuracy {window.accuracy:.4f}  log loss {window.log_loss:.4f} of {last}"
+        scores = (
+            f"accuracy {window.accuracy:.4f}  log loss {window.log_loss:.4f} of the last {window.events:,}"
+        )
         if not window.events:
             apart = self._report.verdicts
             waiting = apart and f"{of(apart.pending, 'event')} without a label so far"
             scores = waiting or "no label scored yet"
-        print(
-            f"{counted(self._report, self._total)} ({self._consumed / (now - self._told):,.0f}/s)  {scores}  "
-            f"dead letters {self._dead_letters}  journal {commit.n}",
-            file=sys.stderr,
+        return (
+            f"{counted(self._report, self._total)} ({self._consumed / seconds:,.0f}/s)  {scores}  "
+            f"dead letters {self._dead_letters}  journal {n}"
         )
-        self._told, self._consumed = now, 0
 
     def _tell_alerts(self) -> None:
         """One line for all alerts of a monitor that are alike."""

@@ -331,7 +331,6 @@ def _add_operations(command: _Command) -> None:
     topics.add_argument("action", choices=["plan", "create"])
     _add_log(topics)
     topics.add_argument("--principal", metavar="NAME", help="whom the ACLs are for (default: kafka.username)")
-    topics.add_argument("--acls", action="store_true", help="of create: also allow them what they need")
 
     doctor = command("doctor", "look for what is wrong with log, topics, permissions and this machine")
     _add_log(doctor)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -187,8 +186,3 @@ def _gone(config: Config, n: int, what: str) -> str:
         f"shortly before back to {config.snapshot_folder}; topics.retention and snapshots.keep say what is "
         "kept from now on"
     )
-
-
-def moment(seconds: float) -> str:
-    """A time, for people."""
-    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(seconds))

@@ -90,9 +90,6 @@ class TopicAdmin(Protocol):
     def create(self, topics: Sequence[TopicSpec]) -> frozenset[str]:
         """Create topics; the names of those that were not there before. Raises LogError."""
 
-    def grant(self, acls: Sequence[Acl], principal: str) -> None:
-        """Allow a principal all of this; what it may already do stays. Raises LogError."""
-
     def close(self) -> None:
         """Release everything held."""
 

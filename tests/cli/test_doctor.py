@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from kafka import TopicPartition
 from msgspec import structs
-from test_topic_plan import configured, elected, granted, needed, secured_flags, until
+from test_topic_plan import all_of, configured, elected, granted, needed, secured_flags, until
 from topics_of_logs import trim
 
 from streamnb.adapters.blocking_call import call_blocking
@@ -745,8 +745,7 @@ def test_what_the_user_lacks_is_named(capsys, secured_broker, tmp_path):
     assert f"no READ on topic {name}-journal" not in lacking
     assert found[f"topic {name}-journal"][0].state is UNKNOWN, "DESCRIBE_CONFIGS is missing"
 
-    assert main(["topics", "create", *admins, "--acls", "--principal", "streamnb"]) == 0
-    capsys.readouterr()
+    granted(secured_broker, "User:streamnb", all_of(name))
     until(lambda: doctor(capsys, *learners)[0] == 0)
     _, found = doctor(capsys, *learners)
     assert [finding.state for finding in found["permissions"]] == [OK]

@@ -11,7 +11,6 @@ import pytest
 
 from streamnb.adapters.sqlite.log import SqliteLog
 from streamnb.cli import main
-from streamnb.cli.judging import doubts
 
 LOG = ["--log", "sqlite:///labels.db", "--set", "topics.labels=labels"]
 LABELS = [json.dumps({"id": f"e{i}", "label": "x"}).encode() for i in range(7)]
@@ -99,37 +98,3 @@ def test_the_source_of_a_file_is_that_of_lines_that_name_none(tmp_path, monkeypa
         1,
         1,
     ]
-
-
-WEIGHTS = {
-    "billing": 300.0,
-    "BILLING": 0.0,
-    "Shipping": 2.0,
-    "shipping": 90.0,
-    "blling": 5.0,
-    "gone": 0.0,
-    " odd": 1.0,
-}
-NEAR = "no event was labelled {}; did you mean {}?".format
-DOUBTS = [
-    ("billing", []),
-    ("Billing", [NEAR("Billing", "billing")]),
-    ("BILLING", [NEAR("BILLING", "billing")]),  # of which all examples were taken back
-    ("SHIPPING", [NEAR("SHIPPING", "shipping")]),  # and not Shipping, which is rarer
-    ("Shipping", []),
-    ("blling", []),
-    ("bling", []),  # an alias
-    ("blingg", [NEAR("blingg", "billing")]),  # neither bling nor blling, which are aliases
-    ("gone", []),  # it comes back
-    ("new", []),
-    (" \t", ["label ' \\t' is blank"]),
-    (" billing", ["label ' billing' has blanks around it; did you mean billing?"]),
-    ("new ", ["label 'new ' has blanks around it"]),
-    (" odd", []),
-]
-
-
-@pytest.mark.parametrize(("label", "told"), DOUBTS)
-def test_what_is_odd_about_a_label_that_no_event_has(label, told):
-    aliases = {"bling": "billing", "blling": "billing"}
-    assert list(doubts([label, label], WEIGHTS, aliases)) == told

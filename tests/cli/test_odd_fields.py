@@ -170,27 +170,6 @@ def test_a_file_of_nothing_but_dead_letters_stops_a_replay_before_it_writes(told
     assert told("replay", "e.jsonl")[0] == 0
 
 
-def test_a_label_that_is_like_a_known_one_is_written_and_told(told):
-    labels = ["--set", "topics.labels=labels"]
-    assert told("replay", "flat.jsonl", *labels)[0] == 0
-    assert told("label", "e1", "b", *labels)[2] == ""
-    assert told("run", "--until-end", *labels)[0] == 0
-    assert told("label", "e1", "b", *labels)[2] == ""
-    assert told("label", "e1", "other", *labels)[2] == ""
-    assert told("label", "e1", "B", *labels)[2] == "streamnb: no event was labelled B; did you mean b?\n"
-
-
-def test_labels_of_a_file_that_are_like_known_ones_are_written_and_told(told, tmp_path):
-    labels = ["--set", "topics.labels=labels"]
-    assert told("replay", "flat.jsonl", *labels)[0] == 0
-    assert told("run", "--until-end", *labels)[0] == 0
-    lines = [{"id": "e1", "label": "B"}, {"id": "e2", "label": "other"}] * 2
-    (tmp_path / "l.jsonl").write_text("\n".join(map(json.dumps, lines)))
-    code, out, err = told("label", "--file", "l.jsonl", *labels)
-    assert (code, out[:8]) == (0, "4 labels")
-    assert err == "streamnb: no event was labelled B; did you mean b?\n"
-
-
 def test_that_nothing_was_predicted_yet_is_told(told):
     assert told("replay", "flat.jsonl")[0] == 0
     empty = "streamnb: predictions has no record yet: does `streamnb run` run?\n"

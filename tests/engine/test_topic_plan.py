@@ -7,7 +7,6 @@ import re
 import shlex
 import threading
 import time
-from contextlib import closing
 from itertools import count
 from pathlib import Path
 
@@ -258,9 +257,9 @@ def test_create_waits_for_a_broker_that_starts_and_for_nothing_else(
     assert ("created" in said.out) == (code == 0)
 
 
-@pytest.mark.parametrize("flags", [["--acls"], ["--principal", "jo"]])
-def test_the_embedded_log_has_no_users(capsys, tmp_path, flags):
-    code, said = answer(capsys, "topics", "create", "--log", f"sqlite:///{tmp_path}/log.db", *flags)
+def test_the_embedded_log_has_no_users(capsys, tmp_path):
+    flags = ["--log", f"sqlite:///{tmp_path}/log.db", "--principal", "jo"]
+    code, said = answer(capsys, "topics", "create", *flags)
     assert code == 2
     assert "no users" in said
     assert not list(tmp_path.iterdir())
@@ -365,16 +364,6 @@ def test_a_refusal_of_the_broker_is_shown(capsys, flags):
     assert "replication factor" in capsys.readouterr().err.lower()
 
 
-def test_acls_are_for_somebody(capsys, flags):
-    assert main(["topics", "create", *flags, "--acls"]) == 2
-    assert "--principal" in capsys.readouterr().err
-
-
-def test_a_cluster_without_an_authorizer_grants_nothing(capsys, flags):
-    assert main(["topics", "create", *flags, "--acls", "--principal", "jo"]) == 1
-    assert "no authorizer" in capsys.readouterr().err
-
-
 def until(condition):
     deadline = time.monotonic() + 60
     while not condition():
@@ -460,10 +449,9 @@ def granted(secured_broker, principal, acls):
     from kafka.admin import ACLFilter, ACLOperation, ACLPermissionType, ResourcePatternFilter, ResourceType
     from kafka.admin import ACLResourcePatternType as Pattern
 
-    from streamnb.adapters.kafka.admin import KafkaAdmin
-
-    with closing(KafkaAdmin(secured_broker.client("admin"))) as admin:
-        admin.grant(acls, principal)
+    for acl in acls:
+        user = principal.removeprefix("User:")
+        secured_broker.grant(acl.resource.replace("-", "_"), acl.name, acl.operation, user=user)
     anything = ResourcePatternFilter(ResourceType.ANY, None, Pattern.ANY)
     asked = ACLFilter(principal, None, ACLOperation.ANY, ACLPermissionType.ANY, anything)
     with KafkaAdminClient(**secured_broker.client("admin")) as admin:
@@ -476,10 +464,16 @@ def granted(secured_broker, principal, acls):
         )
 
 
-def needed(name):
+def all_of(name):
+    """The ACLs of the learner of this name."""
     roles = [(role, f"{name}-{role}") for role in ("predictions", "metrics", "dead_letters", "journal")]
     topics = [("events", f"{name}-mails"), ("events", f"{name}-calls"), *roles]
-    return [acl for acl in plan_acls(topics, f"streamnb.{name}") if acl.operation != "DESCRIBE_CONFIGS"]
+    return plan_acls(topics, f"streamnb.{name}")
+
+
+def needed(name):
+    """Those without which it cannot learn."""
+    return [acl for acl in all_of(name) if acl.operation != "DESCRIBE_CONFIGS"]
 
 
 def test_the_adapter_works_with_exactly_the_planned_acls(secured_broker, secured):
@@ -500,27 +494,6 @@ def test_none_of_the_planned_acls_can_be_left_out(secured_broker, secured, left_
     granted(secured_broker, "User:streamnb", acls)
     with pytest.raises(LogError, match=r"permission|no topic|no such topic"):
         learn(secured_broker, name, 0)
-
-
-def test_create_grants_what_the_learner_needs(capsys, secured_broker, secured):
-    name, flags = secured
-    produce(secured_broker, name)
-    code, said = answer(capsys, "topics", "create", *flags, "--acls", "--principal", "streamnb")
-    assert code == 0
-    assert said["granted"]
-    assert said["acls"] == []
-    code, _ = answer(capsys, "topics", "create", *flags, "--acls", "--principal", "streamnb")
-    assert code == 0, "again is as well"
-    until(lambda: attempt(lambda: learn(secured_broker, name, 0)))
-
-
-def attempt(what):
-    """Whether it works; what was granted last may need a moment."""
-    try:
-        what()
-    except LogError:
-        return False
-    return True
 
 
 def test_who_may_nothing_sees_nothing(capsys, secured_broker, secured, tmp_path):

@@ -9,14 +9,8 @@ from typing import Any, NamedTuple, TypeVar
 
 from kafka import errors
 from kafka.admin import (
-    ACL,
-    ACLOperation,
-    ACLPermissionType,
-    ACLResourcePatternType,
     ConfigResource,
     ConfigResourceType,
-    ResourcePattern,
-    ResourceType,
     TransactionState,
 )
 
@@ -24,16 +18,11 @@ from streamnb.adapters.blocking_call import call_blocking
 from streamnb.adapters.kafka.clients import Clients
 from streamnb.adapters.kafka.error_texts import translate
 from streamnb.adapters.kafka.group import GroupMember, members_of
-from streamnb.engine.topic_plan import Acl, Found, FoundTopic, TopicSpec
+from streamnb.engine.topic_plan import Found, FoundTopic, TopicSpec
 from streamnb.errors import LogError
 
 R = TypeVar("R")
 
-_RESOURCES = {
-    "topic": ResourceType.TOPIC,
-    "group": ResourceType.GROUP,
-    "transactional-id": ResourceType.TRANSACTIONAL_ID,
-}
 _NOT_YET = (  # a coordinator that is being found, moved or loaded
     errors.CoordinatorNotAvailableError,
     errors.NotCoordinatorError,
@@ -164,19 +153,6 @@ class KafkaAdmin:
         self._ask(lambda: self._admin.wait_for_topics(list(wanted), int(self._timeout * 1000)))
         return frozenset(name for name, outcome in outcomes.items() if outcome["error_code"] == 0)
 
-    def grant(self, acls: Sequence[Acl], principal: str) -> None:
-        """Allow a principal, such as ``User:learner``, all of this from any host; what it may already stays.
-
-        Raises:
-            NotAuthorised: the user may not grant.
-            LogError: the cluster has no authorizer.
-        """
-        created = self._ask(lambda: self._admin.create_acls([_acl(acl, principal) for acl in acls]))
-        for failed in created["failed"]:
-            if issubclass(failed, errors.SecurityDisabledError):
-                raise LogError("Kafka: the cluster has no authorizer, so there is nothing to grant")
-            _refuse("the ACLs", failed, None)
-
     def _settings(self, topics: Sequence[str]) -> Mapping[str, Mapping[str, str] | None]:
         """Of each topic; None where the user may not see them: the client answers with nothing then."""
         if not topics:
@@ -209,12 +185,6 @@ def _topic(described: Mapping[str, Any], settings: Mapping[str, str] | None) -> 
 def _operations(described: Mapping[str, Any]) -> frozenset[str] | None:
     operations = described["authorized_operations"]
     return None if operations is None else frozenset(operations)
-
-
-def _acl(acl: Acl, principal: str) -> ACL:
-    kind = ACLResourcePatternType.PREFIXED if acl.is_prefix else ACLResourcePatternType.LITERAL
-    resource = ResourcePattern(_RESOURCES[acl.resource], acl.name, kind)
-    return ACL(principal, "*", ACLOperation[acl.operation], ACLPermissionType.ALLOW, resource)
 
 
 def _refuse(what: str, error: type[errors.KafkaError], said: str | None) -> None:

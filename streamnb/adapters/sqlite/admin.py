@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from streamnb.adapters.sqlite.log import SqliteLog
-from streamnb.engine.topic_plan import Acl, Found, FoundTopic, TopicSpec
-from streamnb.errors import LogError
+from streamnb.engine.topic_plan import Found, FoundTopic, TopicSpec
 
 
 class SqliteAdmin:
@@ -43,10 +42,6 @@ class SqliteAdmin:
             for topic in topics:
                 log.create_topic(topic.name, topic.partitions)
         return frozenset(topic.name for topic in topics if topic.name not in before)
-
-    def grant(self, acls: Sequence[Acl], principal: str) -> None:
-        """Raises LogError: whoever may write the file may do everything."""
-        raise LogError(f"{self._path}: an embedded log has no users, so {principal} gets no {len(acls)} ACLs")
 
     def _open(self) -> SqliteLog:
         return SqliteLog(self._path, journal_topic=self._journal_topic)

@@ -14,6 +14,7 @@ from streamnb.cli.answers import decision_of, explained
 from streamnb.cli.asked import asked
 from streamnb.cli.commands.predict import one_event
 from streamnb.cli.printable import printable
+from streamnb.cli.reports.state_diff import time_of
 from streamnb.cli.reports.text_tables import table
 from streamnb.errors import ConfigError, SnapshotError
 from streamnb.events import Event
@@ -135,13 +136,13 @@ def _print_event(answer: Mapping[str, Any]) -> None:
     if said is None:
         print("; no prediction of it was found")
     elif said["label"] is None:
-        print(f", predicted when no class could be, {served.moment(said['ts'])}")
+        print(f", predicted when no class could be, {time_of(said['ts'])}")
     else:
         truth = "" if said["truth"] is None else f", its label is {printable(said['truth'])}"
         decided = f", {printable(decision_of(said))}" if "decision" in said else ""
         print(f", predicted {printable(said['label'])} {said['probability']:.4f}{decided}{truth}")
         print(
-            f"{served.moment(said['ts'])}, journal record {said['journal']}, "
+            f"{time_of(said['ts'])}, journal record {said['journal']}, "
             f"{said['topic']}/{said['partition']} offset {said['offset']}"
         )
     if (now := answer["label_now"]) is not None:
@@ -166,7 +167,7 @@ def _label_now(now: Mapping[str, Any]) -> str:
     beside = f", in place of {', '.join(others)}" if others else ""
     held = "has no label" if now["label"] is None else f"is labelled {now['label']}"
     came = "" if now["source"] in {None, IN_EVENT} else ", which came late"
-    by = "" if now["source"] is None else f" by {now['source']}{came}, {served.moment(now['ts'])}"
+    by = "" if now["source"] is None else f" by {now['source']}{came}, {time_of(now['ts'])}"
     return printable(f"at journal record {now['journal']} it {held}{by}{beside}")
 
 

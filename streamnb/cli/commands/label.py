@@ -4,41 +4,34 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Iterable, Iterator
-from contextlib import closing, suppress
+from contextlib import closing
 
 from msgspec.structs import replace
 
 from streamnb.adapters.event_files import open_counted
 from streamnb.cli import wiring
 from streamnb.cli.evaluation.event_files import parts_of
-from streamnb.cli.judging import doubts
-from streamnb.cli.printable import printable
 from streamnb.config import Config
-from streamnb.engine.ports import Log, NewRecord
+from streamnb.engine.ports import NewRecord
 from streamnb.errors import ConfigError, LogError, MalformedEvent
-from streamnb.events import MetricsReport, Verdict, Withdrawal
+from streamnb.events import Verdict, Withdrawal
 from streamnb.model.attributes.parameters import of
-from streamnb.wire.codec import UNNAMED, decode_label, decode_metrics, encode_verdict
+from streamnb.wire.codec import UNNAMED, decode_label, encode_verdict
 
 _AT_ONCE = 1000
 _PATIENCE = 0.2  # seconds that a label waits for others
-_LOOKED_AT = 1000  # labels
-_REPORTS = 10  # of each partition, of which some may be drifts
 
 
 def run(options: argparse.Namespace) -> int:
     """Write verdicts to the topic of labels; whoever learns takes them from there."""
     config = wiring.load_config(options)
     topic = labels_topic(config)
-    labels: dict[str, None] = {}
-    found = _noting(_of_file(options) if options.file else iter([_given(options)]), labels)
+    found = _of_file(options) if options.file else iter([_given(options)])
     writer = _Writer(config, topic)
     try:
         with closing(writer.log):
             writer.write(found)
-            _say_if_misspelt(writer.log, config, labels)
     except MalformedEvent as error:
         written = f"labels before it were written to {topic}: {writer.count:,}"
         raise LogError(f"{options.file}, {error.detail}; {written}") from error
@@ -48,36 +41,6 @@ def run(options: argparse.Namespace) -> int:
     else:
         print(f"{of(count, 'label')} written to {topic} of {config.log.url}")
     return 0
-
-
-def _noting(found: Iterator[Verdict | Withdrawal], labels: dict[str, None]) -> Iterator[Verdict | Withdrawal]:
-    """The same; the first labels of them are noted as they go by."""
-    for one in found:
-        if isinstance(one, Verdict) and one.label is not None and len(labels) < _LOOKED_AT:
-            labels[one.label] = None
-        yield one
-
-
-def _say_if_misspelt(log: Log, config: Config, labels: Iterable[str]) -> None:
-    """Of labels that are new, what is odd about them, by what the newest report knows."""
-    for text in doubts(labels, learned_labels(log, config), config.classes.aliases):
-        print(f"streamnb: {printable(text)}", file=sys.stderr)
-
-
-def learned_labels(log: Log, config: Config) -> dict[str, float]:
-    """Label -> weight, by the last report of a learner; 1 of one of which it tells no weight."""
-    report = None
-    for partition in log.partitions(config.topics.metrics):
-        first, end = log.offsets(partition)
-        for record in log.read(partition, max(first, end - _REPORTS), _REPORTS) if first < end else ():
-            with suppress(MalformedEvent):
-                found = decode_metrics(record.value)
-                if isinstance(found, MetricsReport) and (report is None or found.events >= report.events):
-                    report = found
-    if report is None:
-        return {}
-    told = zip(report.labels, report.class_rates, strict=False)
-    return dict.fromkeys(report.labels, 1.0) | {label: rate.weight for label, rate in told}
 
 
 def labels_topic(config: Config) -> str:

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import sys
-import time
 from contextlib import closing
 
 from streamnb.cli import wiring
 from streamnb.cli.observers import Waiting, watched
-from streamnb.cli.printable import printable
 from streamnb.cli.stopping import Stop, warm_up
-from streamnb.engine.sensor import Committed, Sensor, WorkerState
+from streamnb.engine.sensor import WorkerState
 from streamnb.errors import ConfigError, Unavailable
 
-_TICK_SECONDS = 1.0
 _LOOK_SECONDS = 1.0  # where nobody has seen that there is more of the journal
 
 
@@ -32,7 +28,7 @@ def run(options: argparse.Namespace) -> int:
 
     stop = Stop()
     waiting = Waiting(config.kafka.give_up_after, stop)
-    with watched(config, waiting, _Ticker()) as sensor:
+    with watched(config, waiting) as sensor:
         waiting.sensor = sensor
         sensor.entered(WorkerState.STARTING)
         try:
@@ -54,27 +50,3 @@ def run(options: argparse.Namespace) -> int:
             if not stop():
                 raise
     return 0
-
-
-class _Ticker(Sensor):
-    """Says about once a second how it goes, on standard error."""
-
-    def __init__(self) -> None:
-        self._told = time.monotonic()
-        self._predicted = self._behind = 0
-
-    def followed(self, behind: int) -> None:
-        """Keep it for the next line."""
-        self._behind = behind
-
-    def committed(self, commit: Committed) -> None:
-        """Say how it goes, where it is time."""
-        self._predicted += sum(commit.predicted.values())
-        now = time.monotonic()
-        if now - self._told >= _TICK_SECONDS:
-            rate = self._predicted / (now - self._told)
-            text = (
-                f"{rate:,.0f} predictions/s by journal record {commit.n}, {self._behind:,} behind the learner"
-            )
-            print(printable(text), file=sys.stderr)
-            self._told, self._predicted = now, 0

@@ -8,7 +8,6 @@ import os
 import signal
 import ssl
 import sys
-import threading
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -108,16 +107,14 @@ def _check_certificate(certificate: str | None, private_key: str | None) -> None
 
 
 def _writer(config: Config) -> Callable[[list[Verdict]], None] | None:
-    """What writes verdicts; a log serves one thread, so that each writing opens it anew."""
+    """What writes verdicts, one call at a time; a log serves one thread: each writing opens it anew."""
     if not config.topics.labels:
         return None
-    lock = threading.Lock()
 
     def write(verdicts: list[Verdict]) -> None:
-        with lock:
-            writer = labels_writer(config)
-            with closing(writer.log):
-                writer.write(verdicts)
+        writer = labels_writer(config)
+        with closing(writer.log):
+            writer.write(verdicts)
 
     return write
 

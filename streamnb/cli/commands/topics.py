@@ -44,31 +44,23 @@ def run(options: argparse.Namespace) -> int:
     config = wiring.load_config(options)
     creates = options.action == "create"
     principal, acls = _principal(options, config), acls_of_all(config)
-    grants = creates and options.acls
 
     def ask(admin: TopicAdmin) -> list[Row]:
         brokers = len(admin.brokers())
         if creates and not brokers:
             raise Unavailable(f"no broker of {config.log.url} is up")
         planned = planned_topics(config, brokers)
-        rows = _create(admin, planned) if creates else _look(admin, planned)
-        if grants and principal is not None:
-            admin.grant(acls, principal)
-        return rows
+        return _create(admin, planned) if creates else _look(admin, planned)
 
     rows = _answer(config, ask, _STARTING_SECONDS if creates else 0.0)
     tools = KafkaTools.of(config) if config.log.is_kafka else None
-    lines = list(tools.grants(acls, principal)) if tools and principal and not grants else []
+    lines = list(tools.grants(acls, principal)) if tools and principal else []
     if options.json:
-        print(
-            json.dumps({"topics": [_as_json(row, tools) for row in rows], "acls": lines, "granted": grants})
-        )
+        print(json.dumps({"topics": [_as_json(row, tools) for row in rows], "acls": lines}))
         return 0
     _print_rows(rows, tools)
     if lines:
         print(f"\nwhat {principal} needs to be allowed", *lines, sep="\n")
-    if grants:
-        print(f"\nallowed {principal} to use them ({len(acls)} ACLs)")
     return 0
 
 
@@ -117,15 +109,12 @@ def _create(admin: TopicAdmin, planned: Sequence[TopicSpec]) -> list[Row]:
 
 
 def _principal(options: argparse.Namespace, config: Config) -> str | None:
-    """Whom the ACLs are for. Raises ConfigError where they are asked for and cannot be."""
-    if not config.log.is_kafka:
-        if options.acls or options.principal:
-            raise ConfigError("an embedded log has no users: --acls and --principal are for Kafka")
-        return None
-    principal = principal_of(config, options.principal)
-    if options.acls and principal is None:
-        raise ConfigError("--acls needs to know for whom: set kafka.username, or give --principal")
-    return principal
+    """Whom the ACLs are for. Raises ConfigError where there can be none."""
+    if config.log.is_kafka:
+        return principal_of(config, options.principal)
+    if options.principal:
+        raise ConfigError("an embedded log has no users: --principal is for Kafka")
+    return None
 
 
 def _open_admin(config: Config) -> TopicAdmin:

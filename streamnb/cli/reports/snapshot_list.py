@@ -12,12 +12,10 @@ from streamnb.cli import wiring
 from streamnb.cli.printable import printable
 from streamnb.cli.reports.state_diff import time_of
 from streamnb.cli.reports.text_tables import table
-from streamnb.config import Config, restored
-from streamnb.engine.journal.checkpoint import origin_of
+from streamnb.config import Config
 from streamnb.engine.journal.history import entries, find, is_on, last, path_to
 from streamnb.engine.ports import Log, Patience
 from streamnb.errors import JournalError, LogError, SnapshotError
-from streamnb.wire.snapshot import Snapshot
 
 
 def listed(config: Config) -> dict[str, Any]:
@@ -30,7 +28,7 @@ def listed(config: Config) -> dict[str, Any]:
             journal = _Journal(log, config, [entry.n for entry in found])
     except (LogError, JournalError) as error:
         unread = str(error)
-    listed = [_described(folder, entry, config, journal) for entry in found]
+    listed = [_described(folder, entry, journal) for entry in found]
     return {"folder": str(folder.path), "unread": unread, "snapshots": listed}
 
 
@@ -74,9 +72,7 @@ class _Journal:
         return "good" if is_on(self._path, n) else "rolled back"
 
 
-def _described(
-    folder: SnapshotFolder, entry: SnapshotFile, config: Config, journal: _Journal | None
-) -> dict[str, Any]:
+def _described(folder: SnapshotFolder, entry: SnapshotFile, journal: _Journal | None) -> dict[str, Any]:
     record = None if journal is None else journal.known.get(entry.n)
     described: dict[str, Any] = {
         "n": entry.n,
@@ -85,30 +81,12 @@ def _described(
         "written": None if record is None else record.now,
     }
     try:
-        snapshot = folder.load(entry.n)
-        described |= _contents(snapshot, config)
+        digest = folder.load(entry.n).digest
     except SnapshotError as error:
-        nothing = dict.fromkeys(("events", "classes", "attributes", "positions"))
         reason = str(error).removeprefix(f"{entry.path}: ")
-        return described | nothing | {"readable": False, "state": f"damaged: {reason}"}
-    state = "readable" if journal is None else journal.state(entry.n, snapshot.digest)
+        return described | {"readable": False, "state": f"damaged: {reason}"}
+    state = "readable" if journal is None else journal.state(entry.n, digest)
     return described | {"readable": True, "state": state}
-
-
-def _contents(snapshot: Snapshot, config: Config) -> dict[str, Any]:
-    """What a snapshot says by itself. Raises SnapshotError where it is not one of such a learner."""
-    learned_under = origin_of(snapshot).config
-    learner = wiring.learner(restored(learned_under) if learned_under else config)
-    learner.load(snapshot.parts, snapshot.segments)
-    positions: dict[str, dict[str, int]] = {}
-    for (topic, number), offset in sorted(snapshot.positions.items()):
-        positions.setdefault(topic, {})[str(number)] = offset
-    return {
-        "events": learner.consumed,
-        "classes": len(learner.model.classes),
-        "attributes": learner.model.n_attributes,
-        "positions": positions,
-    }
 
 
 def print_list(answer: Mapping[str, Any]) -> None:
@@ -122,20 +100,9 @@ def print_list(answer: Mapping[str, Any]) -> None:
         (
             snapshot["n"],
             "" if snapshot["written"] is None else time_of(snapshot["written"]),
-            *("" if snapshot[key] is None else snapshot[key] for key in ("events", "classes", "attributes")),
             snapshot["bytes"],
-            _positions(snapshot["positions"] or {}),
             snapshot["state"],
         )
         for snapshot in answer["snapshots"]
     ]
-    header = ("record", "written", "events", "classes", "words and values", "bytes", "positions", "state")
-    print(table(rows, header))
-
-
-def _positions(positions: Mapping[str, Mapping[str, int]]) -> str:
-    """Offsets in the order of partitions."""
-    return "; ".join(
-        f"{topic} {' '.join(str(numbers[n]) for n in sorted(numbers, key=int))}"
-        for topic, numbers in positions.items()
-    )
+    print(table(rows, ("record", "written", "bytes", "state")))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Annotated, Any
@@ -20,7 +20,6 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from streamnb.cli.answers import explained, known_of
 from streamnb.cli.asked import Asked, readiness
-from streamnb.cli.judging import doubts
 from streamnb.cli.serving.page import Writing, add_pages
 from streamnb.cli.serving.replica import Replica
 from streamnb.cli.serving.short import PATH, answered
@@ -28,7 +27,6 @@ from streamnb.cli.serving.views import SOURCE
 from streamnb.cli.serving.watch import Watch
 from streamnb.errors import ConfigError, LogError, MalformedEvent, SnapshotError, StreamnbError
 from streamnb.events import Event, Verdict
-from streamnb.model.attributes.nearest import did_you_mean
 from streamnb.model.attributes.weights import HEAVIEST
 from streamnb.wire.codec import UNNAMED, decode_label, encode_verdict
 
@@ -115,21 +113,9 @@ class Verdicts(_Asked):
 
 
 class Written(BaseModel):
-    """How many verdicts were written; they are durable, and the learner takes them from there.
-
-    With a warning, where a label is new, and near to one that the model knows.
-    """
+    """How many verdicts were written; they are durable, and the learner takes them from there."""
 
     written: int
-    warning: str | None = None
-
-
-_WRAPPED = {
-    "event": '{"event": {...}}',
-    "events": '{"events": [{...}]}',
-    "labels": '{"labels": [{...}]}',
-}
-_KEYS = {name for one in (Question, Why, Said, Verdicts) for name in one.model_fields}
 
 
 class Problem(BaseModel):
@@ -168,17 +154,13 @@ def application(
 
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
-        extra = {str(one["loc"][-1]): one for one in error.errors() if _is_extra(one)}
-        hints = {did_you_mean(name, _KEYS): one for name, one in extra.items() if name not in _KEYS}
-        near, first = next((found for found in hints.items() if found[0]), ("", error.errors()[0]))
-        if extra and not near and first["type"] == "missing" and first["loc"][:-1] == ("body",):
-            near = f"; wrap what you ask: {_WRAPPED[first['loc'][-1]]}"
+        first = error.errors()[0]
         is_json = "json" in request.headers.get("content-type", "")
         how = "" if is_json else "; send JSON, with the header Content-Type: application/json"
-        return _problem(_WRONG, f"{'.'.join(map(str, first['loc']))}: {first['msg']}{near}{how}")
+        return _problem(_WRONG, f"{'.'.join(map(str, first['loc']))}: {first['msg']}{how}")
 
     _ask(app, replica)
-    put = _say(app, replica, write)
+    put = _say(app, write)
     _watch(app, replica, registry)
     if watch is not None:
 
@@ -187,10 +169,6 @@ def application(
 
         add_pages(app, watch, replica, Writing(say if write else None, replay))
     return app
-
-
-def _is_extra(error: Mapping[str, Any]) -> bool:
-    return bool(error["type"] == "extra_forbidden")
 
 
 def _problem(code: int, why: str) -> JSONResponse:
@@ -258,7 +236,7 @@ def _ask(app: FastAPI, replica: Replica) -> None:
 
 
 def _say(
-    app: FastAPI, replica: Replica, write: Callable[[list[Verdict]], None] | None
+    app: FastAPI, write: Callable[[list[Verdict]], None] | None
 ) -> Callable[[list[Verdict]], Awaitable[None]]:
     """The path that writes; one at a time, so that a log that stands takes no thread of those who ask."""
     one_writes = CapacityLimiter(1)
@@ -273,12 +251,11 @@ def _say(
         except TimeoutError as error:
             raise LogError("the log is busy with labels of others; none was written: ask again") from error
 
-    @app.post("/labels", response_model_exclude_none=True)
+    @app.post("/labels")
     async def labels(verdicts: Verdicts) -> Written:
         """Say what events are, late, or otherwise than before."""
         await put([Verdict(**one.model_dump()) for one in verdicts.labels])
-        warning = await run_sync(_doubts, replica, [one.label for one in verdicts.labels if one.label])
-        return Written(written=len(verdicts.labels), warning=warning or None)
+        return Written(written=len(verdicts.labels))
 
     return put
 
@@ -317,15 +294,6 @@ def _verdict(said: Verdict, place: int) -> Verdict:
         raise HTTPException(_WRONG, f"label {place}: {error}") from error
     assert isinstance(checked, Verdict)  # noqa: S101
     return checked
-
-
-def _doubts(replica: Replica, labels: Sequence[str]) -> str:
-    """What is doubtful about labels; blanks alone while there is no model to know others."""
-    with replica.lock:
-        following = replica.following
-        known = {} if following is None else following.learner.model.class_weights
-        weights = {str(label): weight for label, weight in known.items()}
-    return "; ".join(doubts(labels, weights, replica.config.classes.aliases))
 
 
 def _number(replica: Replica, key: str) -> float:
