@@ -12,8 +12,6 @@ import msgspec
 from streamnb.cli import wiring
 from streamnb.cli.asked import readiness
 from streamnb.cli.printable import printable
-from streamnb.cli.reports.entity_chains import chains, print_chains
-from streamnb.cli.reports.structures import edges, print_edges
 from streamnb.cli.reports.tenants import print_tenants, tenants
 from streamnb.cli.reports.text_tables import action_text, print_posterior, table
 from streamnb.engine.journal.recovery import recover
@@ -72,14 +70,8 @@ def describe(learner: Learner, top: int) -> dict[str, Any]:
     posterior = posterior_report(model)
     if posterior is not None:
         described["posterior"] = msgspec.to_builtins(posterior)
-    found = chains(model)
-    if found is not None:
-        described["chains"] = found
     if isinstance(model, TenantModels):
         described["tenants"] = tenants(model, top)
-    structure = edges(model)
-    if structure is not None:
-        described["edges"] = structure
     return described
 
 
@@ -113,11 +105,7 @@ def _print_parts(description: dict[str, Any]) -> None:
     if "posterior" in description:
         print()
         print_posterior(msgspec.convert(description["posterior"], PosteriorReport))
-    if "chains" in description:
-        print_chains(description["chains"])
     print_tenants(description.get("tenants"))
-    if description.get("edges"):
-        print_edges(description["edges"])
 
 
 def print_description(description: dict[str, Any]) -> None:

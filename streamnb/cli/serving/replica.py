@@ -15,7 +15,6 @@ from streamnb.cli.answers import rehearse_answers
 from streamnb.cli.asked import Asked, asked_of
 from streamnb.cli.serving.follower import AGAIN_SECONDS, Follower
 from streamnb.config import Config, restored
-from streamnb.engine.journal.checkpoint import Checkpoint
 from streamnb.engine.journal.history import find
 from streamnb.engine.journal.recovery import Following, recover, standing
 from streamnb.engine.learner import Learner
@@ -57,8 +56,6 @@ class Replica(Follower):
         self._following: Following | None = None
         self._asked: tuple[object, Asked] | None = None  # under what it learned, and as it is asked
         self._learned_at = self._looked_at = 0.0
-        self._loading = ""
-        self._differs = ""
 
     @property
     def is_ready(self) -> bool:
@@ -73,8 +70,8 @@ class Replica(Follower):
 
     @property
     def told(self) -> str:
-        """Why there is no model, or how far it is."""
-        return self.problem or f"The model is loading{self._loading}"
+        """Why there is no model."""
+        return self.problem or "The model is loading"
 
     def wake(self) -> None:
         """Follow, if it rests, and go on for a while: somebody looks at what needs the model."""
@@ -124,20 +121,15 @@ class Replica(Follower):
 
     def _follow(self, log: Log) -> None:
         """Recover, then go on as the journal does until it is over. Raises StreamnbError."""
-        self._loading = ""
         config = wiring.as_begun(self.config, log)
         identity, snapshots = wiring.identity(config), wiring.snapshots(config)
-        stands = standing(log, snapshots, identity)
-        n = stands.n
+        n = standing(log, snapshots, identity).n
         if n < 0:
             raise SnapshotError("the journal is empty: nothing has been learned yet; `streamnb run` learns")
-        self._compare(config, stands.origin.config)
         if self._rests:
-            self._loading = ": its kernels"
             wiring.warm_up(config, rehearse_answers)
-        self._loading = ": the newest snapshot"
         learner: Learner = wiring.learner(config)
-        checkpoint = recover(log, snapshots, learner, identity, self._check, at=n, passed=self._passed(n))
+        checkpoint = recover(log, snapshots, learner, identity, self._check, at=n)
         found = find(log, log.partitions(identity.journal)[0], n)
         self._learned_at = 0.0 if found is None else found.record.now
         following = Following(log, learner, identity, checkpoint, self._check, snapshots, self.lock)
@@ -151,18 +143,6 @@ class Replica(Follower):
             self._is_behind.wait(self._look_seconds)
             self._is_behind.clear()
 
-    def _passed(self, last: int) -> Callable[[Checkpoint, object], None]:
-        """Says how far a recovery is that ends with a journal record."""
-        first: int | None = None
-
-        def passed(at: Checkpoint, _: object) -> None:
-            nonlocal first
-            first = at.n - 1 if first is None else first
-            done = (at.n - first) / (last - first)
-            self._loading = f": {done:.0%}, journal record {at.n:,} of {last:,}"
-
-        return passed
-
     def _is_over(self) -> bool:
         return self._stopping or time.monotonic() > self._wanted_until
 
@@ -170,21 +150,10 @@ class Replica(Follower):
         if self._is_over():
             with self.lock:
                 self._following = self._asked = None
-            self.problem = self._loading = ""
+            self.problem = ""
         while self._is_over() and not self._stopping:
             time.sleep(_RESTING_SECONDS)
         return not self._stopping
-
-    def _compare(self, config: Config, learned: Mapping[str, Any]) -> None:
-        """Tell, once, in what the configuration is not the learner's: it answers by that of the learner."""
-        told = ", ".join(
-            f"{one.key} is {one.after}, and the learner's {one.before}"
-            for one in wiring.Configured(config).changes_since(learned)
-            if one.key != "predictions.by"  # of which a scorer says itself what it waits for
-        )
-        if told and told != self._differs:
-            self._tell(f"{told}: give the configuration of the learner, --config FILE")
-        self._differs = told
 
     def _check(self) -> None:
         if self._is_over():
