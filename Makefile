@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 
 .PHONY: demo test-fast test test-all storm fuzz fuzz-http soak wheel dist docs interpreters picture screenshots kafka check bench ablation format warm clean
 
-demo: $(VENV)/demo.stamp  ## stream real and generated data through the embedded log
+demo: $(VENV)/demo.stamp  ## stream real and made-up data through the embedded log
 	$(BIN)/streamnb demo
 
 # Rewriting the assertions of all tests takes each worker longer than importing them: what Python compiles is kept.

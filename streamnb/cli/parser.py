@@ -154,10 +154,10 @@ def _in_groups(commands: Mapping[str, argparse.ArgumentParser]) -> str:
 
 def _add_trials(command: _Command) -> None:
     """What there is to begin with."""
-    text = "stream real and generated data through the embedded log, and show it learn"
+    text = "stream real and made-up data through the embedded log, and show it learn"
     demo = command("demo", text, configured=False)
     demo.add_argument("--folder", help="keep the logs here (default: a temporary folder)")
-    text = "generated messages (default: %(default)s)"
+    text = "made-up support tickets (default: %(default)s)"
     demo.add_argument("--events", type=_positive_int, default=20_000, help=text)
 
     sample = command("sample", "write a file of made-up support tickets to try things out", configured=False)

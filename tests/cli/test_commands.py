@@ -133,7 +133,7 @@ def test_demo_shows_that_it_learns(tmp_path):
     assert shown.count("gives the same bytes") == 2
     assert "OTHER BYTES" not in shown
     told = answer("demo", "--events", 4000)
-    assert told["messages"]["cumulative"]["accuracy"] > 0.98
+    assert told["tickets"]["cumulative"]["accuracy"] > 0.9
     assert told["image_segments"]["cumulative"]["accuracy"] > 0.75
 
 

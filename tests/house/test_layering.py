@@ -51,7 +51,6 @@ ROOMS = {
         "trees": 5,
         "hidden_markov": 5,
         "tenants": 5,
-        "synthetic": 5,
         "mixture": 6,
         "warm": 7,
     },

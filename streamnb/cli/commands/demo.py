@@ -1,4 +1,4 @@
-"""``streamnb demo``: a real and a generated stream through the embedded log, with nothing to set up."""
+"""``streamnb demo``: a real and a made-up stream through the embedded log, with nothing to set up."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ import tempfile
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
-from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from river.datasets import ImageSegments
@@ -20,6 +19,7 @@ from river.datasets import ImageSegments
 from streamnb import config as configuration
 from streamnb.cli import wiring
 from streamnb.cli.commands.replay import write_events
+from streamnb.cli.commands.sample import tickets
 from streamnb.cli.reports.text_tables import print_report
 from streamnb.config import Config
 from streamnb.engine.journal.recovery import recover
@@ -27,7 +27,6 @@ from streamnb.engine.journal.snapshot_store import NoSnapshots
 from streamnb.engine.learner import Learner
 from streamnb.engine.ports import Partition
 from streamnb.errors import ConfigError
-from streamnb.model import synthetic
 from streamnb.model.attributes.parameters import of
 from streamnb.wire.codec import encode_event
 from streamnb.wire.snapshot import part_digest
@@ -36,7 +35,7 @@ _PARTS = 5
 
 
 def run(options: argparse.Namespace) -> int:
-    """Stream, learn, and show how well that goes."""
+    """Stream, learn, and show how well; the digest of a replay is the proof that nothing was lost."""
     folder = Path(options.folder or tempfile.mkdtemp(prefix="streamnb-demo-"))
     folder.mkdir(parents=True, exist_ok=True)
     tempfile.TemporaryFile(dir=folder).close()  # it can be written
@@ -45,9 +44,9 @@ def run(options: argparse.Namespace) -> int:
     quiet = options.json
     try:
         real = _stream(folder, "image-segments", list(_image_segments()), quiet=quiet)
-        made = _stream(folder, "messages", list(islice(_messages(), options.events)), quiet=quiet)
+        made = _stream(folder, "tickets", list(tickets(options.events, 0)), quiet=quiet)
         if quiet:
-            print(json.dumps({"image_segments": real, "messages": made}))
+            print(json.dumps({"image_segments": real, "tickets": made}))
         else:
             _show_ways_on(folder, kept=options.folder is not None)
     finally:
@@ -65,12 +64,6 @@ def _image_segments() -> Iterator[dict[str, Any]]:
     """A real stream that comes with River: 2,310 outdoor image segments, 18 measurements, 7 classes."""
     for i, (x, y) in enumerate(ImageSegments()):
         yield {"id": str(i), "features": x, "label": y}
-
-
-def _messages() -> Iterator[dict[str, Any]]:
-    for i, (x, label) in enumerate(synthetic.messages(synthetic.Parameters())):
-        features = {name: value for name, value in x.items() if name != "text"}
-        yield {"id": f"m-{i}", "text": x["text"], "features": features, "label": label}
 
 
 def _stream(folder: Path, name: str, events: Sequence[dict[str, Any]], *, quiet: bool) -> dict[str, Any]:
@@ -96,8 +89,7 @@ def _stream(folder: Path, name: str, events: Sequence[dict[str, Any]], *, quiet:
         print()
         print_report(report)
         _show_proof(config, learner)
-    told: dict[str, Any] = msgspec.to_builtins(report)
-    return told
+    return cast("dict[str, Any]", msgspec.to_builtins(report))
 
 
 def _parts(events: Sequence[dict[str, Any]]) -> Iterable[Sequence[dict[str, Any]]]:
@@ -123,5 +115,5 @@ def _show_proof(config: Config, learner: Learner) -> None:
 def _show_ways_on(folder: Path, *, kept: bool) -> None:
     print("\nTry it on your own events:  streamnb evaluate FILE.jsonl")
     if kept:
-        url = shlex.quote(f"sqlite:///{folder}/messages.db")
-        print(f"The logs are in {folder}:  streamnb inspect --log {url} --set model.name=messages")
+        url = shlex.quote(f"sqlite:///{folder}/tickets.db")
+        print(f"The logs are in {folder}:  streamnb inspect --log {url} --set model.name=tickets")

@@ -15,12 +15,11 @@ from itertools import islice
 from operator import eq
 from typing import Any
 
-from measuring import growth, service_bench
+from measuring import drawn_messages, growth, service_bench
 from measuring.contenders import OURS, contenders, count_words, labelled_texts, missing
 from streamnb.cli import wiring
 from streamnb.cli.reports.text_tables import table
 from streamnb.errors import ConfigError
-from streamnb.model import synthetic
 
 _PACKAGES = ("numba", "numpy", "river", "vowpalwabbit")
 
@@ -65,7 +64,7 @@ def run(options: argparse.Namespace) -> int:
 def _stream(options: argparse.Namespace) -> tuple[list[str], list[str], str]:
     """Texts and labels of a file, or of the generated messages."""
     if options.file is None:
-        drawn = list(islice(synthetic.messages(synthetic.Parameters(words=20_000)), 20_000))
+        drawn = list(islice(drawn_messages.messages(drawn_messages.Parameters(words=20_000)), 20_000))
         return [x["text"] for x, _ in drawn], [label for _, label in drawn], "generated messages"
     events = list(labelled_texts(options.file, options.order))
     if not any(count_words(text) for text, _ in events):

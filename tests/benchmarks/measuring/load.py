@@ -10,11 +10,11 @@ from itertools import islice
 from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
 
+from measuring import drawn_messages
 from measuring.percentiles import Schedule
 from streamnb.cli import wiring
 from streamnb.config import Config
 from streamnb.engine.ports import Log, NewRecord, Record
-from streamnb.model import synthetic
 from streamnb.wire.codec import encode_event
 
 _AT_ONCE = 10_000
@@ -55,7 +55,7 @@ class Seen(NamedTuple):
 
 def events(name: str, size: int) -> Iterator[tuple[bytes, bytes]]:
     """Id and bytes of generated events without end, each of `size` bytes or as many as it needs."""
-    for i, (x, label) in enumerate(synthetic.messages(synthetic.Parameters())):
+    for i, (x, label) in enumerate(drawn_messages.messages(drawn_messages.Parameters())):
         features = {"channel": x["channel"], "length": x["length"]}
         event = {"id": f"{name}-{i}", "text": x["text"], "features": features, "label": label}
         missing = size - len(encode_event({**event, "padding": ""}))

@@ -1,4 +1,4 @@
-"""A stream whose truth is known: messages drawn from a naive Bayes model with given parameters."""
+"""Messages that benchmarks learn: drawn from a naive Bayes model with given parameters."""
 
 from __future__ import annotations
 
