@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 
 from streamnb.adapters.blocking_call import BlockingCall
 from streamnb.cli import wiring
@@ -35,11 +36,16 @@ class _StoppedError(KeyboardInterrupt):
 
 
 class Stop:
-    """Whether a signal has asked to stop; it tells the worker, too, once there is one."""
+    """Whether a signal has asked to stop; it tells the worker, too, once there is one.
+
+    Attributes:
+        worker: is told.
+        signal: which signal asked, 0 for none.
+    """
 
     def __init__(self) -> None:
         self.worker: Worker | None = None
-        self._asked = False
+        self.signal = 0
         self._interrupts = False
         stops = [signal.SIGTERM, signal.SIGINT]
         if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # which nohup sees to
@@ -49,21 +55,20 @@ class Stop:
 
     def __call__(self) -> bool:
         """Whether it was."""
-        return self._asked
+        return self.signal != 0
 
     def interrupts(self, work: Callable[[], object]) -> bool:
         """Do what holds nothing and may take minutes; whether it was asked to stop, which ends it at once."""
         self._interrupts = True
         try:
-            work()
-        except _StoppedError:
-            self._asked = True
+            with suppress(_StoppedError):
+                work()
         finally:
             self._interrupts = False
-        return self._asked
+        return self()
 
-    def _note(self, *_: object) -> None:
-        self._asked = True
+    def _note(self, number: int, _frame: object) -> None:
+        self.signal = number
         if self._interrupts:
             raise _StoppedError
         if self.worker is not None:

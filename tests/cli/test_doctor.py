@@ -33,8 +33,6 @@ from streamnb.cli.checks.kafka_tools import KafkaTools
 from streamnb.cli.checks.machine import (
     DiskSpace,
     check_disk_space,
-    check_kernels,
-    check_sqlite,
     disk_space,
 )
 from streamnb.cli.checks.stream import (
@@ -42,7 +40,6 @@ from streamnb.cli.checks.stream import (
     check_journal,
     check_recovery,
 )
-from streamnb.cli.commands import doctor as doctor_command
 from streamnb.engine.journal.history import find, last
 from streamnb.engine.ports import NewRecord, Partition, Transaction
 from streamnb.engine.topic_plan import Found, FoundTopic, plan_acls, plan_topics
@@ -362,20 +359,6 @@ def test_room_is_that_of_the_nearest_folder_there_is(tmp_path):
     assert found.free > 0
 
 
-def test_kernels_are_ready_or_not(tmp_path):
-    assert check_kernels(tmp_path, are_ready=True).state is OK
-    cold = check_kernels(tmp_path, are_ready=False)
-    assert (cold.state, cold.do.split(",")[0]) == (WARNING, "streamnb warm")
-    nowhere = check_kernels(None, are_ready=False)
-    assert nowhere.state is WARNING
-    assert "NUMBA_CACHE_DIR" in nowhere.do
-
-
-def test_sqlite():
-    assert check_sqlite(has_bug=False).state is OK
-    assert check_sqlite(has_bug=True).state is WARNING
-
-
 def test_a_question_that_fails_is_a_finding():
     def fails():
         raise LogError("the disk is on fire")
@@ -436,22 +419,18 @@ def config_of(flags):
     return wiring.load_config(build_parser().parse_args(["doctor", *flags]))
 
 
-def test_the_embedded_log(capsys, tmp_path, monkeypatch):
+def test_the_embedded_log(capsys, tmp_path):
     flags = ("--log", f"sqlite:///{tmp_path}/log.db", "--set", "http.listen=")
     code, found = doctor(capsys, *flags)
     assert code == 0
     assert found["log"][0].state is WARNING
     assert not list(tmp_path.iterdir()), "it creates nothing"
     learn(capsys, tmp_path, *flags)
-    monkeypatch.setattr(doctor_command, "is_ready", lambda _: False)
-    code, found = doctor(capsys, *flags)
-    assert (code, found["kernels"][0].state) == (0, WARNING)
-    monkeypatch.undo()
     code, found = doctor(capsys, *flags)
     assert code == 0
     assert found["journal"][0].state is OK
     assert found["recovery"][0].state is OK
-    assert {"sqlite", "disk of the log", "disk of snapshots", "kernels"} <= set(found)
+    assert {"disk of the log", "disk of snapshots"} <= set(found)
     assert found["configuration"][0][1:3] == (OK, "that of the journal")
     found = doctor(capsys, *flags, "--set", "predictions.evidence=2")[1]
     assert found["configuration"][0].found == "other from the next run on: predictions.evidence: 0 -> 2"

@@ -1,4 +1,4 @@
-"""Checks of this machine: room on the disk, kernels compiled beforehand, the version of SQLite."""
+"""Checks of this machine: room on the disk."""
 
 from __future__ import annotations
 
@@ -40,32 +40,6 @@ def check_disk_space(what: str, space: DiskSpace, needed: int) -> Finding:
     if space.free < max(4 * needed, _AT_LEAST):
         return Finding(check, Severity.WARNING, found, "make room soon")
     return Finding(check, Severity.OK, found)
-
-
-def check_kernels(folder: Path | None, *, are_ready: bool) -> Finding:
-    """Whether the next start has to compile."""
-    if are_ready:
-        return Finding("kernels", Severity.OK, "compiled")
-    if folder is None:
-        found = "no folder can be written, so every start compiles for a minute"
-        do = "set NUMBA_CACHE_DIR to a folder that can be written and lasts"
-        return Finding("kernels", Severity.WARNING, found, do)
-    found = f"not all that this configuration needs are compiled yet in {folder}: the next start takes longer"
-    return Finding("kernels", Severity.WARNING, found, "streamnb warm, with this configuration")
-
-
-def check_sqlite(*, has_bug: bool) -> Finding:
-    """Whether this SQLite can damage the file."""
-    check = "sqlite"
-    if not has_bug:
-        return Finding(check, Severity.OK, "a version without the WAL-reset bug")
-    return Finding(
-        check,
-        Severity.WARNING,
-        "a version with the WAL-reset bug, which can damage a file that several processes write at once; "
-        "only the learner checkpoints, which makes that most unlikely",
-        "use a Python with SQLite 3.51.3 or later (or 3.50.7, 3.44.6)",
-    )
 
 
 # -- where the values come from -----------------------------------------------------------------------------

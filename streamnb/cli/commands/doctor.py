@@ -13,7 +13,6 @@ from streamnb.adapters.blocking_call import call_blocking
 from streamnb.adapters.kafka.admin import KafkaAdmin, NotAuthorised
 from streamnb.adapters.snapshot_folder import SnapshotFolder
 from streamnb.adapters.sqlite.log import SqliteLog
-from streamnb.adapters.sqlite.store import wal_reset_bug
 from streamnb.cli import wiring
 from streamnb.cli.checks.cluster import (
     SeenCluster,
@@ -25,7 +24,7 @@ from streamnb.cli.checks.cluster import (
 )
 from streamnb.cli.checks.findings import Finding, Severity, finding_of
 from streamnb.cli.checks.kafka_tools import KafkaTools, principal_of
-from streamnb.cli.checks.machine import check_disk_space, check_kernels, check_sqlite, disk_space
+from streamnb.cli.checks.machine import check_disk_space, disk_space
 from streamnb.cli.checks.stream import (
     check_journal,
     check_recovery,
@@ -36,7 +35,6 @@ from streamnb.cli.checks.stream import (
 from streamnb.cli.planned_topics import acls_of, group_of, planned_topics
 from streamnb.cli.printable import printable
 from streamnb.cli.suggested import repeated
-from streamnb.compiler.kept_code import is_ready, own_folder
 from streamnb.config import Config
 from streamnb.engine.journal.checkpoint import positions_of
 from streamnb.engine.journal.history import entries, find, last
@@ -76,7 +74,6 @@ def _print(findings: Sequence[Finding], options: argparse.Namespace) -> None:
 
 def _machine(config: Config) -> Iterator[Finding]:
     yield from finding_of("disk of snapshots", lambda: [_snapshot_space(config)])
-    yield check_kernels(own_folder(), are_ready=is_ready(wiring.reach(config)))
 
 
 def _snapshot_space(config: Config) -> Finding:
@@ -89,7 +86,6 @@ def _snapshot_space(config: Config) -> Finding:
 
 
 def _embedded(config: Config, timeout: float) -> Iterator[Finding]:
-    yield check_sqlite(has_bug=wal_reset_bug())
     yield from finding_of(
         "disk of the log",
         lambda: [check_disk_space("the log", disk_space(config.log.path.parent), _WAL_BYTES)],

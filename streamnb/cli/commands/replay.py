@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import signal
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -17,6 +16,7 @@ from streamnb.cli import wiring
 from streamnb.cli.evaluation.event_files import columns_of, decoded, events_of, origin_of, parts_of
 from streamnb.cli.evaluation.odd_fields import LOOKED_AT, OddFields
 from streamnb.cli.observers import Waiting
+from streamnb.cli.stopping import Stop
 from streamnb.engine.ports import Log, NewRecord
 from streamnb.errors import ConfigError, LogError
 from streamnb.events import Event
@@ -35,7 +35,7 @@ def run(options: argparse.Namespace) -> int:
     topic = config.topics.events[0]
     if options.topic not in (None, topic):
         raise ConfigError(f"--topic: expected the name of one topic, got {options.topic!r}")
-    stop = _StopSignal()
+    stop = Stop()
     started = time.monotonic()
     count = 0
     schema = wiring.schema(config)
@@ -92,21 +92,6 @@ def _told_of(events: Iterator[bytes], odd: OddFields) -> Iterator[bytes]:
         odd.say()
         yield raw
     odd.say(is_over=True)
-
-
-class _StopSignal:
-    """Which signal has asked to stop, 0 for none; asked between two writes, so that the count is right."""
-
-    def __init__(self) -> None:
-        self.signal = 0
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, self._note)
-
-    def __call__(self) -> bool:
-        return self.signal != 0
-
-    def _note(self, number: int, _frame: object) -> None:
-        self.signal = number
 
 
 def write_events(log: Log, topic: str, events: Iterable[bytes], schema: EventSchema) -> int:
