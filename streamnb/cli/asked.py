@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streamnb.cli import wiring
-from streamnb.cli.printable import printable
+from streamnb.cli.printable import duration, printable
 from streamnb.config import CLASSIFIERS, Config
 from streamnb.engine.journal.checkpoint import origin_of
 from streamnb.engine.journal.history import find, last
@@ -198,7 +198,9 @@ class Asked(NamedTuple):
             at += ", which the journal of this log does not have"
         if behind is not None:
             at += f", {of(behind, 'record')} behind the last" if behind else ", the last"
-        print(f"by {printable(self.told['file'])}{at}, {_duration(self.told['seconds'])}", file=sys.stderr)
+        age = self.told["seconds"]
+        old = "of unknown age" if age is None else f"{duration(age)} old"
+        print(f"by {printable(self.told['file'])}{at}, {old}", file=sys.stderr)
 
 
 def asked(options: argparse.Namespace, snapshot: str | None = None) -> Asked:
@@ -291,11 +293,3 @@ def _told(loaded: Loaded, config: Config) -> dict[str, Any]:
         "behind": behind,
         "strange": strange,
     }
-
-
-def _duration(seconds: float | None) -> str:
-    """A time in the largest unit that it has one of."""
-    for name, size in (("days", 86400), ("hours", 3600), ("minutes", 60)):
-        if seconds is not None and seconds >= 2 * size:
-            return f"{seconds / size:.0f} {name} old"
-    return "of unknown age" if seconds is None else f"{seconds:.0f} seconds old"

@@ -34,3 +34,11 @@ def counted(report: MetricsReport, records: int) -> str:
     events = records if report.verdicts is None else report.verdicts.served
     among = f" of {of(records, 'record')}, labels among them" if events != records else ""
     return of(events, "event") + among
+
+
+def duration(seconds: float) -> str:
+    """A time in the largest unit that it has two of."""
+    for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{max(0.0, seconds):.0f} s"

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import importlib
-import inspect
 import sys
-from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from streamnb.errors import ConfigError
 from streamnb.model.attributes.nearest import did_you_mean
@@ -43,23 +39,14 @@ def given_model(named: str) -> RiverStreamModel:
         )
     found = getattr(module, name)
     if isinstance(found, type) or not hasattr(found, "learn_one"):
-        if callable(found) and not _can_be_made(found):
-            raise _refused(named, f"what can be made without arguments: {name} needs some; name a function")
-        found = found() if callable(found) else found
+        try:
+            found = found() if callable(found) else found
+        except TypeError as error:
+            raise _refused(named, f"what can be made without arguments: {error}; name a function") from error
     for method in ("learn_one", "predict_one"):
         if not hasattr(found, method):
             raise _refused(named, f"a classifier: a {type(found).__name__} has no {method}")
     return RiverStreamModel(found, type(found).__name__)
-
-
-def _can_be_made(maker: Callable[[], Any]) -> bool:
-    """Whether it can be called without arguments; of what is written in C that is not always known."""
-    with suppress(ValueError):
-        try:
-            inspect.signature(maker).bind()
-        except TypeError:
-            return False
-    return True
 
 
 def _refused(named: str, expected: str) -> ConfigError:

@@ -14,6 +14,7 @@ import msgspec
 from streamnb.adapters.snapshot_folder import SnapshotFolder
 from streamnb.cli.answers import explained
 from streamnb.cli.judging import Judging
+from streamnb.cli.printable import duration
 from streamnb.cli.reports import charts
 from streamnb.cli.reports.charts import card, listing, missing, tile
 from streamnb.cli.reports.text_tables import action_text
@@ -110,7 +111,7 @@ class Views:
         behind = watch.behind()
         if watch.commits:
             age = time.time() - watch.commits[-1].now
-            is_new, told = age <= _STALLED_SECONDS, f"commit {_duration(age)} ago"
+            is_new, told = age <= _STALLED_SECONDS, f"commit {duration(age)} ago"
             state = "learns" if is_new else "no commit" if behind else "idle"
             style = "warn" if behind and not is_new else "good"
         tiles = [
@@ -292,9 +293,9 @@ class Views:
             ]
         last, at = commits[-1], self._replica.state()["journal"]
         left = last.n - kept[-1][0] if kept else None
-        newest = f"newest {_duration(kept[-1][2])} old" if kept else ""
+        newest = f"newest {duration(kept[-1][2])} old" if kept else ""
         yield charts.tiles([
-            tile("Journal record", number(last.n), f"{_duration(now - last.now)} ago", last.n),
+            tile("Journal record", number(last.n), f"{duration(now - last.now)} ago", last.n),
             tile("Snapshots kept", number(len(kept)), newest, len(kept)),
             tile("Recovery replays", number(left), "records after the newest snapshot", left),
             tile("Replica at", number(at), "journal record" if at is not None else "no model is loaded", at),
@@ -302,7 +303,7 @@ class Views:
         sizes = [sum(part.count for part in one.slices) for one in commits]
         xs, series = [one.n for one in commits], [Series("records", sizes)]
         yield card(line("Records in each commit", xs, series, within=(0, 1e12)), wide=True)
-        files = [(str(n), f"{size:,} bytes", f"{_duration(age)} ago") for n, size, age in reversed(kept)]
+        files = [(str(n), f"{size:,} bytes", f"{duration(age)} ago") for n, size, age in reversed(kept)]
         nothing = f"None in {folder} of this machine."
         yield listing("Snapshots", ["journal record", "size", "written"], files, nothing)
         pairs = list(zip(commits, sizes, strict=True))[:-13:-1]
@@ -362,11 +363,4 @@ def _unjudged(estimate: AccuracyEstimate | None) -> Iterator[Markup]:
 
 
 def _bound(seconds: float | None) -> str:
-    return "-" if seconds is None else f"up to {_duration(seconds)}" if seconds else "at once"
-
-
-def _duration(seconds: float) -> str:
-    for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.0f} {unit}"
-    return f"{max(0.0, seconds):.0f} s"
+    return "-" if seconds is None else f"up to {duration(seconds)}" if seconds else "at once"
