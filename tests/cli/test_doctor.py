@@ -504,7 +504,7 @@ def test_a_cluster_that_does_not_answer(capsys):
         )
     assert code == 1
     assert "no Kafka cluster answers at 127.0.0.1" in found["broker"][0].found
-    assert "kernels" in found, "what else can be found out is found out"
+    assert "disk of snapshots" in found, "what else can be found out is found out"
     code, found = doctor(capsys, "--log", "kafka://127.0.0.1:1", "--timeout", "0.5")
     assert code == 1
     assert "Connection refused" in found["broker"][0].found
