@@ -56,6 +56,17 @@ def test_where_labels_come_apart_events_are_not_counted_with_them(capsys, monkey
         assert all(words in told for words in says), told
 
 
+def test_a_scorer_says_how_fast_it_predicts_and_how_far_behind_its_model_is(capsys, monkeypatch):
+    monkeypatch.setattr("time.monotonic", lambda: 10.0)
+    ticker = Ticker()
+    monkeypatch.setattr("time.monotonic", lambda: 12.0)
+    ticker.committed(Committed(6, 30, {}, {"a": 20, None: 10}, {}, 0.0, 1.0, []))
+    assert capsys.readouterr().err == ""  # neither a learner that has reported, nor one that follows
+    ticker.followed(3)
+    ticker.committed(Committed(7, 30, {}, {"a": 30}, {}, 0.0, 1.0, []))
+    assert capsys.readouterr().err == "30 predictions/s by journal record 7, 3 behind the learner\n"
+
+
 def test_alerts_are_told_at_most_once_a_second_and_the_rest_at_the_end(capsys, monkeypatch):
     ticker, told = Ticker(), []
     for second, alerts in [
