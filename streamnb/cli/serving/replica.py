@@ -56,6 +56,7 @@ class Replica(Follower):
         self._following: Following | None = None
         self._asked: tuple[object, Asked] | None = None  # under what it learned, and as it is asked
         self._learned_at = self._looked_at = 0.0
+        self._differs = ""
 
     @property
     def is_ready(self) -> bool:
@@ -123,9 +124,11 @@ class Replica(Follower):
         """Recover, then go on as the journal does until it is over. Raises StreamnbError."""
         config = wiring.as_begun(self.config, log)
         identity, snapshots = wiring.identity(config), wiring.snapshots(config)
-        n = standing(log, snapshots, identity).n
+        stands = standing(log, snapshots, identity)
+        n = stands.n
         if n < 0:
             raise SnapshotError("the journal is empty: nothing has been learned yet; `streamnb run` learns")
+        self._compare(config, stands.origin.config)
         if self._rests:
             wiring.warm_up(config, rehearse_answers)
         learner: Learner = wiring.learner(config)
@@ -154,6 +157,17 @@ class Replica(Follower):
         while self._is_over() and not self._stopping:
             time.sleep(_RESTING_SECONDS)
         return not self._stopping
+
+    def _compare(self, config: Config, learned: Mapping[str, Any]) -> None:
+        """Tell, once, in what the configuration is not the learner's: it answers by that of the learner."""
+        told = ", ".join(
+            f"{one.key} is {one.after}, and the learner's {one.before}"
+            for one in wiring.Configured(config).changes_since(learned)
+            if one.key != "predictions.by"  # of which a scorer says itself what it waits for
+        )
+        if told and told != self._differs:
+            self._tell(f"{told}: give the configuration of the learner, --config FILE")
+        self._differs = told
 
     def _check(self) -> None:
         if self._is_over():
