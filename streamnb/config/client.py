@@ -42,6 +42,15 @@ ELSEWHERE = {
 }
 """Setting -> what stands in its place; secrets among them."""
 
+OWN = frozenset(
+    """acks allow_auto_create_topics auto_commit_interval_ms auto_offset_reset batch_size client_id
+    compression_type delivery_timeout_ms enable_auto_commit enable_idempotence fetch_max_wait_ms
+    group_instance_id heartbeat_interval_ms isolation_level linger_ms max_block_ms
+    max_in_flight_requests_per_connection max_partition_fetch_bytes max_poll_interval_ms max_poll_records
+    max_request_size metadata_max_age_ms partition_assignment_strategy retries retry_backoff_ms""".split()
+)
+"""Settings that streamnb gives by itself, client by client: what it promises rests on them."""
+
 
 class _Client(Kind[Any], frozen=True):
     """A table of settings. A value that has no place in it may be a secret: an error tells its name alone."""
@@ -57,6 +66,8 @@ def _read_setting(key: str, name: str, value: object) -> Any:
     setting = f"{key}.{name}"
     if name in ELSEWHERE:
         raise ConfigError(f"{setting} has no place here; expected {ELSEWHERE[name]}")
+    if name in OWN:
+        raise ConfigError(f"{setting} has no place here; expected to be left to streamnb")
     if name not in SETTINGS:
         raise ConfigError(f"{key}.{unknown(name, SETTINGS)}")
     return SETTINGS[name].read(setting, value)

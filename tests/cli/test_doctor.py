@@ -33,6 +33,7 @@ from streamnb.cli.checks.kafka_tools import KafkaTools
 from streamnb.cli.checks.machine import (
     DiskSpace,
     check_disk_space,
+    check_sqlite,
     disk_space,
 )
 from streamnb.cli.checks.stream import (
@@ -359,6 +360,11 @@ def test_room_is_that_of_the_nearest_folder_there_is(tmp_path):
     assert found.free > 0
 
 
+def test_sqlite():
+    assert check_sqlite(has_bug=False).state is OK
+    assert check_sqlite(has_bug=True).state is WARNING
+
+
 def test_a_question_that_fails_is_a_finding():
     def fails():
         raise LogError("the disk is on fire")
@@ -430,7 +436,7 @@ def test_the_embedded_log(capsys, tmp_path):
     assert code == 0
     assert found["journal"][0].state is OK
     assert found["recovery"][0].state is OK
-    assert {"disk of the log", "disk of snapshots"} <= set(found)
+    assert {"sqlite", "disk of the log", "disk of snapshots"} <= set(found)
     assert found["configuration"][0][1:3] == (OK, "that of the journal")
     found = doctor(capsys, *flags, "--set", "predictions.evidence=2")[1]
     assert found["configuration"][0].found == "other from the next run on: predictions.evidence: 0 -> 2"

@@ -75,6 +75,14 @@ _pack_headers = msgspec.msgpack.Encoder().encode
 _unpack_headers = msgspec.msgpack.Decoder(tuple[tuple[str, bytes], ...]).decode
 
 
+def wal_reset_bug(version: tuple[int, ...] = sqlite3.sqlite_version_info) -> bool:
+    """Whether this SQLite has the WAL-reset bug, which can damage a file that several processes write.
+
+    Fixed in 3.51.3 and, for older branches, in 3.50.7 and 3.44.6 (https://sqlite.org/wal.html#walresetbug).
+    """
+    return not (version >= (3, 51, 3) or (3, 50, 7) <= version < (3, 51) or (3, 44, 6) <= version < (3, 45))
+
+
 def _primary_code(error: sqlite3.Error) -> int:
     """SQLite's result code without its extension; the module's own errors have none."""
     code: int = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)

@@ -1,4 +1,4 @@
-"""Checks of this machine: room on the disk."""
+"""Checks of this machine: room on the disk, the version of SQLite."""
 
 from __future__ import annotations
 
@@ -40,6 +40,20 @@ def check_disk_space(what: str, space: DiskSpace, needed: int) -> Finding:
     if space.free < max(4 * needed, _AT_LEAST):
         return Finding(check, Severity.WARNING, found, "make room soon")
     return Finding(check, Severity.OK, found)
+
+
+def check_sqlite(*, has_bug: bool) -> Finding:
+    """Whether this SQLite can damage the file."""
+    check = "sqlite"
+    if not has_bug:
+        return Finding(check, Severity.OK, "a version without the WAL-reset bug")
+    return Finding(
+        check,
+        Severity.WARNING,
+        "a version with the WAL-reset bug, which can damage a file that several processes write at once; "
+        "only the learner checkpoints, which makes that most unlikely",
+        "use a Python with SQLite 3.51.3 or later (or 3.50.7, 3.44.6)",
+    )
 
 
 # -- where the values come from -----------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from streamnb.adapters.blocking_call import call_blocking
 from streamnb.adapters.kafka.admin import KafkaAdmin, NotAuthorised
 from streamnb.adapters.snapshot_folder import SnapshotFolder
 from streamnb.adapters.sqlite.log import SqliteLog
+from streamnb.adapters.sqlite.store import wal_reset_bug
 from streamnb.cli import wiring
 from streamnb.cli.checks.cluster import (
     SeenCluster,
@@ -24,7 +25,7 @@ from streamnb.cli.checks.cluster import (
 )
 from streamnb.cli.checks.findings import Finding, Severity, finding_of
 from streamnb.cli.checks.kafka_tools import KafkaTools, principal_of
-from streamnb.cli.checks.machine import check_disk_space, disk_space
+from streamnb.cli.checks.machine import check_disk_space, check_sqlite, disk_space
 from streamnb.cli.checks.stream import (
     check_journal,
     check_recovery,
@@ -86,6 +87,7 @@ def _snapshot_space(config: Config) -> Finding:
 
 
 def _embedded(config: Config, timeout: float) -> Iterator[Finding]:
+    yield check_sqlite(has_bug=wal_reset_bug())
     yield from finding_of(
         "disk of the log",
         lambda: [check_disk_space("the log", disk_space(config.log.path.parent), _WAL_BYTES)],
