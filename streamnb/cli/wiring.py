@@ -277,10 +277,10 @@ def library(config: Config) -> type[KafkaPython | Librdkafka]:
     return Librdkafka
 
 
-def existing_log(config: Config) -> Log:
+def existing_log(config: Config, patience: Patience | None = None) -> Log:
     """The log, where there is one: nothing is created. Raises LogError."""
     if config.log.is_kafka:
-        return open_log(config)
+        return open_log(config, patience)
     if missing := no_log(config):
         raise LogError(missing)
     return _embedded_log(config)

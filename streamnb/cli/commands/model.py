@@ -7,6 +7,7 @@ import json
 import sys
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -91,22 +92,20 @@ def _merge(options: argparse.Namespace) -> None:
             "log has one learner; --out FILE writes the sum as text, and as a snapshot where the name ends "
             "with .snb"
         )
-    elif options.every is None:
-        _publish(config, options, Stop(), Sensor())
     else:
         stop = Stop()
         waiting = Waiting(config.kafka.give_up_after, stop)
-        with watched(config, waiting) as sensor:
-            waiting.sensor = sensor
-            _publish(config, options, stop, sensor)
+        with watched(config, waiting) if options.every else nullcontext(Sensor()) as waiting.sensor:
+            _publish(config, options, stop, waiting)
 
 
-def _publish(config: Config, options: argparse.Namespace, stop: Stop, sensor: Sensor) -> None:
+def _publish(config: Config, options: argparse.Namespace, stop: Stop, waiting: Waiting) -> None:
     """Become the only one who writes the merged model's journal, once there is something to write."""
-    state = _first(config, options, stop, sensor)
+    sensor = waiting.sensor
+    state = _first(config, options, stop, waiting)
     if state is None:
         return
-    log = wiring.open_log(config)
+    log = wiring.open_log(config, waiting)
     wiring.check_topics(config, log)
     worker = stop.worker = wiring.worker(config, wiring.learner(config), log, sensor)
     try:
@@ -117,7 +116,7 @@ def _publish(config: Config, options: argparse.Namespace, stop: Stop, sensor: Se
             wiring.owner(), lambda error: print(f"standing by: {printable(error)}", file=sys.stderr)
         )
         if options.every is not None:
-            publisher.follow(options.shards, options.every, stop)
+            publisher.follow(options.shards, options.every, stop, waiting)
         elif worker.has_recovered:
             _tell(options, publisher.publish(state), state, publisher.missing(state))
     finally:
@@ -126,13 +125,14 @@ def _publish(config: Config, options: argparse.Namespace, stop: Stop, sensor: Se
 
 
 def _first(
-    config: Config, options: argparse.Namespace, stop: Callable[[], bool], sensor: Sensor
+    config: Config, options: argparse.Namespace, stop: Callable[[], bool], waiting: Waiting
 ) -> ModelState | None:
     """What is to be published; None where it was told to stop before there was anything."""
-    told = ""
+    told, sensor = "", waiting.sensor
     while not stop():
         try:
-            return merged([state_of_source(place, sensor.alive) for place in options.shards], config)
+            shards = [state_of_source(place, sensor.alive, waiting) for place in options.shards]
+            return merged(shards, config)
         except ConfigError:
             raise
         except StreamnbError as error:

@@ -14,7 +14,7 @@ from streamnb.engine.journal.checkpoint import positions_of, snapshot_of
 from streamnb.engine.journal.history import last
 from streamnb.engine.journal.identity import Identity
 from streamnb.engine.labels.rebuilt import Rebuilt
-from streamnb.engine.ports import Log, Partition
+from streamnb.engine.ports import Log, Partition, Patience
 from streamnb.engine.sensor import Sensor
 from streamnb.errors import ConfigError, Fenced, JournalError, NotElected, StreamnbError
 from streamnb.wire.snapshot import Part
@@ -90,7 +90,9 @@ class Publisher:
                 )
         return found
 
-    def follow(self, places: Sequence[str], every: float, stopping: Callable[[], bool]) -> None:
+    def follow(
+        self, places: Sequence[str], every: float, stopping: Callable[[], bool], patience: Patience
+    ) -> None:
         """Publish the sum of these sources, each time it is another one, until told to stop.
 
         What a shard has to do is waited for, and told. Raises ConfigError where only people can help, and
@@ -100,7 +102,9 @@ class Publisher:
             due = time.monotonic() + every
             self._turn()
             try:
-                state = merged([state_of_source(place, self._turn) for place in places], self._config)
+                state = merged(
+                    [state_of_source(place, self._turn, patience) for place in places], self._config
+                )
             except (ConfigError, Fenced, NotElected):
                 raise
             except StreamnbError as error:

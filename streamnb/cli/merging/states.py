@@ -16,6 +16,7 @@ from streamnb.config.in_parts import refuse_of_shards
 from streamnb.engine.journal.checkpoint import Checkpoint
 from streamnb.engine.journal.identity import Origin
 from streamnb.engine.journal.recovery import committed
+from streamnb.engine.ports import Patience
 from streamnb.errors import ConfigError, SnapshotError, StreamnbError
 from streamnb.model.attributes.expected import reading
 from streamnb.model.attributes.parameters import brief
@@ -74,7 +75,9 @@ class ModelState(NamedTuple):
         return encode_text([*facts, *facts_of(self.model.statistics)])
 
 
-def state_of_source(place: str, alive: Callable[[], None] = lambda: None) -> ModelState:
+def state_of_source(
+    place: str, alive: Callable[[], None] = lambda: None, patience: Patience | None = None
+) -> ModelState:
     """That of a text, or of the learner that a configuration is of. Raises StreamnbError, with the file."""
     try:
         with Path(place).open("rb") as file:
@@ -88,7 +91,7 @@ def state_of_source(place: str, alive: Callable[[], None] = lambda: None) -> Mod
     try:
         if text is not None:
             return of_text(text)
-        return of_learner(configuration.load(Path(place), os.environ, []), alive)
+        return of_learner(configuration.load(Path(place), os.environ, []), alive, patience)
     except ConfigError as error:
         raise ConfigError(f"{place}: {error}") from error
     except StreamnbError as error:
@@ -115,12 +118,14 @@ def of_text(text: bytes) -> ModelState:
     return ModelState(config, model, positions, frozenset({hashlib.sha256(text).hexdigest()}))
 
 
-def of_learner(config: Config, alive: Callable[[], None] = lambda: None) -> ModelState:
+def of_learner(
+    config: Config, alive: Callable[[], None] = lambda: None, patience: Patience | None = None
+) -> ModelState:
     """The newest state that a learner has kept, and that its journal has the record of.
 
     Raises ConfigError for a model that is no sum, SnapshotError where none is kept yet, and as `recover`.
     """
-    with closing(wiring.existing_log(config)) as log:
+    with closing(wiring.existing_log(config, patience)) as log:
         at, snapshot = committed(log, wiring.snapshots(config), wiring.identity(config), alive)
     if snapshot is None:
         raise SnapshotError(
