@@ -23,7 +23,7 @@ from streamnb.config import Config
 from streamnb.config.in_parts import refuse_of_shards
 from streamnb.engine.journal.checkpoint import snapshot_of
 from streamnb.engine.sensor import Sensor, WorkerState
-from streamnb.errors import ConfigError, SnapshotError, StreamnbError
+from streamnb.errors import ConfigError, Fenced, SnapshotError, StreamnbError
 from streamnb.model.attributes.parameters import of
 from streamnb.wire.snapshot import Part
 
@@ -96,11 +96,22 @@ def _merge(options: argparse.Namespace) -> None:
         stop = Stop()
         waiting = Waiting(config.kafka.give_up_after, stop)
         with watched(config, waiting) if options.every else nullcontext(Sensor()) as waiting.sensor:
-            _publish(config, options, stop, waiting)
+            while not stop():
+                try:
+                    _publish(config, options, stop, waiting)
+                    break
+                except Fenced as error:
+                    if options.every is None:
+                        raise
+                    waiting.sensor.noted(f"begins again: {error}")
+            waiting.sensor.entered(WorkerState.STOPPED)
 
 
 def _publish(config: Config, options: argparse.Namespace, stop: Stop, waiting: Waiting) -> None:
-    """Become the only one who writes the merged model's journal, once there is something to write."""
+    """Become the only one who writes the merged model's journal, once there is something to write.
+
+    Raises Fenced where it is that no longer, as after an outage.
+    """
     sensor = waiting.sensor
     state = _first(config, options, stop, waiting)
     if state is None:
@@ -120,7 +131,6 @@ def _publish(config: Config, options: argparse.Namespace, stop: Stop, waiting: W
         elif worker.has_recovered:
             _tell(options, publisher.publish(state), state, publisher.missing(state))
     finally:
-        sensor.entered(WorkerState.STOPPED)
         worker.close()
 
 
