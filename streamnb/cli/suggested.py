@@ -11,8 +11,8 @@ from shlex import quote
 from streamnb.errors import StreamnbError
 
 _COMMAND = re.compile(
-    r"\bstreamnb (?:(?:config|dlq|journal|labels|snapshot|topics) [a-z]+|dashboard|doctor|explain|forget|"
-    r"inspect|label|predict|read|rebuild|replay|run|score|serve|token|verify)\b(?! --help)"
+    r"\bstreamnb (?:(?:config|dlq|journal|labels|model|snapshot|topics) [a-z]+|dashboard|doctor|explain|"
+    r"forget|inspect|label|predict|read|rebuild|replay|run|score|serve|token|verify)\b(?! --help)"
 )
 
 
