@@ -1272,7 +1272,12 @@ ATTRIBUTE = st.one_of(
     st.builds(lambda s: {"kind": "nominal", **s}, SMOOTHINGS),
     st.builds(
         lambda values: {"kind": "nominal", "values": values},
-        st.lists(st.one_of(NAMES, st.booleans(), st.integers(-9, 9)), min_size=1, max_size=4, unique_by=str),
+        st.lists(
+            st.one_of(NAMES, st.booleans(), st.integers(-9, 9)),
+            min_size=1,
+            max_size=4,
+            unique_by=lambda value: value if isinstance(value, str) else msgspec.json.encode(value).decode(),
+        ),
     ),
     st.builds(lambda n: {"kind": "nominal", "n_values": n}, st.integers(1, 1 << 31)),
     st.builds(lambda s, e: {"kind": "text", "event_model": e, **s}, SMOOTHINGS, EVENT_MODELS),
