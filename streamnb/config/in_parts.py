@@ -5,12 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from msgspec.structs import replace
+
 from streamnb.config.schema import Config
 from streamnb.errors import ConfigError
 
 _REMEDY = (
     'set model.kind = "naive_bayes" and leave the other keys out, or learn in one process: `streamnb run` '
     'with any number of `streamnb score` beside it, or model.kind = "tenants" (docs/scale.md)'
+)
+_FORGETS = (
+    "what is forgotten hangs on the order, and where no budget is given a learner begins with one of its "
+    'own; one that begins with "memory.budget = 0" has none'
 )
 
 
@@ -28,7 +34,7 @@ def refuse_in_parts(config: Config, what: str, more: Mapping[str, str] = Mapping
         "topics.labels": "labels that come late have to wait in one place" if config.topics.labels else "",
         "events.repeats": "" if config.events.repeats == "learn" else "ids are remembered in one place",
         "model.prune.every": "what is forgotten hangs on the order" if config.model.prune.every else "",
-        "memory.budget": "what is forgotten hangs on the order" if config.memory.budget else "",
+        "memory.budget": _FORGETS if config.memory.budget else "",
         **more,
     }
     for key, why in unfit.items():
@@ -36,8 +42,11 @@ def refuse_in_parts(config: Config, what: str, more: Mapping[str, str] = Mapping
             raise ConfigError(f"{key} does not go with {what}: {why}; {_REMEDY}")
 
 
-def refuse_of_shards(config: Config) -> None:
-    """The same, for learners that read some partitions each, and for the sum of their models."""
+def refuse_of_shards(config: Config, *, adds: bool = True) -> None:
+    """The same, for learners that read some partitions each, and for the sum of their models.
+
+    A model that is only read, and not added, may have been learned within a budget of memory.
+    """
     of_late = config.decision.priors == "windowed"
     acts = any(monitor.action for monitor in config.monitors)
     more = {
@@ -45,4 +54,6 @@ def refuse_of_shards(config: Config) -> None:
         "decision.priors": "those of late are one learner's" if of_late else "",
         "decision.novelty": "what is usual is found out in order" if config.decision.novelty else "",
     }
+    if not adds:
+        config = replace(config, memory=replace(config.memory, budget=0))
     refuse_in_parts(config, "shards", more)

@@ -65,6 +65,8 @@ _FORMS: Mapping[str, tuple[Callable[[Any], bool], ...]] = {
     "word": _KEYED,
 }
 """What a line is about -> what its values are."""
+_SAID = {"moments": 3, "position": 2}
+"""How many values at its end are what a line says, where that is more than one; the others are of what."""
 
 
 def encode_text(facts: Iterable[tuple[Any, ...]]) -> bytes:
@@ -92,6 +94,13 @@ def decode_text(text: bytes) -> list[tuple[Any, ...]]:
         if before >= line:
             fault = "is there twice" if before == line else "is not in order (LC_ALL=C sort)"
             raise SnapshotError(f"line {number} {fault}: {_shown(line)}")
+    for number, (one, other) in enumerate(pairwise(facts), 3):
+        if _about(one) == _about(other):
+            raise SnapshotError(
+                f"line {number} is about the same as the line before: {_shown(lines[number - 2])}"
+            )
+    if missing := {"configuration", "events"} - {fact[0] for fact in facts}:
+        raise SnapshotError(f"it has no line {min(missing)!r}")
     digest = hashlib.sha256(text[: len(text) - len(end) - 1]).hexdigest()
     if end != b"~\t%d\t%s" % (1 + len(lines), digest.encode()):
         raise SnapshotError(
@@ -99,6 +108,11 @@ def decode_text(text: bytes) -> list[tuple[Any, ...]]:
             "change nothing in it"
         )
     return facts
+
+
+def _about(fact: tuple[Any, ...]) -> list[tuple[type, Any]]:
+    """What a fact is about; the rest is what it says of that."""
+    return [(type(value), value) for value in fact[: -_SAID.get(fact[0], 1)]]
 
 
 def _line(fact: tuple[Any, ...]) -> bytes:

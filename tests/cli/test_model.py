@@ -178,13 +178,18 @@ def test_a_text_that_is_cut_off_anywhere_is_refused(lines):
         (lambda lines: [*lines, b'word\t"text"\t"zz"\t"ham"\t1\t2'], "is no fact of a model"),
         (lambda lines: [*lines, b'word\t"text"\t"zz"\t"ham"\t99999999999999999999'], "is no fact of a model"),
         (lambda lines: [*lines, b'words\t"text"\t"zz"\t"ham"\t1'], "is no fact of a model"),
-        (lambda lines: [one for one in lines if not one.startswith(b"events")], "no state of"),
-        (lambda lines: [one for one in lines if not one.startswith(b"configuration")], "no state of"),
+        (lambda lines: [one for one in lines if not one.startswith(b"events")], "has no line 'events'"),
+        (lambda lines: [one for one in lines if not one.startswith(b"configuration")], "has no line 'conf"),
         (lambda lines: [one for one in lines if not one.startswith(b"class")], "no state of"),
         (
             lambda lines: sorted([*lines, b'position\t"events"\t0\t"id"\t7\t"other"']),
-            "partition 0 has two positions",
+            r"line \d+ is about the same as the line before: .position.*other",
         ),
+        (
+            lambda lines: sorted([*lines, next(x for x in lines if x.startswith(b"word")) + b"7"]),
+            r"line \d+ is about the same as the line before: .word",
+        ),
+        (lambda lines: [lines[0] + b"\r", *lines[1:]], r"line 1: .*\\r"),
         (
             lambda lines: [one.replace(b'"kind":"naive_bayes"', b'"kind":"tenants"') for one in lines],
             "model.kind does not go with shards",
@@ -323,6 +328,21 @@ def test_sites_are_added_exported_and_compared(sites, tmp_path):
     assert "words and values are new" in one.run("model", "diff", str(one.file), str(total))
 
 
+def test_a_learner_with_a_budget_is_read_and_not_added(tmp_path):
+    site = Program(tmp_path, f"sqlite:///{tmp_path}/log.db", model_keys={"kind": "naive_bayes"})
+    (tmp_path / "events.jsonl").write_bytes(b"\n".join(raw_events(50, seed=3)) + b"\n")
+    site.run("topics", "create")
+    site.run("replay", str(tmp_path / "events.jsonl"))
+    site.run("run", "--until-end")
+    site.run("model", "export", "--out", str(tmp_path / "site.txt"))
+    for place in (str(site.file), str(tmp_path / "site.txt")):
+        assert '"learned": 0' not in site.run("model", "diff", place, str(site.file), "--json")
+        line = site.fail("model", "merge", place, "--out", "-", code=2)
+        assert f"'{site.model}': memory.budget does not go with shards" in line
+        assert '"memory.budget = 0" has none' in line
+    site.close()
+
+
 def test_a_sum_as_a_snapshot_predicts_as_one_learner(sites, tmp_path):
     (one, raws), (other, more) = sites
     one.run("model", "merge", str(one.file), str(other.file), "--out", str(tmp_path / "sum.snb"))
@@ -367,6 +387,18 @@ def test_what_is_refused_names_the_file(sites, tmp_path):
     (tmp_path / "cut.txt").write_bytes(b"# streamnb model, format 1\nclass")
     line = one.fail("model", "diff", str(tmp_path / "cut.txt"), str(one.file))
     assert "cut.txt: it is cut off" in line
+    (tmp_path / "none.txt").write_bytes(b"")
+    assert "none.txt: is empty; expected" in one.fail(
+        "model", "diff", str(tmp_path / "none.txt"), "x", code=2
+    )
+    (tmp_path / "bom.txt").write_bytes(b"\xef\xbb\xbf# streamnb model, format 1\n")
+    line = one.fail("model", "diff", str(tmp_path / "bom.txt"), "x", code=2)
+    assert line.count("bom.txt") == 1
+    assert "or what `streamnb model export" in line
+    assert "it is a folder" in one.fail("model", "export", "--out", ".")
+    (tmp_path / "new.toml").write_text(other.file.read_text().replace("log.db", "none.db"))
+    line = one.fail("model", "diff", str(tmp_path / "new.toml"), "x")
+    assert f"`streamnb topics create --config {tmp_path}/new.toml` makes one" in line
     words = tmp_path / "words.txt"
     one.run("model", "export", "--out", str(words))
     rng = random.Random(1)

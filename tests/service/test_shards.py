@@ -84,13 +84,13 @@ class Shards:
             | snapshots,
         )
         if hasattr(self, "merged"):
-            program.topics["events"] = self.merged.topics["events"]
-        text = program.file.read_text().replace(f"{program.model}-events", f"{self.topic(program)}")
-        program.file.write_text(text.replace("[topics]", "[topics]\npartitions = 4"))
+            text = program.file.read_text()
+            for name in ("events", "dead_letters"):
+                text = text.replace(program.topics[name], self.merged.topics[name])
+                program.topics[name] = self.merged.topics[name]
+            program.file.write_text(text)
+        program.file.write_text(program.file.read_text().replace("[topics]", "[topics]\npartitions = 4"))
         return program
-
-    def topic(self, program):
-        return (self.merged if hasattr(self, "merged") else program).topics["events"]
 
     def feed(self, raws):
         file = self.folder / f"events-{time.monotonic_ns()}.jsonl"
@@ -206,7 +206,7 @@ def test_a_sum_that_is_none_is_found(shards, fault):
 
 
 def test_what_a_merge_needs_it_names(shards):
-    shards.feed(raw_events(400, seed=7))
+    shards.feed([*raw_events(400, seed=7), *(b'{"id": "%d", "text": 5}' % n for n in range(8))])
     one, other = shards.learners
     one.run("run", "--until-end")
     line, _ = shards.merge().complaint()

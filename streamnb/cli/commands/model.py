@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import json
 import sys
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +25,7 @@ from streamnb.config import Config
 from streamnb.config.in_parts import refuse_of_shards
 from streamnb.engine.journal.checkpoint import snapshot_of
 from streamnb.engine.sensor import Sensor, WorkerState
-from streamnb.errors import ConfigError, Fenced, SnapshotError, StreamnbError
+from streamnb.errors import ConfigError, Fenced, NotElected, SnapshotError, StreamnbError
 from streamnb.model.attributes.parameters import of
 from streamnb.wire.snapshot import Part
 
@@ -53,6 +55,8 @@ def _write(state: ModelState, options: argparse.Namespace) -> None:
         return
     path = Path(options.out)
     try:
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, "it is a folder")
         temporary = path.with_name(f"{path.name}.tmp")
         temporary.write_bytes(text)
         temporary.replace(path)
@@ -63,6 +67,8 @@ def _write(state: ModelState, options: argparse.Namespace) -> None:
 def _diff(options: argparse.Namespace) -> None:
     before, after = map(_state_at, (options.before, options.after))
     answer = differences(before, after, options.top)
+    for side in ("before", "after"):
+        answer[side] = {key: answer[side][key] for key in ("learned", "classes", "attributes")}
     if options.json:
         print(json.dumps(answer))
     else:
@@ -71,9 +77,7 @@ def _diff(options: argparse.Namespace) -> None:
 
 def _state_at(place: str) -> StateAt:
     state = state_of_source(place)
-    learner = wiring.learner(state.config, state.model)
-    learner.consumed = state.model.n_events
-    return StateAt(state.checkpoint, learner)
+    return StateAt(state.checkpoint, wiring.learner(state.config, state.model))
 
 
 # -- merge --------------------------------------------------------------------------------------------------
@@ -123,9 +127,7 @@ def _publish(config: Config, options: argparse.Namespace, stop: Stop, waiting: W
         identity = wiring.identity(wiring.as_begun(config, log))
         publisher = Publisher(config, log, worker, wiring.snapshots(config), identity, sensor)
         publisher.refuse(state)
-        worker.stand_by(
-            wiring.owner(), lambda error: print(f"standing by: {printable(error)}", file=sys.stderr)
-        )
+        worker.stand_by(wiring.owner(), partial(_stand_by, once=options.every is None))
         if options.every is not None:
             publisher.follow(options.shards, options.every, stop, waiting)
         elif worker.has_recovered:
@@ -154,6 +156,15 @@ def _first(
         sensor.alive()
         time.sleep(_AGAIN_SECONDS)
     return None
+
+
+def _stand_by(error: NotElected, *, once: bool) -> None:
+    """Tell who is in the way. Raises NotElected where one merge was asked for, and another one publishes."""
+    if once and "is alive" in str(error):
+        raise NotElected(
+            f"{error}: it publishes what shards keep by itself; stop it first, or stand by (--every SECONDS)"
+        )
+    print(f"standing by: {printable(error)}", file=sys.stderr)
 
 
 def _tell(options: argparse.Namespace, n: int, state: ModelState, missing: list[str]) -> None:

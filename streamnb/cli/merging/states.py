@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -11,6 +12,7 @@ from typing import NamedTuple, cast
 
 from streamnb import config as configuration
 from streamnb.cli import wiring
+from streamnb.cli.suggested import repeated
 from streamnb.config import Config, changes, config_hash, restored, shaping_of
 from streamnb.config.in_parts import refuse_of_shards
 from streamnb.engine.journal.checkpoint import Checkpoint
@@ -79,23 +81,23 @@ def state_of_source(
     place: str, alive: Callable[[], None] = lambda: None, patience: Patience | None = None
 ) -> ModelState:
     """That of a text, or of the learner that a configuration is of. Raises StreamnbError, with the file."""
+    expected = "expected a learner's configuration, or what `streamnb model export` wrote"
     try:
         with Path(place).open("rb") as file:
             begin = file.read(len(FIRST))
-            text = begin + file.read() if begin == FIRST else None
+            text = begin + file.read() if begin.startswith(FIRST[:-1]) else None
     except OSError as error:
-        raise ConfigError(
-            f"{place}: {error.strerror}; expected a learner's configuration, or what `streamnb model "
-            "export` wrote"
-        ) from error
+        raise ConfigError(f"{place}: {error.strerror}; {expected}") from error
+    if not begin:
+        raise ConfigError(f"{place}: is empty; {expected}")
     try:
         if text is not None:
             return of_text(text)
         return of_learner(configuration.load(Path(place), os.environ, []), alive, patience)
-    except ConfigError as error:
-        raise ConfigError(f"{place}: {error}") from error
     except StreamnbError as error:
-        raise type(error)(f"{place}: {error}") from error
+        told = repeated(str(error), argparse.Namespace(config=place))
+        told = told if told.startswith(f"{place}: ") else f"{place}: {told}"
+        raise type(error)(f"{told}; {expected}" if "is not TOML" in told else told) from error
 
 
 def of_text(text: bytes) -> ModelState:
@@ -106,15 +108,11 @@ def of_text(text: bytes) -> ModelState:
     with reading("a model", ValueError):
         ((_, shaping),) = about["configuration"]
         config = restored(shaping)
-        refuse_of_shards(config)
+        refuse_of_shards(config, adds=False)
         model = _model(config)
         model.load_state(*state_of(about["model"]))
     _refuse_foreign(config, about["model"])
-    positions: dict[Place, Learned] = {}
-    for _, topic, number, topic_id, position, by in about["position"]:
-        if (place := Place(topic, number, topic_id)) in positions:
-            raise SnapshotError(f"topic {topic!r}, partition {number} has two positions")
-        positions[place] = Learned(position, by)
+    positions = {Place(*fact[1:4]): Learned(*fact[4:]) for fact in about["position"]}
     return ModelState(config, model, positions, frozenset({hashlib.sha256(text).hexdigest()}))
 
 
@@ -128,12 +126,14 @@ def of_learner(
     with closing(wiring.existing_log(config, patience)) as log:
         at, snapshot = committed(log, wiring.snapshots(config), wiring.identity(config), alive)
     if snapshot is None:
+        where = Path(config.snapshot_folder)
         raise SnapshotError(
-            f"{config.model.name!r} has kept no snapshot in {config.snapshot_folder} yet: its learner "
-            "keeps one by snapshots.every and snapshots.every_events, and when it stops"
+            f"{config.model.name!r} has kept no snapshot in {where} yet"
+            f"{'' if where.is_dir() else ', which is no folder here'}: its learner keeps one by "
+            "snapshots.every and snapshots.every_events, and when it stops"
         )
     config = restored(at.origin.config)
-    refuse_of_shards(config)
+    refuse_of_shards(config, adds=False)
     model, part = _model(config), snapshot.parts["model"]
     model.load_state(*part)
     learned = {
@@ -152,6 +152,10 @@ def merged(states: Sequence[ModelState], config: Config) -> ModelState:
     refuse_of_shards(config)
     positions: dict[Place, Learned] = {}
     for state in states:
+        try:
+            refuse_of_shards(state.config)
+        except ConfigError as error:
+            raise ConfigError(f"{state.name!r}: {error}") from error
         _refuse_others(state, config)
         for place, one in sorted(state.positions.items()):
             if place in positions:
@@ -159,8 +163,8 @@ def merged(states: Sequence[ModelState], config: Config) -> ModelState:
                 raise ConfigError(
                     f"topic {place.topic!r}, partition {place.number} is learned by {other.by!r}, up to "
                     f"offset {other.position}, and by {one.by!r}, up to {one.position}: its events would "
-                    "count twice; let events.partitions of one of them leave it out, and let that shard "
-                    "begin anew"
+                    "count twice; name a shard once, and no sum beside what is in it; of two shards that "
+                    "read it, let events.partitions of one leave it out, and let that one begin anew"
                 )
             positions[place] = one
     total = _model(config)

@@ -90,6 +90,7 @@ class Published:
         self._by_scorers = False
         self._strangers: set[tuple[Partition, int]] = set()  # told already
         self._refused: frozenset[bytes] = frozenset()  # the places of records with a label too many
+        self._numbers: frozenset[int] = frozenset()  # of the partitions that a shard reads; of none: all
 
     def begin(self) -> None:
         """Find the commit from which on all is there, and the records that were refused for their label.
@@ -103,6 +104,7 @@ class Published:
         for step in steps(self.log, self.seen, self.origins):
             record = step.record
             is_understood = step.after.origin.config_hash != ""
+            self._numbers |= {*step.after.origin.config.get("events", {}).get("partitions", ())}
             if record.kind == "genesis":
                 self._floor = record.now
             latest, earliest = max(latest, record.now), min(earliest, record.now)
@@ -227,7 +229,8 @@ class Published:
                 yield prediction.id.encode()
         for record in self._records(PREDICTIONS, self._letters, ends):
             headers = dict(record.headers)
-            if headers.get("reason") == _UNPUBLISHED and "journal" not in headers:  # which scorers say
+            is_scorers = "journal" in headers
+            if headers.get("reason") == _UNPUBLISHED and not is_scorers and not self._is_others(record):
                 try:
                     now = float(headers.get("ts", b"nan"))
                 except ValueError:
@@ -247,8 +250,14 @@ class Published:
                 self._strange(LETTERS, record, "its headers do not say whence it came")
                 continue
             end, now = (p.get(partition, 0) for p in (self.seen.end.positions, self._since.positions))
-            if not end <= at < now:
+            if not end <= at < now and not self._is_others(record):
                 yield _place_key(partition, at)
+
+    def _is_others(self, letter: Record) -> bool:
+        """Whether the record of a dead letter is in a partition that another shard reads."""
+        with suppress(KeyError, ValueError):  # a stranger's, which is told
+            return bool(self._numbers) and _place_of(letter)[0].number not in self._numbers
+        return False
 
     def _strange(self, kind: str, record: Record, reason: str) -> None:
         if (record.partition, record.offset) in self._strangers:
