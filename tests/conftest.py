@@ -41,7 +41,7 @@ settings.load_profile(PROFILE)
 STREAMS = Path(os.environ.get("LABELLED_STREAMS", Path(__file__).resolve().parents[2] / "shared" / "data"))
 
 
-LONG = ["storm", "replicas", "kafka_outage", "crash_points", "zombies", "kafka_security", "watchdog", "wheel", "poison",
+LONG = ["storm", "replicas", "shards", "kafka_outage", "crash_points", "zombies", "kafka_security", "watchdog", "wheel", "poison",
         "negative_controls", "late_storm", "river_checks", "end_to_end", "rollback", "changes_between_starts", "drift",
         "long_work", "latency", "service_bench", "kafka_log", "brokers", "states", "rebuild", "explain", "log_contract",
         "worker", "serve", "dashboard", "score", "topic_plan", "late_labels", "verify_features", "other_configuration",
@@ -124,6 +124,7 @@ SAMPLED = {
     "service/test_end_to_end.py": r"\[librdkafka\b",
     "service/test_score.py": "program1|-deliver|-send|dies|without|beside|found|waited_for|gone|large",
     "service/test_serve.py": r"(rollback_and_a_rebuild|not_the_learners|what_is_wrong).*\[kafka",
+    "service/test_shards.py": r"whoever_is_killed|is_found\[(twice|ahead|less)",
     "service/test_times.py": r"(of_before|half_lives|after_the_record|lost_their_way).*\[kafka",
     "upgrades/test_upgrades.py": "gone_on_with.*kafka-naive",
     "worker/test_worker.py": r"log_changes_nothing\[kafka-1-|no_restart\[kafka-1|log_changes_nothing\[kafka-(64|1000)-",
