@@ -55,7 +55,7 @@ class LogisticRegression(Savable, base.Classifier):  # type: ignore[misc]  # Riv
         one class       has all the probability; no class, {}.
         several         one unit each against all others, whose probabilities are divided by their sum. A
                         class that is met late begins with all earlier events as those of others, as if it
-                        had been known from the start. (`SoftmaxRegression` normalises inside.)
+                        had been known from the start. (Softmax regressions of a mixture normalise inside.)
         no label        an event whose label is None or NaN is not learned.
         huge            numbers beyond +-1e140 are read as +-1e140.
 
