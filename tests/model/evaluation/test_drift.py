@@ -645,14 +645,13 @@ def test_evaluate_lists_drifts(file, tmp_path):
     assert shown["detectors"] == {
         name: sum(drift.detector == name for drift in found) for name in alone.drift.names
     }
-    for part, expected in (("first", found[:5]), ("last", found[-5:])):
-        assert [(d["detector"], d["event"], d["id"]) for d in shown[part]] == [
-            (d.detector, d.events, d.id) for d in expected
-        ]
+    assert [(d["detector"], d["event"], d["id"]) for d in shown["first"]] == [
+        (d.detector, d.events, d.id) for d in found[:10]
+    ]
     text = streamnb(tmp_path, "evaluate", file, *FLAGS)
     assert f"{len(found)} drifts found: " in text
     rows = [line.split()[:3] for line in text.splitlines() if line.startswith(DETECTORS)]
-    assert rows == [[d.detector, f"{d.events:,}", d.id] for d in (*found[:5], *found[-5:])]
+    assert rows == [[d.detector, f"{d.events:,}", d.id] for d in found[:10]]
     assert "drifts" not in json.loads(streamnb(tmp_path, "evaluate", file, "--json"))
     assert "drift" not in streamnb(tmp_path, "evaluate", file)
 

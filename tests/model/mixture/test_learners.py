@@ -751,7 +751,7 @@ def test_what_was_learned_by_gradient_is_neither_unlearned_nor_merged():
         model = BayesOptimalNB(ATTRIBUTES, hypotheses)
         model.learn_one({"text": "a"}, "x")
         before = bytes_of(model)
-        with pytest.raises(UnlearnError, match="by gradient, as bins, or by trees, cannot be unlearned"):
+        with pytest.raises(UnlearnError, match="by gradient, as bins, or in pairs cannot be unlearned"):
             model.unlearn_one({"text": "a"}, "x")
         with pytest.raises(ValueError, match="cannot be merged"):
             model.merge(model.clone())
