@@ -32,7 +32,7 @@ SEED ?=
 storm: $(VENV)/dev.stamp  ## kill learners and brokers at random moments, then recount; and at every step of a life; more examples of each law (an hour; SEED=N for one storm again)
 	PYTHONPATH=tests:tests/support:tests/oracles:tests/brokers $(BIN)/python -m storm $(if $(SEED),--seed $(SEED))
 	PYTHONPATH=tests:tests/support:tests/oracles:tests/brokers $(BIN)/python -m storm.spark $(if $(SEED),--seed $(SEED))
-	CRASHES=all MUTATIONS=400 $(BIN)/python -m pytest -q tests/crashes/test_crash_points.py tests/hostile/test_states.py
+	CRASHES=all MUTATIONS=400 $(BIN)/python -m pytest -q tests/crashes/test_crash_points.py tests/crashes/test_zombies.py tests/hostile/test_states.py
 	$(PYTEST) -n $(WORKERS) -m storm
 	HYPOTHESIS_PROFILE=storm $(BIN)/python -m pytest -q -m "not broker and not thorough" tests/laws
 

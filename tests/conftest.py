@@ -151,6 +151,8 @@ STORMS = {
     "engine/test_actions.py": r"everyone_repeats_it\[kafka-(?!both-True)",
     "engine/test_changes_between_starts.py": r"\[kafka-(?!name|model.alpha|values|True)",
     "engine/test_rollback.py": r"any_life.*\[kafka-[12]|goes_on_from_there\[kafka-90-(?!deleted)|earlier_record\[kafka-(?!4)|any_life.*\[sqlite-[345]",
+    "adapters/kafka/test_kafka_log.py": r"standby_takes_over.*\[librdkafka",
+    "hostile/test_any_record.py": r"\[librdkafka",
     "hostile/test_poison.py": r"\[librdkafka|of_its_own\[sqlite|900_characters\[sqlite",
     "service/test_alarms.py": r"no_other\[kafka-(gradual|flipped|stopped_stream)",
     "service/test_end_to_end.py": r"\[librdkafka\b",

@@ -11,7 +11,7 @@ import time
 from itertools import count
 
 import pytest
-from crashes.points import calls, some
+from crashes.points import a_few, calls, some
 from crashes.stages import KafkaStages, SqliteStages, Stream
 from every_case import failures
 from kafka import KafkaAdminClient
@@ -229,7 +229,7 @@ def test_a_zombie_at_any_step_on_kafka(kafka_stages):
     stage.produce_held()
     trace = [called for called in stage.completed(trace=True).trace() if not called[0].startswith("os.")]
     assert calls(trace).keys() >= TAKEOVER | COMMIT_ON_KAFKA
-    points = some(trace, "close", "poll", first=False)
+    points = a_few(some(trace, "close", "poll", first=False), 2)
     points += [("prove", 0, when) for when in ("before", "after")]
     points += [("os.write", 0, "midway"), ("os.rename", 0, "before"), ("os.rename", 0, "after")]
     kafka_stages.prepare(len(points))
