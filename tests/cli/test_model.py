@@ -14,6 +14,7 @@ import pytest
 from commands import run
 from hypothesis import given
 from hypothesis import strategies as st
+from in_order import IN_ORDER
 from program import Program
 from service import raw_events
 from storm.recount import counted, differences, recount
@@ -230,13 +231,7 @@ def test_whatever_stands_in_a_line_it_is_refused_or_read_as_it_is(data, lines):
 @pytest.mark.parametrize(
     ("sets", "key"),
     [
-        (["model.kind=mixture"], "model.kind"),
-        (["model.kind=tenants"], "model.kind"),
-        (["model.kind=semi_supervised"], "model.kind"),
-        (["topics.labels=labels"], "topics.labels"),
-        (["events.repeats=dead-letter"], "events.repeats"),
-        (["model.prune.every=100"], "model.prune.every"),
-        (["memory.budget=64MiB"], "memory.budget"),
+        *IN_ORDER,
         (["decision.priors=windowed"], "decision.priors"),
         (["decision.novelty=0.1"], "decision.novelty"),
     ],

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from in_order import IN_ORDER
 from malformed import MALFORMED
 from storm.recount import counted, recount
 
@@ -394,13 +395,7 @@ def test_two_drivers_do_not_share_a_folder(tmp_path):
 @pytest.mark.parametrize(
     ("sets", "key"),
     [
-        (["model.kind=mixture"], "model.kind"),
-        (["model.kind=tenants"], "model.kind"),
-        (["model.kind=semi_supervised"], "model.kind"),
-        (["topics.labels=labels"], "topics.labels"),
-        (["events.repeats=dead-letter"], "events.repeats"),
-        (["model.prune.every=100"], "model.prune.every"),
-        (["memory.budget=64MiB"], "memory.budget"),
+        *IN_ORDER,
         (["drift.detectors=ddm"], "drift.detectors"),
         (["predictions.evidence=2"], "predictions.evidence"),
         (["predictions.by=scorers"], "predictions.by"),

@@ -97,18 +97,18 @@ def state_of(facts: Iterable[Fact]) -> State:
         totals[g] *= kind != BERNOULLI
     for name, label, n in texts:
         totals[groups[BERNOULLI, name], columns[type(label), label]] = n
-    fields = _names(moments)
+    fields = {name: f for f, name in enumerate(_names(moments))}
     mean, M2 = np.zeros((2, len(fields), K))
     weight = np.zeros((len(fields), K), np.int64)
     for name, label, n, middle, spread in moments:
-        cell = fields.index(name), columns[type(label), label]
+        cell = fields[name], columns[type(label), label]
         weight[cell], mean[cell], M2[cell] = n, middle, spread
     meta = {
         "type": "NaiveBayes",
         "events": events,
         "classes": labels,
         "groups": list(map(list, groups)),
-        "fields": fields,
+        "fields": list(fields),
     }
     arrays = {
         **packed(keys),
