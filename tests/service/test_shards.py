@@ -35,6 +35,13 @@ from streamnb.cli.merging import publishing
 model.merged = publishing.merged = twice
 """
 """A merger that adds a shard once more."""
+DIES = """
+import os
+from streamnb.adapters.snapshot_folder import SnapshotFolder
+SnapshotFolder.save = lambda *_: os._exit(9)
+SnapshotFolder.save_aside = lambda *_: os._exit(9)
+"""
+"""A merger that dies when the journal has taken a sum up, before it keeps a snapshot."""
 AHEAD = """
 from streamnb.cli.merging import states
 of = states.of_learner
@@ -119,6 +126,7 @@ class Shards:
             for record in self.journal(program):
                 committed[record["digest"]] = record["positions"][self.merged.topics["events"]]
         kept = self.folder / "kept-0"
+        snapshots = sorted(kept.glob("snapshot-*.snb"))
         for record in self.sums():
             positions = record["positions"][self.merged.topics["events"]]
             stands = {}
@@ -132,7 +140,12 @@ class Shards:
                 for offset, raw in events.get(number, ())
                 if offset < at
             ]
-            found = counted(streamnb.load(kept / f"snapshot-{record['n']:020d}.snb"))
+            snapshot = kept / f"snapshot-{record['n']:020d}.snb"
+            if not snapshot.exists():  # the merger died before it kept one: what it offered holds
+                snapshot = kept / f"adopt-{record['n'] - 1:020d}.snb"
+                if not snapshot.exists() and snapshots and snapshot.name[-24:] < snapshots[0].name[-24:]:
+                    continue  # and is kept until a snapshot is
+            found = counted(streamnb.load(snapshot))
             yield from differences(found, recount(raws))
 
     def close(self):
@@ -210,6 +223,23 @@ def test_a_sum_that_is_none_is_found(shards, fault):
     shards.learn()
     shards.merge(first=fault).output()
     assert bool(list(shards.wrong())) == bool(fault)
+
+
+def test_a_sum_without_a_snapshot_is_taken_from_what_was_offered(shards):
+    shards.feed(raw_events(300, seed=10))
+    shards.learn()
+    assert shards.merge(first=DIES).process.wait() == 9
+    (record,) = shards.sums()
+    assert not (shards.folder / "kept-0" / f"snapshot-{record['n']:020d}.snb").exists()
+    assert list(shards.wrong()) == []
+    scorer = shards.merged.start("score")
+    until(lambda: len(list(read(shards.address, shards.merged.topics["predictions"]))) >= 300)
+    scorer.stop().output()
+    shards.feed(raw_events(100, seed=11))
+    shards.learn()
+    shards.merge().output()
+    assert len(shards.sums()) == 2
+    assert list(shards.wrong()) == []
 
 
 def test_what_a_merge_needs_it_names(shards):

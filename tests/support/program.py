@@ -15,11 +15,11 @@ NUMBERS = count()
 ROLES = ("events", "predictions", "metrics", "dead_letters", "journal")
 
 
-def until(condition):
-    """Wait for it, at most as long as any test waits; what it was in the end."""
+def until(condition, said=str):
+    """Wait for it, at most as long as any test waits; what it was in the end. A failure tells what was `said`."""
     deadline = time.monotonic() + PATIENCE
     while not (met := condition()):
-        assert time.monotonic() < deadline, "waited in vain"
+        assert time.monotonic() < deadline, f"waited in vain: {said()}"
         time.sleep(0.05)
     return met
 
