@@ -91,7 +91,6 @@ bench: $(VENV)/dev.stamp  ## compare speed with River and others, time the whole
 	  $(BIN)/python tests/benchmarks/waiting_labels.py $(STREAMS)/sms_spam.jsonl.gz; \
 	  $(BIN)/python tests/benchmarks/waiting_labels.py $(STREAMS)/sms_spam.jsonl.gz --kafka; \
 	  $(BIN)/python tests/benchmarks/waiting_labels.py $(STREAMS)/sms_spam.jsonl.gz --pending 1000000; \
-	  $(BIN)/python tests/benchmarks/trees.py $(STREAMS)/nsl_kdd.jsonl.gz $(STREAMS)/adult.jsonl.gz; \
 	fi
 	$(BIN)/python tests/benchmarks/networks.py $(wildcard $(STREAMS)/nsl_kdd.jsonl.gz)
 	$(BIN)/python tests/benchmarks/measure.py bench --growth

@@ -52,7 +52,6 @@ if TYPE_CHECKING:
     from streamnb.model.posterior.dirichlet_categorical import DirichletCategorical as DirichletCategorical
     from streamnb.model.posterior.normal_inverse_gamma import NormalInverseGamma as NormalInverseGamma
     from streamnb.model.posterior.sequential import SequentialPosterior as SequentialPosterior
-    from streamnb.model.trees.tree_augmented_nb import TreeAugmentedNB as TreeAugmentedNB
     from streamnb.saved import load as load
 
 _HOMES = {
@@ -90,7 +89,6 @@ _HOMES = {
     "posterior.dirichlet_categorical": ("DirichletCategorical",),
     "posterior.normal_inverse_gamma": ("NormalInverseGamma",),
     "posterior.sequential": ("SequentialPosterior",),
-    "trees.tree_augmented_nb": ("TreeAugmentedNB",),
 }
 
 if not TYPE_CHECKING:  # who checks types goes by the imports

@@ -42,7 +42,6 @@ _VALUES = (
     "Pool",
     "Softmax",
     "Text",
-    "Tree",
 )
 """What parameters are made of, beside classifiers and JSON's own values."""
 

@@ -84,7 +84,7 @@ THOROUGH = (
     "model/mixture/test_hypotheses.py",
     "model/mixture/test_learners.py",
     "model/posterior/",
-    "model/trees/",
+    "model/pairs/",
     "service/test_mixture.py",
     "storm/test_replicas.py",
     "storm/test_late_storm.py",

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
+from streamnb.errors import ConfigError
+
 ModelKind = Literal[
     "naive_bayes",
     "mixture",
@@ -15,7 +17,6 @@ ModelKind = Literal[
     "logistic_regression",
     "hidden_markov",
     "bayesian_network",
-    "tree_augmented",
     "tenants",
 ]
 
@@ -34,7 +35,6 @@ class ClassifierKind(NamedTuple):
         reads_texts: whether a text is more to it than one value; where not, attributes have to be declared.
         counts: whether it is a `CountingModel`, whose counts are read anew under other smoothing.
         reads_entity: whether it is told of which entity an event is.
-        leaves_texts_out: whether it does without texts where nothing is declared.
         learns_batches: whether it is a `stream_model.StreamModel` itself, and takes many
             events at once.
     """
@@ -48,7 +48,6 @@ class ClassifierKind(NamedTuple):
     reads_texts: bool = True
     counts: bool = False
     reads_entity: bool = False
-    leaves_texts_out: bool = False
     learns_batches: bool = False
 
     @property
@@ -86,15 +85,6 @@ CLASSIFIERS: dict[str, ClassifierKind] = {
         reads_numbers=False,
         reads_texts=False,
     ),
-    "tree_augmented": ClassifierKind(
-        "trees.tree_augmented_nb:TreeAugmentedNB",
-        own={"prior_weight": 20.0, "max_values": 127, "memory": 64 << 20},
-        shared=("alpha", "prior"),
-        takes_attributes=True,
-        reads_texts=False,
-        leaves_texts_out=True,
-        learns_batches=True,
-    ),
     "tenants": ClassifierKind(
         "tenants.tenant_models:TenantModels",
         own={"tenants": 100_000, "memory": 64 << 20},
@@ -104,6 +94,15 @@ CLASSIFIERS: dict[str, ClassifierKind] = {
         reads_entity=True,
     ),
 }
+
+
+def refuse_former(kind: object) -> None:
+    """Raise ConfigError for a kind that the program had once, and say what learns such events now."""
+    if kind == "tree_augmented":
+        raise ConfigError(
+            'model.kind is "tree_augmented", which left with streamnb 0.2; take "mixture", and another '
+            "topics.journal, topics.predictions and snapshots.folder: it learns anew what events the log holds"
+        )
 
 
 def is_classifier(shaping: Mapping[str, Any]) -> bool:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 from msgspec.structs import replace
 
 from streamnb.config.attributes import check_smoothing
-from streamnb.config.classifiers import CLASSIFIERS, ClassifierKind
+from streamnb.config.classifiers import CLASSIFIERS, ClassifierKind, refuse_former
 from streamnb.config.decision import DecisionConfig
 from streamnb.config.hypotheses import misfits_of_attributes
 from streamnb.config.kinds import ABOVE_ZERO, SECRET, Kind, refused
@@ -55,6 +55,8 @@ def load(path: Path | None, environ: Mapping[str, str], overrides: Sequence[str]
     origins: dict[str, str] = {}
     for origin, key, value in given(path, environ, overrides):
         try:
+            if key == "model.kind":
+                refuse_former(value)
             values[key], origins[key] = KEYS[key].read(key, value), origin
         except ConfigError as error:
             raise ConfigError(f"{origin}: {error}") from None
@@ -323,7 +325,7 @@ def _texts(config: Config) -> Iterator[_Misfit]:
     made = CLASSIFIERS[kind]
     if made.reads_texts:
         return
-    if not config.attributes and not CLASSIFIERS[kind].leaves_texts_out:
+    if not config.attributes:
         expected = f'the attributes to read, with model.kind = "{kind}", which reads no texts'
         yield _misfit("attributes", [], expected, "model.kind", "attributes")
     for i, attribute in enumerate(config.attributes):

@@ -25,7 +25,6 @@ from streamnb.config.kinds import (
     NO_TOPIC,
     PARENTS,
     PARTITIONS,
-    PRIOR_WEIGHT,
     PROPORTION,
     RANKS,
     SHARE,
@@ -188,9 +187,7 @@ class ModelConfig(Section, frozen=True):
         time_to_live: seconds of event time after which an entity begins anew; 0 is never.
         parents: attribute -> its parents in a Bayesian network, "label" among them.
         cells: the most cells of one of its tables.
-        prior_weight: what P(value | label) counts beside the pairs of a tree, in examples.
-        max_values: values of an attribute that a tree counts on their own.
-        memory: bytes for a tree's counts of pairs, or for the models of tenants that are at work.
+        memory: bytes for the models of tenants that are at work.
         tenants: how many tenants have a model of their own.
         prune: how the vocabulary is kept small.
 
@@ -215,8 +212,6 @@ class ModelConfig(Section, frozen=True):
     time_to_live: Annotated[float | None, duration()] = None
     parents: Annotated[dict[str, tuple[str, ...]] | None, PARENTS] = None
     cells: Annotated[int | None, whole(1, 1 << 28)] = None
-    prior_weight: Annotated[float | None, PRIOR_WEIGHT] = None
-    max_values: Annotated[int | None, whole(1, 1 << 20)] = None
     memory: Annotated[int | None, SIZE] = None
     tenants: Annotated[int | None, whole(1, 10_000_000)] = None
     prune: PruneConfig = PruneConfig()

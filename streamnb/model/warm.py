@@ -27,7 +27,6 @@ from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
 from streamnb.model.posterior.sequential import SequentialPosterior
 from streamnb.model.stats.counts import Counts
 from streamnb.model.tenants.tenant_models import TenantModels
-from streamnb.model.trees.tree_augmented_nb import TreeAugmentedNB
 
 
 def warm() -> None:
@@ -79,7 +78,6 @@ def warm() -> None:
     _warm_tenants(x)
     _warm_linear_models()
     _warm_network()
-    _warm_trees()
     _warm_hidden_markov_models()
 
 
@@ -139,12 +137,3 @@ def _warm_hidden_markov_models() -> None:
     online = OnlineBaumWelch(starts=1, block=1, lag=1)
     online.learn_many("abab")
     online.model()
-
-
-def _warm_trees() -> None:
-    x, model = {"height": 2.0, "colour": "red"}, TreeAugmentedNB()
-    model.predict_then_learn_many([x] * 40, ["a", "b"] * 20)
-    model.joint_log_likelihood(x)
-    model.explain_one(x)
-    model.unlearn_one(x, "a")
-    model.state()

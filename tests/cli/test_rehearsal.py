@@ -55,7 +55,6 @@ KINDS = {
     "naive_bayes": ["predictions.evidence=5", "model.prune.every=50", "model.prune.max_attributes=40"],
     **{kind: ["predictions.evidence=5"] for kind in ("semi_supervised", "hidden_markov", "tenants")},
     "logistic_regression": [],
-    "tree_augmented": ["predictions.evidence=5"],
 }
 
 

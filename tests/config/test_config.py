@@ -63,8 +63,7 @@ OF_EM = {"model.unlabelled_weight", "model.unlabelled_window", "model.revisits"}
 OF_LOGISTIC = {"model.C", "model.features"}
 OF_CHAINS = {"model.transition_m", "model.entities", "model.time_to_live"}
 OF_NETWORK = {"model.parents", "model.cells"}
-OF_TREES = {"model.prior_weight", "model.max_values", "model.memory"}
-OF_TENANTS = {"model.tenants"}
+OF_TENANTS = {"model.tenants", "model.memory"}
 OPTIONAL = {
     "kafka.password",
     "decision.reject",
@@ -79,7 +78,6 @@ OPTIONAL = {
     *OF_LOGISTIC,
     *OF_CHAINS,
     *OF_NETWORK,
-    *OF_TREES,
     *OF_TENANTS,
 }
 VARIABLE = "STREAMNB_KAFKA__PASSWORD"
@@ -1492,7 +1490,6 @@ def changes_the_hash_where_it_should(key):
     beside = [*BESIDE.get(key, []), *(["model.kind=naive_bayes"] if key in OF_ONE_MODEL else [])]
     beside += ["model.kind=semi_supervised"] if key in OF_EM else []
     beside += ["model.kind=hidden_markov"] if key in {*OF_CHAINS, "events.entity"} else []
-    beside += ["model.kind=tree_augmented"] if key in OF_TREES else []
     beside += ["model.kind=tenants"] if key in OF_TENANTS else []
     if key in OF_LOGISTIC:
         beside += ["model.kind=logistic_regression", 'attributes=[{name="n", kind="continuous"}]']
@@ -1528,7 +1525,7 @@ def test_the_hash_is_of_meanings_and_not_of_spellings():
 
 def test_there_are_files():
     assert [path.name for path in FILES] == [
-        "bayesian-network.toml", "bernoulli.toml", "default.toml", "hidden-markov.toml", "hypotheses.toml", "kafka-tls.toml", "kafka.toml", "logistic-regression.toml", "mixed.toml", "semi-supervised.toml", "shard-a.toml", "shard-b.toml", "shards-merged.toml", "sms.toml", "tree-augmented.toml"
+        "bayesian-network.toml", "bernoulli.toml", "default.toml", "hidden-markov.toml", "hypotheses.toml", "kafka-tls.toml", "kafka.toml", "logistic-regression.toml", "mixed.toml", "semi-supervised.toml", "shard-a.toml", "shard-b.toml", "shards-merged.toml", "sms.toml"
     ]  # fmt: skip
 
 

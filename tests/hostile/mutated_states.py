@@ -55,7 +55,6 @@ from streamnb import (
     SequentialPosterior,
     SigmoidUnit,
     StructurePosterior,
-    TreeAugmentedNB,
     merge_all,
 )
 from streamnb.engine.labels.chunk import _CHANGING, _FIXED
@@ -396,9 +395,7 @@ def new_late():
 
 
 def optimal():
-    return BayesOptimalClassifier(
-        {"bayes": NaiveBayes(ATTRIBUTES), "tree": TreeAugmentedNB(ATTRIBUTES), "line": LogisticRegression()}
-    )
+    return BayesOptimalClassifier({"bayes": NaiveBayes(ATTRIBUTES), "line": LogisticRegression()})
 
 
 def network():
@@ -407,7 +404,7 @@ def network():
     )
 
 
-DISCRETE, CODES = {"code", "bits"}, {"code", "bits", "level"}
+DISCRETE = {"code", "bits"}
 MODELS = {
     "NaiveBayes": Model(lambda: NaiveBayes(ATTRIBUTES)),
     "NaiveBayes-bernoulli": Model(lambda: NaiveBayes(ATTRIBUTES, event_model="bernoulli", m=2.0)),
@@ -422,7 +419,6 @@ MODELS = {
     "SemiSupervisedNB": Unlabelled(lambda: SemiSupervisedNB(NaiveBayes(ATTRIBUTES), window=5), timed=False),
     "BayesOptimalClassifier": Model(optimal, timed=False, only={*DISCRETE, "size"}),
     "RiverStreamModel": Stream(lambda: RiverStreamModel(NaiveBayes(ATTRIBUTES), "naive")),
-    "TreeAugmentedNB": Model(lambda: TreeAugmentedNB(ATTRIBUTES), timed=False, only={*CODES, "size"}),
     "BayesianNetworkClassifier": Model(
         lambda: BayesianNetworkClassifier(CHAIN, {"size": "nominal"}), timed=False, only=DISCRETE
     ),

@@ -42,7 +42,6 @@ from streamnb import (
     SequentialPosterior,
     SigmoidUnit,
     Softmax,
-    TreeAugmentedNB,
 )
 from streamnb.errors import SnapshotError
 from streamnb.model.attributes.values import value_text
@@ -78,9 +77,6 @@ CLASSIFIERS = {
     "continuous": (lambda: NaiveBayes({"a": "continuous"}), 1.0),
     "text": (lambda: NaiveBayes({"a": "text"}), "r"),
     "mixture": (BayesOptimalNB, 1.0),
-    "tree": (TreeAugmentedNB, "r"),
-    "nominal tree": (lambda: TreeAugmentedNB({"a": "nominal"}), "r"),
-    "continuous tree": (lambda: TreeAugmentedNB({"a": "continuous"}), 1.0),
     "categorical": (CategoricalNB, "r"),
     "gaussian": (GaussianNB, 1.0),
     "multinomial": (MultinomialNB, 1),
@@ -171,7 +167,6 @@ CALLS = {
     "presence": lambda odd: NaiveBayes({"a": "text"}, event_model="bernoulli").learn_one({"a": {"w": odd}}, "p"),
     "alpha": lambda odd: NaiveBayes(alpha=odd),
     "m": lambda odd: NaiveBayes(m=odd),
-    "alpha of a tree": lambda odd: TreeAugmentedNB(alpha=odd),
     "weight of a class": lambda odd: NaiveBayes(prior={"p": odd}).learn_one({"a": 1.0}, "p"),
     "entry of a table": lambda odd: JointTable({"a": ["x", "y"]}, [odd, 0.5]),
     "value of a concept": lambda odd: ConceptLearner(Conjunctions({"a": ["x", "y"]})).learn_one({"a": odd}, True),
@@ -198,7 +193,7 @@ def test_what_is_taken_says_what_its_number_or_text_says():
         (ODD["np.str_"], "r"),
         (ODD["str enum"], "r"),
     ):
-        for make in (NaiveBayes, TreeAugmentedNB):
+        for make in (NaiveBayes, BayesOptimalNB):
             one, other = make(), make()
             for model, value in ((one, odd), (other, same)):
                 model.learn_one({"a": value}, "p")

@@ -32,7 +32,6 @@ from streamnb import (
     Pool,
     Softmax,
     Text,
-    TreeAugmentedNB,
 )
 from streamnb.errors import UnlearnError
 from streamnb.model.attributes.kinds import BERNOULLI, MULTINOMIAL, NOMINAL
@@ -324,7 +323,6 @@ def test_counts_are_those_of_what_stands(new, steps, random):
 CUTS = st.lists(st.integers(1, 4), min_size=1, max_size=6)
 LEARNED = st.lists(st.tuples(EVENT, LABELS | st.none(), WEIGHTS), max_size=16)
 ATTRIBUTES = {"colour": "nominal", "late": "nominal", "height": "continuous"}
-BORING = {"body": "text", "subject": "text", **ATTRIBUTES}
 
 
 def network():
@@ -337,15 +335,11 @@ def both():
     return RiverStreamModel(labelled_and_both(0.5, 3, 1, attributes=NAIVE), "semi_supervised")
 
 
-def trees():
-    return TreeAugmentedNB(BORING)
-
-
 def logistic():
     return RiverStreamModel(LogisticRegression(), "logistic_regression")
 
 
-ALL = [*COUNTING, network, both, trees, logistic]
+ALL = [*COUNTING, network, both, logistic]
 
 
 def readable(new, x):
@@ -369,7 +363,7 @@ def test_how_corrections_are_cut_is_unobservable(new, rows, more, sizes, prunes,
     model, rows = new(), [(readable(new, x), y, w) for x, y, w in rows]
     model.predict_then_learn_many(*zip(*rows, strict=True)) if rows else None
     numbers = [model.n_prunings] * len(rows)
-    if prunes and new not in (network, trees, logistic):
+    if prunes and new not in (network, logistic):
         model.prune(min_count=1.5)
     more = [(readable(new, x), y, w) for x, y, w in more]
     gone = random.sample(range(len(rows)), len(rows) // 2)
@@ -420,7 +414,7 @@ def test_what_is_learned_again_weighs_nobody_and_teaches_all_else(rows, more, si
     assert taught == of_weighing(late)[1]
 
 
-@pytest.mark.parametrize("new", [network, both, trees])
+@pytest.mark.parametrize("new", [network, both])
 @settings(max_examples=60, deadline=None)
 @given(rows=LEARNED, more=LEARNED, x=EVENT, random=st.randoms(use_true_random=False))
 def test_learned_and_withdrawn_is_never_learned(new, rows, more, x, random):
@@ -441,8 +435,6 @@ def test_learned_and_withdrawn_is_never_learned(new, rows, more, x, random):
         k: w for k, w in expected.class_weights.items() if w
     }
     assert model.n_events == expected.n_events
-    if new is trees:
-        model.rebuild(), expected.rebuild()
     if new is both:  # the posterior keeps what it saw
         model, expected = (one.classifier.models["labelled and unlabelled"] for one in (model, expected))
     else:
@@ -451,7 +443,7 @@ def test_learned_and_withdrawn_is_never_learned(new, rows, more, x, random):
     assert found == pytest.approx({k: wanted.get(k, 0.0) for k in found}, abs=1e-9)
 
 
-@pytest.mark.parametrize("new", [naive, chains, mixture, bernoulli_mixture, network, trees])
+@pytest.mark.parametrize("new", [naive, chains, mixture, bernoulli_mixture, network])
 @settings(max_examples=40, deadline=None)
 @given(rows=LEARNED, x=EVENT, label=st.sampled_from(["a", "never"]), at=NUMBERS, heavy=st.booleans())
 def test_what_was_never_learned_is_refused_where_it_comes(new, rows, x, label, at, heavy):
@@ -538,7 +530,6 @@ def test_models_say_what_is_taken_back():
         (bernoulli_mixture, "counts"),
         (network, "exact"),
         (both, "counts"),
-        (trees, "counts"),
         (logistic, "again"),
     ]
     assert BayesOptimalClassifier([LogisticRegression()]).corrections == "again"
@@ -572,7 +563,7 @@ def test_a_corrected_label_is_one_more_observation_of_a_model_that_takes_nothing
 
 @settings(max_examples=60, deadline=None)
 @given(rows=LEARNED)
-@pytest.mark.parametrize("new", [naive, mixture, network, trees])
+@pytest.mark.parametrize("new", [naive, mixture, network])
 def test_a_label_that_came_late_is_learned_as_any(new, rows):
     """Predicted without it first, which teaches nothing."""
     late, expected = new(), new()

@@ -14,11 +14,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tree_oracle import all_trees
 
 import streamnb
 from streamnb import (
     BayesianNetwork,
+    BayesianNetworkClassifier,
     BayesOptimalClassifier,
     BernoulliNB,
     BetaBernoulli,
@@ -41,7 +41,6 @@ from streamnb import (
     SemiSupervisedNB,
     SequentialPosterior,
     SigmoidUnit,
-    TreeAugmentedNB,
 )
 from streamnb.cli import build_parser, main
 from streamnb.cli.wiring import load_config
@@ -937,35 +936,12 @@ def test_row_20_the_alarm_table_as_a_network():
 
 def test_row_20_naive_bayes_is_the_network_without_edges_and_answers_no():
     """PlayTennis: P(no | sunny, cool, high, strong) = .0206 / (.0206 + .0053) = .795."""
-    model = TreeAugmentedNB(memory=0, alpha=1e-6)
+    model = BayesianNetworkClassifier(alpha=0)
     for *values, label in PLAY_TENNIS:
         model.learn_one(dict(zip(NAMES, values, strict=True)), label)
     assert round(model.predict_proba_one(QUERY)["no"], 3) == 0.795
     joint = model.joint_log_likelihood(QUERY)
     assert [round(math.exp(joint[label]), 4) for label in ("yes", "no")] == [0.0053, 0.0206]
-
-
-def test_row_20_structure_search_by_score_finds_the_best_of_all_trees():
-    """Of the 16 trees over the four attributes of PlayTennis, within each class, that of the largest likelihood."""
-    model = TreeAugmentedNB()
-    for *values, label in PLAY_TENNIS:
-        model.learn_one(dict(zip(NAMES, values, strict=True)), label)
-    model.rebuild()  # of what there is
-
-    def gain(a, b):
-        """Sum of n_abv ln (n_abv n_v / (n_av n_bv)) over the rows."""
-        both, left, right = (
-            Counter((*(row[i] for i in of), row[-1]) for row in PLAY_TENNIS) for of in ((a, b), (a,), (b,))
-        )
-        classes = Counter(row[-1] for row in PLAY_TENNIS)
-        return sum(n * math.log(n * classes[y] / (left[v, y] * right[u, y])) for (v, u, y), n in both.items())
-
-    trees = list(all_trees(4))
-    assert len(trees) == 16
-    found = sum(gain(NAMES.index(edge.parent), NAMES.index(edge.child)) for edge in model.edges)
-    assert len(model.edges) == 3
-    assert found == pytest.approx(max(sum(gain(*edge) for edge in tree) for tree in trees), rel=1e-12)
-    assert sum(edge.information for edge in model.edges) == pytest.approx(found / 14, rel=1e-12)
 
 
 YES_NO = ["yes", "no"]

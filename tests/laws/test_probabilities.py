@@ -32,7 +32,6 @@ from streamnb import (
     SemiSupervisedNB,
     SequentialPosterior,
     Softmax,
-    TreeAugmentedNB,
 )
 from streamnb.wire.codec import decode_prediction
 
@@ -65,7 +64,6 @@ OTHERS = {
     ),
     "calibrated": lambda: BayesOptimalNB(TEXT, [Hypothesis("presence", calibrated=True)]),
     "softmax": lambda: BayesOptimalNB(TEXT, [Softmax()]),
-    "tree": lambda: TreeAugmentedNB(TEXT),
     "logistic": LogisticRegression,
     "entities": lambda: HiddenMarkovNB(TEXT),
     "semi-supervised": lambda: SemiSupervisedNB(NaiveBayes(TEXT)),

@@ -26,7 +26,6 @@ from streamnb import (
     MultinomialNB,
     NaiveBayes,
     SemiSupervisedNB,
-    TreeAugmentedNB,
 )
 
 CLASSIFIERS = [
@@ -36,7 +35,6 @@ CLASSIFIERS = [
     CategoricalNB,
     GaussianNB,
     HiddenMarkovNB,
-    TreeAugmentedNB,
 ]
 ONCE = """check_repr check_str check_tags check_clone_same_class check_clone_is_idempotent
 check_init_has_default_params_for_tests check_init_default_params_are_not_mutable check_doc

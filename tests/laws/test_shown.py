@@ -17,7 +17,6 @@ from streamnb import (
     MultinomialNB,
     NaiveBayes,
     Text,
-    TreeAugmentedNB,
 )
 
 EVIL = "</style></title><script>alert(1)</script>\"'&\u202e\x07"
@@ -103,7 +102,6 @@ def test_evidence_that_is_empty_says_why():
     """Of a model that was never taught, of one class alone, and of an event that says nothing."""
     makers = [
         lambda: NaiveBayes({"a": "nominal"}),
-        lambda: TreeAugmentedNB({"a": "nominal"}),
         lambda: BayesianNetworkClassifier({"a": ["label"]}),
     ]
     for make in makers:

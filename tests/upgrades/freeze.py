@@ -29,7 +29,6 @@ MODELS = {
     "mixture": ("", TABLE),
     "hidden-markov": ('kind = "hidden_markov"\nentities = 20', TABLE),
     "semi-supervised": ('kind = "semi_supervised"\nrevisits = 1', TABLE[:3]),
-    "tree-augmented": ('kind = "tree_augmented"', TABLE[1:4]),
     "logistic-regression": ('kind = "logistic_regression"', TABLE[1:4]),
     "bayesian-network": ('kind = "bayesian_network"\nparents = {shape = ["label", "colour"]}', ["colour:nominal", "shape:nominal"]),
 }  # fmt: skip

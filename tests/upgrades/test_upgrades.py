@@ -233,6 +233,30 @@ def test_events_that_were_read_by_other_rules_are_not_counted_again(left, monkey
     assert any("read by other rules" in f.text for f in found.findings.all())
 
 
+def test_a_kind_that_left_says_what_learns_its_events_now(tmp_path, capsys):
+    """There is a log of a tree by 0.1.0. What the error says is done, and it works."""
+    unpack(HERE / "0.1.0.tar.xz", tmp_path)
+    config_of("default", folder := tmp_path / "tree-augmented")
+
+    def run(command, *sets):
+        given = [word for one in sets for word in ("--set", one)]
+        code = main([*command, "--config", str(folder / "streamnb.toml"), *given])
+        return code, capsys.readouterr()
+
+    code, said = run(["run", "--until-end"], "model.kind=tree_augmented")
+    assert (code, 'take "mixture", and another topics.journal' in said.err) == (2, True)
+    code, said = run(["run", "--until-end"], "model.kind=mixture")
+    assert (code, "tree_augmented" in said.err, "another topics.journal" in said.err) == (1, True, True)
+    other = ["topics.journal=new-journal", "topics.predictions=new-predictions"]
+    other += [f"snapshots.folder={folder / 'new'}"]
+    code, said = run(["run", "--until-end"], *other)
+    assert code == 0, said.err
+    code, said = run(["verify", "--json"], *other)
+    assert json.loads(said.out)["verified"]
+    with closing(SqliteLog(folder / "log.db")) as log:
+        assert len(read_topic(log, "new-predictions")) > 280
+
+
 def test_an_older_program_is_refused(left, monkeypatch):
     """Events that a later version read by other rules cannot be gone on with by an earlier one."""
     folder = left[0] / "naive-bayes"

@@ -1,4 +1,4 @@
-"""The nominal and continuous values of a batch as codes of a tree's counts: what was met before, by tables.
+"""The nominal and continuous values of a batch as codes of an estimator: what was met before, by tables.
 
 A value of a row of the vocabulary has its code beside the row, and a magnitude, of which there are 2^14, in a
 table of its attribute. What has none yet is looked up by its text or magnitude, one by one.
@@ -19,7 +19,7 @@ from streamnb.model.encoding.layout import Layout
 from streamnb.model.encoding.tokenizer import Tokens
 from streamnb.model.encoding.vocabulary import Vocabulary
 from streamnb.model.naive_bayes.sufficient_statistics import Statistics
-from streamnb.model.trees.value_codes import MISSING, REST, UNKNOWN, CodedValues, magnitudes
+from streamnb.model.pairs.value_codes import MISSING, REST, UNKNOWN, CodedValues, magnitudes
 
 _MAGNITUDES = 1 << 14
 _TABLED = 256  # attributes whose magnitudes have a table
@@ -95,7 +95,7 @@ class Read(NamedTuple):
 
 
 class CodeTables:
-    """A tree's codes, by the rows and magnitudes that have them."""
+    """Codes, by the rows and magnitudes that have them."""
 
     def __init__(self, coded: CodedValues) -> None:
         self.coded = coded

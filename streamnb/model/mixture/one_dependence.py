@@ -17,7 +17,6 @@ import numpy as np
 
 from streamnb.model.attributes.expected import named
 from streamnb.model.attributes.kinds import CONTINUOUS
-from streamnb.model.attributes.priors import LEARNED
 from streamnb.model.attributes.signatures import Array, Codes
 from streamnb.model.attributes.weights import UNIT
 from streamnb.model.compiled.arrays import Floats
@@ -25,12 +24,12 @@ from streamnb.model.encoding.batch import Batch, Encoded
 from streamnb.model.mixture.components import AnyHypothesis, OneDependence
 from streamnb.model.mixture.event_codes import CodeTables, Read, has_only_texts
 from streamnb.model.naive_bayes.sufficient_statistics import Statistics
+from streamnb.model.pairs.averaged import averaged_log_odds
+from streamnb.model.pairs.kernels import CodedEvents, PairReading
+from streamnb.model.pairs.pair_counts import PairCounts
+from streamnb.model.pairs.pair_model import PairModel
+from streamnb.model.pairs.value_codes import MISSING
 from streamnb.model.stats.memory_use import Part
-from streamnb.model.trees.averaged import averaged_log_odds
-from streamnb.model.trees.kernels import TreeAnswers, TreeEvents, TreeReading
-from streamnb.model.trees.tree_counts import TreeCounts
-from streamnb.model.trees.tree_model import TreeModel
-from streamnb.model.trees.value_codes import MISSING
 
 _ALPHA = 1.0
 _MOST_MEMORY = 16 << 20  # of the pairs of one that waits for an attribute
@@ -49,8 +48,7 @@ class OneDependenceOpinions:
     def __init__(self, hypotheses: Sequence[AnyHypothesis], memory: int | None = None) -> None:
         self._estimators = [h for h in hypotheses if isinstance(h, OneDependence)]
         self._models = [
-            TreeModel(h.max_values, _memory_of(h), grows=False, max_attributes=h.max_attributes)
-            for h in self._estimators
+            PairModel(h.max_values, _memory_of(h), max_attributes=h.max_attributes) for h in self._estimators
         ]
         self._tables = [CodeTables(model.coded) for model in self._models]
         if memory is not None:
@@ -97,8 +95,8 @@ class OneDependenceOpinions:
                 counts.begin(statistics.class_weights[:K], statistics.events)
         found = np.empty((len(self._estimators), n, K))
         for h, model, tables, own in zip(self._estimators, self._models, self._tables, found, strict=True):
-            events = TreeEvents(tables.encode(read, labels >= 0), labels, batch.weight)
-            model.run(events, K, _reading(h, K), TreeAnswers(averages=own))
+            events = CodedEvents(tables.encode(read, labels >= 0), labels, batch.weight)
+            model.run(events, K, _reading(h), own)
         return found, awake
 
     def unlearn(self, encoded: Encoded, statistics: Statistics) -> int:
@@ -137,7 +135,7 @@ class OneDependenceOpinions:
         Returns float64[estimators, n].
         """
         one, other = classes
-        found, K = np.zeros((len(self._estimators), parts.label.size)), len(statistics.classes)
+        found = np.zeros((len(self._estimators), parts.label.size))
         if not self._tables:
             return found
         if self._waits:
@@ -150,7 +148,7 @@ class OneDependenceOpinions:
         owners += [(CONTINUOUS, fields[f]) for f in parts.value_field.tolist()]
         for h, model, coded, own in zip(self._estimators, self._models, self._tables, found, strict=True):
             codes, tables = coded.known(read)[0][0], model.counts.tables
-            odds = averaged_log_odds(tables, codes, _reading(h, K), classes)
+            odds = averaged_log_odds(tables, codes, _reading(h), classes)
             for i, owner in enumerate(owners):
                 number = model.coded.numbers.get(owner)
                 if number is not None and codes[number] != MISSING:
@@ -174,7 +172,7 @@ class OneDependenceOpinions:
         if met != own:
             raise ValueError("a state of other one-dependence estimators than the hypotheses")
         self._models = [
-            TreeModel.from_state(counts.memory, meta, named(arrays, f"{t}_"), grows=False)
+            PairModel.from_state(counts.memory, meta, named(arrays, f"{t}_"))
             for t, (counts, meta) in enumerate(zip(self._counts, described, strict=True))
         ]
         self._tables = [CodeTables(model.coded) for model in self._models]
@@ -182,7 +180,7 @@ class OneDependenceOpinions:
     # -- inside -------------------------------------------------------------------------------------------
 
     @property
-    def _counts(self) -> list[TreeCounts]:
+    def _counts(self) -> list[PairCounts]:
         return [model.counts for model in self._models]
 
     @property
@@ -191,8 +189,8 @@ class OneDependenceOpinions:
         return bool(self._tables) and all(each.waits for each in self._tables)
 
 
-def _reading(h: OneDependence, classes: int) -> TreeReading:
-    return TreeReading(_ALPHA * UNIT, h.prior_weight * UNIT, np.zeros(classes), LEARNED)
+def _reading(h: OneDependence) -> PairReading:
+    return PairReading(_ALPHA * UNIT, h.prior_weight * UNIT)
 
 
 def _memory_of(h: OneDependence) -> int:
@@ -200,7 +198,7 @@ def _memory_of(h: OneDependence) -> int:
     return min(h.memory, _MOST_MEMORY) if h.waits else h.memory
 
 
-def _put_back(counts: TreeCounts, codes: Codes, batch: Batch, part: slice) -> None:
+def _put_back(counts: PairCounts, codes: Codes, batch: Batch, part: slice) -> None:
     """Learn a part of the events again that were taken out."""
     if part.start < part.stop:
         counts.learn_again(codes[part].copy(), batch.label[part], batch.weight[part])

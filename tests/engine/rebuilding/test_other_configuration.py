@@ -22,12 +22,13 @@ from streamnb.engine.verification.log.rebuilt_model import check_rebuilt
 from streamnb.errors import JournalError
 
 BAYES = MODELS["naive_bayes"]
+CHAINS = ["model.kind=hidden_markov"]
 OTHERS = {
     "to a mixture": (BAYES, []),
     "to naive Bayes": ([], BAYES),
     "with other hypotheses": ([], ["hypotheses=[{name='one', alpha=0.1}, {name='two', alpha=2.0}]"]),
     "that forgets words": (BAYES, [*BAYES, "model.prune.every=13", "model.prune.min_count=2"]),
-    "of another kind": (BAYES, ["model.kind=tree_augmented"]),
+    "of another kind": (BAYES, CHAINS),
 }
 
 
@@ -115,7 +116,7 @@ def test_the_command_takes_it_up_while_no_learner_runs_and_says_what_it_cannot_t
             return main([*flags_of(tmp_path, "rebuild"), *more]), capsys.readouterr()
 
         def beside():
-            refused.append(rebuild("log.session_timeout=2s", "model.kind=tree_augmented"))
+            refused.append(rebuild("log.session_timeout=2s", "model.kind=hidden_markov"))
             worker.stop()
 
         refused = []
@@ -132,13 +133,13 @@ def test_the_command_takes_it_up_while_no_learner_runs_and_says_what_it_cannot_t
             True,
         )
     assert [record.kind for record in journal_of(open_log())].count("adopt") == 0
-    status, said = rebuild("model.kind=tree_augmented")
+    status, said = rebuild("model.kind=hidden_markov")
     assert (status, "taken up by record" in said.out) == (0, True)
-    assert journal_of(open_log())[-1].config["model"]["kind"] == "tree_augmented"
-    status, said = rebuild("model.kind=tree_augmented")
+    assert journal_of(open_log())[-1].config["model"]["kind"] == "hidden_markov"
+    status, said = rebuild("model.kind=hidden_markov")
     assert (status, journal_of(open_log())[-1].config) == (0, {})
     end = journal_of(open_log())[-1].n
     flags = flags_of(tmp_path, "snapshot", "rollback", "--to", str(end - 2))
-    assert main([*flags, "--set", "model.kind=tree_augmented"]) == 2
+    assert main([*flags, "--set", "model.kind=hidden_markov"]) == 2
     assert "model.kind was" in capsys.readouterr().err
-    serving(open_log(), tmp_path, "model.kind=tree_augmented").close()
+    serving(open_log(), tmp_path, "model.kind=hidden_markov").close()

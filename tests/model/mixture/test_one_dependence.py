@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from pair_oracle import Oracle
 from service import raw_events
-from test_one_dependence_among_others import CONFIGURED, digest, stream
-from test_trees import snapshotted
-from tree_oracle import Oracle
+from test_one_dependence_among_others import CONFIGURED, digest, snapshotted, stream
 from two_runs import run_stopped_run_again_and_verified
 
 from streamnb import BayesOptimalNB, Hypothesis, OneDependence, Pool, Softmax

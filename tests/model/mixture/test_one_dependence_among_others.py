@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from test_trees import snapshotted
 
-from streamnb import BayesOptimalNB, Hypothesis, OneDependence, Pool, Softmax, TreeAugmentedNB
+from streamnb import BayesOptimalNB, Hypothesis, OneDependence, Pool, Softmax
 from streamnb.config import load
 from streamnb.errors import ConfigError, UnlearnError
 from streamnb.model.evaluation.progressive import ESCAPE
@@ -19,7 +18,7 @@ from streamnb.model.mixture.components import CALIBRATED, ONE_DEPENDENCE, SOFTMA
 from streamnb.model.mixture.learner_state import Plan
 from streamnb.model.naive_bayes import sufficient_statistics
 from streamnb.model.naive_bayes.room import Room
-from streamnb.wire.snapshot import part_digest
+from streamnb.wire.snapshot import Part, Snapshot, decode, encode, part_digest
 
 BOTH = (OneDependence(), Hypothesis("presence"), OneDependence(prior_weight=2.0, name="eager"))
 POOLED = (*BOTH, Softmax(), Hypothesis(calibrated=True), Pool())
@@ -44,6 +43,12 @@ def stream(seed=0, n=300, *, texts=True):
 
 def mixture(hypotheses=BOTH):
     return BayesOptimalNB({"text": "text"}, hypotheses, switching_rate=1e-3)
+
+
+def snapshotted(model):
+    """Its state, written and read."""
+    snapshot = Snapshot(0, "", {}, "", {}, {"model": Part(*model.state())})
+    return decode(encode(snapshot)).parts["model"]
 
 
 def digest(model):
@@ -126,9 +131,9 @@ STEPS = st.lists(
 )
 
 
-def counts_of(arrays, prefix=""):
-    """Of a tree's state: its classes, values and pairs."""
-    return {name: arrays[prefix + name].tolist() for name in ("class_weights", "totals", "values", "pairs")}
+def counts_of(model):
+    """Classes, values and pairs of its estimator."""
+    return {name: array.tolist() for name, array in model._dependence.state()[1].items()}
 
 
 @pytest.fixture
@@ -142,21 +147,21 @@ def slowly(monkeypatch):
 @given(steps=STEPS)
 @pytest.mark.usefixtures("slowly")
 def test_what_is_forgotten_for_want_of_memory_is_still_taken_out(most, steps):
-    """It counts what a tree alone counts of the same events: values that went, came again, or had no room."""
+    """It counts what it counts where there is room: values that went, came again, or had no room."""
     model = mixture((OneDependence(max_values=most), Hypothesis("presence")))
     model.statistics.room = Room(1200, 1 << 20, 2)  # a dozen rows
-    alone, live = TreeAugmentedNB({"text": "text"}, max_values=most), []
+    roomy, live = mixture(model.hypotheses), []
     for step in [*steps, *[0] * sum(len(step) for step in steps if isinstance(step, list))]:
         if isinstance(step, list):
             model.make_room(2)
             model.learn_late_many(*zip(*step, strict=True))
-            alone.learn_many(*zip(*step, strict=True))
+            roomy.learn_late_many(*zip(*step, strict=True))
             live += [(*one, model.n_prunings) for one in step]
         elif live:
             *one, prunings = live.pop(step % len(live))
             model.unlearn_many(*([part] for part in one), prunings=[prunings])
-            alone.unlearn_one(*one)
-        assert counts_of(model._dependence.state()[1], "0_") == counts_of(alone.state()[1])
+            roomy.unlearn_many(*([part] for part in one))
+        assert counts_of(model) == counts_of(roomy)
     again = mixture(model.hypotheses).load_state(*snapshotted(model))
     assert not np.any(again.state()[1]["trees_0_totals"])
 

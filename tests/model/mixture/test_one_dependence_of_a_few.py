@@ -10,12 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_one_dependence import COUNTS, LABEL
-from test_one_dependence_among_others import digest, stream
-from test_trees import snapshotted
+from test_one_dependence_among_others import digest, snapshotted, stream
 
 from streamnb import BayesOptimalNB, Hypothesis, OneDependence, Pool, Softmax
 from streamnb.errors import SnapshotError
-from streamnb.model.trees.value_codes import LONGEST
+from streamnb.model.pairs.value_codes import LONGEST
 
 BESIDE = (Softmax(), Hypothesis(calibrated=True))
 FEW = OneDependence(max_attributes=64)

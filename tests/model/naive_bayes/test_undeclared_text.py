@@ -10,7 +10,6 @@ from streamnb import (
     CategoricalNB,
     HiddenMarkovNB,
     NaiveBayes,
-    TreeAugmentedNB,
 )
 from streamnb.cli import wiring
 from streamnb.config import load
@@ -20,7 +19,6 @@ KINDS = {
     "naive_bayes": NaiveBayes,
     "mixture": BayesOptimalNB,
     "hidden_markov": HiddenMarkovNB,
-    "tree_augmented": TreeAugmentedNB,
 }
 EVENTS = [
     ({"text": f"win {word} now", "colour": "rgb"[i % 3], "size": float(i)}, "ab"[i % 2])
@@ -75,7 +73,7 @@ def test_a_text_that_is_none_is_refused_as_on_the_wire(make):
     assert bag.class_counts("text") == {"cash": {"a": 2.0}}
 
 
-@pytest.mark.parametrize("make", [NaiveBayes, BayesOptimalNB, HiddenMarkovNB, TreeAugmentedNB])
+@pytest.mark.parametrize("make", [NaiveBayes, BayesOptimalNB, HiddenMarkovNB])
 @pytest.mark.parametrize("kind", ["nominal", "continuous"])
 def test_a_state_in_which_it_is_a_value_keeps_it_one(make, kind):
     """Such states were written before there was this rule."""
@@ -88,5 +86,3 @@ def test_a_state_in_which_it_is_a_value_keeps_it_one(make, kind):
 
 def test_models_of_one_kind_of_attribute_take_it_for_that():
     assert learned(CategoricalNB()).class_counts("text")["win cash now"] == {"a": 8.0}
-    tree = learned(TreeAugmentedNB())
-    assert {name for _, name in tree._model.coded.numbers} == {"colour", "size"}

@@ -1,4 +1,4 @@
-"""Averaged one-dependence estimators: the counts of a tree model, read without a tree.
+"""Averaged one-dependence estimators: counts of pairs of values, read with each value as the parent of all.
 
     P(v, x) = P(v) / |S| sum_{b in S} P(b | v) prod_{a != b} P(a | b, v)
 
@@ -130,10 +130,10 @@ def score_averaged(tables: Any, codes: Any, e: int, reading: Any, scratch: Any, 
     """joint[k] += log P(event | k), on average over the parents.
 
     Args:
-        tables: `TreeTables`.
+        tables: `PairTables`.
         codes: int32[n, d].
         e: the event.
-        reading: `TreeReading`.
+        reading: `PairReading`.
         scratch: to work in.
         joint: float64[K], log P(k).
     """
@@ -169,9 +169,9 @@ def averaged_log_odds(tables: Any, codes: Ints, reading: Any, classes: tuple[int
     policymaking in energy", Energy Policy 32(9)).
 
     Args:
-        tables: `TreeTables`.
+        tables: `PairTables`.
         codes: int32[d], of the event.
-        reading: `TreeReading`.
+        reading: `PairReading`.
         classes: the class whose log odds they are, and the one against which.
 
     Returns float64[d].

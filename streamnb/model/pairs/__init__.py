@@ -1,0 +1,1 @@
+"""Counts of values and of pairs of values, for averaged one-dependence estimators."""

@@ -1,0 +1,181 @@
+"""Counts of values and of pairs of values within each class: how they are learned, and taken back.
+
+Counts are in units of 1/1024 example. Learning an event of d attributes adds to d^2 / 2 pairs of values.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from streamnb.compiler.bundles import bundle
+from streamnb.model.attributes.priors import LEARNED
+from streamnb.model.attributes.signatures import Codes
+from streamnb.model.compiled.arrays import Ints
+from streamnb.model.compiled.jit import inlined, kernel
+from streamnb.model.naive_bayes.scoring import score_priors
+from streamnb.model.pairs.averaged import score_averaged
+
+
+@bundle
+class PairTables(NamedTuple):
+    """Counts of d attributes, of which the first P are counted in pairs.
+
+    There are columns for C >= K classes, and rows for at least as many values as an attribute has.
+
+    Attributes:
+        classes: int64[C], weight learned (units).
+        live: int64[d], how many values have a count.
+        rows: int64[d], for how many values there is capacity.
+        first: int64[d], where an attribute's values begin.
+        values: int64[rows, C].
+        pair_first: int64[P, P], where the pairs of values of attributes i < j begin, those of one value of i
+            adjoining.
+        pairs: int64[rows, C].
+    """
+
+    classes: Ints
+    live: Ints
+    rows: Ints
+    first: Ints
+    values: Ints
+    pair_first: Ints
+    pairs: Ints
+
+
+@bundle
+class PairReading(NamedTuple):
+    """How the counts are read.
+
+    Attributes:
+        alpha: added to every count, units.
+        m: what P(a | v) counts beside the events that have the parent's value, units.
+    """
+
+    alpha: float
+    m: float
+
+
+@inlined
+def _is_counted(table: Any, row: int, K: int) -> bool:
+    """Whether anything is counted in a row."""
+    for k in range(K):  # noqa: SIM110  any() of a generator does not compile
+        if table[row, k] != 0:
+            return True
+    return False
+
+
+@inlined
+def count_event(tables: Any, codes: Any, e: int, k: int, weight: int) -> None:
+    """Count event e `weight` more times in class k (units; below zero it is taken out)."""
+    tables.classes[k] += weight
+    K, paired = tables.classes.size, tables.pair_first.shape[0]
+    for a in range(codes.shape[1]):
+        v = codes[e, a]
+        if v < 0:
+            continue
+        row = tables.first[a] + v
+        before = _is_counted(tables.values, row, K)
+        tables.values[row, k] += weight
+        tables.live[a] += np.int64(_is_counted(tables.values, row, K)) - np.int64(before)
+        if a < paired:
+            _count_pairs(tables, codes, e, a, k, weight)
+
+
+@inlined
+def _count_pairs(tables: Any, codes: Any, e: int, a: int, k: int, weight: int) -> None:
+    """Count the pairs of attribute a of event e with those that come after it."""
+    pairs, rows, v = tables.pairs, tables.rows, codes[e, a]
+    first = tables.pair_first[a]
+    for b in range(a + 1, min(codes.shape[1], first.size)):
+        u = codes[e, b]
+        if u >= 0:
+            pairs[first[b] + v * rows[b] + u, k] += weight
+
+
+@inlined
+def _can_unlearn(tables: Any, codes: Any, e: int, k: int, weight: int) -> bool:
+    """Whether the counts hold event e in class k with this weight (units)."""
+    if tables.classes[k] < weight:
+        return False
+    paired = min(codes.shape[1], tables.pair_first.shape[0])
+    for a in range(codes.shape[1]):
+        v = codes[e, a]
+        if v < 0:
+            continue
+        if tables.values[tables.first[a] + v, k] < weight:
+            return False
+        first, rows = tables.pair_first[a], tables.rows
+        for b in range(a + 1, paired):
+            if codes[e, b] >= 0 and tables.pairs[first[b] + v * rows[b] + codes[e, b], k] < weight:
+                return False
+    return True
+
+
+@kernel
+def unlearn_events(tables: Any, codes: Any, labels: Any, weights: Any) -> int:
+    """Take events out, in order, as long as the counts hold the next one; how many.
+
+    Those of weights below zero are put back.
+    """
+    for e in range(labels.size):
+        k = labels[e]
+        if not 0 <= k < tables.classes.size or not _can_unlearn(tables, codes, e, k, weights[e]):
+            return int(e)
+        count_event(tables, codes, e, k, -weights[e])
+    return int(labels.size)
+
+
+class CodedEvents(NamedTuple):
+    """Events that are asked about, and learned.
+
+    Attributes:
+        codes: int32[n, d].
+        labels: int64[n], class, or -1: do not learn.
+        weights: int64[n], units.
+    """
+
+    codes: Codes
+    labels: Ints
+    weights: Ints
+
+    def one(self, e: int) -> CodedEvents:
+        """Event e alone."""
+        return CodedEvents(self.codes[e : e + 1], self.labels[e : e + 1], self.weights[e : e + 1])
+
+
+@kernel
+def run_pairs(tables: Any, reading: Any, events: Any, scratch: Any, joints: Any) -> None:
+    """Predict each event, where that is asked for, then learn it, strictly in order.
+
+    Args:
+        tables: `PairTables`.
+        reading: `PairReading`.
+        events: `CodedEvents`.
+        scratch: `AveragedScratch`.
+        joints: float64[n, K], gets log P(k, event); without rows where it is not asked for.
+    """
+    codes, labels, weights = events
+    for e in range(labels.size):
+        if joints.shape[0]:
+            score_priors(tables.classes, tables.classes, LEARNED, joints[e], joints[e])  # none is given
+            score_averaged(tables, codes, e, reading, scratch, joints[e])
+        if labels[e] >= 0:
+            count_event(tables, codes, e, labels[e], weights[e])
+
+
+@kernel
+def move_pairs(
+    pairs: Any, pair_first: Any, rows: Any, sizes: Any, to_pairs: Any, to_first: Any, to_rows: Any
+) -> None:
+    """Copy the pairs of all attributes that both layouts have, so many values of each."""
+    P, K = min(pair_first.shape[0], to_first.shape[0]), min(pairs.shape[1], to_pairs.shape[1])
+    for i in range(P):
+        for j in range(i + 1, P):
+            for v in range(sizes[i]):
+                for u in range(sizes[j]):
+                    row = pair_first[i, j] + v * rows[j] + u
+                    to = to_first[i, j] + v * to_rows[j] + u
+                    for k in range(K):
+                        to_pairs[to, k] = pairs[row, k]

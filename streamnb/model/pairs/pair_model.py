@@ -1,0 +1,115 @@
+"""Attributes and values as codes, and the counts of these codes, alone and in pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from streamnb.model.attributes.expected import count, reading
+from streamnb.model.attributes.parameters import check_capacity
+from streamnb.model.attributes.signatures import Array, Codes, State
+from streamnb.model.compiled.arrays import Floats, Ints
+from streamnb.model.pairs.kernels import CodedEvents, PairReading
+from streamnb.model.pairs.pair_counts import PairCounts
+from streamnb.model.pairs.value_codes import REST, CodedValues
+
+_UNASKED = np.empty((0, 0))
+
+
+class PairModel:
+    """Codes and counts. Where one stream of events is cut into calls changes nothing.
+
+    Args:
+        max_values: values of an attribute that have counts of their own.
+        memory: of the counts of pairs, bytes.
+        max_attributes: how many attributes are read, see `CodedValues`; None is all. If there is a number,
+            attributes whose counts of values do not fit a quarter of `memory` are dropped, the last ones.
+    """
+
+    def __init__(self, max_values: int, memory: int, *, max_attributes: int | None = None) -> None:
+        check_capacity(max_values, memory)
+        self.coded = CodedValues(max_values, max_attributes)
+        self.counts = PairCounts(memory, bounds_values=max_attributes is not None)
+
+    def run(self, events: CodedEvents, classes: int, reading: PairReading, joints: Floats) -> None:
+        """Predict events in order, and learn them; see `kernels.run_pairs`."""
+        sizes = self.coded.sizes
+        has_room = sizes is self.counts.sizes and classes == self.counts.classes
+        if has_room or (events.labels < 0).all() or self._fits(sizes, classes):
+            if not has_room:
+                self.counts.reserve(sizes, classes)
+            self.counts.run(events, reading, joints)
+            return
+        # Memory is about to be spent: pairs are dropped at the event that needs it, and not before.
+        for e in range(events.labels.size):
+            one = events.one(e)
+            row = self._predict_one(one.codes, reading)
+            joints[e] = -np.inf
+            joints[e, : row.size] = row
+            if one.labels[0] >= 0:
+                self._learn_one(one, reading)
+        self.counts.reserve(self.coded.sizes, classes)
+
+    def _fits(self, sizes: Ints, classes: int) -> bool:
+        """Whether nothing is dropped for so many values of each attribute, and classes."""
+        counts = self.counts
+        return (
+            counts.keeping(sizes, classes) == sizes.size and counts.fitting(sizes, classes) == counts.paired
+        )
+
+    def _hold(self, sizes: Ints, classes: int) -> Ints:
+        """Drop attributes whose counts of values have no room any more; the sizes of those that are left."""
+        kept = self.counts.keeping(sizes, classes)
+        if kept < sizes.size:
+            self.coded.keep_first(kept)
+            self.counts.keep_first(kept)
+        return sizes[:kept]
+
+    def _predict_one(self, codes: Codes, reading: PairReading) -> Floats:
+        """Log P(class, event) by what has been counted so far. Shape (K,)."""
+        sizes = self.counts.sizes
+        known = codes[:, : sizes.size]
+        known = np.where(known < sizes, known, REST).astype(np.int32)
+        found: Floats = np.empty((1, self.counts.classes))
+        nobody = np.full(1, -1)
+        self.counts.run(CodedEvents(known, nobody, nobody), reading, found)
+        return found.ravel()
+
+    def _learn_one(self, event: CodedEvents, reading: PairReading) -> None:
+        """Reserve what an event brings, and for nothing that comes after it; then learn it."""
+        codes = event.codes[:, : len(self.coded.codes)]
+        before = np.pad(self.counts.sizes, (0, codes.shape[1] - self.counts.sizes.size))
+        sizes = np.maximum(before, codes[0] + 1)
+        classes = max(self.counts.classes, int(event.labels[0]) + 1)
+        sizes = self._hold(sizes[: np.count_nonzero(sizes)].astype(np.int64), classes)
+        self.counts.reserve(sizes, classes)
+        self.counts.run(event._replace(codes=codes[:, : sizes.size].copy()), reading, _UNASKED)
+
+    def state(self) -> State:
+        """All that was learned: JSON-able values, and arrays."""
+        meta = {
+            "max_values": self.coded.most,
+            "events": self.counts.events,
+            "paired": self.counts.paired,
+            "attributes": self.coded.described(),
+        }
+        if self.coded.most_attributes is not None:
+            meta["max_attributes"] = self.coded.most_attributes
+        return meta, self.counts.state()
+
+    @classmethod
+    @reading("counts of pairs", ValueError)
+    def from_state(cls, memory: int, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> PairModel:
+        """Of a `state`. Raises SnapshotError where it is none."""
+        most, most_attributes = meta["max_values"], None
+        if "max_attributes" in meta:
+            most_attributes = count(meta, "max_attributes")
+        model = cls(most, memory, max_attributes=most_attributes)
+        model.coded = CodedValues.from_description(most, meta["attributes"], most_attributes)
+        bounds = model.counts.bounds_values
+        sizes = model.coded.sizes
+        model.counts = PairCounts.from_state(memory, sizes, meta, arrays, bounds_values=bounds)
+        model._hold(sizes, model.counts.classes)
+        return model
