@@ -32,7 +32,7 @@ from streamnb import (
     Nominal,
     Text,
 )
-from streamnb.errors import SnapshotError
+from streamnb.errors import SnapshotError, StreamnbError
 from streamnb.model.saving import Savable
 from streamnb.wire.snapshot import Part, Snapshot, encode
 
