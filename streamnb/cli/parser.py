@@ -22,7 +22,6 @@ _GROUPS = {
     "prove and repair": ("verify", "dlq", "snapshot", "journal", "doctor"),
     "learn in shards": ("model",),
     "set up": ("config", "topics", "warm"),
-    "beside the stream": ("joint",),
 }
 _WITH_ACTIONS = {"dlq", "journal", "labels", "model", "snapshot"}
 """Commands whose actions take different arguments."""
@@ -126,7 +125,6 @@ def build_parser() -> argparse.ArgumentParser:
     _add_labels(command)
     _add_operations(command)
 
-    _add_joint(command("joint", "ask a joint probability table, written as CSV", configured=False))
     _add_warm(command("warm", "compile the kernels that the configuration needs now, and keep them on disk"))
     parser.epilog = _in_groups(commands.choices)
     return parser
@@ -359,22 +357,6 @@ def _add_model(action: _Command) -> None:
 
 def _add_warm(warm: argparse.ArgumentParser) -> None:
     warm.add_argument("--all", action="store_true", help="whatever the configuration: for images and wheels")
-
-
-def _add_joint(joint: argparse.ArgumentParser) -> None:
-    text = "CSV: a column for each variable, and one of probabilities; - is standard input"
-    joint.add_argument("file", help=text)
-    text = 'such as "P(burglary=yes | alarm)", "argmax burglary | alarm=yes" or "smart _|_ study"'
-    joint.add_argument("query", nargs="+", help=text)
-    text = "the numbers are counts: divide them by their sum"
-    joint.add_argument("--counts", action="store_true", help=text)
-    text = "of the probabilities (default: probability, count, or the last)"
-    joint.add_argument("--column", metavar="NAME", help=text)
-    text = "what P(a, b) and P(a) P(b) may differ by where a and b are independent (default: %(default)g)"
-    joint.add_argument("--tolerance", type=_not_negative, default=1e-9, metavar="X", help=text)
-    joint.add_argument(
-        "--delimiter", type=_delimiter, default=",", metavar="C", help="of CSV (default: %(default)s)"
-    )
 
 
 def _add_csv(made: argparse.ArgumentParser) -> None:
