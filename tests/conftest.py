@@ -43,12 +43,12 @@ STREAMS = Path(os.environ.get("LABELLED_STREAMS", Path(__file__).resolve().paren
 
 LONG = ["storm", "replicas", "shards", "kafka_outage", "crash_points", "zombies", "kafka_security", "watchdog", "wheel", "poison",
         "negative_controls", "late_storm", "river_checks", "end_to_end", "rollback", "changes_between_starts", "drift",
-        "long_work", "latency", "service_bench", "kafka_log", "brokers", "states", "rebuild", "explain", "log_contract",
+        "long_work", "latency", "service_bench", "kafka_log", "brokers", "states", "rebuild", "log_contract",
         "worker", "serve", "dashboard", "score", "topic_plan", "late_labels", "verify_features", "other_configuration",
         "monitors", "commands", "memory", "jit", "laws_on_logs", "aliases", "packaging", "labels_on_logs", "kubernetes",
         "dlq", "corrections", "history", "budgets_that_change", "laws", "doctor", "upgrades", "hand_over", "report",
         "times", "damage", "dry_run", "killed_take_up", "learner", "saved", "ask", "librdkafka", "deploy", "alarms",
-        "odd_values", "whereabouts", "entity_chains"]  # fmt: skip
+        "odd_values", "entity_chains"]  # fmt: skip
 """Files that take long begin first: those that wait beside those that keep the processors busy with many lives."""
 
 THOROUGH = (
@@ -99,7 +99,6 @@ SAMPLED = {
     "cli/test_dlq.py": r"outcome_is_unknown.*\[kafka-False",
     "cli/test_doctor.py": "user_lacks|wrong_password",
     "cli/test_dry_run.py": r"does_not_notice\[kafka",
-    "cli/test_explain.py": r"\[kafka-(?!mixture)|a_large_event|(rolled_back|has_taken).*\[kafka|(which_label|were_forgotten|not_what_was|comes_again|then_and_now).*\[kafka",
     "cli/test_history.py": r"\[kafka-mixture|rolled_back_or_forgotten.*\[kafka|(retention_took|labels_in_events).*\[kafka",
     "cli/test_report.py": "in_a_browser",
     "engine/labels/test_labels_on_logs.py": r"\[kafka-(?!ranks|hypotheses)|(weigh_no_hypotheses|can_be_added).*\[kafka",
@@ -114,7 +113,6 @@ SAMPLED = {
     "engine/test_memory.py": "labels_come_late|not_for_their_features",
     "engine/test_monitors.py": r"rare_as_stated.*\[(spam-predictions|sure)",
     "engine/test_topic_plan.py": "planned_acls|may_nothing",
-    "engine/test_whereabouts.py": r"\[librdkafka|\[kafka-PutBack",
     "house/test_kubernetes.py": "pods_run",
     "house/test_packaging.py": "built|wheel|readme",
     "laws/test_budgets_that_change.py": r"not_taken_back.*\[(chains|naive_bayes)",
@@ -140,7 +138,6 @@ STORMS = {
     "benchmarks/test_bench.py": "",
     "benchmarks/test_latency.py": "",
     "benchmarks/test_service_bench.py": "",
-    "cli/test_explain.py": r"\[kafka-(?!mixture)|(which_label|were_forgotten|not_what_was|comes_again|then_and_now).*\[kafka",
     "cli/test_wheel.py": "",
     "crashes/test_crash_points.py": r"on_kafka\[(kafka-3|librdkafka|hidden_markov)",
     "crashes/test_negative_controls.py": r"learned_again\[ReadsBefore|\[kafka-",

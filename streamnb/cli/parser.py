@@ -194,8 +194,9 @@ def _add_questions(command: _Command) -> None:
     _add_csv(predict)
     explain = command("explain", "say what speaks for the label of a message, and what would turn it")
     text = "a text or a JSON object; - is standard input"
-    explain.add_argument("event", nargs="?", metavar="TEXT", help=text)
-    _add_event_of_log(explain)
+    explain.add_argument("event", metavar="TEXT", help=text)
+    text = "show what this snapshot says, too, beside what the newest does"
+    explain.add_argument("--at", metavar="N|FILE", help=text)
     explain.add_argument("--against", metavar="LABEL", help="another label (default: the next one)")
     text = "words and values to show (default: %(default)s)"
     explain.add_argument("--top", type=_positive_int, default=10, help=text)
@@ -210,20 +211,6 @@ def _add_questions(command: _Command) -> None:
         ("dashboard", "show a running learner as a live page, and correct labels there"),
     ):
         _add_serving(command(name, what))
-
-
-def _add_event_of_log(explain: argparse.ArgumentParser) -> None:
-    """Which event of the log is explained in place of a text, and by which state."""
-    explain.add_argument("--id", metavar="ID", help="an event of the log, the last one that has this id")
-    text = "an event of the log, by its partition and offset"
-    explain.add_argument("--place", metavar="[TOPIC/]N/OFFSET", help=text)
-    text = "look for --id among so many of the newest predictions (default: %(default)s)"
-    explain.add_argument("--look-back", type=_positive_int, default=1_000_000, metavar="N", help=text)
-    which = explain.add_mutually_exclusive_group()
-    text = "show what this snapshot says, too, beside what the newest does"
-    which.add_argument("--at", metavar="N|FILE", help=text)
-    text = "derive the published prediction of the event again, and show the evidence of then"
-    which.add_argument("--as-served", action="store_true", help=text)
 
 
 def _add_serving(serve: argparse.ArgumentParser) -> None:

@@ -269,12 +269,6 @@ def test_of_what_turns_nothing_can_be_spared(kind, seed):
     assert len(claims) > 2
 
 
-def test_a_text_of_which_nothing_is_known_may_have_been_an_id(naive):
-    assert "an event with this id: --id m-17" in ask(naive, "explain", "m-17").stderr
-    for text in ("free", "m-17 again", "x" * 2000, "{}"):
-        assert "--id" not in commands.run(["explain", text, *FLAGS], cwd=naive).stderr
-
-
 def test_values_that_are_no_words_turn_it_too(naive):
     found = answer(naive, "explain", '{"features": {"links": 3, "sender": "x.org"}}')
     assert {item["attribute"] for item in found["evidence"]} == {"links", "sender"}

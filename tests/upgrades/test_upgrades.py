@@ -176,7 +176,7 @@ def test_the_commands_of_an_operator(left, capsys):
     assert json.loads(capsys.readouterr().out)["verified"]
     for command in (
         ["inspect", "--json"],
-        ["explain", "--place", "0/0", "--as-served", "--json"],
+        ["explain", "free lunch", "--json"],
         ["snapshot", "diff", "1", "--json"],
         ["snapshot", "list", "--json"],
         ["rebuild", "--json"],
