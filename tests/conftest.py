@@ -46,7 +46,7 @@ LONG = ["storm", "replicas", "shards", "kafka_outage", "crash_points", "zombies"
         "long_work", "latency", "service_bench", "kafka_log", "brokers", "states", "rebuild", "log_contract",
         "worker", "serve", "dashboard", "score", "topic_plan", "late_labels", "verify_features", "other_configuration",
         "monitors", "commands", "memory", "jit", "laws_on_logs", "aliases", "packaging", "labels_on_logs", "kubernetes",
-        "dlq", "corrections", "history", "budgets_that_change", "laws", "doctor", "upgrades", "hand_over", "report",
+        "dlq", "corrections", "history", "budgets_that_change", "laws", "doctor", "upgrades", "hand_over",
         "times", "damage", "dry_run", "killed_take_up", "learner", "saved", "ask", "librdkafka", "deploy", "alarms",
         "odd_values", "entity_chains"]  # fmt: skip
 """Files that take long begin first: those that wait beside those that keep the processors busy with many lives."""
@@ -100,7 +100,6 @@ SAMPLED = {
     "cli/test_doctor.py": "user_lacks|wrong_password",
     "cli/test_dry_run.py": r"does_not_notice\[kafka",
     "cli/test_history.py": r"\[kafka-mixture|rolled_back_or_forgotten.*\[kafka|(retention_took|labels_in_events).*\[kafka",
-    "cli/test_report.py": "in_a_browser",
     "engine/labels/test_labels_on_logs.py": r"\[kafka-(?!ranks|hypotheses)|(weigh_no_hypotheses|can_be_added).*\[kafka",
     "engine/labels/test_late_labels.py": "go_through_prunings|source_never_spoke",
     "engine/labels/test_laws_on_logs.py": r"(learned_anew_is|delay_in_events|labels_inside).*\[kafka",

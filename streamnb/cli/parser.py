@@ -379,20 +379,6 @@ def _add_evaluate(evaluate: argparse.ArgumentParser) -> None:
     evaluate.add_argument("--order", metavar="FILE", help=text)
     text = "learn this share of the rows first, such as 2/3, then score the rest without learning it"
     evaluate.add_argument("--holdout", metavar="SHARE", help=text)
-    text = "of what --delay, --reveal and --noise draw (default: %(default)s)"
-    evaluate.add_argument("--seed", type=_whole, default=0, help=text)
-    text = (
-        "labels come so many events, or so long by event time, after their events: 500, 2h, or "
-        "exponential:500 on average"
-    )
-    evaluate.add_argument("--delay", metavar="N|TIME", help=text)
-    text = (
-        "labels of this share of the events come, or of those with true at this path; the others are "
-        "scored, and not learned"
-    )
-    evaluate.add_argument("--reveal", metavar="SHARE|PATH", help=text)
-    text = "so many labels are wrong at first, and corrected after another delay"
-    evaluate.add_argument("--noise", type=_not_negative, default=0.0, metavar="SHARE", help=text)
     text = 'group labels by a JSON object: {"rec.autos": "like", "sci.med": "dislike"}; null hides one'
     evaluate.add_argument("--map-labels", metavar="FILE", help=text)
     text = (
@@ -401,8 +387,6 @@ def _add_evaluate(evaluate: argparse.ArgumentParser) -> None:
     )
     evaluate.add_argument("--model", metavar="MODULE:NAME", help=text)
     evaluate.add_argument("--predictions", metavar="FILE", help="write the predictions here, as JSON lines")
-    text = "write a page of it here: one file of HTML, with pictures"
-    evaluate.add_argument("--report", metavar="FILE", help=text)
     text = "show all scores, the calibration curve, and the hypotheses"
     evaluate.add_argument("--details", action="store_true", help=text)
     _add_csv(evaluate)

@@ -13,13 +13,11 @@ from typing import Any, BinaryIO
 import msgspec
 
 from streamnb.cli import wiring
-from streamnb.cli.evaluation.delayed_labels import LABELS, Feedback, feedback_of
 from streamnb.cli.evaluation.event_files import begun, columns_of, events_of, numbered, origin_of
 from streamnb.cli.evaluation.history import history_of, log_of, relived
 from streamnb.cli.evaluation.holdout import divide, share_of
 from streamnb.cli.evaluation.label_groups import with_groups
 from streamnb.cli.evaluation.odd_fields import OddFields
-from streamnb.cli.evaluation.page import Page
 from streamnb.cli.evaluation.progressive import (
     Drifts,
     outputs_of,
@@ -45,8 +43,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _run_on_file(options: argparse.Namespace) -> int:
-    feedback, topic = _feedback(options)
-    config = wiring.load_config(options, *topic)
+    config = wiring.load_config(options)
     _say_that_files_have_no_keys(config)
     share = None if options.holdout is None else share_of(options.holdout)
     if options.holdout is not None and options.predictions is not None:
@@ -57,7 +54,7 @@ def _run_on_file(options: argparse.Namespace) -> int:
     odd = OddFields(made.learner.settings.schema, origin_of(options.file), expects_label=True)
     rows = begun(odd.watched(numbered(events, options.order)))
     if share is None:
-        code = made.run(outputs_of(made.learner, rows, config, feedback, made.page))
+        code = made.run(outputs_of(made.learner, rows, config))
     else:
         code = made.run(train_then_test(made.learner, *divide(list(rows), share), made.tally))
     odd.say(is_over=True)
@@ -66,25 +63,24 @@ def _run_on_file(options: argparse.Namespace) -> int:
 
 def _run_on_log(options: argparse.Namespace) -> int:
     """Let a learner live through what the one of the log has read."""
-    for flag in ("order", "holdout", "delay", "reveal", "noise", "map_labels"):
+    for flag in ("order", "holdout", "map_labels"):
         if getattr(options, flag):
             raise ConfigError(f"--{flag.replace('_', '-')}: needs a file; without one the log is evaluated")
     config = wiring.load_config(options)
     with closing(log_of(config)) as log:
         config = wiring.as_begun(config, log)
         made = _Evaluation(options, config)
-        return made.run(relived(made.learner, history_of(config, log), made.page))
+        return made.run(relived(made.learner, history_of(config, log)))
 
 
 class _Evaluation:
-    """A learner, and what is noted of its answers. Raises ConfigError for a page that cannot be written."""
+    """A learner, and what is noted of its answers."""
 
     def __init__(self, options: argparse.Namespace, config: Config) -> None:
         self._options, self._config = options, config
         given = None if options.model is None else given_model(options.model)
         self.learner = wiring.learner(config, given)
         self._scores = self.learner.progressive = OpenValidation(config.metrics.window)
-        self.page = None if options.report is None else Page(Path(options.report), self.learner, config)
         self.tally, self._drifts = Tally(), Drifts()
 
     def run(self, answers: Iterable[NewRecord]) -> int:
@@ -102,15 +98,11 @@ class _Evaluation:
             say_why_nothing_was_learned(what, config, learner.consumed, learner.dead_letters)
         if learner.consumed or options.json:
             self._show(seconds)
-        if self.page is not None:
-            self.page.write(what, seconds)
         return 0 if learner.model.n_events else 1
 
     def _note(self, output: NewRecord, predictions: BinaryIO | None) -> None:
         """Keep what there is to tell of an answer."""
         topics = self._config.topics
-        if self.page is not None:
-            self.page.note(output)
         if predictions is not None and output.topic == topics.predictions:
             predictions.write(output.value + b"\n")
         elif output.topic == topics.dead_letters:
@@ -164,19 +156,6 @@ class _Evaluation:
         speed = f"{report.events / seconds:,.0f} events/s in {seconds:.1f} s"
         model = f"; model {digest[:16]}" if digest else ""
         print(f"\n{speed}{model}{'' if options.details else '; more with --details'}")
-
-
-def _feedback(options: argparse.Namespace) -> tuple[Feedback | None, list[str]]:
-    """How labels come, where not inside events, and the topic for them. Raises ConfigError."""
-    if options.delay is None and options.reveal is None and not options.noise:
-        return None, []
-    if options.holdout is not None:
-        raise ConfigError("--delay, --reveal, --noise: not with --holdout, where labels are all there before")
-    if not 0.0 <= options.noise < 1.0:
-        raise ConfigError(f"--noise is {options.noise:g}; expected a share of 0 or more, and below 1")
-    return feedback_of(options.delay, options.reveal, options.noise, options.seed), [
-        f"topics.labels={LABELS}"
-    ]
 
 
 def _say_that_files_have_no_keys(config: Config) -> None:

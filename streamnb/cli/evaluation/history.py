@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 from streamnb.cli import wiring
 from streamnb.cli.evaluation.holdout import Row
-from streamnb.cli.evaluation.page import Page
 from streamnb.config import Config
 from streamnb.engine.journal.replay import SliceReader
 from streamnb.engine.learner import Learner
@@ -107,14 +106,10 @@ def history_of_file(rows: Iterable[Row], config: Config) -> Iterator[Past]:
         yield Past([Record(partition, row, None, raw, 0.0) for row, raw in part], now)
 
 
-def relived(learner: Learner, past: Iterable[Past], page: Page | None = None) -> Iterator[NewRecord]:
+def relived(learner: Learner, past: Iterable[Past]) -> Iterator[NewRecord]:
     """What a learner answers to a history."""
     for one in past:
-        began = time.perf_counter()
-        outputs = live_through(learner, one)
-        if page is not None and one.records:
-            page.timed(one.records, time.perf_counter() - began)
-        yield from outputs
+        yield from live_through(learner, one)
     while learner.has_work:
         learner.work()
 

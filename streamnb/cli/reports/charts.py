@@ -1,4 +1,4 @@
-"""Reports as pictures: what the live page and the page of an evaluation have in common."""
+"""Reports as pictures, for the live page."""
 
 from __future__ import annotations
 
