@@ -50,7 +50,6 @@ if TYPE_CHECKING:
     from streamnb.model.naive_bayes.variants import MultinomialNB as MultinomialNB
     from streamnb.model.posterior.beta_bernoulli import BetaBernoulli as BetaBernoulli
     from streamnb.model.posterior.dirichlet_categorical import DirichletCategorical as DirichletCategorical
-    from streamnb.model.posterior.normal_inverse_gamma import NormalInverseGamma as NormalInverseGamma
     from streamnb.model.posterior.sequential import SequentialPosterior as SequentialPosterior
     from streamnb.saved import load as load
 
@@ -87,7 +86,6 @@ _HOMES = {
     "naive_bayes.variants": ("BernoulliNB", "CategoricalNB", "GaussianNB", "MultinomialNB"),
     "posterior.beta_bernoulli": ("BetaBernoulli",),
     "posterior.dirichlet_categorical": ("DirichletCategorical",),
-    "posterior.normal_inverse_gamma": ("NormalInverseGamma",),
     "posterior.sequential": ("SequentialPosterior",),
 }
 

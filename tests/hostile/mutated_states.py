@@ -44,7 +44,6 @@ from streamnb import (
     MultinomialNB,
     NaiveBayes,
     NetworkEM,
-    NormalInverseGamma,
     OneDependence,
     OnlineBaumWelch,
     Partial,
@@ -444,11 +443,6 @@ MODELS = {
         lambda: DirichletCategorical({"a": 1.0, "z": 2.0}, 1.0),
         lambda model, row: model.update(row[1]),
         lambda model: as_finite(model.log_predictive("a"), model.log_evidence),
-    ),
-    "NormalInverseGamma": Made(
-        NormalInverseGamma,
-        lambda model, row: model.update(row[2]),
-        lambda model: as_finite(model.log_predictive(1.0), model.log_evidence),
     ),
     "JointTable": Made(
         lambda: JointTable({"label": "abcd", "code": ["x", "other"]}, np.full((4, 2), 0.125), 2.0),

@@ -99,24 +99,6 @@ def _refined(x: Floats, a: Floats, b: Floats, excess: Callable[[Floats], Floats]
     return x
 
 
-def student_t_interval(degrees: float, mass: float) -> tuple[float, float]:
-    """The bounds of the standard Student t distribution. Raises ValueError as `beta_intervals`."""
-    bound = float(_special().stdtrit(degrees, _tail(mass)))
-    return bound, -bound
-
-
-def inverse_gamma_interval(alpha: float, beta: float, mass: float) -> tuple[float, float]:
-    """The bounds of beta / G, with G of the Gamma(alpha, 1) distribution; inf where they are beyond a double.
-
-    Raises ValueError as `beta_intervals`.
-    """
-    special, tail = _special(), _tail(mass)
-    with np.errstate(divide="ignore", over="ignore"):
-        lower = np.float64(beta) / special.gammainccinv(alpha, tail)
-        upper = np.float64(beta) / special.gammaincinv(alpha, tail)
-    return float(lower), float(upper)
-
-
 def _tail(mass: float) -> float:
     """The probability below an interval, and above it."""
     if not 0.0 < mass < 1.0:

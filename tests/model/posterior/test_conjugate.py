@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 from itertools import product
 
 import mpmath
@@ -13,15 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import integrate, special, stats
 
-from streamnb import BetaBernoulli, DirichletCategorical, NormalInverseGamma
+from streamnb import BetaBernoulli, DirichletCategorical
 from streamnb.errors import SnapshotError, UnlearnError
-from streamnb.model.attributes.values import LARGEST
 from streamnb.model.numerics.rising_factorial import log_beta, log_rising, log_rising_ratio
-from streamnb.model.posterior.credible_intervals import (
-    beta_intervals,
-    inverse_gamma_interval,
-    student_t_interval,
-)
+from streamnb.model.posterior.credible_intervals import beta_intervals
 from streamnb.wire import snapshot
 
 mpmath.mp.dps = 60
@@ -49,13 +43,6 @@ KINDS = {
     ),
     "open": (dirichlets("ab", POSITIVE), st.sampled_from("abxyz"), (DirichletCategorical, "open")),
     "process": (dirichlets("", POSITIVE), st.sampled_from("xyz"), (DirichletCategorical, "process")),
-    "normal": (
-        st.builds(
-            lambda m, k, a, b: lambda: NormalInverseGamma(m, k, a, b), VALUES, POSITIVE, POSITIVE, POSITIVE
-        ),
-        VALUES,
-        (NormalInverseGamma, "normal"),
-    ),
 }
 COUNTED = ["beta", "dirichlet", "open", "process"]
 
@@ -146,16 +133,6 @@ def test_unlearn_is_the_inverse(kind, data):
     for x, w in back[:kept_back]:
         posterior.unlearn(x, w)
     assert said(posterior) == said(make()), "all of it taken back leaves nothing, not even rounding"
-
-
-@pytest.mark.parametrize(("apart", "spread"), [(1.0, 0.25), (2.0**-9, 2.0**-20), (2.0**-11, 0.0)])
-def test_a_narrow_spread_is_lost_where_no_more_than_one_observation_is_left(apart, spread):
-    """It could be the rounding of one observation; of two lighter ones it is missed where it is narrow, too."""
-    normal = told(NormalInverseGamma(), [(1.0, 0.5), (1.0 - apart, 0.5), (1.0, 0.5), (7.0, 1.0)])
-    normal.unlearn(7.0)
-    assert normal.observed == (1.5, pytest.approx(1.0 - apart / 3), pytest.approx(apart**2 / 3, rel=1e-9))
-    normal.unlearn(1.0, 0.5)
-    assert normal.observed == (1.0, pytest.approx(1.0 - apart / 2), pytest.approx(spread))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -352,73 +329,6 @@ def test_the_evidences_of_all_streams_of_one_length_sum_to_one():
         assert total == pytest.approx(1.0, rel=1e-12)
 
 
-@given(stream("normal"), VALUES, st.floats(0.01, 0.999))
-def test_normal_inverse_gamma_agrees_with_scipy(drawn, x, mass):
-    make, seen = drawn
-    posterior = told(make(), seen)
-    mean, kappa, alpha, beta = posterior.posterior
-    exact = exact_normal(make().prior, seen)
-    assert (mean, kappa, alpha, beta) == pytest.approx(
-        [float(value) for value in exact], rel=1e-10, abs=1e-12
-    )
-    scale = math.sqrt(beta * (kappa + 1) / (alpha * kappa))
-    assert posterior.log_predictive(x) == pytest.approx(
-        stats.t.logpdf(x, 2 * alpha, mean, scale), rel=1e-9, abs=1e-9
-    )
-    of_mean, of_variance = (
-        stats.t(2 * alpha, mean, math.sqrt(beta / (alpha * kappa))),
-        stats.invgamma(alpha, scale=beta),
-    )
-    found = posterior.interval(mass)
-    with np.errstate(all="ignore"):  # a bound beyond a double is infinite for both
-        assert found.mean == pytest.approx(of_mean.interval(mass), rel=1e-7)
-        assert found.variance == pytest.approx(of_variance.interval(mass), rel=1e-7)
-    if alpha > 2.1:
-        assert posterior.mean == pytest.approx((of_mean.mean(), of_variance.mean()), rel=1e-9)
-        assert posterior.variance == pytest.approx((of_mean.var(), of_variance.var()), rel=1e-8)
-
-
-def exact_normal(prior, seen):
-    """The parameters of the posterior in fractions."""
-    mean, kappa, alpha, beta = map(Fraction, prior)
-    n = sum((Fraction(w) for _, w in seen), Fraction())
-    xbar = sum((Fraction(x) * Fraction(w) for x, w in seen), Fraction()) / n if n else Fraction()
-    M2 = sum((Fraction(w) * (Fraction(x) - xbar) ** 2 for x, w in seen), Fraction())
-    gained = (M2 + kappa * n * (xbar - mean) ** 2 / (kappa + n)) / 2
-    return (kappa * mean + n * xbar) / (kappa + n), kappa + n, alpha + n / 2, beta + gained
-
-
-@given(KINDS["normal"][0], st.lists(VALUES, min_size=1, max_size=12))
-def test_the_evidence_of_a_normal_is_a_multivariate_t(make, xs):
-    posterior = make()
-    for x in xs:
-        posterior.update(x)
-    mean, kappa, alpha, beta = posterior.prior
-    shape = beta / alpha * (np.eye(len(xs)) + 1 / kappa)
-    theirs = stats.multivariate_t([mean] * len(xs), shape, 2 * alpha).logpdf(np.array(xs))
-    assert posterior.log_evidence == pytest.approx(float(theirs), rel=1e-8, abs=1e-8)
-
-
-@given(KINDS["normal"][0], st.lists(VALUES, max_size=12))
-def test_the_mode_of_a_normal_is_the_top_of_its_density(make, xs):
-    posterior = make()
-    for x in xs:
-        posterior.update(x)
-    mean, kappa, alpha, beta = posterior.posterior
-
-    def log_density(mu, variance):
-        return stats.invgamma.logpdf(variance, alpha, scale=beta) + stats.norm.logpdf(
-            mu, mean, math.sqrt(variance / kappa)
-        )
-
-    top = posterior.mode
-    step = 1e-2 * math.sqrt(top.variance / kappa)
-    for mu, variance in product(
-        (top.mean - step, top.mean + step), (0.99 * top.variance, 1.01 * top.variance)
-    ):
-        assert log_density(*top) > max(log_density(mu, top.variance), log_density(top.mean, variance))
-
-
 @given(st.floats(1e-3, 1e8), st.floats(1e-3, 1e8), st.sampled_from([0.5, 0.9, 0.95, 0.999]))
 def test_an_interval_leaves_as_much_below_as_above(a, b, mass):
     """To seven digits of the bounds."""
@@ -544,44 +454,6 @@ def test_a_long_stream_is_not_worn_down():
     for x, w in zip(heads.tolist(), weights.tolist(), strict=True):
         coin.update(x, w / 1024)
     assert coin.posterior == (0.5 + int(weights[heads].sum()) / 1024, 0.5 + int(weights[~heads].sum()) / 1024)
-    normal, xs = NormalInverseGamma(0.0, 1.0, 1.0, 1e-6), rng.normal(1e6, 1e-3, size=50_000).tolist()
-    for x in xs:
-        normal.update(x)
-    exact = exact_normal(normal.prior, [(x, 1.0) for x in xs])
-    assert normal.posterior == pytest.approx([float(value) for value in exact], rel=1e-9)
-
-
-@pytest.mark.parametrize("shift", [0.0, 1e6, -1e9, 1e15])
-def test_nearly_equal_values_far_from_zero_keep_their_spread(shift):
-    near, far = NormalInverseGamma(0.0, 1e-9, 1.0, 1e-9), NormalInverseGamma(shift, 1e-9, 1.0, 1e-9)
-    for x in [0.0, 1.0, 2.0, 3.0]:
-        near.update(x)
-        far.update(shift + x)
-    assert far.mode.variance == pytest.approx(near.mode.variance, rel=1e-6 if shift < 1e12 else 0.2)
-    assert far.log_predictive(shift + 1.0) == pytest.approx(
-        near.log_predictive(1.0), rel=1e-6 if shift < 1e12 else 0.2
-    )
-
-
-@pytest.mark.parametrize("x", [0.0, 1e-300, -5e-324, 1e140, -1e300, 1.7e308])
-@pytest.mark.parametrize(
-    "prior", [(0.0, 1.0, 1.0, 1.0), (1e140, 1e-300, 1e-6, 1e-300), (-3.0, 1e15, 1e15, 1e15)]
-)
-def test_numbers_of_every_size_say_something_finite(prior, x):
-    posterior = NormalInverseGamma(*prior)
-    for n in range(3):
-        assert all(map(math.isfinite, posterior.posterior)), n
-        assert math.isfinite(posterior.log_evidence)
-        for value in (0.0, x, -x, 1.7e308):
-            assert math.isfinite(posterior.log_predictive(value))
-            assert 0.0 <= posterior.predictive(value) < math.inf
-        for bounds in posterior.interval():
-            assert bounds[0] <= bounds[1]
-        posterior.update(x)
-    if abs(x) > LARGEST:
-        again = NormalInverseGamma(*prior)
-        again.update(math.copysign(LARGEST, x), 3)
-        assert again.posterior == pytest.approx(posterior.posterior, rel=1e-12)
 
 
 @given(SIZES, SIZES, SIZES, SIZES)
@@ -611,33 +483,7 @@ def test_priors_of_every_size_say_something_finite(alpha, beta, other, weight):
         assert 0.0 <= lower <= upper <= 1.0
 
 
-def test_a_value_beyond_all_that_the_prior_expects_has_an_evidence():
-    normal, total = NormalInverseGamma(beta=1e-30), 0.0
-    for x in (LARGEST, -LARGEST, 1.0):
-        total += normal.log_predictive(x)
-        normal.update(x)
-        assert normal.log_evidence == pytest.approx(total, rel=1e-12)
-
-
-def test_an_integer_beyond_every_double_is_a_number():
-    normal, as_double = NormalInverseGamma(), NormalInverseGamma()
-    for sign in (1, -1):
-        assert normal.log_predictive(sign * 10**400) == pytest.approx(
-            normal.log_predictive(sign * 1.7e308), rel=1e-3
-        )
-        normal.update(sign * 10**400)
-        as_double.update(sign * 1e300)
-    assert normal.posterior == as_double.posterior
-    normal.unlearn(-(10**400))
-    assert normal.observed == (1.0, LARGEST, 0.0)
-
-
 def test_what_nothing_or_little_is_known_of():
-    normal = NormalInverseGamma(3.0, 1.0, 0.25, 1.0)
-    assert math.isnan(normal.mean.mean)
-    assert (normal.mean.variance, *normal.variance) == (math.inf, math.inf, math.inf)
-    normal.update(3.0)
-    assert (normal.mean.mean, normal.mean.variance) == (3.0, math.inf)
     single = DirichletCategorical(["a"])
     assert single.interval() == {"a": (1.0, 1.0)}
     assert (single.mean, single.mode, single.variance, single.predictive("a")) == (
@@ -662,9 +508,8 @@ POSTERIORS = {
     "beta": (lambda: told(BetaBernoulli(), [(True, 2.0), (False, 1.0)]), [None, math.nan, 2, "x", 0.5]),
     "dirichlet": (lambda: told(DirichletCategorical("ab"), [("a", 2.0)]), [None, math.nan, math.inf, "c"]),
     "process": (lambda: told(DirichletCategorical("a", 1.0), [("c", 2.0)]), [None, math.nan]),
-    "normal": (lambda: told(NormalInverseGamma(), [(2.5, 2.0)]), [None, math.nan, math.inf, -math.inf, "1"]),
 }  # fmt: skip
-POSSIBLE = {"beta": True, "dirichlet": "a", "process": "c", "normal": 2.5}
+POSSIBLE = {"beta": True, "dirichlet": "a", "process": "c"}
 
 
 @pytest.mark.parametrize(("kind", "x"), [(kind, x) for kind, (_, xs) in POSTERIORS.items() for x in xs])
@@ -712,8 +557,6 @@ def test_what_was_never_observed_cannot_be_taken_back(kind):
         *(lambda bad=bad: DirichletCategorical(*bad)
           for bad in [([],), ({"a": 0.0},), (["a", "a"],), ([None],), ([math.nan],), (["a"], -1.0), (["a"], math.inf),
                       ({"a": math.nan},)]),
-        *(lambda bad=bad: NormalInverseGamma(*bad)
-          for bad in [(math.nan,), (1e141,), (0, 0), (0, 1, -1), (0, 1, 1, math.inf), (0, 1, 1, 0)]),
     ],
 )  # fmt: skip
 def test_priors_out_of_range_are_refused(make):
@@ -726,22 +569,17 @@ def test_priors_out_of_range_are_refused(make):
 def test_masses_out_of_range_are_refused(kind, mass):
     with pytest.raises(ValueError, match="mass"):
         POSTERIORS[kind][0]().interval(mass)
-    for function in (student_t_interval, lambda a, mass: inverse_gamma_interval(a, 1.0, mass)):
-        with pytest.raises(ValueError, match="mass"):
-            function(1.0, mass)
 
 
 def test_only_posteriors_of_one_prior_merge():
     posteriors = [BetaBernoulli(), BetaBernoulli(2), DirichletCategorical("ab"), DirichletCategorical("abc"),
-                  DirichletCategorical("ab", 1.0), NormalInverseGamma(), NormalInverseGamma(1.0)]  # fmt: skip
+                  DirichletCategorical("ab", 1.0)]  # fmt: skip
     for one, other in product(posteriors, repeat=2):
         if one is not other:
             with pytest.raises(ValueError, match="same class and prior"):
                 one.merge(other)
     coin = told(BetaBernoulli(), [(True, 3.0)])
     assert coin.merge(coin).successes == 6.0
-    normal = told(NormalInverseGamma(), [(1.0, 1.0), (2.0, 1.0)])
-    assert normal.merge(normal).observed == (4.0, 1.5, 1.0)
     die = told(DirichletCategorical("ab", 1.0), [("c", 1.0)])
     assert die.merge(die).counts == {"a": 0.0, "b": 0.0, "c": 2.0}
 
@@ -751,8 +589,6 @@ def ints(*values):
 
 
 BETA, LABELS = {"alpha": 1.0, "beta": 1.0}, {"labels": ["a", "b"], "alpha": [1.0, 1.0], "other": 0.0}
-NORMAL = {"mean": 0.0, "kappa": 1.0, "alpha": 1.0, "beta": 1.0}
-MOMENTS = {"n": ints(1024), "mean": np.array([1.0]), "M2": np.array([0.0])}
 BAD_STATES = [
     (BetaBernoulli, BETA, {}),
     (BetaBernoulli, BETA, {"counts": ints(1)}),
@@ -772,15 +608,6 @@ BAD_STATES = [
     (DirichletCategorical, LABELS | {"labels": ["a", ["b"]]}, {"counts": ints(1, 2)}),
     (DirichletCategorical, LABELS | {"alpha": [1.0, -1.0]}, {"counts": ints(1, 2)}),
     (DirichletCategorical, {"labels": ["a"]}, {"counts": ints(1)}),
-    (NormalInverseGamma, NORMAL, {}),
-    (NormalInverseGamma, {"mean": 0.0}, MOMENTS),
-    (NormalInverseGamma, NORMAL | {"beta": 0.0}, MOMENTS),
-    (NormalInverseGamma, NORMAL, MOMENTS | {"n": ints(-1)}),
-    (NormalInverseGamma, NORMAL, MOMENTS | {"n": ints(0)}),
-    (NormalInverseGamma, NORMAL, MOMENTS | {"M2": np.array([-1.0])}),
-    (NormalInverseGamma, NORMAL, MOMENTS | {"M2": np.array([np.nan])}),
-    (NormalInverseGamma, NORMAL, MOMENTS | {"mean": np.array([np.inf])}),
-    (NormalInverseGamma, NORMAL, MOMENTS | {"mean": np.array([1.0, 2.0])}),
 ]  # fmt: skip
 
 
@@ -793,7 +620,6 @@ def test_states_that_are_none_are_refused(kind, meta, arrays):
 def test_good_states_beside_the_bad_ones_are_read():
     assert BetaBernoulli.from_state(BETA, {"counts": ints(1024, 0)}).successes == 1.0
     assert DirichletCategorical.from_state(LABELS, {"counts": ints(1024, 0)}).counts == {"a": 1.0, "b": 0.0}
-    assert NormalInverseGamma.from_state(NORMAL, MOMENTS).observed == (1.0, 1.0, 0.0)
     posterior = DirichletCategorical([("a", 1)])
     with pytest.raises(TypeError, match="cannot be saved"):
         posterior.state()
@@ -810,7 +636,7 @@ def test_labels_of_numpy_are_saved_as_plain_values():
 
 
 def test_a_state_is_a_copy():
-    normal = told(NormalInverseGamma(), [(1.0, 1.0)])
-    _, arrays = normal.state()
-    normal.update(5.0)
-    assert (arrays["n"][0], arrays["mean"][0]) == (1024, 1.0)
+    coin = told(BetaBernoulli(), [(True, 1.0)])
+    _, arrays = coin.state()
+    coin.update(True)
+    assert arrays["counts"].tolist() == [1024, 0]
