@@ -47,7 +47,7 @@ LONG = ["storm", "replicas", "shards", "kafka_outage", "crash_points", "zombies"
         "worker", "serve", "dashboard", "score", "topic_plan", "late_labels", "verify_features", "other_configuration",
         "monitors", "commands", "memory", "jit", "laws_on_logs", "aliases", "packaging", "labels_on_logs", "kubernetes",
         "dlq", "corrections", "history", "budgets_that_change", "laws", "doctor", "upgrades", "hand_over",
-        "times", "damage", "dry_run", "killed_take_up", "learner", "saved", "ask", "librdkafka", "deploy", "alarms",
+        "times", "damage", "killed_take_up", "learner", "saved", "ask", "librdkafka", "deploy", "alarms",
         "odd_values", "entity_chains"]  # fmt: skip
 """Files that take long begin first: those that wait beside those that keep the processors busy with many lives."""
 
@@ -98,7 +98,6 @@ SAMPLED = {
     "adapters/log/test_log_contract.py": r"\[librdkafka\b|after_a_silence.*heartbeat|does_not_follow.*\[kafka-(successor-[139]|same-[019])",
     "cli/test_dlq.py": r"outcome_is_unknown.*\[kafka-False",
     "cli/test_doctor.py": "user_lacks|wrong_password",
-    "cli/test_dry_run.py": r"does_not_notice\[kafka",
     "cli/test_history.py": r"\[kafka-mixture|rolled_back_or_forgotten.*\[kafka|(retention_took|labels_in_events).*\[kafka",
     "engine/labels/test_labels_on_logs.py": r"\[kafka-(?!ranks|hypotheses)|(weigh_no_hypotheses|can_be_added).*\[kafka",
     "engine/labels/test_late_labels.py": "go_through_prunings|source_never_spoke",
@@ -132,7 +131,7 @@ what needs a broker with ACLs, a wheel, or pods, which `make test-all` alone mak
 
 STORMS = {
     "adapters/kafka/test_kafka_outage.py": r"cut_at_any_step.*\[librdkafka|outlive_an_outage\[silence|lost_are_written_once\[librdkafka",
-    "adapters/kafka/test_kafka_security.py": r"down_for_a_while.*\[librdkafka|(exactly_the_acls|see_and_not_write|bearer_token|dry_run).*\[librdkafka|one_acl.*-librdkafka",
+    "adapters/kafka/test_kafka_security.py": r"down_for_a_while.*\[librdkafka|(exactly_the_acls|see_and_not_write|bearer_token).*\[librdkafka|one_acl.*-librdkafka",
     "adapters/test_watchdog.py": r"the_client_that_hangs.*\[poll|left_in_peace",
     "benchmarks/test_bench.py": "",
     "benchmarks/test_latency.py": "",

@@ -14,10 +14,9 @@ from streamnb.engine.learner import Learner
 from streamnb.errors import ConfigError, StreamnbError
 from streamnb.events import Event
 from streamnb.model.attributes.attributes import some_of
-from streamnb.model.attributes.kinds import NOMINAL
 from streamnb.model.attributes.nearest import did_you_mean
 from streamnb.model.encoding.tokenizer import words
-from streamnb.model.interface.evidence import LIMIT, Explanation, Item
+from streamnb.model.interface.evidence import Explanation, Item
 from streamnb.model.interface.predictions import Posteriors
 from streamnb.model.naive_bayes.counting_model import CountingModel
 
@@ -54,8 +53,6 @@ def rehearse_answers(learner: Learner, config: Config) -> None:
     event = model.decode(rehearsed(model.schema, 1).value)
     with suppress(StreamnbError):  # what this kind of model says nothing of
         explained(model, event, None, 10)
-    with suppress(StreamnbError):
-        known_of(model, "one")
 
 
 def decision_of(answer: Mapping[str, Any]) -> str:
@@ -169,38 +166,3 @@ def _without(event: Event, items: Sequence[Item], said: Mapping[Any, Sequence[st
         else:
             x.pop(name, None)
     return Event(event.id, x, ts=event.ts)
-
-
-def known_of(model: Asked, word: str) -> dict[str, Any]:
-    """What is known of a word or value. Raises StreamnbError where nothing is counted."""
-    if not isinstance(model.model, CountingModel):
-        raise ConfigError(
-            "this kind of model keeps no counts of words: model.kind=mixture and naive_bayes do"
-        )
-    model.predicted([Event("-", {})])  # refuses a model that has learned nothing
-    return {"word": word, "found": list(_entries(model, model.model, word))}
-
-
-def _entries(asked_of: Asked, model: CountingModel, word: str) -> Iterator[dict[str, Any]]:
-    """What is known of the word in each attribute that has it."""
-    tokens = list(dict.fromkeys(words(word)))
-    stopped = model.statistics.stop_words()
-    for kind, name in model.statistics.layout.groups:
-        for value in [word] if kind == NOMINAL else tokens:
-            counts = model.value_counts(name, value)
-            if counts or (name, value.encode()) in stopped:
-                yield {
-                    "attribute": str(name),
-                    "value": value,
-                    "counts": {str(label): count for label, count in counts.items()},
-                    "weights": _weights(asked_of, name, value, is_text=kind != NOMINAL) if counts else {},
-                    "is_stop_word": not counts,
-                }
-
-
-def _weights(model: Asked, name: Any, value: str, *, is_text: bool) -> dict[str, float]:
-    """What it adds, alone, to the log odds of each label against all others (nats)."""
-    base: dict[Any, Any] = {name: ""} if is_text else {}
-    with_it, without = model.predicted([Event("-", {name: value}), Event("-", base)])
-    odds = {v: log_odds(p, 1.0 - p) - log_odds(without[v], 1.0 - without[v]) for v, p in with_it.items()}
-    return {label: max(-LIMIT, min(LIMIT, one)) for label, one in odds.items()}

@@ -18,7 +18,7 @@ from streamnb.model.attributes.nearest import did_you_mean
 _GROUPS = {
     "to begin with": ("demo", "sample", "init", "evaluate", "compare"),
     "learn from a log": ("run", "score", "replay", "label", "labels", "rebuild", "forget"),
-    "ask": ("predict", "explain", "token", "serve", "dashboard", "inspect", "read"),
+    "ask": ("predict", "explain", "serve", "dashboard", "inspect", "read"),
     "prove and repair": ("verify", "dlq", "snapshot", "journal", "doctor"),
     "learn in shards": ("model",),
     "set up": ("config", "topics", "warm"),
@@ -169,11 +169,8 @@ def _add_services(command: _Command) -> None:
     """What learns from a log, and what predicts in its place."""
     run = command("run", "learn from the log: predictions and metrics go to their topics")
     _add_log(run)
-    how_far = run.add_mutually_exclusive_group()
-    text = "only print what would be predicted of the next N records; nothing is written or joined"
-    how_far.add_argument("--dry-run", type=_positive_int, metavar="N", help=text)
     text = "stop where there is nothing more to read; it waits for transactions that producers have open"
-    how_far.add_argument("--until-end", action="store_true", help=text)
+    run.add_argument("--until-end", action="store_true", help=text)
     run.add_argument("--details", action="store_true", help="end with all scores and the hypotheses, too")
     text = "go on where events were deleted before they were learned, or a topic was made anew"
     run.add_argument("--accept-loss", action="store_true", help=text)
@@ -200,9 +197,7 @@ def _add_questions(command: _Command) -> None:
     explain.add_argument("--against", metavar="LABEL", help="another label (default: the next one)")
     text = "words and values to show (default: %(default)s)"
     explain.add_argument("--top", type=_positive_int, default=10, help=text)
-    token = command("token", "say what the model knows of one word or value")
-    token.add_argument("word", metavar="WORD", help="a word of a text, or a nominal value")
-    for made in (predict, explain, token):
+    for made in (predict, explain):
         _add_log(made)
         text = "that of journal record N, or a file or folder (default: the newest of the log)"
         made.add_argument("--snapshot", metavar="N|FILE", help=text)

@@ -26,7 +26,7 @@ from streamnb import (
 )
 from streamnb.adapters.snapshot_folder import SnapshotFolder
 from streamnb.adapters.sqlite.log import SqliteLog
-from streamnb.cli.answers import explained, known_of
+from streamnb.cli.answers import explained
 from streamnb.cli.asked import Asked, asked_of
 from streamnb.config import load
 from streamnb.engine.ports import NewRecord
@@ -303,7 +303,6 @@ def test_a_label_whose_examples_were_all_taken_back_is_compared_with_nothing(kin
     event = Event("-", {"sender": "x", "hour": "1"})
     for gone in ("a", "b", "c", "ab", "bc", "ac"):
         model, fresh = learned(gone, taken_back=True), learned(gone, taken_back=False)
-        assert known_of(model, "x")
         if len(gone) == 2:
             with pytest.raises(
                 ConfigError, match=f"the model knows one label, {min(set('abc') - set(gone))}:"
@@ -319,26 +318,6 @@ def test_a_label_whose_examples_were_all_taken_back_is_compared_with_nothing(kin
             explained(model, event, gone, 9)
         with pytest.raises(ValueError, match=f"nothing has been learned of a class '{gone}'"):
             model.model.explanation_one(event.x, against=gone)
-
-
-@pytest.mark.parametrize("kind", ["naive", "mixture"])
-def test_a_word_with_its_counts_and_weights(kind, request):
-    folder = request.getfixturevalue(kind)
-    (found,) = answer(folder, "token", "FREE")["found"]
-    assert (found["attribute"], found["value"], found["counts"]) == ("text", "free", {"spam": 10.0})
-    assert found["weights"]["spam"] == pytest.approx(-found["weights"]["ham"])
-    assert found["weights"]["spam"] > 0
-    if kind == "naive":
-        (item,) = (i for i in answer(folder, "explain", "free")["evidence"] if i["value"] == "free")
-        assert item["log_odds"] == pytest.approx(found["weights"]["spam"])
-    assert "free, of text" in ask(folder, "token", "free").stdout
-    assert answer(folder, "token", "x.org")["found"][0]["attribute"] == "sender"
-
-
-def test_a_word_that_is_unknown(naive):
-    assert answer(naive, "token", "fre", code=1)["found"] == []
-    assert "fre was never learned" in ask(naive, "token", "fre", code=1).stdout
-    assert answer(naive, "token", "", code=1)["found"] == []
 
 
 def test_an_older_snapshot_by_its_number_and_by_its_file(tmp_path):
@@ -373,10 +352,9 @@ def test_a_classifier_that_was_saved_answers_too(tmp_path):
     assert found["probabilities"] == model.predict_proba_one(TEXT)
     assert (found["snapshot"]["journal"], found["snapshot"]["behind"]) == (None, None)
     assert answer(tmp_path, "explain", TEXT, "--snapshot", "words.snb", flags=[])["turns"]
-    assert answer(tmp_path, "token", "free", "--snapshot", "words.snb", flags=[])["found"]
 
 
-def test_a_model_that_counts_no_words_says_so(tmp_path):
+def test_a_model_without_evidence_says_so(tmp_path):
     model = LogisticRegression()
     for _, label, sender, links in MAILS:
         model.learn_one({"sender": sender, "links": float(links)}, label)
@@ -384,7 +362,6 @@ def test_a_model_that_counts_no_words_says_so(tmp_path):
     flags = ["--snapshot", "m.snb"]
     event = '{"features": {"links": 3, "sender": "x.org"}}'
     assert answer(tmp_path, "predict", event, flags=flags)["label"] == "spam"
-    assert "model.kind=mixture" in ask(tmp_path, "token", "x.org", code=2, flags=flags).stderr
     assert "there is no evidence" in ask(tmp_path, "explain", event, code=2, flags=flags).stderr
 
 
@@ -403,7 +380,7 @@ def test_what_is_wrong_is_said_with_what_to_do(tmp_path):
         in done.stderr
     )
     MultinomialNB().save(tmp_path / "empty.snb")
-    for command in ("predict", "explain", "token"):
+    for command in ("predict", "explain"):
         done = ask(tmp_path, command, "free", code=1, flags=["--snapshot", "empty.snb"])
         assert "empty.snb: nothing has been learned yet" in done.stderr
     LinearRegression().save(tmp_path / "line.snb")

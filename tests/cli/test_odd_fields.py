@@ -130,7 +130,7 @@ def told(tmp_path, monkeypatch, capsys):
 
 
 def test_every_way_in_says_it_once_and_not_in_its_output(told, monkeypatch):
-    ways = [("replay", "flat.jsonl"), ("run", "--dry-run", "50"), ("run", "--until-end"), ("predict", "flat.jsonl"), ("predict", json.dumps(FLAT[0])),
+    ways = [("replay", "flat.jsonl"), ("run", "--until-end"), ("predict", "flat.jsonl"), ("predict", json.dumps(FLAT[0])),
             ("evaluate", "flat.jsonl"), ("replay", "-")]  # fmt: skip
     for way in ways:
         monkeypatch.setattr(

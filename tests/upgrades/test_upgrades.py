@@ -180,7 +180,6 @@ def test_the_commands_of_an_operator(left, capsys):
         ["snapshot", "diff", "1", "--json"],
         ["snapshot", "list", "--json"],
         ["rebuild", "--json"],
-        ["run", "--dry-run", "5"],
     ):
         assert main([*command, *given]) == 0
         told = capsys.readouterr().out
