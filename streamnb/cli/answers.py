@@ -1,10 +1,9 @@
-"""What a model says of one event, and of one word, as JSON has it."""
+"""What a model says of one event, as JSON has it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
-from itertools import islice
 from typing import Any
 
 from streamnb.cli.asked import Asked, asked_of, log_odds
@@ -15,26 +14,20 @@ from streamnb.errors import ConfigError, StreamnbError
 from streamnb.events import Event
 from streamnb.model.attributes.attributes import some_of
 from streamnb.model.attributes.nearest import did_you_mean
-from streamnb.model.encoding.tokenizer import words
 from streamnb.model.interface.evidence import Explanation, Item
 from streamnb.model.interface.predictions import Posteriors
 from streamnb.model.naive_bayes.counting_model import CountingModel
 
-_MOST_LEFT_OUT = 100
-_AT_ONCE = 25  # events that have something left out
 
-
-def explained(
-    model: Asked, event: Event, against: str | None, top: int, of: str | None = None
-) -> dict[str, Any]:
-    """Why an event has its label; or what speaks for another one, `of`, where the model counts.
+def explained(model: Asked, event: Event, against: str | None, top: int) -> dict[str, Any]:
+    """Why an event has its label.
 
     Raises StreamnbError where nothing can be said.
     """
     model, event = model.own(event)
     told = model.posteriors([event])
     (said,) = model.by_label(told)
-    found = _explanation(model, event, said, against, of, told)
+    found = _explanation(model, event, said, against, told)
     return {
         "label": str(found.predicted),
         "against": str(found.runner_up),
@@ -42,7 +35,6 @@ def explained(
         **model.decided(told)[0],
         "prior": found.prior,
         "evidence": [_described(model.model, item) for item in found.items[:top]],
-        "turns": _turning(model, event, found, next(iter(said))),
     }
 
 
@@ -68,7 +60,6 @@ def _explanation(
     event: Event,
     said: Mapping[str, float],
     against: str | None,
-    of: str | None,
     told: Posteriors,
 ) -> Explanation:
     """What the model says for its label. Raises ConfigError where it cannot say anything."""
@@ -83,8 +74,6 @@ def _explanation(
     first, *others = known
     if not others:
         raise ConfigError(f"the model knows one label, {first}: there is nothing to tell it from")
-    if of is not None:
-        first, others = of, [label for label in known if label != of]
     other = others[0] if against in {None, first} else against
     if isinstance(model.model, CountingModel):
         labels = {str(label): label for label in model.model.classes}
@@ -116,53 +105,3 @@ def _described(model: Any, item: Item) -> dict[str, Any]:
         "log_odds": item.log_odds,
         "counts": {str(label): count for label, count in counts.items()},
     }
-
-
-def _turning(model: Asked, event: Event, found: Explanation, label: str) -> dict[str, Any] | None:
-    """Words and values without which the label is another one; None where none were found.
-
-    One, where one is enough. Else the leading ones are left out, one more each time, until the label is
-    another one; and then none of them can be spared.
-    """
-    leaving = [item for item in found.items if item.value != ""][:_MOST_LEFT_OUT]
-    speaking = [item for item in leaving if item.log_odds > 0]
-    tried = [*([item] for item in leaving), *(speaking[:n] for n in range(2, len(speaking) + 1))]
-    turned = next(_turned(model, event, tried, label), None)
-    if turned is None:
-        return None
-    chosen, said = turned
-    before = 0
-    while len(chosen) != before:  # what could not be spared may be when others are
-        before = len(chosen)
-        for item in chosen[::-1]:
-            rest = [one for one in chosen if one is not item]
-            chosen, said = next(_turned(model, event, [rest], label), (chosen, said))
-    first = next(iter(said))
-    values = [item.value for item in chosen]
-    names = [
-        str(one.value) if one.attribute in model.texts else f"{one.attribute}={one.value}" for one in chosen
-    ]
-    return {"without": values, "named": names, "label": first, "probability": said[first]}
-
-
-def _turned(
-    model: Asked, event: Event, tried: Iterable[Sequence[Item]], label: str
-) -> Iterator[tuple[Sequence[Item], dict[str, float]]]:
-    """Those of some sets of words and values without which the label is another one, and what it is."""
-    said = {name: words(str(event.x[name])) for name in model.texts if name in event.x}
-    left = iter(tried)
-    while part := list(islice(left, _AT_ONCE)):
-        answers = model.predicted(_without(event, items, said) for items in part)
-        yield from (pair for pair in zip(part, answers, strict=True) if next(iter(pair[1])) != label)
-
-
-def _without(event: Event, items: Sequence[Item], said: Mapping[Any, Sequence[str]]) -> Event:
-    """The event without some of its words and values; the order of the other words stays."""
-    x: dict[Any, Any] = dict(event.x)
-    for name in {item.attribute for item in items}:
-        gone = {item.value for item in items if item.attribute == name}
-        if name in said:
-            x[name] = " ".join(word for word in said[name] if word not in gone)
-        else:
-            x.pop(name, None)
-    return Event(event.id, x, ts=event.ts)

@@ -189,11 +189,9 @@ def _add_questions(command: _Command) -> None:
     text = "a text or a JSON object; or a file, as `evaluate` reads it; - is standard input"
     predict.add_argument("event", metavar="TEXT|FILE", help=text)
     _add_csv(predict)
-    explain = command("explain", "say what speaks for the label of a message, and what would turn it")
+    explain = command("explain", "say what speaks for the label of a message")
     text = "a text or a JSON object; - is standard input"
     explain.add_argument("event", metavar="TEXT", help=text)
-    text = "show what this snapshot says, too, beside what the newest does"
-    explain.add_argument("--at", metavar="N|FILE", help=text)
     explain.add_argument("--against", metavar="LABEL", help="another label (default: the next one)")
     text = "words and values to show (default: %(default)s)"
     explain.add_argument("--top", type=_positive_int, default=10, help=text)

@@ -26,13 +26,13 @@ from streamnb.cli.evaluation.progressive import (
 )
 from streamnb.cli.evaluation.refusals import Tally
 from streamnb.cli.evaluation.user_model import given_model
-from streamnb.cli.reports.by_class import by_class, print_by_class, print_chance, print_improbable
+from streamnb.cli.reports.by_class import by_class, print_by_class
 from streamnb.cli.reports.text_tables import print_report, print_summary, print_telling, table
 from streamnb.config import Config
 from streamnb.engine.ports import NewRecord
 from streamnb.engine.reports import why_nothing_is_forgotten
 from streamnb.errors import ConfigError
-from streamnb.model.evaluation.ranking import OpenValidation, by_chance
+from streamnb.model.evaluation.ranking import OpenValidation
 from streamnb.wire.codec import decode_metrics
 from streamnb.wire.snapshot import part_digest
 
@@ -116,14 +116,10 @@ class _Evaluation:
         is_stream = options.holdout is None  # what is held out does not come as a stream of labels
         watched = learner.drift.names and is_stream
         report = learner.report(time.time())
-        improbable = [each._asdict() for each in scores.improbable]
         loss = scores.open_log_loss if is_stream else None
-        chance = by_chance(report.cumulative.reliability)
         told = {
             "one_less_auc": scores.one_less_auc,
             "open_log_loss": loss,
-            "improbable": improbable,
-            "calibration_error_by_chance": None if chance is None else chance._asdict(),
         }
         # A classifier that was given need not be able to tell its state.
         digest = part_digest(*learner.parts()["model"]) if options.model is None else None
@@ -147,12 +143,11 @@ class _Evaluation:
             print(f"\n{why}; a file says no other")
         if watched:
             self._drifts.print()
-        if options.details and chance is not None:
+        if options.details and (reliability := report.cumulative.reliability):
             print()
-            bins = [(b.confidence, b.accuracy, b.events) for b in report.cumulative.reliability]
+            bins = [(b.confidence, b.accuracy, b.events) for b in reliability]
             print(table(bins, ("confidence", "accuracy", "events")))
-            print_chance(report.cumulative.calibration_error, chance)
-            print_improbable(improbable)
+            print(f"calibration error {report.cumulative.calibration_error:.4f}")
         speed = f"{report.events / seconds:,.0f} events/s in {seconds:.1f} s"
         model = f"; model {digest[:16]}" if digest else ""
         print(f"\n{speed}{model}{'' if options.details else '; more with --details'}")

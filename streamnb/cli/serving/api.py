@@ -210,7 +210,7 @@ def _ask(app: FastAPI, replica: Replica) -> None:
 
     @app.post("/explain")
     def explain(why: Why) -> dict[str, Any]:
-        """What speaks for the label of an event, with counts, and what would turn it."""
+        """What speaks for the label of an event, with counts."""
         size = len(why.event if isinstance(why.event, str) else json.dumps(why.event))
         if size > _MOST_EXPLAINED:
             told = f"an event of {size:,} characters, more than {_MOST_EXPLAINED:,}, keeps others waiting"
