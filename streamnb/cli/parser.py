@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 from streamnb.model.attributes.nearest import did_you_mean
 
 _GROUPS = {
-    "to begin with": ("demo", "sample", "init", "evaluate", "compare"),
+    "to begin with": ("demo", "sample", "init", "evaluate"),
     "learn from a log": ("run", "score", "replay", "label", "labels", "rebuild", "forget"),
     "ask": ("predict", "explain", "serve", "dashboard", "inspect", "read"),
     "prove and repair": ("verify", "dlq", "snapshot", "journal", "doctor"),
@@ -104,7 +104,6 @@ def build_parser() -> argparse.ArgumentParser:
     _add_csv(replay)
 
     _add_evaluate(command("evaluate", "predict each event, then learn it, and score the predictions"))
-    _add_compare(command("compare", "say whether another configuration would have predicted better"))
 
     inspect = command("inspect", "show what has been learned: classes, priors, strongest attributes")
     _add_log(inspect)
@@ -383,15 +382,6 @@ def _add_evaluate(evaluate: argparse.ArgumentParser) -> None:
     text = "show all scores, the calibration curve, and the hypotheses"
     evaluate.add_argument("--details", action="store_true", help=text)
     _add_csv(evaluate)
-
-
-def _add_compare(compare: argparse.ArgumentParser) -> None:
-    text = "as `evaluate` reads it (default: what a learner has read from the log, with late labels)"
-    compare.add_argument("file", nargs="?", help=text)
-    _add_log(compare)
-    text = "set one key of the other configuration alone; it has what --config and --set say, too"
-    compare.add_argument("--against", metavar="KEY=VALUE", action="append", required=True, help=text)
-    _add_csv(compare)
 
 
 def _actions(made: argparse.ArgumentParser) -> _Command:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
 from typing import NamedTuple
 
 from streamnb.cli import wiring
-from streamnb.cli.evaluation.holdout import Row
 from streamnb.config import Config
 from streamnb.engine.journal.replay import SliceReader
 from streamnb.engine.learner import Learner
-from streamnb.engine.ports import Log, NewRecord, Partition, Record
+from streamnb.engine.ports import Log, NewRecord, Record
 from streamnb.engine.rebuilding.rebuild import forgotten_before
 from streamnb.engine.verification.findings import CheckResult, Findings
 from streamnb.engine.verification.log.chain import earliest_kept, steps, survey
@@ -96,14 +93,6 @@ def _refuse_unread(part: Slice, topics: Sequence[str], n: int) -> None:
             f"{', '.join(topics)}: give that of the learner, or "
             f"--set topics.labels={part.topic} where it is the one of labels"
         )
-
-
-def history_of_file(rows: Iterable[Row], config: Config) -> Iterator[Past]:
-    """The same of a file, as `evaluate` reads it: one partition, with rows as offsets."""
-    partition, now = Partition(config.topics.events[0], 0), time.time()
-    left = iter(rows)
-    while part := list(islice(left, _AT_ONCE)):
-        yield Past([Record(partition, row, None, raw, 0.0) for row, raw in part], now)
 
 
 def relived(learner: Learner, past: Iterable[Past]) -> Iterator[NewRecord]:
