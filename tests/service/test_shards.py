@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import threading
 import time
 from collections import Counter
@@ -218,6 +219,11 @@ def test_every_merge_is_a_sum_of_what_shards_have_committed_whoever_is_killed(st
     assert len({one["model"]["events"] for one in said} - {0}) > 1  # one sum after another
     whole = of_text(stormed.merged.run("model", "export").encode())
     assert differences(counted(whole.model), recount(fed)) == []
+    merger = begin["merger"]()
+    merger.await_word(" took up the sum")
+    stormed.broker.nodes[0].kill()  # who is told to stop meanwhile waits no longer, and has not failed
+    until(lambda: re.search("waiting: |the last merge stays", merger.said()))
+    merger.stop().output()
 
 
 @pytest.mark.parametrize("fault", ["", TWICE, AHEAD, LESS], ids=["none", "twice", "ahead", "less"])

@@ -25,7 +25,7 @@ from streamnb.config import Config
 from streamnb.config.in_parts import refuse_of_shards
 from streamnb.engine.journal.checkpoint import snapshot_of
 from streamnb.engine.sensor import Sensor, WorkerState
-from streamnb.errors import ConfigError, Fenced, NotElected, SnapshotError, StreamnbError
+from streamnb.errors import ConfigError, Fenced, NotElected, SnapshotError, StreamnbError, Unavailable
 from streamnb.model.attributes.parameters import of
 from streamnb.wire.snapshot import Part
 
@@ -104,6 +104,9 @@ def _merge(options: argparse.Namespace) -> None:
                 try:
                     _publish(config, options, stop, waiting)
                     break
+                except Unavailable:
+                    if options.every is None or not stop():
+                        raise
                 except Fenced as error:
                     if options.every is None:
                         raise
