@@ -35,6 +35,7 @@ storm: $(VENV)/dev.stamp  ## kill learners and brokers at random moments, then r
 	CRASHES=all MUTATIONS=400 $(BIN)/python -m pytest -q tests/crashes/test_crash_points.py tests/crashes/test_zombies.py tests/hostile/test_states.py
 	$(PYTEST) -n $(WORKERS) -m storm
 	HYPOTHESIS_PROFILE=storm $(BIN)/python -m pytest -q -m "not broker and not thorough" tests/laws
+	$(PYTEST) -n $(WORKERS) -q -m "not broker and not thorough" tests/model tests/engine tests/spark
 
 FUZZ_SECONDS ?= 600
 fuzz: $(VENV)/dev.stamp  ## whatever bytes as events, labels, snapshots, journal and configuration: no crash, no hang, no traceback

@@ -18,7 +18,6 @@ from hypothesis import HealthCheck, settings
 
 from streamnb.config import Config
 
-NUMBERS = count()
 HELD = pytest.StashKey()
 LOGS = ["sqlite", "kafka"]
 """What `open_log` opens, unless a file has LOGS of its own; "librdkafka" is Kafka by another client."""
@@ -96,38 +95,51 @@ THOROUGH = (
 
 SAMPLED = {
     "adapters/log/test_log_contract.py": r"\[librdkafka\b|after_a_silence.*heartbeat|does_not_follow.*\[kafka-(successor-[139]|same-[019])",
+    "adapters/kafka/test_librdkafka.py": "expires_inside",
+    "cli/test_commands.py": r"give_the_same\[evidence",
     "cli/test_dlq.py": r"outcome_is_unknown.*\[kafka-False",
     "cli/test_doctor.py": "user_lacks|wrong_password",
-    "cli/test_history.py": r"\[kafka-mixture|rolled_back_or_forgotten.*\[kafka|(retention_took|labels_in_events).*\[kafka",
+    "cli/test_history.py": r"\[(kafka-mixture|sqlite-naive_bayes)|rolled_back_or_forgotten.*\[kafka|(retention_took|labels_in_events).*\[kafka",
+    "cli/test_odd_fields.py": "long_stream",
     "engine/labels/test_labels_on_logs.py": r"\[kafka-(?!ranks|hypotheses)|(weigh_no_hypotheses|can_be_added).*\[kafka",
-    "engine/labels/test_late_labels.py": "go_through_prunings|source_never_spoke",
+    "engine/labels/test_late_labels.py": "go_through_prunings|source_never_spoke|default_mixture_takes",
     "engine/labels/test_laws_on_logs.py": r"(learned_anew_is|delay_in_events|labels_inside).*\[kafka",
-    "engine/rebuilding/test_aliases.py": r"\[kafka-model1",
+    "engine/rebuilding/test_aliases.py": r"\[(kafka|sqlite)-model1",
     "engine/rebuilding/test_hand_over.py": r"on_a_full_disk|in_all_partitions\[kafka",
-    "engine/rebuilding/test_other_configuration.py": r"\[kafka-(?!to a mixture)",
+    "engine/rebuilding/test_other_configuration.py": r"\[kafka-(?!to a mixture)|\[sqlite-(with other|to naive|that forgets)",
     "engine/rebuilding/test_quarantine_rebuilt.py": r"\[kafka-naive_bayes",
-    "engine/rebuilding/test_rebuild.py": r"\[kafka-(naive_bayes|pruned|attribute|key)\b|(brings_it_back|carried_their_labels)\[kafka|twentieth.*\[sqlite-key|everything_was_forgotten.*\[kafka|once_for_each_who_asks\[kafka",
-    "engine/test_actions.py": r"restarts_change_nothing\[\(1, 17\)-(pause|short)|everyone_repeats_it\[kafka-(?!both-True)",
+    "engine/rebuilding/test_rebuild.py": r"\[kafka-(naive_bayes|pruned|attribute|key)\b|\[sqlite-(naive_bayes|pruned)\b|(brings_it_back|carried_their_labels)\[kafka|twentieth.*\[sqlite|everything_was_forgotten.*\[kafka|once_for_each_who_asks\[kafka",
+    "engine/test_actions.py": r"restarts_change_nothing\[\((1, 17|130, 333, 50)\)|everyone_repeats_it\[kafka-(?!both-True)",
+    "engine/test_learner.py": r"cut_is_unobservable\[evidence",
     "engine/test_memory.py": "labels_come_late|not_for_their_features",
-    "engine/test_monitors.py": r"rare_as_stated.*\[(spam-predictions|sure)",
+    "engine/test_monitors.py": r"rare_as_stated.*\[(spam-predictions|sure)|misses.*\[spam",
     "engine/test_topic_plan.py": "planned_acls|may_nothing",
+    "engine/verification/test_verify_features.py": r"\[10-",
+    "engine/verification/test_verify_hypotheses.py": r"\[10-",
     "house/test_kubernetes.py": "pods_run",
     "house/test_packaging.py": "built|wheel|readme",
-    "laws/test_budgets_that_change.py": r"not_taken_back.*\[(chains|naive_bayes)",
-    "model/compiled/test_jit.py": r"told_to_stop.*\[run-(1|2)-|damaged_is_compiled_again|came_with_the_package",
+    "laws/test_beside.py": "def network",
+    "laws/test_budgets_that_change.py": r"not_taken_back.*\[(chains|mixture)",
+    "model/compiled/test_jit.py": r"told_to_stop.*\[(run-(1|2)-|serve)|damaged_is_compiled_again|came_with_the_package",
     "model/encoding/test_vocabulary.py": r"same_dictionary.*\[16384",
-    "service/test_alarms.py": r"no_other\[kafka-(gradual|flipped|stopped_stream)",
-    "service/test_end_to_end.py": r"\[librdkafka\b",
-    "service/test_score.py": "program1|-deliver|-send|dies|without|beside|found|waited_for|gone|large",
-    "service/test_serve.py": r"(rollback_and_a_rebuild|not_the_learners|what_is_wrong).*\[kafka",
+    "model/evaluation/test_progressive.py": "ten_million",
+    "model/mixture/test_bayes_optimal.py": r"real_stream\[0\.01",
+    "model/mixture/test_one_dependence.py": "run_again_and_verified",
+    "model/naive_bayes/test_semi_supervised.py": "long_stream",
+    "model/tenants/test_tenant_models.py": r"be_alone\[reading\d-(4000|40000)\]",
+    "service/test_alarms.py": r"no_other\[kafka-(gradual|flipped|stopped)",
+    "service/test_end_to_end.py": r"\[librdkafka\b|kill_9",
+    "service/test_score.py": "program1|kills_freezes|-deliver|-send|dies|without|beside|found|waited_for|gone|large",
+    "service/test_serve.py": r"(rollback_and_a_rebuild|not_the_learners|what_is_wrong|let_in).*\[kafka",
     "service/test_shards.py": r"whoever_is_killed|is_found\[(twice|ahead|less)",
     "service/test_times.py": r"(of_before|half_lives|after_the_record|lost_their_way).*\[kafka",
     "upgrades/test_upgrades.py": "gone_on_with.*kafka-naive",
     "worker/test_worker.py": r"log_changes_nothing\[kafka-1-|no_restart\[kafka-1|log_changes_nothing\[kafka-(64|1000)-",
 }
 """Of these files `make test` runs a sample, and `make test-all` what the names of tests say here: the same law on Kafka
-for other models or through the other client, where `make test` has it on the embedded log; further cases of a law; and
-what needs a broker with ACLs, a wheel, or pods, which `make test-all` alone makes."""
+for other models or through the other client, where `make test` has it on the embedded log; further cases of a law; long
+streams; storms but the one; and what needs a broker with ACLs or of its own, a wheel, or pods, which `make test-all` alone
+makes."""
 
 STORMS = {
     "adapters/kafka/test_kafka_outage.py": r"cut_at_any_step.*\[librdkafka|outlive_an_outage\[silence|lost_are_written_once\[librdkafka",
@@ -200,9 +212,11 @@ def pytest_ignore_collect(collection_path, config):
     return True if is_left_out and collection_path.suffix == ".py" else None
 
 
-def pytest_collection_modifyitems(items):
+def pytest_collection_modifyitems(config, items):
     order = {f"test_{name}": place for place, name in enumerate(LONG)}
     items.sort(key=lambda item: order.get(item.path.stem, len(order)))  # the sort is stable
+    for law in {item.function for item in items if hasattr(getattr(item, "obj", None), "hypothesis")}:
+        _have_fewer_examples(law, is_a_gate=config.option.markexpr == "not thorough")
     for item in items:
         if is_thorough(item):
             item.add_marker("thorough")
@@ -211,8 +225,6 @@ def pytest_collection_modifyitems(items):
         log = item.callspec.params.get("open_log") if hasattr(item, "callspec") else None
         if log not in {None, "sqlite"} or BROKERS & set(getattr(item, "fixturenames", ())):
             item.add_marker("broker")
-        if PROFILE == "fast" and hasattr(item.obj, "hypothesis"):
-            _have_fewer_examples(item.function)
 
 
 def pytest_collection_finish():
@@ -221,10 +233,15 @@ def pytest_collection_finish():
     gc.freeze()
 
 
-def _have_fewer_examples(law):
-    """Of a test that asks for a number of its own, too; hypothesis has no other way to say so."""
+def _have_fewer_examples(law, *, is_a_gate):
+    """Of a test that asks for a number of its own, too; hypothesis has no other way to say so.
+
+    `make test-fast` tries ten, `make test` a third, or ten where that is less. Who runs a file, and `make storm`, tries all.
+    """
     own = law._hypothesis_internal_use_settings
-    law._hypothesis_internal_use_settings = settings(own, max_examples=min(own.max_examples, 10))
+    asked = own.max_examples
+    tried = min(asked, 10) if PROFILE == "fast" else max(min(asked, 10), asked // 3) if is_a_gate else asked
+    law._hypothesis_internal_use_settings = settings(own, max_examples=tried)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -291,9 +308,10 @@ def open_log(request, tmp_path):
             connect = partial(SqliteLog, path, session_timeout=5.0)
             create, hurry = _create_each, {}
         else:
-            address, prefix = request.getfixturevalue("broker").address, f"t{next(NUMBERS)}-"
+            from numbered import NUMBERS
             from prefixed import LIBRARIES, PrefixedKafkaLog
 
+            address, prefix = request.getfixturevalue("broker").address, f"t{next(NUMBERS)}-"
             options = {"session_timeout": 6.0, "elected_within": 15.0, "library": LIBRARIES[request.param]}
             connect = partial(PrefixedKafkaLog, address, prefix, **options)
             create, hurry = PrefixedKafkaLog.create_topics, {"elected_within": 1.0}

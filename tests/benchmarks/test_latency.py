@@ -312,13 +312,13 @@ def test_on_the_embedded_log_nothing_of_the_user_is_touched(tmp_path):
     }
 
 
-def test_on_kafka_its_own_topics_come_and_go(broker, tmp_path):
-    with KafkaAdminClient(bootstrap_servers=broker.address) as admin:
+def test_on_kafka_its_own_topics_come_and_go(lone_broker, tmp_path):
+    with KafkaAdminClient(bootstrap_servers=lone_broker.address) as admin:
         admin.create_topics({"streamnb-latency-mine": {"num_partitions": 1, "replication_factor": 1}})
         before = {topic for topic in admin.list_topics() if not topic.startswith("__")}
         done = latency(
             "--log",
-            f"kafka://{broker.address}",
+            f"kafka://{lone_broker.address}",
             "--set",
             "topics.partitions=2",
             "--json",

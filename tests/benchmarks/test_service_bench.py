@@ -216,10 +216,10 @@ def test_on_the_embedded_log_nothing_of_the_user_is_touched(tmp_path):
     }  # fmt: skip
 
 
-def test_on_kafka_its_own_topics_come_and_go(broker, tmp_path):
-    with KafkaAdminClient(bootstrap_servers=broker.address) as admin:
+def test_on_kafka_its_own_topics_come_and_go(lone_broker, tmp_path):
+    with KafkaAdminClient(bootstrap_servers=lone_broker.address) as admin:
         before = {topic for topic in admin.list_topics() if not topic.startswith("__")}
-        done = measure("bench", "--log", f"kafka://{broker.address}", *SHORT, cwd=tmp_path)
+        done = measure("bench", "--log", f"kafka://{lone_broker.address}", *SHORT, cwd=tmp_path)
         check_answer(done, [*SERVICES, "kafka-python alone", "confluent-kafka alone"])
         assert {topic for topic in admin.list_topics() if not topic.startswith("__")} <= before
         assert not [group for group in admin.list_groups() if "streamnb-bench" in group["group_id"]]

@@ -8,8 +8,10 @@ import pytest
 from cluster import Cluster
 from jars import ToolMissingError
 from secured import SecuredBroker
+from shared import Host, Shared
 
 STARTED = {}  # by the name of the fixture
+HOST = pytest.StashKey()
 
 # kafka-python forgets to close the sockets of connections that failed, as they do while a broker is down.
 # Whichever test runs when they are collected would be blamed. Servers in Python have sockets with proto=0.
@@ -20,6 +22,20 @@ FORGOTTEN = (
 
 def pytest_configure(config):
     config.addinivalue_line("filterwarnings", FORGOTTEN)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node):
+    """Called of each worker in the process that has them."""
+    config = node.config
+    if HOST not in config.stash:
+        config.stash[HOST] = Host(lambda: Cluster(config._tmp_path_factory.mktemp("kafka")))
+    node.workerinput["broker_host"] = config.stash[HOST].address
+
+
+def pytest_unconfigure(config):
+    if HOST in config.stash:
+        config.stash[HOST].close()
 
 
 def running(name, make):
@@ -35,9 +51,17 @@ def running(name, make):
 
 
 @pytest.fixture(scope="session")
-def broker(tmp_path_factory):
-    """One node."""
-    yield from running("broker", lambda: Cluster(tmp_path_factory.mktemp("kafka")))
+def broker(request, tmp_path_factory):
+    """One node, which all workers of a run share: a test that stops or pauses it wants a `lone_broker`."""
+    host = getattr(request.config, "workerinput", {}).get("broker_host")
+    make = (lambda: Cluster(tmp_path_factory.mktemp("kafka"))) if host is None else (lambda: Shared(host))
+    yield from running("broker", make)
+
+
+@pytest.fixture
+def lone_broker(tmp_path_factory):
+    """One node for one test."""
+    yield from running("lone_broker", lambda: Cluster(tmp_path_factory.mktemp("lone")))
 
 
 @pytest.fixture(scope="session")

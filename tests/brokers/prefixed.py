@@ -118,7 +118,8 @@ class PrefixedKafkaLog:
 
     def begin(self, records, **settings):
         """Write the records in a transaction of a stranger's, and leave it open."""
-        return OpenTransaction(self._address, [self._new(record) for record in records], **settings)
+        named = {"transactional_id": f"{self._prefix}stranger"} | settings
+        return OpenTransaction(self._address, [self._new(record) for record in records], **named)
 
     # The port's side
 
@@ -193,7 +194,7 @@ class PrefixedKafkaLog:
 class OpenTransaction:
     """Records on the broker whose fate is not decided yet; of librdkafka, a client that is not streamnb's."""
 
-    def __init__(self, address, records, transactional_id="stranger"):
+    def __init__(self, address, records, transactional_id):
         settings = {"bootstrap.servers": address, "transactional.id": transactional_id, "linger.ms": 0}
         self._producer = Producer(settings)
         self._producer.init_transactions(30)

@@ -6,12 +6,12 @@ import json
 import socket
 import time
 from contextlib import closing
-from itertools import count
 from pathlib import Path
 
 import pytest
 from kafka import TopicPartition
 from msgspec import structs
+from numbered import NUMBERS
 from test_topic_plan import all_of, configured, elected, granted, needed, secured_flags, until
 from topics_of_logs import trim
 
@@ -61,7 +61,6 @@ PLAN = plan_topics(
     brokers=3,
 )
 ALL = frozenset({"READ", "WRITE", "DESCRIBE", "DESCRIBE_CONFIGS"})
-NUMBERS = count()
 MIB = 1 << 20
 
 

@@ -7,14 +7,13 @@ model equals the replay of its journal without any snapshot, and with one partit
 from __future__ import annotations
 
 import signal
-from itertools import count
 
 import pytest
 from crashes.points import a_few, calls, every, some
 from crashes.stages import KafkaStages, SqliteStages, Stream
 from every_case import failures
+from numbered import NUMBERS
 
-NUMBERS = count()
 EVENTS = 70
 KILLED = -signal.SIGKILL
 AT_ONCE = {"sqlite": 3, "kafka": 16}  # most of a life on Kafka is waiting

@@ -14,7 +14,6 @@ import signal
 import sys
 import time
 from functools import partial
-from itertools import count
 from typing import NamedTuple
 from unittest.mock import patch
 
@@ -22,6 +21,7 @@ import pytest
 from kafka import KafkaAdminClient, TopicPartition
 from kafka.admin import NewTopic
 from kafka.structs import OffsetAndMetadata
+from numbered import NUMBERS
 from service import TOPICS, AtOnce, new_learner, new_worker
 from storm.account import account
 from storm.reading import ends, read
@@ -42,7 +42,6 @@ from streamnb.engine.ports import NewRecord, Partition
 from streamnb.errors import JournalError, LogError
 from streamnb.worker import Pace
 
-NUMBERS = count()
 SPAWN = multiprocessing.get_context("spawn")
 STREAM = list(events(5, 200))
 COMMIT = 25

@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import signal
 import time
-from itertools import count
 
 import pytest
 from crashes.points import a_few, calls, some
 from crashes.stages import KafkaStages, SqliteStages, Stream
 from every_case import failures
 from kafka import KafkaAdminClient
+from numbered import NUMBERS
 from program import Program, until
 from service import raw_events
 from test_kafka_outage import prove_exactly_once
 
-NUMBERS = count()
 EVENTS, HELD = 70, 10
 AT_ONCE = 8  # nearly all of it is waiting
 SESSION = 1.5  # seconds, on SQLite

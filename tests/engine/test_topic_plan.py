@@ -7,10 +7,10 @@ import re
 import shlex
 import threading
 import time
-from itertools import count
 from pathlib import Path
 
 import pytest
+from numbered import NUMBERS
 
 from streamnb.cli import main
 from streamnb.cli.checks.kafka_tools import KafkaTools
@@ -38,7 +38,6 @@ NAMES = [
     ("dead_letters", "dead-letters"),
     ("journal", "journal"),
 ]
-NUMBERS = count()
 TOOLS = KafkaTools(["a:1", "b:2"], is_secured=True)
 
 

@@ -10,10 +10,10 @@ import threading
 import time
 from contextlib import closing
 from importlib.resources import files
-from itertools import count
 
 import pytest
 from browser import MISSING, Browser
+from numbered import NUMBERS
 from program import Program, until
 from test_serve import events
 
@@ -22,7 +22,6 @@ from streamnb.cli import wiring
 from streamnb.cli.serving.views import TITLES
 from streamnb.engine.ports import NewRecord
 
-NUMBERS = count()
 EVIL = "<script>document.title='evil'</script>"
 NEEDS_BROWSER = pytest.mark.skipif(
     bool(MISSING) and os.environ.get("CI") != "true",

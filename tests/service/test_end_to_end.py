@@ -14,7 +14,6 @@ import sys
 import time
 from collections import Counter
 from contextlib import closing
-from itertools import count
 from urllib.error import HTTPError, URLError
 from urllib.request import urlopen
 
@@ -25,6 +24,7 @@ from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import AdminClient, NewPartitions, OffsetSpec
 from kafka import KafkaAdminClient
 from malformed import MALFORMED, kept
+from numbered import NUMBERS
 from oracle import words
 from prometheus_client.parser import text_string_to_metric_families as parse_metrics
 from service import model_digest, raw_events
@@ -40,7 +40,6 @@ from streamnb.engine.topic_plan import HEADER_BYTES
 from streamnb.wire.schema import EventSchema
 from streamnb.wire.snapshot import part_digest
 
-NUMBERS = count()
 PATIENCE = 90  # seconds after which a test that waits has failed
 ROLES = ("events", "predictions", "metrics", "dead_letters", "journal")
 COMMITTED, UNCOMMITTED = IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED

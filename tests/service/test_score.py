@@ -21,7 +21,6 @@ from kafka import KafkaAdminClient, TopicPartition
 from program import Program, until
 from service import raw_events
 from storm.reading import read
-from storm.test_storm import lone_broker
 
 from streamnb import config as configuration
 from streamnb.cli import wiring
@@ -29,7 +28,6 @@ from streamnb.engine.journal.recovery import Following, recover
 from streamnb.engine.journal.snapshot_store import NoSnapshots
 from streamnb.wire.codec import decode_event
 
-__all__ = ["lone_broker"]
 SESSION = 2.0
 STEPS = ("deliver", "send_offsets_to_transaction", "commit_transaction")
 """Of a transaction; before each a process may stand still."""

@@ -14,6 +14,7 @@ from itertools import count
 
 import numpy as np
 import pytest
+from numbered import NUMBERS
 from program import Program, until
 from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
@@ -31,7 +32,6 @@ from streamnb.engine.ports import NewRecord
 from streamnb.model.evaluation.unseen import told_unseen
 from streamnb.wire.snapshot import part_digest
 
-NUMBERS = count()
 WORDS = {"spam": ["free", "win", "cash"], "ham": ["lunch", "noon", "home"]}
 TOKEN = "a-token-of-some-length"  # noqa: S105
 

@@ -18,12 +18,10 @@ from program import Program, until
 from service import raw_events
 from storm.reading import read
 from storm.recount import counted, differences, recount
-from storm.test_storm import lone_broker
 
 import streamnb
 from streamnb.cli.merging.states import of_text
 
-__all__ = ["lone_broker"]
 TWICE = """
 from streamnb.cli.merging import states
 merged = states.merged

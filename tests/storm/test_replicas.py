@@ -6,9 +6,7 @@ import pytest
 from storm.embedded import NoCluster
 from storm.plans import replicated
 from storm.replicas import differences
-from storm.test_storm import lone_broker, weathered
-
-__all__ = ["lone_broker"]
+from storm.weathered import weathered
 
 
 @pytest.mark.parametrize("log", ["sqlite", pytest.param("kafka", marks=pytest.mark.broker)])

@@ -6,9 +6,6 @@ import random
 from dataclasses import replace
 from itertools import islice
 
-import pytest
-from broker_fixtures import running
-from cluster import Cluster
 from storm.late_labels import events_and_verdicts, scores_differ, truths_of
 from storm.plans import chains, full, late, short, short_late
 from storm.reading import Found
@@ -21,11 +18,6 @@ from storm.weathered import weathered
 from streamnb.cli import wiring
 from streamnb.config import load
 from streamnb.engine.ports import Partition, Record
-
-
-@pytest.fixture
-def lone_broker(tmp_path_factory):
-    yield from running("lone_broker", lambda: Cluster(tmp_path_factory.mktemp("storm")))
 
 
 def test_a_storm(lone_broker, tmp_path):

@@ -6,12 +6,11 @@ import json
 import signal
 import time
 from functools import partial
-from itertools import count
 
 import commands
+from numbered import NUMBERS
 
 PATIENCE = 120
-NUMBERS = count()
 ROLES = ("events", "predictions", "metrics", "dead_letters", "journal")
 
 

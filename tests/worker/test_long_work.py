@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
-from itertools import count
 
 import pytest
+from numbered import NUMBERS
 from prefixed import PrefixedKafkaLog
 from service import TOPICS, new_learner, new_worker, predictions, produce, raw_events
 
@@ -14,7 +14,6 @@ from streamnb.adapters.snapshot_folder import SnapshotFolder
 from streamnb.errors import NotElected
 from streamnb.worker import Pace
 
-NUMBERS = count()
 PIECE, PIECES = 0.7, 10  # seconds, so that the whole is longer than a member may be silent
 SILENT_MS = 4000
 RAWS = raw_events(60, seed=2)

@@ -11,7 +11,6 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
-from itertools import count
 from pathlib import Path
 
 import cluster as cluster_module
@@ -28,9 +27,9 @@ from kafka.errors import (
     TopicAuthorizationFailedError,
 )
 from kafka.net.compat import KafkaNetClient
+from numbered import NUMBERS
 
 SERVE = Path(jars.__file__).with_name("serve.py")
-NUMBERS = count()
 
 
 # -- what a client does -----------------------------------------------------------------------------------
@@ -118,29 +117,29 @@ def test_one_node_takes_and_gives_records(broker):
     assert read(plain(broker), topic, 20) == values("a")
 
 
-def test_what_was_acknowledged_survives_a_kill_and_a_stop(broker):
-    address, topic = broker.address, create(plain(broker))
-    send(plain(broker), topic, *values("before"))
-    broker.nodes[0].kill()
+def test_what_was_acknowledged_survives_a_kill_and_a_stop(lone_broker):
+    address, topic = lone_broker.address, create(plain(lone_broker))
+    send(plain(lone_broker), topic, *values("before"))
+    lone_broker.nodes[0].kill()
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", int(address.split(":")[1])))
-    broker.start()
-    assert broker.address == address
-    send(plain(broker), topic, *values("between"))
-    restart = threading.Thread(target=broker.restart)
+    lone_broker.start()
+    assert lone_broker.address == address
+    send(plain(lone_broker), topic, *values("between"))
+    restart = threading.Thread(target=lone_broker.restart)
     restart.start()
     restart.join()
-    send(plain(broker), topic, *values("after"))  # a broker outlives the thread that started it
-    assert read(plain(broker), topic, 60) == values("before") + values("between") + values("after")
+    send(plain(lone_broker), topic, *values("after"))  # a broker outlives the thread that started it
+    assert read(plain(lone_broker), topic, 60) == values("before") + values("between") + values("after")
 
 
-def test_a_paused_node_is_silent_and_a_resumed_one_answers(broker):
-    topic = create(plain(broker))
-    broker.nodes[0].pause()
-    refuse(plain(broker))
-    broker.start()
-    send(plain(broker), topic, b"y")
-    assert read(plain(broker), topic, 1) == [b"y"]
+def test_a_paused_node_is_silent_and_a_resumed_one_answers(lone_broker):
+    topic = create(plain(lone_broker))
+    lone_broker.nodes[0].pause()
+    refuse(plain(lone_broker))
+    lone_broker.start()
+    send(plain(lone_broker), topic, b"y")
+    assert read(plain(lone_broker), topic, 1) == [b"y"]
 
 
 @pytest.mark.usefixtures("broker")  # skipped where none can be started

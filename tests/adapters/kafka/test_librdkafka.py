@@ -8,13 +8,14 @@ import re
 import sys
 import time
 from importlib.metadata import version
-from itertools import chain, count
+from itertools import chain
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
 from kafka import KafkaAdminClient, errors
 from kafka.admin import NewTopic
 from kafka.structs import ConsumerGroupMetadata
+from numbered import NUMBERS
 from prefixed import LIBRARIES, PrefixedKafkaLog
 from secured import Authority
 from service import TOPICS, digests, new_learner, new_worker, predictions, produce, raw_events, records
@@ -34,7 +35,6 @@ from streamnb.engine.ports import NewRecord, Partition, Record
 from streamnb.errors import Fenced, LogError, OutOfRange, Unavailable, UnknownTopic
 from streamnb.worker import Pace
 
-NUMBERS = count()
 RAWS = raw_events(120, seed=21)
 PACE = Pace(commit_events=20)
 PATIENCE = 60.0  # seconds until what does not happen is taken to happen never
@@ -56,6 +56,10 @@ def clients(broker):
 
 @pytest.fixture
 def topic(broker):
+    return topic_of_seven(broker)
+
+
+def topic_of_seven(broker):
     name = f"rd{next(NUMBERS)}"
     with contextlib.closing(KafkaAdminClient(bootstrap_servers=broker.address)) as admin:
         admin.create_topics([NewTopic(name, 7, 1)])
@@ -471,13 +475,14 @@ def test_a_transaction_that_delivers_nothing_is_asked_why(begun, error, kind, sa
     assert begun._producer.flushed == pytest.approx(seconds)
 
 
-def test_a_batch_that_expires_inside_a_transaction_makes_the_commit_fail(broker, clients, topic):
+def test_a_batch_that_expires_inside_a_transaction_makes_the_commit_fail(lone_broker):
     """The broker is silent until the client gives the batch up, and back before it is asked to commit."""
+    clients, topic = Clients({"bootstrap_servers": lone_broker.address}), topic_of_seven(lone_broker)
     producer = Librdkafka(clients, "g").transactional(f"{topic}-t", 3.0)
     producer.init_transactions()
     producer.begin_transaction()
     producer.deliver([NewRecord(topic, b"a", b"first")])
-    (node,) = broker.nodes
+    (node,) = lone_broker.nodes
     node.pause()
     try:
         with contextlib.suppress(errors.KafkaTimeoutError):  # or the client is first to give the batch up
