@@ -42,12 +42,12 @@ STREAMS = Path(os.environ.get("LABELLED_STREAMS", Path(__file__).resolve().paren
 
 LONG = ["storm", "replicas", "shards", "kafka_outage", "crash_points", "zombies", "kafka_security", "watchdog", "wheel", "poison",
         "negative_controls", "late_storm", "river_checks", "end_to_end", "rollback", "changes_between_starts", "drift",
-        "long_work", "latency", "service_bench", "kafka_log", "brokers", "states", "rebuild", "log_contract",
+        "long_work", "latency", "service_bench", "kafka_log", "brokers", "states", "rebuild", "explain", "log_contract",
         "worker", "serve", "dashboard", "score", "topic_plan", "late_labels", "verify_features", "other_configuration",
         "monitors", "commands", "memory", "jit", "laws_on_logs", "aliases", "packaging", "labels_on_logs", "kubernetes",
-        "dlq", "corrections", "history", "budgets_that_change", "laws", "doctor", "upgrades", "hand_over",
-        "times", "damage", "killed_take_up", "learner", "saved", "ask", "librdkafka", "deploy", "alarms",
-        "odd_values", "entity_chains"]  # fmt: skip
+        "dlq", "corrections", "history", "budgets_that_change", "laws", "doctor", "upgrades", "hand_over", "report",
+        "times", "damage", "dry_run", "killed_take_up", "learner", "saved", "ask", "librdkafka", "deploy", "alarms",
+        "odd_values", "whereabouts", "entity_chains"]  # fmt: skip
 """Files that take long begin first: those that wait beside those that keep the processors busy with many lives."""
 
 THOROUGH = (
@@ -99,8 +99,11 @@ SAMPLED = {
     "cli/test_commands.py": r"give_the_same\[evidence",
     "cli/test_dlq.py": r"outcome_is_unknown.*\[kafka-False",
     "cli/test_doctor.py": "user_lacks|wrong_password",
+    "cli/test_dry_run.py": r"does_not_notice\[kafka",
+    "cli/test_explain.py": r"\[kafka-(?!mixture)|a_large_event|(rolled_back|has_taken).*\[kafka|(which_label|were_forgotten|not_what_was|comes_again|then_and_now).*\[kafka",
     "cli/test_history.py": r"\[(kafka-mixture|sqlite-naive_bayes)|rolled_back_or_forgotten.*\[kafka|(retention_took|labels_in_events).*\[kafka",
     "cli/test_odd_fields.py": "long_stream",
+    "cli/test_report.py": "in_a_browser",
     "engine/labels/test_labels_on_logs.py": r"\[kafka-(?!ranks|hypotheses)|(weigh_no_hypotheses|can_be_added).*\[kafka",
     "engine/labels/test_late_labels.py": "go_through_prunings|source_never_spoke|default_mixture_takes",
     "engine/labels/test_laws_on_logs.py": r"(learned_anew_is|delay_in_events|labels_inside).*\[kafka",
@@ -114,6 +117,7 @@ SAMPLED = {
     "engine/test_memory.py": "labels_come_late|not_for_their_features",
     "engine/test_monitors.py": r"rare_as_stated.*\[(spam-predictions|sure)|misses.*\[spam",
     "engine/test_topic_plan.py": "planned_acls|may_nothing",
+    "engine/test_whereabouts.py": r"\[librdkafka|\[kafka-PutBack",
     "engine/verification/test_verify_features.py": r"\[10-",
     "engine/verification/test_verify_hypotheses.py": r"\[10-",
     "house/test_kubernetes.py": "pods_run",
@@ -143,11 +147,12 @@ makes."""
 
 STORMS = {
     "adapters/kafka/test_kafka_outage.py": r"cut_at_any_step.*\[librdkafka|outlive_an_outage\[silence|lost_are_written_once\[librdkafka",
-    "adapters/kafka/test_kafka_security.py": r"down_for_a_while.*\[librdkafka|(exactly_the_acls|see_and_not_write|bearer_token).*\[librdkafka|one_acl.*-librdkafka",
+    "adapters/kafka/test_kafka_security.py": r"down_for_a_while.*\[librdkafka|(exactly_the_acls|see_and_not_write|bearer_token|dry_run).*\[librdkafka|one_acl.*-librdkafka",
     "adapters/test_watchdog.py": r"the_client_that_hangs.*\[poll|left_in_peace",
     "benchmarks/test_bench.py": "",
     "benchmarks/test_latency.py": "",
     "benchmarks/test_service_bench.py": "",
+    "cli/test_explain.py": r"\[kafka-(?!mixture)|(which_label|were_forgotten|not_what_was|comes_again|then_and_now).*\[kafka",
     "cli/test_wheel.py": "",
     "crashes/test_crash_points.py": r"on_kafka\[(kafka-3|librdkafka|hidden_markov)",
     "crashes/test_negative_controls.py": r"learned_again\[ReadsBefore|\[kafka-",

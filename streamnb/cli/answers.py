@@ -1,9 +1,10 @@
-"""What a model says of one event, as JSON has it."""
+"""What a model says of one event, and of one word, as JSON has it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import islice
 from typing import Any
 
 from streamnb.cli.asked import Asked, asked_of, log_odds
@@ -13,21 +14,28 @@ from streamnb.engine.learner import Learner
 from streamnb.errors import ConfigError, StreamnbError
 from streamnb.events import Event
 from streamnb.model.attributes.attributes import some_of
+from streamnb.model.attributes.kinds import NOMINAL
 from streamnb.model.attributes.nearest import did_you_mean
-from streamnb.model.interface.evidence import Explanation, Item
+from streamnb.model.encoding.tokenizer import words
+from streamnb.model.interface.evidence import LIMIT, Explanation, Item
 from streamnb.model.interface.predictions import Posteriors
 from streamnb.model.naive_bayes.counting_model import CountingModel
 
+_MOST_LEFT_OUT = 100
+_AT_ONCE = 25  # events that have something left out
 
-def explained(model: Asked, event: Event, against: str | None, top: int) -> dict[str, Any]:
-    """Why an event has its label.
+
+def explained(
+    model: Asked, event: Event, against: str | None, top: int, of: str | None = None
+) -> dict[str, Any]:
+    """Why an event has its label; or what speaks for another one, `of`, where the model counts.
 
     Raises StreamnbError where nothing can be said.
     """
     model, event = model.own(event)
     told = model.posteriors([event])
     (said,) = model.by_label(told)
-    found = _explanation(model, event, said, against, told)
+    found = _explanation(model, event, said, against, of, told)
     return {
         "label": str(found.predicted),
         "against": str(found.runner_up),
@@ -35,6 +43,7 @@ def explained(model: Asked, event: Event, against: str | None, top: int) -> dict
         **model.decided(told)[0],
         "prior": found.prior,
         "evidence": [_described(model.model, item) for item in found.items[:top]],
+        "turns": _turning(model, event, found, next(iter(said))),
     }
 
 
@@ -45,6 +54,8 @@ def rehearse_answers(learner: Learner, config: Config) -> None:
     event = model.decode(rehearsed(model.schema, 1).value)
     with suppress(StreamnbError):  # what this kind of model says nothing of
         explained(model, event, None, 10)
+    with suppress(StreamnbError):
+        known_of(model, "one")
 
 
 def decision_of(answer: Mapping[str, Any]) -> str:
@@ -60,6 +71,7 @@ def _explanation(
     event: Event,
     said: Mapping[str, float],
     against: str | None,
+    of: str | None,
     told: Posteriors,
 ) -> Explanation:
     """What the model says for its label. Raises ConfigError where it cannot say anything."""
@@ -74,6 +86,8 @@ def _explanation(
     first, *others = known
     if not others:
         raise ConfigError(f"the model knows one label, {first}: there is nothing to tell it from")
+    if of is not None:
+        first, others = of, [label for label in known if label != of]
     other = others[0] if against in {None, first} else against
     if isinstance(model.model, CountingModel):
         labels = {str(label): label for label in model.model.classes}
@@ -105,3 +119,88 @@ def _described(model: Any, item: Item) -> dict[str, Any]:
         "log_odds": item.log_odds,
         "counts": {str(label): count for label, count in counts.items()},
     }
+
+
+def _turning(model: Asked, event: Event, found: Explanation, label: str) -> dict[str, Any] | None:
+    """Words and values without which the label is another one; None where none were found.
+
+    One, where one is enough. Else the leading ones are left out, one more each time, until the label is
+    another one; and then none of them can be spared.
+    """
+    leaving = [item for item in found.items if item.value != ""][:_MOST_LEFT_OUT]
+    speaking = [item for item in leaving if item.log_odds > 0]
+    tried = [*([item] for item in leaving), *(speaking[:n] for n in range(2, len(speaking) + 1))]
+    turned = next(_turned(model, event, tried, label), None)
+    if turned is None:
+        return None
+    chosen, said = turned
+    before = 0
+    while len(chosen) != before:  # what could not be spared may be when others are
+        before = len(chosen)
+        for item in chosen[::-1]:
+            rest = [one for one in chosen if one is not item]
+            chosen, said = next(_turned(model, event, [rest], label), (chosen, said))
+    first = next(iter(said))
+    values = [item.value for item in chosen]
+    names = [
+        str(one.value) if one.attribute in model.texts else f"{one.attribute}={one.value}" for one in chosen
+    ]
+    return {"without": values, "named": names, "label": first, "probability": said[first]}
+
+
+def _turned(
+    model: Asked, event: Event, tried: Iterable[Sequence[Item]], label: str
+) -> Iterator[tuple[Sequence[Item], dict[str, float]]]:
+    """Those of some sets of words and values without which the label is another one, and what it is."""
+    said = {name: words(str(event.x[name])) for name in model.texts if name in event.x}
+    left = iter(tried)
+    while part := list(islice(left, _AT_ONCE)):
+        answers = model.predicted(_without(event, items, said) for items in part)
+        yield from (pair for pair in zip(part, answers, strict=True) if next(iter(pair[1])) != label)
+
+
+def _without(event: Event, items: Sequence[Item], said: Mapping[Any, Sequence[str]]) -> Event:
+    """The event without some of its words and values; the order of the other words stays."""
+    x: dict[Any, Any] = dict(event.x)
+    for name in {item.attribute for item in items}:
+        gone = {item.value for item in items if item.attribute == name}
+        if name in said:
+            x[name] = " ".join(word for word in said[name] if word not in gone)
+        else:
+            x.pop(name, None)
+    return Event(event.id, x, ts=event.ts)
+
+
+def known_of(model: Asked, word: str) -> dict[str, Any]:
+    """What is known of a word or value. Raises StreamnbError where nothing is counted."""
+    if not isinstance(model.model, CountingModel):
+        raise ConfigError(
+            "this kind of model keeps no counts of words: model.kind=mixture and naive_bayes do"
+        )
+    model.predicted([Event("-", {})])  # refuses a model that has learned nothing
+    return {"word": word, "found": list(_entries(model, model.model, word))}
+
+
+def _entries(asked_of: Asked, model: CountingModel, word: str) -> Iterator[dict[str, Any]]:
+    """What is known of the word in each attribute that has it."""
+    tokens = list(dict.fromkeys(words(word)))
+    stopped = model.statistics.stop_words()
+    for kind, name in model.statistics.layout.groups:
+        for value in [word] if kind == NOMINAL else tokens:
+            counts = model.value_counts(name, value)
+            if counts or (name, value.encode()) in stopped:
+                yield {
+                    "attribute": str(name),
+                    "value": value,
+                    "counts": {str(label): count for label, count in counts.items()},
+                    "weights": _weights(asked_of, name, value, is_text=kind != NOMINAL) if counts else {},
+                    "is_stop_word": not counts,
+                }
+
+
+def _weights(model: Asked, name: Any, value: str, *, is_text: bool) -> dict[str, float]:
+    """What it adds, alone, to the log odds of each label against all others (nats)."""
+    base: dict[Any, Any] = {name: ""} if is_text else {}
+    with_it, without = model.predicted([Event("-", {name: value}), Event("-", base)])
+    odds = {v: log_odds(p, 1.0 - p) - log_odds(without[v], 1.0 - without[v]) for v, p in with_it.items()}
+    return {label: max(-LIMIT, min(LIMIT, one)) for label, one in odds.items()}

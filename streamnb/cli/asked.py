@@ -203,10 +203,10 @@ class Asked(NamedTuple):
         print(f"by {printable(self.told['file'])}{at}, {old}", file=sys.stderr)
 
 
-def asked(options: argparse.Namespace) -> Asked:
+def asked(options: argparse.Namespace, snapshot: str | None = None) -> Asked:
     """The model that the options name: the newest snapshot, or another one. Raises StreamnbError."""
     config = wiring.load_config(options)
-    loaded = _loaded(config, options.snapshot)
+    loaded = _loaded(config, snapshot or options.snapshot)
     model, learned = loaded.model, loaded.config
     if not hasattr(model, "predict_posteriors"):
         if not (hasattr(model, "predict_proba_one") and hasattr(model, "clone")):  # as River's have both

@@ -16,12 +16,13 @@ from typing import Any, NoReturn
 from streamnb.model.attributes.nearest import did_you_mean
 
 _GROUPS = {
-    "to begin with": ("demo", "sample", "init", "evaluate"),
+    "to begin with": ("demo", "sample", "init", "evaluate", "compare"),
     "learn from a log": ("run", "score", "replay", "label", "labels", "rebuild", "forget"),
-    "ask": ("predict", "explain", "serve", "dashboard", "inspect", "read"),
+    "ask": ("predict", "explain", "token", "serve", "dashboard", "inspect", "read"),
     "prove and repair": ("verify", "dlq", "snapshot", "journal", "doctor"),
     "learn in shards": ("model",),
     "set up": ("config", "topics", "warm"),
+    "beside the stream": ("joint",),
 }
 _WITH_ACTIONS = {"dlq", "journal", "labels", "model", "snapshot"}
 """Commands whose actions take different arguments."""
@@ -104,6 +105,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_csv(replay)
 
     _add_evaluate(command("evaluate", "predict each event, then learn it, and score the predictions"))
+    _add_compare(command("compare", "say whether another configuration would have predicted better"))
 
     inspect = command("inspect", "show what has been learned: classes, priors, strongest attributes")
     _add_log(inspect)
@@ -124,6 +126,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_labels(command)
     _add_operations(command)
 
+    _add_joint(command("joint", "ask a joint probability table, written as CSV", configured=False))
     _add_warm(command("warm", "compile the kernels that the configuration needs now, and keep them on disk"))
     parser.epilog = _in_groups(commands.choices)
     return parser
@@ -168,8 +171,11 @@ def _add_services(command: _Command) -> None:
     """What learns from a log, and what predicts in its place."""
     run = command("run", "learn from the log: predictions and metrics go to their topics")
     _add_log(run)
+    how_far = run.add_mutually_exclusive_group()
+    text = "only print what would be predicted of the next N records; nothing is written or joined"
+    how_far.add_argument("--dry-run", type=_positive_int, metavar="N", help=text)
     text = "stop where there is nothing more to read; it waits for transactions that producers have open"
-    run.add_argument("--until-end", action="store_true", help=text)
+    how_far.add_argument("--until-end", action="store_true", help=text)
     run.add_argument("--details", action="store_true", help="end with all scores and the hypotheses, too")
     text = "go on where events were deleted before they were learned, or a topic was made anew"
     run.add_argument("--accept-loss", action="store_true", help=text)
@@ -188,13 +194,16 @@ def _add_questions(command: _Command) -> None:
     text = "a text or a JSON object; or a file, as `evaluate` reads it; - is standard input"
     predict.add_argument("event", metavar="TEXT|FILE", help=text)
     _add_csv(predict)
-    explain = command("explain", "say what speaks for the label of a message")
+    explain = command("explain", "say what speaks for the label of a message, and what would turn it")
     text = "a text or a JSON object; - is standard input"
-    explain.add_argument("event", metavar="TEXT", help=text)
+    explain.add_argument("event", nargs="?", metavar="TEXT", help=text)
+    _add_event_of_log(explain)
     explain.add_argument("--against", metavar="LABEL", help="another label (default: the next one)")
     text = "words and values to show (default: %(default)s)"
     explain.add_argument("--top", type=_positive_int, default=10, help=text)
-    for made in (predict, explain):
+    token = command("token", "say what the model knows of one word or value")
+    token.add_argument("word", metavar="WORD", help="a word of a text, or a nominal value")
+    for made in (predict, explain, token):
         _add_log(made)
         text = "that of journal record N, or a file or folder (default: the newest of the log)"
         made.add_argument("--snapshot", metavar="N|FILE", help=text)
@@ -203,6 +212,20 @@ def _add_questions(command: _Command) -> None:
         ("dashboard", "show a running learner as a live page, and correct labels there"),
     ):
         _add_serving(command(name, what))
+
+
+def _add_event_of_log(explain: argparse.ArgumentParser) -> None:
+    """Which event of the log is explained in place of a text, and by which state."""
+    explain.add_argument("--id", metavar="ID", help="an event of the log, the last one that has this id")
+    text = "an event of the log, by its partition and offset"
+    explain.add_argument("--place", metavar="[TOPIC/]N/OFFSET", help=text)
+    text = "look for --id among so many of the newest predictions (default: %(default)s)"
+    explain.add_argument("--look-back", type=_positive_int, default=1_000_000, metavar="N", help=text)
+    which = explain.add_mutually_exclusive_group()
+    text = "show what this snapshot says, too, beside what the newest does"
+    which.add_argument("--at", metavar="N|FILE", help=text)
+    text = "derive the published prediction of the event again, and show the evidence of then"
+    which.add_argument("--as-served", action="store_true", help=text)
 
 
 def _add_serving(serve: argparse.ArgumentParser) -> None:
@@ -338,6 +361,22 @@ def _add_warm(warm: argparse.ArgumentParser) -> None:
     warm.add_argument("--all", action="store_true", help="whatever the configuration: for images and wheels")
 
 
+def _add_joint(joint: argparse.ArgumentParser) -> None:
+    text = "CSV: a column for each variable, and one of probabilities; - is standard input"
+    joint.add_argument("file", help=text)
+    text = 'such as "P(burglary=yes | alarm)", "argmax burglary | alarm=yes" or "smart _|_ study"'
+    joint.add_argument("query", nargs="+", help=text)
+    text = "the numbers are counts: divide them by their sum"
+    joint.add_argument("--counts", action="store_true", help=text)
+    text = "of the probabilities (default: probability, count, or the last)"
+    joint.add_argument("--column", metavar="NAME", help=text)
+    text = "what P(a, b) and P(a) P(b) may differ by where a and b are independent (default: %(default)g)"
+    joint.add_argument("--tolerance", type=_not_negative, default=1e-9, metavar="X", help=text)
+    joint.add_argument(
+        "--delimiter", type=_delimiter, default=",", metavar="C", help="of CSV (default: %(default)s)"
+    )
+
+
 def _add_csv(made: argparse.ArgumentParser) -> None:
     for role in ("id", "label", "text", "ts"):
         made.add_argument(
@@ -371,6 +410,20 @@ def _add_evaluate(evaluate: argparse.ArgumentParser) -> None:
     evaluate.add_argument("--order", metavar="FILE", help=text)
     text = "learn this share of the rows first, such as 2/3, then score the rest without learning it"
     evaluate.add_argument("--holdout", metavar="SHARE", help=text)
+    text = "of what --delay, --reveal and --noise draw (default: %(default)s)"
+    evaluate.add_argument("--seed", type=_whole, default=0, help=text)
+    text = (
+        "labels come so many events, or so long by event time, after their events: 500, 2h, or "
+        "exponential:500 on average"
+    )
+    evaluate.add_argument("--delay", metavar="N|TIME", help=text)
+    text = (
+        "labels of this share of the events come, or of those with true at this path; the others are "
+        "scored, and not learned"
+    )
+    evaluate.add_argument("--reveal", metavar="SHARE|PATH", help=text)
+    text = "so many labels are wrong at first, and corrected after another delay"
+    evaluate.add_argument("--noise", type=_not_negative, default=0.0, metavar="SHARE", help=text)
     text = 'group labels by a JSON object: {"rec.autos": "like", "sci.med": "dislike"}; null hides one'
     evaluate.add_argument("--map-labels", metavar="FILE", help=text)
     text = (
@@ -379,9 +432,20 @@ def _add_evaluate(evaluate: argparse.ArgumentParser) -> None:
     )
     evaluate.add_argument("--model", metavar="MODULE:NAME", help=text)
     evaluate.add_argument("--predictions", metavar="FILE", help="write the predictions here, as JSON lines")
+    text = "write a page of it here: one file of HTML, with pictures"
+    evaluate.add_argument("--report", metavar="FILE", help=text)
     text = "show all scores, the calibration curve, and the hypotheses"
     evaluate.add_argument("--details", action="store_true", help=text)
     _add_csv(evaluate)
+
+
+def _add_compare(compare: argparse.ArgumentParser) -> None:
+    text = "as `evaluate` reads it (default: what a learner has read from the log, with late labels)"
+    compare.add_argument("file", nargs="?", help=text)
+    _add_log(compare)
+    text = "set one key of the other configuration alone; it has what --config and --set say, too"
+    compare.add_argument("--against", metavar="KEY=VALUE", action="append", required=True, help=text)
+    _add_csv(compare)
 
 
 def _actions(made: argparse.ArgumentParser) -> _Command:

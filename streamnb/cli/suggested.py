@@ -12,7 +12,7 @@ from streamnb.errors import StreamnbError
 
 _COMMAND = re.compile(
     r"\bstreamnb (?:(?:config|dlq|journal|labels|model|snapshot|topics) [a-z]+|dashboard|doctor|explain|"
-    r"forget|inspect|label|predict|read|rebuild|replay|run|score|serve|verify)\b"
+    r"forget|inspect|label|predict|read|rebuild|replay|run|score|serve|token|verify)\b"
     r"(?! --(?:help|config)\b)"
 )
 

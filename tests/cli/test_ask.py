@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import math
+import random
 import re
 import shlex
 import threading
+from itertools import combinations
 from pathlib import Path
 
 import commands
@@ -20,10 +22,11 @@ from streamnb import (
     LogisticRegression,
     MultinomialNB,
     NaiveBayes,
+    Text,
 )
 from streamnb.adapters.snapshot_folder import SnapshotFolder
 from streamnb.adapters.sqlite.log import SqliteLog
-from streamnb.cli.answers import explained
+from streamnb.cli.answers import explained, known_of
 from streamnb.cli.asked import Asked, asked_of
 from streamnb.config import load
 from streamnb.engine.ports import NewRecord
@@ -208,6 +211,70 @@ def test_evidence_has_counts_and_adds_up_to_the_log_odds(naive):
     assert len(answer(naive, "explain", TEXT, "--top", "1")["evidence"]) == 1
 
 
+@pytest.mark.parametrize("kind", ["naive", "mixture"])
+def test_what_turns_the_label_is_the_least_of_the_leading_words(kind, request):
+    folder = request.getfixturevalue(kind)
+    text = "free free win lunch at noon meeting win cash phone"
+    found = answer(folder, "explain", text)
+    turns = found["turns"]
+    assert turns is not None
+    assert turns["label"] != found["label"]
+    model = streamnb.load(folder / "mails.db.snapshots")
+
+    def without(words):
+        return model.predict_proba_one({"text": " ".join(word for word in text.split() if word not in words)})
+
+    assert without(turns["without"])[turns["label"]] == turns["probability"]
+    fewer = without(turns["without"][:-1])
+    assert max(fewer, key=fewer.get) == found["label"]
+    assert f"without {', '.join(turns['without'])}: " in ask(folder, "explain", text).stdout
+    assert (
+        answer(folder, "explain", "free")["turns"] is not None or answer(folder, "explain", "free")["label"]
+    )
+
+
+@pytest.mark.parametrize(("kind", "seed"), [(NaiveBayes, 3), (BayesOptimalNB, 3), (BayesOptimalNB, 214)])
+def test_of_what_turns_nothing_can_be_spared(kind, seed):
+    """Beside all sets of words, of three classes: the one that takes over need not be the next one.
+
+    Labels in turn would be learned as such, and words would turn nothing. With the last seed there is a word
+    that can be spared only when another one is.
+    """
+    rng = random.Random(seed)
+    model, words = kind({"text": Text()}), [f"w{i}" for i in range(12)]
+    for _ in range(60):
+        label = rng.choice("abc")
+        likely = words[4 * "abc".index(label) :] + words[:2]
+        model.learn_one({"text": " ".join(rng.choices(likely, k=6))}, label)
+    asked_of = Asked(model, EventSchema(), ["text"], Rules(), {"file": "none"})
+    claims = []
+    for _ in range(40):
+        text = rng.choices(words, k=6)
+        found = explained(asked_of, Event("-", {"text": " ".join(text)}), None, 10)
+
+        def turns(gone, text=text, label=found["label"]):
+            said = model.predict_proba_one({"text": " ".join(word for word in text if word not in gone)})
+            return max(said, key=said.get) != label
+
+        sets = [c for n in range(1, 7) for c in combinations(sorted(set(text)), n) if turns(c)]
+        if found["turns"] is None:
+            assert not any(len(one) == 1 for one in sets)
+            continue
+        without = found["turns"]["without"]
+        assert turns(without)
+        assert not any(turns([one for one in without if one != spared]) for spared in without)
+        claims.append(len(without))
+        if len(without) == 1:
+            assert min(map(len, sets)) == 1
+    assert len(claims) > 2
+
+
+def test_a_text_of_which_nothing_is_known_may_have_been_an_id(naive):
+    assert "an event with this id: --id m-17" in ask(naive, "explain", "m-17").stderr
+    for text in ("free", "m-17 again", "x" * 2000, "{}"):
+        assert "--id" not in commands.run(["explain", text, *FLAGS], cwd=naive).stderr
+
+
 def test_values_that_are_no_words_turn_it_too(naive):
     found = answer(naive, "explain", '{"features": {"links": 3, "sender": "x.org"}}')
     assert {item["attribute"] for item in found["evidence"]} == {"links", "sender"}
@@ -242,6 +309,7 @@ def test_a_label_whose_examples_were_all_taken_back_is_compared_with_nothing(kin
     event = Event("-", {"sender": "x", "hour": "1"})
     for gone in ("a", "b", "c", "ab", "bc", "ac"):
         model, fresh = learned(gone, taken_back=True), learned(gone, taken_back=False)
+        assert known_of(model, "x")
         if len(gone) == 2:
             with pytest.raises(
                 ConfigError, match=f"the model knows one label, {min(set('abc') - set(gone))}:"
@@ -251,12 +319,32 @@ def test_a_label_whose_examples_were_all_taken_back_is_compared_with_nothing(kin
         found, expected = (explained(one, event, None, 9) for one in (model, fresh))
         assert {found["label"], found["against"]} == set("abc") - set(gone)
         if kind is not BayesOptimalNB:  # whose hypotheses remember how well they did
-            told = ("label", "against", "evidence")
+            told = ("label", "against", "evidence", "turns")
             assert [found[name] for name in told] == [expected[name] for name in told]
         with pytest.raises(ConfigError, match=f"--against {gone}: all of its examples were taken back"):
             explained(model, event, gone, 9)
         with pytest.raises(ValueError, match=f"nothing has been learned of a class '{gone}'"):
             model.model.explanation_one(event.x, against=gone)
+
+
+@pytest.mark.parametrize("kind", ["naive", "mixture"])
+def test_a_word_with_its_counts_and_weights(kind, request):
+    folder = request.getfixturevalue(kind)
+    (found,) = answer(folder, "token", "FREE")["found"]
+    assert (found["attribute"], found["value"], found["counts"]) == ("text", "free", {"spam": 10.0})
+    assert found["weights"]["spam"] == pytest.approx(-found["weights"]["ham"])
+    assert found["weights"]["spam"] > 0
+    if kind == "naive":
+        (item,) = (i for i in answer(folder, "explain", "free")["evidence"] if i["value"] == "free")
+        assert item["log_odds"] == pytest.approx(found["weights"]["spam"])
+    assert "free, of text" in ask(folder, "token", "free").stdout
+    assert answer(folder, "token", "x.org")["found"][0]["attribute"] == "sender"
+
+
+def test_a_word_that_is_unknown(naive):
+    assert answer(naive, "token", "fre", code=1)["found"] == []
+    assert "fre was never learned" in ask(naive, "token", "fre", code=1).stdout
+    assert answer(naive, "token", "", code=1)["found"] == []
 
 
 def test_an_older_snapshot_by_its_number_and_by_its_file(tmp_path):
@@ -290,10 +378,11 @@ def test_a_classifier_that_was_saved_answers_too(tmp_path):
     found = answer(tmp_path, "predict", TEXT, "--snapshot", "words.snb", flags=[])
     assert found["probabilities"] == model.predict_proba_one(TEXT)
     assert (found["snapshot"]["journal"], found["snapshot"]["behind"]) == (None, None)
-    assert answer(tmp_path, "explain", TEXT, "--snapshot", "words.snb", flags=[])["evidence"]
+    assert answer(tmp_path, "explain", TEXT, "--snapshot", "words.snb", flags=[])["turns"]
+    assert answer(tmp_path, "token", "free", "--snapshot", "words.snb", flags=[])["found"]
 
 
-def test_a_model_without_evidence_says_so(tmp_path):
+def test_a_model_that_counts_no_words_says_so(tmp_path):
     model = LogisticRegression()
     for _, label, sender, links in MAILS:
         model.learn_one({"sender": sender, "links": float(links)}, label)
@@ -301,6 +390,7 @@ def test_a_model_without_evidence_says_so(tmp_path):
     flags = ["--snapshot", "m.snb"]
     event = '{"features": {"links": 3, "sender": "x.org"}}'
     assert answer(tmp_path, "predict", event, flags=flags)["label"] == "spam"
+    assert "model.kind=mixture" in ask(tmp_path, "token", "x.org", code=2, flags=flags).stderr
     assert "there is no evidence" in ask(tmp_path, "explain", event, code=2, flags=flags).stderr
 
 
@@ -319,7 +409,7 @@ def test_what_is_wrong_is_said_with_what_to_do(tmp_path):
         in done.stderr
     )
     MultinomialNB().save(tmp_path / "empty.snb")
-    for command in ("predict", "explain"):
+    for command in ("predict", "explain", "token"):
         done = ask(tmp_path, command, "free", code=1, flags=["--snapshot", "empty.snb"])
         assert "empty.snb: nothing has been learned yet" in done.stderr
     LinearRegression().save(tmp_path / "line.snb")

@@ -20,7 +20,10 @@ from service import predictions, raw_events, read_topic
 
 from streamnb import cli
 from streamnb.adapters.sqlite.log import SqliteLog
+from streamnb.cli.reports.by_class import print_improbable
 from streamnb.engine.ports import Partition
+from streamnb.events import ReliabilityBin
+from streamnb.model.evaluation.ranking import by_chance
 
 
 def streamnb(*arguments, cwd=None, check=True, **environment):
@@ -293,10 +296,14 @@ def test_evaluate_tells_the_calibration_curve_once(file):
         gaps = sum(b["events"] * abs(b["confidence"] - b["accuracy"]) for b in bins)
         assert scores["calibration_error"] == pytest.approx(gaps / sum(b["events"] for b in bins))
     shown = streamnb("evaluate", file, "--details").stdout
-    *rows, error = re.search(r"^confidence +accuracy +events\n((?:.+\n)+)", shown, re.MULTILINE)[
+    *rows, chance = re.search(r"^confidence +accuracy +events\n((?:.+\n)+)", shown, re.MULTILINE)[
         1
     ].splitlines()
-    assert error == f"calibration error {told['cumulative']['calibration_error']:.4f}"
+    by_chance = told["calibration_error_by_chance"]
+    assert chance == (
+        f"calibration error {told['cumulative']['calibration_error']:.4f}; of probabilities that are right it is "
+        f"{by_chance['mean']:.4f} on average, and above {by_chance['upper']:.4f} in one stream of twenty"
+    )
     assert [row.split() for row in rows] == [
         [f"{b['confidence']:.4f}", f"{b['accuracy']:.4f}", f"{b['events']:,}"]
         for b in told["cumulative"]["reliability"]
@@ -331,8 +338,14 @@ def test_evaluate_tells_precision_recall_lift_and_the_ranking_of_two_classes(tmp
     assert 0.0 < told["open_log_loss"] < told["cumulative"]["log_loss"]  # two labels were new
     assert answer("evaluate", file, "--holdout", "1/2")["open_log_loss"] is None
     shown = streamnb("evaluate", file, "--details").stdout
+    rare = [p for one in scored for p in one["probabilities"].values() if 0.0 < p <= 0.01]
+    assert sum(one["times"] for one in told["improbable"]) == len(rare)
+    assert ("called improbable" in shown) == bool(rare)
     assert f"1-AUC {100 * told['one_less_auc']:.4f} %" in shown
     assert f"log loss {told['open_log_loss']:.4f} where a label" in shown
+    chance = by_chance([ReliabilityBin(**one) for one in told["cumulative"]["reliability"]])
+    assert told["calibration_error_by_chance"] == chance._asdict()
+    assert f"of probabilities that are right it is {chance.mean:.4f} on average, and above " in shown
     assert re.search(rf"^{first} +{told['by_class'][0]['events']:,} +0\.\d", shown, re.MULTILINE)
 
 
@@ -592,7 +605,7 @@ def test_an_empty_file_is_reported_as_such(tmp_path):
 # How the command line helps
 
 
-def test_help_fits_the_terminal_and_names_every_option(monkeypatch):
+def test_help_fits_the_terminal_and_names_every_option(monkeypatch, capsys):
     """At most as wide as it is, and as can be read; the usage of a command is one line or two."""
 
     def pages(parser, path=()):
@@ -612,6 +625,9 @@ def test_help_fits_the_terminal_and_names_every_option(monkeypatch):
             usage = told.split("\n\n")[0]
             assert usage.startswith(" ".join(["usage: streamnb", *path]))
             assert usage.count("\n") < 2
+    with pytest.raises(SystemExit):
+        cli.main(["run", "--until-end", "--dry-run", "3"])
+    assert "--dry-run: not allowed with argument --until-end" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("option", ["--config=x.toml", "--config x.toml", "--set a=b", "--details"])
@@ -627,7 +643,7 @@ def test_an_option_before_the_command_is_told_where_it_belongs(option, capsys):
     [
         ("streamnb ev", {"evaluate "}),
         ("streamnb snapshot ", {"list", "diff", "rollback", "-h", "--help"}),
-        ("streamnb run --unt", {"--until-end "}),
+        ("streamnb run --dr", {"--dry-run "}),
         ("streamnb evaluate th", {"this.csv "}),
     ],
 )
@@ -641,3 +657,11 @@ def test_the_shell_is_told_what_may_follow(tmp_path, typed, offered):
     }  # fmt: skip
     assert streamnb("x", cwd=tmp_path, check=False, **environ).returncode == 0
     assert set(answer.read_text().split("\v")) == offered
+
+
+def test_what_was_called_improbable_is_printed_by_decade(capsys):
+    print_improbable([{"upper": 0.001, "times": 1200, "told": 0.00042, "came": 0.0025}])
+    row = capsys.readouterr().out.splitlines()[2]
+    assert row.split() == ["up", "to", "0.001", "0.00042", "0.0025", "1,200"]
+    print_improbable([])
+    assert capsys.readouterr().out == ""

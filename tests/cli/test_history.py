@@ -1,9 +1,10 @@
-"""What a model would have said on a log's own history: as the learner did, and under another configuration."""
+"""What a model would have said on a log's own history: as the learner did, as on a file, and two side by side."""
 
 from __future__ import annotations
 
 import json
 import random
+import shlex
 from contextlib import closing
 
 import msgspec
@@ -15,8 +16,8 @@ from topics_of_logs import trim
 from verifying import configured, new_worker
 
 from streamnb.cli import main, wiring
-from streamnb.cli.evaluation.history import history_of, relived
-from streamnb.cli.evaluation.progressive import outputs_of
+from streamnb.cli.evaluation.history import history_of, history_of_file, live_through, relived
+from streamnb.cli.evaluation.judged import Judged
 from streamnb.engine.journal.entries import roll_back
 from streamnb.engine.journal.recovery import standing
 from streamnb.engine.ports import Partition, Record
@@ -33,9 +34,9 @@ def told(learner):
     return msgspec.structs.replace(learner.report(0.0), ts=0.0)
 
 
-def lived(log, folder, *sets):
+def lived(log, folder, *sets, learner=wiring.learner):
     config = configured(*sets, f"snapshots.folder={folder}")
-    made = wiring.learner(config)
+    made = learner(config)
     for _ in relived(made, history_of(config, log)):
         pass
     return made
@@ -43,7 +44,7 @@ def lived(log, folder, *sets):
 
 @pytest.mark.parametrize("kind", ["naive_bayes", "mixture"])
 def test_with_late_labels_it_says_what_the_learner_published(open_log, tmp_path, kind):
-    """Two lives, verdicts that change and come early."""
+    """Two lives, verdicts that change and come early; and noting costs changes nothing, and adds up."""
     log, sets = open_log(**TOPICS), [*LATE, *MODELS[kind]]
     records = random_stream(random.Random(2), 120, 240).records
     for part in (records[:150], records[150:]):
@@ -52,7 +53,12 @@ def test_with_late_labels_it_says_what_the_learner_published(open_log, tmp_path,
             worker.run(until_end=True)
     log = open_log()
     assert told(lived(log, tmp_path, *sets)) == told(worker.learner)
-    assert worker.learner.late.scoring.scores.cumulative().events > 50
+    judged = lived(log, tmp_path, *sets, learner=Judged)
+    assert told(judged) == told(worker.learner)
+    scores, costs = worker.learner.late.scoring.scores.cumulative(), judged.costs
+    assert costs.place.size == scores.events > 50
+    assert costs.loss.mean() == pytest.approx(scores.log_loss, rel=1e-12)
+    assert costs.right.mean() == pytest.approx(scores.accuracy, rel=1e-12)
 
 
 def test_with_labels_in_events_it_is_that_of_a_file(open_log, tmp_path):
@@ -64,10 +70,13 @@ def test_with_labels_in_events_it_is_that_of_a_file(open_log, tmp_path):
         worker.run(until_end=True)
     log, config = open_log(), configured(*BAYES)
     rows = [(i, record.value) for i, record in enumerate(read_topic(log, "events"))]
-    of_file = wiring.learner(config)
-    for _ in outputs_of(of_file, rows, config):
-        pass
-    assert told(lived(log, tmp_path, *BAYES)) == told(of_file) == told(worker.learner)
+    sides = lived(log, tmp_path, *BAYES, learner=Judged), Judged(config)
+    for part in history_of_file(rows, config):
+        live_through(sides[1], part)
+    assert told(sides[0]) == told(sides[1]) == told(worker.learner)
+    for one, other in zip(*(side.costs for side in sides), strict=True):
+        assert (one == other).all()
+    assert sides[0].costs.loss.mean() == pytest.approx(told(worker.learner).cumulative.log_loss, rel=1e-12)
 
 
 def test_what_retention_took_is_told_and_left_out(open_log, tmp_path, capsys):
@@ -131,25 +140,68 @@ def flags_of(folder):
 
 
 @pytest.mark.parametrize("open_log", ["sqlite"], indirect=True)
-def test_the_command_tells_how_another_configuration_would_have_done_and_rebuild_takes_it_up(
+def test_the_command_says_which_is_better_and_the_command_that_it_gives_takes_it_up(
     open_log, tmp_path, capsys
 ):
     log = open_log(**TOPICS)
     append(log, random_stream(random.Random(2), 60, 90).records)
     with closing(serving(log, tmp_path)) as worker:
         worker.run(until_end=True)
-    expected = told(worker.learner)
 
-    def evaluated(*more):
-        assert main(["evaluate", *flags_of(tmp_path), "--json", *more]) == 0
-        return json.loads(capsys.readouterr().out)["cumulative"]
+    def compared(*more):
+        status = main(["compare", *flags_of(tmp_path), "--json", *more])
+        said = capsys.readouterr()
+        return status, json.loads(said.out) if said.out else said.err
 
-    other = ["--set", "model.kind=naive_bayes"]
-    assert evaluated()["log_loss"] == pytest.approx(expected.cumulative.log_loss, rel=1e-12)
-    found = evaluated(*other)
-    assert found["events"] == expected.cumulative.events
-    assert found["log_loss"] != expected.cumulative.log_loss
+    status, same = compared("--against", "predictions.top=3")
+    assert (status, same["verdict"]) == (0, "cannot be told yet")
+    assert same["difference"]["log_loss"]["mean"] == 0.0
+    assert same["configured"] == same["against"]
+    status, other = compared("--against", "model.kind=naive_bayes")
+    assert (
+        sum(row["events"] for row in other["by_class"]) == other["events"] == other["over_time"][-1]["events"]
+    )
+    assert other["over_time"][-1]["log_loss"] == other["difference"]["log_loss"]
+    assert main(["evaluate", *flags_of(tmp_path), "--json"]) == 0
+    scores = json.loads(capsys.readouterr().out)["cumulative"]
+    assert other["configured"]["log_loss"] == pytest.approx(scores["log_loss"], rel=1e-12)
+    for key, says in (("topics.events=other", "both read one history"), ("no.key=1", "--against: no.key")):
+        status, said = compared("--against", key)
+        assert (status, says in said) == (2, True)
     assert main(["evaluate", *flags_of(tmp_path), "--order", "x"]) == 2
     assert "--order: needs a file" in capsys.readouterr().err
-    assert main(["rebuild", *flags_of(tmp_path), *other]) == 0
-    assert "taken up by record" in capsys.readouterr().out
+
+
+def test_a_better_configuration_is_called_so_and_the_command_that_takes_it_up_is_told(tmp_path, capsys):
+    """Labels that the words of a text decide, and a model that may not read them."""
+    file, rng = tmp_path / "events.jsonl", random.Random(1)
+    rows = [
+        {"id": str(i), "label": label, "text": f"{label}word", "features": {"n": rng.choice("xyz")}}
+        for i in range(4000)
+        for label in [rng.choice("ab")]
+    ]
+    file.write_text("\n".join(map(json.dumps, rows)))
+    blind = ["--set", "attributes=[{name='n', kind='nominal'}]", "--set", "model.kind=naive_bayes"]
+    seeing = ["--against", "attributes=[{name='n', kind='nominal'}, {name='text', kind='text'}]"]
+    assert main(["compare", str(file), *blind, *seeing]) == 0
+    assert "\nbetter: with attributes=" in capsys.readouterr().out
+    log = f"sqlite:///{tmp_path}/log.db"
+    assert main(["replay", str(file), "--log", log]) == 0
+    flags = ["--log", log, *blind]
+    assert main(["run", *flags, "--until-end", "--set", "http.listen="]) == 0
+    capsys.readouterr()
+    assert main(["compare", *flags, *seeing, "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["verdict"] == "better"
+    assert answer["difference"]["log_loss"]["upper"] < 0
+
+    assert main(shlex.split(answer["rebuild"])[1:]) == 0
+    assert "4,000 of 4,000 events learned anew" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("lines", [[], ['{"id": "1", "text": "a"}'], ["nonsense"]], ids=str)
+def test_where_nothing_is_scored_it_says_why(tmp_path, capsys, lines):
+    file = tmp_path / "events.jsonl"
+    file.write_text("\n".join(lines))
+    assert main(["compare", str(file), "--against", "model.kind=naive_bayes"]) == 1
+    assert "nothing was learned of" in capsys.readouterr().err

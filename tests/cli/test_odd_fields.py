@@ -130,7 +130,7 @@ def told(tmp_path, monkeypatch, capsys):
 
 
 def test_every_way_in_says_it_once_and_not_in_its_output(told, monkeypatch):
-    ways = [("replay", "flat.jsonl"), ("run", "--until-end"), ("predict", "flat.jsonl"), ("predict", json.dumps(FLAT[0])),
+    ways = [("replay", "flat.jsonl"), ("run", "--dry-run", "50"), ("run", "--until-end"), ("predict", "flat.jsonl"), ("predict", json.dumps(FLAT[0])),
             ("evaluate", "flat.jsonl"), ("replay", "-")]  # fmt: skip
     for way in ways:
         monkeypatch.setattr(
@@ -189,6 +189,8 @@ def test_what_was_left_out_is_told_at_the_end(told, tmp_path):
     assert told("run", "--until-end", *flags)[0] == 0
     refused, unlabelled = "left out: 1 event refused as dead letters", "left out: 1 event without a label"
     assert refused in told("verify", *flags)[1].splitlines()
+    out = told("compare", *flags, "--against", "model.alpha=2")[1].splitlines()
+    assert (out.count(refused), out.count(unlabelled)) == (1, 1)
     assert told("rebuild", *flags)[1].splitlines()[-1] == f"{unlabelled} that counts"
 
 
@@ -236,6 +238,11 @@ def test_a_field_of_a_question_that_is_near_to_one_that_is_read(told, tmp_path):
         ]:
             found, _, err = told(command, json.dumps(question), *flags)
             assert (found, hint in err) == (code, is_told), (command, question, err)
+
+
+def test_what_is_odd_in_a_file_is_told_where_two_configurations_are_compared_too(told):
+    code, out, err = told("compare", "flat.jsonl", "--against", "model.kind=naive_bayes")
+    assert (code, err.count(NOT_READ), out.count("$.plan")) == (0, 1, 0)
 
 
 TWICE = [

@@ -15,11 +15,14 @@ from program import until
 from prometheus_client import CollectorRegistry
 
 from streamnb import config as configuration
-from streamnb.cli import wiring
+from streamnb.adapters.snapshot_folder import SnapshotFolder
+from streamnb.cli import main, wiring
 from streamnb.cli.serving import follower
+from streamnb.cli.serving import learned as learning
 from streamnb.cli.serving import watch as watching
 from streamnb.cli.serving.api import application
 from streamnb.cli.serving.guard import Guard
+from streamnb.cli.serving.learned import Learned
 from streamnb.cli.serving.turns import Turns
 from streamnb.cli.serving.views import TITLES, Views
 from streamnb.cli.serving.watch import Watch
@@ -309,6 +312,81 @@ def test_it_says_that_there_is_no_log_and_goes_on_once_there_is_one(config, monk
     wiring.open_log(config).close()
     until(lambda: not watch.problem)
     watch.close()
+
+
+@pytest.fixture
+def learned(config, tmp_path, capsys):
+    """Views of a stream with two snapshots, of 50 and of 100 events; their numbers, and what `snapshot diff` says."""
+    command = [
+        "--config",
+        str(tmp_path / "c.toml"),
+        "--set",
+        "model.kind=naive_bayes",
+        "--set",
+        "http.listen=",
+    ]
+    command += ["--set", "snapshots.every_events=50", "--set", "commit.events=50"]
+    for part in range(2):
+        events = [
+            {"id": f"e{part}{i}", "text": f"{EVIL} w{part}", "label": EVIL if i % 2 else "ham"}
+            for i in range(50)
+        ]
+        with closing(wiring.open_log(config)) as log:
+            log.append([NewRecord("events", None, json.dumps(one).encode()) for one in events])
+        assert main(["run", "--until-end", *command]) == 0
+    capsys.readouterr()
+    before, *_, after = (str(one.n) for one in SnapshotFolder(config.snapshot_folder).list())
+    assert main(["snapshot", "diff", before, after, "--json", *command[:4]]) == 0
+    config = configuration.load(tmp_path / "c.toml", {}, ["model.kind=naive_bayes"])
+    watch = Watch(config, print)
+    return (
+        Views(watch, NoModel(), "secret", is_writable=True),
+        before,
+        after,
+        json.loads(capsys.readouterr().out),
+    )
+
+
+def test_what_was_learned_between_two_snapshots_is_what_the_command_says(learned, monkeypatch):
+    shown, before, after, told = learned
+    made = shown.live("model", {"before": before, "after": after})
+    texts = Reader(made).texts
+    assert f"What was learned from record {before} to {after}" in texts
+    assert [told[side]["events"] for side in ("before", "after")] == [50, 100]
+    assert told["strongest"]
+    windows = list(zip(*(texts[n:] for n in range(5)), strict=False))
+    for row in told["strongest"]:
+        label = row["label"].replace("\u202e", "\\u202e")
+        counts = (f"{row[side]:.0f}" for side in ("before", "after"))
+        assert (label, row["attribute"], row["value"], *counts) in windows
+    assert "\u202e" not in made
+    monkeypatch.setattr(Learned, "_compared", None)  # what does not change is not compared again
+    assert shown.live("model", {"before": before, "after": after}) == made
+    form = Reader(shown.learned.form({"before": after}))
+    assert form.tags.count("option") == 2 * len(
+        set(form.texts) - {"What was learned from snapshot", "to", "Compare"}
+    )
+    assert ("selected", None) in form.attributes
+
+
+def test_what_cannot_be_compared_is_said(learned, monkeypatch):
+    shown, before, after, _ = learned
+    for asked, word in (
+        ({"before": EVIL, "after": after}, "there is no snapshot"),
+        ({"before": before}, "there is no snapshot"),
+        ({"before": "9" * 30, "after": after}, "there is no snapshot"),
+    ):
+        made = shown.live("model", asked)
+        assert word in made
+        assert "script" not in Reader(made).tags
+    with shown.learned._comparing:
+        assert "in a moment" in shown.live("model", {"before": after, "after": before})
+    monkeypatch.setattr(learning, "_MOST_BYTES", 10)
+    assert f"streamnb snapshot diff {after} {after}" in shown.live("model", {"before": after, "after": after})
+    monkeypatch.setattr(learning, "_MOST_BYTES", 1 << 30)
+    SnapshotFolder(shown._watch.config.snapshot_folder).list()[-1].path.write_bytes(b"damaged")
+    monkeypatch.setattr(learning, "_COMPARING_SECONDS", -1.0)
+    assert "cannot be read at once" in shown.live("model", {"before": before, "after": after})
 
 
 @pytest.fixture

@@ -45,7 +45,7 @@ for part in (lines[:100], lines[100:]):  # the second recovers from a snapshot, 
         log.append([NewRecord("events", b"%d" % i, line) for i, line in enumerate(part)])
     assert main(["run", "--until-end", *options]) == 0
 event = lines[0].decode()
-for asked in (["predict", event], ["explain", event], ["explain", event, "--against", "b"], ["inspect"]):
+for asked in (["predict", event], ["explain", event], ["explain", event, "--against", "b"], ["token", "one"], ["inspect"]):
     print(asked[0], main([*asked, *options]))
 print(sorted(late))
 """

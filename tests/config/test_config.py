@@ -1455,7 +1455,7 @@ CHANGES = {
     "model.unlabelled_weight": "0.5", "model.unlabelled_window": "20", "model.revisits": "2", "model.C": "2", "model.features": "9",
     "model.transition_m": "2", "model.entities": "9", "model.time_to_live": "1h",
     "model.parents": "{ n = ['label'] }", "model.cells": "99",
-    "model.memory": "1MiB",
+    "model.prior_weight": "5", "model.max_values": "9", "model.memory": "1MiB",
     "model.tenants": "5",
     "model.prune.every": "1", "model.prune.min_count": "1", "model.prune.drop_most_frequent": "1",
     "model.prune.max_attributes": "1", "hypotheses": "[{ alpha = 2 }]", "posterior.prediction": "map",

@@ -106,3 +106,12 @@ def test_any_body_has_an_answer_that_is_described(ask, path, data):
     if status == 200 and path in MODELS:
         MODELS[path].model_validate(answer)
     assert status == 200 or isinstance(answer["detail"], str)
+
+
+@settings(max_examples=100, deadline=None, derandomize=True)
+@given(
+    word=st.text(st.characters(exclude_characters="\n", exclude_categories=["Cs"]), min_size=1, max_size=50)
+)
+def test_any_word_has_an_answer(ask, word):
+    status, answer = ask(f"/tokens/{word}")
+    assert (status, answer["word"]) == (200, word)

@@ -96,6 +96,7 @@ ROOMS = {
         "compiling": 1,
         "rehearsal": 1,
         "wiring": 2,
+        "dry_run": 3,
         "planned_topics": 3,
         "stopping": 3,
         "asked": 3,

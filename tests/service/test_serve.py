@@ -145,6 +145,7 @@ def test_it_answers_by_the_model_of_the_learner_and_follows_it(made):
             == told_unseen(np.array([n_events := model.n_events]), np.array([len(model.classes)]))[0]
         )
         assert 0 < one["unseen"] < 1 / n_events
+    assert ask("/tokens/free")[1]["found"][0]["counts"]["spam"] > 10
     assert ask("/explain", {"event": texts[0]})[1]["evidence"]
     strange = {"id": "a", "features": {"unmet": "x"}}
     assert "nothing was learned of unmet" in ask("/explain", {"event": strange})[1]["warning"]
@@ -266,6 +267,7 @@ def test_what_is_wrong_is_said_and_harms_nobody(made):
         ("/labels", b'{"labels": [{"id": "a", "label": "b", "ts": 1e999}]}', 422, "finite"),
         ("/explain", {"event": "free " * 10_000}, 422, "50,000 characters, more than 32,768"),
         ("/explain", {"event": {"text": "free " * 10_000}}, 422, "more than 32,768"),
+        ("/tokens/a%2Fb", None, 200, "a/b"),
         ("/nothing", None, 404, "Not Found"),
         ("/predict", None, 405, "Not Allowed"),
     ]:

@@ -13,11 +13,13 @@ from typing import Any, BinaryIO
 import msgspec
 
 from streamnb.cli import wiring
+from streamnb.cli.evaluation.delayed_labels import LABELS, Feedback, feedback_of
 from streamnb.cli.evaluation.event_files import begun, columns_of, events_of, numbered, origin_of
 from streamnb.cli.evaluation.history import history_of, log_of, relived
 from streamnb.cli.evaluation.holdout import divide, share_of
 from streamnb.cli.evaluation.label_groups import with_groups
 from streamnb.cli.evaluation.odd_fields import OddFields
+from streamnb.cli.evaluation.page import Page
 from streamnb.cli.evaluation.progressive import (
     Drifts,
     outputs_of,
@@ -26,13 +28,13 @@ from streamnb.cli.evaluation.progressive import (
 )
 from streamnb.cli.evaluation.refusals import Tally
 from streamnb.cli.evaluation.user_model import given_model
-from streamnb.cli.reports.by_class import by_class, print_by_class
+from streamnb.cli.reports.by_class import by_class, print_by_class, print_chance, print_improbable
 from streamnb.cli.reports.text_tables import print_report, print_summary, print_telling, table
 from streamnb.config import Config
 from streamnb.engine.ports import NewRecord
 from streamnb.engine.reports import why_nothing_is_forgotten
 from streamnb.errors import ConfigError
-from streamnb.model.evaluation.ranking import OpenValidation
+from streamnb.model.evaluation.ranking import OpenValidation, by_chance
 from streamnb.wire.codec import decode_metrics
 from streamnb.wire.snapshot import part_digest
 
@@ -43,7 +45,8 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _run_on_file(options: argparse.Namespace) -> int:
-    config = wiring.load_config(options)
+    feedback, topic = _feedback(options)
+    config = wiring.load_config(options, *topic)
     _say_that_files_have_no_keys(config)
     share = None if options.holdout is None else share_of(options.holdout)
     if options.holdout is not None and options.predictions is not None:
@@ -54,7 +57,7 @@ def _run_on_file(options: argparse.Namespace) -> int:
     odd = OddFields(made.learner.settings.schema, origin_of(options.file), expects_label=True)
     rows = begun(odd.watched(numbered(events, options.order)))
     if share is None:
-        code = made.run(outputs_of(made.learner, rows, config))
+        code = made.run(outputs_of(made.learner, rows, config, feedback, made.page))
     else:
         code = made.run(train_then_test(made.learner, *divide(list(rows), share), made.tally))
     odd.say(is_over=True)
@@ -63,24 +66,25 @@ def _run_on_file(options: argparse.Namespace) -> int:
 
 def _run_on_log(options: argparse.Namespace) -> int:
     """Let a learner live through what the one of the log has read."""
-    for flag in ("order", "holdout", "map_labels"):
+    for flag in ("order", "holdout", "delay", "reveal", "noise", "map_labels"):
         if getattr(options, flag):
             raise ConfigError(f"--{flag.replace('_', '-')}: needs a file; without one the log is evaluated")
     config = wiring.load_config(options)
     with closing(log_of(config)) as log:
         config = wiring.as_begun(config, log)
         made = _Evaluation(options, config)
-        return made.run(relived(made.learner, history_of(config, log)))
+        return made.run(relived(made.learner, history_of(config, log), made.page))
 
 
 class _Evaluation:
-    """A learner, and what is noted of its answers."""
+    """A learner, and what is noted of its answers. Raises ConfigError for a page that cannot be written."""
 
     def __init__(self, options: argparse.Namespace, config: Config) -> None:
         self._options, self._config = options, config
         given = None if options.model is None else given_model(options.model)
         self.learner = wiring.learner(config, given)
         self._scores = self.learner.progressive = OpenValidation(config.metrics.window)
+        self.page = None if options.report is None else Page(Path(options.report), self.learner, config)
         self.tally, self._drifts = Tally(), Drifts()
 
     def run(self, answers: Iterable[NewRecord]) -> int:
@@ -98,11 +102,15 @@ class _Evaluation:
             say_why_nothing_was_learned(what, config, learner.consumed, learner.dead_letters)
         if learner.consumed or options.json:
             self._show(seconds)
+        if self.page is not None:
+            self.page.write(what, seconds)
         return 0 if learner.model.n_events else 1
 
     def _note(self, output: NewRecord, predictions: BinaryIO | None) -> None:
         """Keep what there is to tell of an answer."""
         topics = self._config.topics
+        if self.page is not None:
+            self.page.note(output)
         if predictions is not None and output.topic == topics.predictions:
             predictions.write(output.value + b"\n")
         elif output.topic == topics.dead_letters:
@@ -116,10 +124,14 @@ class _Evaluation:
         is_stream = options.holdout is None  # what is held out does not come as a stream of labels
         watched = learner.drift.names and is_stream
         report = learner.report(time.time())
+        improbable = [each._asdict() for each in scores.improbable]
         loss = scores.open_log_loss if is_stream else None
+        chance = by_chance(report.cumulative.reliability)
         told = {
             "one_less_auc": scores.one_less_auc,
             "open_log_loss": loss,
+            "improbable": improbable,
+            "calibration_error_by_chance": None if chance is None else chance._asdict(),
         }
         # A classifier that was given need not be able to tell its state.
         digest = part_digest(*learner.parts()["model"]) if options.model is None else None
@@ -143,14 +155,28 @@ class _Evaluation:
             print(f"\n{why}; a file says no other")
         if watched:
             self._drifts.print()
-        if options.details and (reliability := report.cumulative.reliability):
+        if options.details and chance is not None:
             print()
-            bins = [(b.confidence, b.accuracy, b.events) for b in reliability]
+            bins = [(b.confidence, b.accuracy, b.events) for b in report.cumulative.reliability]
             print(table(bins, ("confidence", "accuracy", "events")))
-            print(f"calibration error {report.cumulative.calibration_error:.4f}")
+            print_chance(report.cumulative.calibration_error, chance)
+            print_improbable(improbable)
         speed = f"{report.events / seconds:,.0f} events/s in {seconds:.1f} s"
         model = f"; model {digest[:16]}" if digest else ""
         print(f"\n{speed}{model}{'' if options.details else '; more with --details'}")
+
+
+def _feedback(options: argparse.Namespace) -> tuple[Feedback | None, list[str]]:
+    """How labels come, where not inside events, and the topic for them. Raises ConfigError."""
+    if options.delay is None and options.reveal is None and not options.noise:
+        return None, []
+    if options.holdout is not None:
+        raise ConfigError("--delay, --reveal, --noise: not with --holdout, where labels are all there before")
+    if not 0.0 <= options.noise < 1.0:
+        raise ConfigError(f"--noise is {options.noise:g}; expected a share of 0 or more, and below 1")
+    return feedback_of(options.delay, options.reveal, options.noise, options.seed), [
+        f"topics.labels={LABELS}"
+    ]
 
 
 def _say_that_files_have_no_keys(config: Config) -> None:

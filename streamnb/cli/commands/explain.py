@@ -1,4 +1,4 @@
-"""``streamnb explain``: what speaks for the label of a message."""
+"""``streamnb explain``: what speaks for the label of a message, and what would turn it, now or then."""
 
 from __future__ import annotations
 
@@ -6,14 +6,20 @@ import argparse
 import json
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from typing import Any
 
+from streamnb.cli import served, wiring
 from streamnb.cli.answers import decision_of, explained
 from streamnb.cli.asked import asked
 from streamnb.cli.commands.predict import one_event
 from streamnb.cli.printable import printable
+from streamnb.cli.reports.state_diff import time_of
 from streamnb.cli.reports.text_tables import table
-from streamnb.errors import ConfigError
+from streamnb.errors import ConfigError, SnapshotError
+from streamnb.events import Event
+from streamnb.wire.codec import IN_EVENT
+from streamnb.wire.values import LONGEST_NAME
 
 _MOST_BYTES = 1 << 20
 _PRIOR = "(the labels alone)", ""
@@ -21,13 +27,64 @@ _PRIOR = "(the labels alone)", ""
 
 
 def run(options: argparse.Namespace) -> int:
-    """The evidence of a text, or of an event."""
+    """The evidence of a text, or of an event of the log; 1 where it was served otherwise than is derived."""
+    _check(options)
+    event, told = _event_of_log(options) if options.event is None else (None, {})
+    answer = told if options.as_served else told | _explained(options, event)
+    if event is None and not answer["evidence"] and _may_be_id(options.event):
+        print(f"of a text; an event with this id: --id {printable(options.event)}", file=sys.stderr)
+    print(json.dumps(answer)) if options.json else _print(answer)
+    return int(options.as_served and answer["derived"]["same"] is not True)
+
+
+def _may_be_id(text: str) -> bool:
+    return text != "-" and 0 < len(text) <= LONGEST_NAME and not set(text) & set(" {")
+
+
+def _check(options: argparse.Namespace) -> None:
+    of_log = options.id is not None or options.place is not None
+    if of_log == (options.event is not None):
+        raise ConfigError("expected a text, or --id or --place of an event of the log, and not both")
+    if options.as_served and (not of_log or options.snapshot is not None):
+        raise ConfigError("--as-served: is of an event of the log, by --id or --place, and by no --snapshot")
+    if options.id is not None and not 0 < len(options.id) <= LONGEST_NAME:
+        raise ConfigError(f"--id: expected 1 to {LONGEST_NAME} characters, found {len(options.id):,}")
+    try:
+        (options.id or "").encode()
+    except UnicodeEncodeError:
+        raise ConfigError("--id is not UTF-8") from None
+
+
+def _event_of_log(options: argparse.Namespace) -> tuple[Event, dict[str, Any]]:
+    """The event, and what there is to say of it; with what was derived, where that is asked for."""
+    config = wiring.load_config(options)
+    with closing(wiring.existing_log(config)) as log:
+        end, read = served.reader(log, config)
+        found = served.found(log, config, read, options.id, options.place, options.look_back)
+        label = served.label_of(config, found)
+        if options.as_served:
+            print(f"deriving again what journal record {found.commit.n} published", file=sys.stderr)
+            explain = served.explained_then(found.event, options.against, options.top)
+            return found.event, served.derived(log, config, end, found, explain) | {"label_now": label}
+        return found.event, served.described(found) | {"label_now": label}
+
+
+def _explained(options: argparse.Namespace, event: Event | None) -> dict[str, Any]:
+    """What the newest snapshot says, and the one of `--at`."""
     model = asked(options)
-    event = one_event(model, _standard_input() if options.event == "-" else options.event)
+    if event is None:
+        text = _standard_input() if options.event == "-" else options.event
+        event = one_event(model, text)
     answer = {**explained(model, event, options.against, options.top), "snapshot": model.told}
     model.say()
-    print(json.dumps(answer)) if options.json else _print(answer)
-    return 0
+    if options.at is not None:
+        then, pair = asked(options, options.at), (answer["label"], answer["against"])
+        (said,) = then.predicted([event])
+        if missing := [label for label in pair if label not in then.with_examples(said)]:
+            raise SnapshotError(f"{then.told['file']}: had no example of {', '.join(missing)} then")
+        answer["then"] = {**explained(then, event, pair[1], options.top, of=pair[0]), "snapshot": then.told}
+        then.say()
+    return answer
 
 
 def _standard_input() -> str:
@@ -45,13 +102,73 @@ def _standard_input() -> str:
 
 
 def _print(answer: Mapping[str, Any]) -> None:
-    labels = [answer["label"], answer["against"]]
-    print(_probabilities(answer))
+    if "event" in answer:
+        _print_event(answer)
+    if answer["evidence"] is None:
+        print(f"no evidence: {printable(answer['why_none'])}")
+        return
+    labels, then = [answer["label"], answer["against"]], answer.get("then")
+    if then is not None:
+        print(f"then {_probabilities(then)}")
+    print(f"{'now  ' if then else ''}{_probabilities(answer)}")
     print(
         f"\nfor {printable(labels[0])}, against {printable(labels[1])} (log odds in nats; how often in each)"
     )
-    rows = [(*name, *cells) for name, cells in _rows(answer, labels).items()]
-    print(table(rows, ("attribute", "value", "log odds", *labels)))
+    header = ("attribute", "value", "log odds", *labels)
+    if then is None:
+        print(table([(*name, *cells) for name, cells in _rows(answer, labels).items()], header))
+    else:
+        before, now = _rows(then, labels), _rows(answer, labels)
+        names = dict.fromkeys([*now, *before])
+        rows = [(*name, *before.get(name, _NO_CELLS), *now.get(name, _NO_CELLS)) for name in names]
+        print(table(rows, ("attribute", "value", "then", *labels, "now", *labels)))
+    _print_turns(answer["turns"], labels[0] if then is None else f"{labels[0]} now")
+
+
+_NO_CELLS = ("", "", "")
+"""Of what one of two states says nothing of, or not among the strongest."""
+
+
+def _print_event(answer: Mapping[str, Any]) -> None:
+    """Where it is, what was published of it, and whether that was derived again."""
+    event, said, derived = answer["event"], answer["served"], answer.get("derived")
+    print(f"{printable(event['id'])}: {event['topic']}/{event['partition']} offset {event['offset']}", end="")
+    if said is None:
+        print("; no prediction of it was found")
+    elif said["label"] is None:
+        print(f", predicted when no class could be, {time_of(said['ts'])}")
+    else:
+        truth = "" if said["truth"] is None else f", its label is {printable(said['truth'])}"
+        decided = f", {printable(decision_of(said))}" if "decision" in said else ""
+        print(f", predicted {printable(said['label'])} {said['probability']:.4f}{decided}{truth}")
+        print(
+            f"{time_of(said['ts'])}, journal record {said['journal']}, "
+            f"{said['topic']}/{said['partition']} offset {said['offset']}"
+        )
+    if (now := answer["label_now"]) is not None:
+        print(_label_now(now))
+    if derived is not None:
+        steps = f"from the state at journal record {derived['journal']}, {derived['replayed']:,} replayed"
+        outcome = {
+            True: f"derived again {steps}: the same, bit for bit",
+            None: f"derived again {steps}: {printable(derived['prediction'])}",
+            False: f"NOT what is derived {steps}: {printable(derived['prediction'])}"
+            + ("" if derived["this_machine"] else "; another kind of machine wrote it: last bits may differ"),
+        }
+        print(outcome[derived["same"]])
+    print()
+
+
+def _label_now(now: Mapping[str, Any]) -> str:
+    """Which label holds of those that came, and what it stands before."""
+    others = [
+        f"{'nothing' if one['label'] is None else one['label']} by {one['source']}" for one in now["others"]
+    ]
+    beside = f", in place of {', '.join(others)}" if others else ""
+    held = "has no label" if now["label"] is None else f"is labelled {now['label']}"
+    came = "" if now["source"] in {None, IN_EVENT} else ", which came late"
+    by = "" if now["source"] is None else f" by {now['source']}{came}, {time_of(now['ts'])}"
+    return printable(f"at journal record {now['journal']} it {held}{by}{beside}")
 
 
 def _probabilities(answer: Mapping[str, Any]) -> str:
@@ -69,6 +186,15 @@ def _rows(answer: Mapping[str, Any], labels: Sequence[str]) -> dict[tuple[str, o
         )
         for one in answer["evidence"]
     }
+
+
+def _print_turns(turns: Mapping[str, Any] | None, label: str) -> None:
+    if turns is None:
+        print(f"\nit stays {printable(label)} without those that speak most for it")
+        return
+    without = ", ".join(map(printable, turns["named"]))
+    spared = " (none of them can be spared)" if len(turns["without"]) > 1 else ""
+    print(f"\nwithout {without}: {printable(turns['label'])} {turns['probability']:.4f}{spared}")
 
 
 def _counts(counts: Mapping[str, float], labels: Sequence[str]) -> list[str]:

@@ -11,6 +11,7 @@ import msgspec
 
 from streamnb.cli import wiring
 from streamnb.cli.checks.machine import disk_space
+from streamnb.cli.dry_run import dry_run
 from streamnb.cli.evaluation.odd_fields import LOOKED_AT, OddFields
 from streamnb.cli.observers import Waiting, watched
 from streamnb.cli.printable import printable
@@ -33,6 +34,11 @@ def run(options: argparse.Namespace) -> int:
             "nobody would predict"
         )
     learner = wiring.learner(config)
+    if options.dry_run is not None:
+        fields = _Fields(learner, config)
+        code = dry_run(config, learner, options.dry_run, fields.met, accepts_loss=options.accept_loss)
+        fields.say(is_over=True)
+        return code
     if unfinished := _learn(config, learner, options, Stop()):
         print(f"stopped {unfinished}; nothing is lost", file=sys.stderr)
         return 0

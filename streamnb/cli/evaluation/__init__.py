@@ -1,1 +1,1 @@
-"""Learning from files: reading events, progressive validation, a held-out part, the history of a log."""
+"""Learning from files: reading events, progressive validation, hidden labels, a held-out part."""

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from streamnb.cli import wiring
+from streamnb.cli.evaluation.holdout import Row
+from streamnb.cli.evaluation.page import Page
 from streamnb.config import Config
 from streamnb.engine.journal.replay import SliceReader
 from streamnb.engine.learner import Learner
-from streamnb.engine.ports import Log, NewRecord, Record
+from streamnb.engine.ports import Log, NewRecord, Partition, Record
 from streamnb.engine.rebuilding.rebuild import forgotten_before
 from streamnb.engine.verification.findings import CheckResult, Findings
 from streamnb.engine.verification.log.chain import earliest_kept, steps, survey
@@ -95,10 +99,22 @@ def _refuse_unread(part: Slice, topics: Sequence[str], n: int) -> None:
         )
 
 
-def relived(learner: Learner, past: Iterable[Past]) -> Iterator[NewRecord]:
+def history_of_file(rows: Iterable[Row], config: Config) -> Iterator[Past]:
+    """The same of a file, as `evaluate` reads it: one partition, with rows as offsets."""
+    partition, now = Partition(config.topics.events[0], 0), time.time()
+    left = iter(rows)
+    while part := list(islice(left, _AT_ONCE)):
+        yield Past([Record(partition, row, None, raw, 0.0) for row, raw in part], now)
+
+
+def relived(learner: Learner, past: Iterable[Past], page: Page | None = None) -> Iterator[NewRecord]:
     """What a learner answers to a history."""
     for one in past:
-        yield from live_through(learner, one)
+        began = time.perf_counter()
+        outputs = live_through(learner, one)
+        if page is not None and one.records:
+            page.timed(one.records, time.perf_counter() - began)
+        yield from outputs
     while learner.has_work:
         learner.work()
 

@@ -11,7 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from streamnb.cli.evaluation.delayed_labels import Feedback
 from streamnb.cli.evaluation.holdout import Row
+from streamnb.cli.evaluation.page import AT_ONCE, Page
 from streamnb.cli.evaluation.refusals import Tally
 from streamnb.cli.reports.text_tables import table
 from streamnb.config import Config
@@ -29,15 +31,33 @@ _AT_ONCE = 1000
 _FEW = 10  # drifts that are shown
 
 
-def outputs_of(learner: Learner, rows: Iterable[Row], config: Config) -> Iterator[NewRecord]:
-    """What a learner answers to events that come as one partition of a topic of events, rows as offsets."""
-    partition, now = Partition(config.topics.events[0], 0), time.time()
-    records = (Record(partition, row, None, raw, 0.0) for row, raw in rows)  # a file does not say when
-    while part := list(islice(records, _AT_ONCE)):
+def outputs_of(
+    learner: Learner,
+    rows: Iterable[Row],
+    config: Config,
+    feedback: Feedback | None = None,
+    page: Page | None = None,
+) -> Iterator[NewRecord]:
+    """What a learner answers to events that come as one partition of a topic of events, rows as offsets.
+
+    For a page it takes a few records at once, and times them; the answers are the same.
+    """
+    partition = Partition(config.topics.events[0], 0)
+    now = time.time()
+    records: Iterator[Record]
+    if feedback is None:
+        records = (Record(partition, row, None, raw, 0.0) for row, raw in rows)  # a file does not say when
+    else:
+        records = feedback.records(rows, learner.settings.schema, (partition.topic, config.topics.labels))
+    while part := list(islice(records, _AT_ONCE if page is None else AT_ONCE)):
         while part:
-            before = learner.consumed
-            yield from learner.process(part, now, most_bytes=_BYTES_AT_ONCE)
-            part = part[learner.consumed - before :]
+            before, began = learner.consumed, time.perf_counter()
+            outputs = learner.process(part, now, most_bytes=_BYTES_AT_ONCE)
+            taken = learner.consumed - before
+            if page is not None:
+                page.timed(part[:taken], time.perf_counter() - began)
+            yield from outputs
+            part = part[taken:]
 
 
 def train_then_test(

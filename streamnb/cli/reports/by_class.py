@@ -9,6 +9,7 @@ import msgspec
 
 from streamnb.cli.reports.text_tables import MOST_CLASSES, table
 from streamnb.events import MetricsReport
+from streamnb.model.evaluation.ranking import ByChance
 
 HEADER = ("class", "events", "precision", "recall", "lift")
 
@@ -62,3 +63,20 @@ def print_by_class(report: MetricsReport, more: Mapping[str, Any]) -> None:
         print(f"1-AUC {100.0 * auc:.4f} %: so many pairs, one of each class, are in the wrong order")
     if (loss := more["open_log_loss"]) is not None:
         print(f"log loss {loss:.4f} where a label that is new costs -ln P(new), and not 34.5")
+
+
+def print_chance(error: float, chance: ByChance) -> None:
+    """How much of a calibration error is chance."""
+    told = f"{chance.mean:.4f} on average, and above {chance.upper:.4f} in one stream of twenty"
+    print(f"calibration error {error:.4f}; of probabilities that are right it is {told}")
+
+
+def print_improbable(found: Sequence[Mapping[str, Any]]) -> None:
+    """How often what was called improbable came."""
+    if found:
+        print()
+        rows = [
+            (f"up to {one['upper']:g}", f"{one['told']:.2g}", f"{one['came']:.2g}", one["times"])
+            for one in found
+        ]
+        print(table(rows, ("called improbable", "mean", "came", "times")))

@@ -1,4 +1,4 @@
-"""Reports as pictures, for the live page."""
+"""Reports as pictures: what the live page and the page of an evaluation have in common."""
 
 from __future__ import annotations
 

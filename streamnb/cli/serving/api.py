@@ -12,13 +12,13 @@ from typing import Annotated, Any
 import anyio
 from anyio import CapacityLimiter
 from anyio.to_thread import run_sync
-from fastapi import FastAPI, HTTPException, Request, Response
+from fastapi import FastAPI, HTTPException, Path, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from streamnb.cli.answers import explained
+from streamnb.cli.answers import explained, known_of
 from streamnb.cli.asked import Asked, readiness
 from streamnb.cli.serving.page import Writing, add_pages
 from streamnb.cli.serving.replica import Replica
@@ -210,7 +210,7 @@ def _ask(app: FastAPI, replica: Replica) -> None:
 
     @app.post("/explain")
     def explain(why: Why) -> dict[str, Any]:
-        """What speaks for the label of an event, with counts."""
+        """What speaks for the label of an event, with counts, and what would turn it."""
         size = len(why.event if isinstance(why.event, str) else json.dumps(why.event))
         if size > _MOST_EXPLAINED:
             told = f"an event of {size:,} characters, more than {_MOST_EXPLAINED:,}, keeps others waiting"
@@ -219,6 +219,12 @@ def _ask(app: FastAPI, replica: Replica) -> None:
             event = _event(model, why.event, 0)
             warning = model.strange(event)
             return explained(model, event, why.against, why.top) | ({"warning": warning} if warning else {})
+
+    @app.get("/tokens/{word:path}")
+    def tokens(word: Annotated[str, Path(min_length=1, max_length=1000)]) -> dict[str, Any]:
+        """What the model knows of one word or value."""
+        with asked() as model:
+            return known_of(model, word)
 
     @app.get("/model")
     def model() -> dict[str, Any]:

@@ -155,6 +155,7 @@ class _Frame:
             "events": lambda: self._search(asked),
             "try": self._try,
             "dead-letters": self._replay,
+            "model": lambda: self.views.learned.form(asked),
         }
         above = forms[name]() if name in forms else None
         return self._whole(name, tag("h1", TITLES[name]), above, said, live)

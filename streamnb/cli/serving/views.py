@@ -57,12 +57,12 @@ class Views:
 
     def __init__(self, watch: Watch, replica: Replica, csrf: str, *, is_writable: bool) -> None:
         self._watch, self._replica, self._csrf, self._is_writable = watch, replica, csrf, is_writable
-        self.learned = Learned(replica)
+        self.learned = Learned(watch.config, replica)
 
     def live(self, name: str, asked: dict[str, str]) -> Markup:
         """The part of a page that changes."""
         if name == "model":  # asks the replica, and keeps nobody waiting who reads
-            return self.learned.shown()
+            return self.learned.shown(asked)
         shown: dict[str, Callable[[], Iterable[object]]] = {
             "": self._overview,
             "events": lambda: self._events(asked),

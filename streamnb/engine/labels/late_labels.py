@@ -26,7 +26,7 @@ from streamnb.engine.labels.pending import ABSENT, PendingEvents
 from streamnb.engine.labels.sayings import Sayings
 from streamnb.engine.labels.scoring import DELAYS, Scoring
 from streamnb.engine.labels.teacher import Teacher
-from streamnb.engine.labels.verdicts import MOST_SOURCES, Said, Truth, effective, merged
+from streamnb.engine.labels.verdicts import MOST_SOURCES, Said, Truth, effective, holding, merged
 from streamnb.engine.labels.voids import Voids
 from streamnb.engine.ports import Record
 from streamnb.engine.settings import LabelSettings
@@ -142,6 +142,19 @@ class LateLabels:
     def truth(self, said: tuple[Said, ...]) -> Truth | None:
         """What holds of what is said."""
         return effective(said, self.settings.ranks)
+
+    def said_of(self, event_id: str, time: float) -> tuple[Said, ...]:
+        """What is said of the newest event of an id, if it is the one of this time; what holds comes first.
+
+        Nothing of an event that is kept no longer.
+        """
+        anytime = np.array([-np.inf]), np.array([np.iinfo(np.int64).min])
+        numbers = self.pending.find([event_id.encode()], *anytime)
+        if numbers[0] == ABSENT or self.pending.column("time", numbers.copy())[0] != time:
+            return ()
+        said = self._sayings.of(int(numbers[0]))
+        best = holding(said, self.settings.ranks)
+        return tuple(sorted(said, key=lambda one: one is not best))
 
     def serve(
         self,

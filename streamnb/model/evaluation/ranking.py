@@ -1,4 +1,4 @@
-"""What `evaluate` tells beside progressive validation: ranks of two classes, cost of new labels.
+"""What `evaluate` tells beside progressive validation: ranks of two classes, cost of new labels, rare ones.
 
 1 - AUC, where AUC is the area under the ROC curve: the probability that of two events, one of each class, the
 one that is of a class was given the higher probability of it; equal ones count half (Hanley and McNeil 1982).
@@ -7,18 +7,87 @@ It is the same whichever class is asked for.
 Progressive validation charges 34.5 nats for a label that was never seen, whoever predicts. The open log loss
 charges what `unseen` says: -ln P(new) for such a label, and -ln (1 - P(new)) P(label) for any other. Classes
 that may not be predicted are as new ones: P(new) is then u + (1 - u) h, where h is what they have together.
+
+Below 1 in 100 the ten bins of a calibration curve are too wide: each decade has a bin of its own.
+
+A calibration error is never 0, for outcomes are counted: `by_chance` is that of a model that is always right
+about how probable its predictions are. Of n events of probability p, n p is missed by this much on average
+(de Moivre 1730; Diaconis and Zabell 1991, Statistical Science 6(3)):
+
+    E |X - n p| = 2 v C(n, v) p^v (1 - p)^(n - v + 1)        v = floor(n p) + 1
 """
 
 from __future__ import annotations
 
 import math
 from array import array
+from collections.abc import Iterable
+from typing import NamedTuple
 
 import numpy as np
 
+from streamnb.events import ReliabilityBin
 from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.evaluation.progressive import ESCAPE, ProgressiveValidation
 from streamnb.model.evaluation.unseen import probability_of_unseen
+
+_DECADES = (0.0, 1e-5, 1e-4, 1e-3, 1e-2)
+_NEVER = 1e-9  # events
+_ONE_IN_TWENTY = 1.645  # standard deviations of a normal distribution
+_UNIT = 2.0**40  # in parts of which probabilities are summed: their sum does not hang on how events are cut
+
+
+class Improbable(NamedTuple):
+    """What was called improbable, within a decade.
+
+    Attributes:
+        upper: the greatest probability of the decade.
+        times: how often a known class had such a probability.
+        told: the mean of these probabilities.
+        came: the share of times when that class was the truth.
+    """
+
+    upper: float
+    times: int
+    told: float
+    came: float
+
+
+class ByChance(NamedTuple):
+    """The calibration error of as many predictions that are as probable as they say.
+
+    Attributes:
+        mean: what it is on average.
+        upper: what it is above in one stream of twenty.
+    """
+
+    mean: float
+    upper: float
+
+
+def by_chance(bins: Iterable[ReliabilityBin]) -> ByChance | None:
+    """The calibration error that is mere chance, of events as sure as those of a curve; None of no events.
+
+    All events of a bin count as ones of its mean confidence: of ten streams it is by less than 1 % too much.
+    What is exceeded by one in twenty is read off a gamma distribution of this mean and variance (Wilson and
+    Hilferty 1931).
+    """
+    events, mean, variance = 0, 0.0, 0.0
+    for one in bins:
+        n, p = one.events, min(one.confidence, 1.0)
+        events += n
+        v = math.floor(n * p) + 1
+        if v > n or n * p < _NEVER:  # all are sure, or sure to be wrong
+            continue
+        ways = math.lgamma(n + 1) - math.lgamma(v + 1) - math.lgamma(n - v + 1)
+        missed = 2.0 * v * math.exp(ways + v * math.log(p) + (n - v + 1) * math.log1p(-p))
+        mean += missed
+        variance += max(n * p * (1.0 - p) - missed * missed, 0.0)
+    if not mean:
+        return ByChance(0.0, 0.0) if events else None
+    spread = variance / mean**2
+    upper = mean * (1.0 - spread / 9.0 + _ONE_IN_TWENTY * math.sqrt(spread) / 3.0) ** 3
+    return ByChance(mean / events, max(upper, mean) / events)  # of less than one event the quantile is none
 
 
 def share_misordered(scores: Floats, truths: Ints) -> float | None:
@@ -50,6 +119,8 @@ class OpenValidation(ProgressiveValidation):
         self._shown = 0
         self._met: set[int] = set()
         self._open_losses: list[float] = []
+        # Times, sum of probabilities in units, how often it came; of each decade.
+        self._improbable = [(0, 0, 0)] * (len(_DECADES) - 1)
 
     def update_many(
         self, probabilities: Floats, truths: Ints, n_classes: int | None = None, held: Floats | float = 0.0
@@ -59,6 +130,7 @@ class OpenValidation(ProgressiveValidation):
         super().update_many(probabilities, truths, n_classes)
         held = np.broadcast_to(held, truths.shape)
         self._open_losses.append(self._open_loss(probabilities, truths, before, held))
+        self._note_improbable(probabilities, truths)
         self._shown = max(self._shown, probabilities.shape[1], int(truths.max(initial=-1)) + 1)
         if self._shown > 2:
             self._odds, self._truths = array("d"), array("b")
@@ -92,6 +164,22 @@ class OpenValidation(ProgressiveValidation):
         known = (1.0 - unseen) * np.maximum((1.0 - h) * told, ESCAPE)
         charged = np.where(is_new, unseen + (1.0 - unseen) * h, known)
         return -math.fsum(np.log(charged).tolist())
+
+    def _note_improbable(self, probabilities: Floats, truths: Ints) -> None:
+        rows, truths = probabilities[truths >= 0], truths[truths >= 0, np.newaxis]
+        of_truth = truths == np.arange(rows.shape[1])
+        for b in range(len(_DECADES) - 1):
+            within = (rows > _DECADES[b]) & (rows <= _DECADES[b + 1])
+            told = np.rint(rows[within] * _UNIT).astype(np.int64)
+            n, total, came = self._improbable[b]
+            came += int((within & of_truth).sum())
+            self._improbable[b] = n + told.size, total + int(told.sum()), came
+
+    @property
+    def improbable(self) -> list[Improbable]:
+        """Of each decade below 1 in 100 in which there was anything, from low to high."""
+        rows = zip(_DECADES[1:], self._improbable, strict=True)
+        return [Improbable(upper, n, told / _UNIT / n, came / n) for upper, (n, told, came) in rows if n]
 
     @property
     def open_log_loss(self) -> float | None:

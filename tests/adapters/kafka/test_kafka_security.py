@@ -202,6 +202,18 @@ def test_a_password_may_come_from_a_file(program, grant, secured_broker, events)
     assert "is set" in program().run("config", "show")
 
 
+@pytest.mark.parametrize("library", ["kafka-python", "librdkafka"])
+def test_to_read_is_enough_for_a_dry_run(program, grant, events, library):
+    """No group is joined, and no transaction begun: the broker would refuse both."""
+    operator = program("admin")
+    operator.run("topics", "create")
+    operator.run("replay", events)
+    grant(operator.model, *(("topic", topic, "READ") for topic in operator.topics.values()))
+    reader = program(model=operator.model, library=library)
+    assert len(reader.run("run", "--dry-run", 7).splitlines()) == 7
+    assert operator.read("journal") == []
+
+
 def bearer(user, seconds=3600):
     """A token as the broker of the tests takes it: unsigned."""
     claims = {"sub": user, "iat": time.time(), "exp": time.time() + seconds}

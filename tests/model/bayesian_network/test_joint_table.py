@@ -1,18 +1,26 @@
-"""Joint tables: the sum and product rules against fractions."""
+"""Joint tables: the sum and product rules against fractions, questions as text, CSV and the command."""
 
 from __future__ import annotations
 
+import io
+import json
 import math
+import re
+import shlex
 from collections import Counter
 from fractions import Fraction
 from itertools import product
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from streamnb import JointTable
-from streamnb.errors import UnlearnError
+from streamnb.cli import main
+from streamnb.errors import ConfigError, UnlearnError
+from streamnb.model.bayesian_network.joint_query import Query, parse_query
+from streamnb.wire.probability_csv import read_joint_table
 
 YES_NO = ["yes", "no"]
 SMART = """smart,study,prepared,probability
@@ -247,3 +255,219 @@ def test_questions_that_have_no_answer():
             ask()
     table.probabilities[:] = 9
     assert table.probability({"a": 0}) == 1.0
+
+
+# -- questions as text ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "query"),
+    [
+        ("a", Query("probability", ((("a", None),),))),
+        (" P( a = x , b | c=y ) ", Query("probability", ((("a", "x"), ("b", None)),), ((("c", "y"),),))),
+        ("a|b", Query("probability", ((("a", None),),), ((("b", None),),))),
+        ('"a | b"="x, y" | "c=d"', Query("probability", ((("a | b", "x, y"),),), ((("c=d", None),),))),
+        (r'"say \"hi\""', Query("probability", ((('say "hi"', None),),))),
+        ("two words = more words", Query("probability", ((("two words", "more words"),),))),
+        ("argmax", Query("most probable", ((),))),
+        ("argmax a, b | c=x", Query("most probable", ((("a", None), ("b", None)),), ((("c", "x"),),))),
+        ("argmax | c=x", Query("most probable", ((),), ((("c", "x"),),))),
+        ("argmaximum", Query("probability", ((("argmaximum", None),),))),
+        ("a _|_ b", Query("independence", ((("a", None),),), ((),), (("b", None),))),
+        ("a, d_|_b | c", Query("independence", ((("a", None), ("d", None)),), ((("c", None),),), (("b", None),))),
+        ("a is independent of b given c", Query("independence", ((("a", None),),), ((("c", None),),), (("b", None),))),
+        ("a independent of b, d | c", Query("independence", ((("a", None),),), ((("c", None),),), (("b", None), ("d", None)))),
+        ("P", Query("probability", ((("P", None),),))),
+        ('P("a is independent of b"=x)', Query("probability", ((("a is independent of b", "x"),),))),
+        ('a independent of "b|c"', Query("independence", ((("a", None),),), ((),), (("b|c", None),))),
+        ('a independent of "b given c" given d', Query("independence", ((("a", None),),), ((("d", None),),), (("b given c", None),))),
+        ("a=x or b", Query("probability", ((("a", "x"),), (("b", None),)))),
+        ("P(a=x, b=y or c | d=u or e=v)", Query("probability", ((("a", "x"), ("b", "y")), (("c", None),)), ((("d", "u"),), (("e", "v"),)))),
+        ('oracle = more or  "or" = "x or y"', Query("probability", ((("oracle", "more"),), (("or", "x or y"),)))),
+        ("floor=1 or corridor=2", Query("probability", ((("floor", "1"),), (("corridor", "2"),)))),
+    ],
+)  # fmt: skip
+def test_what_a_text_asks(text, query):
+    assert parse_query(text) == query
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "a,", "a=", "=x", "a b | ", "|a", "P(a", "P(a) b", "a=x=y", "a | b | c", "a _|_ ", "a _|_ b=x", "(a)",
+     "argmax a=x", "_|_ b", 'a="x', "a independent of b given c=x", "a, , b", "a _|_ b _|_ c", "P()",
+     "a=x or ", "or a=x", "a=x or or b=y", "a, or _|_ b"],
+)  # fmt: skip
+def test_what_asks_nothing_is_refused_with_what_was_expected(text):
+    with pytest.raises(ValueError, match=r"expected|cannot read|bracket"):
+        parse_query(text)
+
+
+@given(st.lists(st.sampled_from([*'ab=,|()"_ \\P', " or "]), max_size=12).map("".join))
+def test_any_text_is_a_question_or_is_refused(text):
+    try:
+        query = parse_query(text)
+    except ValueError:
+        return
+    assert query.kind in {"probability", "most probable", "independence"}
+
+
+# -- CSV and the command ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "expected a header and a row"),
+        ("a,p\n", "expected a header and a row"),
+        ("p\n1\n", "expected a column for each variable"),
+        ("a,a,p\nx,y,1\n", "none of them twice, found 'a'"),
+        ("a,,p\nx,y,1\n", "a name for each column"),
+        ("a,p\nx,.5\ny\n", "row 2: expected 2 cells, found 1"),
+        ("a,p\nx,.5\ny,half\n", "row 2: p is 'half'; expected a number of 0 or more"),
+        ("a,p\nx,-1\n", "row 1: p is '-1'"),
+        ("a,p\nx,inf\n", "row 1: p is 'inf'"),
+        ("a,p\nx,nan\n", "row 1: p is 'nan'"),
+        ("a,b,p\nx,y,.5\nx,z,.25\nx,y,.25\n", "row 3: the same combination as in row 1: x, y"),
+        ("a,p\nx,.5\ny,.4\n", "sum to 0.9, not to 1; counts are divided by their sum with --counts"),
+    ],
+)
+def test_what_is_no_csv_of_probabilities_is_refused_with_its_row(text, said):
+    with pytest.raises(ConfigError, match=said):
+        read_joint_table(text.splitlines(keepends=True))
+
+
+def test_the_column_of_probabilities_is_found():
+    for text, column in [
+        ("Probability,a\n.5,x\n.5,y\n", None),
+        ("count,a\n.5,x\n.5,y\n", None),
+        ("a,last\nx,.5\ny,.5\n", None),
+        ("p,a\n.5,x\n\n.5,y\n", "p"),
+    ]:
+        table = read_joint_table(text.splitlines(keepends=True), column=column)
+        assert table.marginal("a") == {"x": 0.5, "y": 0.5}
+    with pytest.raises(ConfigError, match="no column 'q'; there are a, p"):
+        read_joint_table(["a,p\n", "x,1\n"], column="q")
+    counted = read_joint_table(["a;count\n", "x; 3\n", "y; 1\n"], delimiter=";", normalise=True)
+    assert counted.marginal("a") == {"x": 0.75, "y": 0.25}
+    sparse = read_joint_table(["a,b,p\n", "x,u,.5\n", "y,v,.5\n"])
+    assert sparse.probability({"a": "x", "b": "v"}) == 0.0
+
+
+@pytest.fixture
+def smart(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "smart.csv").write_text(SMART)
+    return "smart.csv"
+
+
+def test_the_command_answers_each_question(smart, capsys):
+    questions = ["smart _|_ study", "smart independent of prepared given study", "P(prepared=yes | study)", "argmax smart, study"]  # fmt: skip
+    assert main(["joint", smart, *questions]) == 0
+    said = capsys.readouterr().out
+    assert "smart and study are independent: no difference is above the tolerance, 1e-09" in said
+    assert "smart and prepared are not independent given study: the largest difference is 0.064" in said
+    assert "yes       yes                 0.8600" in said
+    assert "P(smart, study)" in said
+    assert main(["joint", smart, "--json", *questions]) == 0
+    told = json.loads(capsys.readouterr().out)
+    independence, conditional, rows, best = told["answers"]
+    assert told["variables"] == {"smart": YES_NO, "study": YES_NO, "prepared": YES_NO}
+    assert (independence["independent"], conditional["independent"]) == (True, False)
+    first = independence["comparisons"][0]
+    assert (first["joint"], first["product"]) == pytest.approx((0.48, 0.48))
+    assert conditional["largest_difference"] == pytest.approx(0.064)
+    assert [row["probability"] for row in rows["rows"]] == pytest.approx([0.86, 0.42])
+    assert best["rows"][0]["values"] == {"smart": "yes", "study": "yes"}
+
+
+def test_the_page_shows_what_the_command_prints(tmp_path, monkeypatch, capsys):
+    page = (Path(__file__).parents[3] / "docs" / "networks.md").read_text()
+    monkeypatch.chdir(tmp_path)
+    (csv,) = re.findall(r"^```csv\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    (tmp_path / "smart.csv").write_text(csv)
+    shown = re.findall(
+        r"^```sh\nstreamnb (joint .*?)\n```\n\n```text\n(.*?)^```$", page, re.DOTALL | re.MULTILINE
+    )
+    assert len(shown) == 4
+    for command, output in shown:
+        assert main(shlex.split(command)) == 0
+        assert capsys.readouterr().out == output
+    questions = re.findall(r"^\| `(.*?)`(?:, `(.*?)`)? \| ", page, re.MULTILINE)
+    for question in [one.replace("\\|", "|") for row in questions for one in row if one]:
+        assert main(["joint", "smart.csv", question]) == 0, question
+    assert len(questions) == 7
+
+
+def test_the_command_shows_what_an_alternative_is_the_sum_of(smart, capsys):
+    assert smart
+    assert main(["joint", "smart.csv", "smart=yes or study=yes", "prepared | smart=yes or study=yes"]) == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["smart=yes", "or", "study=yes", "0.9200"] in lines
+    assert ["+", "study=yes", "0.6000"] in lines
+    assert ["-", "smart=yes,", "study=yes", "0.4800"] in lines
+    assert ["prepared=yes", "smart=yes", "or", "study=yes", "0.7348"] in lines  # .676 / .92
+    assert main(["joint", "--json", "smart.csv", "smart=yes or smart=no"]) == 0
+    row = json.loads(capsys.readouterr().out)["answers"][0]["rows"][0]
+    assert (row["values"], row["probability"]) == ([{"smart": "yes"}, {"smart": "no"}], 1.0)
+    assert row["sum"][2] == {"sign": -1, "values": None, "probability": 0.0}
+    assert main(["joint", "smart.csv", "argmax smart or study"]) == 2
+    assert "expected commas in place of `or`" in capsys.readouterr().err
+
+
+def test_evidence_that_cannot_be_has_no_answer(tmp_path, capsys):
+    (tmp_path / "t.csv").write_text("a,b,p\nx,u,1\ny,v,0\n")
+    assert main(["joint", str(tmp_path / "t.csv"), "a | b", "argmax a | b"]) == 0
+    assert capsys.readouterr().out.count("undefined") == 3
+    assert main(["joint", str(tmp_path / "t.csv"), "--json", "a=x | b"]) == 0
+    rows = json.loads(capsys.readouterr().out)["answers"][0]["rows"]
+    assert [row["probability"] for row in rows] == [1.0, None]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["smart.csv", "clever"], "'clever' is no variable of this table; there are 'smart'"),
+        (["smart.csv", "smart=perhaps"], "'perhaps' is no value of 'smart'"),
+        (["smart.csv", "smart | smart=yes"], "named twice"),
+        (["smart.csv", "smart _|_"], "query 'smart _|_': expected a name"),
+        (["smart.csv", "smart", "--column", "p"], "smart.csv: header: no column 'p'"),
+        (["smart.csv", "smart", "--delimiter", ";"], "smart.csv: header: expected a column"),
+        (["bad.csv", "smart"], "bad.csv: is not CSV"),
+    ],
+)
+def test_mistakes_in_the_command(smart, arguments, said, tmp_path, capsys):
+    assert smart
+    (tmp_path / "bad.csv").write_bytes(b"a,p\n\xff,1\n")
+    assert main(["joint", *arguments]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_file_that_is_not_there(capsys):
+    assert main(["joint", "nowhere.csv", "a"]) == 1
+    assert "nowhere.csv" in capsys.readouterr().err
+    with pytest.raises(SystemExit) as stopped:
+        main(["joint", "nowhere.csv", "a", "--tolerance", "-1"])
+    assert stopped.value.code == 2
+
+
+def test_standard_input(monkeypatch, capsys):
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"\xef\xbb\xbfa,n\nx,3\ny,1\n")))
+    assert main(["joint", "-", "a=x", "--counts", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["answers"][0]["rows"][0]["probability"] == 0.75
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"a,n\n\xff,3\n")))
+    assert main(["joint", "-", "a=x", "--counts"]) == 2
+    assert "-: is not CSV" in capsys.readouterr().err
+
+
+def test_a_table_too_large_for_memory_is_refused(tmp_path, capsys):
+    header = ",".join(f"v{i}" for i in range(40))
+    rows = "".join(",".join([value] * 40) + ",.5\n" for value in "xy")
+    (tmp_path / "wide.csv").write_text(f"{header},p\n{rows}")
+    assert main(["joint", str(tmp_path / "wide.csv"), "v0"]) == 2
+    assert "a table of 1,099,511,627,776 cells over 40 variables" in capsys.readouterr().err
+
+
+def test_a_tolerance_of_zero_may_be_written_in_any_way(smart, capsys):
+    for zero in ("0", "0.00", "0e0"):
+        assert main(["joint", smart, "smart _|_ smart", "--tolerance", zero]) == 2
+        assert "named twice" in capsys.readouterr().err

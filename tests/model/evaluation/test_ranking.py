@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_progressive import batch, streams
 
+from streamnb.events import ReliabilityBin
 from streamnb.model.evaluation.progressive import ProgressiveValidation
-from streamnb.model.evaluation.ranking import OpenValidation, share_misordered
+from streamnb.model.evaluation.ranking import OpenValidation, by_chance, share_misordered
 
 law = settings(deadline=None, max_examples=100)
 
@@ -53,7 +54,58 @@ def test_a_stream_of_two_classes_is_ranked_by_log_odds_however_it_is_cut(events,
         plain.update_many(*batch(events[first:stop]))
     assert ranked.cumulative() == plain.cumulative()
     expected = misordered(*zip(*odds(events), strict=True)) if any(t >= 0 for _, t in events) else None
+    scored = [(row, truth) for row, truth in events if truth >= 0]
+    cells = [(p, k == truth) for row, truth in scored for k, p in enumerate(row)]
+    decades = [(0.0, 1e-5), (1e-5, 1e-4), (1e-4, 1e-3), (1e-3, 1e-2)]
+    expected_rare = [(hi, [cell for cell in cells if lo < cell[0] <= hi]) for lo, hi in decades]
+    assert [(one.upper, one.times) for one in ranked.improbable] == [
+        (hi, len(found)) for hi, found in expected_rare if found
+    ]
+    for one, found in zip(ranked.improbable, [found for _, found in expected_rare if found], strict=True):
+        assert one.told == pytest.approx(math.fsum(p for p, _ in found) / len(found))
+        assert one.came == sum(came for _, came in found) / len(found)
     is_two = max((max(len(row), truth + 1) for row, truth in events), default=0) <= 2
     assert ranked.one_less_auc == (
         pytest.approx(expected, abs=1e-15) if is_two and expected is not None else None
     )
+
+
+def missed(n, p):
+    """E |X - n p|, and its square's, over all that n events of probability p can come to."""
+    away = [(abs(k - n * p), math.comb(n, k) * p**k * (1 - p) ** (n - k)) for k in range(n + 1)]
+    mean = math.fsum(d * w for d, w in away)
+    return mean, math.fsum(d * d * w for d, w in away) - mean**2
+
+
+@law
+@given(st.lists(st.tuples(st.integers(1, 40), st.floats(0.0, 1.0)), max_size=4))
+def test_chance_is_what_all_outcomes_come_to(bins):
+    chance = by_chance(ReliabilityBin(0.0, 1.0, p, p, n) for n, p in bins)
+    if not bins:
+        assert chance is None
+        return
+    mean, variance = (math.fsum(terms) for terms in zip(*(missed(n, p) for n, p in bins), strict=True))
+    events = sum(n for n, _ in bins)
+    assert chance.mean == pytest.approx(mean / events, rel=1e-9, abs=1e-9)
+    root = (
+        1 - max(variance, 0.0) / 9 / mean**2 + 1.645 * math.sqrt(max(variance, 0.0)) / 3 / mean
+        if mean > 1e-9
+        else 0
+    )
+    assert chance.upper == pytest.approx(mean / events * max(root**3, 1), rel=1e-4, abs=1e-9)
+
+
+def test_one_stream_of_twenty_is_beyond_chance():
+    """Streams whose truths are drawn by their predictions, of which many are nearly sure."""
+    rng = np.random.default_rng(3)
+    errors, chances = [], []
+    for _ in range(1500):
+        sure = 1.0 - 0.5 * rng.random(300) ** 3
+        scored = ProgressiveValidation()
+        scored.update_many(np.stack([sure, 1 - sure], axis=1), (rng.random(300) > sure).astype(np.int64))
+        found = scored.cumulative()
+        errors.append(found.calibration_error)
+        chances.append(by_chance(found.reliability))
+    assert np.mean(errors) == pytest.approx(np.mean([one.mean for one in chances]), rel=0.02)
+    beyond = np.mean([error > one.upper for error, one in zip(errors, chances, strict=True)])
+    assert beyond == pytest.approx(0.05, abs=0.015)

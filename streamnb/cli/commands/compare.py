@@ -1,0 +1,166 @@
+"""``streamnb compare``: what would have been, had the model been another one; one history, in one pass."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import shlex
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from typing import Any
+
+import numpy as np
+
+from streamnb.cli import wiring
+from streamnb.cli.evaluation.event_files import begun, columns_of, events_of, numbered, origin_of
+from streamnb.cli.evaluation.history import Past, history_of, history_of_file, live_through, log_of
+from streamnb.cli.evaluation.judged import Costs, Judged
+from streamnb.cli.evaluation.odd_fields import OddFields
+from streamnb.cli.evaluation.progressive import say_why_nothing_was_learned
+from streamnb.cli.printable import left_out
+from streamnb.cli.reports.text_tables import MOST_CLASSES, table
+from streamnb.config import Config
+from streamnb.engine.ports import Log
+from streamnb.errors import ConfigError
+from streamnb.model.attributes.parameters import of
+from streamnb.model.evaluation.paired import interval
+from streamnb.model.evaluation.progressive import ESCAPE
+
+_MISS = 0.05
+_CHECKPOINTS = 8
+_BOUNDS = {"log_loss": -math.log(ESCAPE), "accuracy": 1.0}
+
+
+def run(options: argparse.Namespace) -> int:
+    """Compare the configuration with the one that ``--against`` makes of it; 1 where nothing is scored."""
+    with ExitStack() as stack:
+        present = wiring.load_config(options)
+        other = _against(options, present)
+        log = None
+        if options.file is None:
+            log = stack.enter_context(closing(log_of(present)))
+            present, other = (wiring.as_begun(config, log) for config in (present, other))
+        past = begun(_past(options, present, log))  # what is wrong with it shows before kernels are compiled
+        for config in (present, other):
+            wiring.warm_up(config)
+        sides = Judged(present), Judged(other)
+        for part in past:
+            for learner in sides:
+                live_through(learner, part)
+    for learner in sides:
+        while learner.has_work:
+            learner.work()
+    costs = [learner.costs for learner in sides]
+    common, *places = np.intersect1d(costs[0].place, costs[1].place, True, return_indices=True)
+    if not common.size:
+        what = options.file or present.log.url
+        say_why_nothing_was_learned(what, present, sides[0].consumed, sides[0].dead_letters)
+        return 1
+    alone = sum(one.place.size - common.size for one in costs)
+    present_costs, other_costs = (one.at(at) for one, at in zip(costs, places, strict=True))
+    answer = _answer(present_costs, other_costs) | {
+        "scored_by_one_alone": alone,
+        "left_out": sides[0].left_out,
+    }
+    answer["rebuild"] = _rebuild(options) if log is not None and answer["verdict"] == "better" else None
+    print(json.dumps(answer)) if options.json else _show(options, answer)
+    return 0
+
+
+def _against(options: argparse.Namespace, present: Config) -> Config:
+    """The other configuration. Raises ConfigError, also where it is of another history."""
+    try:
+        other = wiring.load_config(options, *options.against)
+    except ConfigError as error:  # what --set says is right by itself
+        raise ConfigError(str(error).replace("flag --set", "--against", 1)) from error
+    if other.topics != present.topics:
+        raise ConfigError("--against: topics.*: both read one history; give its topics by --set")
+    return other
+
+
+def _past(options: argparse.Namespace, config: Config, log: Log | None) -> Iterator[Past]:
+    if log is not None:
+        yield from history_of(config, log)
+        return
+    schema = wiring.schema(config)
+    odd = OddFields(schema, origin_of(options.file), expects_label=True, counts_refusals=True)
+    events = events_of(options.file, columns_of(options, schema, learns=True))
+    for past in history_of_file(odd.watched(numbered(events, None)), config):
+        odd.say()
+        yield past
+    odd.say(is_over=True)
+
+
+def _answer(present: Costs, other: Costs) -> dict[str, Any]:
+    """Both on the same events; differences are of the second from the first."""
+    n = present.place.size
+    differences = {"log_loss": other.loss - present.loss, "accuracy": other.right - present.right}
+    found = {name: _between(name, d) for name, d in differences.items()}
+    loss = found["log_loss"]
+    verdict = "better" if loss["upper"] < 0.0 else "worse" if loss["lower"] > 0.0 else "cannot be told yet"
+    ends = sorted({math.ceil(n * k / _CHECKPOINTS) for k in range(1, _CHECKPOINTS + 1)})
+    labels, which = np.unique(present.truth.astype(str), return_inverse=True)
+    classes = [(str(label), np.flatnonzero(which == k)) for k, label in enumerate(labels)]
+    return {
+        "verdict": verdict,
+        "confidence": 1.0 - _MISS,
+        "events": n,
+        **{
+            name: {"accuracy": float(one.right.mean()), "log_loss": float(one.loss.mean())}
+            for name, one in (("configured", present), ("against", other))
+        },
+        "difference": found,
+        "by_class": [
+            {"label": label, "events": at.size}
+            | {name: _between(name, d[at]) for name, d in differences.items()}
+            for label, at in sorted(classes, key=lambda one: -one[1].size)
+        ],
+        "over_time": [
+            {"events": end} | {name: _between(name, d[:end]) for name, d in differences.items()}
+            for end in ends
+        ],
+    }
+
+
+def _between(name: str, differences: Any) -> dict[str, float]:
+    """The mean difference, and where that which was to be expected lies."""
+    total, squares, n = (np.array(math.fsum(differences**k)) for k in (1, 2, 0))
+    lower, upper = interval(total, squares, n, _BOUNDS[name], _MISS)
+    return {"mean": float(total / n), "lower": float(lower), "upper": float(upper)}
+
+
+def _rebuild(options: argparse.Namespace) -> str:
+    """The command that takes the other configuration up."""
+    given = [("--config", options.config), ("--log", options.log)]
+    sets = [("--set", one) for one in (*options.set, *options.against)]
+    words = [word for flag, value in (*given, *sets) if value is not None for word in (flag, value)]
+    return shlex.join(["streamnb", "rebuild", *words])
+
+
+def _show(options: argparse.Namespace, answer: dict[str, Any]) -> None:
+    names = "as configured", f"with {', '.join(options.against)}"
+    rows: list[tuple[object, ...]] = [
+        (name, answer[side]["accuracy"], answer[side]["log_loss"])
+        for name, side in zip(names, ("configured", "against"), strict=True)
+    ]
+    print(table(rows, (of(answer["events"], "event"), "accuracy", "log loss")))
+    header = ("log loss differs by", "between", "", "accuracy differs by", "between", "")
+    for title, part in (("over time", answer["over_time"]), ("by class", answer["by_class"][:MOST_CLASSES])):
+        print()
+        rows = [
+            (
+                row.get("label", of(row["events"], "event")),
+                *(value for name in _BOUNDS for value in row[name].values()),
+            )
+            for row in part
+        ]
+        print(table(rows, (title, *header)))
+    alone = {"that one of the two alone scored": answer["scored_by_one_alone"]}
+    print("\n" + left_out(answer["left_out"] | alone), end="")
+    loss = answer["difference"]["log_loss"]
+    mass = f"{answer['confidence']:.0%}"
+    between = f"between {loss['lower']:+.4f} and {loss['upper']:+.4f}, with {mass} confidence at any time"
+    print(f"{answer['verdict']}: {names[1]} the log loss differs by {loss['mean']:+.4f}, {between}")
+    if answer["rebuild"]:
+        print(f"to take it up, stop the learner, then: {answer['rebuild']}")

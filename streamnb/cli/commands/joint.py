@@ -1,0 +1,167 @@
+"""``streamnb joint``: questions to a joint probability table."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from streamnb.cli.printable import printable
+from streamnb.cli.reports.text_tables import table
+from streamnb.errors import ConfigError
+from streamnb.model.bayesian_network.independence import Comparison, Independence
+from streamnb.model.bayesian_network.joint_query import Answer, Query, Row, answer, parse_query
+from streamnb.model.bayesian_network.joint_table import JointTable
+from streamnb.wire.probability_csv import read_joint_table
+
+
+def run(options: argparse.Namespace) -> int:
+    """Read the table, ask it each question in turn, and print what it says."""
+    queries = [_query(text) for text in options.query]
+    asked = _table(options)
+    answers = [
+        _answered(asked, text, q, options.tolerance) for text, q in zip(options.query, queries, strict=True)
+    ]
+    told = [_as_json(text, one) for text, one in zip(options.query, answers, strict=True)]
+    answer = {"variables": asked.variables, "answers": told}
+    print(json.dumps(answer) if options.json else "\n\n".join(map(_as_text, queries, answers)))
+    return 0
+
+
+def _table(options: argparse.Namespace) -> JointTable:
+    settings: dict[str, Any] = {
+        "column": options.column,
+        "delimiter": options.delimiter,
+        "normalise": options.counts,
+    }
+    try:
+        if options.file == "-":
+            whole = sys.stdin.buffer.read().decode("utf-8-sig")
+            return read_joint_table(io.StringIO(whole, newline=""), **settings)
+        with Path(options.file).open(encoding="utf-8-sig", newline="") as lines:
+            return read_joint_table(lines, **settings)
+    except ConfigError as error:
+        raise ConfigError(f"{options.file}: {error}") from None
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise ConfigError(f"{options.file}: is not CSV: {error}") from error
+
+
+def _query(text: str) -> Query:
+    try:
+        return parse_query(text)
+    except ValueError as error:
+        raise ConfigError(f"query {error}") from error
+
+
+def _answered(asked: JointTable, text: str, query: Query, tolerance: float) -> Answer:
+    try:
+        return answer(asked, query, tolerance)
+    except (KeyError, ValueError) as error:
+        raise ConfigError(f"query {text!r}: {error.args[0]}") from error
+
+
+def _as_json(text: str, found: Answer) -> dict[str, Any]:
+    if found.independence is None:
+        return {"query": text, "rows": [_row_as_json(row) for row in found.rows]}
+    one = found.independence
+    return {
+        "query": text,
+        "independent": one.holds,
+        "tolerance": one.tolerance,
+        "largest_difference": one.largest.difference,
+        **({} if found.log_bayes_factor is None else {"log_bayes_factor": found.log_bayes_factor}),
+        "comparisons": [comparison._asdict() for comparison in one.comparisons],
+    }
+
+
+def _row_as_json(row: Row) -> dict[str, Any]:
+    """Of one alternative its values; of several a list of them."""
+    values, given = (side[0] if len(side) == 1 else side for side in (row.asked, row.given))
+    summands = {"sum": [one._asdict() for one in row.sum]} if row.sum else {}
+    return {"values": values, "given": given, "probability": row.probability, **summands}
+
+
+def _as_text(query: Query, found: Answer) -> str:
+    if found.independence is not None:
+        factor = found.log_bayes_factor
+        way = "dependence" if factor and factor > 0.0 else "independence"
+        told = (
+            "" if factor is None else f"\n\nthe counts speak for {way}: log Bayes factor {factor:+.3g} nats"
+        )
+        return _independence(query, found.independence) + told
+    if len(query.asked) + len(query.given) > 2:
+        return _alternatives(query, found)
+    names = [str(name) for name in found.rows[0].asked[0]] if query.asked == ((),) else []
+    names += query.names
+    rows = [
+        [*({**given[0], **asked[0]}.get(name, "") for name in names), "undefined" if p is None else p]
+        for asked, given, p, _ in found.rows
+    ]
+    asked, given = (", ".join(name for name, _ in side[0]) for side in (query.asked, query.given))
+    return table(rows, [*names, f"P({asked or 'all'} | {given})" if given else f"P({asked or 'all'})"])
+
+
+def _alternatives(query: Query, found: Answer) -> str:
+    """A row for each question, in full, and behind it what its probability is the sum of."""
+    has_given = query.given != ((),)
+    rows = []
+    for row in found.rows:
+        p: Any = "undefined" if row.probability is None else row.probability
+        rows.append([_any_of(row.asked), *([_any_of(row.given)] if has_given else []), p])
+        for sign, values, share in row.sum:
+            told = "what contradicts itself" if values is None else _all_of(values)
+            rows.append([f"  {'+' if sign > 0 else '-'} {told}", *([""] if has_given else []), share])
+    return table(rows, ["asked", *(["given"] if has_given else []), "P"])
+
+
+def _any_of(alternatives: Sequence[Mapping[Any, str]]) -> str:
+    return " or ".join(map(_all_of, alternatives))
+
+
+def _all_of(values: Mapping[Any, str]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in values.items())
+
+
+def _independence(query: Query, found: Independence) -> str:
+    a, b, given = (
+        ", ".join(name for name, _ in side) for side in (query.asked[0], query.other, query.given[0])
+    )
+    bar = f" | {given}" if given else ""
+    rows = [
+        [
+            _values(one.a),
+            _values(one.b),
+            *([_values(one.given)] if given else []),
+            one.joint,
+            one.product,
+            _sign(one),
+        ]
+        for one in found.comparisons
+    ]
+    header = [
+        a,
+        b,
+        *([given] if given else []),
+        f"P({a}, {b}{bar})",
+        f"P({a}{bar}) P({b}{bar})",
+        "difference",
+    ]
+    sentence = f"{a} and {b} are {'' if found else 'not '}independent" + (f" given {given}" if given else "")
+    most = abs(found.largest.difference)
+    by = "no difference is above" if found else f"the largest difference is {most:.3g},"
+    by = f"{by} the tolerance, {found.tolerance:g}" if found else f"{by} the tolerance {found.tolerance:g}"
+    return f"{printable(sentence)}: {by}\n\n{table(rows, header)}"
+
+
+def _values(side: Mapping[Any, str]) -> str:
+    return ", ".join(side.values())
+
+
+def _sign(one: Comparison) -> str:
+    shown = f"{one.difference:+.4f}"
+    return "0.0000" if float(shown) == 0.0 else shown

@@ -1,0 +1,38 @@
+"""``streamnb token``: what the model knows of one word or value."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from streamnb.cli.answers import known_of
+from streamnb.cli.asked import asked
+from streamnb.cli.printable import printable
+from streamnb.cli.reports.text_tables import table
+
+
+def run(options: argparse.Namespace) -> int:
+    """Counts and weights in every attribute that has it; 1 where none has."""
+    model = asked(options)
+    answer = {**known_of(model, options.word), "snapshot": model.told}
+    model.say()
+    print(json.dumps(answer)) if options.json else _print(answer)
+    return 0 if answer["found"] else 1
+
+
+def _print(answer: Mapping[str, Any]) -> None:
+    for entry in answer["found"]:
+        place = f"{printable(entry['value'])}, of {printable(entry['attribute'])}"
+        if entry["is_stop_word"]:
+            print(f"{place}: a stop word, which says nothing (model.prune.drop_most_frequent)")
+            continue
+        print(f"{place} (log odds that it adds alone, in nats)")
+        rows = [
+            (label, f"{entry['counts'].get(label, 0.0):,.12g}", weight)
+            for label, weight in entry["weights"].items()
+        ]
+        print(table(rows, ("label", "learned", "log odds")))
+    if not answer["found"]:
+        print(f"{printable(answer['word'])} was never learned")
