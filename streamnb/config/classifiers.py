@@ -101,7 +101,7 @@ def refuse_former(kind: object) -> None:
     if kind == "tree_augmented":
         raise ConfigError(
             'model.kind is "tree_augmented", which left with streamnb 0.2; take "mixture", and another '
-            "topics.journal, topics.predictions and snapshots.folder: it learns anew what events the log holds"
+            "topics.journal, topics.predictions and snapshots.folder: it learns anew what the log still holds"
         )
 
 
