@@ -100,8 +100,8 @@ def refuse_former(kind: object) -> None:
     """Raise ConfigError for a kind that the program had once, and say what learns such events now."""
     if kind == "tree_augmented":
         raise ConfigError(
-            'model.kind is "tree_augmented", which left with streamnb 0.2; take "mixture", and another '
-            "topics.journal, topics.predictions and snapshots.folder: it learns anew what the log still holds"
+            'model.kind is "tree_augmented", which left with streamnb 0.2; take "mixture", and begin a new '
+            "log: `streamnb read events --log OLD | streamnb replay - --log NEW` brings the events"
         )
 
 

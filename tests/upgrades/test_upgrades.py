@@ -238,23 +238,25 @@ def test_a_kind_that_left_says_what_learns_its_events_now(tmp_path, capsys):
     unpack(HERE / "0.1.0.tar.xz", tmp_path)
     config_of("default", folder := tmp_path / "tree-augmented")
 
-    def run(command, *sets):
-        given = [word for one in sets for word in ("--set", one)]
-        code = main([*command, "--config", str(folder / "streamnb.toml"), *given])
+    old, new = f"sqlite:///{folder}/log.db", f"sqlite:///{folder}/new.db"
+
+    def run(*command):
+        code = main([*command])
         return code, capsys.readouterr()
 
-    code, said = run(["run", "--until-end"], "model.kind=tree_augmented")
-    assert (code, 'take "mixture", and another topics.journal' in said.err) == (2, True)
-    code, said = run(["run", "--until-end"], "model.kind=mixture")
-    assert (code, "tree_augmented" in said.err, "another topics.journal" in said.err) == (1, True, True)
-    other = ["topics.journal=new-journal", "topics.predictions=new-predictions"]
-    other += [f"snapshots.folder={folder / 'new'}"]
-    code, said = run(["run", "--until-end"], *other)
+    given = ["--config", str(folder / "streamnb.toml"), "--set"]
+    code, said = run("run", "--until-end", *given, "model.kind=tree_augmented")
+    assert (code, 'take "mixture", and begin a new log' in said.err) == (2, True)
+    code, said = run("run", "--until-end", *given, "model.kind=mixture")
+    assert (code, "tree_augmented" in said.err, "and begin a new log" in said.err) == (1, True, True)
+    code, said = run("read", "events", "--log", old)
+    (folder / "events.jsonl").write_text(said.out)
+    assert run("replay", str(folder / "events.jsonl"), "--log", new)[0] == 0
+    code, said = run("run", "--until-end", "--log", new)
     assert code == 0, said.err
-    code, said = run(["verify", "--json"], *other)
-    assert json.loads(said.out)["verified"]
-    with closing(SqliteLog(folder / "log.db")) as log:
-        assert len(read_topic(log, "new-predictions")) > 280
+    assert json.loads(run("verify", "--json", "--log", new)[1].out)["verified"]
+    with closing(SqliteLog(folder / "new.db")) as log:
+        assert len(read_topic(log, "predictions")) > 280
 
 
 def test_an_older_program_is_refused(left, monkeypatch):
