@@ -9,6 +9,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import archive
 from jars import CannotStartError, libraries, require
 
 SECONDS_TO_START = 180
@@ -37,9 +38,10 @@ class Broker:
         folder: where it lives.
         client: settings of kafka-python with which its clients reach it, bootstrap_servers apart.
         heap: of Java, such as "512m".
+        java: more that Java is told.
     """
 
-    def __init__(self, number, folder, *, client, heap):
+    def __init__(self, number, folder, *, client, heap, java=()):
         require("setpriv", "it ends the broker when the tests are killed (util-linux)")
         self.number = number
         self.folder = Path(folder)
@@ -47,6 +49,7 @@ class Broker:
         self.address = ""
         self._client = client
         self._heap = heap
+        self._java = java
         self._classpath = libraries()
         self._properties = self.folder / "server.properties"
         self._process = None
@@ -62,7 +65,7 @@ class Broker:
         """Begin to format the data folder; the process that does it, None where it is formatted."""
         if self._cluster_id():
             return None
-        command = [*JAVA, "-cp", self._classpath, "kafka.tools.StorageTool", "format",
+        command = [*JAVA, *archive.arguments(), "-cp", self._classpath, "kafka.tools.StorageTool", "format",
                    f"--cluster-id={cluster_id}", "--config", self._properties, *arguments]  # fmt: skip
         return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
@@ -74,7 +77,8 @@ class Broker:
 
     def launch(self):
         """Start the process, without waiting for it."""
-        command = [*DIES_WITH_US, *JAVA, f"-Xmx{self._heap}", "-cp", self._classpath, "kafka.Kafka",
+        java = self._java or archive.arguments()
+        command = [*DIES_WITH_US, *JAVA, *java, f"-Xmx{self._heap}", "-cp", self._classpath, "kafka.Kafka",
                    str(self._properties)]  # fmt: skip
         with self.log.open("ab") as log:
             self._log_start = log.tell()

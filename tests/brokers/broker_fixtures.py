@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+import archive
 import pytest
 from cluster import Cluster
 from jars import ToolMissingError
@@ -41,6 +42,7 @@ def pytest_unconfigure(config):
 def running(name, make):
     """Start it for the session. Where this machine lacks what it needs the test is skipped; in CI it fails."""
     try:
+        archive.prepare()
         STARTED[name] = make().start()
     except ToolMissingError as error:
         if os.environ.get("CI") == "true":

@@ -55,15 +55,16 @@ class Cluster:
         nodes: 1 or 3.
         port: of the first node; else any.
         listener: how clients talk to it.
+        java: what Java is told in place of `archive.arguments()`.
     """
 
-    def __init__(self, folder, nodes=1, *, port=None, listener=None):
+    def __init__(self, folder, nodes=1, *, port=None, listener=None, java=()):
         self._listener = listener or Listener()
         self._port = port
         self._has_been_up = False
         heap = "512m" if nodes == 1 else "400m"
         self.nodes = [
-            Broker(n, Path(folder) / f"node-{n}", client=self._listener.client, heap=heap)
+            Broker(n, Path(folder) / f"node-{n}", client=self._listener.client, heap=heap, java=java)
             for n in range(1, nodes + 1)
         ]
         self._configure()

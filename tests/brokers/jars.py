@@ -40,14 +40,14 @@ def libraries(cache=LIBS, pom=POM):
     if not folder.is_dir():
         require("mvn", "a Kafka broker is fetched by Maven")
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with _locked(folder.parent / "lock"):
+        with locked(folder.parent / "lock"):
             if not folder.is_dir():
                 _fetch(folder, pom)
     return f"{folder}/*"
 
 
 @contextlib.contextmanager
-def _locked(path):
+def locked(path):
     with path.open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield

@@ -98,7 +98,7 @@ def test_a_death_at_any_statement_of_sqlite(sqlite_stages):
     rows = [text.startswith("INSERT INTO records") for text in statements]
     inserts = [point for point, is_row in zip(points, rows, strict=True) if is_row]
     others = [point for point, is_row in zip(points, rows, strict=True) if not is_row]
-    points = a_few(others, 4) + a_few(inserts, 25)
+    points = a_few(others, 8) + a_few(inserts, 50)
     assert failures(dying(stages), points, AT_ONCE["sqlite"]) == {}
 
 
@@ -108,7 +108,7 @@ def test_a_death_at_any_other_step_on_sqlite(sqlite_stages):
     trace = traced(stages)
     assert calls(trace).keys() >= STEPS
     points = every(trace, "os.write", when=["midway"]) + every(trace, *calls(trace, "sql", "os.write"))
-    points = a_few(points, 5)
+    points = a_few(points, 10)
     assert failures(dying(stages), points, AT_ONCE["sqlite"]) == {}
 
 
@@ -148,7 +148,7 @@ def test_a_death_in_the_recovery_from_a_death_on_sqlite(sqlite_stages, first):
         stage.check(stage.completed(ticks=3000))
 
     points = every(trace, "sql", when=["before"]) + every(trace, *calls(trace, "sql"))
-    assert failures(attempt, a_few(points, 5), AT_ONCE["sqlite"]) == {}
+    assert failures(attempt, a_few(points, 10), AT_ONCE["sqlite"]) == {}
 
 
 def test_a_death_of_any_classifier_on_sqlite(nursery, tmp_path):
@@ -157,8 +157,8 @@ def test_a_death_of_any_classifier_on_sqlite(nursery, tmp_path):
     assert stream.alone.model.classifier.models["labelled and unlabelled"].n_kept == 5
     stages = SqliteStages(nursery, tmp_path, stream)
     trace = traced(stages)
-    points = every(trace, "sql", when=["before"])[::20]
-    points += every(trace, "os.rename", "commit", "process")
+    points = a_few(every(trace, "sql", when=["before"])[::20], 2)
+    points += a_few(every(trace, "os.rename", "commit", "process"), 3)
     assert failures(dying(stages), points, AT_ONCE["sqlite"]) == {}
 
 
@@ -189,8 +189,8 @@ def test_a_death_of_models_of_tenants_on_sqlite(nursery, tmp_path):
 def test_a_death_where_three_partitions_take_turns_on_sqlite(sqlite_stages):
     stages = sqlite_stages(3)
     trace = traced(stages)
-    points = every(trace, "sql", when=["before"])[::4]
-    points += every(trace, "os.rename", "commit", "process")
+    points = a_few(every(trace, "sql", when=["before"])[::4], 4)
+    points += a_few(every(trace, "os.rename", "commit", "process"), 3)
     assert failures(dying(stages), points, AT_ONCE["sqlite"]) == {}
 
 
@@ -203,7 +203,7 @@ def sure(points):
 
 
 @pytest.mark.parametrize(
-    ("library", "partitions", "stride"), [("kafka", 1, 3), ("kafka", 3, 6), ("librdkafka", 1, 3)]
+    ("library", "partitions", "stride"), [("kafka", 1, 6), ("kafka", 3, 12), ("librdkafka", 1, 6)]
 )
 def test_a_death_at_any_step_on_kafka(kafka_stages, library, partitions, stride):
     """Of what touches the snapshots, which is the same on both logs, a few points."""
@@ -238,7 +238,7 @@ def test_a_death_in_the_recovery_from_a_death_on_kafka(kafka_stages):
     stage.check(life)
     trace = recovery(life.trace())
     assert calls(trace).keys() >= STEPS_OF_RECOVERY | STEPS_OF_TAKEOVER
-    points = a_few(sure(some(trace)), 3)
+    points = a_few(sure(some(trace)), 6)
 
     def attempt(numbered):
         number, point = numbered

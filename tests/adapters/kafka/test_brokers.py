@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from pathlib import Path
 
+import archive
 import cluster as cluster_module
 import jars
 import pytest
@@ -158,6 +159,19 @@ def test_a_start_that_finds_its_port_taken_takes_another(tmp_path, monkeypatch):
             send(plain(started), create(plain(started)), b"x")
         finally:
             started.kill()
+
+
+def test_an_archive_of_classes_that_is_damaged_hinders_no_start(tmp_path, monkeypatch):
+    junk = tmp_path / "classes.jsa"
+    junk.write_bytes(b"junk" * 1000)
+    monkeypatch.setattr(archive, "place", lambda: junk)
+    assert f"-XX:SharedArchiveFile={junk}" in archive.arguments()
+    started = Cluster(tmp_path / "broker")
+    try:
+        started.start()
+        send(plain(started), create(plain(started)), b"x")
+    finally:
+        started.kill()
 
 
 # -- three nodes ------------------------------------------------------------------------------------------
