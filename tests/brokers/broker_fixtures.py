@@ -40,7 +40,7 @@ def pytest_unconfigure(config):
 
 
 def running(name, make):
-    """Start it for the session. Where this machine lacks what it needs the test is skipped; in CI it fails."""
+    """Start it, and end it after those that share it. Where this machine lacks what it needs the test is skipped; in CI it fails."""
     try:
         archive.prepare()
         STARTED[name] = make().start()
@@ -66,7 +66,7 @@ def lone_broker(tmp_path_factory):
     yield from running("lone_broker", lambda: Cluster(tmp_path_factory.mktemp("lone")))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # they keep a processor busy while nobody asks them anything
 def three_nodes(tmp_path_factory):
     yield from running("three_nodes", lambda: Cluster(tmp_path_factory.mktemp("cluster"), nodes=3))
 
@@ -77,7 +77,7 @@ def cluster(three_nodes):
     return three_nodes.start()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def secured_broker(tmp_path_factory):
     """One node that wants TLS, a password and ACLs."""
     yield from running("secured_broker", lambda: SecuredBroker(tmp_path_factory.mktemp("secured")))
