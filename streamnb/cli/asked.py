@@ -112,7 +112,7 @@ class Asked(NamedTuple):
         name = self.model.tenant_of(event.x)
         alone = Event(event.id, self.model.without_tenant(event.x), event.label, event.weight, event.ts)
         told = {**self.told, "file": f"{self.told['file']}, tenant {name or '(none)'}"}
-        return self._replace(model=self.model.tenant(name), told=told), alone
+        return self._replace(model=self.model.speaking_of(event.x), told=told), alone
 
     def decode(self, raw: bytes) -> Event:
         """The event of a record. Raises MalformedEvent."""

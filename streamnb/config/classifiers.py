@@ -87,7 +87,7 @@ CLASSIFIERS: dict[str, ClassifierKind] = {
     ),
     "tenants": ClassifierKind(
         "tenants.tenant_models:TenantModels",
-        own={"tenants": 100_000, "memory": 64 << 20},
+        own={"tenants": 100_000, "memory": 64 << 20, "shared": False},
         shared=("alpha", "m", "p", "prior", "event_model"),
         takes_attributes=True,
         learns_batches=True,

@@ -19,6 +19,7 @@ from streamnb.config.decision import DecisionConfig
 from streamnb.config.hypotheses import HYPOTHESES, HypothesisConfig, PosteriorConfig, default_hypotheses
 from streamnb.config.kinds import (
     ALIASES,
+    BOOLEAN,
     JSON_PATH,
     LIMIT,
     NAME,
@@ -189,6 +190,7 @@ class ModelConfig(Section, frozen=True):
         cells: the most cells of one of its tables.
         memory: bytes for the models of tenants that are at work.
         tenants: how many tenants have a model of their own.
+        shared: whether a model of all their events is the prior of each.
         prune: how the vocabulary is kept small.
 
     A key that a kind of model does not have is None.
@@ -214,6 +216,7 @@ class ModelConfig(Section, frozen=True):
     cells: Annotated[int | None, whole(1, 1 << 28)] = None
     memory: Annotated[int | None, SIZE] = None
     tenants: Annotated[int | None, whole(1, 10_000_000)] = None
+    shared: Annotated[bool | None, BOOLEAN] = None
     prune: PruneConfig = PruneConfig()
 
     @property

@@ -67,7 +67,7 @@ def shaping_of(config: Config) -> dict[str, Any]:
     shaping["model"]["kind"] = "mixture" if config.weighs else config.model.kind
     for name in {name for kind in CLASSIFIERS.values() for name in kind.own}:  # those of its kind alone
         del shaping["model"][name]
-    shaping["model"] |= config.model.own
+    shaping["model"] |= {name: value for name, value in config.model.own.items() if name != "shared" or value}
     is_windowed = (
         config.decision.priors == "windowed"
     )  # or nobody reads it, and journals without may be older

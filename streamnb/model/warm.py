@@ -75,7 +75,8 @@ def warm() -> None:
     SequentialPosterior(("one", "other")).update_many(np.zeros((1, 2)))
     _warm_tables()
     _warm_chains(x)
-    _warm_tenants(x)
+    _warm_tenants(x, shared=False)
+    _warm_tenants(x, shared=True)
     _warm_linear_models()
     _warm_network()
     _warm_hidden_markov_models()
@@ -108,8 +109,8 @@ def _warm_chains(x: dict[str, object]) -> None:
     chains.explain_one({**x, "entity": 1})
 
 
-def _warm_tenants(x: dict[str, object]) -> None:
-    models = TenantModels({"text": "text"}, memory=1)
+def _warm_tenants(x: dict[str, object], *, shared: bool) -> None:
+    models = TenantModels({"text": "text"}, memory=1, shared=shared)
     for label in ("a", "b", "c"):
         models.predict_then_learn_many([{**x, "entity": "one"}, {**x, "entity": "other"}], [label, None])
     models.unlearn_many([{**x, "entity": "one"}], ["a"])

@@ -89,17 +89,20 @@ def main():
         "--memory", type=float, default=2.25, help="MB of model.memory; as much again is put away in memory"
     )
     parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument(
+        "--shared", action="store_true", help="a shared model is the prior of each (model.shared)"
+    )
     options = parser.parse_args()
     events = stream(options.events, options.tenants, options.words)
     given, memory = records(events), int(options.memory * 1e6)
     ratios = []
     with tempfile.TemporaryDirectory() as folder:
         for _ in range(options.turns):
-            models = TenantModels(TEXT, memory=memory)
+            models = TenantModels(TEXT, memory=memory, shared=options.shared)
             models.put_away_in(mapped_beyond(memory, Path(folder)))
             for model, schema in (
                 (NaiveBayes(TEXT), EventSchema()),
-                (TenantModels(TEXT), EventSchema(entity_path="")),
+                (TenantModels(TEXT, shared=options.shared), EventSchema(entity_path="")),
             ):
                 seconds(model, schema, given[:2000])
             shared = seconds(NaiveBayes(TEXT), EventSchema(), given)

@@ -17,6 +17,7 @@ from streamnb.engine.ports import NewRecord
 from streamnb.errors import ConfigError
 
 SETS = ["model.kind=tenants", "model.tenants=7", "model.memory=1B"]
+SHARED = [*SETS, "model.shared=true"]
 TOPICS = {"events": 1, "predictions": 1, "metrics": 1, "dead-letters": 1, "journal": 1}
 RAWS = raw_events(300, seed=5, labelled=0.7)
 KEYS = [random.Random(i).choice([None, *(b"../e%d" % e for e in range(10))]) for i in range(300)]
@@ -53,24 +54,26 @@ def test_each_key_has_the_model_of_its_own_events():
         assert {n: a.tobytes() for n, a in arrays.items()} == {n: a.tobytes() for n, a in arrays_.items()}
 
 
-def test_lives_are_one_life_whatever_the_batches_and_the_memory(open_log, tmp_path):
+@pytest.mark.parametrize("sets", [SETS, SHARED], ids=["alone", "shared"])
+def test_lives_are_one_life_whatever_the_batches_and_the_memory(sets, open_log, tmp_path):
     """On SQLite and on a broker: each life has another memory, and puts other models away."""
     log, at = open_log(**TOPICS), 0
     for stop, memory in ((70, "1B"), (71, "1MiB"), (230, "9KiB"), (300, "1B")):
         fed(log, start=at, stop=stop)
         at = stop
-        worker = new_worker(log, tmp_path / "snapshots", *SETS, f"model.memory={memory}")
+        worker = new_worker(log, tmp_path / "snapshots", *sets, f"model.memory={memory}")
         worker.start("test")
         worker.run(until_end=True)
         worker.close()
         log = open_log()
-    undisturbed, outputs = alone(*SETS)
+    undisturbed, outputs = alone(*sets)
     assert model_digest(worker.learner) == model_digest(undisturbed)
     assert predictions(log) == predictions(outputs)
-    assert not told(verified(log, tmp_path / "snapshots", *SETS))
+    assert not told(verified(log, tmp_path / "snapshots", *sets))
 
 
-def test_late_labels_and_corrections_are_counted_by_each_tenant(open_log, tmp_path):
+@pytest.mark.parametrize("sets", [SETS, SHARED], ids=["alone", "shared"])
+def test_late_labels_and_corrections_are_counted_by_each_tenant(sets, open_log, tmp_path):
     """Also where its model was put away meanwhile, and the learner was another: counts are those of the labels that hold."""
     log, rng = open_log(**TOPICS, labels=1), random.Random(4)
     texts = [" ".join(rng.choices("abcdefgh", k=5)) for _ in range(120)]
@@ -90,14 +93,16 @@ def test_late_labels_and_corrections_are_counted_by_each_tenant(open_log, tmp_pa
                 for i, label in said
             ]
         )
-        worker = new_worker(log, tmp_path / "snapshots", *SETS, "topics.labels=labels")
+        worker = new_worker(log, tmp_path / "snapshots", *sets, "topics.labels=labels")
         worker.start("test")
         worker.run(until_end=True)
         worker.close()
         log = open_log()
-    for tenant in range(6):
-        labels = {i: holds.get(i) for i in range(tenant, 120, 6)}
-        model = worker.learner.model.tenant(f"t{tenant}")
+    models = {range(tenant, 120, 6): f"t{tenant}" for tenant in range(6)}
+    models |= {range(120): None} if sets is SHARED else {}
+    for own, name in models.items():
+        labels = {i: holds.get(i) for i in own}
+        model = worker.learner.model.tenant(name) if name else worker.learner.model.shared
         assert {k: n for k, n in model.class_weights.items() if n} == Counter(filter(None, labels.values()))
         expected = {}
         for i, label in labels.items():
@@ -107,12 +112,29 @@ def test_late_labels_and_corrections_are_counted_by_each_tenant(open_log, tmp_pa
             word: {k: n for k, n in row.items() if n} for word, row in model.class_counts("text").items()
         }
         assert {word: row for word, row in counts.items() if row} == expected
-    assert not told(verified(log, tmp_path / "snapshots", *SETS, "topics.labels=labels"))
+    assert not told(verified(log, tmp_path / "snapshots", *sets, "topics.labels=labels"))
 
 
 def test_bernoulli_texts_are_refused():
     with pytest.raises(ConfigError, match="no Bernoulli texts"):
         wiring.learner(configured(*SETS, "model.event_model=bernoulli"))
+
+
+def test_what_a_shared_model_is_not_for_is_refused_by_its_key():
+    for sets, says in (
+        (["model.kind=naive_bayes", "model.shared=true"], r"model\.shared"),
+        ([*SHARED, "model.alpha=0"], r"model: alpha is 0.*shared = true"),
+        ([*SHARED, "model.event_model=bernoulli"], "no Bernoulli texts"),
+    ):
+        with pytest.raises(ConfigError, match=says):
+            wiring.learner(configured(*sets))
+
+
+def test_streams_without_a_shared_model_are_what_they_were_before_there_was_the_key():
+    before = shaping_of(load(None, {}, SETS))
+    assert "shared" not in before["model"]
+    (change,) = changes(before, shaping_of(load(None, {}, SHARED)))
+    assert (change.key, change.allowed) == ("model.shared", False)
 
 
 def test_memory_may_change_and_the_most_tenants_may_not():
@@ -123,7 +145,7 @@ def test_memory_may_change_and_the_most_tenants_may_not():
 
 
 @pytest.fixture
-def asked(tmp_path, capsys, monkeypatch):
+def asked(tmp_path, capsys, monkeypatch, request):
     """Learns a few events of two tenants on a log of its own, and gives what a command prints."""
     monkeypatch.chdir(tmp_path)
     events = [
@@ -155,6 +177,7 @@ def asked(tmp_path, capsys, monkeypatch):
         out, err = capsys.readouterr()
         return code, out, err
 
+    options += ["--set", f"model.shared={getattr(request, 'param', 'false')}"]
     assert ask("topics", "create")[0] == 0
     assert ask("replay", "events.jsonl")[0] == 0
     assert ask("run", "--until-end")[0] == 0
@@ -175,4 +198,18 @@ def test_questions_are_answered_by_the_tenants_own_model(asked):
     assert described["models"] == 2
     assert {one["name"]: one["events"] for one in described["largest"]} == {"acme": 10, "../beta": 10}
     assert "../beta" in asked("inspect")[1]
+    assert asked("verify")[0] == 0
+
+
+@pytest.mark.parametrize("asked", ["true"], indirect=True)
+def test_questions_of_a_new_tenant_are_answered_by_what_all_have_learned(asked):
+    code, out, _ = asked("predict", '{"text": "win cash", "shop": "who"}', "--json")
+    assert code == 0
+    assert set(json.loads(out)["probabilities"]) == {"spam", "ham"}
+    code, out, _ = asked("explain", '{"text": "win cash", "shop": "../beta"}', "--json")
+    assert code == 0
+    told = json.loads(out)
+    assert set(told["probabilities"]) == {"spam", "ham"}  # its own label, and that of another
+    assert told["label"] == "ham"
+    assert told["evidence"]
     assert asked("verify")[0] == 0

@@ -142,7 +142,7 @@ def unlearn_events(first: int, most: int, tables: Tables, batch: Any, begins: An
 
 
 @inlined
-def _fetch_event(table: Any, batch: Any, e: int) -> None:
+def fetch_event(table: Any, batch: Any, e: int) -> None:
     """Bring the counts of an event into the cache, while the event before it is worked on."""
     columns = table.shape[1]
     for j in range(batch.item_rows[batch.event_items[e]], batch.item_rows[batch.event_items[e + 1]]):
@@ -259,7 +259,7 @@ def run_within(
     is_far = tables.table.size > _NEAR
     for e in range(first, batch.label.size):
         if is_far and e + 1 < batch.label.size:
-            _fetch_event(tables.table, batch, e + 1)
+            fetch_event(tables.table, batch, e + 1)
         learns = learn and batch.label[e] >= 0
         if learns and not has_capacity(tables.histograms, tables.slot, tables.totals, batch.label[e], most):
             return e

@@ -36,12 +36,12 @@ from streamnb.model.numerics.logspace import LN2, factors_until_overflow, power_
 from streamnb.model.stats.histograms import Histograms
 from streamnb.model.stats.moments import spread
 
-_LOG_2PI = math.log(2.0 * math.pi)
-_SMALL = 1e-140  # so that the product of two of them is a normal number
+LOG_2PI = math.log(2.0 * math.pi)
+SMALL = 1e-140  # so that the product of two of them is a normal number
 _LARGE = 1e140
 _FEW = 4  # words
 _NEAR_ZERO = 1.0 / 64.0
-_SQUARE_LIMIT = 1e300  # bounds a squared deviation, so that a sum of them stays finite
+SQUARE_LIMIT = 1e300  # bounds a squared deviation, so that a sum of them stays finite
 
 
 class Score(NamedTuple):
@@ -68,7 +68,7 @@ def score_of(K: int) -> Score:
 
 
 @inlined
-def _smoothing(tables: Any, g: int) -> tuple[float, float, float, float, float]:
+def smoothing_of(tables: Any, g: int) -> tuple[float, float, float, float, float]:
     """(s, S, S - s, share, floor) of group g: what is added to a count and to a total, in units.
 
     S - s is worked out by itself: for a p near 1 a difference would lose its digits. `share`, s / S, is
@@ -93,7 +93,7 @@ def known(table: Any, row: int, K: int) -> bool:
 
 
 @inlined
-def _is_declared(tables: Any, g: int) -> bool:
+def is_declared(tables: Any, g: int) -> bool:
     """Whether a value without a count is one of those that are declared: some of these were not met yet.
 
     A text has none declared.
@@ -102,7 +102,7 @@ def _is_declared(tables: Any, g: int) -> bool:
 
 
 @inlined
-def _split(product: Floats, exponent: Ints, K: int) -> None:
+def split(product: Floats, exponent: Ints, K: int) -> None:
     """Move the exponent of each product to `exponent`: product in [1/2, 1) again."""
     for k in range(K):
         mantissa, power = math.frexp(product[k])
@@ -160,7 +160,7 @@ def _score_shares(tables: Any, batch: Any, first: int, last: int, score: Score) 
     joint, misses, product, exponent = score
     K = joint.size
     g = batch.item_group[first]
-    s, S, _, share, floor = _smoothing(tables, g)
+    s, S, _, share, floor = smoothing_of(tables, g)
     highest = 1.0
     for k in range(K):
         highest = max(highest, float(tables.totals[g, k]))
@@ -172,7 +172,7 @@ def _score_shares(tables: Any, batch: Any, first: int, last: int, score: Score) 
         for j in range(batch.item_rows[item], batch.item_rows[item + 1]):
             row, times = batch.rows[j], units / UNIT
             if row < 0 or not known(tables.table, row, K):
-                if _is_declared(tables, g):
+                if is_declared(tables, g):
                     amount += times
                     _score_unmet(tables, g, units, s, floor, joint, misses)
                 continue
@@ -193,10 +193,10 @@ def _score_shares(tables: Any, batch: Any, first: int, last: int, score: Score) 
                     product[k] *= tables.table[row, k] + s
                 left -= 1
                 if left == 0:
-                    _split(product, exponent, K)
+                    split(product, exponent, K)
                     left = most_factors
     if left != most_factors:
-        _split(product, exponent, K)
+        split(product, exponent, K)
     if amount > 0.0:
         for k in range(K):
             whole = tables.totals[g, k] + S
@@ -204,10 +204,10 @@ def _score_shares(tables: Any, batch: Any, first: int, last: int, score: Score) 
 
 
 @inlined
-def _multiply(factor: float, k: int, product: Floats, exponent: Ints) -> None:
+def multiply(factor: float, k: int, product: Floats, exponent: Ints) -> None:
     """Multiply the score of class k by a factor between 1e-160 and 1e165, as all are that come here."""
     product[k] *= factor
-    if not _SMALL < product[k] < _LARGE:
+    if not SMALL < product[k] < _LARGE:
         product[k], power = math.frexp(product[k])
         exponent[k] += power
 
@@ -218,18 +218,18 @@ def _score_nominal(tables: Any, batch: Any, item: int, score: Score) -> None:
     joint, _, product, exponent = score
     K = joint.size
     g = batch.item_group[item]
-    s, S, _, _, _ = _smoothing(tables, g)
+    s, S, _, _, _ = smoothing_of(tables, g)
     row = batch.rows[batch.item_rows[item]]
     is_met = row >= 0 and known(tables.table, row, K)
-    if not is_met and not _is_declared(tables, g):
+    if not is_met and not is_declared(tables, g):
         return
-    if s < _SMALL or batch.item_amount[item] != UNIT:
-        _split(product, exponent, K)
+    if s < SMALL or batch.item_amount[item] != UNIT:
+        split(product, exponent, K)
         _score_shares(tables, batch, item, item + 1, score)
         return
     for k in range(K):
         count = tables.table[row, k] if is_met else 0
-        _multiply((count + s) / (tables.totals[g, k] + S), k, product, exponent)
+        multiply((count + s) / (tables.totals[g, k] + S), k, product, exponent)
 
 
 @inlined
@@ -254,10 +254,10 @@ def _multiply_absent(
     if away <= 0.0:
         misses += words
         total += words * math.log(floor * UNIT / n)
-    elif words <= _FEW and away > _SMALL * whole:
+    elif words <= _FEW and away > SMALL * whole:
         for _ in range(words):
             product *= away * scale
-            if product < _SMALL:
+            if product < SMALL:
                 total += math.log(product)
                 product = 1.0
         multiplied += words
@@ -302,7 +302,7 @@ def _score_presence(tables: Any, batch: Any, first: int, last: int, score: Score
     joint, misses, product, exponent = score
     K = joint.size
     g = batch.item_group[first]
-    s, S, rest, share, floor = _smoothing(tables, g)
+    s, S, rest, share, floor = smoothing_of(tables, g)
     floor_absent = 1.0 if tables.m[g] < 0.0 else 1.0 - floor
     words = tables.live[g]
     histograms = tables.histograms
@@ -345,10 +345,10 @@ def _score_presence(tables: Any, batch: Any, first: int, last: int, score: Score
                     joint[k] += math.log(floor * UNIT / n)
             left -= 1
             if left == 0:
-                _split(product, exponent, K)
+                split(product, exponent, K)
                 left = most_factors
     if left != most_factors:
-        _split(product, exponent, K)
+        split(product, exponent, K)
 
 
 @inlined
@@ -382,7 +382,7 @@ def _overall(n: Any, mean: Any, pooled: float) -> tuple[float, float]:
 
 
 @inlined
-def _moments(n: Any, mean: Any, M2: Any, k: int, pooled: float) -> tuple[float, float]:
+def moments_of(n: Any, mean: Any, M2: Any, k: int, pooled: float) -> tuple[float, float]:
     """(Mean, variance) by which class k scores a number.
 
     A class without spread (see `moments`) keeps its mean and takes the variance pooled within the classes; a
@@ -407,9 +407,9 @@ def score_value(n: Any, mean: Any, M2: Any, classes: Any, x: float, joint: Float
     for k in range(joint.size):
         if classes[k] == 0:
             continue
-        centre, variance = _moments(n, mean, M2, k, pooled)
+        centre, variance = moments_of(n, mean, M2, k, pooled)
         deviation = (x - centre) / math.sqrt(variance)
-        joint[k] -= 0.5 * (_LOG_2PI + math.log(variance) + min(deviation * deviation, _SQUARE_LIMIT))
+        joint[k] -= 0.5 * (LOG_2PI + math.log(variance) + min(deviation * deviation, SQUARE_LIMIT))
 
 
 @inlined
@@ -422,11 +422,11 @@ def _multiply_value(n: Any, mean: Any, M2: Any, classes: Any, x: float, score: S
     for k in range(joint.size):
         if classes[k] == 0:
             continue
-        centre, variance = _moments(n, mean, M2, k, pooled)
+        centre, variance = moments_of(n, mean, M2, k, pooled)
         scale = 1.0 / math.sqrt(variance)
         deviation = (x - centre) * scale
-        joint[k] -= 0.5 * (_LOG_2PI + min(deviation * deviation, _SQUARE_LIMIT))
-        _multiply(scale, k, product, exponent)
+        joint[k] -= 0.5 * (LOG_2PI + min(deviation * deviation, SQUARE_LIMIT))
+        multiply(scale, k, product, exponent)
 
 
 @inlined
@@ -452,7 +452,7 @@ def score_event(tables: Any, batch: Any, e: int, score: Score) -> None:
         while last < stop and batch.item_group[last] == batch.item_group[first]:
             last += 1
         if not is_split:  # whoever multiplies many factors counts on a product in [1/2, 1)
-            _split(product, exponent, K)
+            split(product, exponent, K)
             is_split = True
         if kind == BERNOULLI:
             _score_presence(tables, batch, first, last, score)
@@ -463,6 +463,6 @@ def score_event(tables: Any, batch: Any, e: int, score: Score) -> None:
         f = batch.value_field[v]
         n, mean, M2 = tables.n[f], tables.mean[f], tables.M2[f]
         _multiply_value(n, mean, M2, tables.classes, batch.value[v], score)
-    _split(product, exponent, K)  # or the last digit would hang on where it was split before
+    split(product, exponent, K)  # or the last digit would hang on where it was split before
     for k in range(K):
         joint[k] += math.log(product[k]) + exponent[k] * LN2

@@ -33,6 +33,7 @@ from streamnb.model.tenants.put_away import (
     put_away,
     take_up,
 )
+from streamnb.model.tenants.shared_model import Own, SharedModel
 from streamnb.model.tenants.shelf import Shelf
 
 Smoothing = Callable[[Any], tuple[float, float, float, float]]
@@ -50,6 +51,7 @@ class Desk:
         prior_mode: how class weights are.
         shelf: where models are put away.
         n_bytes: how much all may take; the models of one event may take more.
+        shared: the model of all tenants, where it is the prior of each.
 
     Attributes:
         slot_of: tenant -> its slot.
@@ -59,8 +61,15 @@ class Desk:
     has_bernoulli = False
 
     def __init__(
-        self, attributes: Layout, smoothing: Smoothing, prior_mode: int, shelf: Shelf, n_bytes: int
+        self,
+        attributes: Layout,
+        smoothing: Smoothing,
+        prior_mode: int,
+        shelf: Shelf,
+        n_bytes: int,
+        shared: SharedModel | None,
     ) -> None:
+        self._shared = shared
         self._attributes, self._smoothing, self._prior_mode = attributes, smoothing, prior_mode
         self._shelf, self._most = shelf, n_bytes
         self._read_by: list[tuple[float, ...]] = []  # of each group of the list
@@ -200,7 +209,11 @@ class Desk:
         self._reserve_rows(self._vocabulary.size)
         n = slots.size if predict else 0
         said = Said(given, np.zeros((n, given.size)), np.zeros((n, given.size), dtype=np.bool_))
-        run_apart(self._tables(), batch, slots, self._loaded, said, learn)
+        if self._shared is None:
+            run_apart(self._tables(), batch, slots, self._loaded, said, learn)
+        else:
+            own = Own(self._tables(), batch, slots, self._loaded, said)
+            self._shared.run_below(writer, targets, own, learn=learn)
         if learn:
             self._changed[slots[batch.label >= 0]] = True
         return said.probabilities, said.has

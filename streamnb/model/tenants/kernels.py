@@ -43,13 +43,28 @@ def place_labels(first: int, slots: Ints, label: Ints, loaded: Any) -> int:
 
 
 @inlined
-def _best(row: Any) -> Any:
-    """The place of the greatest, of equals the first; -1 where none is above zero."""
+def count_right(row: Any, label: int, s: int, loaded: Any) -> None:
+    """Count that slot s was tested, and whether its choice was right; nothing where none is above zero.
+
+    The greatest is its choice, of equals the first.
+    """
     best, most = np.int64(-1), 0.0
     for k in range(row.size):
         if row[k] > most:
             best, most = np.int64(k), row[k]
-    return best
+    if best >= 0:
+        loaded.sizes[s, TESTED] += 1
+        loaded.sizes[s, RIGHT] += best == label
+
+
+@inlined
+def learn_own(tables: Tables, batch: Any, e: int, s: int, loaded: Any) -> None:
+    """Let slot s learn event e."""
+    k = batch.label[e]
+    tables.classes[k] = loaded.weights[s, k]
+    learn_event(tables, batch, e)
+    loaded.weights[s, k] = tables.classes[k]
+    loaded.sizes[s, EVENTS] += 1
 
 
 class Said(NamedTuple):
@@ -103,11 +118,7 @@ def _run(
                 if tables.classes[k] > 0:
                     probabilities[e, loaded.labels[s, k]] = own[e, k]
                     has[e, loaded.labels[s, k]] = True
-            best = _best(own[e])
-            if learns and best >= 0:
-                loaded.sizes[s, TESTED] += 1
-                loaded.sizes[s, RIGHT] += best == batch.label[e]
+            if learns:
+                count_right(own[e], batch.label[e], s, loaded)
         if learns:
-            learn_event(tables, batch, e)
-            loaded.weights[s, batch.label[e]] = tables.classes[batch.label[e]]
-            loaded.sizes[s, EVENTS] += 1
+            learn_own(tables, batch, e, s, loaded)

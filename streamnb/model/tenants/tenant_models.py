@@ -26,15 +26,18 @@ from streamnb.model.interface.evidence import Item
 from streamnb.model.interface.predictions import Posteriors
 from streamnb.model.interface.stream_model import Corrections, Events, Labels, Prunings, Unbounded
 from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
+from streamnb.model.naive_bayes.state_copy import StateCopy
 from streamnb.model.stats.counts import Counts
 from streamnb.model.tenants.desk import Desk
 from streamnb.model.tenants.put_away import EVENTS, HEADER, RIGHT, TESTED
 from streamnb.model.tenants.runs import check_runs, run_of, state_of
+from streamnb.model.tenants.shared_model import OfTenant, SharedModel
 from streamnb.model.tenants.shelf import Memory, RunsCopy, Shelf, in_memory
 
 NOBODY = ""
 """The tenant of events that name none, and of those of tenants beyond the most that there may be."""
 _MOST_ATTRIBUTES = 4096
+_SHARED = "shared_"  # begins the names of the arrays of the model of all
 
 
 class _Columns(NamedTuple):
@@ -70,17 +73,23 @@ class TenantsUse(NamedTuple):
 class TenantsCopy:
     """The state of all models at one moment, copied while they go on learning; see `StateCopying`."""
 
-    def __init__(self, meta: dict[str, Any], small: dict[str, Array], runs: RunsCopy) -> None:
-        self._meta, self._small, self._runs = meta, small, runs
+    def __init__(
+        self, meta: dict[str, Any], small: dict[str, Array], runs: RunsCopy, shared: StateCopy | None
+    ) -> None:
+        self._meta, self._small, self._runs, self._shared = meta, small, runs, shared
 
     def advance(self, n_bytes: int) -> bool:
         """Copy about so many bytes more; whether that is all."""
-        return self._runs.advance(n_bytes)
+        return self._runs.advance(n_bytes) and (self._shared is None or self._shared.advance(n_bytes))
 
     def state(self) -> State:
         """JSON-able values and arrays."""
         self._runs.finish()
-        return self._meta, {**self._small, "runs": self._runs.runs, "ends": self._runs.ends}
+        arrays = {**self._small, "runs": self._runs.runs, "ends": self._runs.ends}
+        if self._shared is None:
+            return self._meta, arrays
+        meta, shared = self._shared.state()
+        return {**self._meta, "shared": meta}, arrays | {_SHARED + name: shared[name] for name in shared}
 
 
 class TenantModels(Unbounded):
@@ -96,6 +105,8 @@ class TenantModels(Unbounded):
             share a model.
         tenants: the most tenants; events of others share the model of those that name none.
         memory: bytes for the models at work; the others are put away.
+        shared: whether a model of all events is the prior of each, see `shared_model`. Then what a tenant is
+            told hangs on what others taught; what its own model learns does not.
 
     Examples:
         >>> model = TenantModels(entity="shop")
@@ -120,6 +131,7 @@ class TenantModels(Unbounded):
         p: float | None = None,
         prior: Prior = "learned",
         event_model: EventModel = "multinomial",
+        shared: bool = False,
     ) -> None:
         check_whole("tenants", tenants, 1)
         check_whole("memory", memory, 1)
@@ -134,11 +146,17 @@ class TenantModels(Unbounded):
         if entity in (attributes or {}):
             raise ValueError(f"{entity!r} names the tenant: it cannot be an attribute, too")
         self.entity, self.tenants, self.memory, self._prior = entity, tenants, memory, prior
+        if shared:
+            _check_smoothing(self._alone)
+        self._shares = shared
         self._reader = EventReader(attributes, event_model)
         self._memory: Memory = in_memory
-        self._begin()
+        self._begin(self._new_shared())
 
-    def _begin(self) -> None:
+    def _new_shared(self) -> SharedModel | None:
+        return SharedModel(*self._parameters) if self._shares else None
+
+    def _begin(self, shared: SharedModel | None) -> None:
         self._classes: dict[Any, int] = {}
         self._weights = np.zeros(0, dtype=np.int64)
         self._given = np.zeros(0)
@@ -147,8 +165,10 @@ class TenantModels(Unbounded):
         self._attributes = Layout(Counts())
         self._attributes.most = _MOST_ATTRIBUTES
         self._shelf = Shelf(self._memory)
-        smoothing = self._alone.smoothing_of
-        self._desk = Desk(self._attributes, smoothing, prior_mode(self._prior), self._shelf, self.memory)
+        self._shared = shared
+        how = self._alone.smoothing_of, prior_mode(self._prior)
+        self._desk = Desk(self._attributes, *how, self._shelf, self.memory, self._shared)
+        self._know({})
 
     def put_away_in(self, memory: Memory) -> None:
         """Keep the models that are not at work in memory that this makes, from now on."""
@@ -174,7 +194,8 @@ class TenantModels(Unbounded):
     @property
     def n_bytes(self) -> int:
         """Memory of the models at work and of those that were put away, and of tenants' names, about."""
-        return self._desk.n_bytes + self._shelf.n_bytes + 150 * len(self._numbers)
+        shared = 0 if self._shared is None else self._shared.n_bytes
+        return self._desk.n_bytes + self._shelf.n_bytes + 150 * len(self._numbers) + shared
 
     @property
     def n_tenants(self) -> int:
@@ -201,9 +222,25 @@ class TenantModels(Unbounded):
         """The model of one tenant, as a model of its own; empty where nothing was learned of it."""
         return self._read(self._numbers.get(name, 0 if self._is_full else -1))
 
+    @property
+    def shared(self) -> NaiveBayes | None:
+        """The model of the events of all tenants, where it is the prior of each."""
+        return self._shared
+
     def tenant_of(self, x: Any) -> str:
         """The name of an event's tenant. Raises TypeError where it is no value."""
         return name_in(x, self.entity, "tenant") or NOBODY
+
+    def speaking_of(self, x: Any) -> NaiveBayes | OfTenant:
+        """What speaks of an event without its tenant: that one's model, with its prior where all share one."""
+        name = self.tenant_of(x)
+        if self._shared is None:
+            return self.tenant(name)
+        return OfTenant(self, {self.entity: name} if name else {})
+
+    def texts(self, x: Any) -> tuple[Mapping[Any, Any], frozenset[Any]]:
+        """The event, and which of its attributes are texts."""
+        return self._reader.texts(x)
 
     def without_tenant(self, x: Any) -> Any:
         """What its model is told of an event."""
@@ -216,7 +253,7 @@ class TenantModels(Unbounded):
 
     def explain_one(self, x: Any, top: int | None = None, t: float | None = None) -> list[Item]:
         """What speaks for the prediction of the event's own tenant; see `NaiveBayes.explain_one`."""
-        return self.tenant(self.tenant_of(x)).explain_one(self.without_tenant(x), top, t)
+        return self.speaking_of(x).explain_one(self.without_tenant(x), top, t)
 
     # -- learning -----------------------------------------------------------------------------------------
 
@@ -249,6 +286,8 @@ class TenantModels(Unbounded):
             model = self._read(number)
             model.unlearn_many([self.without_tenant(x)], [y], [w])
             self._write(number, model)
+            if self._shared is not None:
+                self._shared.unlearn_many([self.without_tenant(x)], [y], [w])
             self._weights[self._classes[y]] -= round(w * UNIT)
             self.n_events -= 1
 
@@ -282,7 +321,8 @@ class TenantModels(Unbounded):
             "names": names,
             "name_ends": name_ends,
         }
-        return TenantsCopy(meta, small, self._shelf.copying(len(self._numbers)))
+        shared = None if self._shared is None else self._shared.copying()
+        return TenantsCopy(meta, small, self._shelf.copying(len(self._numbers)), shared)
 
     def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
         """Replace all that was learned by the `state` of such a model; returns self.
@@ -291,6 +331,10 @@ class TenantModels(Unbounded):
         """
         if meta.get("type") != self.state_type:
             raise ValueError(f"this is the state of a {meta.get('type')}, not of a {self.state_type}")
+        if ("shared" in meta) != self._shares:
+            raise ValueError(
+                f"this is the state of models {'with' if 'shared' in meta else 'without'} a shared one"
+            )
         with reading(f"a {type(self).__name__}"):
             classes = checked_names(meta["classes"])
             attributes = Layout(Counts())
@@ -305,7 +349,13 @@ class TenantModels(Unbounded):
             events, weights = check_runs(arrays["runs"], arrays["ends"], len(names), *listed)
             if events != meta["events"] or arrays["weights"].tobytes() != weights.tobytes():
                 raise SnapshotError("the events of all tenants are not those of each together")
-        self._begin()
+            shared = self._new_shared()
+            if shared is not None:
+                own = {n.removeprefix(_SHARED): a for n, a in arrays.items() if n.startswith(_SHARED)}
+                known = {label: k for k, label in enumerate(classes)}
+                if not shared.load_state(meta["shared"], own).is_beside(known, weights, attributes):
+                    raise SnapshotError("the shared model has not learned what all tenants have")
+        self._begin(shared)
         for group in attributes.groups:
             self._attributes.group(group, adds=True)
         for name in attributes.fields:
@@ -325,6 +375,8 @@ class TenantModels(Unbounded):
     def _know(self, classes: dict[Any, int]) -> None:
         """Let the list of classes be this one, which only grows at its end."""
         self._classes = classes
+        if self._shared is not None:
+            self._shared.know(classes, _MOST_ATTRIBUTES)
         more = len(classes) - self._weights.size
         if more:
             self._weights = np.pad(self._weights, (0, more))
@@ -408,6 +460,19 @@ class TenantModels(Unbounded):
         groups, fields = list(self._attributes.groups), list(self._attributes.fields)
         run = run_of(*model.state(), self._classes, groups, fields, counted.tolist())
         self._shelf.write(number, run)
+
+
+def _check_smoothing(model: NaiveBayes) -> None:
+    """Raise ValueError where a count of the shared model may be read as a probability of zero."""
+    for name in (None, *model.declared):
+        alpha, m, p, _ = model.smoothing_of(name)
+        if (alpha if m < 0.0 else m) == 0.0 or p == 0.0:
+            key = "alpha" if m < 0.0 else "m" if m == 0.0 else "p"
+            of = key if name is None else f"attribute {name!r}: {key}"
+            raise ValueError(
+                f"{of} is 0: a shared model is a prior, and has to leave any word and value some "
+                f"probability; expected {key} above 0 with shared = true"
+            )
 
 
 def _targets(rows: Sequence[Any], ys: Any, ws: Weights) -> Targets:

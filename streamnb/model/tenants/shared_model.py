@@ -1,0 +1,286 @@
+"""What all tenants have taught, as the prior of each: a tenant's own counts take over as they grow.
+
+A class v, a word or value a, and a number x of it, as a tenant sees them that has learned n of them, by the
+m-estimate whose p is what the model of all says, P:
+
+    P_t(v)     = (n_v + m P(v)) / (n + m)                n = examples of the tenant
+    P_t(a | v) = (n_a + m P(a | v)) / (n_v + m)          n_v = tokens, or events with this field, of class v
+    P_t(x | v) = N(x; mean, variance) of the tenant's own values and m more, of the mean and variance of all
+
+The model of all learns each event right after its tenant has, in the order of the stream: so how that is cut
+cannot be seen. What a tenant's model has learned is no other than without it; only its reading is.
+
+The m are the same for all streams, chosen by `tests/benchmarks/shared_prior.py` on five labelled streams:
+
+    classes   3 examples      of 1, 3 and 10: hardly another but where labels mean something else to a tenant
+    texts     1,000 tokens    of 10 to 10,000: 10 and 100 are worse than one model for all, as a word that
+                              was met once then speaks too loudly; 3,000 is as good
+    values    30 examples     of 1 to 1,000, nominal values and numbers: 10 is better for connections by
+                              service, 100 for incomes by work
+
+Reference: MacKay and Bauman Peto (1995), A hierarchical Dirichlet language model.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from streamnb.model.attributes.kinds import MULTINOMIAL
+from streamnb.model.attributes.signatures import Times
+from streamnb.model.attributes.values import as_event
+from streamnb.model.attributes.weights import UNIT
+from streamnb.model.compiled.arrays import Floats, Ints
+from streamnb.model.compiled.jit import allocating, inlined, kernel
+from streamnb.model.encoding.batch import Batch
+from streamnb.model.encoding.event_writer import EventWriter
+from streamnb.model.encoding.layout import Layout
+from streamnb.model.interface.evidence import LIMIT, Item, Items, ranked, single_events
+from streamnb.model.interface.predictions import Posteriors
+from streamnb.model.naive_bayes.kernels import fetch_event, learn_event
+from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
+from streamnb.model.naive_bayes.scoring import (
+    LOG_2PI,
+    SMALL,
+    SQUARE_LIMIT,
+    Score,
+    is_declared,
+    known,
+    moments_of,
+    multiply,
+    pooled_variance,
+    score_of,
+    score_priors,
+    smoothing_of,
+    split,
+)
+from streamnb.model.naive_bayes.tables import Tables
+from streamnb.model.numerics.logspace import LN2, normalise
+from streamnb.model.tenants.kernels import Said, count_right, learn_own
+from streamnb.model.tenants.put_away import CLASSES, Loaded
+
+OF_CLASSES, OF_TEXTS, OF_VALUES = 3.0, 1000.0, 30.0
+"""The m of each. Predictions are made by them: another one would be another model."""
+
+
+class Own(NamedTuple):
+    """Events, and the models of their tenants; see `kernels.run_apart`."""
+
+    tables: Tables
+    batch: Batch
+    slots: Ints
+    loaded: Loaded
+    said: Said
+
+
+class _Scratch(NamedTuple):
+    """Of each class: its column in the tenant's model, or -1; a weight; and what factors are made of."""
+
+    column: Ints
+    weight: Floats
+    each: Floats
+    whole: Floats
+
+
+@inlined
+def _score_classes(shared: Tables, own: Any, s: int, joint: Floats, scratch: Any) -> None:
+    """joint[c] = log P_t(c), and the column of each class in slot s; a class is known where anybody knows it."""
+    column, weight, _, _ = scratch
+    total = 0.0
+    for c in range(joint.size):
+        column[c] = -1
+        total += shared.classes[c]
+    for c in range(joint.size):
+        weight[c] = OF_CLASSES * UNIT * (shared.classes[c] / total) if total > 0.0 else 0.0
+    if s >= 0:
+        for k in range(own.loaded.sizes[s, CLASSES]):
+            c = own.loaded.labels[s, k]
+            column[c] = k
+            weight[c] += own.loaded.weights[s, k]
+    score_priors(shared.classes, weight, shared.prior_mode, shared.prior, joint)
+
+
+@inlined
+def _score_item(
+    shared: Tables, batch: Any, item: int, own: Any, place: int, score: Any, scratch: Any
+) -> None:
+    """Add the factors of one item; `place` is that among the tenant's own items, -1 where it knows none."""
+    joint, _, product, exponent = score
+    column, _, each, whole = scratch
+    K, units = joint.size, batch.item_amount[item]
+    g: Any = np.int64(batch.item_group[item])
+    s, S, _, _, _ = smoothing_of(shared, g)
+    m = UNIT * (OF_TEXTS if shared.kinds[g] == MULTINOMIAL else OF_VALUES)
+    for c in range(K):
+        n = 0.0
+        if place >= 0 and column[c] >= 0:
+            n = float(own.tables.totals[own.batch.item_group[place], column[c]])
+        each[c] = m / (shared.totals[g, c] + S)
+        whole[c] = 1.0 / (n + m)
+    first = batch.item_rows[item]
+    for j in range(first, batch.item_rows[item + 1]):
+        row: Any = np.int64(batch.rows[j])
+        mine: Any = np.int64(-1)
+        is_met = row >= 0 and known(shared.table, row, K)
+        if not is_met and not is_declared(shared, g):
+            continue
+        if place >= 0:
+            mine = np.int64(own.batch.rows[own.batch.item_rows[place] + j - first])
+        for c in range(K):
+            count = s + shared.table[row, c] if is_met else s
+            n = float(own.tables.table[mine, column[c]]) if mine >= 0 and column[c] >= 0 else 0.0
+            factor = (n + each[c] * count) * whole[c]
+            if units == UNIT and factor > SMALL:
+                multiply(factor, c, product, exponent)
+            else:
+                joint[c] += units / UNIT * math.log(factor)
+
+
+@inlined
+def _score_value(shared: Tables, f: int, x: float, own: Any, mine: int, score: Any, scratch: Any) -> None:
+    """Add the density of one number; `mine` is the tenant's own field, or -1."""
+    joint, _, product, exponent = score
+    n, mean, M2 = shared.n[f], shared.mean[f], shared.M2[f]
+    pooled = pooled_variance(n, mean, M2)
+    if pooled <= 0.0:
+        return
+    for c in range(joint.size):
+        if shared.classes[c] == 0:
+            continue
+        centre, variance = moments_of(n, mean, M2, c, pooled)
+        k = scratch.column[c]
+        if mine >= 0 and k >= 0 and own.tables.n[mine, k] > 0:
+            weight = own.tables.n[mine, k] / UNIT
+            away = own.tables.mean[mine, k] - centre
+            share = weight / (weight + OF_VALUES)
+            variance = own.tables.M2[mine, k] + OF_VALUES * (variance + away * away * share)
+            variance /= weight + OF_VALUES
+            centre += away * share
+        scale = 1.0 / math.sqrt(variance)
+        deviation = (x - centre) * scale
+        joint[c] -= 0.5 * (LOG_2PI + min(deviation * deviation, SQUARE_LIMIT))
+        multiply(scale, c, product, exponent)
+
+
+@inlined
+def _score_event(shared: Tables, batch: Any, e: int, own: Any, score: Any, scratch: Any) -> None:
+    """joint[c] = log P_t(class c, event e), of every class of all."""
+    joint, misses, product, exponent = score
+    K = joint.size
+    _score_classes(shared, own, own.slots[e], joint, scratch)
+    for c in range(K):
+        misses[c], product[c], exponent[c] = 0, 1.0, 0
+    # The tenant's items and values are some of all, in the same order: of attributes it has learned.
+    place, stop = own.batch.event_items[e], own.batch.event_items[e + 1]
+    for item in range(batch.event_items[e], batch.event_items[e + 1]):
+        g = batch.item_group[item]
+        found: Any = np.int64(-1)
+        if place < stop and own.loaded.group_attribute[own.batch.item_group[place]] == g:
+            found = place
+            place += 1
+        _score_item(shared, batch, item, own, found, score, scratch)
+    place, stop = own.batch.event_values[e], own.batch.event_values[e + 1]
+    for v in range(batch.event_values[e], batch.event_values[e + 1]):
+        f = batch.value_field[v]
+        mine: Any = np.int64(-1)
+        if place < stop and own.loaded.field_attribute[own.batch.value_field[place]] == f:
+            mine = np.int64(own.batch.value_field[place])
+            place += 1
+        _score_value(shared, f, batch.value[v], own, mine, score, scratch)
+    split(product, exponent, K)
+    for c in range(K):
+        joint[c] += math.log(product[c]) + exponent[c] * LN2
+
+
+@allocating
+def _run_below(shared: Tables, batch: Any, own: Any, learn: bool) -> None:
+    """Predict each event by what its tenant and all others taught before it, then let both learn it."""
+    K = shared.classes.size
+    score = score_of(K)
+    scratch = _Scratch(np.empty(K, dtype=np.int64), np.empty(K), np.empty(K), np.empty(K))
+    _each_below(shared, batch, own, learn, score, scratch)
+
+
+@kernel
+def _each_below(shared: Tables, batch: Any, own: Any, learn: bool, score: Score, scratch: Any) -> None:
+    probabilities, has = own.said.probabilities, own.said.has
+    for e in range(own.slots.size):
+        if e + 1 < own.slots.size:
+            fetch_event(shared.table, batch, e + 1)
+        s, learns = own.slots[e], learn and batch.label[e] >= 0
+        if probabilities.shape[0] > 0:
+            _score_event(shared, batch, e, own, score, scratch)
+            normalise(score.joint, score.misses, probabilities[e])
+            for c in range(shared.classes.size):
+                has[e, c] = shared.classes[c] > 0
+            if learns:
+                count_right(probabilities[e], batch.label[e], s, own.loaded)
+        if learns:
+            learn_own(own.tables, own.batch, e, s, own.loaded)
+            learn_event(shared, batch, e)
+
+
+class SharedModel(NaiveBayes):
+    """The model of the events of all tenants. Its classes and attributes are the lists that theirs name."""
+
+    def know(self, classes: dict[Any, int], most: int) -> None:
+        """Let these be the classes, and so many the most attributes."""
+        self._statistics.classes, self._statistics.layout.most = classes, most
+
+    def is_beside(self, classes: dict[Any, int], weights: Ints, attributes: Layout) -> bool:
+        """Whether it has learned what tenants have of these classes, and knows the same attributes."""
+        own = self._statistics
+        return (
+            own.classes == classes
+            and own.class_weights[: weights.size].tolist() == weights.tolist()
+            and (list(own.layout.groups), list(own.layout.fields))
+            == (list(attributes.groups), list(attributes.fields))
+        )
+
+    def run_below(self, writer: EventWriter, targets: Any, own: Own, *, learn: bool) -> None:
+        """Predict events, each by its tenant's model with this one as prior, and let both learn them.
+
+        `targets` are as `Desk.run` takes them, and `own` what it made of them.
+        """
+        encoded = self._statistics.encode(writer, targets)
+
+        def step(_: int) -> int:
+            _run_below(self._tables(), encoded.batch, own, learn)
+            return encoded.known.size
+
+        self._in_order(encoded, encoded.most, step, learn=learn)
+
+
+class OfTenant:
+    """One tenant's model with that of all as its prior, as those who ask of events take models.
+
+    Args:
+        models: which predict, and explain.
+        names: what an event has that is the tenant's.
+    """
+
+    def __init__(self, models: Any, names: Mapping[Any, Any]) -> None:
+        self._models, self._names = models, names
+        self.class_weights, self.n_events = models.class_weights, models.n_events
+
+    def predict_posteriors(self, xs: Iterable[Any], ts: Times = None) -> Posteriors:
+        """P(v | x) of each event of this tenant."""
+        told: Posteriors = self._models.predict_posteriors([{**as_event(x), **self._names} for x in xs])
+        return told
+
+    def explain_one(self, x: Any, top: int | None = None, t: float | None = None) -> list[Item]:
+        """What speaks for the first choice against the second; see `NaiveBayes.explain_one`."""
+        singles = list(single_events(*self._models.texts(x)))
+        told = self.predict_posteriors([x, *(event for single in singles for event in single[2:])])
+        shown = told.probabilities
+        order = np.argsort(-shown[0], kind="stable")[:2]
+        if order.size < 2 or not shown[0, order[1]]:
+            return Items.of_classes(int(np.count_nonzero(shown[0])))
+        with np.errstate(divide="ignore"):
+            odds = np.log(shown[:, order[0]]) - np.log(shown[:, order[1]])
+        said = np.clip(odds[1::2] - odds[2::2], -LIMIT, LIMIT).tolist()
+        items = (Item(one[0], one[1], odd) for one, odd in zip(singles, said, strict=True))
+        return Items(ranked(items)[:top])

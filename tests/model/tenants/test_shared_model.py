@@ -1,0 +1,313 @@
+"""A shared model as the prior of each tenant: the formula, and all that it leaves as it was."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import Counter, defaultdict
+from contextlib import suppress
+
+import numpy as np
+import pytest
+from test_tenant_models import DECLARED, MEMORY, READINGS, EachAlone, same, stream, without
+
+from streamnb import NaiveBayes
+from streamnb.errors import SnapshotError, UnlearnError
+from streamnb.model.attributes.attributes import Nominal, Text
+from streamnb.model.tenants.shared_model import OF_CLASSES, OF_TEXTS, OF_VALUES
+from streamnb.model.tenants.tenant_models import TenantModels
+
+SMOOTHED = [reading for reading in READINGS if reading.get("alpha") != 0.0]
+
+
+class Plain:
+    """The formula, by dictionaries: of all events, and of each tenant's."""
+
+    def __init__(self, reading):
+        self._reading, self._alone = reading, NaiveBayes(**reading)
+        self._nominal = {k for k, v in reading.get("attributes", {}).items() if isinstance(v, Nominal)}
+        self.classes = defaultdict(Counter)  # tenant (None: all) -> class -> weight
+        self.counts = defaultdict(Counter)  # (tenant, attribute, class) -> value -> weight
+        self.numbers = defaultdict(list)  # (tenant, attribute, class) -> (value, weight)
+
+    def parts(self, x):
+        """(attribute, value, whether it is a word) of each factor; a number is a float."""
+        for name, value in without(x).items():
+            if name == "text":
+                yield from ((name, word, True) for word in value.split())
+            else:
+                is_number = type(value) in (int, float) and name not in self._nominal
+                yield name, float(value) if is_number else str(value).lower(), False
+
+    def learn(self, x, y, w):
+        if y is None or not w:
+            return
+        for tenant in (None, x.get("entity", "")):
+            self.classes[tenant][y] += w
+            for name, value, _ in self.parts(x):
+                if type(value) is float:
+                    self.numbers[tenant, name, y].append((value, w))
+                else:
+                    self.counts[tenant, name, y][value] += w
+
+    def _discrete(self, tenant, name, value, y, is_text):
+        known = {v for k in self.classes[None] for v in self.counts[None, name, k]}
+        alpha, m, p, declared = self._alone.smoothing_of(name)
+        if value not in known and len(known) >= declared:
+            return 1.0
+        n_values = max(len(known), declared, 1)
+        s, total = (alpha, alpha * n_values) if m < 0 else (m * (1 / n_values if math.isnan(p) else p), m)
+        of_all, own = self.counts[None, name, y], self.counts[tenant, name, y]
+        shared = (of_all[value] + s) / (of_all.total() + total)
+        weight = OF_TEXTS if is_text else OF_VALUES
+        return (own[value] + weight * shared) / (own.total() + weight)
+
+    @staticmethod
+    def _moments(pairs):
+        n = math.fsum(w for _, w in pairs)
+        mean = math.fsum(v * w for v, w in pairs) / n
+        return n, mean, math.fsum(w * (v - mean) ** 2 for v, w in pairs)
+
+    def _density(self, tenant, name, x, y):
+        by_class = {k: self.numbers[None, name, k] for k in self.classes[None] if self.numbers[None, name, k]}
+        of_all = {k: self._moments(pairs) for k, pairs in by_class.items()}
+        weight = sum(n for n, _, _ in of_all.values())
+        pooled = sum(M2 for _, _, M2 in of_all.values()) / weight if weight else 0.0
+        if not pooled:
+            return 0.0
+        if y in of_all:
+            n, mean, M2 = of_all[y]
+            variance = M2 / n or pooled
+        else:
+            mean = sum(n * mean for n, mean, _ in of_all.values()) / weight
+            between = sum(n * (one - mean) ** 2 for n, one, _ in of_all.values()) / weight
+            variance = pooled + between
+        if own := self.numbers[tenant, name, y]:
+            n, own_mean, M2 = self._moments(own)
+            whole = n + OF_VALUES
+            M2 += OF_VALUES * variance + (own_mean - mean) ** 2 * n * OF_VALUES / whole
+            mean, variance = (n * own_mean + OF_VALUES * mean) / whole, M2 / whole
+        return -0.5 * (math.log(2 * math.pi * variance) + (x - mean) ** 2 / variance)
+
+    def predict(self, x):
+        tenant, of_all = x.get("entity", ""), self.classes[None]
+        prior, own = self._reading.get("prior", "learned"), self.classes[tenant]
+        joint = {}
+        for y in of_all:
+            if prior == "learned":
+                p = (own[y] + OF_CLASSES * of_all[y] / of_all.total()) / (own.total() + OF_CLASSES)
+            else:
+                p = 1.0 if prior == "uniform" else prior.get(y, 0.0)
+            if not p:
+                continue
+            joint[y] = math.log(p) + math.fsum(
+                self._density(tenant, name, value, y)
+                if type(value) is float
+                else math.log(self._discrete(tenant, name, value, y, is_word))
+                for name, value, is_word in self.parts(x)
+            )
+        top = max(joint.values(), default=0.0)
+        total = math.fsum(math.exp(one - top) for one in joint.values())
+        return {y: math.exp(one - top) / total for y, one in joint.items()}
+
+
+def moderate(events):
+    """Without numbers of which a float64 recount by another formula would lose the digits."""
+    chance = random.Random(1)
+    return [{**x, "size": chance.gauss(0, 3)} if "size" in x else x for x in events]
+
+
+@pytest.mark.parametrize(
+    "reading", [*SMOOTHED, {"attributes": DECLARED, "prior": "uniform"}, {"attributes": {"shop": Nominal(n_values=9)}}]
+)  # fmt: skip
+def test_what_is_said_is_the_formula(reading):
+    """Words, listed and other values, numbers and classes; of tenants old and new, and classes they have not met."""
+    for seed in range(3):
+        events, labels, weights = stream(seed)
+        events = moderate(events)
+        plain, models = Plain(reading), TenantModels(shared=True, memory=4_000, **reading)
+        told = models.predict_then_learn_many(events, labels, weights)
+        first_of_tenants, learned_of = set(), set()
+        for e, (x, y, w) in enumerate(zip(events, labels, weights, strict=True)):
+            expected = plain.predict(x)
+            said = EachAlone.said(told, e)
+            assert said == pytest.approx(expected, rel=1e-9, abs=1e-12), (seed, e)
+            if expected and x.get("entity") not in learned_of:
+                first_of_tenants.add(x.get("entity"))
+            if y is not None and w:
+                learned_of.add(x.get("entity"))
+            plain.learn(x, y, w)
+        assert len(first_of_tenants) > 5  # were told what all others had taught
+
+
+def lived(seed, life, reading):
+    """What was said, the state, and the models of each alone: the same events whatever the life, cut in its own way."""
+    events, labels, weights = stream(seed)
+    chance, cuts, alone = random.Random(seed), random.Random(life), EachAlone(reading)
+    models, at, told = TenantModels(memory=MEMORY[life], shared=True, **reading), 0, []
+    while at < len(events):
+        stop = min(at + chance.randrange(1, 60), len(events))
+        is_late, is_wrong = chance.random() < 0.2, chance.random() < 0.3
+        while at < stop:
+            end = min(stop, at + cuts.randrange(1, 60))
+            part = events[at:end], labels[at:end], weights[at:end]
+            if is_late:
+                models.learn_late_many(*part)
+            else:
+                said = models.predict_then_learn_many(*part)
+                told += [alone.said(said, e) for e in range(end - at)]
+            for x, y, w in zip(*part, strict=True):
+                alone.of(x).learn_late_many([without(x)], [y], [w])
+            at = end
+        taken_back = events[(e := chance.randrange(at))], labels[e], weights[e]
+        if is_wrong:
+            with suppress(UnlearnError):  # it was taken back before
+                models.unlearn_many(*([one] for one in taken_back))
+                alone.of(events[e]).unlearn_many([without(events[e])], *([one] for one in taken_back[1:]))
+        if cuts.random() < 0.5:
+            fresh = TenantModels(memory=cuts.choice(MEMORY), shared=True, **reading)
+            models = fresh.load_state(*models.state())
+    return told, models, alone.models
+
+
+@pytest.mark.parametrize("reading", SMOOTHED)
+def test_cuts_memory_and_restarts_cannot_be_seen(reading):
+    """With late labels and corrections between; and each tenant's model is what it would be alone."""
+    for seed in range(3):
+        lives = [lived(seed, life, reading) for life in range(3)]
+        for told, models, alone in lives:
+            assert told == lives[0][0]
+            assert same(models.state(), lives[0][1].state())
+            for name, model in alone.items():
+                assert same(models.tenant(name).state(), model.state()), name
+
+
+def test_a_new_tenant_is_told_what_one_model_of_all_events_says():
+    for reading in SMOOTHED:
+        events, labels, weights = stream(2)
+        events = moderate(events)
+        models, one = TenantModels(shared=True, **reading), NaiveBayes(**reading)
+        models.learn_many(events, labels, weights)
+        one.learn_many([without(x) for x in events], labels, weights)
+        asked = [{**without(x), "entity": "new"} for x in events]
+        said, expected = models.predict_posteriors(asked), one.predict_posteriors(map(without, events))
+        assert said.classes == expected.classes
+        np.testing.assert_allclose(said.probabilities, expected.probabilities, rtol=1e-9, atol=1e-300)
+        assert models.n_tenants == len({x.get("entity", "") for x in events} - {""})
+
+
+def test_a_tenants_own_counts_take_over():
+    """What a word means to all others, and then the contrary to one."""
+    models = TenantModels(shared=True)
+    models.learn_many([{"entity": i, "c": "red"} for i in range(60)], ["yes", "no", "yes"] * 20)
+    own = {"entity": "own", "c": "red"}
+    told = [models.predict_then_learn_many([own], ["no"]).probabilities[0, 1] for _ in range(60)]
+    assert told[0] == pytest.approx(1 / 3)
+    assert told == sorted(told)
+    assert told[-1] > 0.9
+
+
+def test_corrections_reach_the_shared_model():
+    events, labels, weights = stream(4)
+    models, without_some = (TenantModels(shared=True, attributes=DECLARED) for _ in range(2))
+    events = [{k: v for k, v in x.items() if k != "size"} for x in events]  # counts are exact
+    models.learn_many(events, labels, weights)
+    models.unlearn_many(events[100:], labels[100:], weights[100:])
+    without_some.learn_many(events[:100], labels[:100], weights[:100])
+    asked = [{**x, "entity": name} for x in events for name in ("new", x.get("entity"))]
+    ours, theirs = (one.predict_posteriors(asked).probabilities for one in (models, without_some))
+    assert ours.tobytes() == theirs[:, : ours.shape[1]].tobytes()
+    before = models.state()
+    with pytest.raises(UnlearnError):
+        models.unlearn_many([{"entity": "t1", "text": "never met"}], ["a"])
+    assert same(models.state(), before)
+
+
+def test_a_class_that_others_alone_have_is_possible():
+    models = TenantModels(shared=True)
+    models.learn_many([{"entity": "a", "c": "x"}, {"entity": "b", "c": "x"}], ["a's", "b's"])
+    said = models.predict_posteriors([{"entity": "a", "c": "x"}, {"entity": "new", "c": "x"}])
+    assert said.quarantined is None
+    assert said.probabilities[0] == pytest.approx([2.5 / 2.5 * 5 / 8, 3 / 8], rel=0.1)
+    assert said.probabilities[1].tolist() == [0.5, 0.5]
+    models.unlearn_many([{"entity": "b", "c": "x"}], ["b's"])
+    assert models.predict_posteriors([{"entity": "a", "c": "x"}]).probabilities.tolist() == [[1.0, 0.0]]
+
+
+def test_how_often_tenants_were_predicted_right_begins_with_their_first_event():
+    models = TenantModels(shared=True, memory=1)
+    for name in "abc":
+        models.predict_then_learn_many([{"entity": name, "c": "x"}], ["yes"])
+    assert models.top(3) == [("a", 1, 0, 0), ("b", 1, 1, 1), ("c", 1, 1, 1)]
+
+
+def test_attributes_beyond_the_most_are_no_ones():
+    models = TenantModels(shared=True, entity="who")
+    for i in range(4200):
+        models.learn_many([{f"c{i}": "x", "who": i % 3}], ["ab"[i % 2]])
+    assert models._attributes.groups == models.shared.statistics.layout.groups
+    assert len(models._attributes.groups) == 4096
+    again = TenantModels(shared=True, entity="who").load_state(*models.state())
+    for one in (models, again):
+        one.learn_many([{"c4100": "x", "c4095": "x", "who": 0}], ["a"])
+    assert same(models.state(), again.state())
+
+
+def test_a_copy_is_of_its_moment_while_the_models_go_on():
+    events, labels, _ = stream(7)
+    models, expected = TenantModels(memory=4_000, shared=True), TenantModels(shared=True)
+    models.learn_many(events[:120], labels[:120])
+    expected.learn_many(events[:120], labels[:120])
+    copying = models.copying()
+    assert not copying.advance(100)
+    models.learn_many(events[120:], labels[120:])
+    assert copying.advance(1 << 30)
+    assert same(copying.state(), expected.state())
+
+
+def test_a_state_of_the_other_kind_or_with_another_shared_model_is_refused():
+    models = TenantModels(shared=True)
+    models.learn_many([{"entity": "a", "text": "x y"}, {"entity": "b", "c": "x"}], ["yes", "no"])
+    meta, arrays = models.state()
+    with pytest.raises(ValueError, match="with a shared"):
+        TenantModels().load_state(meta, arrays)
+    with pytest.raises(ValueError, match="without a shared"):
+        TenantModels(shared=True).load_state(*TenantModels().state())
+    other = TenantModels(shared=True)
+    other.learn_many([{"entity": "a", "text": "x y"}], ["yes"])
+    strange, told = other.state()
+    for damaged in (
+        (meta, {**arrays, **{name: one for name, one in told.items() if name.startswith("shared_")}}),
+        ({**meta, "shared": strange["shared"]}, arrays),
+        (meta, {name: one for name, one in arrays.items() if name != "shared_table"}),
+    ):
+        with pytest.raises(SnapshotError):
+            TenantModels(shared=True).load_state(*damaged)
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"alpha": 0.0}, "alpha is 0"),
+        ({"m": 0.0}, "m is 0"),
+        ({"attributes": {"text": Text(alpha=0.0)}}, "attribute 'text': alpha is 0"),
+        ({"event_model": "bernoulli"}, "Bernoulli"),
+    ],
+)
+def test_what_is_no_prior_is_refused(given, says):
+    with pytest.raises(ValueError, match=says):
+        TenantModels(shared=True, **given)
+
+
+def test_what_is_explained_adds_up_to_what_is_said():
+    events, labels, weights = stream(3)
+    events = moderate(events)
+    models = TenantModels(shared=True)
+    models.learn_many(events, labels, weights)
+    for x in [*events[:40], {"entity": "new", "text": "cash lunch cash", "colour": "red"}]:
+        items = models.explain_one(x)
+        said = models.predict_posteriors([x, {k: v for k, v in x.items() if k == "entity"}]).probabilities
+        first, second = np.argsort(-said[0], kind="stable")[:2]
+        odds = [math.log(row[first] / row[second]) for row in said]
+        assert odds[0] == pytest.approx(odds[1] + math.fsum(one.log_odds for one in items), abs=1e-9)
+    assert {one.value for one in models.explain_one({"entity": "new", "text": "cash"})} == {"cash"}
