@@ -29,6 +29,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from streamnb.errors import SnapshotError
 from streamnb.model.attributes.kinds import MULTINOMIAL
 from streamnb.model.attributes.signatures import Times
 from streamnb.model.attributes.values import as_event
@@ -87,7 +88,7 @@ class _Scratch(NamedTuple):
 
 @inlined
 def _score_classes(shared: Tables, own: Any, s: int, joint: Floats, scratch: Any) -> None:
-    """joint[c] = log P_t(c), and the column of each class in slot s; a class is known where anybody knows it."""
+    """joint[c] = log P_t(c), and the column of each class in slot s; all know a class that one knows."""
     column, weight, _, _ = scratch
     total = 0.0
     for c in range(joint.size):
@@ -230,15 +231,16 @@ class SharedModel(NaiveBayes):
         """Let these be the classes, and so many the most attributes."""
         self._statistics.classes, self._statistics.layout.most = classes, most
 
-    def is_beside(self, classes: dict[Any, int], weights: Ints, attributes: Layout) -> bool:
-        """Whether it has learned what tenants have of these classes, and knows the same attributes."""
+    def check_beside(self, classes: list[Any], weights: Ints, attributes: Layout) -> None:
+        """Raise SnapshotError where it has not learned what tenants have: these classes and attributes."""
         own = self._statistics
-        return (
-            own.classes == classes
-            and own.class_weights[: weights.size].tolist() == weights.tolist()
-            and (list(own.layout.groups), list(own.layout.fields))
-            == (list(attributes.groups), list(attributes.fields))
-        )
+        if (
+            list(own.classes) != classes
+            or own.class_weights[: weights.size].tolist() != weights.tolist()
+            or list(own.layout.groups) != list(attributes.groups)
+            or list(own.layout.fields) != list(attributes.fields)
+        ):
+            raise SnapshotError("the shared model has not learned what all tenants have")
 
     def run_below(self, writer: EventWriter, targets: Any, own: Own, *, learn: bool) -> None:
         """Predict events, each by its tenant's model with this one as prior, and let both learn them.

@@ -131,6 +131,7 @@ class TenantModels(Unbounded):
         p: float | None = None,
         prior: Prior = "learned",
         event_model: EventModel = "multinomial",
+        *,
         shared: bool = False,
     ) -> None:
         check_whole("tenants", tenants, 1)
@@ -232,7 +233,7 @@ class TenantModels(Unbounded):
         return name_in(x, self.entity, "tenant") or NOBODY
 
     def speaking_of(self, x: Any) -> NaiveBayes | OfTenant:
-        """What speaks of an event without its tenant: that one's model, with its prior where all share one."""
+        """What speaks of an event, once that has no tenant: the model of this one, with its prior."""
         name = self.tenant_of(x)
         if self._shared is None:
             return self.tenant(name)
@@ -352,9 +353,7 @@ class TenantModels(Unbounded):
             shared = self._new_shared()
             if shared is not None:
                 own = {n.removeprefix(_SHARED): a for n, a in arrays.items() if n.startswith(_SHARED)}
-                known = {label: k for k, label in enumerate(classes)}
-                if not shared.load_state(meta["shared"], own).is_beside(known, weights, attributes):
-                    raise SnapshotError("the shared model has not learned what all tenants have")
+                shared.load_state(meta["shared"], own).check_beside(classes, weights, attributes)
         self._begin(shared)
         for group in attributes.groups:
             self._attributes.group(group, adds=True)
