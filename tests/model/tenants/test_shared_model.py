@@ -175,6 +175,21 @@ def lived(seed, life, reading):
     return told, models, alone.models
 
 
+def test_attributes_that_a_tenant_has_not_met_are_read_from_all():
+    events, labels, weights = stream(6)
+    events = [{k: v for k, v in x.items() if v != 3} for x in moderate(events)]
+    few = [{"entity": "few", "price": price, "shop": "north"} for price in (9.0, 11.0, 12.0, 13.0)]
+    plain, models = Plain({}), TenantModels(shared=True)
+    learned = [*events, *few], [*labels, *"abab"], [*weights, *[20.0] * 4]
+    models.learn_many(*learned)
+    for event in zip(*learned, strict=True):
+        plain.learn(*event)
+    asked = [{**x, "entity": "few"} for x in events]
+    told = models.predict_posteriors(asked)
+    for e, x in enumerate(asked):
+        assert EachAlone.said(told, e) == pytest.approx(plain.predict(x), rel=1e-9, abs=1e-12)
+
+
 @pytest.mark.parametrize("reading", SMOOTHED)
 def test_cuts_memory_and_restarts_cannot_be_seen(reading):
     """With late labels and corrections between; and each tenant's model is what it would be alone."""
