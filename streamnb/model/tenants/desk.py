@@ -33,7 +33,7 @@ from streamnb.model.tenants.put_away import (
     put_away,
     take_up,
 )
-from streamnb.model.tenants.shared_model import Own, SharedModel
+from streamnb.model.tenants.shared_prior import Own, Prior
 from streamnb.model.tenants.shelf import Shelf
 
 Smoothing = Callable[[Any], tuple[float, float, float, float]]
@@ -67,7 +67,7 @@ class Desk:
         prior_mode: int,
         shelf: Shelf,
         n_bytes: int,
-        shared: SharedModel | None,
+        shared: Prior | None,
     ) -> None:
         self._shared = shared
         self._attributes, self._smoothing, self._prior_mode = attributes, smoothing, prior_mode

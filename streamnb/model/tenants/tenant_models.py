@@ -29,9 +29,10 @@ from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
 from streamnb.model.naive_bayes.state_copy import StateCopy
 from streamnb.model.stats.counts import Counts
 from streamnb.model.tenants.desk import Desk
+from streamnb.model.tenants.of_tenant import OfTenant
 from streamnb.model.tenants.put_away import EVENTS, HEADER, RIGHT, TESTED
 from streamnb.model.tenants.runs import check_runs, run_of, state_of
-from streamnb.model.tenants.shared_model import OfTenant, SharedModel
+from streamnb.model.tenants.shared_prior import Own, run_below
 from streamnb.model.tenants.shelf import Memory, RunsCopy, Shelf, in_memory
 
 NOBODY = ""
@@ -51,6 +52,35 @@ class _Columns(NamedTuple):
     def columns(self, _classes: dict[Any, int]) -> tuple[Ints, Ints, Flags]:
         label, known, adds = self.found
         return label.copy(), known, adds
+
+
+class SharedModel(NaiveBayes):
+    """The model of the events of all tenants. Its classes and attributes are the lists that theirs name."""
+
+    def know(self, classes: dict[Any, int], most: int) -> None:
+        """Let these be the classes, and so many the most attributes."""
+        self._statistics.classes, self._statistics.layout.most = classes, most
+
+    def check_beside(self, classes: list[Any], weights: Ints, attributes: Layout) -> None:
+        """Raise SnapshotError where it has not learned what tenants have: these classes and attributes."""
+        own = self._statistics
+        if (
+            list(own.classes) != classes
+            or own.class_weights[: weights.size].tolist() != weights.tolist()
+            or list(own.layout.groups) != list(attributes.groups)
+            or list(own.layout.fields) != list(attributes.fields)
+        ):
+            raise SnapshotError("the shared model has not learned what all tenants have")
+
+    def run_below(self, writer: EventWriter, targets: Any, own: Own, *, learn: bool) -> None:
+        """See `Prior`."""
+        encoded = self._statistics.encode(writer, targets)
+
+        def step(_: int) -> int:
+            run_below(self._tables(), encoded.batch, own, learn)
+            return encoded.known.size
+
+        self._in_order(encoded, encoded.most, step, learn=learn)
 
 
 class Tenant(NamedTuple):
@@ -105,7 +135,7 @@ class TenantModels(Unbounded):
             share a model.
         tenants: the most tenants; events of others share the model of those that name none.
         memory: bytes for the models at work; the others are put away.
-        shared: whether a model of all events is the prior of each, see `shared_model`. Then what a tenant is
+        shared: whether a model of all events is the prior of each, see `shared_prior`. Then what a tenant is
             told hangs on what others taught; what its own model learns does not.
 
     Examples:

@@ -14,7 +14,7 @@ from test_tenant_models import DECLARED, MEMORY, READINGS, EachAlone, same, stre
 from streamnb import NaiveBayes
 from streamnb.errors import SnapshotError, UnlearnError
 from streamnb.model.attributes.attributes import Nominal, Text
-from streamnb.model.tenants.shared_model import OF_CLASSES, OF_TEXTS, OF_VALUES
+from streamnb.model.tenants.shared_prior import OF_CLASSES, OF_TEXTS, OF_VALUES
 from streamnb.model.tenants.tenant_models import TenantModels
 
 SMOOTHED = [reading for reading in READINGS if reading.get("alpha") != 0.0]

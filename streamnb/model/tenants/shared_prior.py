@@ -24,25 +24,17 @@ Reference: MacKay and Bauman Peto (1995), A hierarchical Dirichlet language mode
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from streamnb.errors import SnapshotError
 from streamnb.model.attributes.kinds import MULTINOMIAL
-from streamnb.model.attributes.signatures import Times
-from streamnb.model.attributes.values import as_event
 from streamnb.model.attributes.weights import UNIT
 from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.compiled.jit import allocating, inlined, kernel
 from streamnb.model.encoding.batch import Batch
 from streamnb.model.encoding.event_writer import EventWriter
-from streamnb.model.encoding.layout import Layout
-from streamnb.model.interface.evidence import LIMIT, Item, Items, ranked, single_events
-from streamnb.model.interface.predictions import Posteriors
 from streamnb.model.naive_bayes.kernels import fetch_event, learn_event
-from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
 from streamnb.model.naive_bayes.scoring import (
     LOG_2PI,
     SMALL,
@@ -197,7 +189,7 @@ def _score_event(shared: Tables, batch: Any, e: int, own: Any, score: Any, scrat
 
 
 @allocating
-def _run_below(shared: Tables, batch: Any, own: Any, learn: bool) -> None:
+def run_below(shared: Tables, batch: Any, own: Any, learn: bool) -> None:
     """Predict each event by what its tenant and all others taught before it, then let both learn it."""
     K = shared.classes.size
     score = score_of(K)
@@ -224,65 +216,11 @@ def _each_below(shared: Tables, batch: Any, own: Any, learn: bool, score: Score,
             learn_event(shared, batch, e)
 
 
-class SharedModel(NaiveBayes):
-    """The model of the events of all tenants. Its classes and attributes are the lists that theirs name."""
-
-    def know(self, classes: dict[Any, int], most: int) -> None:
-        """Let these be the classes, and so many the most attributes."""
-        self._statistics.classes, self._statistics.layout.most = classes, most
-
-    def check_beside(self, classes: list[Any], weights: Ints, attributes: Layout) -> None:
-        """Raise SnapshotError where it has not learned what tenants have: these classes and attributes."""
-        own = self._statistics
-        if (
-            list(own.classes) != classes
-            or own.class_weights[: weights.size].tolist() != weights.tolist()
-            or list(own.layout.groups) != list(attributes.groups)
-            or list(own.layout.fields) != list(attributes.fields)
-        ):
-            raise SnapshotError("the shared model has not learned what all tenants have")
+class Prior(Protocol):
+    """The model of the events of all tenants, as their desk asks it."""
 
     def run_below(self, writer: EventWriter, targets: Any, own: Own, *, learn: bool) -> None:
         """Predict events, each by its tenant's model with this one as prior, and let both learn them.
 
         `targets` are as `Desk.run` takes them, and `own` what it made of them.
         """
-        encoded = self._statistics.encode(writer, targets)
-
-        def step(_: int) -> int:
-            _run_below(self._tables(), encoded.batch, own, learn)
-            return encoded.known.size
-
-        self._in_order(encoded, encoded.most, step, learn=learn)
-
-
-class OfTenant:
-    """One tenant's model with that of all as its prior, as those who ask of events take models.
-
-    Args:
-        models: which predict, and explain.
-        names: what an event has that is the tenant's.
-    """
-
-    def __init__(self, models: Any, names: Mapping[Any, Any]) -> None:
-        self._models, self._names = models, names
-        self.class_weights, self.n_events = models.class_weights, models.n_events
-
-    def predict_posteriors(self, xs: Iterable[Any], ts: Times = None) -> Posteriors:
-        """P(v | x) of each event of this tenant."""
-        told: Posteriors = self._models.predict_posteriors([{**as_event(x), **self._names} for x in xs])
-        return told
-
-    def explain_one(self, x: Any, top: int | None = None, t: float | None = None) -> list[Item]:
-        """What speaks for the first choice against the second; see `NaiveBayes.explain_one`."""
-        singles = list(single_events(*self._models.texts(x)))
-        told = self.predict_posteriors([x, *(event for single in singles for event in single[2:])])
-        shown = told.probabilities
-        order = np.argsort(-shown[0], kind="stable")[:2]
-        if order.size < 2 or not shown[0, order[1]]:
-            return Items.of_classes(int(np.count_nonzero(shown[0])))
-        with np.errstate(divide="ignore"):
-            odds = np.log(shown[:, order[0]]) - np.log(shown[:, order[1]])
-        said = np.clip(odds[1::2] - odds[2::2], -LIMIT, LIMIT).tolist()
-        items = (Item(one[0], one[1], odd) for one, odd in zip(singles, said, strict=True))
-        return Items(ranked(items)[:top])
