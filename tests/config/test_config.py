@@ -63,7 +63,7 @@ OF_EM = {"model.unlabelled_weight", "model.unlabelled_window", "model.revisits"}
 OF_LOGISTIC = {"model.C", "model.features"}
 OF_CHAINS = {"model.transition_m", "model.entities", "model.time_to_live"}
 OF_NETWORK = {"model.parents", "model.cells"}
-OF_TENANTS = {"model.tenants", "model.memory"}
+OF_TENANTS = {"model.tenants", "model.memory", "model.shared"}
 OPTIONAL = {
     "kafka.password",
     "decision.reject",
@@ -1455,8 +1455,7 @@ CHANGES = {
     "model.unlabelled_weight": "0.5", "model.unlabelled_window": "20", "model.revisits": "2", "model.C": "2", "model.features": "9",
     "model.transition_m": "2", "model.entities": "9", "model.time_to_live": "1h",
     "model.parents": "{ n = ['label'] }", "model.cells": "99",
-    "model.prior_weight": "5", "model.max_values": "9", "model.memory": "1MiB",
-    "model.tenants": "5",
+    "model.memory": "1MiB", "model.tenants": "5", "model.shared": "true",
     "model.prune.every": "1", "model.prune.min_count": "1", "model.prune.drop_most_frequent": "1",
     "model.prune.max_attributes": "1", "hypotheses": "[{ alpha = 2 }]", "posterior.prediction": "map",
     "posterior.switching_rate": "0.1", "posterior.seed": "1", "posterior.memory": "1MiB", "posterior.floor": "false", "posterior.caution": "false", "classes.max": "9", "classes.min_learns": "5", "classes.aliases": "{a='b'}", "memory.budget": "64MiB", "memory.shares": "1", "commit.events": "1", "commit.interval": "1s", "snapshots.folder": "f",
