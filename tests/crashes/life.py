@@ -48,7 +48,7 @@ The first pauses learning for a while, and the second lets what the model forget
 DECISION = DecisionRule({}, 0.6, "windowed", 20, 0.2)
 OF_ENTITIES = {
     "hidden_markov": ["model.entities=5", "model.time_to_live=2h"],
-    "tenants": ["model.tenants=4", "model.memory=1B"],
+    "tenants": ["model.tenants=4", "model.memory=1B", "model.shared=true"],
 }
 TURN = 0.001
 PATIENCE = 20  # seconds
