@@ -177,6 +177,8 @@ class Cluster:
             # A node that was killed is missed after three seconds, and not let back in earlier.
             "broker.session.timeout.ms": 3000,
             "broker.heartbeat.interval.ms": 500,
+            # What is idle writes that it is no more than now and then, and takes half the processor.
+            "metadata.max.idle.interval.ms": 5000,
             "auto.create.topics.enable": "false",
             "message.max.bytes": 4 << 20,
         }
