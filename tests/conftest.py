@@ -100,7 +100,7 @@ SAMPLED = {
     "cli/test_dlq.py": r"outcome_is_unknown.*\[kafka-False",
     "cli/test_doctor.py": "user_lacks|wrong_password",
     "cli/test_dry_run.py": r"does_not_notice\[kafka",
-    "cli/test_explain.py": r"\[kafka-(?!mixture)|a_large_event|(rolled_back|has_taken).*\[kafka|(which_label|were_forgotten|not_what_was|comes_again|then_and_now).*\[kafka",
+    "cli/test_explain.py": r"\[kafka-|derived_again.*\[sqlite-(semi_supervised|logistic|naive)|a_large_event|(rolled_back|has_taken).*\[kafka|(which_label|were_forgotten|not_what_was|comes_again|then_and_now).*\[kafka",
     "cli/test_history.py": r"\[(kafka-mixture|sqlite-naive_bayes)|rolled_back_or_forgotten.*\[kafka|(retention_took|labels_in_events).*\[kafka",
     "cli/test_odd_fields.py": "long_stream",
     "cli/test_report.py": "in_a_browser",
