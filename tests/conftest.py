@@ -171,6 +171,7 @@ STORMS = {
     "service/test_alarms.py": r"no_other\[kafka-(gradual|flipped|stopped_stream)",
     "service/test_end_to_end.py": r"\[librdkafka\b",
     "service/test_score.py": "program1-(?!send)",
+    "service/test_shards.py": "whoever_is_killed",
     "storm/test_late_storm.py": "",
     "storm/test_replicas.py": r"\[",
     "worker/test_worker.py": r"log_changes_nothing\[kafka-(64|1000)-",

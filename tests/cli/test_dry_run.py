@@ -69,12 +69,13 @@ def test_it_says_what_run_then_publishes_and_writes_nothing(learned):
 def test_a_learner_that_runs_does_not_notice(learned):
     running = learned.start("run")
     running.await_word("reads ")
+    before = running.said()  # it may have stood by until its group had settled
     for _ in range(3):
         learned.run("run", "--dry-run", 5)
     assert "60 events" in learned.run("inspect") or running.is_going()
     running.stop()
     assert running.process.returncode == 0
-    assert "standing by" not in running.said()
+    assert "standing by" not in running.said().removeprefix(before)
 
 
 def test_a_log_that_is_not_there_is_not_made(tmp_path):

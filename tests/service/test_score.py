@@ -94,6 +94,23 @@ def slowly(self):
 Following.advance = slowly
 """
 """A replica that stands where it comes to next, while there is a file."""
+BESIDE = """
+import time
+from streamnb.adapters.kafka.sharing import Sharing
+from streamnb.cli.serving.scorer import Scorer
+resume, published = Sharing.resume, Scorer._published
+def beside(self, *given, **named):
+    while len((self._standing() or [(), (1, 2, 3)])[1]) == 3:
+        self._poll(100)
+    return resume(self, *given, **named)
+def behind(self):
+    ends = lambda: sum(end for _, end in self._log.extents(self._config.topics.predictions).values())
+    while {waits} and not ends():
+        time.sleep(0.05)
+    return published(self)
+Sharing.resume, Scorer._published = beside, behind
+"""
+"""A scorer that takes no part before there is another; one that waits looks at predictions once there are some."""
 BLIND = """
 from streamnb.cli.serving import scorer
 scorer._behind = lambda *_: 0
@@ -393,6 +410,16 @@ def test_a_prediction_that_is_too_large_is_a_dead_letter_of_the_scorer(tmp_path,
     stopped([scorer])
     assert list(read(program.address, program.topics["dead_letters"]))
     program.run("verify", "--set", wiring.LEARN_ONLY)
+
+
+def test_scorers_that_begin_together_are_not_told_that_offsets_are_gone(program):
+    """The one looks where its group stands, then the other begins, then the one looks whether any has predicted."""
+    raws = raw_events(300, seed=15)
+    learned(program, raws)
+    seats = [program.start("score", first=BESIDE.format(waits=waits)) for waits in (False, True)]
+    until(lambda: len(published(program)) >= len(raws) or not all(one.is_going() for one in seats))
+    stopped(seats)
+    assert Counter(one["id"] for one in published(program)) == ids_of(raws)
 
 
 def test_offsets_that_were_forgotten_are_not_made_up(program):

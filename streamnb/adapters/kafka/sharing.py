@@ -33,7 +33,7 @@ from streamnb.adapters.kafka.library import Library
 from streamnb.adapters.kafka.open_transactions import GRACE_SECONDS
 from streamnb.adapters.kafka.transactions import Transactions
 from streamnb.engine.ports import Log, NewRecord, Partition, Patience, Record
-from streamnb.errors import OutOfRange, Unavailable
+from streamnb.errors import LogError, OutOfRange, Unavailable
 
 _TURN_MS = 100
 _TOPICS_MS = 5_000  # after which partitions that were added are known
@@ -120,7 +120,7 @@ class Sharing:
     def resume(
         self,
         begins: Callable[[], Mapping[Partition, int]],
-        check_new: Callable[[], None],
+        published: Callable[[], str],
         *,
         accepts_loss: bool,
     ) -> None:
@@ -130,7 +130,8 @@ class Sharing:
 
         Args:
             begins: where partitions begin of which the group has no offset; others do with their earliest.
-            check_new: raises where the group should have some, and has none at all.
+            published: what to say where members have published, and the group has no offset at all; or
+                nothing, as of a group that is new.
             accepts_loss: go on where records are gone.
 
         Raises:
@@ -142,9 +143,10 @@ class Sharing:
         found = {partition: self._committed(partition) for partition in (stands[1] if stands else ())}
         first: Mapping[Partition, int] = {}
         if None in found.values():
+            why = published()  # asked before the offsets, for others begin meanwhile, and note theirs first
             everywhere = [p for topic in self._topics for p in self._log.partitions(topic)]
-            if all(self._committed(partition) is None for partition in everywhere):
-                check_new()
+            if why and all(self._committed(partition) is None for partition in everywhere):
+                raise LogError(why)
             first = begins()
         extents = {p: at for topic in {p.topic for p in found} for p, at in self._log.extents(topic).items()}
         self.positions = {}

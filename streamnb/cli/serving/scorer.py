@@ -20,7 +20,7 @@ from streamnb.engine.journal.recovery import Following
 from streamnb.engine.learner import LearnerTally
 from streamnb.engine.ports import NewRecord, Partition, Record
 from streamnb.engine.sensor import Committed, Sensor, WorkerState
-from streamnb.errors import ConfigError, JournalError, LogError, MalformedEvent, OutOfRange, UnknownTopic
+from streamnb.errors import ConfigError, JournalError, MalformedEvent, OutOfRange, UnknownTopic
 from streamnb.wire.codec import decode_prediction
 
 _TURN_SECONDS = 0.2
@@ -94,7 +94,7 @@ class Scorer:
         if share.turn():
             self._left = ()
             self._check_topics()
-            share.resume(self._begins, self._check_new, accepts_loss=self._accepts_loss)
+            share.resume(self._begins, self._published, accepts_loss=self._accepts_loss)
             self._sensor.noted(
                 f"predicts {', '.join(map(str, sorted(share.positions))) or 'no partition by now'}"
             )
@@ -279,19 +279,20 @@ class Scorer:
             )
         return begins
 
-    def _check_new(self) -> None:
-        """Raises LogError where scorers have published, though their group stands nowhere."""
+    def _published(self) -> str:
+        """What to say where scorers have published, and their group stands nowhere; else nothing."""
         for partition, (first, end) in self._log.extents(self._config.topics.predictions).items():
             start = max(first, end - _LOOK_BACK)
             for record in self._log.read(partition, start, _LOOK_BACK) if start < end else ():
                 with suppress(MalformedEvent):
                     said = decode_prediction(record.value).model
                     if said.name == self._config.model.name and said.journal is not None:
-                        raise LogError(
+                        return (
                             f"scorers have predicted, and group {self._config.scorers_group} has no offsets, "
                             "which brokers forget a week after the last scorer has ended; say where they go "
                             f"on: {self._set_offsets()}"
                         )
+        return ""
 
     def _set_offsets(self) -> str:
         """The line that says where the group goes on, at one moment."""

@@ -203,8 +203,10 @@ def test_one_that_was_expelled_and_joins_again_deposes_nobody(connect):
     serving = second._election.membership
     with beating(second):
         deadline = time.monotonic() + 20 * SESSION
-        while expelled.membership.generation_id <= serving.generation_id and time.monotonic() < deadline:
+        is_settled = False
+        while not is_settled and time.monotonic() < deadline:
             expelled._turn(100)  # as one that goes on, and has not yet been told
+            is_settled = expelled.membership.generation_id > serving.generation_id and bool(expelled._seen())
         assert expelled.membership.member_id not in {member.member_id, ""}
         assert expelled.membership.generation_id > serving.generation_id
         with pytest.raises(Fenced, match=r"second at .* has taken over"):

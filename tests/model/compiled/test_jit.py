@@ -59,7 +59,7 @@ def test_code_is_found_by_all_sources_that_it_was_made_of_and_by_no_others(copie
     """A kernel may call into another file, of whose changes numba knows nothing."""
     before = told(copied)
     assert before[0] == str(copied / "streamnb" / "compiler" / "__pycache__" / "kernels")
-    for file, is_part in [("stats/moments.py", True), ("compiled/jit.py", True), ("trees/kernels.py", False)]:
+    for file, is_part in [("stats/moments.py", True), ("compiled/jit.py", True), ("pairs/kernels.py", False)]:
         with (copied / "streamnb" / "model" / file).open("a") as source:
             source.write("\n# another state\n")
         after = told(copied)
