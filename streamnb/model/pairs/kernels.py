@@ -14,7 +14,7 @@ from streamnb.model.attributes.priors import LEARNED
 from streamnb.model.attributes.signatures import Codes
 from streamnb.model.compiled.arrays import Ints
 from streamnb.model.compiled.jit import inlined, kernel
-from streamnb.model.naive_bayes.scoring import score_priors
+from streamnb.model.naive_bayes.scoring import known, score_priors
 from streamnb.model.pairs.averaged import score_averaged
 
 
@@ -58,15 +58,6 @@ class PairReading(NamedTuple):
 
 
 @inlined
-def _is_counted(table: Any, row: int, K: int) -> bool:
-    """Whether anything is counted in a row."""
-    for k in range(K):  # noqa: SIM110  any() of a generator does not compile
-        if table[row, k] != 0:
-            return True
-    return False
-
-
-@inlined
 def count_event(tables: Any, codes: Any, e: int, k: int, weight: int) -> None:
     """Count event e `weight` more times in class k (units; below zero it is taken out)."""
     tables.classes[k] += weight
@@ -76,9 +67,9 @@ def count_event(tables: Any, codes: Any, e: int, k: int, weight: int) -> None:
         if v < 0:
             continue
         row = tables.first[a] + v
-        before = _is_counted(tables.values, row, K)
+        before = known(tables.values, row, K)
         tables.values[row, k] += weight
-        tables.live[a] += np.int64(_is_counted(tables.values, row, K)) - np.int64(before)
+        tables.live[a] += np.int64(known(tables.values, row, K)) - np.int64(before)
         if a < paired:
             _count_pairs(tables, codes, e, a, k, weight)
 

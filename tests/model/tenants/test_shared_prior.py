@@ -273,18 +273,6 @@ def test_attributes_beyond_the_most_are_no_ones():
     assert same(models.state(), again.state())
 
 
-def test_a_copy_is_of_its_moment_while_the_models_go_on():
-    events, labels, _ = stream(7)
-    models, expected = TenantModels(memory=4_000, shared=True), TenantModels(shared=True)
-    models.learn_many(events[:120], labels[:120])
-    expected.learn_many(events[:120], labels[:120])
-    copying = models.copying()
-    assert not copying.advance(100)
-    models.learn_many(events[120:], labels[120:])
-    assert copying.advance(1 << 30)
-    assert same(copying.state(), expected.state())
-
-
 def test_a_state_of_the_other_kind_or_with_another_shared_model_is_refused():
     models = TenantModels(shared=True)
     models.learn_many([{"entity": "a", "text": "x y"}, {"entity": "b", "c": "x"}], ["yes", "no"])

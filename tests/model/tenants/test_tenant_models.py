@@ -138,11 +138,12 @@ def test_memory_and_cuts_cannot_be_seen_in_the_state():
     assert states[0][1]["ends"].size == 1 + len({x.get("entity") for x in events} | {None})
 
 
-def test_a_copy_is_of_its_moment_while_the_models_go_on():
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_copy_is_of_its_moment_while_the_models_go_on(shared):
     events, labels, _ = stream(7)
-    models = TenantModels(memory=4_000)
+    models = TenantModels(memory=4_000, shared=shared)
     models.learn_many(events[:120], labels[:120])
-    expected = TenantModels()
+    expected = TenantModels(shared=shared)
     expected.learn_many(events[:120], labels[:120])
     copying = models.copying()
     assert not copying.advance(100)
