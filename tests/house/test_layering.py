@@ -157,6 +157,7 @@ ONLY_IN = {
         "adapters/kafka/error_actions.py",
         "adapters/kafka/group.py",
         "adapters/kafka/open_transactions.py",
+        "adapters/kafka/lost_markers.py",
         "adapters/kafka/log.py",
         "adapters/kafka/partitioner.py",
         "adapters/kafka/sharing.py",

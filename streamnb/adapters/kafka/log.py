@@ -28,6 +28,12 @@ from streamnb.adapters.kafka.error_actions import NO_SUCH_TOPIC, Action, classif
 from streamnb.adapters.kafka.error_texts import ANY, translated
 from streamnb.adapters.kafka.kafka_python import KafkaPython
 from streamnb.adapters.kafka.library import Library, Producer, Reader
+from streamnb.adapters.kafka.lost_markers import (
+    Last,
+    abort_by_hand,
+    last_transaction,
+    left_open,
+)
 from streamnb.adapters.kafka.open_transactions import GRACE_SECONDS, OpenedBy, open_transactions, waits
 from streamnb.adapters.kafka.sharing import Sharing
 from streamnb.adapters.kafka.tool_line import ToolLine
@@ -277,8 +283,23 @@ class KafkaLog(Log):
         """Fence whoever has the transactional id; only who is elected may, and the broker says who is."""
         transactions, election = self._learner()
         election.prove()
+        before = self._patiently(lambda: last_transaction(self._admin, self._name, self._alive))
         transactions.begin_anew(self._alive)
         election.prove()
+        if before is not None and self._left_open(before, [self._journal.topic]):
+            self._commit_again(before, transactions)
+            election.prove()
+
+    def _left_open(self, last: Last, topics: Collection[str] | None = None) -> Mapping[TopicPartition, int]:
+        return self._patiently(lambda: left_open(self._admin, last.producer, topics), "READ")
+
+    def _commit_again(self, before: Last, transactions: Transactions) -> None:
+        """End a commit that a broker has lost the end of. Raises LogError where it may have been none."""
+        places = self._left_open(before)
+        if not before.committed:
+            raise LogError(abort_by_hand(self._name, places, self._clients.line))
+        transactions.commit_again(places, self._clients, self._alive)
+        transactions.begin_anew(self._alive)
 
     def _is_committed(self, transaction: Transaction) -> bool:
         """Whether the journal's last record is this commit's. Raises `Fenced` where it is another's."""

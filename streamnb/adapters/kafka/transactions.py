@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import closing
 from typing import Any
 
-from kafka import errors
+from kafka import TopicPartition, errors
 
 from streamnb.adapters.blocking_call import BlockingCall, SerialThread, call_blocking
+from streamnb.adapters.kafka.clients import Clients
 from streamnb.adapters.kafka.error_actions import Action, classify, meant
 from streamnb.adapters.kafka.error_texts import translate, translated
 from streamnb.adapters.kafka.kafka_python import of_record
 from streamnb.adapters.kafka.library import Library, TransactionalProducer
+from streamnb.adapters.kafka.lost_markers import commit_again
 from streamnb.engine.ports import NewRecord, Partition, Transaction
 from streamnb.errors import LogError, Unavailable
 
@@ -78,6 +81,17 @@ class Transactions:
             producer.abandon()
             raise
         self._producer, self._thread = producer, SerialThread()
+
+    def commit_again(
+        self, places: Collection[TopicPartition], clients: Clients, alive: Callable[[], None]
+    ) -> None:
+        """Commit on partitions what earlier producers of this id have left open there; then `begin_anew`."""
+        self.close()
+        with (
+            closing(clients.transactional(self._id, self._timeout)) as producer,
+            translated("WRITE", self._id),
+        ):
+            call_blocking(lambda: commit_again(producer, places), alive, self._patience)
 
     def begin(self, transaction: Transaction, membership: Any) -> Attempt:
         """Begin to write one transaction.

@@ -41,6 +41,10 @@ SESSION = 6.0
 @pytest.fixture
 def connect(broker, request):
     """Open the log of this test once more, with options of its own; closed at the end."""
+    yield from connecting(broker, request)
+
+
+def connecting(broker, request):
     opened, library = [], LIBRARIES[getattr(request, "param", "kafka")]
     prefix = f"{abs(hash(request.node.name)):x}-"
 
@@ -330,7 +334,7 @@ def test_what_waits_behind_a_transaction_of_somebody_is_told_and_read_when_that_
 # Commits whose outcome is unknown
 
 
-def run_with(connect, tmp_path, monkeypatch, misfortune, **options):
+def run_with(connect, tmp_path, monkeypatch, misfortune, n=3, **options):
     """A worker one of whose commits meets with misfortune: write(producer) is what would have been done."""
     produce(connect(), RAWS)
     commits = []
@@ -338,7 +342,7 @@ def run_with(connect, tmp_path, monkeypatch, misfortune, **options):
 
     def unlucky(self, transaction, membership):
         commits.append(transaction.n)
-        if commits.count(3) == 1 and transaction.n == 3:
+        if commits.count(n) == 1 and transaction.n == n:
             return misfortune(self, lambda: write(self, transaction, membership), transaction, membership)
         return write(self, transaction, membership)
 
