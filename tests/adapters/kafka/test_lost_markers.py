@@ -73,7 +73,7 @@ def still_open(log):
 
 
 @both
-@pytest.mark.parametrize("n", [3, 5], ids=["within", "last"])
+@pytest.mark.parametrize("n", [3, 6], ids=["within", "last"])
 def test_a_commit_whose_end_a_broker_has_lost_is_ended_on_each_partition(connect, tmp_path, monkeypatch, n):
     commits = run_with(connect, tmp_path, monkeypatch, lose_the_end(committed=True), n=n)
     assert commits.count(n) == 1
