@@ -302,11 +302,9 @@ class ScorersConfig(Section, frozen=True):
     """How `score` takes part.
 
     Attributes:
-        group: the consumer group of all scorers of a model; empty is ``streamnb.<model.name>.scorers``.
         behind: the most journal records that a model that predicts may be behind the learner.
     """
 
-    group: Annotated[str, STRING] = ""
     behind: Annotated[int, whole(0)] = 100
 
 
@@ -432,8 +430,11 @@ class Config(Section, frozen=True):
 
     @property
     def scorers_group(self) -> str:
-        """The scorers' consumer group, with the default filled in; their transactional ids begin so."""
-        return self.scorers.group or f"streamnb.{self.model.name}.scorers"
+        """The consumer group of all scorers of a model; their transactional ids begin so.
+
+        No key: a second group would predict each event once more.
+        """
+        return f"streamnb.{self.model.name}.scorers"
 
     @property
     def snapshot_folder(self) -> Path:
