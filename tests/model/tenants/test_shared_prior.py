@@ -69,11 +69,19 @@ class Plain:
         differ = len({v for v, _ in pairs}) > 1  # a rounded mean is no spread
         return n, mean, math.fsum(w * (v - mean) ** 2 for v, w in pairs) if differ else 0.0
 
+    def _by_class(self, tenant, name):
+        """The moments of each class that has values, and the variance within these."""
+        known = {
+            k: self.numbers[tenant, name, k] for k in self.classes[None] if self.numbers[tenant, name, k]
+        }
+        found = {k: self._moments(pairs) for k, pairs in known.items()}
+        weight = sum(n for n, _, _ in found.values())
+        return found, sum(M2 for _, _, M2 in found.values()) / weight if weight else 0.0
+
     def _density(self, tenant, name, x, y):
-        by_class = {k: self.numbers[None, name, k] for k in self.classes[None] if self.numbers[None, name, k]}
-        of_all = {k: self._moments(pairs) for k, pairs in by_class.items()}
+        """Its logarithm."""
+        of_all, pooled = self._by_class(None, name)
         weight = sum(n for n, _, _ in of_all.values())
-        pooled = sum(M2 for _, _, M2 in of_all.values()) / weight if weight else 0.0
         if not pooled:
             return 0.0
         if y in of_all:
@@ -83,11 +91,19 @@ class Plain:
             mean = sum(n * mean for n, mean, _ in of_all.values()) / weight
             between = sum(n * (one - mean) ** 2 for n, one, _ in of_all.values()) / weight
             variance = pooled + between
-        if own := self.numbers[tenant, name, y]:
-            n, own_mean, M2 = self._moments(own)
-            whole = n + OF_VALUES
-            M2 += OF_VALUES * variance + (own_mean - mean) ** 2 * n * OF_VALUES / whole
-            mean, variance = (n * own_mean + OF_VALUES * mean) / whole, M2 / whole
+        own, within = self._by_class(tenant, name)
+        if y not in own:
+            return self._normal(x, mean, variance)
+        n, own_mean, M2 = own[y]
+        own_variance = M2 / n or within or pooled
+        logs = [
+            math.log(n / (n + OF_VALUES)) + self._normal(x, own_mean, own_variance),
+            math.log(OF_VALUES / (n + OF_VALUES)) + self._normal(x, mean, max(variance, own_variance)),
+        ]
+        return max(logs) + math.log(math.fsum(math.exp(one - max(logs)) for one in logs))
+
+    @staticmethod
+    def _normal(x, mean, variance):
         return -0.5 * (math.log(2 * math.pi * variance) + (x - mean) ** 2 / variance)
 
     def predict(self, x):
@@ -225,6 +241,95 @@ def test_a_tenants_own_counts_take_over():
     assert told[0] == pytest.approx(1 / 3)
     assert told == sorted(told)
     assert told[-1] > 0.9
+
+
+def values(tenant, pairs):
+    """Events of a tenant with a number each, labelled: (class, number, weight)."""
+    labels, numbers, weights = zip(*pairs, strict=True)
+    return [{"entity": tenant, "v": v} for v in numbers], labels, weights
+
+
+OWN_VALUES = {
+    "two values": lambda _: [("a", 1.0, 1.0), ("a", 2.0, 1.0), ("b", 3.0, 1.0)],
+    "a light one": lambda _: [("a", 1.0, 1 / 1024), ("b", 3.0, 0.3), ("b", 3.5, 0.3)],
+    "constants of one class": lambda chance: (
+        [("a", 1.0, 1.0)] * 100 + [("b", chance.gauss(3, 1), 1) for _ in range(9)]
+    ),
+    "many": lambda chance: [(k, chance.gauss(3 * (k == "b"), 0.5), 1.0) for k in "ab" for _ in range(1000)],
+    "large": lambda chance: [
+        (k, 1e100 * chance.gauss(3 * (k == "b"), 0.5), 0.5) for k in "ab" for _ in range(40)
+    ],
+    "tiny": lambda chance: [
+        (k, 1e-160 * chance.gauss(3 * (k == "b"), 0.5), 2.5) for k in "ab" for _ in range(40)
+    ],
+}
+OF_OTHERS = {
+    "two far outside": [("a", 1e4, 1.0), ("b", 1e4, 1.0)],
+    "trillions": [("a", 1e12, 1.0), ("a", -1e12, 1.0)],
+    "the largest": [("a", 1e300, 1.0), ("b", -1e300, 1.0), ("b", 1e300, 1.0)],
+    "the same, on the other class": [("a", 3.0, 1e6), ("b", 3.0, 1.0), ("b", 3.0 + 1e-9, 1.0)],
+    "nearly the same": [("a", 3.0, 1e6), ("a", 3.0000001, 1e6), ("b", 5e-324, 1e5)],
+    "one": [("b", 2.0, 1 / 1024)],
+}
+
+
+@pytest.mark.parametrize("given", OWN_VALUES)
+def test_others_spoil_no_number_of_a_tenant(given):
+    """The law of `shared_prior`: |P_t - own| <= m / (n + m) of the greatest own density, and P_t >= n / (n + m) own."""
+    own = OWN_VALUES[given](random.Random(3))
+    for name, taught in OF_OTHERS.items():
+        models, unit = TenantModels(shared=True, prior="uniform"), max(v for _, v, _ in own) / 3
+        models.learn_many(*values("own", own))
+        models.learn_many(*values("other", taught))
+        asked = [unit * q for q in (-2.0, 0.0, 1.0, 2.9, 3.0, 4.0)]
+        told = models.predict_posteriors([{"entity": "own", "v": v} for v in asked])
+        of_own = models.tenant("own").class_moments("v")
+        within = sum(n * variance for n, _, variance in of_own.values()) / sum(
+            n for n, _, _ in of_own.values()
+        )
+        for x, said in zip(asked, told.probabilities[:, [told.classes.index(k) for k in "ab"]], strict=True):
+            least, most = [], []
+            for n, mean, variance in (of_own[k] for k in "ab"):
+                scale = 1 / math.sqrt(variance or within)
+                share = n / (n + OF_VALUES)
+                least.append(share * scale * math.exp(-0.5 * ((x - mean) * scale) ** 2))
+                most.append(least[-1] + (1 - share) * scale)
+            low, high = least[0] / (least[0] + most[1]), most[0] / (most[0] + least[1])
+            assert low * (1 - 1e-9) <= said[0] <= high * (1 + 1e-9), (name, x)
+            assert math.fsum(said) == pytest.approx(1.0)
+
+
+def test_where_own_values_never_differ_those_of_others_say_less_the_more_there_are():
+    """By itself such a number says nothing; and 100 values that are equal are no certainty."""
+    for name, taught in OF_OTHERS.items():
+        for n in (1, 100, 10_000):
+            models = TenantModels(shared=True, prior="uniform")
+            models.learn_many(*values("own", [("a", 1.0, n), ("b", 1.0, n)]))
+            models.learn_many(*values("other", [*taught, ("a", 0.5, 1.0), ("a", 1.5, 1.0), ("b", 1.0, 1.0)]))
+            p = models.predict_posteriors([{"entity": "own", "v": 1.0}]).probabilities[0, 0]
+            assert abs(math.log(p / (1 - p))) <= math.log1p(OF_VALUES / n) * (1 + 1e-9), (name, n)
+
+
+@pytest.mark.parametrize("n", [0, 10, 1000])
+def test_two_values_far_outside_cost_no_tenant_its_predictions(n):
+    told = {}
+    for is_hostile in (False, True):
+        chance, models = random.Random(1), TenantModels(shared=True)
+
+        def some(tenant, many, chance=chance):
+            classes = [chance.choice("ab") for _ in range(many)]
+            return values(tenant, [(k, chance.gauss(1.0 if k == "a" else 3.0, 0.5), 1.0) for k in classes])
+
+        models.learn_many(*some("honest", 1000))
+        if n:
+            models.learn_many(*some("own", n))
+        if is_hostile:
+            models.learn_many(*values("hostile", [("a", 1e4, 1.0), ("b", 1e4, 1.0)]))
+        events, labels, weights = some("own", 3000)
+        said = models.predict_then_learn_many(events, labels, weights)
+        told[is_hostile] = np.mean([a == b for a, b in zip(said.labels(), labels, strict=True)])
+    assert told[False] > 0.97
+    assert told[True] > told[False] - 0.002
 
 
 def test_corrections_reach_the_shared_model():
