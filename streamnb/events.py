@@ -488,6 +488,32 @@ class Drift(msgspec.Struct, frozen=True, tag="drift", tag_field="kind"):
     ts: float
 
 
+class TenantStanding(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
+    """Where the model of one tenant stands.
+
+    Attributes:
+        tenant: its name; "" of events that name none.
+        events: how many its model has learned.
+        tested: how many of them it predicted before, when it knew a class.
+        right: how many of these were predicted right.
+        accuracy: the share of these; None where none was tested.
+        labels: label -> the weight learned of it, in examples; the heaviest ones, the heaviest first.
+        rest: the weight of all others.
+        model: which model, and how many events of all tenants it had learned.
+        ts: the journalled time of the commit, seconds since the epoch.
+    """
+
+    tenant: str
+    events: int
+    tested: int
+    right: int
+    accuracy: float | None
+    labels: dict[str, float]
+    rest: float = 0.0
+    model: ModelInfo
+    ts: float
+
+
 class Alert(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A monitor has found that something is out of bounds, or within them again; or a new class.
 

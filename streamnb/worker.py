@@ -348,6 +348,8 @@ class Worker:
                 self._look_around()
                 self._save_if_due()
             self._report_if_due(0.0)
+            while until_end and self.has_recovered and not self._stopping and self.learner.owes_report:
+                self._step([])
         finally:  # what was processed before is committed, whatever stopped the rest
             self._settle()
 

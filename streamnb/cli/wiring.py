@@ -132,6 +132,7 @@ def settings(config: Config) -> Settings:
         metrics=config.topics.metrics,
         dead_letters=config.topics.dead_letters,
         alerts=config.topics.alerts,
+        tenants=config.topics.tenants,
         name=config.model.name,
         report_every=config.metrics.every_events,
         report_seconds=config.metrics.every,

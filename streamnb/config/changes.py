@@ -36,7 +36,7 @@ _MAY_CHANGE = re.compile(
         | drift\..*
         | monitors.*
         | metrics\.(every|every_events|interval)
-        | topics\.(predictions|metrics|dead_letters|labels|alerts)
+        | topics\.(predictions|metrics|dead_letters|labels|alerts|tenants)
         | events\.(id|max_bytes|letter_bytes|clock|repeats)
         | labels\..*
         | classes\.(max|min_learns|aliases\..*)

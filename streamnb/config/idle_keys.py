@@ -28,6 +28,7 @@ _READ_WHERE: tuple[tuple[tuple[str, ...], Callable[[Config], bool], str], ...] =
         "the model weighs no hypotheses",
     ),
     (("topics.alerts",), lambda config: bool(config.monitors), "there are no [[monitors]]"),
+    (("topics.tenants",), lambda config: config.model.kind == "tenants", 'model.kind is not "tenants"'),
 )
 """Beginnings of keys, when they are read, and why not otherwise."""
 

@@ -63,6 +63,7 @@ class TopicsConfig(Section, frozen=True):
         journal: what each commit processed, in which order.
         labels: labels that come apart from their events; empty where none do.
         alerts: what monitors find; empty where there are none, and "alerts" where there are some.
+        tenants: where the model of each tenant stands; empty where nobody says.
         partitions: partitions of a topic that is created (the journal has one).
         replication: copies of each, on Kafka; 0 is three, or as many as there are brokers.
         retention: seconds for which records are kept, on Kafka (the journal's for ever).
@@ -75,6 +76,7 @@ class TopicsConfig(Section, frozen=True):
     journal: Annotated[str, TOPIC] = "journal"
     labels: Annotated[str, NO_TOPIC] = ""
     alerts: Annotated[str, NO_TOPIC] = ""
+    tenants: Annotated[str, NO_TOPIC] = ""
     partitions: Annotated[int, whole(1, 1000)] = 1
     replication: Annotated[int, whole(0, 10)] = 0
     retention: Annotated[float, duration(above_zero=True)] = 7 * 86400.0
@@ -90,6 +92,7 @@ class TopicsConfig(Section, frozen=True):
             ("journal", self.journal),
             *([("labels", self.labels)] if self.labels else []),
             *([("alerts", self.alerts)] if self.alerts else []),
+            *([("tenants", self.tenants)] if self.tenants else []),
         ]
 
     @property

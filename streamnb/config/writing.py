@@ -24,7 +24,7 @@ FORMER: Mapping[str, Mapping[str, Any]] = {
     "events": {"entity": None, "clock": None, "letter_bytes": 0, "repeats": "learn", "partitions": ()},
     "posterior": {"floor": False, "caution": False},
     "predictions": {"top": 0, "max_bytes": 0, "unseen": False, "by": "learner"},
-    "topics": {"labels": "", "alerts": ""},
+    "topics": {"labels": "", "alerts": "", "tenants": ""},
 }
 """Section -> key -> what was done before there was the key; where it is done still, it is left out.
 

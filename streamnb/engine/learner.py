@@ -33,6 +33,7 @@ from streamnb.engine.monitors import Monitors, Seen
 from streamnb.engine.ports import NewRecord, Record, tuples
 from streamnb.engine.reports import class_rates, posterior_of, posterior_report, with_interval
 from streamnb.engine.settings import ROOM_EVERY, LabelSettings, Settings
+from streamnb.engine.standings import MOST, MOST_ALONE, Standings
 from streamnb.errors import MalformedEvent, SnapshotError
 from streamnb.events import (
     UNPUBLISHED,
@@ -60,6 +61,7 @@ from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
 from streamnb.model.naive_bayes.partials import Partial
 from streamnb.model.stats.memory_use import MemoryUse
 from streamnb.model.stats.memory_use import Part as MemoryPart
+from streamnb.model.tenants.tenant_models import TenantModels
 from streamnb.wire.codec import (
     IN_EVENT,
     Rules,
@@ -136,6 +138,7 @@ class Learner:
         actions: what is done about it, where a monitor is to do more than tell.
         late: what waits for labels, and the scores of what was served, where labels come apart from events.
         decisions: what is decided of events, and what that turned out to be worth; None where nothing is.
+        standings: which tenants it has yet to write of; None where nobody asks.
         consumed: records seen, of every sort.
         dead_letters: records refused.
         forgotten: the events that were forgotten on demand.
@@ -151,6 +154,7 @@ class Learner:
         self.actions = Actions()
         self.late = None if settings.labels is None else LateLabels(settings.labels, settings.window)
         self._decide_by(None)
+        self.standings: Standings | None = None
         self.consumed = 0
         self.dead_letters = 0
         self.forgotten: Offsets = {}
@@ -163,8 +167,10 @@ class Learner:
 
     @property
     def owes_report(self) -> bool:
-        """Whether records were seen since the last report."""
-        return self.consumed != self._reported
+        """Whether records were seen since the last report, or tenants are due."""
+        return self.consumed != self._reported or (
+            self.standings is not None and self.standings.owes(self.model)
+        )
 
     def process(
         self,
@@ -189,6 +195,7 @@ class Learner:
         self._hears_events = self._hears_labels = False
         start, reported, left = 0, -1, most_bytes
         self.actions.begin(acted)
+        self.standings = Standings.of(self.standings, self.settings.tenants, self.model)
         while start < len(records) and left > 0:
             before = self.consumed
             if self._acts and self.actions.look(start, before, self.monitors.raised(PAUSE)):
@@ -201,14 +208,14 @@ class Learner:
             outputs += made
             start += self.consumed - before
             if self.consumed % self.settings.report_every == 0:
-                outputs.append(self._report(now))
+                outputs += self._reports(now, MOST)
                 reported = start
         for _ in range(work):
             self.work()
         for found in self.monitors.passed(now, silence, events=self._hears_events, labels=self._hears_labels):
             outputs.append(self._alert(found, "", self.consumed, self.model.n_events, now))
         if not records or (reported < start and self._is_due(now)):
-            outputs.append(self._report(now))
+            outputs += self._reports(now, MOST if records else MOST_ALONE)
         return outputs
 
     @property
@@ -320,6 +327,8 @@ class Learner:
             small["decisions"] = Part(*self.decisions.state())
         if self.forgotten:
             small["forgotten"] = part_of(self.forgotten)
+        if self.standings is not None:
+            small["standings"] = self.standings.part(self.model)
         return PartsCopy(self.model.copying(), small, None if self.late is None else self.late.copying(held))
 
     def reconfigure(self, settings: Settings, model: StreamModel) -> None:
@@ -379,6 +388,8 @@ class Learner:
             if not all(isinstance(label, str) for label in labels):
                 raise SnapshotError(f"classes: expected the labels of a stream, found {labels!r}")
             self.model.load_state(*parts["model"])
+            standings = parts.get("standings")
+        self.standings = None if standings is None else Standings.from_part(standings, self.model)
         self.progressive, self.late, self.drift, self.forgotten = progressive, late, drift, forgotten
         self.monitors, self.actions = monitors, actions
         self.decisions = decisions
@@ -404,12 +415,19 @@ class Learner:
         of such a learner.
         """
         found, reader = rebuilt(), self.model if model is None else model
+        names = self.model.names if isinstance(self.model, TenantModels) else []
         with reading("such a learner", ValueError):
             reader.load_state(*found.model)
         self.model = reader
+        self.tell_of_all(names)
         self.forgotten, self._known = found.forgotten, KnownClasses()
         if self.late is not None:
             self.late.adopt(found.first, found.pruned, found.gone)
+
+    def tell_of_all(self, names: Sequence[str] = ()) -> None:
+        """Write of all tenants again, for the model is another one; also of those `names` that it had."""
+        if self.standings is not None:
+            self.standings = self.standings.begin_anew(names, self.model)
 
     def _most_at_once(self) -> int:
         """How many records may be taken at once: no report, pruning or action falls between them."""
@@ -1014,6 +1032,13 @@ class Learner:
             *([] if journal is None else [("journal", str(journal))]),
         )
         return self._letter(record, UNPUBLISHED, "$", about)
+
+    def _reports(self, now: float, most: int) -> list[NewRecord]:
+        """The report of now, and after it where some tenants stand, so many at most."""
+        told = [self._report(now)]
+        if self.standings is not None:
+            told += self.standings.records(self.model, self.settings.name, now, most)
+        return told
 
     def _report(self, now: float) -> NewRecord:
         """The report of now; without what grows with the classes, where it would be too large."""

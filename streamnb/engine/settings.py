@@ -85,6 +85,7 @@ class Settings:
         metrics: topic of reports.
         dead_letters: topic of refused records.
         alerts: topic of what monitors find.
+        tenants: topic of where the model of each tenant stands; "" where nobody says.
         name: what predictions call the model.
         report_every: records between two reports.
         report_seconds: a commit also reports where the last report is this old.
@@ -111,6 +112,7 @@ class Settings:
     metrics: str = "metrics"
     dead_letters: str = "dead-letters"
     alerts: str = "alerts"
+    tenants: str = ""
     name: str = "default"
     report_every: int = 1000
     report_seconds: float = 1.0

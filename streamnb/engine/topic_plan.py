@@ -131,6 +131,7 @@ def plan_topics(
         "events": kept | {"max.message.bytes": str(largest)},
         "labels": kept | {"max.message.bytes": str(largest)},
         "dead_letters": kept | {"max.message.bytes": str(largest + HEADER_BYTES)},
+        "tenants": {"cleanup.policy": "compact"},
         "journal": {"retention.ms": "-1", "retention.bytes": "-1", "message.timestamp.type": "LogAppendTime"},
     }
     return tuple(

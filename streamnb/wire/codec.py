@@ -13,7 +13,16 @@ from typing import Annotated, Any, NamedTuple, TypeVar
 import msgspec
 
 from streamnb.errors import MalformedEvent
-from streamnb.events import Alert, Drift, Event, MetricsReport, Prediction, Verdict, Withdrawal
+from streamnb.events import (
+    Alert,
+    Drift,
+    Event,
+    MetricsReport,
+    Prediction,
+    TenantStanding,
+    Verdict,
+    Withdrawal,
+)
 from streamnb.model.attributes.attributes import some_of
 from streamnb.model.attributes.weights import HEAVIEST
 from streamnb.wire.event_rules import EARLIEST, LATEST, refuse_ahead, refuse_label_record, refuse_odd_time
@@ -433,6 +442,11 @@ def encode_alert(alert: Alert) -> bytes:
 def decode_alert(raw: bytes) -> Alert:
     """The alert in a record; unknown fields are ignored. Raises `MalformedEvent`."""
     return _convert(parse(raw, len(raw)), Alert)
+
+
+def encode_standing(standing: TenantStanding) -> bytes:
+    """The record of the topic of tenants."""
+    return _encode_json(standing)
 
 
 def encode_metrics(report: MetricsReport | Drift) -> bytes:

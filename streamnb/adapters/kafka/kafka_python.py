@@ -21,9 +21,13 @@ _APPENDS_WITH = ("self", "tp", "timestamp_ms", "key", "value", "headers", "now",
 
 
 def send(producer: Any, record: NewRecord) -> Any:
-    """Hand one record over; its delivery, to be waited for."""
+    """Hand one record over; its delivery, to be waited for. An empty one without headers is a tombstone."""
     topic, key, value, headers = record
-    return producer.send(topic, value, key, list(headers) if headers else None)
+    return (
+        producer.send(topic, value, key, list(headers))
+        if headers
+        else producer.send(topic, value or None, key)
+    )
 
 
 def send_all(producer: Any, records: Sequence[NewRecord]) -> Iterator[Any]:
@@ -36,8 +40,8 @@ def send_all(producer: Any, records: Sequence[NewRecord]) -> Iterator[Any]:
     their deliveries do.
 
     What `send` has more to do for goes by it always: a record without a key, whose partition depends on the
-    batches; one with headers; one larger than a batch, which may be too large to be sent. So do all records
-    where a version of the client appends in another way.
+    batches; one with headers; a tombstone; one larger than a batch, which may be too large to be sent. So do
+    all records where a version of the client appends in another way.
     """
     append, wake_up = producer._accumulator.append, producer._sender.wakeup  # noqa: SLF001  see above
     largest = producer.config["batch_size"]
@@ -45,7 +49,9 @@ def send_all(producer: Any, records: Sequence[NewRecord]) -> Iterator[Any]:
     begun: dict[str, dict[int, TopicPartition]] = {}  # of topics whose metadata is there
     for record in records:
         topic, key, value, headers = record
-        is_plain = is_known and key is not None and not headers and len(key) + len(value) <= largest
+        is_plain = (
+            is_known and key is not None and value != b"" and not headers and len(key) + len(value) <= largest
+        )
         number = _partition(producer, record) if is_plain and topic in begun else None
         if number is None:
             delivery = send(producer, record)

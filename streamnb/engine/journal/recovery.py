@@ -366,6 +366,8 @@ class _Replay:
             if record.kind == "adopt":
                 take_up(self.learner, lambda: self._offered(record), self.identity, record.config)
             self._configured(checkpoint)
+            if record.kind == "rollback":
+                self.learner.tell_of_all()
             outputs = processed(self.learner, record, records, self.alive)
             self.stands = checkpoint
         self._comparable = self._comparable and record.machine == self.identity.machine

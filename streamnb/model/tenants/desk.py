@@ -113,6 +113,14 @@ class Desk:
         tenants = np.fromiter(self.slot_of, dtype=np.int64, count=len(self.slot_of))
         return tenants, self._loaded.sizes[: tenants.size]
 
+    def head(self, tenant: int) -> tuple[Ints, Ints, Ints] | None:
+        """The first words of a tenant's run, its classes and their weights; None where it is not here."""
+        slot = self.slot_of.get(tenant)
+        if slot is None:
+            return None
+        size = self._loaded.sizes[slot]
+        return size, self._loaded.labels[slot, : size[CLASSES]], self._loaded.weights[slot, : size[CLASSES]]
+
     # -- which models are here ----------------------------------------------------------------------------
 
     def take(self, tenants: Ints) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -30,7 +30,7 @@ from streamnb.model.naive_bayes.state_copy import StateCopy
 from streamnb.model.stats.counts import Counts
 from streamnb.model.tenants.desk import Desk
 from streamnb.model.tenants.of_tenant import OfTenant
-from streamnb.model.tenants.put_away import EVENTS, HEADER, RIGHT, TESTED
+from streamnb.model.tenants.put_away import CLASSES, EVENTS, HEADER, RIGHT, TESTED
 from streamnb.model.tenants.runs import check_runs, run_of, state_of
 from streamnb.model.tenants.shared_prior import Own, run_below
 from streamnb.model.tenants.shelf import Memory, RunsCopy, Shelf, in_memory
@@ -92,6 +92,14 @@ class Tenant(NamedTuple):
     right: int
 
 
+class Standing(NamedTuple):
+    """One tenant, the weights of its heaviest classes, the heaviest first, and that of all the others."""
+
+    tenant: Tenant
+    labels: dict[Any, float]
+    rest: float
+
+
 class TenantsUse(NamedTuple):
     """How many tenants have a model, how many of these are at work, and those with the most events."""
 
@@ -137,6 +145,10 @@ class TenantModels(Unbounded):
         memory: bytes for the models at work; the others are put away.
         shared: whether a model of all events is the prior of each, see `shared_prior`. Then what a tenant is
             told hangs on what others taught; what its own model learns does not.
+
+    Attributes:
+        changed: bool[n], which tenants' models learned or unlearned something since that was taken down; no
+            part of the state.
 
     Examples:
         >>> model = TenantModels(entity="shop")
@@ -193,6 +205,7 @@ class TenantModels(Unbounded):
         self._given = np.zeros(0)
         self.n_events = 0
         self._numbers: dict[str, int] = {NOBODY: 0}
+        self.changed: Flags = np.zeros(1, dtype=np.bool_)
         self._attributes = Layout(Counts())
         self._attributes.most = _MOST_ATTRIBUTES
         self._shelf = Shelf(self._memory)
@@ -239,15 +252,44 @@ class TenantModels(Unbounded):
 
     def top(self, n: int) -> list[Tenant]:
         """The tenants with the most events, of equals those met first."""
-        names, columns = list(self._numbers), [EVENTS, TESTED, RIGHT]
-        places = self._shelf.at[: len(names)]
+        names, found = self.names, self.counted()
+        order = np.argsort(-found[:, 0], kind="stable")[:n].tolist()
+        return [Tenant(names[t], *found[t].tolist()) for t in order if found[t, 0]]
+
+    @property
+    def names(self) -> list[str]:
+        """The tenants by their numbers, in the order in which they were met; the first is nobody's."""
+        return list(self._numbers)
+
+    def counted(self) -> Ints:
+        """int64[n, 3]: of each tenant the events learned, tested, and predicted right."""
+        columns = [EVENTS, TESTED, RIGHT]
+        places = self._shelf.at[: len(self._numbers)]
         kept = np.flatnonzero(places >= 0)
-        found = np.zeros((len(names), 3), dtype=np.int64)
+        found = np.zeros((len(self._numbers), 3), dtype=np.int64)
         found[kept] = self._shelf.words.whole[places[kept][:, np.newaxis] + columns]
         at_work, sizes = self._desk.sizes()
         found[at_work] = sizes[:, columns]
-        order = np.argsort(-found[:, 0], kind="stable")[:n].tolist()
-        return [Tenant(names[t], *found[t].tolist()) for t in order if found[t, 0]]
+        return found
+
+    def standings(self, numbers: Sequence[int], most: int) -> Iterator[Standing]:
+        """Where some tenants stand, with so many classes at most; no model is taken up for it."""
+        names, classes = self.names, self.classes
+        for number in numbers:
+            size, labels, weights = self._desk.head(number) or self._head(number)
+            order = np.argsort(-weights, kind="stable")
+            kept = order[:most][weights[order[:most]] > 0]
+            told = zip(labels[kept].tolist(), (weights[kept] / UNIT).tolist(), strict=True)
+            tenant = Tenant(names[number], *size[[EVENTS, TESTED, RIGHT]].tolist())
+            rest = float(weights[order[most:]].sum() / UNIT)
+            yield Standing(tenant, {classes[k]: weight for k, weight in told}, rest)
+
+    def _head(self, number: int) -> tuple[Ints, Ints, Ints]:
+        """Of a model that was put away: the first words of its run, its classes and their weights."""
+        at = int(self._shelf.at[number])
+        run = np.zeros(HEADER, dtype=np.int64) if at < 0 else self._shelf.words.whole[at:]
+        K = int(run[CLASSES])
+        return run[:HEADER], run[HEADER : HEADER + K], run[HEADER + K : HEADER + 2 * K]
 
     def tenant(self, name: str = NOBODY) -> NaiveBayes:
         """The model of one tenant, as a model of its own; empty where nothing was learned of it."""
@@ -317,6 +359,7 @@ class TenantModels(Unbounded):
             model = self._read(number)
             model.unlearn_many([self.without_tenant(x)], [y], [w])
             self._write(number, model)
+            self.changed[number] = True
             if self._shared is not None:
                 self._shared.unlearn_many([self.without_tenant(x)], [y], [w])
             self._weights[self._classes[y]] -= round(w * UNIT)
@@ -392,6 +435,7 @@ class TenantModels(Unbounded):
         self._know({label: k for k, label in enumerate(classes)})
         self._weights[:], self.n_events = weights, events
         self._numbers = {name: number for number, name in enumerate(names)}
+        self.changed = np.zeros(len(names), dtype=np.bool_)
         self._shelf.load(arrays["runs"], arrays["ends"])
         return self
 
@@ -422,6 +466,8 @@ class TenantModels(Unbounded):
                     number = known[name] = len(known)
             numbers.append(number)
         self._shelf.count(len(known))
+        if len(known) > self.changed.size:
+            self.changed = np.pad(self.changed, (0, len(known) - self.changed.size))
         return np.array(numbers, dtype=np.int64)
 
     def _run(self, rows: Sequence[Any], targets: Targets, *, predict: bool, learn: bool) -> Posteriors:
@@ -436,6 +482,7 @@ class TenantModels(Unbounded):
         found = _Columns(targets.labels, targets.weights, targets.times, (label, known, adds))
         probabilities, has = self._at_once(xs, writer, numbers, found, predict=predict, learn=learn)
         np.add.at(self._weights, label[adds], targets.weights[adds])
+        self.changed[numbers[adds]] = True
         self.n_events += int(np.count_nonzero(adds))
         apart = None if has.all() else ~has
         return Posteriors(self.classes, probabilities, known, quarantined=apart)

@@ -18,6 +18,7 @@ from streamnb.engine.verification.log.gradients import DECAYED, OF_LEARNERS, com
 from streamnb.engine.verification.log.kept_snapshots import KeptSnapshots
 from streamnb.engine.verification.log.published import LETTERS, PREDICTIONS
 from streamnb.engine.verification.log.replayed_outputs import ReplayedOutputs
+from streamnb.engine.verification.log.replayed_standings import ReplayedStandings
 from streamnb.errors import StreamnbError
 from streamnb.model.hidden_markov.hidden_markov_nb import HiddenMarkovNB
 from streamnb.model.naive_bayes.counting_model import CountingModel
@@ -62,12 +63,17 @@ class Replays:
 
     def __post_init__(self) -> None:
         self._outputs = ReplayedOutputs(self.log, self.findings)
+        self._standings = ReplayedStandings(self.log, self.findings)
 
     def present(self, check: str, kept: KeptSnapshots) -> Learner | None:
         """The state that a learner would begin with; None, and told, where there is none."""
         if kept.origins:
             return self._recovered(self.snapshots, check)
-        return self._recovered(self.snapshots, check, lambda _, __, outputs: self._outputs.expect(outputs))
+        return self._recovered(self.snapshots, check, lambda _, *said: self._expect(*said))
+
+    def _expect(self, replayed: Learner, outputs: Sequence[NewRecord]) -> None:
+        """Compare what one commit has published, as a replay gives it."""
+        self._outputs.expect(self._standings.expect(replayed.settings.tenants, outputs))
 
     def compare(self, learner: Learner, kept: KeptSnapshots, base: int) -> None:
         """The present state, and those of the snapshots on the way, beside a replay, bit for bit.
@@ -99,7 +105,7 @@ class Replays:
         as_a_whole = isinstance(model, HiddenMarkovNB) or not isinstance(model, CountingModel)
 
         def passed(checkpoint: Checkpoint, replayed: Learner, outputs: Sequence[NewRecord]) -> None:
-            self._outputs.expect(outputs)
+            self._expect(replayed, outputs)
             if (one and replayed.late is not None) or (one and as_a_whole and not has_learners):
                 kept.compare_model(checkpoint.n, replayed)
             elif has_learners:
@@ -143,6 +149,7 @@ class Replays:
             passed_over = "what was rolled back is not replayed"
         is_all = not passed_over and not goes_on
         self._outputs.finish(reports, is_all=is_all, passed_over=passed_over, told=told)
+        self._standings.finish(is_all=is_all, goes_on=goes_on)
 
     def _compare_parts(self, learner: Learner, replayed: Learner, *, one: bool) -> None:
         """All but features, what is learned by gradient, and what forgets."""

@@ -1,0 +1,134 @@
+"""What a compacted topic says of each tenant: where its model stands, or that there is none any more.
+
+A tenant is *due* once its model has changed since its record was written. With every report the records of
+some that are due are written, in the order of their numbers, going round: whoever is due has its turn within
+as many reports as it takes to write of all that are, and no commit writes more than a bounded number. Which
+are due is state, in snapshots, and a replay finds the same ones: so each record that a crash kept from being
+written is written later, and none is written twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from streamnb.engine.ports import NewRecord
+from streamnb.errors import SnapshotError
+from streamnb.events import ModelInfo, TenantStanding
+from streamnb.model.attributes.expected import count, reading
+from streamnb.model.interface.stream_model import StreamModel
+from streamnb.model.tenants.tenant_models import Standing, TenantModels
+from streamnb.wire.codec import encode_standing
+from streamnb.wire.snapshot import Part
+
+MOST, MOST_ALONE = 250, 10_000
+"""The most tenants that a report writes of: between events, and in a commit of its own."""
+MOST_BYTES = 4 << 20
+"""A report writes of no more tenants once their records have so many bytes."""
+_LABELS = 10
+"""The most classes that a record names."""
+
+
+class Standings:
+    """Which tenants are due, beside what their models say of themselves (`TenantModels.changed`).
+
+    Args:
+        topic: of their records.
+
+    Attributes:
+        topic: as given.
+        gone: the names of those of which there is no model any more, and a record perhaps.
+        next: the number of the tenant from which on those that are due have their turn.
+    """
+
+    def __init__(self, topic: str) -> None:
+        self.topic = topic
+        self.gone: list[str] = []
+        self.next = 0
+
+    @staticmethod
+    def of(before: Standings | None, topic: str, model: StreamModel) -> Standings | None:
+        """Those of a topic: as they were before, or of all tenants; None where nobody writes of any."""
+        if not (topic and isinstance(model, TenantModels)):
+            return None
+        if before is not None and before.topic == topic:
+            return before
+        model.changed = model.counted()[:, 0] > 0
+        return Standings(topic)
+
+    def owes(self, model: StreamModel) -> bool:
+        """Whether some tenant is due."""
+        return bool(self.gone) or (isinstance(model, TenantModels) and bool(model.changed.any()))
+
+    def begin_anew(self, names: Sequence[str], model: StreamModel) -> Standings | None:
+        """Let all be due: those of a model that replaced one of the tenants `names`, and these.
+
+        Where it is a model of no tenants nobody writes of any.
+        """
+        if not isinstance(model, TenantModels):
+            return None
+        model.changed[:] = True
+        self.gone = sorted({*self.gone, *names} - {*model.names})
+        return self
+
+    def records(self, model: StreamModel, name: str, now: float, most: int) -> Iterator[NewRecord]:
+        """The records of some that are due, which no longer are: at most so many, and some MiB."""
+        assert isinstance(model, TenantModels)  # noqa: S101  see `of`
+        left, gone = MOST_BYTES, self.gone[:most]
+        self.gone = self.gone[most:]
+        known = {*model.names} if gone else set()  # one that came again has its turn
+        yield from (self._record(tenant, b"") for tenant in gone if tenant not in known)
+        due = np.flatnonzero(model.changed)
+        turn = np.roll(due, -int(np.searchsorted(due, self.next)))[: most - len(gone)].tolist()
+        of = ModelInfo(name, model.n_events)
+        for number, standing in zip(turn, model.standings(turn, _LABELS), strict=True):
+            if left <= 0:
+                break
+            record = self._record(standing.tenant.name, _said(standing, of, now))
+            left -= len(record.value)
+            model.changed[number], self.next = False, number + 1
+            yield record
+
+    def _record(self, tenant: str, value: bytes) -> NewRecord:
+        return NewRecord(self.topic, tenant.encode(), value)
+
+    def part(self, model: StreamModel) -> Part:
+        """What a snapshot holds of it."""
+        assert isinstance(model, TenantModels)  # noqa: S101  see `of`
+        meta = {"topic": self.topic, "next": self.next, "gone": self.gone}
+        return Part(meta, {"due": np.flatnonzero(model.changed)})
+
+    @classmethod
+    def from_part(cls, part: Part, model: StreamModel) -> Standings | None:
+        """The object that `part` described; the model gets its share. Raises SnapshotError for another."""
+        if not isinstance(model, TenantModels):
+            return None
+        with reading("the standings of tenants"):
+            made = cls(str(part.meta["topic"]))
+            made.next, made.gone = count(part.meta, "next"), list(map(str, part.meta["gone"]))
+            due = part.arrays["due"]
+            if due.dtype != np.int64 or due.ndim != 1 or ((due < 0) | (due >= model.changed.size)).any():
+                raise SnapshotError("tenants are due of which there is no model")
+            model.changed[due] = True
+        return made
+
+
+def _said(standing: Standing, of: ModelInfo, now: float) -> bytes:
+    """The value of a tenant's record; a tombstone where its model has no events."""
+    tenant = standing.tenant
+    if not tenant.events:
+        return b""
+    return encode_standing(
+        TenantStanding(
+            tenant=tenant.name,
+            events=tenant.events,
+            tested=tenant.tested,
+            right=tenant.right,
+            accuracy=tenant.right / tenant.tested if tenant.tested else None,
+            labels=standing.labels,
+            rest=standing.rest,
+            model=of,
+            ts=now,
+        )
+    )
