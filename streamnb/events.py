@@ -498,7 +498,7 @@ class TenantStanding(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_d
         right: how many of these were predicted right.
         accuracy: the share of these; None where none was tested.
         labels: label -> the weight learned of it, in examples; the heaviest ones, the heaviest first.
-        rest: the weight of all others.
+        rest: the weight of all others; None where there are none.
         model: which model, and how many events of all tenants it had learned.
         ts: the journalled time of the commit, seconds since the epoch.
     """
@@ -509,7 +509,7 @@ class TenantStanding(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_d
     right: int
     accuracy: float | None
     labels: dict[str, float]
-    rest: float = 0.0
+    rest: float | None = None
     model: ModelInfo
     ts: float
 

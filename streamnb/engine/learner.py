@@ -208,14 +208,18 @@ class Learner:
             outputs += made
             start += self.consumed - before
             if self.consumed % self.settings.report_every == 0:
-                outputs += self._reports(now, MOST)
+                outputs.append(self._report(now))
                 reported = start
         for _ in range(work):
             self.work()
         for found in self.monitors.passed(now, silence, events=self._hears_events, labels=self._hears_labels):
             outputs.append(self._alert(found, "", self.consumed, self.model.n_events, now))
         if not records or (reported < start and self._is_due(now)):
-            outputs += self._reports(now, MOST if records else MOST_ALONE)
+            outputs.append(self._report(now))
+            reported = start
+        if self.standings is not None and reported >= 0:
+            most = MOST if records else MOST_ALONE
+            outputs += self.standings.records(self.model, self.settings.name, now, most)
         return outputs
 
     @property
@@ -1032,13 +1036,6 @@ class Learner:
             *([] if journal is None else [("journal", str(journal))]),
         )
         return self._letter(record, UNPUBLISHED, "$", about)
-
-    def _reports(self, now: float, most: int) -> list[NewRecord]:
-        """The report of now, and after it where some tenants stand, so many at most."""
-        told = [self._report(now)]
-        if self.standings is not None:
-            told += self.standings.records(self.model, self.settings.name, now, most)
-        return told
 
     def _report(self, now: float) -> NewRecord:
         """The report of now; without what grows with the classes, where it would be too large."""

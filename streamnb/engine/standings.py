@@ -1,9 +1,9 @@
 """What a compacted topic says of each tenant: where its model stands, or that there is none any more.
 
-A tenant is *due* once its model has changed since its record was written. With every report the records of
-some that are due are written, in the order of their numbers, going round: whoever is due has its turn within
-as many reports as it takes to write of all that are, and no commit writes more than a bounded number. Which
-are due is state, in snapshots, and a replay finds the same ones: so each record that a crash kept from being
+A tenant is *due* once its model has changed since its record was written. A commit that reports writes the
+records of some that are due, in the order of their numbers, going round: whoever is due has its turn within
+as many of them as it takes to write of all that are, and none writes more than a bounded number. Which are
+due is state, in snapshots, and a replay finds the same ones: so each record that a crash kept from being
 written is written later, and none is written twice.
 """
 
@@ -22,10 +22,10 @@ from streamnb.model.tenants.tenant_models import Standing, TenantModels
 from streamnb.wire.codec import encode_standing
 from streamnb.wire.snapshot import Part
 
-MOST, MOST_ALONE = 250, 10_000
-"""The most tenants that a report writes of: between events, and in a commit of its own."""
+MOST, MOST_ALONE = 1000, 10_000
+"""The most tenants that a commit writes of: one that learns events, and one that only reports."""
 MOST_BYTES = 4 << 20
-"""A report writes of no more tenants once their records have so many bytes."""
+"""A commit writes of no more tenants once their records have so many bytes."""
 _LABELS = 10
 """The most classes that a record names."""
 
@@ -127,7 +127,7 @@ def _said(standing: Standing, of: ModelInfo, now: float) -> bytes:
             right=tenant.right,
             accuracy=tenant.right / tenant.tested if tenant.tested else None,
             labels=standing.labels,
-            rest=standing.rest,
+            rest=standing.rest or None,
             model=of,
             ts=now,
         )
