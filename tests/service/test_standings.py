@@ -13,12 +13,11 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from service import AtOnce, Ticking, read_topic, records
-from verifying import Altered, configured, edit_snapshot, new_worker, told, verified
+from verifying import Altered, configured, new_worker, told, verified
 
 from streamnb import NaiveBayes
 from streamnb.cli import wiring
 from streamnb.cli.commands.forget import _chosen
-from streamnb.cli.commands.rebuild import taken_up
 from streamnb.cli.parser import build_parser
 from streamnb.engine import learner as engine_learner
 from streamnb.engine.journal.entries import roll_back
@@ -195,3 +194,175 @@ SEEDS = st.integers(0, 10**6).map(random.Random)
 @given(SEEDS)
 def test_the_last_record_of_each_tenant_is_a_recount(open_log, tmp_path, rng):
     dies_and_goes_on(open_log.other(), tmp_path, rng)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("open_log", ["kafka", "librdkafka"], indirect=True)
+@settings(ON_LOGS, max_examples=2)
+@given(SEEDS)
+def test_so_it_is_on_a_broker(open_log, tmp_path, rng):
+    dies_and_goes_on(open_log.other(), tmp_path, rng)
+
+
+@pytest.mark.parametrize("open_log", ["sqlite"], indirect=True)
+@settings(ON_LOGS, max_examples=15)
+@given(SEEDS)
+def test_where_labels_come_late_it_is_a_recount_of_those_that_hold(open_log, tmp_path, rng):
+    """A tenant whose labels were all taken back has a tombstone."""
+    log_of, folder, clock = open_log.other(), tmp_path / f"snapshots-{next(FOLDERS)}", Ticking()
+    log, holds = log_of(**TOPICS), {}
+    append(log, [(b"t%d" % (i % 5), {"id": f"e{i}", "text": "a"}) for i in range(40)])
+    for turn in range(4):
+        said_now = {i: rng.choice(["x", "y", None]) for i in rng.sample(range(40), 30)}
+        if turn == 3:
+            said_now |= dict.fromkeys(range(0, 40, 5))  # all of the first tenant's
+        holds |= said_now
+        for i, label in said_now.items():
+            log.append([NewRecord("labels", None, json.dumps({"id": f"e{i}", "label": label}).encode())])
+        death = random_death(rng) if turn < 3 else None
+        life(log, folder, *LATE, death=death, pace=Pace(rng.randint(1, 30), 0.0, 20, 1e9), clock=clock)
+        log.close()
+        log = log_of()
+    expected = {}
+    for i, label in holds.items():
+        if label is not None:
+            expected.setdefault(f"t{i % 5}", Counter()).update({"events": 1, ("label", label): 1})
+    found = {name: as_counter(value) for name, value in said(log).items()}
+    for own in found.values():
+        del own["tested"], own["right"]
+    assert found == expected
+    assert "t0" not in found
+    assert not told(verified(log, folder, *LATE))
+    log.close()
+
+
+def source(log, folder, *sets):
+    config = configured(*sets)
+    return Source(log, AtOnce(folder, 100), lambda: wiring.learner(config), wiring.identity(config))
+
+
+def of_state(learner):
+    """Tenant -> events and weights, as its model has them."""
+    models = learner.model
+    found = {name: models.tenant(name).class_weights for name in models.names}
+    return {name: {k: w for k, w in own.items() if w} for name, own in found.items() if any(own.values())}
+
+
+def of_topic(log):
+    return {name: value["labels"] for name, value in said(log).items()}
+
+
+@pytest.mark.parametrize("open_log", ["sqlite", "kafka"], indirect=True)
+def test_a_tenant_that_was_forgotten_gets_a_tombstone(open_log, tmp_path):
+    """By the learner that takes the other model up, or by the next one, where it dies before it writes that."""
+    for dies in (False, True):
+        log_of, folder, clock = open_log.other(), tmp_path / f"forgotten-{dies}", Ticking()
+        log, events = log_of(**TOPICS), random_events(random.Random(5), 80)
+        append(log, events)
+        life(log, folder, *TOLD, clock=clock)
+        log = log_of()
+        assert b"t1" in {record.key for record in read_topic(log, "tenants")}
+        worker = new_worker(log, folder, *TOLD, pace=Pace(9, 0.0, 25, 1e9), clock=clock)
+        worker.start("a learner")
+        chosen = _chosen(build_parser().parse_args(["forget", "--key", "t1"]))
+        rebuilding = Rebuilding(source(log, folder, *TOLD), chosen)
+        worker.adopt(rebuilding.rebuilt())
+        if not dies:
+            worker.run(until_end=True)
+            worker.close()
+        log.close()
+        log = log_of()
+        worker = life(log, folder, *TOLD, clock=clock)
+        log = log_of()
+        assert of_topic(log) == of_state(worker.learner)
+        (last,) = [r for r in read_topic(log, "tenants") if r.key == b"t1"][-1:]
+        assert last.value == b""
+        assert not told(verified(log, folder, *TOLD))
+        log.close()
+
+
+@pytest.mark.parametrize("open_log", ["sqlite"], indirect=True)
+def test_after_a_rollback_all_tenants_are_told_again(open_log, tmp_path):
+    log, folder, clock = open_log(**TOPICS), tmp_path / "snapshots", Ticking()
+    append(log, random_events(random.Random(5), 80))
+    stood = life(log, folder, *TOLD, clock=clock).checkpoint
+    log = open_log()
+    before = of_topic(log)
+    log.acquire("an operator")
+    roll_back(log, stood, stood.n // 2, wiring.identity(configured(*TOLD)), clock())
+    log.close()
+    log = open_log()
+    worker = life(log, folder, *TOLD, clock=clock)
+    log = open_log()
+    assert of_topic(log) == of_state(worker.learner) != before
+    assert not told(verified(log, folder, *TOLD))
+
+
+@pytest.mark.parametrize("open_log", ["sqlite"], indirect=True)
+def test_a_topic_that_is_named_later_or_is_another_has_all_tenants(open_log, tmp_path):
+    log, folder, clock = open_log(**TOPICS, others=1), tmp_path / "snapshots", Ticking()
+    append(log, random_events(random.Random(5), 60))
+    plain = life(log, folder, *SETS, clock=clock)
+    assert "standings" not in plain.learner.parts()
+    for topic in ("tenants", "others", "tenants"):
+        log = open_log()
+        append(log, [(b"t1", {"id": topic, "text": "a", "label": "x"})])
+        worker = life(log, folder, *SETS, f"topics.tenants={topic}", clock=clock)
+        log = open_log()
+        last = {r.key.decode(): json.loads(r.value)["labels"] for r in read_topic(log, topic)}
+        assert last == of_state(worker.learner)
+        assert not told(verified(log, folder, *SETS, f"topics.tenants={topic}"))
+
+
+def test_no_commit_writes_of_more_than_a_bounded_number():
+    """Ten thousand tenants in one batch: a commit of events writes of a thousand, and the rest follows without any."""
+    learner = wiring.learner(configured("model.kind=tenants", "topics.tenants=tenants"))
+    raws = [json.dumps({"id": f"e{i}", "text": "a", "label": "x"}).encode() for i in range(25_000)]
+    outputs = learner.process(records(raws, keys=[b"t%05d" % (i % 12_500) for i in range(25_000)]), 1.0)
+    commits = [[one for one in outputs if one.topic == "tenants"]]
+    while learner.owes_report:
+        commits.append([one for one in learner.process([], 1.0) if one.topic == "tenants"])
+    assert list(map(len, commits)) == [MOST, MOST_ALONE, 1500]
+    written = [one.key for part in commits for one in part]
+    assert len(set(written)) == len(written) == 12_500
+    assert {json.loads(one.value)["events"] for part in commits for one in part} == {2}
+
+
+def test_a_record_names_the_heaviest_labels_and_says_how_much_the_others_weigh():
+    learner = wiring.learner(configured("model.kind=tenants", "topics.tenants=tenants"))
+    raws = [
+        json.dumps({"id": f"{i}-{j}", "text": "a", "label": f"l{i}"}).encode()
+        for i in range(15)
+        for j in range(i + 1)
+    ]
+    (one,) = [output for output in learner.process(records(raws), 1.0) if output.topic == "tenants"]
+    value = json.loads(one.value)
+    assert value["labels"] == {f"l{i}": i + 1.0 for i in range(14, 4, -1)}
+    assert value["rest"] == sum(range(1, 6))
+    assert one.key == b""
+
+
+@pytest.mark.parametrize("open_log", ["sqlite", "kafka"], indirect=True)
+def test_verify_finds_what_is_not_the_last_record(open_log, tmp_path):
+    log, folder = open_log(**TOPICS), tmp_path / "snapshots"
+    append(log, random_events(random.Random(5), 60))
+    life(log, folder, *TOLD)
+    log = open_log()
+    last = read_topic(log, "tenants")[-1].offset
+
+    def changed(record):
+        if record.offset != last:
+            return [record]
+        return {
+            "altered": [record._replace(value=record.value.replace(b'"events":', b'"events":9'))],
+            "missing": [],
+            "another": [record, record._replace(key=b"nobody's")],
+        }[damage]
+
+    for damage in ("altered", "missing", "another"):
+        assert [check for check, _ in told(verified(Altered(log, "tenants", changed), folder, *TOLD))] == [
+            "standings"
+        ], damage
+    earlier = read_topic(log, "tenants")[0].offset  # as compaction does
+    compacted = Altered(log, "tenants", lambda record: [] if record.offset == earlier else [record])
+    assert not told(verified(compacted, folder, *TOLD))
