@@ -48,7 +48,7 @@ The first pauses learning for a while, and the second lets what the model forget
 DECISION = DecisionRule({}, 0.6, "windowed", 20, 0.2)
 OF_ENTITIES = {
     "hidden_markov": ["model.entities=5", "model.time_to_live=2h"],
-    "tenants": ["model.tenants=4", "model.memory=1B", "model.shared=true"],
+    "tenants": ["model.tenants=4", "model.memory=1B", "model.shared=true", "topics.tenants=tenants"],
 }
 TURN = 0.001
 PATIENCE = 20  # seconds
@@ -103,6 +103,7 @@ def fresh_learner(kind="hypotheses"):
         sets = [f"model.kind={kind}", *OF_ENTITIES[kind]]
         config = load(None, {}, sets)
         settings = {"report_every": REPORT_EVERY, "report_seconds": 1e9, "schema": wiring.schema(config)}
+        settings["tenants"] = config.topics.tenants
         return new_learner(model=wiring.model(config), **settings)
     if kind == "semi_supervised":
         config = load(None, {}, ["model.kind=semi_supervised", "model.unlabelled_window=5"])
