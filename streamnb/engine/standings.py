@@ -22,7 +22,7 @@ from streamnb.model.tenants.tenant_models import Standing, TenantModels
 from streamnb.wire.codec import encode_standing
 from streamnb.wire.snapshot import Part
 
-MOST, MOST_ALONE = 1000, 10_000
+MOST, MOST_ALONE = 1000, 5000
 """The most tenants that a commit writes of: one that learns events, and one that only reports."""
 MOST_BYTES = 4 << 20
 """A commit writes of no more tenants once their records have so many bytes."""
