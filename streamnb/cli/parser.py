@@ -120,8 +120,11 @@ def build_parser() -> argparse.ArgumentParser:
     text = "begin at this offset of each partition (default: 0; of --follow: its end)"
     read.add_argument("--from", dest="start", type=_whole, metavar="N", help=text)
     read.add_argument("--limit", type=_positive_int, metavar="N", help="print at most so many records")
+    which = read.add_mutually_exclusive_group()
     text = "print whatever comes, until interrupted or up to --limit"
-    read.add_argument("--follow", action="store_true", help=text)
+    which.add_argument("--follow", action="store_true", help=text)
+    text = "print the last record of each key, as of the topic of tenants"
+    which.add_argument("--latest", action="store_true", help=text)
 
     _add_labels(command)
     _add_operations(command)

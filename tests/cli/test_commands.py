@@ -21,7 +21,7 @@ from service import predictions, raw_events, read_topic
 from streamnb import cli
 from streamnb.adapters.sqlite.log import SqliteLog
 from streamnb.cli.reports.by_class import print_improbable
-from streamnb.engine.ports import Partition
+from streamnb.engine.ports import NewRecord, Partition
 from streamnb.events import ReliabilityBin
 from streamnb.model.evaluation.ranking import by_chance
 
@@ -475,6 +475,25 @@ def test_read_prints_records_as_they_are(tmp_path):
     assert json.loads(read("events", "--from", 6)[0])["offset"] == 6
     assert read("events", "--from", 99) == []
     assert answer("inspect", "--log", "sqlite:///log.db", cwd=tmp_path)["learned"] > 0
+
+
+def test_read_prints_the_last_record_of_each_key(tmp_path):
+    """Without those that a tombstone took back; records without a key are all told."""
+    with SqliteLog(tmp_path / "log.db") as log:
+        log.create_topic("tenants", 2)
+        said = [
+            (b"a", b"1"),
+            (b"b", b"2"),
+            (None, b"3"),
+            (b"a", b"4"),
+            (b"b", b""),
+            (b"", b"5"),
+            (None, b"6"),
+        ]
+        log.append([NewRecord("tenants", key, value) for key, value in said])
+    read = ("read", "tenants", "--latest", "--log", "sqlite:///log.db")
+    assert sorted(streamnb(*read, cwd=tmp_path).stdout.split()) == ["3", "4", "5", "6"]
+    assert len(streamnb(*read, "--limit", "2", cwd=tmp_path).stdout.split()) == 2
 
 
 def test_read_creates_nothing(tmp_path):

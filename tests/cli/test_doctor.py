@@ -155,6 +155,23 @@ def test_a_topic_that_loses_something(role, settings, shape, state, said):
     assert role in finding.do, "it says what would change it"
 
 
+def test_what_is_said_of_tenants_has_to_be_compacted():
+    (planned,) = plan_topics(
+        [("tenants", "tenants")],
+        partitions=1,
+        replication=1,
+        retention=1.0,
+        max_bytes=1,
+        largest_prediction=1,
+        brokers=1,
+    )
+    for policy, state in (("compact", OK), ("delete", WARNING), ("compact,delete", WARNING)):
+        settings = {**planned.settings, "cleanup.policy": policy}
+        there = FoundTopic("tenants", 1, 1, None, settings)
+        (finding,) = check_topics([planned], Found({"tenants": there}), 1, TOOLS)
+        assert finding.state is state, policy
+
+
 def test_larger_events_need_more_room_among_the_dead_letters():
     found = as_planned(events=topic("events", {"max.message.bytes": str(9 * MIB)}))
     assert summary(of_topics(found)) == [("topic dead_letters", PROBLEM)]

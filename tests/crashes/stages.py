@@ -25,7 +25,15 @@ from streamnb.wire.journal import decode_journal
 
 COMMIT_EVENTS = 20
 PATIENCE = 30  # seconds
-TOPICS = {"events": 1, "predictions": 1, "metrics": 1, "dead-letters": 1, "journal": 1, "alerts": 1, "tenants": 1}
+TOPICS = {
+    "events": 1,
+    "predictions": 1,
+    "metrics": 1,
+    "dead-letters": 1,
+    "journal": 1,
+    "alerts": 1,
+    "tenants": 1,
+}
 HYPOTHESES = "hypotheses", "never paused"
 
 

@@ -88,6 +88,24 @@ def test_everything_else_is_deleted_after_its_time():
             assert topic.settings["retention.ms"] == "7200000"
 
 
+def test_what_is_said_of_tenants_is_compacted_and_kept():
+    (topic,) = plan_topics(
+        [("tenants", "standings")],
+        partitions=4,
+        replication=0,
+        retention=1.0,
+        max_bytes=1,
+        largest_prediction=1,
+        brokers=1,
+    )
+    assert topic.settings == {"cleanup.policy": "compact", "min.insync.replicas": "1"}
+    assert topic.partitions == 4
+    assert plan_acls([("tenants", "standings")], "g")[:2] == (
+        Acl("topic", "standings", "WRITE"),
+        Acl("topic", "standings", "DESCRIBE_CONFIGS"),
+    )
+
+
 @pytest.mark.parametrize(
     ("largest", "taken"), [(0, 1_048_588), (1000 << 10, 1_048_588), (9 << 20, (9 << 20) + 1024)]
 )

@@ -59,6 +59,7 @@ ROOMS = {
         "settings": 0,
         "topic_plan": 0,
         "reports": 0,
+        "standings": 1,
         "sensor": 1,
         "labels": 1,
         "known_classes": 0,

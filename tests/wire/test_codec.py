@@ -32,6 +32,7 @@ from streamnb.events import (
     Prediction,
     ReliabilityBin,
     Scores,
+    TenantStanding,
     Verdict,
     Withdrawal,
 )
@@ -49,6 +50,7 @@ from streamnb.wire.codec import (
     encode_metrics,
     encode_prediction,
     encode_predictions,
+    encode_standing,
     encode_verdict,
 )
 from streamnb.wire.dead_letter import dead_letter_record
@@ -759,6 +761,7 @@ def test_every_json_example_of_the_page_has_a_known_kind():
         "json prediction",
         "json metrics",
         "json alerts",
+        "json tenants",
         "json dead-letter",
         "json journal",
         "csv",
@@ -789,6 +792,7 @@ def test_input_examples_of_the_page_are_read_whole(kind, decode):
         ("prediction", decode_prediction, encode_prediction),
         ("metrics", decode_metrics, encode_metrics),
         ("alerts", decode_alert, encode_alert),
+        ("tenants", msgspec.json.Decoder(TenantStanding).decode, encode_standing),
     ],
 )
 def test_output_examples_of_the_page_are_what_is_written(kind, decode, encode):

@@ -88,7 +88,7 @@ _TEXTS = (
     _Text(
         (errors.InvalidRecordError,),
         "a topic does not take the record: {whole}",
-        "`streamnb doctor`, and that no topic is compacted",
+        "`streamnb doctor`, and that no topic but that of tenants is compacted",
     ),
     _Text(
         (errors.ProducerFencedError, errors.InvalidProducerEpochError, errors.FencedInstanceIdError),

@@ -151,7 +151,11 @@ def _settings_harm(topic: TopicSpec, there: FoundTopic) -> Iterator[_Harm]:
     """Settings under which records vanish."""
     settings = there.settings or {}
     policy = settings.get("cleanup.policy", "delete")
-    if "compact" in policy:
+    if topic.role == "tenants":
+        if policy != "compact":
+            difference = Difference("cleanup.policy", "compact", policy)
+            yield Severity.WARNING, difference, "retention deletes what is said of tenants without new events"
+    elif "compact" in policy:
         difference = Difference("cleanup.policy", "delete", policy)
         yield Severity.PROBLEM, difference, "compaction removes records, and refuses those without a key"
     if settings.get("unclean.leader.election.enable") == "true":

@@ -6,7 +6,7 @@ import argparse
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from itertools import islice
 
@@ -25,7 +25,9 @@ def run(options: argparse.Namespace) -> int:
     """Print what a topic holds, partition by partition, or what comes; nothing is created or changed."""
     config = wiring.load_config(options)
     with closing(wiring.existing_log(config)) as log:
-        if options.follow:
+        if options.latest:
+            records = latest(records_of(log, options.topic, defaultdict(lambda: options.start or 0)))
+        elif options.follow:
             records = followed(log, options.topic, options.start)
         else:
             records = records_of(log, options.topic, defaultdict(lambda: options.start or 0))
@@ -55,6 +57,14 @@ def records_of(log: Log, topic: str, start: Mapping[Partition, int]) -> Iterator
     for partition in log.partitions(topic):
         earliest, end = log.offsets(partition)
         yield from between(log, partition, max(start[partition], earliest), end, _AT_ONCE)
+
+
+def latest(records: Iterable[Record]) -> Iterator[Record]:
+    """The last record of each key, but for those that a tombstone took back; all that have no key."""
+    last: dict[object, Record] = {}
+    for record in records:
+        last[(record.partition, record.offset) if record.key is None else record.key] = record
+    return (record for record in last.values() if record.value)
 
 
 def followed(log: Log, topic: str, start: int | None) -> Iterator[Record]:

@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from functools import partial
 
 import pytest
+from kafka import KafkaConsumer, TopicPartition
 from prefixed import LIBRARIES, PrefixedKafkaLog
 from topics_of_logs import add_partitions, delete_topic, noted_positions, trim
 
@@ -232,6 +233,34 @@ def test_keys_values_and_headers_come_back_as_they_were_written(open_log):
     log.commit(transaction(0, *[record._replace(topic="out") for record in records]))
     found = [NewRecord("events", record.key, record.value, record.headers) for record in kept(reader, OUT)]
     assert found == records
+
+
+@pytest.mark.parametrize("open_log", ["kafka", "librdkafka"], indirect=True)
+def test_an_empty_value_without_headers_is_a_tombstone_and_no_other_is(open_log, broker):
+    log = open_log(events=1, journal=1, out=1)
+    records = [
+        new("out", b"1", b"k"),
+        new("out", b"", b"k"),
+        new("out", b"", b"letter", (("reason", b"x"),)),
+        new("out", b"2", b"k"),
+        new("out", b"", b"k"),
+    ]
+    log.append(records)
+    log.acquire("a")
+    log.commit(transaction(0, *records))
+    topic = f"{log._prefix}out"
+    consumer = KafkaConsumer(bootstrap_servers=broker.address, isolation_level="read_committed")
+    with contextlib.closing(consumer):
+        consumer.assign([TopicPartition(topic, 0)])
+        consumer.seek_to_beginning()
+        found = []
+        until(
+            lambda: (
+                found.extend(r for part in consumer.poll(200).values() for r in part)
+                or len(found) == 2 * len(records)
+            )
+        )
+    assert [record.value for record in found] == 2 * [b"1", None, b"", b"2", None]
 
 
 def test_timestamps_are_seconds_since_the_epoch(open_log):
