@@ -526,7 +526,7 @@ def test_who_may_nothing_sees_nothing(capsys, secured_broker, secured, tmp_path)
 
 def test_the_manual_names_the_permissions_that_are_granted_and_no_others(tmp_path):
     (tmp_path / "own.toml").write_text(
-        '[topics]\nlabels = "labels"\n[[monitors]]\nname = "quiet"\nkind = "no-events"\nafter = "10m"\n'
+        '[topics]\nlabels = "labels"\ntenants = "tenants"\n[[monitors]]\nname = "quiet"\nkind = "no-events"\nafter = "10m"\n'
     )
     config = load(tmp_path / "own.toml", {}, [])
     page = (Path(__file__).parents[2] / "docs/operations.md").read_text()
