@@ -190,7 +190,7 @@ SEEDS = st.integers(0, 10**6).map(random.Random)
 
 
 @pytest.mark.parametrize("open_log", ["sqlite"], indirect=True)
-@settings(ON_LOGS, max_examples=60)
+@settings(ON_LOGS, max_examples=40)
 @given(SEEDS)
 def test_the_last_record_of_each_tenant_is_a_recount(open_log, tmp_path, rng):
     dies_and_goes_on(open_log.other(), tmp_path, rng)
@@ -326,6 +326,23 @@ def test_no_commit_writes_of_more_than_a_bounded_number():
     written = [one.key for part in commits for one in part]
     assert len(set(written)) == len(written) == 12_500
     assert {json.loads(one.value)["events"] for part in commits for one in part} == {2}
+
+
+def test_whoever_is_due_has_its_turn_however_busy_the_others_are(monkeypatch):
+    """Nine tenants that have an event in each commit, of which two are written of; and one that had one event."""
+    monkeypatch.setattr(engine_learner, "MOST", 2)
+    learner = wiring.learner(configured("model.kind=tenants", "topics.tenants=tenants"))
+    busy = [b"t%d" % i for i in range(10) if i != 7]
+    turns = Counter()
+    for commit in range(20):
+        keys = sorted([*busy, *([b"t7"] if commit == 0 else [])])
+        raws = [json.dumps({"id": "e", "text": "a", "label": "x"}).encode()] * len(keys)
+        outputs = learner.process(records(raws, keys=keys), 10.0 * commit)
+        turns.update(one.key for one in outputs if one.topic == "tenants")
+        if commit == 4:
+            assert set(turns) == {*busy, b"t7"}
+    assert turns[b"t7"] == 1
+    assert all(turns[key] in (4, 5) for key in busy)
 
 
 def test_a_record_names_the_heaviest_labels_and_says_how_much_the_others_weigh():
