@@ -30,10 +30,11 @@ from streamnb.engine.journal.snapshot_store import SnapshotStore
 from streamnb.engine.journal.snapshots import LONGEST_WRITE, Saving
 from streamnb.engine.journal.topic import JournalTopic
 from streamnb.engine.labels.rebuilt import Rebuilt
-from streamnb.engine.learner import Learner, LearnerTally
+from streamnb.engine.learner import Learner
 from streamnb.engine.ports import CommitUnderWay, Log, Partition, Record
 from streamnb.engine.reports import why_nothing_is_forgotten
 from streamnb.engine.sensor import MOST_TENANTS, SILENT, Committed, Sensor, WorkerState
+from streamnb.engine.tally import LearnerTally
 from streamnb.errors import JournalError, NotElected, OutOfRange, SnapshotError, UnknownTopic
 from streamnb.model.attributes.parameters import brief
 from streamnb.model.stats.memory_use import MemoryUse

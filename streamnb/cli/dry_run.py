@@ -12,8 +12,9 @@ from streamnb.cli.printable import printable
 from streamnb.config import Config
 from streamnb.engine.journal.entries import missing_records, partitions_of
 from streamnb.engine.journal.recovery import recover, refuse_changes, told
-from streamnb.engine.learner import Learner, LearnerTally
+from streamnb.engine.learner import Learner
 from streamnb.engine.ports import Log, Record
+from streamnb.engine.tally import LearnerTally
 from streamnb.errors import JournalError
 from streamnb.model.attributes.parameters import of
 

@@ -9,10 +9,8 @@ from __future__ import annotations
 import math
 import sys
 from bisect import bisect_right
-from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import accumulate, chain, compress, repeat, zip_longest
+from itertools import accumulate, chain, compress, zip_longest
 from operator import attrgetter, itemgetter
 from types import MappingProxyType
 from typing import Any, TypeVar, cast
@@ -22,24 +20,25 @@ import numpy as np
 
 from streamnb.engine.actions import PAUSE, Actions
 from streamnb.engine.admission import Admission
-from streamnb.engine.known_classes import NUMBER_BYTES, KnownClasses, class_bytes
-from streamnb.engine.labels.copying import LateLabelsCopy
+from streamnb.engine.copying import PartsCopy
+from streamnb.engine.known_classes import KnownClasses, class_bytes
 from streamnb.engine.labels.heard import Arrived, Heard
 from streamnb.engine.labels.late_labels import LateLabels
 from streamnb.engine.labels.rebuilt import Offsets, Rebuilt, offsets_of, part_of
 from streamnb.engine.labels.report import verdict_report
 from streamnb.engine.labels.verdicts import Said, Truth
+from streamnb.engine.letters import letter
 from streamnb.engine.monitors import Monitors, Seen
-from streamnb.engine.ports import NewRecord, Record, tuples
+from streamnb.engine.ports import NewRecord, Record
+from streamnb.engine.publishing import Publishing
 from streamnb.engine.reports import class_rates, posterior_of, posterior_report, with_interval
 from streamnb.engine.settings import ROOM_EVERY, LabelSettings, Settings
 from streamnb.engine.standings import MOST, MOST_ALONE, Standings
+from streamnb.engine.tally import LearnerTally
 from streamnb.errors import MalformedEvent, SnapshotError
 from streamnb.events import (
-    UNPUBLISHED,
     ActionReport,
     Alert,
-    DeadLetter,
     Drift,
     Event,
     Evidence,
@@ -49,14 +48,14 @@ from streamnb.events import (
     Verdict,
 )
 from streamnb.model.attributes.expected import count, reading
-from streamnb.model.compiled.arrays import Floats, Ints
+from streamnb.model.compiled.arrays import Floats
 from streamnb.model.evaluation.decision_scores import ServedDecisions
 from streamnb.model.evaluation.decisions import Decided, weights_before
 from streamnb.model.evaluation.drift import DriftDetectors
 from streamnb.model.evaluation.progressive import ProgressiveValidation
 from streamnb.model.evaluation.unseen import told_unseen
 from streamnb.model.interface.predictions import Posteriors
-from streamnb.model.interface.stream_model import StateCopying, StreamModel
+from streamnb.model.interface.stream_model import StreamModel
 from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
 from streamnb.model.naive_bayes.partials import Partial
 from streamnb.model.stats.memory_use import MemoryUse
@@ -69,12 +68,9 @@ from streamnb.wire.codec import (
     decode_labels,
     encode_alert,
     encode_metrics,
-    encode_predictions,
 )
-from streamnb.wire.dead_letter import dead_letter_record
 from streamnb.wire.journal import Acted
 from streamnb.wire.snapshot import Part
-from streamnb.wire.values import LONGEST_NAME
 
 _AT_ONCE = 1000
 _BYTES_AT_ONCE = 4 << 20  # of predictions, as far as they can be told beforehand
@@ -84,47 +80,6 @@ _TIME, _PLACE = attrgetter("timestamp"), itemgetter(0)
 _MOST_CONFUSED = 100  # classes whose confusion is reported
 _Said = TypeVar("_Said", Event, Verdict)
 _UNDECIDED: Mapping[str, Any] = MappingProxyType({})  # where nobody asks what to decide
-
-
-@dataclass
-class LearnerTally:
-    """What happened since someone last asked; it is no state, and in no snapshot.
-
-    Attributes:
-        learned: label -> events.
-        predicted: label -> predictions; None is an empty model's.
-        dead_letters: reason -> records.
-        drifts: detector -> drifts found.
-        alerts: (monitor, kind, state) -> alerts.
-        report: the last report made.
-    """
-
-    learned: Counter[str] = field(default_factory=Counter)
-    predicted: Counter[str | None] = field(default_factory=Counter)
-    dead_letters: Counter[str] = field(default_factory=Counter)
-    drifts: Counter[str] = field(default_factory=Counter)
-    alerts: Counter[tuple[str, str, str]] = field(default_factory=Counter)
-    report: MetricsReport | None = None
-
-
-class PartsCopy:
-    """The state of a learner at one moment, copied in slices; see `StateCopying`."""
-
-    def __init__(self, model: StateCopying, small: Mapping[str, Part], late: LateLabelsCopy | None) -> None:
-        self._model, self._small, self._late = model, small, late
-
-    def advance(self, n_bytes: int) -> bool:
-        """Copy about so many bytes more; whether that is all."""
-        return self._model.advance(n_bytes) and (self._late is None or self._late.advance(n_bytes))
-
-    def parts(self) -> dict[str, Part]:
-        """The parts of a snapshot, once all has been copied."""
-        late = {} if self._late is None else self._late.parts()
-        return {"model": Part(*self._model.state()), **self._small, **late}
-
-    def segments(self) -> dict[str, bytes]:
-        """The segments of these parts, but for those that were held already."""
-        return {} if self._late is None else self._late.segments()
 
 
 class Learner:
@@ -512,7 +467,7 @@ class Learner:
             if self.late.may_tell(self.consumed + refused.place):
                 self.dead_letters += 1
                 self.tally.dead_letters[refused.reason] += 1
-                yield self._letter(refused.record, refused.reason, "$.id")
+                yield letter(self.settings, refused.record, refused.reason, "$.id")
         watched = self.drift.names or self.monitors
         firsts = list(chain.from_iterable(taken.firsts)) if watched else []
         for first in firsts if self.drift.names else ():
@@ -696,8 +651,8 @@ class Learner:
         is_published = self.settings.by == "learner"
         if not (is_published or self.drift.names):
             return [alert for _, alert in alerts]
-        predictions = self._predictions(events, labels, posteriors, ages, decided, now, evidence)
-        outputs = self._published(predictions, records, now) if is_published else []
+        predictions = self._publishing.predictions(events, labels, posteriors, ages, decided, now, evidence)
+        outputs = self._publishing.published(predictions, records, now) if is_published else []
         if not (self.drift.names or alerts):
             return outputs
         return self._with_found(outputs, predictions, consumed, alerts)
@@ -732,8 +687,10 @@ class Learner:
         posteriors = self.told(said)
         labels, ages = [one.label for one in events], [self.model.n_events] * len(events)
         decided = self.decided(posteriors)
-        predictions = self._predictions(events, labels, posteriors, ages, decided, now, evidence, journal)
-        return self._published(predictions, records, now)
+        predictions = self._publishing.predictions(
+            events, labels, posteriors, ages, decided, now, evidence, journal
+        )
+        return self._publishing.published(predictions, records, now)
 
     def learn_apart(
         self, records: Sequence[Record], now: float, journal: int, met: set[str]
@@ -763,9 +720,13 @@ class Learner:
         if events:
             posteriors = self.told(said)
             decided, ages = self.decided(posteriors), [model.n_events] * len(events)
-            predictions = self._predictions(events, labels, posteriors, ages, decided, now, None, journal)
+            predictions = self._publishing.predictions(
+                events, labels, posteriors, ages, decided, now, None, journal
+            )
             taken = [records[place] for place in places]
-            for output, record in zip(self._published(predictions, taken, now), taken, strict=True):
+            for output, record in zip(
+                self._publishing.published(predictions, taken, now), taken, strict=True
+            ):
                 is_said = output.topic == self.settings.predictions
                 key = f"{record.partition}@{record.offset}".encode() if is_said else output.key
                 outputs.append(NewRecord(output.topic, key, output.value, output.headers))
@@ -805,83 +766,6 @@ class Learner:
         weights = before if rule.is_weighing else None
         return self.decisions.decide(posteriors, unseen, weights, truths)
 
-    def _predictions(
-        self,
-        events: Sequence[Event],
-        truths: Sequence[str | None],
-        posteriors: Posteriors,
-        ages: Sequence[int],
-        decided: Decided | None,
-        now: float,
-        evidence: tuple[Evidence, ...] | None,
-        journal: int | None = None,
-    ) -> list[Prediction]:
-        """What is said of events by a model that had learned so many."""
-        name = self.settings.name
-        if evidence and posteriors.hides_rival:
-            evidence = ()
-        return [
-            Prediction(
-                id=event.id,
-                label=label,
-                probability=None if label is None else probabilities[label],
-                probabilities=probabilities,
-                rest=rest,
-                status="empty" if label is None else "ready",
-                unseen=unseen,
-                truth=truth,
-                evidence=evidence,
-                hypotheses=hypotheses,
-                model=ModelInfo(name, age, journal),
-                ts=now,
-                **what,
-            )
-            for event, truth, label, (probabilities, rest), unseen, what, hypotheses, age in zip(
-                events,
-                truths,
-                posteriors.labels(),
-                _by_class(posteriors, self.settings.top),
-                self._unseen(ages, posteriors),
-                repeat(_UNDECIDED, len(ages)) if decided is None else decided.told(),
-                self._weighed(posteriors),
-                ages,
-                strict=True,
-            )
-        ]
-
-    def _published(
-        self, predictions: Sequence[Prediction], records: Sequence[Record], now: float
-    ) -> list[NewRecord]:
-        """The records of predictions of the events of `records`."""
-        self.tally.predicted.update([prediction.label for prediction in predictions])
-        keys, values = [one.id.encode() for one in predictions], encode_predictions(predictions)
-        outputs = tuples(NewRecord, zip(repeat(self.settings.predictions), keys, values, repeat(())))
-        return self._fitting(outputs, predictions, records, now)
-
-    def _fitting(
-        self,
-        outputs: list[NewRecord],
-        predictions: Sequence[Prediction],
-        records: Sequence[Record],
-        now: float,
-    ) -> list[NewRecord]:
-        """Predictions; of those that are too large for their topic as many classes as fit.
-
-        Where none does, the dead letters of their events stand in place of them.
-        """
-        most = self.settings.max_bytes
-        if most and max(map(len, map(_VALUE, outputs)), default=0) + LONGEST_NAME * 4 > most:
-            for i, (output, record) in enumerate(zip(outputs, records, strict=True)):
-                beyond = len(output.key or b"") + len(output.value) - most
-                if beyond > 0 and self.settings.top:
-                    smaller = encode_predictions([_shortened(predictions[i], beyond)])[0]
-                    output = output._replace(value=smaller)  # noqa: PLW2901
-                    beyond = len(output.key or b"") + len(output.value) - most
-                    outputs[i] = output
-                if beyond > 0:
-                    outputs[i] = self._unpublished(output, record, now, predictions[i].model.journal)
-        return outputs
-
     def _with_found(
         self,
         outputs: Sequence[NewRecord],
@@ -895,6 +779,11 @@ class Learner:
                 yield output
             yield from self._drifts(prediction, number)
             yield from (alert for at, alert in alerts if at == place)
+
+    @property
+    def _publishing(self) -> Publishing:
+        posterior = posterior_of(self.model)
+        return Publishing(self.settings, self.tally, () if posterior is None else posterior.hypotheses)
 
     def _watch(
         self,
@@ -956,22 +845,6 @@ class Learner:
         self.tally.alerts[alert.monitor, alert.kind, alert.state] += 1
         return NewRecord(self.settings.alerts, self.settings.name.encode(), encode_alert(alert))
 
-    def _unseen(self, ages: Sequence[int], posteriors: Posteriors) -> Iterable[float | None]:
-        """P(a label that was never learned) of each event, where predictions tell it."""
-        if not self.settings.unseen:
-            return repeat(None, len(ages))
-        unseen = told_unseen(np.array(ages, dtype=np.int64), posteriors.known, posteriors.held)
-        found: list[float | None] = unseen.tolist()
-        return found
-
-    def _weighed(self, posteriors: Posteriors) -> Iterator[dict[str, float] | None]:
-        """Hypothesis -> P(h | all learned before) of each event; None where nobody asks or there are none."""
-        posterior = posterior_of(self.model)
-        if not self.settings.hypotheses or posterior is None or posteriors.hypotheses is None:
-            return repeat(None, len(posteriors.known))
-        names = posterior.hypotheses
-        return (dict(zip(names, row, strict=True)) for row in posteriors.hypotheses.tolist())
-
     def _drifts(self, prediction: Prediction, consumed: int) -> Iterator[NewRecord]:
         """Tell the detectors how a prediction came out; what they find follows it among the outputs.
 
@@ -1011,31 +884,7 @@ class Learner:
         self.dead_letters += 1
         self.tally.dead_letters[error.reason] += 1
         about = (("remedy", error.remedy),) if error.remedy else ()
-        return self._letter(record, error.reason, error.path, about)
-
-    def _letter(
-        self, record: Record, reason: str, path: str, about: tuple[tuple[str, str], ...] = ()
-    ) -> NewRecord:
-        letter = DeadLetter(
-            record.value, reason, path, *record.partition, record.offset, record.key, record.headers, about
-        )
-        settings = self.settings
-        made = dead_letter_record(letter, settings.schema.max_bytes, settings.letter_bytes)
-        return NewRecord(settings.dead_letters, *made)
-
-    def _unpublished(self, output: NewRecord, record: Record, now: float, journal: int | None) -> NewRecord:
-        """The dead letter of an event of which the prediction is too large; a scorer's says so."""
-        most, predictions = self.settings.max_bytes, self.settings.predictions
-        self.tally.dead_letters[UNPUBLISHED] += 1
-        about = (
-            ("id", (output.key or b"").decode()),
-            ("ts", repr(now)),
-            ("size", str(len(output.key or b"") + len(output.value))),
-            ("limit", str(most)),
-            ("remedy", f"raise predictions.max_bytes, and max.message.bytes of topic {predictions}"),
-            *([] if journal is None else [("journal", str(journal))]),
-        )
-        return self._letter(record, UNPUBLISHED, "$", about)
+        return letter(self.settings, record, error.reason, error.path, about)
 
     def _report(self, now: float) -> NewRecord:
         """The report of now; without what grows with the classes, where it would be too large."""
@@ -1058,64 +907,3 @@ def _weightless(said: _Said) -> _Said:
 def _times(records: Sequence[Record]) -> Floats:
     """When the log recorded each."""
     return np.fromiter(map(_TIME, records), dtype=np.float64, count=len(records))
-
-
-def _shortened(prediction: Prediction, n_bytes: int) -> Prediction:
-    """A prediction that is so many bytes shorter, as far as its least probable classes take them."""
-    told = prediction.probabilities
-    labels, row = [*told], np.array([*told.values()])
-    left, top = n_bytes + NUMBER_BYTES + len(',"rest":'), row.size
-    for k in _ranked(row).tolist()[::-1]:
-        if left <= 0:
-            break
-        left -= len(msgspec.json.encode({labels[k]: told[labels[k]]})) - 1  # a comma for two braces
-        top -= 1
-    kept, rest = _most_probable(labels, row, top)
-    rest = (rest or 0.0) + (prediction.rest or 0.0)
-    return msgspec.structs.replace(prediction, probabilities=kept, rest=rest)
-
-
-def _by_class(posteriors: Posteriors, top: int) -> Iterable[tuple[dict[Any, float], float | None]]:
-    """Class -> probability of each event, of the classes that had been met before it, and of the rest.
-
-    None of them is quarantined. Of the `top` most probable ones, and of equals those met first; 0 is all.
-    """
-    classes, known, apart = posteriors.classes, posteriors.known.tolist(), posteriors.quarantined
-    if apart is not None:
-        most = top or len(classes)
-        told: list[tuple[dict[Any, float], float | None]] = []
-        is_whole = ~apart.any(axis=1) & (posteriors.known == len(classes)) & (len(classes) <= most)
-        for row, some, n, whole in zip(posteriors.probabilities, ~apart, known, is_whole, strict=True):
-            if whole:
-                told.append((dict(zip(classes, row.tolist(), strict=True)), None))
-                continue
-            kept = np.flatnonzero(some[:n])
-            told.append(_most_probable([classes[k] for k in kept.tolist()], row[kept], most))
-        return told
-    if not 0 < top < len(classes):
-        return zip(_all_by_class(posteriors), repeat(None))
-    rows = zip(posteriors.probabilities, known, strict=True)
-    return [_most_probable(classes, row[:n], top) for row, n in rows]
-
-
-def _most_probable(classes: Sequence[Any], row: Floats, top: int) -> tuple[dict[Any, float], float | None]:
-    if row.size <= top:
-        return dict(zip(classes, row.tolist(), strict=False)), None
-    kept = np.sort(_ranked(row)[:top])
-    told = zip((classes[k] for k in kept.tolist()), row[kept].tolist(), strict=True)
-    return dict(told), math.fsum(np.delete(row, kept))
-
-
-def _ranked(row: Floats) -> Ints:
-    """The places of probabilities, from the greatest on; of equals those met first."""
-    return np.argsort(-row, kind="stable")
-
-
-def _all_by_class(posteriors: Posteriors) -> Iterable[dict[Any, float]]:
-    classes, rows = posteriors.classes, posteriors.probabilities.tolist()
-    if posteriors.known.min(initial=len(classes)) == len(classes):
-        return list(map(dict, map(zip, repeat(classes), rows)))
-    return [
-        dict(zip(classes[:known], row, strict=False))
-        for row, known in zip(rows, posteriors.known.tolist(), strict=True)
-    ]

@@ -17,9 +17,9 @@ from streamnb.config.values import literal
 from streamnb.engine.journal.checkpoint import positions_of
 from streamnb.engine.journal.history import each_alive, entries
 from streamnb.engine.journal.recovery import Following
-from streamnb.engine.learner import LearnerTally
 from streamnb.engine.ports import NewRecord, Partition, Record
 from streamnb.engine.sensor import Committed, Sensor, WorkerState
+from streamnb.engine.tally import LearnerTally
 from streamnb.errors import ConfigError, JournalError, MalformedEvent, OutOfRange, UnknownTopic
 from streamnb.wire.codec import decode_prediction
 
