@@ -10,7 +10,7 @@ import math
 import sys
 from bisect import bisect_right
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate, chain, compress, zip_longest
+from itertools import accumulate, chain, compress
 from operator import attrgetter, itemgetter
 from types import MappingProxyType
 from typing import Any, TypeVar, cast
@@ -35,16 +35,14 @@ from streamnb.engine.reports import class_rates, posterior_of, posterior_report,
 from streamnb.engine.settings import ROOM_EVERY, LabelSettings, Settings
 from streamnb.engine.standings import MOST, MOST_ALONE, Standings
 from streamnb.engine.tally import LearnerTally
+from streamnb.engine.watching import Watching
 from streamnb.errors import MalformedEvent, SnapshotError
 from streamnb.events import (
     ActionReport,
-    Alert,
-    Drift,
     Event,
     Evidence,
     MetricsReport,
     ModelInfo,
-    Prediction,
     Verdict,
 )
 from streamnb.model.attributes.expected import count, reading
@@ -66,7 +64,6 @@ from streamnb.wire.codec import (
     Rules,
     decode_event,
     decode_labels,
-    encode_alert,
     encode_metrics,
 )
 from streamnb.wire.journal import Acted
@@ -168,7 +165,7 @@ class Learner:
         for _ in range(work):
             self.work()
         for found in self.monitors.passed(now, silence, events=self._hears_events, labels=self._hears_labels):
-            outputs.append(self._alert(found, "", self.consumed, self.model.n_events, now))
+            outputs.append(self._watching.alert(found, "", self.consumed, self.model.n_events, now))
         if not records or (reported < start and self._is_due(now)):
             outputs.append(self._report(now))
             reported = start
@@ -473,7 +470,7 @@ class Learner:
         for first in firsts if self.drift.names else ():
             if first.is_right is not None:
                 model = ModelInfo(self.settings.name, first.age)
-                yield from self._observe(
+                yield from self._watching.observe(
                     first.id, int(not first.is_right), self.consumed + first.place + 1, model, now
                 )
         if self.monitors and firsts:
@@ -481,13 +478,15 @@ class Learner:
             told = [-1 if one is None else int(one) for one in right]
             numbers = [self.consumed + place + 1 for place in places]
             seen = Seen((), labels, np.array(told, np.int8), np.array(confidence), numbers)
-            yield from (alert for _, alert in self._watched(seen, ids, ages, now))
+            yield from (alert for _, alert in self._watching.seen(seen, ids, ages, now))
         if self.monitors.tell_classes:
             said = [
                 (one.id, one.label, self.consumed + place + 1, learned_before)
                 for one, place in zip(heard.verdicts, heard.places, strict=True)
             ]
-            yield from (alert for _, alert in self._discovered(classes, said, now))
+            yield from (
+                alert for _, alert in self._watching.discovered(self.model.classes[classes:], said, now)
+            )
 
     def _process_part(
         self, records: Sequence[Record], now: float, alive: Callable[[], None], most_bytes: float
@@ -645,9 +644,10 @@ class Learner:
         consumed = [self.consumed + place + 1 for place in places]
         alerts = []
         if self.monitors:
-            alerts = self._watch(events, labels, posteriors, ages, consumed, now)
+            self._hears_labels |= any(label is not None for label in labels)
+            alerts = self._watching.predicted(events, labels, posteriors, ages, consumed, now)
             named = list(zip([event.id for event in events], labels, consumed, ages, strict=True))
-            alerts += self._discovered(classes, named, now)
+            alerts += self._watching.discovered(self.model.classes[classes:], named, now)
         is_published = self.settings.by == "learner"
         if not (is_published or self.drift.names):
             return [alert for _, alert in alerts]
@@ -655,7 +655,7 @@ class Learner:
         outputs = self._publishing.published(predictions, records, now) if is_published else []
         if not (self.drift.names or alerts):
             return outputs
-        return self._with_found(outputs, predictions, consumed, alerts)
+        return self._watching.with_found(outputs, predictions, consumed, alerts)
 
     def score(
         self, records: Sequence[Record], now: float, journal: int, most_bytes: float = math.inf
@@ -766,102 +766,19 @@ class Learner:
         weights = before if rule.is_weighing else None
         return self.decisions.decide(posteriors, unseen, weights, truths)
 
-    def _with_found(
-        self,
-        outputs: Sequence[NewRecord],
-        predictions: Sequence[Prediction],
-        consumed: Sequence[int],
-        alerts: Sequence[tuple[int, NewRecord]],
-    ) -> Iterator[NewRecord]:
-        """Each prediction, where it is published, and after it what detectors and monitors found by it."""
-        for place, (output, prediction, number) in enumerate(zip_longest(outputs, predictions, consumed)):
-            if output is not None:
-                yield output
-            yield from self._drifts(prediction, number)
-            yield from (alert for at, alert in alerts if at == place)
+    @property
+    def _watching(self) -> Watching:
+        return Watching(self.settings, self.tally, self.drift, self.monitors, self.actions)
 
     @property
     def _publishing(self) -> Publishing:
         posterior = posterior_of(self.model)
         return Publishing(self.settings, self.tally, () if posterior is None else posterior.hypotheses)
 
-    def _watch(
-        self,
-        events: Sequence[Event],
-        truths: Sequence[str | None],
-        posteriors: Posteriors,
-        ages: Sequence[int],
-        consumed: Sequence[int],
-        now: float,
-    ) -> list[tuple[int, NewRecord]]:
-        """What the monitors find by events that were predicted just now."""
-        self._hears_labels |= any(truth is not None for truth in truths)
-        predicted = posteriors.labels()
-        right = [
-            -1 if truth is None or label is None else int(truth == label)
-            for truth, label in zip(truths, predicted, strict=True)
-        ]
-        confidence = np.minimum(posteriors.probabilities.max(axis=1, initial=0.0), 1.0)
-        seen = Seen(predicted, truths, np.array(right, np.int8), confidence, consumed)
-        return self._watched(seen, [event.id for event in events], ages, now)
-
-    def _watched(
-        self, seen: Seen, ids: Sequence[str], ages: Sequence[int], now: float
-    ) -> list[tuple[int, NewRecord]]:
-        """What the monitors find by some events, and by which of them."""
-        return [
-            (at, self._alert(found, ids[at], int(seen.numbers[at]), ages[at], now))
-            for at, found in self.monitors.observe(seen)
-        ]
-
-    def _discovered(
-        self, before: int, said: Sequence[tuple[str, str | None, int, int]], now: float
-    ) -> list[tuple[int, NewRecord]]:
-        """What is told of classes beyond the first so many, and by which of the things that were said.
-
-        Of each of these: the event, its label, the records consumed until then, and the model's age. A single
-        one may begin a class that it does not name, where it takes back what stood before that.
-        """
-        alerts: list[tuple[int, NewRecord]] = []
-        for label in self.model.classes[before:]:
-            at = next((at for at, (_, one, *_) in enumerate(said) if one == label), 0)
-            event_id, _, consumed, age = said[at]
-            told = self.monitors.discovered(label)
-            alerts += [(at, self._alert(found, event_id, consumed, age, now)) for found in told]
-        return alerts
-
     def _pass_over(self, labels: Sequence[str | None]) -> None:
         """Count the labels that come while learning is paused."""
         if self.actions.is_paused:
             self.actions.passed_over += len(labels) - labels.count(None)
-
-    def _alert(
-        self, found: Mapping[str, Any], event_id: str, consumed: int, age: int, now: float
-    ) -> NewRecord:
-        """What a monitor found by an event, or by a silence, once so many records were consumed."""
-        model = ModelInfo(self.settings.name, age)
-        action = self.actions.asked_by(found.get("action", ""), consumed)
-        alert = Alert(id=event_id, events=consumed, model=model, ts=now, **{**found, "action": action})
-        self.tally.alerts[alert.monitor, alert.kind, alert.state] += 1
-        return NewRecord(self.settings.alerts, self.settings.name.encode(), encode_alert(alert))
-
-    def _drifts(self, prediction: Prediction, consumed: int) -> Iterator[NewRecord]:
-        """Tell the detectors how a prediction came out; what they find follows it among the outputs.
-
-        An empty model has predicted nothing, so that there is nothing to tell.
-        """
-        if prediction.truth is not None and prediction.label is not None:
-            error = int(prediction.label != prediction.truth)
-            yield from self._observe(prediction.id, error, consumed, prediction.model, prediction.ts)
-
-    def _observe(
-        self, event_id: str, error: int, consumed: int, model: ModelInfo, now: float
-    ) -> Iterator[NewRecord]:
-        """Tell the detectors whether an event was predicted wrong (1), once so many records were consumed."""
-        for found in self.drift.observe(error):
-            self.tally.drifts[found.detector] += 1
-            drift = Drift(id=event_id, events=consumed, model=model, ts=now, **found._asdict())
-            yield NewRecord(self.settings.metrics, self.settings.name.encode(), encode_metrics(drift))
 
     def _prune(self, learned_before: int) -> None:
         pruning = self.settings.pruning

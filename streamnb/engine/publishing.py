@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streamnb.engine.letters import unpublished
-from streamnb.engine.named_classes import by_class
+from streamnb.engine.named_classes import by_class, shortened
 from streamnb.engine.ports import NewRecord, Record, tuples
 from streamnb.engine.settings import Settings
 from streamnb.engine.tally import LearnerTally

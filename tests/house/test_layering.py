@@ -70,6 +70,7 @@ ROOMS = {
         "copying": 2,
         "monitors": 1,
         "actions": 1,
+        "watching": 2,
         "admission": 2,
         "learner": 3,
         "journal": 4,
