@@ -37,6 +37,8 @@ def model(config: Config) -> StreamModel:
         declared = declared or {"text": Text()}
         if read_by.kind in CLASSIFIERS:
             made: Any = _classifier(read_by, declared)
+            if config.memory.budget and read_by.kind == "tenants":
+                made.keep_within(config.memory.budget, config.memory.shares or NEWEST)
             return made if CLASSIFIERS[read_by.kind].learns_batches else RiverStreamModel(made, read_by.kind)
         counting = _counting(config, declared, hypotheses)
     except ValueError as error:

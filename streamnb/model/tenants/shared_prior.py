@@ -113,6 +113,7 @@ def _score_item(
     K, units = joint.size, batch.item_amount[item]
     g: Any = np.int64(batch.item_group[item])
     s, S, _, _, _ = smoothing_of(shared, g)
+    columns = own.tables.table.shape[1]
     m = UNIT * (OF_TEXTS if shared.kinds[g] == MULTINOMIAL else OF_VALUES)
     for c in range(K):
         n = 0.0
@@ -124,11 +125,13 @@ def _score_item(
     for j in range(first, batch.item_rows[item + 1]):
         row: Any = np.int64(batch.rows[j])
         mine: Any = np.int64(-1)
-        is_met = row >= 0 and known(shared.table, row, K)
-        if not is_met and not is_declared(shared, g):
-            continue
         if place >= 0:
             mine = np.int64(own.batch.rows[own.batch.item_rows[place] + j - first])
+        is_met = row >= 0 and known(shared.table, row, K)
+        # The model of all may have forgotten what a tenant knows: P is that of a word that it never met.
+        is_own = mine >= 0 and known(own.tables.table, mine, columns)
+        if not is_met and not is_own and not is_declared(shared, g):
+            continue
         for c in range(K):
             count = s + shared.table[row, c] if is_met else s
             n = float(own.tables.table[mine, column[c]]) if mine >= 0 and column[c] >= 0 else 0.0

@@ -10,11 +10,13 @@ import numpy as np
 from streamnb.errors import SnapshotError, UnlearnError
 from streamnb.model.attributes.attributes import Attribute, EventModel, Text
 from streamnb.model.attributes.expected import reading
+from streamnb.model.attributes.kinds import CONTINUOUS
 from streamnb.model.attributes.names import checked_attributes, checked_names, plain, plain_attribute
 from streamnb.model.attributes.naming import name_in, packed, unpacked, without
 from streamnb.model.attributes.parameters import check_whole
 from streamnb.model.attributes.priors import Prior, prior_mode, prior_weights
 from streamnb.model.attributes.signatures import Array, Flags, State, Times, Weights
+from streamnb.model.attributes.values import as_event
 from streamnb.model.attributes.weights import UNIT
 from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.encoding.data_frame import rows_of
@@ -24,10 +26,19 @@ from streamnb.model.encoding.layout import Layout
 from streamnb.model.encoding.targets import Targets, Taught
 from streamnb.model.interface.evidence import Item
 from streamnb.model.interface.predictions import Posteriors
-from streamnb.model.interface.stream_model import Corrections, Events, Labels, Prunings, Unbounded
+from streamnb.model.interface.stream_model import (
+    Corrections,
+    Events,
+    Labels,
+    Prunings,
+    StreamModel,
+    Unbounded,
+)
 from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
+from streamnb.model.naive_bayes.room import NEWEST
 from streamnb.model.naive_bayes.state_copy import StateCopy
 from streamnb.model.stats.counts import Counts
+from streamnb.model.stats.memory_use import MemoryUse
 from streamnb.model.tenants.desk import Desk
 from streamnb.model.tenants.of_tenant import OfTenant
 from streamnb.model.tenants.put_away import CLASSES, EVENTS, HEADER, RIGHT, TESTED
@@ -57,9 +68,29 @@ class _Columns(NamedTuple):
 class SharedModel(NaiveBayes):
     """The model of the events of all tenants. Its classes and attributes are the lists that theirs name."""
 
-    def know(self, classes: dict[Any, int], most: int) -> None:
-        """Let these be the classes, and so many the most attributes."""
-        self._statistics.classes, self._statistics.layout.most = classes, most
+    def know(self, classes: dict[Any, int]) -> int:
+        """Let these be the classes; returns the most attributes of each kind that there may be now."""
+        own = self._statistics
+        own.classes, own.layout.most = classes, min(own.layout.most, _MOST_ATTRIBUTES)
+        return own.layout.most
+
+    def as_learned(self, x: Any, prunings: int | None) -> Any:
+        """An event that was learned after so many prunings, without attributes for which there was no room.
+
+        Those are not listed, or came into the lists once the room had become another.
+        """
+        own = self._statistics
+        if own.room is None and not own.room_changes:
+            return x
+        groups, fields = own.attributes_learned(self.n_prunings if prunings is None else prunings)
+
+        def was_listed(name: Any, value: Any) -> bool:
+            kind = self._reader.kind(name, value)
+            if kind == CONTINUOUS:
+                return own.layout.fields.get(name, fields) < fields
+            return own.layout.groups.get((kind, name), groups) < groups
+
+        return {name: value for name, value in as_event(x).items() if was_listed(name, value)}
 
     def check_beside(self, classes: list[Any], weights: Ints, attributes: Layout) -> None:
         """Raise SnapshotError where it has not learned what tenants have: these classes and attributes."""
@@ -130,7 +161,10 @@ class TenantsCopy:
         return {**self._meta, "shared": meta}, arrays | {_SHARED + name: shared[name] for name in shared}
 
 
-class TenantModels(Unbounded):
+_UNBOUNDED = Unbounded()
+
+
+class TenantModels:
     """Naive Bayes for each tenant: an event is predicted, and learned, by its own tenant's model alone.
 
     Each model is, bit for bit, what a `NaiveBayes` of these parameters is that has had this tenant's events
@@ -144,7 +178,8 @@ class TenantModels(Unbounded):
         tenants: the most tenants; events of others share the model of those that name none.
         memory: bytes for the models at work; the others are put away.
         shared: whether a model of all events is the prior of each, see `shared_prior`. Then what a tenant is
-            told hangs on what others taught; what its own model learns does not.
+            told hangs on what others taught; what its own model learns does not. This one may be bounded by
+            `keep_within`: then it forgets as any naive Bayes model, and no tenant's own model does.
 
     Attributes:
         changed: bool[n], which tenants' models learned or unlearned something since that was taken down; no
@@ -160,7 +195,6 @@ class TenantModels(Unbounded):
 
     state_type = "TenantModels"
     corrections: Corrections = "exact"
-    n_prunings = 0
 
     def __init__(
         self,
@@ -191,13 +225,27 @@ class TenantModels(Unbounded):
         self.entity, self.tenants, self.memory, self._prior = entity, tenants, memory, prior
         if shared:
             _check_smoothing(self._alone)
-        self._shares = shared
+        self._shares, self._within = shared, (0, NEWEST)
         self._reader = EventReader(attributes, event_model)
         self._memory: Memory = in_memory
         self._begin(self._new_shared())
 
     def _new_shared(self) -> SharedModel | None:
-        return SharedModel(*self._parameters) if self._shares else None
+        if not self._shares:
+            return None
+        made = SharedModel(*self._parameters)
+        if self._within[0]:
+            made.keep_within(*self._within)
+        return made
+
+    def keep_within(self, n_bytes: int, shares: int = NEWEST) -> None:
+        """Let the shared model, with a copy of it, take so many bytes, from now on; see `CountingModel`.
+
+        Without one nothing is bounded.
+        """
+        self._within = n_bytes, shares
+        if self._shared is not None:
+            self._shared.keep_within(*self._within)
 
     def _begin(self, shared: SharedModel | None) -> None:
         self._classes: dict[Any, int] = {}
@@ -240,6 +288,48 @@ class TenantModels(Unbounded):
         """Memory of the models at work and of those that were put away, and of tenants' names, about."""
         shared = 0 if self._shared is None else self._shared.n_bytes
         return self._desk.n_bytes + self._shelf.n_bytes + 150 * len(self._numbers) + shared
+
+    # What is bounded is the shared model: so these say what it says.
+
+    @property
+    def _bounded(self) -> SharedModel | Unbounded:
+        return _UNBOUNDED if self._shared is None else self._shared
+
+    @property
+    def n_prunings(self) -> int:
+        """How often the shared model forgot words."""
+        return 0 if self._shared is None else self._shared.n_prunings
+
+    @property
+    def memory_use(self) -> MemoryUse:
+        """What the shared model takes of the memory that it may take."""
+        return self._bounded.memory_use
+
+    @property
+    def most_classes(self) -> int:
+        """How many classes the shared model may have."""
+        return self._bounded.most_classes
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether no rows of the shared model are left to be moved."""
+        return self._bounded.is_settled
+
+    def has_room(self, classes: int, n_bytes: int, words: int) -> bool:
+        """Whether the shared model can learn so much as if it were unbounded; see `StreamModel`."""
+        return self._bounded.has_room(classes, n_bytes, words)
+
+    def make_room(self, classes: int) -> None:
+        """Let the shared model forget what matters least, where so many classes leave it too little room."""
+        self._bounded.make_room(classes)
+
+    def change_room(self, before: StreamModel) -> None:
+        """Say that another one, whose shared model could take other memory, learned all so far."""
+        if isinstance(before, TenantModels):
+            self._bounded.change_room(before._bounded)  # type: ignore[arg-type]  # noqa: SLF001  of this class
+
+    def renew(self) -> None:
+        """Counts stay."""
 
     @property
     def n_tenants(self) -> int:
@@ -352,16 +442,20 @@ class TenantModels(Unbounded):
         self, xs: Events, ys: Labels, ws: Weights = None, ts: Times = None, prunings: Prunings = None
     ) -> None:
         """Take back that these events were learned, in order, each by its own model; see `StreamModel`."""
-        for x, y, w, _ in Taught.of(xs, ys, ws, None).each():
+        for x, y, w, prunings_then in Taught.of(xs, ys, ws, prunings).each():
             number = self._numbers.get(self.tenant_of(x), 0 if self._is_full else -1)
             if number < 0:
                 raise UnlearnError(f"no event was ever learned of the tenant {self.tenant_of(x)!r}")
+            own_x = self.without_tenant(x)
+            if self._shared is not None:
+                own_x = self._shared.as_learned(own_x, prunings_then)
             model = self._read(number)
-            model.unlearn_many([self.without_tenant(x)], [y], [w])
+            model.unlearn_many([own_x], [y], [w])
             self._write(number, model)
             self.changed[number] = True
             if self._shared is not None:
-                self._shared.unlearn_many([self.without_tenant(x)], [y], [w])
+                then = None if prunings_then is None else [prunings_then]
+                self._shared.unlearn_many([own_x], [y], [w], prunings=then)
             self._weights[self._classes[y]] -= round(w * UNIT)
             self.n_events -= 1
 
@@ -449,7 +543,7 @@ class TenantModels(Unbounded):
         """Let the list of classes be this one, which only grows at its end."""
         self._classes = classes
         if self._shared is not None:
-            self._shared.know(classes, _MOST_ATTRIBUTES)
+            self._attributes.most = self._shared.know(classes)
         more = len(classes) - self._weights.size
         if more:
             self._weights = np.pad(self._weights, (0, more))
