@@ -120,9 +120,8 @@ class Learner:
     @property
     def owes_report(self) -> bool:
         """Whether records were seen since the last report, or tenants are due."""
-        return self.consumed != self._reported or (
-            self.standings is not None and self.standings.owes(self.model)
-        )
+        is_due = Standings.are_due(self.standings, self.settings.tenants, self.model)
+        return self.consumed != self._reported or is_due
 
     def process(
         self,

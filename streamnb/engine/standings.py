@@ -57,9 +57,14 @@ class Standings:
         model.changed = model.counted()[:, 0] > 0
         return Standings(topic)
 
-    def owes(self, model: StreamModel) -> bool:
-        """Whether some tenant is due."""
-        return bool(self.gone) or (isinstance(model, TenantModels) and bool(model.changed.any()))
+    @staticmethod
+    def are_due(before: Standings | None, topic: str, model: StreamModel) -> bool:
+        """Whether the next of a topic, see `of`, would write of some tenant."""
+        if not (topic and isinstance(model, TenantModels)):
+            return False
+        if before is None or before.topic != topic:
+            return model.n_events > 0
+        return bool(before.gone) or bool(model.changed.any())
 
     def begin_anew(self, names: Sequence[str], model: StreamModel) -> Standings | None:
         """Let all be due: those of a model that replaced one of the tenants `names`, and these.

@@ -9,6 +9,7 @@ from contextlib import suppress
 from functools import partial
 from itertools import count, pairwise
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
@@ -24,6 +25,8 @@ from streamnb.engine.journal.entries import roll_back
 from streamnb.engine.ports import NewRecord
 from streamnb.engine.rebuilding.rebuild import Rebuilding, Source
 from streamnb.engine.standings import MOST, MOST_ALONE
+from streamnb.errors import SnapshotError
+from streamnb.wire.snapshot import Part
 from streamnb.worker import Pace
 
 SETS = ["model.kind=tenants", "model.tenants=6", "model.memory=1B", "metrics.every_events=7"]
@@ -306,7 +309,6 @@ def test_a_topic_that_is_named_later_or_is_another_has_all_tenants(open_log, tmp
     assert "standings" not in plain.learner.parts()
     for topic in ("tenants", "others", "tenants"):
         log = open_log()
-        append(log, [(b"t1", {"id": topic, "text": "a", "label": "x"})])
         worker = life(log, folder, *SETS, f"topics.tenants={topic}", clock=clock)
         log = open_log()
         last = {r.key.decode(): json.loads(r.value)["labels"] for r in read_topic(log, topic)}
@@ -383,3 +385,26 @@ def test_verify_finds_what_is_not_the_last_record(open_log, tmp_path):
     earlier = read_topic(log, "tenants")[0].offset  # as compaction does
     compacted = Altered(log, "tenants", lambda record: [] if record.offset == earlier else [record])
     assert not told(verified(compacted, folder, *TOLD))
+
+
+def test_a_part_of_a_snapshot_that_is_none_is_refused():
+    learner = wiring.learner(configured(*TOLD))
+    learner.process(
+        records([json.dumps({"id": "e", "text": "a", "label": "x"}).encode()] * 3, keys=[b"a", b"b", b"c"]),
+        1.0,
+    )
+    parts = learner.parts()
+    (meta, arrays), due = parts["standings"], np.array([1, 2])
+    wiring.learner(configured(*TOLD)).load({**parts, "standings": Part(meta, {"due": due})})
+    for other in (
+        Part({**meta, "next": -1}, arrays),
+        Part({**meta, "gone": 7}, arrays),
+        Part({}, arrays),
+        Part(meta, {}),
+        Part(meta, {"due": np.array([4])}),
+        Part(meta, {"due": np.array([-1])}),
+        Part(meta, {"due": due.astype(np.float64)}),
+        Part(meta, {"due": due.reshape(1, 2)}),
+    ):
+        with pytest.raises(SnapshotError):
+            wiring.learner(configured(*TOLD)).load({**parts, "standings": other})
