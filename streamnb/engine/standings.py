@@ -91,7 +91,7 @@ class Standings:
             if left <= 0:
                 break
             record = self._record(standing.tenant.name, _said(standing, of, now))
-            left -= len(record.value)
+            left -= len(record.key or b"") + len(record.value)
             model.changed[number], self.next = False, number + 1
             yield record
 

@@ -596,6 +596,8 @@ def test_what_is_given_in_vain_is_told(tmp_path):
         "c.toml: posterior.seed has no effect: the model weighs no hypotheses",
         "c.toml: kafka.username has no effect: log.url is no Kafka cluster",
     ]  # fmt: skip
+    (vain,) = idle("kafka://h:1", "topics.labels=labels", "topics.tenants=tenants")
+    assert vain == 'flag --set: topics.tenants has no effect: model.kind is not "tenants"'
     assert idle("sqlite:///l.db", "events.repeats=skip") == [
         "c.toml: kafka.username has no effect: log.url is no Kafka cluster"
     ]

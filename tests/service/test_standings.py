@@ -24,7 +24,7 @@ from streamnb.engine import learner as engine_learner
 from streamnb.engine.journal.entries import roll_back
 from streamnb.engine.ports import NewRecord
 from streamnb.engine.rebuilding.rebuild import Rebuilding, Source
-from streamnb.engine.standings import MOST, MOST_ALONE
+from streamnb.engine.standings import MOST, MOST_ALONE, MOST_BYTES
 from streamnb.errors import SnapshotError
 from streamnb.wire.snapshot import Part
 from streamnb.worker import Pace
@@ -328,6 +328,18 @@ def test_no_commit_writes_of_more_than_a_bounded_number():
     written = [one.key for part in commits for one in part]
     assert len(set(written)) == len(written) == 12_500
     assert {json.loads(one.value)["events"] for part in commits for one in part} == {2}
+
+
+def test_no_commit_goes_on_beyond_some_mebibytes():
+    """A thousand tenants whose names take 4 kB each as a key, and in the record."""
+    learner = wiring.learner(configured("model.kind=tenants", "topics.tenants=tenants"))
+    keys = ["\U0001f600" * 996 + f"{i:04}" for i in range(1000)]
+    raw = json.dumps({"id": "e", "text": "a", "label": "x"}).encode()
+    outputs = learner.process(records([raw] * 1000, keys=[key.encode() for key in keys]), 1.0)
+    written = [len(one.key) + len(one.value) for one in outputs if one.topic == "tenants"]
+    assert MOST_BYTES <= sum(written) < MOST_BYTES + max(written)
+    more = [one for one in learner.process([], 1.0) if one.topic == "tenants"]
+    assert len(written) + len(more) == 1000
 
 
 def test_whoever_is_due_has_its_turn_however_busy_the_others_are(monkeypatch):
