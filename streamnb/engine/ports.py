@@ -42,7 +42,8 @@ class Record(NamedTuple):
 class NewRecord(NamedTuple):
     """One record to be written; the log chooses partition (by the key's hash) and the offset.
 
-    An empty value without headers is a tombstone: a compacted topic forgets the key. It is read as empty.
+    An empty value under a key, without headers, is a tombstone: a compacted topic forgets the key. It is read
+    as empty.
     """
 
     topic: str

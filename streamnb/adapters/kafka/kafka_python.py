@@ -21,13 +21,10 @@ _APPENDS_WITH = ("self", "tp", "timestamp_ms", "key", "value", "headers", "now",
 
 
 def send(producer: Any, record: NewRecord) -> Any:
-    """Hand one record over; its delivery, to be waited for. An empty one without headers is a tombstone."""
+    """Hand one record over; its delivery, to be waited for."""
     topic, key, value, headers = record
-    return (
-        producer.send(topic, value, key, list(headers))
-        if headers
-        else producer.send(topic, value or None, key)
-    )
+    is_tombstone = value == b"" and key is not None and not headers
+    return producer.send(topic, None if is_tombstone else value, key, list(headers) if headers else None)
 
 
 def send_all(producer: Any, records: Sequence[NewRecord]) -> Iterator[Any]:

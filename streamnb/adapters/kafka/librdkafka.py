@@ -199,7 +199,7 @@ class _Sending:
                 if headers:
                     produce(topic, value, key, headers=list(headers))
                 else:
-                    produce(topic, value or None, key)  # an empty one is a tombstone
+                    produce(topic, value if value or key is None else None, key)  # or a tombstone
             except KafkaException as error:  # larger than any request
                 raise of_record(as_kafka_python(error.args[0]), topic, len(value)) from error
 

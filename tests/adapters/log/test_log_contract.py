@@ -236,12 +236,13 @@ def test_keys_values_and_headers_come_back_as_they_were_written(open_log):
 
 
 @pytest.mark.parametrize("open_log", ["kafka", "librdkafka"], indirect=True)
-def test_an_empty_value_without_headers_is_a_tombstone_and_no_other_is(open_log, broker):
+def test_an_empty_value_under_a_key_is_a_tombstone_and_no_other_is(open_log, broker):
     log = open_log(events=1, journal=1, out=1)
     records = [
         new("out", b"1", b"k"),
         new("out", b"", b"k"),
         new("out", b"", b"letter", (("reason", b"x"),)),
+        new("out", b"", None),
         new("out", b"2", b"k"),
         new("out", b"", b"k"),
     ]
@@ -260,7 +261,7 @@ def test_an_empty_value_without_headers_is_a_tombstone_and_no_other_is(open_log,
                 or len(found) == 2 * len(records)
             )
         )
-    assert [record.value for record in found] == 2 * [b"1", None, b"", b"2", None]
+    assert [record.value for record in found] == 2 * [b"1", None, b"", b"", b"2", None]
 
 
 def test_timestamps_are_seconds_since_the_epoch(open_log):
