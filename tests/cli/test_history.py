@@ -9,14 +9,14 @@ from contextlib import closing
 
 import msgspec
 import pytest
-from late import EVENTS, random_stream
+from late import EVENTS, Stream, random_stream
 from service import AtOnce, read_topic
 from test_rebuild import LATE, MODELS, TOPICS, append, forgotten, serving, source
 from topics_of_logs import trim
 from verifying import configured, new_worker
 
 from streamnb.cli import main, wiring
-from streamnb.cli.evaluation.history import history_of, history_of_file, live_through, relived
+from streamnb.cli.evaluation.history import Past, history_of, history_of_file, live_through, relived
 from streamnb.cli.evaluation.judged import Judged
 from streamnb.engine.journal.entries import roll_back
 from streamnb.engine.journal.recovery import standing
@@ -40,6 +40,20 @@ def lived(log, folder, *sets, learner=wiring.learner):
     for _ in relived(made, history_of(config, log)):
         pass
     return made
+
+
+def test_what_is_left_of_a_withdrawal_is_worked_off(tmp_path):
+    """A source that said more than is worked through at once has taught nothing, at the end."""
+    stream, said = Stream(), 600
+    for i in range(said):
+        stream.event(f"e{i}", "w1")
+        stream.verdict(f"e{i}", "x", "bot")
+    stream.withdraw("bot")
+    learner = wiring.learner(configured(*LATE, *BAYES, f"snapshots.folder={tmp_path}"))
+    list(relived(learner, [Past(stream.records[:-1], 1.0)]))
+    assert learner.model.n_events == said
+    list(relived(learner, [Past(stream.records[-1:], 2.0)]))
+    assert learner.model.n_events == 0
 
 
 @pytest.mark.parametrize("kind", ["naive_bayes", "mixture"])

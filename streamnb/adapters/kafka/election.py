@@ -145,18 +145,18 @@ class Election:
         """Whoever has the journal's partition."""
         return next((member for member in members if self._prize in member.has), None)
 
-    def _seen(self) -> Sequence[GroupMember]:
-        """The members of a group that has settled, for people to be told of; none where nobody can say."""
+    def _seen(self) -> Sequence[GroupMember] | None:
+        """The members, for people to be told of; None while they have not settled, or nobody can say."""
         with contextlib.suppress(LogError):
             is_settled, members = call_blocking(self._described, self._alive, self._patience)
-            return members if is_settled else ()
-        return ()
+            return members if is_settled or not members else None
+        return None
 
     def _obstacle(self) -> str:
         """Why this member is not elected."""
-        members = self._seen() if self._state() == MemberState.STABLE else ()
-        holder = self._holder(members)
-        if holder is None:
+        members = self._seen() if self._state() == MemberState.STABLE else None
+        holder = self._holder(members or ())
+        if members is None or holder is None:
             return "the election is not over yet"
         if not is_learner(holder.client):
             return strangers(self._group, members, self._line)
@@ -165,19 +165,22 @@ class Election:
     def _lost(self) -> Fenced:
         """Why this member is elected no longer."""
         members = self._seen()
-        holder = self._holder(members)
+        holder = self._holder(members or ())
         other = holder is not None and holder.id not in {
             self._won_as,
             self._member.group_metadata().member_id,
         }
-        end = f"{holder} has taken over" if other else "nobody else was elected"
+        nobody = "nobody else was elected" if members is not None else "who is elected now is not settled"
+        end = f"{holder} has taken over" if other else nobody
         return Fenced(f"this learner of {self._group} lost the election: {end}; {self._cause(members)}")
 
-    def _cause(self, members: Sequence[GroupMember]) -> str:
+    def _cause(self, members: Sequence[GroupMember] | None) -> str:
         """Why, and what to do: whoever is still a member was heard all the while."""
         still, until = self._still
         if time.monotonic() - until < _LATELY:
             why = f"this process stood still for {still:.1f} s, and a session lasts {self._patience:g} s"
+        elif members is None:
+            why = "it was removed from the group, or no broker answers"
         elif any(member.id == self._won_as for member in members):
             look = self._line("kafka-consumer-groups.sh", "--describe", "--group", self._group, "--members")
             return (
