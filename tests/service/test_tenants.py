@@ -197,7 +197,10 @@ def test_questions_are_answered_by_the_tenants_own_model(asked):
     described = json.loads(asked("inspect", "--json")[1])["tenants"]
     assert described["models"] == 2
     assert {one["name"]: one["events"] for one in described["largest"]} == {"acme": 10, "../beta": 10}
-    assert "../beta" in asked("inspect")[1]
+    inspected = asked("inspect")[1]
+    assert "../beta" in inspected
+    assert "words and values" not in inspected  # each model has its own
+    assert "how often in each" in asked("explain", '{"text": "win cash", "shop": "acme"}')[1]
     assert asked("verify")[0] == 0
 
 
@@ -212,4 +215,13 @@ def test_questions_of_a_new_tenant_are_answered_by_what_all_have_learned(asked):
     assert set(told["probabilities"]) == {"spam", "ham"}  # its own label, and that of another
     assert told["label"] == "ham"
     assert told["evidence"]
+    text = asked("explain", '{"text": "win cash", "shop": "../beta"}')[1]
+    assert "how often in each" not in text  # of two models
+    assert [line.split() for line in text.splitlines() if "log odds" in line][-1] == [
+        "attribute",
+        "value",
+        "log",
+        "odds",
+    ]
+    assert "2 classes, 5 words and values" in asked("inspect")[1]
     assert asked("verify")[0] == 0

@@ -111,12 +111,14 @@ def _print(answer: Mapping[str, Any]) -> None:
     if then is not None:
         print(f"then {_probabilities(then)}")
     print(f"{'now  ' if then else ''}{_probabilities(answer)}")
-    print(
-        f"\nfor {printable(labels[0])}, against {printable(labels[1])} (log odds in nats; how often in each)"
-    )
-    header = ("attribute", "value", "log odds", *labels)
+    counted = then is not None or any(one["counts"] for one in answer["evidence"])
+    often = "; how often in each" if counted else ""
+    print(f"\nfor {printable(labels[0])}, against {printable(labels[1])} (log odds in nats{often})")
     if then is None:
-        print(table([(*name, *cells) for name, cells in _rows(answer, labels).items()], header))
+        header = ("attribute", "value", "log odds", *labels)
+        shown = len(header) if counted else 3
+        rows = [(*name, *cells)[:shown] for name, cells in _rows(answer, labels).items()]
+        print(table(rows, header[:shown]))
     else:
         before, now = _rows(then, labels), _rows(answer, labels)
         names = dict.fromkeys([*now, *before])

@@ -13,7 +13,7 @@ from streamnb.cli import wiring
 from streamnb.cli.asked import readiness
 from streamnb.cli.printable import printable
 from streamnb.cli.reports.tenants import print_tenants, tenants
-from streamnb.cli.reports.text_tables import action_text, print_posterior, table
+from streamnb.cli.reports.text_tables import action_text, print_posterior, table, words_and_values
 from streamnb.engine.journal.recovery import recover
 from streamnb.engine.learner import Learner
 from streamnb.engine.reports import posterior_report
@@ -112,7 +112,7 @@ def print_description(description: dict[str, Any]) -> None:
     """The description as text."""
     print(
         f"model {printable(description['model'])}: {of(description['learned'], 'event')} learned, "
-        f"{len(description['classes'])} classes, {description['attributes']:,} words and values"
+        f"{len(description['classes'])} classes{words_and_values(description['attributes'])}"
     )
     if description["missing"]:
         print(printable(f"{description['status']}: {'; '.join(description['missing'])}"))

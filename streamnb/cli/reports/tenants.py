@@ -19,7 +19,7 @@ def print_tenants(described: dict[str, Any] | None) -> None:
     """The same as text, where there are any; the model of events without a tenant has no name."""
     if described is None:
         return
-    print(f"\n{described['models']:,} tenants have a model of their own; those with the most events:")
+    print(f"\n{described['models']:,} tenants have a model of their own; the models with the most events:")
     rows = [
         (
             brief(printable(one["name"])) or "(none)",

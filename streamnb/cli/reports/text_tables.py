@@ -88,12 +88,17 @@ def print_report(report: MetricsReport) -> None:
         print_posterior(report.posterior)
 
 
+def words_and_values(n: int) -> str:
+    """How many there are; nothing where that is none, or no question, as of tenants."""
+    return f", {n:,} words and values" if n else ""
+
+
 def _print_numbers(report: MetricsReport) -> bool:
     """How much there was; whether any of it was scored."""
     told = counted(report, report.events)
     print(
         f"{told}, {report.learned:,} learned, {of(report.dead_letters, 'dead letter')}; "
-        f"{report.classes} classes, {report.attributes:,} words and values"
+        f"{report.classes} classes{words_and_values(report.attributes)}"
     )
     if report.cumulative.events == 0:
         print("no labelled event has been scored")

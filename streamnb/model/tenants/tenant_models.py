@@ -74,23 +74,12 @@ class SharedModel(NaiveBayes):
         own.classes, own.layout.most = classes, min(own.layout.most, _MOST_ATTRIBUTES)
         return own.layout.most
 
-    def as_learned(self, x: Any, prunings: int | None) -> Any:
-        """An event that was learned after so many prunings, without attributes for which there was no room.
-
-        Those are not listed, or came into the lists once the room had become another.
-        """
+    def attributes_learned(self, prunings: int | None) -> tuple[int, int] | None:
+        """How many groups and fields there were after so many prunings; None where there was room for all."""
         own = self._statistics
         if own.room is None and not own.room_changes:
-            return x
-        groups, fields = own.attributes_learned(self.n_prunings if prunings is None else prunings)
-
-        def was_listed(name: Any, value: Any) -> bool:
-            kind = self._reader.kind(name, value)
-            if kind == CONTINUOUS:
-                return own.layout.fields.get(name, fields) < fields
-            return own.layout.groups.get((kind, name), groups) < groups
-
-        return {name: value for name, value in as_event(x).items() if was_listed(name, value)}
+            return None
+        return own.attributes_learned(self.n_prunings if prunings is None else prunings)
 
     def check_beside(self, classes: list[Any], weights: Ints, attributes: Layout) -> None:
         """Raise SnapshotError where it has not learned what tenants have: these classes and attributes."""
@@ -280,8 +269,8 @@ class TenantModels:
 
     @property
     def n_attributes(self) -> int:
-        """Not counted: each model has its own."""
-        return 0
+        """Those of the shared model; without it each model has its own, and they are not counted."""
+        return 0 if self._shared is None else self._shared.n_attributes
 
     @property
     def n_bytes(self) -> int:
@@ -446,9 +435,7 @@ class TenantModels:
             number = self._numbers.get(self.tenant_of(x), 0 if self._is_full else -1)
             if number < 0:
                 raise UnlearnError(f"no event was ever learned of the tenant {self.tenant_of(x)!r}")
-            own_x = self.without_tenant(x)
-            if self._shared is not None:
-                own_x = self._shared.as_learned(own_x, prunings_then)
+            own_x = self._as_learned(self.without_tenant(x), prunings_then)
             model = self._read(number)
             model.unlearn_many([own_x], [y], [w])
             self._write(number, model)
@@ -548,6 +535,26 @@ class TenantModels:
         if more:
             self._weights = np.pad(self._weights, (0, more))
             self._given = prior_weights(self._prior, classes)
+
+    def _as_learned(self, x: Any, prunings: int | None) -> Any:
+        """An event that was learned after so many prunings, without attributes for which there was no room.
+
+        Those are not listed, or came into the lists once the room had become another.
+        """
+        groups, fields = self._attributes.groups, self._attributes.fields
+        known = None if self._shared is None else self._shared.attributes_learned(prunings)
+        if known is None:
+            known = len(groups), len(fields)
+            if max(known) < self._attributes.most:
+                return x
+
+        def was_listed(name: Any, value: Any) -> bool:
+            kind = self._reader.kind(name, value)
+            if kind == CONTINUOUS:
+                return fields.get(name, known[1]) < known[1]
+            return groups.get((kind, name), known[0]) < known[0]
+
+        return {name: value for name, value in as_event(x).items() if was_listed(name, value)}
 
     def _number(self, names: Sequence[str], adds: Flags) -> Ints:
         """The number of each event's tenant; -1 of one of which nothing was learned."""

@@ -366,16 +366,21 @@ def test_how_often_tenants_were_predicted_right_begins_with_their_first_event():
     assert models.top(3) == [("a", 1, 0, 0), ("b", 1, 1, 1), ("c", 1, 1, 1)]
 
 
-def test_attributes_beyond_the_most_are_no_ones():
-    models = TenantModels(shared=True, entity="who")
+@pytest.mark.parametrize("shared", [False, True])
+def test_attributes_beyond_the_most_are_no_ones(shared):
+    models = TenantModels(shared=shared, entity="who")
     for i in range(4200):
         models.learn_many([{f"c{i}": "x", "who": i % 3}], ["ab"[i % 2]])
-    assert models._attributes.groups == models.shared.statistics.layout.groups
+    assert not shared or models._attributes.groups == models.shared.statistics.layout.groups
     assert len(models._attributes.groups) == 4096
-    again = TenantModels(shared=True, entity="who").load_state(*models.state())
+    again = TenantModels(shared=shared, entity="who").load_state(*models.state())
     for one in (models, again):
         one.learn_many([{"c4100": "x", "c4095": "x", "who": 0}], ["a"])
     assert same(models.state(), again.state())
+    assert models.tenant("0").value_counts("c4095", "x") == {"a": 1.0, "b": 1.0}
+    models.unlearn_many([{"c4100": "x", "c4095": "x", "who": 0}], ["a"])
+    assert models.tenant("0").value_counts("c4095", "x") == {"b": 1.0}
+    assert models.class_weights == {"a": 2100.0, "b": 2100.0}
 
 
 def test_a_state_of_the_other_kind_or_with_another_shared_model_is_refused():
