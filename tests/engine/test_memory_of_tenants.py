@@ -24,7 +24,7 @@ TEXTS = {"text": "text", "subject": "text"}
 @pytest.fixture(autouse=True)
 def looks_often(monkeypatch):
     look_for_room_often(monkeypatch)
-    monkeypatch.setattr(SharedModel, "_room", lambda _, n_bytes, __: Room(n_bytes, 8 * (128 << 10)))
+    monkeypatch.setattr(SharedModel, "_room", lambda _, n_bytes, __: Room(n_bytes, 4 * (128 << 10)))
 
 
 def owned(given, rng):
@@ -40,7 +40,7 @@ def tenants(n_bytes):
 
 def one(n_bytes):
     model = NaiveBayes(TEXTS)
-    model.statistics.room = Room(n_bytes, 8 * (128 << 10))
+    model.statistics.room = Room(n_bytes, 4 * (128 << 10))
     return model
 
 
