@@ -56,6 +56,7 @@ THOROUGH = (
     "adapters/kafka/test_kafka_log.py",
     "adapters/kafka/test_kafka_outage.py",
     "adapters/kafka/test_kafka_security.py",
+    "adapters/kafka/test_lost_markers.py",
     "adapters/test_watchdog.py",
     "benchmarks/test_bench.py",
     "benchmarks/test_latency.py",
