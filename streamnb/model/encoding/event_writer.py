@@ -95,6 +95,11 @@ class EventWriter:
         self._event_items += array("q", range(first + 1, first + 1 + n))
         self._event_values += array("q", [len(self._value)]) * n
 
+    @property
+    def most_rows(self) -> int:
+        """How many rows of counts what was written can take at most."""
+        return most_tokens(sum(map(len, self._item)), len(self._item))[1]
+
     def encoded(
         self, targets: Targets, classes: dict[Any, int], layout: Numbering, vocabulary: Vocabulary
     ) -> Encoded:

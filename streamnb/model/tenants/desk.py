@@ -139,6 +139,9 @@ class Desk:
             if self.slot_of:
                 self.clear(K)
                 return self.take(tenants)
+            if self._loaded.labels.shape[1] > K:
+                self._begin(K)
+                return self.take(tenants)
             if missing.size > 1:
                 return 0
         self._widen(K)
@@ -153,6 +156,23 @@ class Desk:
         self._groups, self._fields, size, self._vocabulary.used[0] = used.tolist()
         self._vocabulary.enter(size)
         return 1 if damaged < 0 else ~int(missing[kept[damaged]])
+
+    def has_room(self, slots: Ints, label: Ints, rows: int) -> bool:
+        """Whether events may be learned: with columns for their labels all fits that is here.
+
+        `label` has the number of a class in the list of all, or -1. What the events add, at most `rows`, may
+        take as much again: most of their words are there already.
+        """
+        labels, sizes = self._loaded.labels, self._loaded.sizes[:, CLASSES]
+        is_learned = (label >= 0) & (slots >= 0)
+        n = int(label.max(initial=0)) + 1
+        of, which = np.divmod(np.unique(slots[is_learned] * n + label[is_learned]), n)
+        has = (labels[of] == which[:, np.newaxis]) & (np.arange(labels.shape[1]) < sizes[of, np.newaxis])
+        most = sizes + np.bincount(of[~has.any(axis=1)], minlength=sizes.size)
+        K = _widened(labels.shape[1], int(most.max(initial=0)))
+        spare = len(self._loaded.table) - self._vocabulary.size  # rows that would be widened, too
+        taken = self._takes(0, np.zeros(HEADER, dtype=np.int64), K) + spare * 8 * K
+        return max(taken, rows * (_ROW + 8 * K)) <= self._most
 
     def put_away(self) -> None:
         """Write every model that has changed to the shelf; all stay here, too."""
@@ -172,9 +192,9 @@ class Desk:
     def clear(self, K: int = 2) -> None:
         """Put all away, and let there be no model here."""
         self.put_away()
-        columns = self._loaded.labels.shape[1]
-        if columns > 4 * K:
-            self._begin(K)
+        columns, rows = self._loaded.labels.shape[1], len(self._loaded.table)
+        if columns > 4 * K or rows * (_ROW + 8 * max(columns, K)) > self._most:
+            self._begin(K)  # what is kept would be widened, for rows that nobody has
             return
         S, vocabulary = len(self.slot_of), self._vocabulary
         loaded = self._loaded
@@ -316,9 +336,8 @@ class Desk:
 
     def _widen(self, K: int) -> None:
         """Let there be columns for so many classes in each model."""
-        columns = self._loaded.labels.shape[1]
-        if columns < K:
-            K = max(K, columns + columns // 2)
+        K = _widened(self._loaded.labels.shape[1], K)
+        if self._loaded.labels.shape[1] < K:
             by_class = ("weights", "labels", "totals", "n", "mean", "M2", "table")
             self._loaded = self._loaded._replace(
                 **{name: _wider(getattr(self._loaded, name), K, 0) for name in by_class}
@@ -357,6 +376,11 @@ def _longer(array: Any, n: int, fill: int = 0) -> Any:
         return array
     more = max(more, len(array) // 2)
     return np.pad(array, ((0, more), *(((0, 0),) * (array.ndim - 1))), constant_values=fill)
+
+
+def _widened(columns: int, K: int) -> int:
+    """How many columns there are once K are wanted."""
+    return columns if columns >= K else max(K, columns + columns // 2)
 
 
 def _wider(array: Any, K: int, fill: int) -> Any:

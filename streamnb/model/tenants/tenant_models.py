@@ -598,15 +598,22 @@ class TenantModels:
         self, xs: Sequence[Any], writer: EventWriter, numbers: Ints, found: _Columns, **how: bool
     ) -> tuple[Floats, Flags]:
         """Predict and learn events; by halves, where the models of all do not fit together."""
-        took = self._desk.take(np.unique(numbers[numbers >= 0]))
+        tenants = np.unique(numbers[numbers >= 0])
+        label, _, adds = found.found
+        rows, is_least = writer.most_rows if how["learn"] else 0, False
+        while (took := self._desk.take(tenants)) > 0:
+            slot = self._desk.slot_of
+            slots = np.array([slot.get(number, -1) for number in numbers.tolist()], dtype=np.int64)
+            if is_least or self._desk.has_room(slots, np.where(adds, label, -1), rows):
+                return self._desk.run(writer, slots, found, self._given, **how)
+            if len(slot) == tenants.size and len(xs) > 1:
+                break
+            self._desk.clear()
+            is_least = len(xs) <= 1
         if took < 0:
             raise SnapshotError(
                 f"the model of the tenant {list(self._numbers)[~took]!r} is damaged in memory"
             )
-        if took:
-            slot = self._desk.slot_of
-            slots = np.array([slot.get(number, -1) for number in numbers.tolist()], dtype=np.int64)
-            return self._desk.run(writer, slots, found, self._given, **how)
         half = len(xs) // 2
         parts = []
         for some in (slice(half), slice(half, None)):

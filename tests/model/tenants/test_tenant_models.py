@@ -10,6 +10,7 @@ import pytest
 from streamnb import NaiveBayes
 from streamnb.errors import SnapshotError, UnlearnError
 from streamnb.model.attributes.attributes import Continuous, Nominal, Text
+from streamnb.model.tenants.desk import Desk
 from streamnb.model.tenants.put_away import HEADER
 from streamnb.model.tenants.shelf import RunsCopy, Shelf, in_memory
 from streamnb.model.tenants.tenant_models import TenantModels
@@ -206,6 +207,35 @@ def test_one_tenant_with_many_labels_and_long_words_among_small_ones():
         alone.learn_one(x, f"l{i}")
     assert same(models.tenant("wide").state(), alone.state())
     assert models.tenant("s3").n_events == 6
+
+
+@pytest.mark.parametrize("at_once", [1, 64, 600])
+@pytest.mark.parametrize("order", [range(600), range(599, -1, -1), random.Random(1).sample(range(600), 600)])
+def test_words_of_one_tenant_times_labels_of_another_are_not_in_memory(monkeypatch, order, at_once):
+    """Nor in a batch that brings both: 3,000 words and 300 labels would take 7 MB."""
+    run, took = Desk.run, []
+
+    def measured(desk, *args, **how):
+        said = run(desk, *args, **how)
+        took.append(desk.n_bytes)
+        return said
+
+    monkeypatch.setattr(Desk, "run", measured)
+    words = [[f"w{i}{j}" for j in range(10)] for i in range(300)]
+    events = [{"entity": "words", "text": " ".join(some)} for some in words]
+    events += [{"entity": "labels", "text": "x"} for _ in range(300)]
+    labels = ["a"] * 300 + [f"l{i}" for i in range(300)]
+    memory = 1 << 20
+    models = TenantModels(memory=memory)
+    for at in range(0, 600, at_once):
+        part = order[at : at + at_once]
+        models.predict_then_learn_many([events[e] for e in part], [labels[e] for e in part])
+    assert max(took) < 2 * memory
+    for name in ("words", "labels"):
+        alone = NaiveBayes()
+        of = [e for e in order if events[e]["entity"] == name]
+        alone.learn_many([without(events[e]) for e in of], [labels[e] for e in of])
+        assert same(models.tenant(name).state(), alone.state())
 
 
 def test_what_is_put_away_takes_no_more_than_twice_what_it_is():
