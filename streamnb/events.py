@@ -494,7 +494,7 @@ class TenantStanding(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_d
     Attributes:
         tenant: its name; "" of events that name none.
         events: how many its model has learned.
-        tested: how many of them it predicted before, when it knew a class.
+        tested: how many it predicted before it learned them, when it knew a class.
         right: how many of these were predicted right.
         accuracy: the share of these; None where none was tested.
         labels: label -> the weight learned of it, in examples; the heaviest ones, the heaviest first.

@@ -37,6 +37,7 @@ from streamnb.engine.learner import Learner
 from streamnb.engine.ports import Log, Patience
 from streamnb.engine.sensor import SILENT, Sensor
 from streamnb.engine.settings import LabelSettings, MonitorSettings, Pruning, Settings
+from streamnb.engine.topic_plan import TENANT_BYTES
 from streamnb.errors import ConfigError, JournalError, LogError, StreamnbError, UnknownTopic
 from streamnb.model.evaluation.decisions import DecisionRule
 from streamnb.model.interface.stream_model import StreamModel
@@ -318,6 +319,12 @@ def fitted(config: Config, log: Log) -> Config:
     if config.predictions.top and sizes.get(letters, USUAL_LIMIT) < USUAL_LIMIT:
         taken.append(letters)
         needed = 0
+    tenants = config.topics.tenants
+    if sizes.get(tenants, TENANT_BYTES) < TENANT_BYTES:
+        raise ConfigError(
+            f"topic {tenants} takes records of up to {sizes[tenants]:,} bytes, and that of a tenant may have "
+            f"{TENANT_BYTES:,}; `streamnb doctor` says how to raise its max.message.bytes"
+        )
     most = config.predictions.max_bytes
     for topic in taken:
         if not 0 < most <= sizes[topic]:

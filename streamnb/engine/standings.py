@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from streamnb.engine.ports import NewRecord
+from streamnb.engine.topic_plan import TENANT_BYTES
 from streamnb.errors import SnapshotError
 from streamnb.events import ModelInfo, TenantStanding
 from streamnb.model.attributes.expected import count, reading
@@ -121,19 +122,23 @@ class Standings:
 
 def _said(standing: Standing, of: ModelInfo, now: float) -> bytes:
     """The value of a tenant's record; a tombstone where its model has no events."""
-    tenant = standing.tenant
+    tenant, labels, rest = standing.tenant, dict(standing.labels), standing.rest
     if not tenant.events:
         return b""
-    return encode_standing(
-        TenantStanding(
-            tenant=tenant.name,
-            events=tenant.events,
-            tested=tenant.tested,
-            right=tenant.right,
-            accuracy=tenant.right / tenant.tested if tenant.tested else None,
-            labels=standing.labels,
-            rest=standing.rest or None,
-            model=of,
-            ts=now,
+    while True:
+        said = encode_standing(
+            TenantStanding(
+                tenant=tenant.name,
+                events=tenant.events,
+                tested=tenant.tested,
+                right=tenant.right,
+                accuracy=tenant.right / tenant.tested if tenant.tested else None,
+                labels=labels,
+                rest=rest or None,
+                model=of,
+                ts=now,
+            )
         )
-    )
+        if len(said) + len(tenant.name.encode()) <= TENANT_BYTES or not labels:
+            return said
+        rest += labels.popitem()[1]

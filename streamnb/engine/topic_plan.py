@@ -14,6 +14,10 @@ HEADER_BYTES = 64 << 10
 BATCH_BYTES = 1 << 10
 """Room for what Kafka adds to a record, and to the batch that it comes in."""
 
+TENANT_BYTES = 32 << 10
+"""The most that the record of a tenant has, its key included: names of a thousand characters leave room for
+some labels."""
+
 _DEFAULT_MESSAGE_BYTES = 1_048_588  # of a broker that was not told otherwise
 _MOST_REPLICAS = 3
 
@@ -131,7 +135,7 @@ def plan_topics(
         "events": kept | {"max.message.bytes": str(largest)},
         "labels": kept | {"max.message.bytes": str(largest)},
         "dead_letters": kept | {"max.message.bytes": str(largest + HEADER_BYTES)},
-        "tenants": {"cleanup.policy": "compact"},
+        "tenants": {"cleanup.policy": "compact", "max.message.bytes": str(_DEFAULT_MESSAGE_BYTES)},
         "journal": {"retention.ms": "-1", "retention.bytes": "-1", "message.timestamp.type": "LogAppendTime"},
     }
     return tuple(

@@ -43,7 +43,14 @@ from streamnb.cli.checks.stream import (
 )
 from streamnb.engine.journal.history import find, last
 from streamnb.engine.ports import NewRecord, Partition, Transaction
-from streamnb.engine.topic_plan import Found, FoundTopic, plan_acls, plan_topics
+from streamnb.engine.topic_plan import (
+    BATCH_BYTES,
+    TENANT_BYTES,
+    Found,
+    FoundTopic,
+    plan_acls,
+    plan_topics,
+)
 from streamnb.errors import LogError
 from streamnb.wire.journal import JournalRecord, encode_journal, seal
 
@@ -155,7 +162,7 @@ def test_a_topic_that_loses_something(role, settings, shape, state, said):
     assert role in finding.do, "it says what would change it"
 
 
-def test_what_is_said_of_tenants_has_to_be_compacted():
+def test_what_is_said_of_tenants_has_to_be_compacted_and_finds_room():
     (planned,) = plan_topics(
         [("tenants", "tenants")],
         partitions=1,
@@ -165,11 +172,18 @@ def test_what_is_said_of_tenants_has_to_be_compacted():
         largest_prediction=1,
         brokers=1,
     )
-    for policy, state in (("compact", OK), ("delete", WARNING), ("compact,delete", WARNING)):
-        settings = {**planned.settings, "cleanup.policy": policy}
+    most = "max.message.bytes"
+    for key, value, state in (
+        ("cleanup.policy", "compact", OK),
+        ("cleanup.policy", "delete", WARNING),
+        ("cleanup.policy", "compact,delete", WARNING),
+        (most, str(TENANT_BYTES + BATCH_BYTES - 1), PROBLEM),
+        (most, str(TENANT_BYTES + BATCH_BYTES), OK),
+    ):
+        settings = {**planned.settings, key: value}
         there = FoundTopic("tenants", 1, 1, None, settings)
         (finding,) = check_topics([planned], Found({"tenants": there}), 1, TOOLS)
-        assert finding.state is state, policy
+        assert finding.state is state, (key, value)
 
 
 def test_larger_events_need_more_room_among_the_dead_letters():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter, defaultdict
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from functools import partial
 from itertools import count, pairwise
 
@@ -25,7 +25,8 @@ from streamnb.engine.journal.entries import roll_back
 from streamnb.engine.ports import NewRecord
 from streamnb.engine.rebuilding.rebuild import Rebuilding, Source
 from streamnb.engine.standings import MOST, MOST_ALONE, MOST_BYTES
-from streamnb.errors import SnapshotError
+from streamnb.engine.topic_plan import TENANT_BYTES
+from streamnb.errors import ConfigError, SnapshotError
 from streamnb.wire.snapshot import Part
 from streamnb.worker import Pace
 
@@ -371,6 +372,36 @@ def test_a_record_names_the_heaviest_labels_and_says_how_much_the_others_weigh()
     assert value["labels"] == {f"l{i}": i + 1.0 for i in range(14, 4, -1)}
     assert value["rest"] == sum(range(1, 6))
     assert one.key == b""
+
+
+def test_a_record_has_no_more_labels_than_it_has_room_for():
+    """Names of a thousand characters, each of which takes twelve bytes of JSON, or as a key four."""
+    learner = wiring.learner(configured("model.kind=tenants", "topics.tenants=tenants"))
+    for n, name in enumerate(("\x01" * 1000, "\U0001f600" * 1000)):
+        raws = [
+            json.dumps({"id": f"{i}", "text": "a", "label": f"{name[:997]}{i:03}"}).encode()
+            for i in range(15)
+        ]
+        outputs = learner.process(records(raws, keys=[name.encode()] * 15), 60.0 * n)
+        (one,) = [output for output in outputs if output.topic == "tenants"]
+        value = json.loads(one.value)
+        assert TENANT_BYTES // 2 < len(one.key) + len(one.value) <= TENANT_BYTES
+        assert 0 < len(value["labels"]) < 10
+        assert sum(value["labels"].values()) + value["rest"] == 15
+
+
+@pytest.mark.parametrize(("size", "is_taken"), [(TENANT_BYTES, True), (TENANT_BYTES - 1, False)])
+def test_a_topic_that_takes_no_records_of_tenants_is_refused_at_the_start(size, is_taken):
+    class Sizes:
+        def sizes(self, topics):
+            return {topic: size for topic in topics if topic == "tenants"}
+
+    config = configured("model.kind=tenants", "topics.tenants=tenants")
+    said = (
+        r"topic tenants takes records of up to 32,767 bytes, and that of a tenant may have 32,768; .*doctor"
+    )
+    with nullcontext() if is_taken else pytest.raises(ConfigError, match=said):
+        assert wiring.fitted(config, Sizes()).topics == config.topics
 
 
 @pytest.mark.parametrize("open_log", ["sqlite", "kafka"], indirect=True)

@@ -10,7 +10,16 @@ from streamnb.adapters.kafka.group import is_learner
 from streamnb.adapters.kafka.open_transactions import GRACE_SECONDS
 from streamnb.cli.checks.findings import Finding, Severity
 from streamnb.cli.checks.kafka_tools import KafkaTools
-from streamnb.engine.topic_plan import HEADER_BYTES, Acl, Difference, Found, FoundTopic, TopicSpec
+from streamnb.engine.topic_plan import (
+    BATCH_BYTES,
+    HEADER_BYTES,
+    TENANT_BYTES,
+    Acl,
+    Difference,
+    Found,
+    FoundTopic,
+    TopicSpec,
+)
 
 _OLDEST = (2, 7)  # group metadata goes with a transaction, and an epoch that is too old is no fatal error
 
@@ -176,6 +185,9 @@ def _size_harm(topic: TopicSpec, there: FoundTopic, largest: int) -> Iterator[_H
         difference = Difference("max.message.bytes", str(wanted), str(limit))
         why = "larger predictions tell fewer labels, larger reports none"
         yield Severity.WARNING, difference, why
+    if topic.role == "tenants" and limit is not None and limit < TENANT_BYTES + BATCH_BYTES:
+        difference = Difference("max.message.bytes", str(wanted), str(limit))
+        yield Severity.PROBLEM, difference, "the record of a tenant may be larger, and stops the learner"
     if topic.role == "dead_letters" and limit is not None and limit < largest + HEADER_BYTES:
         difference = Difference("max.message.bytes", str(largest + HEADER_BYTES), str(limit))
         yield Severity.PROBLEM, difference, f"an event may have {largest} bytes; a bad one stops the learner"

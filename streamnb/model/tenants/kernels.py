@@ -46,7 +46,7 @@ def place_labels(first: int, slots: Ints, label: Ints, loaded: Any) -> int:
 def count_right(row: Any, label: int, s: int, loaded: Any) -> None:
     """Count that slot s was tested, and whether its choice was right; nothing where none is above zero.
 
-    The greatest is its choice, of equals the first.
+    `row` has all classes of the list, as what is published has: of equals the first is the choice.
     """
     best, most = np.int64(-1), 0.0
     for k in range(row.size):
@@ -119,6 +119,6 @@ def _run(
                     probabilities[e, loaded.labels[s, k]] = own[e, k]
                     has[e, loaded.labels[s, k]] = True
             if learns:
-                count_right(own[e], batch.label[e], s, loaded)
+                count_right(probabilities[e], loaded.labels[s, batch.label[e]], s, loaded)
         if learns:
             learn_own(tables, batch, e, s, loaded)

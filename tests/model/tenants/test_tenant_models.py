@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -195,6 +196,20 @@ def test_how_often_tenants_were_predicted_right():
     assert models.top(5) == [("a", 4, 3, 2)]
     restored = TenantModels().load_state(*models.state())
     assert restored.top(5) == models.top(5)
+
+
+def test_right_is_what_was_said_to_be_most_probable():
+    """Of equally probable classes predictions name the one that came first, to whichever tenant it came."""
+    models, right, ties = TenantModels(memory=4_000), Counter(), 0
+    chance = random.Random(3)
+    for _ in range(400):
+        x, y = {"entity": chance.choice("pqr"), "c": chance.choice("xy")}, chance.choice("abcd")
+        said = models.predict_then_learn_many([x], [y])
+        (told,), top = said.labels(), np.sort(said.probabilities[0])
+        right[x["entity"]] += told == y
+        ties += bool(top[-1] and top[-1] == top[-2:][0])
+    assert ties > 10
+    assert {one[0]: one[3] for one in models.top(5)} == right
 
 
 def test_one_tenant_with_many_labels_and_long_words_among_small_ones():
