@@ -98,7 +98,11 @@ def test_what_is_said_of_tenants_is_compacted_and_kept():
         largest_prediction=1,
         brokers=1,
     )
-    assert topic.settings == {"cleanup.policy": "compact", "min.insync.replicas": "1"}
+    assert topic.settings == {
+        "cleanup.policy": "compact",
+        "min.insync.replicas": "1",
+        "max.message.bytes": "1048588",
+    }
     assert topic.partitions == 4
     assert plan_acls([("tenants", "standings")], "g")[:2] == (
         Acl("topic", "standings", "WRITE"),
