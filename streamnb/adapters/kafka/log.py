@@ -106,6 +106,7 @@ class KafkaLog(Log):
         self._transactions: Transactions | None = None
         self._plain: Producer | None = None
         self._known: set[Partition] = set()
+        self._topics = {journal_topic}  # those that were asked about: a model's own
         self._extents: dict[Partition, tuple[int, int]] = {}  # as last asked: ends only grow
         self._seeking: tuple[Partition, int] | None = None  # where the seeker stands
         self._next: int | None = None  # the journal's next number; None until the journal has been asked
@@ -286,16 +287,15 @@ class KafkaLog(Log):
         before = self._patiently(lambda: last_transaction(self._admin, self._name, self._alive))
         transactions.begin_anew(self._alive)
         election.prove()
-        if before is not None and self._left_open(before, [self._journal.topic]):
+        if before is not None:
             self._commit_again(before, transactions)
             election.prove()
 
-    def _left_open(self, last: Last, topics: Collection[str] | None = None) -> Mapping[TopicPartition, int]:
-        return self._patiently(lambda: left_open(self._admin, last.producer, topics), "READ")
-
     def _commit_again(self, before: Last, transactions: Transactions) -> None:
-        """End a commit that a broker has lost the end of. Raises LogError where it may have been none."""
-        places = self._left_open(before)
+        """End a commit where a broker has lost its end. Raises LogError where it may have been none."""
+        places = self._patiently(lambda: left_open(self._admin, before.producer, self._topics), "READ")
+        if not places:
+            return
         if not before.committed:
             raise LogError(abort_by_hand(self._name, places, self._clients.line))
         transactions.commit_again(places, self._clients, self._alive)
@@ -323,6 +323,7 @@ class KafkaLog(Log):
 
     def partitions(self, topic: str) -> Sequence[Partition]:
         """The topic's partitions in order, those just added among them."""
+        self._topics.add(topic)
         numbers = [found["partition_index"] for found in self._described(topic)["partitions"]]
         return [Partition(topic, number) for number in sorted(numbers)]
 
@@ -349,6 +350,8 @@ class KafkaLog(Log):
         It holds for a batch of records. Producers that are made from now on send no larger ones, unless one
         record is.
         """
+        topics = list(topics)
+        self._topics.update(topics)
         resources = [ConfigResource(ConfigResourceType.TOPIC, topic) for topic in topics]
 
         def ask() -> Mapping[str, Mapping[str, Any]]:

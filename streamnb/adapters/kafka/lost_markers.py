@@ -69,15 +69,13 @@ def last_transaction(admin: Any, transactional_id: str, alive: Callable[[], None
             return Last(found.producer_id, found.state.value in _COMMITTED)
 
 
-def left_open(admin: Any, producer: int, topics: Collection[str] | None = None) -> dict[TopicPartition, int]:
-    """The partitions on which a producer has something open, and since which offset.
+def left_open(admin: Any, producer: int, topics: Collection[str]) -> dict[TopicPartition, int]:
+    """The partitions of some topics on which a producer has something open, and since which offset.
 
-    Of these topics; by default of all that can be seen.
+    What is open among the group's offsets the next commit ends.
     """
     found = {}
-    for topic in admin.describe_topics(None if topics is None else sorted(topics)):
-        if topic["is_internal"]:
-            continue  # what is open there the next commit ends: it has offsets, too
+    for topic in admin.describe_topics(sorted(topics)):
         places = [TopicPartition(topic["name"], one["partition_index"]) for one in topic["partitions"]]
         with suppress(*_HIDDEN):
             for place, described in admin.describe_producers(places).items():
