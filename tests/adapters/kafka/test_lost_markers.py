@@ -12,6 +12,7 @@ from service import TOPICS
 from test_kafka_log import both, connecting, run_with
 
 from streamnb.adapters.kafka.kafka_python import send
+from streamnb.adapters.kafka.lost_markers import commit_again
 from streamnb.adapters.kafka.open_transactions import open_transactions
 from streamnb.errors import LogError
 
@@ -34,8 +35,8 @@ def connect(broker, request):
     yield from connecting(broker, request)
 
 
-def lose_the_end(*, committed):
-    """Write a commit whose markers nobody will write, though its coordinator takes it for over.
+def lose_the_end(*, committed, everywhere=True):
+    """Write a commit whose markers nobody will write, but perhaps the journal's, though it is taken for over.
 
     As after the restart of a lone broker that was killed in between. What the coordinator says is how the
     transaction before ended, which had no records.
@@ -57,6 +58,10 @@ def lose_the_end(*, committed):
         for delivery in [send(producer, record) for record in writes]:
             delivery.get(10)
         producer.close(timeout=0)
+        if not everywhere:
+            producer = self._library._clients.transactional(self._id, self._timeout)
+            commit_again(producer, [TopicPartition(transaction.journal.topic, 0)])
+            producer.close(timeout=0)
         raise errors.KafkaTimeoutError("lost")
 
     return misfortune
@@ -73,9 +78,12 @@ def still_open(log):
 
 
 @both
-@pytest.mark.parametrize("n", [3, 6], ids=["within", "last"])
-def test_a_commit_whose_end_a_broker_has_lost_is_ended_on_each_partition(connect, tmp_path, monkeypatch, n):
-    commits = run_with(connect, tmp_path, monkeypatch, lose_the_end(committed=True), n=n)
+@pytest.mark.parametrize(("n", "everywhere"), [(3, True), (6, True), (6, False)])
+def test_a_commit_whose_end_a_broker_has_lost_is_ended_on_each_partition(
+    connect, tmp_path, monkeypatch, n, everywhere
+):
+    lost = lose_the_end(committed=True, everywhere=everywhere)
+    commits = run_with(connect, tmp_path, monkeypatch, lost, n=n)
     assert commits.count(n) == 1
     assert not still_open(connect())
 
