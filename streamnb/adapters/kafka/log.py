@@ -106,7 +106,7 @@ class KafkaLog(Log):
         self._transactions: Transactions | None = None
         self._plain: Producer | None = None
         self._known: set[Partition] = set()
-        self._topics = {journal_topic}  # those that were asked about: a model's own
+        self._topics = {journal_topic}  # those that are written to, as far as is known
         self._extents: dict[Partition, tuple[int, int]] = {}  # as last asked: ends only grow
         self._seeking: tuple[Partition, int] | None = None  # where the seeker stands
         self._next: int | None = None  # the journal's next number; None until the journal has been asked
@@ -165,7 +165,9 @@ class KafkaLog(Log):
     def begin_commit(self, transaction: Transaction) -> CommitUnderWay:
         """Begin to commit, in another thread: the producer is used by nobody else until it is settled."""
         self._learner()
-        self._check_known(transaction.positions, {record.topic for record in transaction.outputs})
+        written = {record.topic for record in transaction.outputs}
+        self._topics |= written
+        self._check_known(transaction.positions, written)
         self._check_number(transaction)
         self._next = None  # unknown, until this commit is confirmed
         began = time.monotonic()
@@ -323,7 +325,6 @@ class KafkaLog(Log):
 
     def partitions(self, topic: str) -> Sequence[Partition]:
         """The topic's partitions in order, those just added among them."""
-        self._topics.add(topic)
         numbers = [found["partition_index"] for found in self._described(topic)["partitions"]]
         return [Partition(topic, number) for number in sorted(numbers)]
 
