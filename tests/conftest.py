@@ -116,7 +116,7 @@ SAMPLED = {
     "engine/test_actions.py": r"restarts_change_nothing\[\((1, 17|130, 333, 50)\)|everyone_repeats_it\[kafka-(?!both-True)",
     "engine/test_learner.py": r"cut_is_unobservable\[evidence",
     "engine/test_memory.py": "labels_come_late|not_for_their_features",
-    "engine/test_memory_of_tenants.py": "labels_come_late",
+    "engine/test_memory_of_tenants.py": "labels_come_late|as_many_labels_as",
     "engine/test_monitors.py": r"rare_as_stated.*\[(spam-predictions|sure)|misses.*\[spam",
     "engine/test_topic_plan.py": "planned_acls|may_nothing",
     "engine/test_whereabouts.py": r"\[librdkafka|\[kafka-PutBack",

@@ -133,20 +133,27 @@ def test_a_record_is_appended_once_its_partition_is_in_the_transaction():
         NewRecord("out", b"k", b"v", (("name", b"value"),)),
         NewRecord("out", b"k", b"v" * 100),
         NewRecord("out", b"k" * 100, b"v"),
+        NewRecord("out", b"k", b""),
     ],
-    ids=["no key", "headers", "a long value", "a long key"],
+    ids=["no key", "headers", "a long value", "a long key", "a tombstone"],
 )
 def test_what_the_client_has_to_look_at_goes_its_way(special):
     producer = Producer()
     records = [NewRecord("out", b"k", b"v")] * 3
     assert len(list(send_all(producer, [*records, special, records[0]]))) == 5
-    assert producer.handed[3] == ("out", None, *special[1:3], list(special.headers) or None)
+    assert producer.handed[3] == (
+        "out",
+        None,
+        special.key,
+        special.value or None,
+        list(special.headers) or None,
+    )
     assert producer.calls == ["send", "send", "append", "send", "append"]
 
 
 def test_the_client_is_woken_where_a_batch_is_full_or_new():
     producer = Producer()
-    values = [b"", b"", b"first of its batch", b"", b"last of its batch", b""]
+    values = [b"v", b"v", b"first of its batch", b"v", b"last of its batch", b"v"]
     list(send_all(producer, [NewRecord("out", b"k", value) for value in values]))
     appended = ["append", "wake up", "append", "append", "wake up", "append"]
     assert producer.calls == ["send", "send", *appended]
