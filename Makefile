@@ -11,8 +11,8 @@ demo: $(VENV)/demo.stamp  ## stream real and made-up data through the embedded l
 # Rewriting the assertions of all tests takes each worker longer than importing them: what Python compiles is kept.
 export PYTHONDONTWRITEBYTECODE :=
 
-# Tests mostly wait, for brokers and for processes that they start: four at a time keep two processors busy.
-WORKERS ?= 4
+# Tests mostly wait, for brokers and for processes that they start: five at a time keep two processors busy.
+WORKERS ?= 5
 PYTEST := $(BIN)/python -m pytest --dist loadfile --no-loadscope-reorder --durations 25 --durations-min 20
 
 # What takes long because it simulates, recounts or compiles, and is no unit.
