@@ -289,19 +289,19 @@ class KafkaLog(Log):
         before = self._patiently(lambda: last_transaction(self._admin, self._name, self._alive))
         transactions.begin_anew(self._alive)
         election.prove()
-        if before is not None:
-            self._commit_again(before, transactions)
+        if before is not None and self._commit_again(before, transactions):
             election.prove()
 
-    def _commit_again(self, before: Last, transactions: Transactions) -> None:
-        """End a commit where a broker has lost its end. Raises LogError where it may have been none."""
+    def _commit_again(self, before: Last, transactions: Transactions) -> bool:
+        """Whether a broker had lost the end of a commit, which has one now. LogError: it may be none."""
         places = self._patiently(lambda: left_open(self._admin, before.producer, self._topics), "READ")
         if not places:
-            return
+            return False
         if not before.committed:
             raise LogError(abort_by_hand(self._name, places, self._clients.line))
         transactions.commit_again(places, self._clients, self._alive)
         transactions.begin_anew(self._alive)
+        return True
 
     def _is_committed(self, transaction: Transaction) -> bool:
         """Whether the journal's last record is this commit's. Raises `Fenced` where it is another's."""

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from kafka import TopicPartition, errors
 
 from streamnb.adapters.kafka.clients import forget_coordinators
+from streamnb.adapters.kafka.open_transactions import abort_line
 from streamnb.adapters.kafka.tool_line import ToolLine
 
 _COMMITTED = "PrepareCommit", "CompleteCommit"
@@ -97,11 +98,7 @@ def commit_again(producer: Any, places: Collection[TopicPartition]) -> None:
 
 def abort_by_hand(name: str, places: Mapping[TopicPartition, int], line: ToolLine) -> str:
     """What is left to do where it was aborted, or nobody knows how it ended."""
-    ends = [
-        line("kafka-transactions.sh", "abort", "--topic", place.topic, "--partition", str(place.partition),
-             "--start-offset", str(offset))
-        for place, offset in sorted(places.items())
-    ]  # fmt: skip
+    ends = [abort_line(place, offset, line) for place, offset in sorted(places.items())]
     return (
         f"a broker has lost the end of the last transaction of {name}, and does not say that it was "
         f"committed; abort it on each of its partitions, then start again: {'; '.join(ends)}"

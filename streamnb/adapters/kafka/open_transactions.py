@@ -54,5 +54,11 @@ def waits(place: TopicPartition, stable: int, end: int, opened: OpenedBy | None,
     if opened is None:
         return f"{name}; look: {look}"
     who = f"{opened.transactional_id!r}, producer " if opened.transactional_id else ""
-    end_it = line("kafka-transactions.sh", "abort", *where, "--start-offset", str(opened.first))
+    end_it = abort_line(place, opened.first, line)
     return f"{name} ({who}{opened.producer}); look: {look}; where its producer is gone, end it: {end_it}"
+
+
+def abort_line(place: TopicPartition, first: int, line: ToolLine) -> str:
+    """The line that aborts, on one partition, what is open there since an offset."""
+    where = ("--topic", place.topic, "--partition", str(place.partition))
+    return line("kafka-transactions.sh", "abort", *where, "--start-offset", str(first))
