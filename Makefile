@@ -31,6 +31,7 @@ test-all: $(VENV)/dev.stamp  ## what `make test` leaves out: a sample of crash p
 SEED ?=
 storm: $(VENV)/dev.stamp  ## kill learners and brokers at random moments, then recount; and at every step of a life; more examples of each law (an hour; SEED=N for one storm again)
 	PYTHONPATH=tests:tests/support:tests/oracles:tests/brokers $(BIN)/python -m storm $(if $(SEED),--seed $(SEED))
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[spark]'
 	PYTHONPATH=tests:tests/support:tests/oracles:tests/brokers $(BIN)/python -m storm.spark $(if $(SEED),--seed $(SEED))
 	CRASHES=all MUTATIONS=400 $(BIN)/python -m pytest -q tests/crashes/test_crash_points.py tests/crashes/test_zombies.py tests/hostile/test_states.py
 	$(PYTEST) -n $(WORKERS) -m storm
