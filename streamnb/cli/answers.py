@@ -10,6 +10,7 @@ from typing import Any
 from streamnb.cli.asked import Asked, asked_of, log_odds
 from streamnb.cli.rehearsal import rehearsed
 from streamnb.config import Config
+from streamnb.engine.labels.verdicts import Said
 from streamnb.engine.learner import Learner
 from streamnb.errors import ConfigError, StreamnbError
 from streamnb.events import Event
@@ -45,6 +46,17 @@ def explained(
         "evidence": [_described(model.model, item) for item in found.items[:top]],
         "turns": _turning(model, event, found, next(iter(said))),
     }
+
+
+def held(said: Sequence[Said], journal: int) -> dict[str, Any]:
+    """Which label holds of an event after a journal record, who said so and when, and what others said.
+
+    `said` is what is said of it, as `LateLabels` has it: what holds comes first.
+    """
+    told = [{"label": one.label, "source": one.source, "ts": one.time} for one in said]
+    is_held = bool(told) and told[0]["label"] is not None
+    holds = told.pop(0) if is_held else {"label": None, "source": None, "ts": None}
+    return {**holds, "journal": journal, "others": told}
 
 
 def rehearse_answers(learner: Learner, config: Config) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import UNSET
 
 from streamnb.cli import wiring
-from streamnb.cli.answers import explained
+from streamnb.cli.answers import explained, held
 from streamnb.cli.asked import Asked, asked_of
 from streamnb.config import Config, restored
 from streamnb.engine.journal.checkpoint import Checkpoint, origin_of
@@ -97,11 +97,9 @@ def label_of(config: Config, event: Whereabouts) -> dict[str, Any] | None:
     classes = snapshot.parts["model"].meta.get("classes", [])
     late = LateLabels.from_state(settings, snapshot.parts, snapshot.segments, classes)
     said = late.said_of(event.event.id, event.record.timestamp)
-    if all(one.source == IN_EVENT for one in said):
+    if said is None or all(one.source == IN_EVENT for one in said):
         return None
-    told = [{"label": one.label, "source": one.source, "ts": one.time} for one in said]
-    holds = told.pop(0) if told[0]["label"] is not None else {"label": None, "source": None, "ts": None}
-    return {**holds, "journal": snapshot.journal_n, "others": told}
+    return held(said, snapshot.journal_n)
 
 
 def derived(

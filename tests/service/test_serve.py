@@ -155,6 +155,7 @@ def test_it_answers_by_the_model_of_the_learner_and_follows_it(made):
     status, answer = ask("/labels", {"labels": [{"id": "m499", "label": "other", "source": "me"}]})
     assert (status, answer) == (200, {"written": 1})
     until(lambda: "other" in ask("/model")[1]["classes"])
+    assert_it_says_which_label_holds(ask)
     run.stop()
     n, model = present(program)
     until(lambda: ask("/model")[1]["journal"] == n)
@@ -171,6 +172,26 @@ def test_it_answers_by_the_model_of_the_learner_and_follows_it(made):
     assert_head_is_get_without_a_body(port)
     assert command.stop().process.returncode == 0
     assert "Traceback" not in command.said()
+
+
+def assert_it_says_which_label_holds(ask):
+    own = {one["id"]: one["label"] for one in map(json.loads, events(300, first=200))}["m499"]
+    status, found = ask("/labels/m499")
+    (other,) = found["others"]
+    assert (status, found["label"], found["source"]) == (200, "other", "me")
+    assert (other["label"], other["source"]) == (own, "event")
+    assert other["ts"] <= found["ts"]
+    assert found["journal"] <= ask("/model")[1]["journal"]
+    alone = ask("/labels/m200")[1]
+    assert (alone["source"], alone["others"]) == ("event", [])
+    said = [{"id": "m499", "label": None, "source": who} for who in ("me", "else")]
+    early = {"id": "a/b c", "label": "spam"}
+    assert ask("/labels", {"labels": [*said, early]})[0] == 200
+    until(lambda: ask("/labels/m499")[1]["label"] == own)
+    assert [one["label"] for one in ask("/labels/m499")[1]["others"]] == [None, None]
+    for path, told in [("a/b%20c", "a label waits for it"), ("nobody", "nor did a label")]:
+        until(lambda path=path, told=told: told in ask(f"/labels/{path}")[1]["detail"])
+        assert ask(f"/labels/{path}")[0] == 404
 
 
 def assert_head_is_get_without_a_body(port):

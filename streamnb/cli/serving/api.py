@@ -18,7 +18,7 @@ from fastapi.responses import JSONResponse
 from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from streamnb.cli.answers import explained, known_of
+from streamnb.cli.answers import explained, held, known_of
 from streamnb.cli.asked import Asked, readiness
 from streamnb.cli.serving.page import Writing, add_pages
 from streamnb.cli.serving.replica import Replica
@@ -116,6 +116,24 @@ class Written(BaseModel):
     """How many verdicts were written; they are durable, and the learner takes them from there."""
 
     written: int
+
+
+class Statement(BaseModel):
+    """What one source says of an event, and when; a label of null takes back what it said."""
+
+    label: str | None
+    source: str
+    ts: float
+
+
+class Held(BaseModel):
+    """Which label holds of an event after one journal record, and what others said; null where none does."""
+
+    label: str | None
+    source: str | None
+    ts: float | None
+    journal: int
+    others: list[Statement]
 
 
 class Problem(BaseModel):
@@ -226,6 +244,12 @@ def _ask(app: FastAPI, replica: Replica) -> None:
         with asked() as model:
             return known_of(model, word)
 
+    @app.get("/labels/{id:path}")
+    def label(id_: Annotated[str, Path(alias="id", min_length=1, max_length=1000)]) -> Held:
+        """Which label holds of the newest event of this id, who said so, and what others said."""
+        with asked():
+            return Held(**_held(replica, id_))
+
     @app.get("/model")
     def model() -> dict[str, Any]:
         """What the model is, and where it stands."""
@@ -233,6 +257,24 @@ def _ask(app: FastAPI, replica: Replica) -> None:
             weights = {str(label): weight for label, weight in model.model.class_weights.items()}
             attributes, ready = model.model.n_attributes, readiness(weights, model.min_learns)
         return {"classes": weights, "attributes": attributes, **ready, **replica.state()}
+
+
+def _held(replica: Replica, event_id: str) -> dict[str, Any]:
+    """Which label holds. Raises HTTPException where no label comes apart, and of an event that is gone."""
+    following = replica.following
+    assert following is not None  # noqa: S101  it was asked
+    late = following.learner.late
+    if late is None:
+        raise HTTPException(_CONFLICT, "topics.labels is not set: labels come in their events alone")
+    said = late.said_of(event_id)
+    if said is None:
+        waits = "a label waits for it" if late.labels_before(event_id) else "nor did a label"
+        raise HTTPException(
+            _NOT_FOUND,
+            f"no event of this id has come by journal record {following.checkpoint.n}, and {waits}; or it is "
+            f"kept no longer (labels.window, labels.memory): `streamnb explain --id` looks in the log",
+        )
+    return held(said, following.checkpoint.n)
 
 
 def _say(

@@ -143,15 +143,15 @@ class LateLabels:
         """What holds of what is said."""
         return effective(said, self.settings.ranks)
 
-    def said_of(self, event_id: str, time: float) -> tuple[Said, ...]:
+    def said_of(self, event_id: str, time: float | None = None) -> tuple[Said, ...] | None:
         """What is said of the newest event of an id, if it is the one of this time; what holds comes first.
 
-        Nothing of an event that is kept no longer.
+        None of an event that is kept no longer, or has not come.
         """
         anytime = np.array([-np.inf]), np.array([np.iinfo(np.int64).min])
         numbers = self.pending.find([event_id.encode()], *anytime)
-        if numbers[0] == ABSENT or self.pending.column("time", numbers.copy())[0] != time:
-            return ()
+        if numbers[0] == ABSENT or time not in {None, self.pending.column("time", numbers.copy())[0]}:
+            return None
         said = self._sayings.of(int(numbers[0]))
         best = holding(said, self.settings.ranks)
         return tuple(sorted(said, key=lambda one: one is not best))
