@@ -23,8 +23,10 @@ from streamnb.engine.verification.findings import Findings
 from streamnb.engine.verification.log.slices import _read
 from streamnb.engine.verification.recount.comparison import LearnedState, compare
 from streamnb.engine.verification.recount.late_recount import LateRecount
-from streamnb.engine.verification.recount.recount import Recount, RecountPlan
+from streamnb.engine.verification.recount.recount import RecountPlan
+from streamnb.engine.verification.recount.tenant_recount import TenantRecount
 from streamnb.model.naive_bayes.room import Room
+from streamnb.model.tenants.tenant_models import TenantModels
 from streamnb.wire.codec import READING, Rules
 
 MODELS = {
@@ -33,6 +35,7 @@ MODELS = {
     "mixture": lambda: BayesOptimalNB(
         {"text": "text", "subject": "text"}, [Hypothesis(), Hypothesis("presence"), OneDependence()]
     ),
+    "tenants": lambda: TenantModels({"text": "text"}, "subject", tenants=5, memory=1 << 14, shared=True),
 }
 ROOMS = None, Room(600, 2 << 17), Room(1500, 1 << 17), Room(4000, 3 << 17), Room(1 << 20, 99 << 17)
 """With place for a few words and attributes, for some more, and for all."""
@@ -51,12 +54,13 @@ def looks_often(monkeypatch):
 def test_what_there_was_no_room_for_is_not_taken_back_and_a_recount_agrees(name, seed):
     rng, findings = random.Random(seed), Findings()
     left = random_stream(rng, 80, 200, classes="rstu", more_features=4).records
-    learner, late = late_learner(MODELS[name](), repeats="skip"), LateRecount(Recount())
+    learner = late_learner(MODELS[name](), repeats="skip")
+    late = LateRecount(TenantRecount.for_model(learner.model))
     while left:
         size = rng.randrange(60)
         part, left = left[:size], left[size:]
         model = MODELS[name]()
-        model.statistics.room = rng.choice(ROOMS)
+        getattr(model, "shared", model).statistics.room = rng.choice(ROOMS)
         learner.reconfigure(learner.settings, model)
         plan = RecountPlan.of(learner.settings, learner.model)
         learner.process(part, 1.0)

@@ -36,6 +36,7 @@ from typing import NamedTuple
 import numpy as np
 
 from streamnb.engine.verification.recount.recount import Group, Recount, Row
+from streamnb.model.attributes.kinds import CONTINUOUS
 from streamnb.model.attributes.values import LARGEST
 from streamnb.model.attributes.weights import UNIT
 
@@ -316,7 +317,7 @@ class DecayingRecount(Recount):
         for decayed in self.decayed if weight else ():
             decayed.begin(label, weight)
             for name, value in event.x.items():
-                if plan.kind(name, value) < 0:
+                if plan.kind(name, value) == CONTINUOUS:
                     decayed.value(name, label, min(max(float(value), -LARGEST), LARGEST))
         super().learn(event, label, weight, plan)
 

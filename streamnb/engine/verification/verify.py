@@ -22,11 +22,13 @@ from streamnb.engine.verification.log.slices import SLICES, ProcessedReader
 from streamnb.engine.verification.recount.comparison import Compared, LearnedState, compare, recount_of
 from streamnb.engine.verification.recount.late_recount import LateRecount
 from streamnb.engine.verification.recount.recount import Recount, RecountPlan
+from streamnb.engine.verification.recount.tenant_recount import TenantRecount
 from streamnb.errors import JournalError, LogError, SnapshotError
 from streamnb.events import Event
 from streamnb.model.attributes.parameters import of
 from streamnb.model.interface.stream_model import StreamModel
 from streamnb.model.naive_bayes.counting_model import CountingModel
+from streamnb.model.tenants.tenant_models import TenantModels
 
 RECOUNT, CONFIGURATION, LOG = "recount", "configuration", "log"
 
@@ -159,8 +161,10 @@ class _Recounting:
         self.recount: Recount | None = None
         self._findings = self.verified.findings
         learner = self.source.learner()
-        self.counts = isinstance(learner.model, CountingModel)
-        self._late = None if learner.late is None else LateRecount(Recount())
+        self._of_tenants = isinstance(learner.model, TenantModels)
+        self.counts = self._of_tenants or isinstance(learner.model, CountingModel)
+        self._new = TenantRecount.for_model(learner.model)
+        self._late = None if learner.late is None else LateRecount(self._new)
         self.base = -1
 
     def run(self, reader: ProcessedReader) -> None:
@@ -183,15 +187,16 @@ class _Recounting:
 
     def _begin(self) -> None:
         """Where the recount begins."""
-        if self._late is not None and not self.seen.is_whole:
-            self._leave_late("labels come apart from events that are no longer kept")
+        if not self.seen.is_whole and (self._late is not None or self._of_tenants):
+            how = "labels come apart from" if self._late is not None else "tenants have learned"
+            self._give_up(f"{how} events that are no longer kept")
             return
         if not self.counts:
             text = "what this kind of model learns is no table of counts: it is compared with a replay alone"
             self._findings.unchecked(RECOUNT, text)
             return
         if self.seen.is_whole:
-            self.recount = Recount() if self._late is None else self._late.recount
+            self.recount = self._new
             return
         least = max(self.seen.first_n, self.seen.unread)
         for n, state in self.kept.states(least, self.seen):
@@ -215,8 +220,8 @@ class _Recounting:
         )
         self._findings.unchecked(RECOUNT, text, record=least)
 
-    def _leave_late(self, why: str, **place: int) -> None:
-        """Count no more what labels teach that come apart."""
+    def _give_up(self, why: str, **place: int) -> None:
+        """Count no more."""
         self.recount = self._late = None
         self.counts = False
         self._findings.unchecked(RECOUNT, f"{why}: a replay alone tells what they taught", **place)
@@ -228,7 +233,7 @@ class _Recounting:
             return
         if record.kind == "adopt" and self._late is not None:
             text = f"late labels from journal record {record.n} on, which took up a model learned anew"
-            self._leave_late(text, record=record.n)
+            self._give_up(text, record=record.n)
         if record.n > self.base:
             if self._late is not None:
                 self._late.take(processed.events, record.work, plan, processed.step.after.origin.rules)
@@ -239,7 +244,7 @@ class _Recounting:
             self.verified.events += len(processed.events)
             self.verified.refused += sum(event is None for _, event in processed.events)
             self.verified.commits += record.kind == "commit"
-        if self.recount is not None and not self.seen.is_broken:
+        if self.recount is not None and not (self.seen.is_broken or self._of_tenants):
             self.kept.compare(processed.step, self.recount, self.base)
 
     def tell_corrections(self, model: StreamModel) -> None:

@@ -14,10 +14,12 @@ from streamnb.engine.verification.findings import Findings
 from streamnb.engine.verification.log.slices import _read
 from streamnb.engine.verification.recount.comparison import LearnedState, compare
 from streamnb.engine.verification.recount.late_recount import LateRecount
-from streamnb.engine.verification.recount.recount import Recount, RecountPlan
+from streamnb.engine.verification.recount.recount import RecountPlan
+from streamnb.engine.verification.recount.tenant_recount import TenantRecount
 from streamnb.model.attributes.weights import UNIT
 from streamnb.model.hidden_markov.hidden_markov_nb import HiddenMarkovNB
 from streamnb.model.mixture.bayes_optimal_nb import BayesOptimalNB
+from streamnb.model.tenants.tenant_models import TenantModels
 from streamnb.wire.codec import Rules
 
 FEW = settings(max_examples=20)  # each is a whole life
@@ -58,7 +60,8 @@ def compared(rng, given=None):
 
 
 def differing(learner, left, work=lambda: 0):
-    plan, late, findings = RecountPlan.of(learner.settings, learner.model), LateRecount(Recount()), Findings()
+    plan, findings = RecountPlan.of(learner.settings, learner.model), Findings()
+    late = LateRecount(TenantRecount.for_model(learner.model))
     while left and findings.is_clean:
         part, left, steps = left[:17], left[17:], work()
         learner.process(part, 1.0, work=steps)
@@ -83,6 +86,20 @@ def test_so_are_those_of_the_default_mixture_and_how_often_hypotheses_were_weigh
 @given(rng=SEEDS)
 def test_so_are_words_and_values_of_chains(rng):
     assert compared(rng, HiddenMarkovNB({"text": "text"}, entity="subject")) == []
+
+
+@FEW
+@given(
+    rng=SEEDS,
+    tenants=st.sampled_from([1, 3, 1000]),
+    shared=st.booleans(),
+    memory=st.sampled_from([1, 1 << 20]),
+)
+def test_so_are_those_of_each_tenant_and_of_all(rng, tenants, shared, memory):
+    models = TenantModels({"text": "text"}, "subject", tenants, memory, shared=shared)
+    learner = late_learner(models, repeats=rng.choice(["learn", "skip", "dead-letter"]))
+    assert differing(learner, eventful(rng), lambda: rng.randrange(2)) == []
+    assert min(tenants, 3) <= models.n_tenants <= tenants
 
 
 @FEW

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import chain
+from itertools import chain, repeat
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +16,7 @@ from streamnb.engine.verification.exact.moments import ExactMoments
 from streamnb.engine.verification.findings import Findings
 from streamnb.engine.verification.recount.posterior_books import Books
 from streamnb.engine.verification.recount.recount import Group, Recount, Row
+from streamnb.engine.verification.recount.tenant_recount import TenantRecount
 from streamnb.errors import SnapshotError
 from streamnb.model.attributes.parameters import of
 from streamnb.model.attributes.signatures import Array
@@ -24,24 +25,34 @@ from streamnb.model.compiled.arrays import Ints
 from streamnb.model.naive_bayes.counting_model import CountingModel
 from streamnb.model.naive_bayes.sufficient_statistics import Statistics
 from streamnb.model.softmax.feature_table import KEY, KEY_BITS
+from streamnb.model.tenants.tenant_models import TenantModels
 from streamnb.wire.snapshot import Part
+
+_AT_ONCE = 4096  # rows
 
 
 class LearnedState(NamedTuple):
-    """What a learner has learned, how many records it has seen, and how it weighs hypotheses."""
+    """What a learner has learned, how many records it has seen, and how it weighs hypotheses.
+
+    Where tenants have models of their own, `statistics` are those of the model of all.
+    """
 
     statistics: Statistics
     consumed: int
     dead_letters: int
     books: Books | None = None
+    tenants: TenantModels | None = None
 
     @classmethod
     def of(cls, learner: Learner) -> LearnedState:
         """That of a learner."""
-        model = learner.model
+        model, seen = learner.model, (learner.consumed, learner.dead_letters)
+        if isinstance(model, TenantModels):
+            shared = model.shared
+            return cls(Statistics() if shared is None else shared.statistics, *seen, None, model)
         if not isinstance(model, CountingModel):
             raise SnapshotError(f"a {type(model).__name__} holds no table of counts")
-        return cls(model.statistics, learner.consumed, learner.dead_letters, Books.of(model))
+        return cls(model.statistics, *seen, Books.of(model))
 
     @classmethod
     def read(cls, parts: Mapping[str, Part]) -> LearnedState:
@@ -93,17 +104,25 @@ class _Row(NamedTuple):
     is_stopped: bool
 
 
+def _cells(table: Ints, labels: Sequence[str]) -> Iterator[dict[str, int]]:
+    """Label -> count of each row, of what is not zero."""
+    for first in range(0, len(table), _AT_ONCE):
+        part = table[first : first + _AT_ONCE]
+        cells: list[dict[str, int]] = [{} for _ in part]
+        rows, columns = np.nonzero(part)
+        for row, k, count in zip(rows.tolist(), columns.tolist(), part[rows, columns].tolist(), strict=True):
+            cells[row][labels[k]] = count
+        yield from cells
+
+
 def _rows(statistics: Statistics) -> Iterator[_Row]:
     """Every row, in the order in which they were met."""
     owners, labels = list(statistics.layout.groups), [str(label) for label in statistics.classes]
     vocabulary = statistics.vocabulary
     groups = vocabulary.groups[: vocabulary.size].tolist()
-    tables = [statistics.counts.table]
-    tables += [statistics.presence.counts.table] if statistics.presence else []
-    for row, (group, key) in enumerate(zip(groups, vocabulary.keys(), strict=True)):
-        found, presence = [
-            {labels[k]: int(table[row, k]) for k in np.flatnonzero(table[row]).tolist()} for table in tables
-        ] + [{}] * (2 - len(tables))
+    counted = _cells(statistics.counts.table, labels)
+    held = _cells(statistics.presence.counts.table, labels) if statistics.presence else repeat({})
+    for group, key, found, presence in zip(groups, vocabulary.keys(), counted, held, strict=False):
         kind, name = owners[
             group if group >= 0 else ~group
         ]  # LearnedState.read has seen to it that there is one
@@ -184,23 +203,14 @@ def compare(recount: Recount, state: LearnedState, check: str, at: int, findings
     for name, counted, learned in (
         ("records consumed", recount.consumed, state.consumed),
         ("dead letters", recount.dead_letters, state.dead_letters),
-        ("events learned", recount.events, state.statistics.events),
     ):
         comparing.number(name, {}, counted, learned)
     if state.books is not None:
         comparing.books(recount, state.books)
-    comparing.by_class("weight", {}, recount.classes, _classes(state.statistics))
-    comparing.rows(recount, state.statistics)
-    totals = _totals(state.statistics, state.statistics.counts.totals)
-    comparing.by_group("total", recount.totals, totals)
-    comparing.by_group("texts", recount.texts, _texts(state.statistics))
-    learned_moments = _moments(state.statistics)
-    for cell in {**recount.moments, **learned_moments}:
-        comparing.cell(*cell, recount.moments.get(cell), learned_moments.get(cell, (0, 0.0, 0.0)))
-    if not recount.events:  # nothing has been counted yet, in whichever tables
-        recount.sources = state.statistics.sources
-    if recount.sources != state.statistics.sources:
-        comparing.number("sources of counts", {}, recount.sources, state.statistics.sources)
+    if state.tenants is None:
+        comparing.tables(recount, state.statistics)
+    else:
+        comparing.tenants(recount, state.tenants)
     return comparing.equal
 
 
@@ -210,10 +220,39 @@ class _Comparing:
     def __init__(self, check: str, at: int, findings: Findings) -> None:
         self.equal = Compared()
         self._check, self._at, self._findings = check, at, findings
+        self._whose: dict[str, str] = {}  # the tenant whose model is compared
+
+    def tenants(self, recount: Recount, models: TenantModels) -> None:
+        """The models of tenants, one by one, and that of all."""
+        assert isinstance(recount, TenantRecount)  # noqa: S101
+        if models.shared is not None:
+            self.tables(recount, models.shared.statistics)
+        self.number("events learned by all", {}, recount.events, models.n_events)
+        known = dict.fromkeys(models.names)
+        for name in {**recount.tenants, **known}:
+            self._whose = {"tenant": name}
+            statistics = models.tenant(name).statistics if name in known else Statistics()
+            self.tables(recount.tenants.get(name, Recount()), statistics)
+        self._whose = {}
+
+    def tables(self, recount: Recount, statistics: Statistics) -> None:
+        """Every number of one model."""
+        self.number("events learned", {}, recount.events, statistics.events)
+        self.by_class("weight", {}, recount.classes, _classes(statistics))
+        self.rows(recount, statistics)
+        self.by_group("total", recount.totals, _totals(statistics, statistics.counts.totals))
+        self.by_group("texts", recount.texts, _texts(statistics))
+        learned = _moments(statistics)
+        for cell in {**recount.moments, **learned}:
+            self.cell(*cell, recount.moments.get(cell), learned.get(cell, (0, 0.0, 0.0)))
+        if not recount.events:  # nothing has been counted yet, in whichever tables
+            recount.sources = statistics.sources
+        self.number("sources of counts", {}, recount.sources, statistics.sources)
 
     def number(self, what: str, place: Mapping[str, str | int], counted: Any, learned: Any) -> None:
         if counted == learned:
             return
+        place = {**self._whose, **place}
         where = ", ".join(f"{key} {value!r}" for key, value in place.items())
         self._findings.differs(
             self._check,

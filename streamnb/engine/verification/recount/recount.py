@@ -10,14 +10,14 @@ import re
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from streamnb.engine.settings import ROOM_EVERY, Pruning, Settings
 from streamnb.engine.verification.exact.moments import ExactMoments
 from streamnb.events import Event
 from streamnb.model.attributes.attributes import Nominal, Text
-from streamnb.model.attributes.kinds import BERNOULLI, MULTINOMIAL, NOMINAL
+from streamnb.model.attributes.kinds import BERNOULLI, CONTINUOUS, MULTINOMIAL, NOMINAL
 from streamnb.model.attributes.values import LARGEST
 from streamnb.model.attributes.weights import UNIT
 from streamnb.model.hidden_markov.hidden_markov_nb import HiddenMarkovNB
@@ -26,12 +26,15 @@ from streamnb.model.naive_bayes.counting_model import CountingModel
 from streamnb.model.naive_bayes.naive_bayes import SmoothedModel
 from streamnb.model.naive_bayes.room import KEPT, Room
 from streamnb.model.stats.sources import Sources
+from streamnb.model.tenants.tenant_models import TenantModels
 
 Group = tuple[int, str]
 """Kind (multinomial, Bernoulli or nominal) and name of a discrete attribute."""
 Row = tuple[Group, str]
-_CONTINUOUS = -1
+Values = Mapping[str, str | float | bool]
+"""Attribute -> value."""
 _CELL = 15  # bytes
+_OF_TENANTS = 4096  # docs/tenants.md, "Memory"
 _WORDS = re.compile(r"\w+")
 
 
@@ -43,8 +46,12 @@ class RecountPlan:
         settings: of the learner.
         kinds: declared attribute -> its kind.
         sources: what is counted beside words and values.
-        entity: the attribute that says whose chain an event belongs to, which is not counted; None is none.
+        entity: the attribute that says whose chain or tenant an event is of, which is not counted; None is
+            none.
         room: how many rows, attributes and classes there may be; None is any number.
+        own: how the events of one tenant are counted; None where there is one model.
+        tenants: how many tenants have a model of their own.
+        shares: whether what all of them teach is counted, too.
     """
 
     settings: Settings
@@ -52,6 +59,9 @@ class RecountPlan:
     sources: Sources = field(default_factory=Sources)
     entity: str | None = None
     room: Room | None = None
+    own: RecountPlan | None = None
+    tenants: int = 0
+    shares: bool = False
 
     @classmethod
     def of(cls, settings: Settings, model: StreamModel) -> RecountPlan:
@@ -59,6 +69,16 @@ class RecountPlan:
 
         What a model learns that is no table of counts is not counted.
         """
+        if isinstance(model, TenantModels):
+            alone, shared = cls.of(settings, model.tenant()), model.shared
+            return replace(
+                alone,
+                entity=str(model.entity),
+                room=None if shared is None else shared.statistics.room,
+                own=alone,
+                tenants=model.tenants,
+                shares=shared is not None,
+            )
         if not isinstance(model, CountingModel):
             return cls(settings, {})
         is_bernoulli = isinstance(model, SmoothedModel) and model.event_model == "bernoulli"
@@ -69,17 +89,22 @@ class RecountPlan:
                 own = spec.event_model
                 kinds[name] = usual if own is None else BERNOULLI if own == "bernoulli" else MULTINOMIAL
             else:
-                kinds[name] = NOMINAL if isinstance(spec, Nominal) else _CONTINUOUS
+                kinds[name] = NOMINAL if isinstance(spec, Nominal) else CONTINUOUS
         entity = str(model.entity) if isinstance(model, HiddenMarkovNB) else None
         return cls(settings, kinds, model.statistics.sources, entity, model.statistics.room)
 
     def kind(self, name: str, value: str | float | bool) -> int:  # noqa: FBT001
         """The kind of an attribute; one that is not declared is taken by the type of its value."""
-        undeclared = NOMINAL if isinstance(value, (str, bool)) else _CONTINUOUS
+        undeclared = NOMINAL if isinstance(value, (str, bool)) else CONTINUOUS
         return self.kinds.get(name, undeclared)
 
+    def attributes(self, classes: int) -> int:
+        """How many attributes of a kind, discrete or continuous, there may be with so many classes."""
+        most = sys.maxsize if self.own is None else _OF_TENANTS
+        return most if self.room is None else min(most, self.room.attributes(classes))
 
-class _Change(NamedTuple):
+
+class Change(NamedTuple):
     """Units of a label; below zero they are taken back, of an event learned after so many prunings."""
 
     label: str
@@ -202,9 +227,7 @@ class Recount:
             return
         if not self.events:
             self.sources = plan.sources
-        self.events += 1
-        self.classes[label] += weight
-        self._attributes(event.x, _Change(label, weight, plan))
+        self.teach(event.x, Change(label, weight, plan))
 
     def unlearn(self, event: Event, label: str, weight: int, plan: RecountPlan, prunings: int) -> None:
         """Take back an event that was learned so after so many prunings.
@@ -213,39 +236,52 @@ class Recount:
         """
         if not weight:
             return
-        self.events -= 1
         self.unlearned += 1
-        self.classes[label] -= weight
-        self._attributes(event.x, _Change(label, -weight, plan, prunings))
+        self.teach(event.x, Change(label, -weight, plan, prunings))
 
-    def _attributes(self, x: Mapping[str, str | float | bool], change: _Change) -> None:
-        """Count every attribute; of what is taken back, the words that were there after `prunings`."""
-        label, weight, plan, prunings = change
-        for name, value in x.items():
-            if name == plan.entity:
-                continue
+    def count_event(self, change: Change) -> None:
+        """Count an event, whatever it has, or count it no more."""
+        self.events += 1 if change.prunings is None else -1
+        self.classes[change.label] += change.weight
+
+    def teach(self, x: Values, change: Change) -> None:
+        """Count an event with all that it has; of what is taken back, the words that were there then."""
+        self.count_event(change)
+        label, weight, plan, _ = change
+        for name, value in self.counted(x, change).items():
             kind = plan.kind(name, value)
-            if not self._is_counted((kind, name), plan, prunings):
-                continue
-            if kind == _CONTINUOUS:
-                self.fields.add(name)
+            if kind == CONTINUOUS:
                 self.moments[name, label].add(min(max(float(value), -LARGEST), LARGEST), weight)
                 if not self.moments[name, label].n:
                     del self.moments[name, label]
             else:
                 group = self.group(kind, name)
-                words = [_as_text(value)] if kind == NOMINAL else _WORDS.findall(str(value).lower())
+                words = [as_text(value)] if kind == NOMINAL else _WORDS.findall(str(value).lower())
                 self._count(group, words, change)
+
+    def counted(self, x: Values, change: Change) -> Values:
+        """The attributes for which there is room, which are known from now on."""
+        counted = {}
+        for name, value in x.items():
+            kind = change.plan.kind(name, value)
+            if name == change.plan.entity or not self._is_counted((kind, name), change.plan, change.prunings):
+                continue
+            if kind == CONTINUOUS:
+                self.fields.add(name)
+            else:
+                self.group(kind, name)
+            counted[name] = value
+        return counted
 
     def _is_counted(self, attribute: Group, plan: RecountPlan, prunings: int | None) -> bool:
         """Whether there is room for an attribute, or was when what is taken back was learned."""
         kind, name = attribute
-        is_number = kind == _CONTINUOUS
+        is_number = kind == CONTINUOUS
         is_known = name in self.fields if is_number else attribute in self._groups
         if prunings is not None:
             return is_known and self._since.get(attribute, 0) <= prunings
         there = len(self.fields if is_number else self._groups)
-        if is_known or not (plan.room is None or there < plan.room.attributes(self.held)):
+        if is_known or there >= plan.attributes(self.held):
             return is_known
         if self._changed:
             self._since[attribute] = self._changed
@@ -257,7 +293,7 @@ class Recount:
         self.totals.setdefault(group, defaultdict(int))
         return group
 
-    def _count(self, group: Group, words: Sequence[str], change: _Change) -> None:
+    def _count(self, group: Group, words: Sequence[str], change: Change) -> None:
         label, weight, plan, prunings = change
         kind, _ = group
         if kind == BERNOULLI:
@@ -337,7 +373,7 @@ def _long(row: Row) -> int:
     return n_bytes if n_bytes > _CELL else 0
 
 
-def _as_text(value: str | float | bool) -> str:  # noqa: FBT001
+def as_text(value: str | float | bool) -> str:  # noqa: FBT001
     """The text of a nominal value: true, 3 (for 3.0, too), 0.5, or what it is."""
     if isinstance(value, str):
         return value

@@ -1,0 +1,94 @@
+"""The recount of a model for each tenant sees every number of any tenant that is another, and says whose it is."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from service import records
+from test_recount import differing, recounted
+
+from streamnb.engine.learner import Learner
+from streamnb.engine.settings import Settings
+from streamnb.engine.verification.recount.tenant_recount import TenantRecount
+from streamnb.model.tenants.tenant_models import TenantModels
+from streamnb.wire.schema import EventSchema
+
+
+def raw(i, tenant, features, label="a"):
+    own = {} if tenant is None else {"tenant": tenant}
+    return json.dumps({"id": f"e{i}", "features": own | features, "label": label}).encode()
+
+
+RAWS = [
+    raw(i, ["one", "two", 3, True, None][i % 5], {"text": f"w{i % 4} all", "x": i / 8}, "ab"[i % 3 == 0])
+    for i in range(60)
+]
+
+
+def learned(raws, **given):
+    models = TenantModels({"text": "text"}, "tenant", **given)
+    learner = Learner(Settings(schema=EventSchema()), models)
+    learner.process(records(raws), 1.0)
+    return learner
+
+
+def told(learner, raws):
+    findings, equal = differing(recounted(learner, raws, TenantRecount()), learner)
+    return [one.text for one in findings], equal
+
+
+@pytest.mark.parametrize("tenants", [2, 3, 4, 9])
+@pytest.mark.parametrize("shared", [False, True])
+def test_every_number_of_every_tenant_is_compared(shared, tenants):
+    learner = learned(RAWS, tenants=tenants, shared=shared)
+    findings, equal = told(learner, RAWS)
+    assert findings == []
+    models = [learner.model.tenant(name) for name in learner.model.names]
+    models += [learner.model.shared] if shared else []
+    tables = [(one.statistics.counts.table, one.statistics.counts.totals) for one in models]
+    weights = sum(np.count_nonzero(one.statistics.class_weights) for one in models)
+    assert equal.counts == weights + sum(np.count_nonzero(part) for pair in tables for part in pair)
+    assert equal.moments == sum(np.count_nonzero(one.statistics.moments.n) for one in models)
+
+
+@pytest.mark.parametrize(
+    ("other", "says"),
+    [
+        (lambda x: x | {"text": f"{x['text']} more"}, "tenant 'two', attribute 'text', value 'more'"),
+        (lambda x: x | {"x": x["x"] + 1}, "tenant 'two', attribute 'x', class 'a': mean"),
+        (lambda x: x | {"tenant": "one"}, "tenant 'one': events learned 13 learned, 12 counted"),
+        (lambda x: x | {"tenant": "new"}, "tenant 'two': events learned 11 learned, 12 counted"),
+        (
+            lambda x: {key: value for key, value in x.items() if key != "tenant"},
+            "tenant 'two': events learned 11 learned, 12 counted",
+        ),
+    ],
+    ids=["word", "value", "tenant", "new tenant", "no tenant"],
+)
+def test_one_event_that_was_learned_otherwise_is_told_with_its_tenant(other, says):
+    event = json.loads(RAWS[1])
+    altered = [RAWS[0], json.dumps(event | {"features": other(event["features"])}).encode(), *RAWS[2:]]
+    findings, _ = told(learned(altered), RAWS)
+    assert any(says in text for text in findings), findings
+
+
+def test_an_event_that_was_learned_twice_and_one_that_was_not_are_told():
+    for altered in ([RAWS[1], *RAWS], RAWS[:-1]):
+        findings, _ = told(learned(altered), RAWS)
+        assert any("events learned" in text and "tenant" in text for text in findings)
+        assert any("events learned by all" in text for text in findings)
+
+
+def test_attributes_beyond_the_first_of_all_tenants_are_counted_for_none():
+    raws = [
+        raw(i, f"t{i % 3}", {f"v{i}": "v", **{f"n{i}x{j}": j for j in range(1500)}, f"w{i}": i % 2 == 0})
+        for i in range(4)
+    ]
+    learner = learned(raws)
+    assert told(learner, raws)[0] == []
+    known = set().union(
+        *(learner.model.tenant(name).statistics.layout.fields for name in learner.model.names)
+    )
+    assert len(known) == 4096
