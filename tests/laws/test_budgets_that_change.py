@@ -29,13 +29,33 @@ from streamnb.model.naive_bayes.room import Room
 from streamnb.model.tenants.tenant_models import TenantModels
 from streamnb.wire.codec import READING, Rules
 
+
+class Tenants(TenantModels):
+    """Whose shared model has a room that is given."""
+
+    room = None
+
+    def __init__(self):
+        super().__init__({"text": "text"}, "subject", tenants=5, memory=1 << 14, shared=True)
+
+    def _new_shared(self):
+        made = super()._new_shared()
+        made.statistics.room = self.room
+        return made
+
+    @property
+    def statistics(self):
+        """Where tests set the room, and look for it."""
+        return self
+
+
 MODELS = {
     "naive_bayes": lambda: NaiveBayes({"text": "text", "subject": Text(event_model="bernoulli")}),
     "chains": lambda: HiddenMarkovNB({"text": "text"}, entity="subject"),
     "mixture": lambda: BayesOptimalNB(
         {"text": "text", "subject": "text"}, [Hypothesis(), Hypothesis("presence"), OneDependence()]
     ),
-    "tenants": lambda: TenantModels({"text": "text"}, "subject", tenants=5, memory=1 << 14, shared=True),
+    "tenants": Tenants,
 }
 ROOMS = None, Room(600, 2 << 17), Room(1500, 1 << 17), Room(4000, 3 << 17), Room(1 << 20, 99 << 17)
 """With place for a few words and attributes, for some more, and for all."""
@@ -60,7 +80,7 @@ def test_what_there_was_no_room_for_is_not_taken_back_and_a_recount_agrees(name,
         size = rng.randrange(60)
         part, left = left[:size], left[size:]
         model = MODELS[name]()
-        getattr(model, "shared", model).statistics.room = rng.choice(ROOMS)
+        model.statistics.room = rng.choice(ROOMS)
         learner.reconfigure(learner.settings, model)
         plan = RecountPlan.of(learner.settings, learner.model)
         learner.process(part, 1.0)
