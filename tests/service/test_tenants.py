@@ -69,7 +69,9 @@ def test_lives_are_one_life_whatever_the_batches_and_the_memory(sets, open_log, 
     undisturbed, outputs = alone(*sets)
     assert model_digest(worker.learner) == model_digest(undisturbed)
     assert predictions(log) == predictions(outputs)
-    assert not told(verified(log, tmp_path / "snapshots", *sets))
+    outcome = verified(log, tmp_path / "snapshots", *sets)
+    assert not told(outcome)
+    assert outcome.compared.counts > 500
 
 
 @pytest.mark.parametrize("sets", [SETS, SHARED], ids=["alone", "shared"])
@@ -112,7 +114,9 @@ def test_late_labels_and_corrections_are_counted_by_each_tenant(sets, open_log, 
             word: {k: n for k, n in row.items() if n} for word, row in model.class_counts("text").items()
         }
         assert {word: row for word, row in counts.items() if row} == expected
-    assert not told(verified(log, tmp_path / "snapshots", *sets, "topics.labels=labels"))
+    outcome = verified(log, tmp_path / "snapshots", *sets, "topics.labels=labels")
+    assert not told(outcome)
+    assert outcome.compared.counts > 100
 
 
 def test_bernoulli_texts_are_refused():
