@@ -10,6 +10,7 @@ import random
 import signal
 import sys
 import tempfile
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from cluster import Cluster
 from jars import CannotStartError
 from storm.course import Plan, rage
 from storm.embedded import NoCluster
-from storm.plans import chains, full, late, mixture, replicated, short, short_late
+from storm.plans import chains, full, late, mixture, replicated, short, short_late, tenants
 from storm.report import told
 
 
@@ -28,6 +29,7 @@ def main() -> int:
     parser.add_argument("--chains", action="store_true", help="only the storms on chains of entities")
     parser.add_argument("--late", action="store_true", help="only those whose labels come late")
     parser.add_argument("--mixture", action="store_true", help="only those of the default model")
+    parser.add_argument("--tenants", action="store_true", help="only those of models of tenants")
     parser.add_argument("--replicas", action="store_true", help="only those that replicas follow")
     parser.add_argument("--log", choices=("kafka", "sqlite"), help="only those on one log")
     parser.add_argument(
@@ -38,10 +40,11 @@ def main() -> int:
     seed = random.SystemRandom().randrange(1 << 32) if options.seed is None else options.seed
     print(f"seed {seed}", file=sys.stderr, flush=True)
     chosen = {"short": [short(seed), short_late(seed)], "chains": chains(seed), "late": late(seed)}
-    chosen["mixture"] = mixture(seed)
+    chosen |= {"mixture": mixture(seed), "tenants": tenants(seed)}
     chosen["replicas"] = [replicated(seed), replicated(seed, "sqlite")]
     given = [plans for name, plans in chosen.items() if getattr(options, name)]
-    plans = given[0] if given else full(seed) + chains(seed) + late(seed) + mixture(seed) + chosen["replicas"]
+    whole = [full(seed), *(plans for name, plans in chosen.items() if name != "short")]
+    plans = given[0] if given else list(chain.from_iterable(whole))
     plans = [plan for plan in plans if options.log in (None, plan.log)]
     with tempfile.TemporaryDirectory() as scratch:
         try:

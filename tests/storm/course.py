@@ -42,7 +42,7 @@ class Plan:
         nodes: of the cluster, 1 or 3.
         partitions: of the events.
         kind: of the model, "hypotheses", "mixture", which is the default one with alarms that renew it,
-            "hidden_markov", or "naive_bayes", whose labels come late.
+            "hidden_markov", "tenants", or "naive_bayes", whose labels come late.
         log: "kafka" or "sqlite".
         client: by which learners reach brokers.
         replicas: that follow all of it, see `replicas`; then the state is turned about once more at the end.
@@ -69,10 +69,14 @@ class Plan:
     def is_late(self) -> bool:
         return self.kind == "naive_bayes"
 
+    @property
+    def is_of_entities(self) -> bool:
+        return self.kind in {"hidden_markov", "tenants"}
+
     def stream(self) -> Iterator[Made]:
         if self.is_late:
             return events_and_verdicts(self.seed, self.events)
-        return events(self.seed, self.events, of_entities=self.kind == "hidden_markov")
+        return events(self.seed, self.events, of_entities=self.is_of_entities)
 
     def strikes(self) -> list[Strike]:
         return schedule(
@@ -126,7 +130,7 @@ def rage(cluster: Cluster | NoCluster, folder: Path, plan: Plan, say: Say) -> di
             faults.append("not all was learned")
         learners.stop()
         tell("stopped; looking at what is left")
-        verdict = judge(program, cluster.address, plan.stream(), compares=plan.kind == "hidden_markov")
+        verdict = judge(program, cluster.address, plan.stream(), compares=plan.is_of_entities)
         if replicas is not None:
             faults += turned_about(program, replicas, cluster.address, tell)
     finally:
@@ -160,6 +164,14 @@ def _model(plan: Plan) -> dict[str, Any]:
     if plan.kind == "hidden_markov":
         entities = 15 if plan.partitions == 1 else 100
         return {"model_keys": {"kind": plan.kind, "entities": entities, "time_to_live": "2h"}}
+    if plan.kind == "tenants":
+        most = (
+            15 if plan.partitions == 1 else 100
+        )  # where one partition keeps all in order, some have no place
+        return {
+            "model_keys": {"kind": plan.kind, "memory": "100KiB", "shared": True, "tenants": most},
+            "topics": {"partitions": plan.partitions, "tenants": "standings"},
+        }
     if plan.kind == "mixture":
         bounds = {"tolerated": 0.01, "alarming": 0.05}  # which the stream's noise is beyond
         return {"monitors": [{"name": "errors", "kind": "error-rate", **bounds, "action": "renew"}]}

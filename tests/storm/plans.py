@@ -34,6 +34,12 @@ def mixture(seed: int) -> list[Plan]:
     return [Plan(seed, broker_kills=2, **few), Plan(seed, log="sqlite", **few)]
 
 
+def tenants(seed: int) -> list[Plan]:
+    """A model for each of some tenants, and one of all, most of them put away."""
+    few = {"events": 30_000, "rate": 400.0, "kills": 16, "freezes": 2, "kind": "tenants"}
+    return [Plan(seed, broker_kills=2, **few), Plan(seed, partitions=1, log="sqlite", **few)]
+
+
 def short_late(seed: int) -> Plan:
     return Plan(seed, events=5_000, rate=400.0, kills=6, freezes=1, kind="naive_bayes", log="sqlite")
 

@@ -12,7 +12,12 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from storm.reading import Found
+
+from streamnb.model.tenants.tenant_models import TenantModels
+
 Counted = dict[tuple, Any]
+ALL = "all tenants"
 
 
 def recount(raws: Iterable[bytes], truths: Mapping[str, tuple[str, float]] | None = None) -> Counted:
@@ -37,8 +42,23 @@ def recount(raws: Iterable[bytes], truths: Mapping[str, tuple[str, float]] | Non
     return {**counts, **{("moments", *place): _moments(values) for place, values in numbers.items()}}
 
 
+def recount_of_tenants(found: Iterable[Found], most: int) -> Counted:
+    """The same of each key's events, and of all: in the order given, those of keys beyond the first are nobody's."""
+    raws = defaultdict(list)
+    for one in found:
+        is_learned = "label" in json.loads(one.value)
+        has_place = one.key in raws or len(raws.keys() - {"", ALL}) < most
+        if is_learned:
+            raws[one.key if has_place else ""].append(one.value)
+            raws[ALL].append(one.value)
+    return {(whose, *what): n for whose in raws for what, n in recount(raws[whose]).items()}
+
+
 def counted(model: Any, texts: tuple[str, ...] = ("text",)) -> Counted:
     """Of a model that takes attributes as they come."""
+    if isinstance(model, TenantModels):
+        models = {ALL: model.shared, **{name: model.tenant(name) for name in model.names}}
+        return {(whose, *what): n for whose, one in models.items() for what, n in counted(one, texts).items()}
     statistics = model.statistics
     found: Counted = {("events",): model.n_events}
     found |= {("class", label): weight for label, weight in model.class_weights.items()}

@@ -13,11 +13,12 @@ from streamnb.cli import wiring
 from streamnb.config import Config
 from streamnb.engine.learner import Learner
 from streamnb.engine.ports import Partition, Record
+from streamnb.model.tenants.tenant_models import TenantModels
 from streamnb.wire.snapshot import part_digest
 
 
 def disturbances(config: Config, went_in: list[Found], learned: Learner, said: list[bytes]) -> Iterator[str]:
-    """How a model of chains, and what it said, differ from one that learned all in one go.
+    """How a model of entities, and what it said, differ from one that learned all in one go.
 
     Of one partition nothing differs, bit for bit. Of several, the order between them is anybody's; but each
     entity lies in one, so that what was counted of chains is the same, as long as all entities are kept.
@@ -43,6 +44,8 @@ def disturbances(config: Config, went_in: list[Found], learned: Learner, said: l
 
 def _counted(model: Any) -> dict[tuple, Any]:
     """All counts, and those of chains."""
+    if isinstance(model, TenantModels):
+        return counted(model)
     labels = model.classes
     first, table = model.transitions.first.tolist(), model.transitions.table.tolist()
     return {

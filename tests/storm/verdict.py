@@ -13,7 +13,7 @@ from program import Program
 from storm.account import account
 from storm.late_labels import scores_differ, truths_of
 from storm.reading import Found, ends, read
-from storm.recount import counted, differences, recount
+from storm.recount import counted, differences, recount, recount_of_tenants
 from storm.stream import Made, is_malformed
 from storm.undisturbed import disturbances
 
@@ -26,6 +26,7 @@ from streamnb.engine.journal.recovery import recover
 from streamnb.engine.learner import Learner
 from streamnb.engine.rebuilding.rebuild import Rebuilding
 from streamnb.errors import StreamnbError
+from streamnb.model.tenants.tenant_models import TenantModels
 from streamnb.wire.codec import decode_event
 from streamnb.wire.snapshot import part_digest
 
@@ -121,8 +122,12 @@ def _model(
     truths = None if heard is None else truths_of(went_in, heard)
     if truths is not None:
         yield from scores_differ(with_snapshots, said, truths)
-    expected = recount((found.value for found in went_in if not is_malformed(found.id)), truths)
-    different = differences(counted(with_snapshots.model), expected)
+    sound, model = [found for found in went_in if not is_malformed(found.id)], with_snapshots.model
+    if isinstance(model, TenantModels):
+        expected = recount_of_tenants(sound, model.tenants)
+    else:
+        expected = recount((found.value for found in sound), truths)
+    different = differences(counted(model), expected)
     if different:
         yield f"{len(different)} counts differ: {'; '.join(different[:5])}"
     inspected = json.loads(program.run("inspect", "--json"))
