@@ -189,7 +189,9 @@ class _Recounting:
         """Where the recount begins."""
         if not self.seen.is_whole and (self._late is not None or self._of_tenants):
             how = "labels come apart from" if self._late is not None else "tenants have learned"
-            self._give_up(f"{how} events that are no longer kept")
+            self._give_up(
+                f"{how} events that are no longer kept, were forgotten, or were read by other rules"
+            )
             return
         if not self.counts:
             text = "what this kind of model learns is no table of counts: it is compared with a replay alone"
