@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import html
 import json
 import re
 from base64 import b64encode
@@ -462,6 +463,49 @@ def test_a_label_is_written_by_a_form_of_this_page_alone(ask, said):
     assert (status, text.startswith("<p")) == (200, True)
     assert [(one.id, one.label, one.source) for one in said] == [("m1", "ham", "dashboard")]
     assert "<!doctype html>" in ask("/page/label", fields | {"csrf": csrf}, **ORIGIN)[2]
+
+
+class Buttons(HTMLParser):
+    """What a browser sends for each button with a name of a page's forms."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.hidden, self.sent = {}, []
+        self.feed(page)
+
+    def handle_starttag(self, tag, attrs):
+        given = dict(attrs)
+        if tag == "form":
+            self.hidden = {}
+        elif given.get("type") == "hidden":
+            self.hidden[given["name"]] = given["value"]
+        elif tag == "button" and "name" in given:
+            self.sent.append(self.hidden | {given["name"]: given["value"]})
+
+
+ODD = ["prix\u00a0faux", "\u0645\u06cc\u200c\u062e", "a\nb\r\nc\r", "\x00", f"{EVIL} 2", " x ", "\\u0041", "\U0001f469\u200d\U0001f4bb", "null"]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_a_button_says_exactly_its_label_of_exactly_its_event(name, full, ask, said):
+    full._take_prediction(record(prediction(1, id_=name, label=name)))
+    pages = [ask("/page/events")[2], ask(f"/page/events?{urlencode({'id': name})}")[2]]
+    for page in pages:
+        buttons = [one for one in Buttons(page).sent if json.loads(one["id_json"]) == name]
+        assert len(buttons) == 2
+        for fields in buttons:
+            assert not set("\r\n\0") & set("".join(fields.values()))  # which a browser alters
+            assert ask("/page/label", fields, **ORIGIN)[0] == 200
+    assert [(one.id, one.label) for one in said] == [(name, name), (name, "ham")] * 2
+    assert f'value="{html.escape(name)}"' in ask(f"/page/events?{urlencode({'q': name})}")[2]
+
+
+def test_a_form_that_is_none_of_the_page_is_refused(ask, said):
+    csrf = csrf_of(ask("/page/events")[2])
+    for odd in ("", "{", "3", "null", '["a"]', '"a" "b"'):
+        status, _, text = ask("/page/label", {"csrf": csrf, "id_json": odd, "label": "ham"}, **ORIGIN)
+        assert (status, "id_json" in text) == (422, True)
+    assert said == []
 
 
 def test_dead_letters_are_sent_once_more_by_a_form_of_this_page_alone(ask, said):

@@ -195,7 +195,7 @@ def search_and_correct(browser, origin, made):
     browser.run("document.querySelector('#q').value = ''")
     browser.type("#q", EVIL)
     browser.until(f"return document.querySelector('.rows .id')?.innerText === {EVIL!r}")
-    browser.click(".rows button[value='ham']")
+    browser.click(""".rows button[value='"ham"']""")
     browser.until("return document.querySelector('#answer').innerText.startsWith('Written')")
     labels = made.topics | {"labels": f"{made.model}-labels"}
     said = [json.loads(line) for line in made.run("read", labels["labels"]).splitlines()]

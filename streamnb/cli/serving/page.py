@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hmac
+import html
 import secrets
 from collections.abc import Awaitable, Callable
 from importlib.resources import files
 from typing import Annotated, NamedTuple
 from urllib.parse import parse_qsl, urlencode
 
+import msgspec
 from anyio import CapacityLimiter
 from anyio.to_thread import run_sync
 from fastapi import Depends, FastAPI, HTTPException, Request, Response
@@ -18,7 +20,7 @@ from streamnb.cli.serving.views import TITLES, Views
 from streamnb.cli.serving.watch import Watch
 from streamnb.pictures import Markup, joined, stylesheet, tag
 
-_FORBIDDEN, _UNKNOWN, _CONFLICT = 403, 404, 409
+_FORBIDDEN, _UNKNOWN, _CONFLICT, _WRONG = 403, 404, 409, 422
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
@@ -108,7 +110,7 @@ def _add_forms(app: FastAPI, frame: _Frame, csrf: str, writing: Writing) -> None
     async def label(request: Request, found: dict[str, str] = sent) -> Response:
         if writing.say is None:
             raise HTTPException(_FORBIDDEN, "topics.labels is not set")
-        id_, said = found.get("id", ""), found.get("label", "")
+        id_, said = _exact(found, "id"), _exact(found, "label")
         await writing.say(id_, said)
         return frame.answer(request, "events", tag("p", f"Written: {id_} is {said}.", class_="done"))
 
@@ -120,6 +122,15 @@ def _add_forms(app: FastAPI, frame: _Frame, csrf: str, writing: Writing) -> None
             raise HTTPException(_CONFLICT, "dead letters are being sent: wait for what comes of it")
         told = await run_sync(writing.replay, limiter=one_sends)
         return frame.answer(request, "dead-letters", tag("p", f"{told}.", class_="done"))
+
+
+def _exact(found: dict[str, str], name: str) -> str:
+    """What a form says: as it was typed; or what the page gave it, as JSON, of which none is altered."""
+    given = found.get(f"{name}_json")
+    try:
+        return found.get(name, "") if given is None else msgspec.json.decode(given, type=str)
+    except msgspec.DecodeError as error:
+        raise HTTPException(_WRONG, f"{name}_json: {error}: load the page anew") from error
 
 
 def _known(name: str) -> str:
@@ -164,9 +175,10 @@ class _Frame:
         return tag("input", type="hidden", name="csrf", value=self._csrf)
 
     def _search(self, asked: dict[str, str]) -> Markup:
+        asked_for = Markup(html.escape(asked.get("q", "")))  # and not as it would be shown: it is sent back
         fields = [
             tag("label", "Search ids", for_="q"),
-            tag("input", id="q", name="q", type="search", value=asked.get("q", ""), autocomplete="off"),
+            tag("input", id="q", name="q", type="search", value=asked_for, autocomplete="off"),
             tag(
                 "span",
                 tag("input", id="wrong", name="wrong", type="checkbox", value="1", checked="wrong" in asked),

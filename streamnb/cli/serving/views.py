@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -162,13 +163,16 @@ class Views:
     def _buttons(self, one: Prediction) -> Markup | None:
         """One for each of the most probable classes."""
         labels = [label for label, _ in Counter(one.probabilities).most_common(_CHOICES)]
-        made = [tag("button", v, name="label", value=v, aria_label=f"{one.id} is {v}") for v in labels]
+        made = [
+            tag("button", v, name="label_json", value=json.dumps(v), aria_label=f"{one.id} is {v}")
+            for v in labels
+        ]
         return self._form(one, *made) if made else None
 
     def _form(self, one: Prediction, *children: object) -> Markup | None:
         if not self._is_writable:
             return None
-        hidden = (("csrf", self._csrf), ("id", one.id))
+        hidden = (("csrf", self._csrf), ("id_json", json.dumps(one.id)))
         fields = (tag("input", type="hidden", name=name, value=value) for name, value in hidden)
         sent = {"method": "post", "action": "/page/label", "class_": "say", "data_send": True}
         return tag("form", *fields, *children, **sent)
