@@ -88,19 +88,21 @@ def _explanation(
 ) -> Explanation:
     """What the model says for its label. Raises ConfigError where it cannot say anything."""
     known = model.with_examples(said)
+    if against is not None and against == (known[0] if of is None and known else of):
+        raise ConfigError(f"against {against}: that is the label itself; name another one, or none")
     if against is not None and against not in known:
         gone = "all of its examples were taken back" if against in said else "no such label"
         if against in model.quarantined:
             gone = f"it has fewer than {model.min_learns} examples (classes.min_learns)"
         raise ConfigError(
-            f"--against {against}: {gone}; the model has {some_of(known)}{did_you_mean(against, known)}"
+            f"against {against}: {gone}; the model has {some_of(known)}{did_you_mean(against, known)}"
         )
     first, *others = known
     if not others:
         raise ConfigError(f"the model knows one label, {first}: there is nothing to tell it from")
     if of is not None:
         first, others = of, [label for label in known if label != of]
-    other = others[0] if against in {None, first} else against
+    other = others[0] if against is None else against
     if isinstance(model.model, CountingModel):
         labels = {str(label): label for label in model.model.classes}
         found = model.model.explanation_one(event.x, event.ts, labels[other], labels[first])
@@ -108,7 +110,7 @@ def _explanation(
         return found
     items = [] if told.hides_rival else model.model.explain_one(event.x)
     if against is not None:
-        raise ConfigError("--against: this kind of model compares with the next label alone")
+        raise ConfigError("against: this kind of model compares with the next label alone")
     if not items:
         raise ConfigError(
             "there is no evidence: no value of the event is known, or a class of fewer examples than "

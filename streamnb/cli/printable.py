@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from streamnb.model.attributes.parameters import of
+from streamnb.wire.codec import IN_EVENT
 
 if TYPE_CHECKING:
     from streamnb.events import MetricsReport
@@ -31,9 +32,11 @@ def left_out(events: Mapping[str, int]) -> str:
 
 def counted(report: MetricsReport, records: int) -> str:
     """How many events there were; where labels are records, too, also how many there are."""
-    events = records if report.verdicts is None else report.verdicts.served
-    among = f" of {of(records, 'record')}, labels among them" if events != records else ""
-    return of(events, "event") + among
+    if report.verdicts is None:
+        return of(records, "event")
+    events, has_labels = report.verdicts.served, report.verdicts.sources.keys() - {IN_EVENT}
+    among = f" of {of(records, 'record')}" if events != records else ""
+    return of(events, "event") + among + ", labels among them" * bool(among and has_labels)
 
 
 def duration(seconds: float) -> str:

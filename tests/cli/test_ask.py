@@ -290,7 +290,7 @@ def test_another_label_to_compare_with(tmp_path):
     found = answer(tmp_path, "explain", "free entry", "--against", "bill")
     assert (found["label"], found["against"]) == ("spam", "bill")
     done = ask(tmp_path, "explain", "free", "--against", "junk", code=2)
-    assert "--against junk: no such label; the model has spam, ham, bill" in done.stderr
+    assert "against junk: no such label; the model has spam, ham, bill" in done.stderr
 
 
 @pytest.mark.parametrize("kind", [NaiveBayes, BayesOptimalNB, HiddenMarkovNB])
@@ -321,7 +321,7 @@ def test_a_label_whose_examples_were_all_taken_back_is_compared_with_nothing(kin
         if kind is not BayesOptimalNB:  # whose hypotheses remember how well they did
             told = ("label", "against", "evidence", "turns")
             assert [found[name] for name in told] == [expected[name] for name in told]
-        with pytest.raises(ConfigError, match=f"--against {gone}: all of its examples were taken back"):
+        with pytest.raises(ConfigError, match=f"against {gone}: all of its examples were taken back"):
             explained(model, event, gone, 9)
         with pytest.raises(ValueError, match=f"nothing has been learned of a class '{gone}'"):
             model.model.explanation_one(event.x, against=gone)

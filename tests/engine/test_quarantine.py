@@ -210,7 +210,7 @@ def test_what_is_asked_and_explained_tells_no_class_in_quarantine():
     why = explained(model, event, None, 5)
     assert {why["label"], why["against"]} == {"a", "b"}
     assert why["turns"] is None or why["turns"]["label"] in "ab"
-    with pytest.raises(ConfigError, match="--against c: it has fewer than 3 examples"):
+    with pytest.raises(ConfigError, match="against c: it has fewer than 3 examples"):
         explained(model, event, "c", 5)
     with pytest.raises(
         SnapshotError, match=r"nothing may be predicted yet .*: label a has 2 of 3 examples; "

@@ -9,7 +9,7 @@ import random
 import socket
 import threading
 import time
-from contextlib import closing
+from contextlib import ExitStack, closing
 from itertools import count
 
 import numpy as np
@@ -256,7 +256,7 @@ def test_what_is_wrong_is_said_and_harms_nobody(made):
         ("/predict", {"events": ["a", {"features": []}]}, 422, "event 1"),
         ("/predict", b'{"events": ["\\ud800"]}', 422, ""),
         ("/predict", b'{"events": [{"features": {"x": NaN}}]}', 422, "event 0"),
-        ("/predict", b"[" * 100_000, 400, "parsing"),
+        ("/predict", b"[" * 100_000, 400, "the body cannot be read: expected JSON"),
         ("/explain", {"event": "a", "against": "nobody"}, 422, "no such label"),
         ("/labels", {"labels": [{"id": "", "label": "spam"}]}, 422, "labels.0.id"),
         ("/labels", {"labels": [{"id": "a", "label": "b", "weight": -1}]}, 422, "labels.0.weight"),
@@ -456,6 +456,22 @@ def test_a_body_that_is_cut_short_writes_nothing(made):
     time.sleep(0.5)
     with closing(wiring.open_log(configured(program))) as log:
         assert log.offsets(log.partitions(program.model + "-labels")[0]) == (0, 0)
+
+
+@pytest.mark.parametrize("made", ["sqlite"], indirect=True)
+def test_who_asks_nothing_makes_place_for_who_asks(made):
+    _, port, ask = serving(made[0])
+    with ExitStack() as open_:
+        silent = [
+            open_.enter_context(socket.create_connection(("127.0.0.1", port), timeout=20)) for _ in range(300)
+        ]
+        head = f"GET /live HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n".encode()
+        for client in silent[100:]:  # and then nothing more
+            client.sendall(head)
+            assert client.recv(1000).startswith(b"HTTP/1.1 200")
+        for path in ("/live", "/ready", "/model"):
+            assert ask(path)[0] == 200
+        assert silent[0].recv(1) == b""  # the first were left
 
 
 def test_a_replica_whose_thread_has_ended_is_not_alive(tmp_path, monkeypatch):

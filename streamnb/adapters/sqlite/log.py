@@ -91,8 +91,8 @@ class SqliteLog(Log):
             age = abs(now - heartbeat)  # a heartbeat far in the future is as little credible as an old one
             if holder not in (None, owner) and epoch != self._epoch and age < self._session_timeout:
                 raise NotElected(
-                    f"{self._store.path}: {holder!r} is the learner and showed itself {age:.1f} s ago; "
-                    f"{owner!r} can take over after {self._session_timeout - age:.1f} s more of silence"
+                    f"{self._store.path}: {holder!r} is the learner, and has shown itself of late; {owner!r} "
+                    f"takes over when it is silent for {self._session_timeout:g} s (log.session_timeout)"
                 )
             update = "UPDATE leader SET epoch = ?, owner = ?, heartbeat = ?"
             self._store.db.execute(update, (epoch + 1, owner, now))

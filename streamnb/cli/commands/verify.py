@@ -98,9 +98,10 @@ def _sentence(verified: Verified) -> str:
     if not verified.events:
         return "nothing was verified: there is no event that was learned, or none is kept"
     numbers = "" if equal is None else f"; {equal}"
-    events, commits = of(verified.events, "event"), of(verified.commits, "commit")
+    events, commits = of(verified.events - verified.labels, "event"), of(verified.commits, "commit")
+    labels = f" and {of(verified.labels, 'label')}" if verified.labels else ""
     refused = left_out({"refused as dead letters": verified.refused})
-    return f"{refused}verified: {events} in {commits}, counted once each{numbers}"
+    return f"{refused}verified: {events}{labels} in {commits}, counted once each{numbers}"
 
 
 def _described(verified: Verified) -> dict[str, Any]:

@@ -33,7 +33,7 @@ from streamnb.wire.codec import UNNAMED, decode_label, encode_verdict
 MOST_EVENTS = 1000
 """Events, or labels, in one request."""
 _Asking = str | dict[str, Any]
-_NOT_FOUND, _CONFLICT, _WRONG, _NOT_READY = 404, 409, 422, 503
+_UNREADABLE, _NOT_FOUND, _CONFLICT, _WRONG, _NOT_READY = 400, 404, 409, 422, 503
 _STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 _LABELS_SECONDS = 5.0  # to wait for others that write labels
 _MOST_EXPLAINED = 32 << 10  # characters
@@ -144,7 +144,7 @@ class Problem(BaseModel):
 
 _PROBLEMS: dict[int | str, dict[str, Any]] = {
     code: {"model": Problem}
-    for code in (400, 401, 403, _NOT_FOUND, 408, _CONFLICT, 413, _WRONG, 429, _NOT_READY)
+    for code in (_UNREADABLE, 401, 403, _NOT_FOUND, 408, _CONFLICT, 413, _WRONG, 429, _NOT_READY)
 }
 
 
@@ -169,6 +169,11 @@ def application(
     @app.exception_handler(StreamnbError)
     async def refused(_: Request, error: StreamnbError) -> JSONResponse:
         return _problem(_NOT_READY if isinstance(error, (SnapshotError, LogError)) else _WRONG, str(error))
+
+    @app.exception_handler(_UNREADABLE)
+    async def unreadable(_: Request, __: Exception) -> JSONResponse:
+        told = "expected JSON in UTF-8, not compressed, not nested for ever, with numbers of a few digits"
+        return _problem(_UNREADABLE, f"the body cannot be read: {told}")
 
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> JSONResponse:

@@ -6,9 +6,11 @@ import asyncio
 import errno
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 import uvicorn
@@ -52,14 +54,29 @@ class Listening:
 
 
 class _Bounded(H11Protocol):
-    """Leaves a client that does not send the head of a request in time, or does not read what is answered."""
+    """Leaves a client that does not send the head of a request in time, or does not read what is answered.
 
+    And, where there is no place for another one, the one that has asked nothing for the longest.
+    """
+
+    quiet_since = 0.0
     _head_timer: asyncio.TimerHandle | None = None
     _read_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
         self._await_head()
+        others = [one for one in self.connections if isinstance(one, _Bounded) and one is not self]
+        open_ = [one for one in others if not one.transport.is_closing()]
+        if (excess := len(open_) + 2 - _MOST_CONNECTIONS) > 0:
+            quiet = [one for one in open_ if not one.is_asking]
+            for one in sorted(quiet, key=attrgetter("quiet_since"))[:excess]:
+                one.transport.abort()
+
+    @property
+    def is_asking(self) -> bool:
+        """Whether a request is being answered."""
+        return self.cycle is not None and not self.cycle.response_complete
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
@@ -67,11 +84,11 @@ class _Bounded(H11Protocol):
 
     def _await_head(self) -> None:
         """Begin to wait for the head of a request, or be done with that."""
-        is_asking = self.cycle is not None and not self.cycle.response_complete
-        if is_asking and self._head_timer is not None:
+        self.quiet_since = time.monotonic()
+        if self.is_asking and self._head_timer is not None:
             self._head_timer.cancel()
             self._head_timer = None
-        elif not is_asking and self._head_timer is None:
+        elif not self.is_asking and self._head_timer is None:
             self._head_timer = asyncio.get_running_loop().call_later(_HEAD_SECONDS, self.transport.abort)
 
     def pause_writing(self) -> None:

@@ -24,7 +24,7 @@ from streamnb.engine.verification.recount.late_recount import LateRecount
 from streamnb.engine.verification.recount.recount import Recount, RecountPlan
 from streamnb.engine.verification.recount.tenant_recount import TenantRecount
 from streamnb.errors import JournalError, LogError, SnapshotError
-from streamnb.events import Event
+from streamnb.events import Event, Verdict, Withdrawal
 from streamnb.model.attributes.parameters import of
 from streamnb.model.interface.stream_model import StreamModel
 from streamnb.model.naive_bayes.counting_model import CountingModel
@@ -52,6 +52,7 @@ class Verified:
         findings: all that was found.
         n: the last record of the journal that was looked at; -1 where there is none.
         events: records of every sort that were recounted, or, where nothing is counted, read again.
+        labels: how many of them were verdicts and withdrawals.
         refused: how many of them were no events, and became dead letters.
         commits: in how many commits they were learned.
         adopted: the last record by which a model was taken up that had been learned anew; -1 is none.
@@ -61,6 +62,7 @@ class Verified:
     findings: Findings
     n: int = -1
     events: int = 0
+    labels: int = 0
     refused: int = 0
     commits: int = 0
     adopted: int = -1
@@ -244,6 +246,7 @@ class _Recounting:
                     if event is None or isinstance(event, Event):
                         self.recount.take(event, plan)
             self.verified.events += len(processed.events)
+            self.verified.labels += sum(isinstance(one, Verdict | Withdrawal) for _, one in processed.events)
             self.verified.refused += sum(event is None for _, event in processed.events)
             self.verified.commits += record.kind == "commit"
         if self.recount is not None and not (self.seen.is_broken or self._of_tenants):
