@@ -307,7 +307,7 @@ class BayesOptimalNB(CountingModel):
                     raise ValueError("a state of other counts than the hypotheses need")
                 if self._learners.is_needed and meta.get("learners") != self._plan.described():
                     raise ValueError("a state of other learners than the hypotheses")
-                dependence.load(meta.get("trees", []), named(arrays, _PAIRS))
+                dependence.load(meta.get("trees", []), named(arrays, _PAIRS), arrays["class_weights"])
                 learners.load(named(arrays, _LEARNED), len(meta["groups"]), len(meta["classes"]))
         super().load_state(meta, arrays)
         self._posterior, self._met, self._learners, self._dependence = posterior, met, learners, dependence

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from streamnb.model.attributes.expected import named
+from streamnb.model.attributes.expected import named, reject
 from streamnb.model.attributes.kinds import CONTINUOUS
 from streamnb.model.attributes.signatures import Array, Codes
 from streamnb.model.attributes.weights import UNIT
@@ -165,8 +165,13 @@ class OneDependenceOpinions:
         arrays = {f"{t}_{name}": array for t, (_, own) in enumerate(states) for name, array in own.items()}
         return described, arrays
 
-    def load(self, described: Sequence[Mapping[str, Any]], arrays: Mapping[str, Array]) -> None:
-        """Replace everything by a state. Raises ValueError for one of other estimators, and SnapshotError."""
+    def load(
+        self, described: Sequence[Mapping[str, Any]], arrays: Mapping[str, Array], weights: Array
+    ) -> None:
+        """Replace everything by a state, of a mixture with these weights of classes.
+
+        Raises ValueError for one of other estimators, and SnapshotError.
+        """
         own = [(h.max_values, h.prior_weight, h.waits) for h in self._estimators]
         met = [(meta["max_values"], meta.get(_WEIGHT), "max_attributes" in meta) for meta in described]
         if met != own:
@@ -176,6 +181,11 @@ class OneDependenceOpinions:
             for t, (counts, meta) in enumerate(zip(self._counts, described, strict=True))
         ]
         self._tables = [CodeTables(model.coded) for model in self._models]
+        for counts in self._counts:
+            known = counts.tables.classes
+            has_examples = np.zeros(known.size, dtype=np.bool_)
+            has_examples[: weights.size] = weights[: known.size] > 0
+            reject("class_weights", (known > 0) & ~has_examples, "pairs have examples of a class without any")
 
     # -- inside -------------------------------------------------------------------------------------------
 
