@@ -89,7 +89,9 @@ def _explanation(
     """What the model says for its label. Raises ConfigError where it cannot say anything."""
     known = model.with_examples(said)
     if against is not None and against == (known[0] if of is None and known else of):
-        raise ConfigError(f"against {against}: that is the label itself; name another one, or none")
+        raise ConfigError(
+            f"against {against}: that is the label which is explained; name another one, or none"
+        )
     if against is not None and against not in known:
         gone = "all of its examples were taken back" if against in said else "no such label"
         if against in model.quarantined:

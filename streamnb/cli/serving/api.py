@@ -172,7 +172,7 @@ def application(
 
     @app.exception_handler(_UNREADABLE)
     async def unreadable(_: Request, __: Exception) -> JSONResponse:
-        told = "expected JSON in UTF-8, not compressed, not nested for ever, with numbers of a few digits"
+        told = "expected JSON in UTF-8, not compressed; how deep it is nested, and digits, have a limit"
         return _problem(_UNREADABLE, f"the body cannot be read: {told}")
 
     @app.exception_handler(RequestValidationError)
