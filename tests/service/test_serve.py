@@ -185,11 +185,12 @@ def assert_it_says_which_label_holds(ask):
     alone = ask("/labels/m200")[1]
     assert (alone["source"], alone["others"]) == ("event", [])
     said = [{"id": "m499", "label": None, "source": who} for who in ("me", "else")]
-    early = {"id": "a/b c", "label": "spam"}
-    assert ask("/labels", {"labels": [*said, early]})[0] == 200
+    early = [{"id": odd, "label": "spam"} for odd in ("a/b c", "m499\n", "\n", "a\nb")]
+    assert ask("/labels", {"labels": [*said, *early]})[0] == 200
     until(lambda: ask("/labels/m499")[1]["label"] == own)
     assert [one["label"] for one in ask("/labels/m499")[1]["others"]] == [None, None]
-    for path, told in [("a/b%20c", "a label waits for it"), ("nobody", "nor did a label")]:
+    early = ("a/b%20c", "m499%0A", "%0A", "a%0Ab")
+    for path, told in [*((path, "a label waits for it") for path in early), ("nobody", "nor did a label")]:
         until(lambda path=path, told=told: told in ask(f"/labels/{path}")[1]["detail"])
         assert ask(f"/labels/{path}")[0] == 404
 

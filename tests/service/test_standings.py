@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 from collections import Counter, defaultdict
 from contextlib import nullcontext, suppress
 from functools import partial
 from itertools import count, pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,7 +19,7 @@ from service import AtOnce, Ticking, read_topic, records
 from verifying import Altered, configured, new_worker, told, verified
 
 from streamnb import NaiveBayes
-from streamnb.cli import wiring
+from streamnb.cli import main, wiring
 from streamnb.cli.commands.forget import _chosen
 from streamnb.cli.parser import build_parser
 from streamnb.engine import learner as engine_learner
@@ -307,6 +309,24 @@ def test_after_a_rollback_all_tenants_are_told_again(open_log, tmp_path):
     assert not told(verified(log, folder, *TOLD))
 
 
+def test_the_snapshot_of_a_rollback_is_what_a_replay_of_it_gives(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    keys = [*TOLD, "events.entity=$.tenant", "http.listen=", "snapshots.folder=kept"]
+    given = [word for key in keys for word in ("--set", key)]
+    lives = [[("a", None)], [("a", "x")], [("a", "x"), ("b", "x")], [("a", None)]]
+    for i, events in enumerate(lives):
+        if i == 3:
+            assert main(["snapshot", "rollback", "--to", "2", *given]) == 0
+            assert main(["verify", *given]) == 0
+        lines = [{"id": f"{i}{name}", "tenant": name, "text": "w", "label": label} for name, label in events]
+        Path("e.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        assert main(["replay", "e.jsonl", *given]) == 0
+        assert main(["run", "--until-end", *given]) == 0
+    shutil.rmtree("kept")
+    assert main(["run", "--until-end", *given]) == 0  # by the journal alone
+    assert main(["verify", *given]) == 0
+
+
 @pytest.mark.parametrize("open_log", ["sqlite"], indirect=True)
 def test_a_topic_that_is_named_later_or_is_another_has_all_tenants(open_log, tmp_path):
     log, folder, clock = open_log(**TOPICS, others=1), tmp_path / "snapshots", Ticking()
@@ -433,6 +453,13 @@ def test_verify_finds_what_is_not_the_last_record(open_log, tmp_path):
     earlier = read_topic(log, "tenants")[0].offset  # as compaction does
     compacted = Altered(log, "tenants", lambda record: [] if record.offset == earlier else [record])
     assert not told(verified(compacted, folder, *TOLD))
+
+    def otherwise(record):
+        return [record._replace(value=record.value.replace(b'"text": "', b'"text": "other ', 1))]
+
+    checks = {check for check, _ in told(verified(Altered(log, "events", otherwise), folder, *TOLD))}
+    assert {"slices", "recount", "replay"} <= checks
+    assert "standings" not in checks  # a replay that failed says nothing of what came after
 
 
 def test_a_part_of_a_snapshot_that_is_none_is_refused():

@@ -65,7 +65,7 @@ MEANINGS: Final = {
     sqlite3.SQLITE_CANTOPEN: "cannot be opened; is it a file, in a folder that exists and may be written to?",
     sqlite3.SQLITE_CORRUPT: "is damaged",
     sqlite3.SQLITE_FULL: "the disk is full",
-    sqlite3.SQLITE_IOERR: "the disk failed",
+    sqlite3.SQLITE_IOERR: "the disk failed, or is full",
     sqlite3.SQLITE_NOTADB: "is not a SQLite database",
     sqlite3.SQLITE_PERM: "permission denied",
     sqlite3.SQLITE_READONLY: "cannot be written to",

@@ -93,6 +93,7 @@ def _roll_back(config: Config, options: argparse.Namespace) -> None:
         checkpoint = roll_back(log, end, options.to, identity, time.time())
         # Older ones may be the only others that are good: those too many go when the learner keeps its next.
         snapshots = SnapshotFolder(config.snapshot_folder, sys.maxsize)
+        target.learner.tell_of_all()  # as who replays the rollback does
         try:
             copy = target.learner.copying(snapshots.segments())
             saved = snapshots.save(snapshot_of(checkpoint, copy.parts(), identity, copy.segments()))

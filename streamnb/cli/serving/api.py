@@ -17,6 +17,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
 from pydantic import BaseModel, ConfigDict, Field, model_validator
+from starlette.convertors import Convertor, register_url_convertor
 
 from streamnb.cli.answers import explained, held, known_of
 from streamnb.cli.asked import Asked, readiness
@@ -39,6 +40,20 @@ _LABELS_SECONDS = 5.0  # to wait for others that write labels
 _MOST_EXPLAINED = 32 << 10  # characters
 _MOST_KEYS = 20
 _MOST_SAID = 500  # characters of what is wrong
+
+
+class _Text(Convertor[str]):
+    """Any text, a newline within it or at its end, too, which that of `path` would leave out."""
+
+    regex = "(?s:.*)"
+
+    def convert(self, value: str) -> str:
+        return value
+
+    to_string = convert
+
+
+register_url_convertor("text", _Text())
 
 
 class _Asked(BaseModel):
@@ -243,13 +258,13 @@ def _ask(app: FastAPI, replica: Replica) -> None:
             warning = model.strange(event)
             return explained(model, event, why.against, why.top) | ({"warning": warning} if warning else {})
 
-    @app.get("/tokens/{word:path}")
+    @app.get("/tokens/{word:text}")
     def tokens(word: Annotated[str, Path(min_length=1, max_length=1000)]) -> dict[str, Any]:
         """What the model knows of one word or value."""
         with asked() as model:
             return known_of(model, word)
 
-    @app.get("/labels/{id:path}")
+    @app.get("/labels/{id:text}")
     def label(id_: Annotated[str, Path(alias="id", min_length=1, max_length=1000)]) -> Held:
         """Which label holds of the newest event of this id, who said so, and what others said."""
         with asked():

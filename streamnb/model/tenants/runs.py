@@ -93,19 +93,20 @@ def run_of(
 
 
 def check_runs(
-    runs: Ints, ends: Ints, tenants: int, classes: int, groups: int, fields: int
+    runs: Ints, ends: Ints, tenants: Sequence[str], classes: int, groups: int, fields: int
 ) -> tuple[int, Ints]:
     """The events of all, and the weights of all classes. Raises SnapshotError for what is no run of a tenant.
 
     Kernels check no bounds.
     """
-    if runs.dtype != np.int64 or runs.ndim != 1 or ends.dtype != np.int64 or ends.shape != (tenants + 1,):
-        raise SnapshotError(f"runs of {tenants} tenants that end in {ends.shape} places")
+    n = len(tenants)
+    if runs.dtype != np.int64 or runs.ndim != 1 or ends.dtype != np.int64 or ends.shape != (n + 1,):
+        raise SnapshotError(f"runs of {n} tenants that end in {ends.shape} places")
     if ends[0] != 0 or (np.diff(ends) < 0).any() or ends[-1] != runs.size:
         raise SnapshotError("the runs of tenants do not fill what holds them")
     weights = np.zeros(classes, dtype=np.int64)
     words = words_of(np.ascontiguousarray(runs))
     events, damaged = checked(words, ends, groups, fields, weights)
     if damaged >= 0:
-        raise SnapshotError(f"the model of tenant number {damaged} is damaged")
+        raise SnapshotError(f"the model of tenant {tenants[damaged]!r} is damaged")
     return events, weights

@@ -501,7 +501,7 @@ class TenantModels:
             if names[0] != NOBODY:
                 raise SnapshotError("the first tenant is not that of events that name none")
             listed = len(classes), len(attributes.groups), len(attributes.fields)
-            events, weights = check_runs(arrays["runs"], arrays["ends"], len(names), *listed)
+            events, weights = check_runs(arrays["runs"], arrays["ends"], names, *listed)
             if events != meta["events"] or arrays["weights"].tobytes() != weights.tobytes():
                 raise SnapshotError("the events of all tenants are not those of each together")
             shared = self._new_shared()

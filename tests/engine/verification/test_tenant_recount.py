@@ -12,6 +12,8 @@ from test_recount import differing, recounted
 from streamnb.engine.learner import Learner
 from streamnb.engine.settings import Settings
 from streamnb.engine.verification.recount.tenant_recount import TenantRecount
+from streamnb.model.tenants.put_away import WORDS
+from streamnb.model.tenants.runs import run_of
 from streamnb.model.tenants.tenant_models import TenantModels
 from streamnb.wire.schema import EventSchema
 
@@ -79,6 +81,22 @@ def test_an_event_that_was_learned_twice_and_one_that_was_not_are_told():
         findings, _ = told(learned(altered), RAWS)
         assert any("events learned" in text and "tenant" in text for text in findings)
         assert any("events learned by all" in text for text in findings)
+
+
+def test_a_model_whose_counts_do_not_hold_together_is_told_with_its_tenant_and_the_others_are_compared():
+    learner = learned(RAWS)
+    models, shelf = learner.model, learner.model._shelf
+    models.copying()
+    at = shelf.at[models.names.index("two")]
+    run = shelf.words.whole[at : at + shelf.words.whole[at + WORDS]]
+    meta, arrays = models.tenant("two").state()
+    arrays["totals"][0, 0] -= 1
+    altered = run_of(meta, arrays, models._classes, *map(list, (models._attributes.groups, models._attributes.fields)), (0, 0))  # fmt: skip
+    run[:] = altered
+    findings, equal = told(learner, RAWS)
+    assert [text.partition(": ")[0] for text in findings] == ["at journal record 7, tenant 'two'"]
+    assert "totals" in findings[0]
+    assert equal.counts > 50
 
 
 def test_attributes_beyond_the_first_of_all_tenants_are_counted_for_none():

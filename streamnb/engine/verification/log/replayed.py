@@ -112,7 +112,8 @@ class Replays:
                 kept.compare_learned(checkpoint.n, replayed, one=one)
 
         replayed = self._recovered(start, REPLAY, passed)
-        self._finish_outputs(learner, is_whole=isinstance(start, NoSnapshots))
+        is_whole = isinstance(start, NoSnapshots)
+        self._finish_outputs(learner, is_whole=is_whole, failed=replayed is None)
         if replayed is not None:
             self._compare_parts(learner, replayed, one=one)
             if has_learners:
@@ -133,7 +134,7 @@ class Replays:
             return later, "the state without snapshots: events or journal are no longer kept"
         return None
 
-    def _finish_outputs(self, learner: Learner, *, is_whole: bool) -> None:
+    def _finish_outputs(self, learner: Learner, *, is_whole: bool, failed: bool = False) -> None:
         """What is there of the outputs beside what was replayed."""
         reports, seen = {learner.settings.metrics, learner.settings.alerts}, self.seen
         goes_on = self.log.offsets(seen.journal)[1] > seen.end_offset
@@ -149,7 +150,7 @@ class Replays:
             passed_over = "what was rolled back is not replayed"
         is_all = not passed_over and not goes_on
         self._outputs.finish(reports, is_all=is_all, passed_over=passed_over, told=told)
-        self._standings.finish(is_all=is_all, goes_on=goes_on)
+        self._standings.finish(is_all=is_all and not failed, goes_on=goes_on or failed)
 
     def _compare_parts(self, learner: Learner, replayed: Learner, *, one: bool) -> None:
         """All but features, what is learned by gradient, and what forgets."""

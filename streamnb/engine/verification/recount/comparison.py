@@ -231,7 +231,13 @@ class _Comparing:
         known = dict.fromkeys(models.names)
         for name in {**recount.tenants, **known}:
             self._whose = {"tenant": name}
-            statistics = models.tenant(name).statistics if name in known else Statistics()
+            try:
+                statistics = models.tenant(name).statistics if name in known else Statistics()
+            except SnapshotError as error:
+                place: dict[str, str | int] = {"record": self._at, "tenant": name}
+                text = f"at journal record {self._at}, tenant {name!r}: {error}"
+                self._findings.differs(self._check, text, place)
+                continue
             self.tables(recount.tenants.get(name, Recount()), statistics)
         self._whose = {}
 
