@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from streamnb.model.attributes.parameters import of
-from streamnb.wire.codec import IN_EVENT
 
 if TYPE_CHECKING:
     from streamnb.events import MetricsReport
@@ -32,6 +31,8 @@ def left_out(events: Mapping[str, int]) -> str:
 
 def counted(report: MetricsReport, records: int) -> str:
     """How many events there were; where labels are records, too, also how many there are."""
+    from streamnb.wire.codec import IN_EVENT  # noqa: PLC0415  --help needs none of it
+
     if report.verdicts is None:
         return of(records, "event")
     events, has_labels = report.verdicts.served, report.verdicts.sources.keys() - {IN_EVENT}
