@@ -147,4 +147,4 @@ def test_the_quick_start_is_pasted_where_only_the_wheel_is(clean, tmp_path):
     assert "1,000 made-up support tickets" in done.stdout
     assert "1,000 learned" in done.stdout
     assert "for billing, against" in done.stdout
-    assert "verified: 1,001 events" in done.stdout
+    assert "verified: 1,000 events and 1 label" in done.stdout
