@@ -67,6 +67,12 @@ class Standings:
             return model.n_events > 0
         return bool(before.gone) or bool(model.changed.any())
 
+    def due(self, model: StreamModel) -> set[str]:
+        """The names of those that are."""
+        assert isinstance(model, TenantModels)  # noqa: S101  see `of`
+        names = model.names
+        return {*self.gone, *(names[number] for number in np.flatnonzero(model.changed).tolist())}
+
     def begin_anew(self, names: Sequence[str], model: StreamModel) -> Standings | None:
         """Let all be due: those of a model that replaced one of the tenants `names`, and these.
 

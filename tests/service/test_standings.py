@@ -309,19 +309,28 @@ def test_after_a_rollback_all_tenants_are_told_again(open_log, tmp_path):
     assert not told(verified(log, folder, *TOLD))
 
 
-def test_the_snapshot_of_a_rollback_is_what_a_replay_of_it_gives(tmp_path, monkeypatch):
+@pytest.mark.parametrize("ended", [False, True])
+def test_the_snapshot_of_a_rollback_is_what_a_replay_of_it_gives(ended, tmp_path, monkeypatch, capsys):
+    """Also before the next commit writes of all tenants again: until then some records are of what was undone."""
     monkeypatch.chdir(tmp_path)
     keys = [*TOLD, "events.entity=$.tenant", "http.listen=", "snapshots.folder=kept"]
     given = [word for key in keys for word in ("--set", key)]
     lives = [[("a", None)], [("a", "x")], [("a", "x"), ("b", "x")], [("a", None)]]
+    stood = 2
     for i, events in enumerate(lives):
         if i == 3:
-            assert main(["snapshot", "rollback", "--to", "2", *given]) == 0
+            assert main(["snapshot", "rollback", "--to", str(stood), *given]) == 0
+            capsys.readouterr()
             assert main(["verify", *given]) == 0
+            assert ("records are of what was rolled back, and due" in capsys.readouterr().out) == ended
         lines = [{"id": f"{i}{name}", "tenant": name, "text": "w", "label": label} for name, label in events]
         Path("e.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
         assert main(["replay", "e.jsonl", *given]) == 0
         assert main(["run", "--until-end", *given]) == 0
+        if ended and i == 1:
+            capsys.readouterr()
+            assert main(["inspect", "--json", *given]) == 0
+            stood = json.loads(capsys.readouterr().out)["journal"]
     shutil.rmtree("kept")
     assert main(["run", "--until-end", *given]) == 0  # by the journal alone
     assert main(["verify", *given]) == 0

@@ -150,7 +150,8 @@ class Replays:
             passed_over = "what was rolled back is not replayed"
         is_all = not passed_over and not goes_on
         self._outputs.finish(reports, is_all=is_all, passed_over=passed_over, told=told)
-        self._standings.finish(is_all=is_all and not failed, goes_on=goes_on or failed)
+        due = learner.standings.due(learner.model) if learner.standings and seen.rollbacks else set()
+        self._standings.finish(is_all=is_all and not failed, goes_on=goes_on or failed, behind=due)
 
     def _compare_parts(self, learner: Learner, replayed: Learner, *, one: bool) -> None:
         """All but features, what is learned by gradient, and what forgets."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 
 from streamnb.engine.ports import Log, NewRecord, Record, between
 from streamnb.engine.verification.findings import Findings, place
@@ -33,12 +34,13 @@ class ReplayedStandings:
         self._last.setdefault(topic, {}).update((output.key, output.value) for output in own)
         return [output for output in outputs if output.topic != topic] if own else outputs
 
-    def finish(self, *, is_all: bool, goes_on: bool) -> None:
+    def finish(self, *, is_all: bool, goes_on: bool, behind: AbstractSet[str]) -> None:
         """Tell what is another record, or one too many.
 
         Args:
             is_all: whether every commit there is was expected, so that no other record can be the model's.
             goes_on: whether there were commits since, which may have said something later.
+            behind: the tenants of which the last record may be of what was rolled back since.
         """
         for topic, expected in self._last.items():
             try:
@@ -51,7 +53,16 @@ class ReplayedStandings:
             missing = Record(self._log.partitions(topic)[0], -1, None, b"", 0.0)
             pairs = [(key, found.pop(key, missing), value) for key, value in expected.items()]
             others = [(key, record, b"") for key, record in found.items()]
-            self._tell([pair for pair in pairs if pair[1].value != pair[2]], tells=not goes_on)
+            another: list[list[tuple[bytes | None, Record, bytes]]] = [[], []]
+            for pair in pairs:
+                if pair[1].value != pair[2]:
+                    another[(pair[0] or b"").decode() in behind].append(pair)
+            self._tell(another[False], tells=not goes_on)
+            if another[True]:
+                text = (
+                    f"{of(len(another[True]), 'tenant')}: their records are of what was rolled back, and due"
+                )
+                self._findings.unchecked(STANDINGS, text)
             self._tell([pair for pair in others if pair[1].value != b""], tells=is_all)
             if not self._findings.count(STANDINGS):
                 self._findings.ok(STANDINGS, f"the last record of each of {of(len(pairs), 'tenant')}")
