@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 
 from streamnb.cli import main
 
-ERRORS = "monitors=[{name='errors', kind='error-rate', tolerated=0.05, alarming=0.3, action='%s'}]"
+ERRORS = "monitors=[{name='errors', kind='error-rate', tolerated=0.05, alarming=0.3%s}]"
 COSTS = "decision.costs={spam={ham=1}, ham={spam=1}}"
 LATE = "topics.labels=labels"
 TENANTS = ["model.kind=tenants", "events.entity=$.tenant", "topics.tenants=tenants"]
 CONFIGURATIONS = {
     "mixture": [],
-    "renewed": [ERRORS % "renew", "topics.alerts=alerts"],
-    "paused": [ERRORS % "pause", "topics.alerts=alerts", LATE],
+    "renewed": [ERRORS % ", action='renew'", "topics.alerts=alerts"],
+    "paused": [ERRORS % ", action='pause'", "topics.alerts=alerts", LATE],
     "quarantine": ["model.kind=naive_bayes", LATE, "classes.min_learns=3"],
     "novelty": ["model.kind=naive_bayes", "decision.novelty=0.05", COSTS, LATE],
     "windowed": ["model.kind=naive_bayes", "decision.priors=windowed", COSTS],
@@ -32,7 +32,15 @@ CONFIGURATIONS = {
     "semi-supervised": ["model.kind=semi_supervised"],
 }  # fmt: skip
 OWN = {"spam": "a b c".split(), "ham": "d e f".split()}
-STEPS = st.lists(st.sampled_from(["learn", "roll back", "learn anew", "forget", "lose"]), max_size=5)
+CHANGES = [
+    [LATE],
+    [ERRORS % "", "topics.alerts=alerts"],
+    ["classes.min_learns=2"],
+    ["drift.detectors=adwin"],
+]
+STEPS = st.lists(
+    st.sampled_from(["learn", "roll back", "learn anew", "forget", "lose", "change"]), max_size=6
+)
 
 
 class Life:
@@ -71,6 +79,13 @@ class Life:
         made |= {"features": {"x": rng.random(), "k": rng.choice("pq")}}
         self.n += 1
         return made | ({"label": rng.choice([label, label, label, "spam"])} if rng.random() < 0.8 else {})
+
+    def change(self):
+        keys = {key.partition("=")[0] for key in self.flags[1::2]}
+        some = [key for key in self.rng.choice(CHANGES) if key.partition("=")[0] not in keys]
+        self.is_late |= LATE in some
+        self.flags += [word for key in some for word in ("--set", key)]
+        self.told("run", "--until-end")
 
     def roll_back(self):
         stands = json.loads(self.told("inspect", "--json"))["journal"]

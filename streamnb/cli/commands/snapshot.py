@@ -20,7 +20,7 @@ from streamnb.config import Config
 from streamnb.engine.journal.checkpoint import Checkpoint, snapshot_of
 from streamnb.engine.journal.entries import refuse_forgotten, roll_back
 from streamnb.engine.journal.history import each_alive, entries, is_on, last, path_to
-from streamnb.engine.journal.recovery import recover, refuse_changes, standing
+from streamnb.engine.journal.recovery import go_on_under, recover, refuse_changes, standing
 from streamnb.engine.ports import Log
 from streamnb.errors import JournalError, LogError, NotElected, SnapshotError
 from streamnb.model.attributes.parameters import of
@@ -93,7 +93,9 @@ def _roll_back(config: Config, options: argparse.Namespace) -> None:
         checkpoint = roll_back(log, end, options.to, identity, time.time())
         # Older ones may be the only others that are good: those too many go when the learner keeps its next.
         snapshots = SnapshotFolder(config.snapshot_folder, sys.maxsize)
-        target.learner.tell_of_all()  # as who replays the rollback does
+        # As who replays the rollback: what changed since the earlier record, changed.
+        go_on_under(target.learner, identity, checkpoint.origin, target.checkpoint.origin.config_hash)
+        target.learner.tell_of_all()
         try:
             copy = target.learner.copying(snapshots.segments())
             saved = snapshots.save(snapshot_of(checkpoint, copy.parts(), identity, copy.segments()))

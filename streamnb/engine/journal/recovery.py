@@ -21,7 +21,7 @@ from streamnb.engine.journal.history import (
     last,
     path_to,
 )
-from streamnb.engine.journal.identity import Identity
+from streamnb.engine.journal.identity import Identity, Origin
 from streamnb.engine.journal.replay import SliceReader, processed
 from streamnb.engine.journal.snapshot_store import NoSnapshots, Snapshots
 from streamnb.engine.labels.rebuilt import Rebuilt
@@ -392,12 +392,8 @@ class _Replay:
 
     def _configured(self, checkpoint: Checkpoint) -> None:
         """Let the learner have the configuration that held at a checkpoint, and the rules."""
-        self.learner.rules = checkpoint.origin.rules
-        if checkpoint.origin.config_hash != self._config_hash:
-            present = checkpoint.origin.config_hash == self.identity.config_hash
-            shaping = self.identity.shaping if present else checkpoint.origin.config
-            configure(self.learner, self.identity, shaping)
-            self._config_hash = checkpoint.origin.config_hash
+        go_on_under(self.learner, self.identity, checkpoint.origin, self._config_hash)
+        self._config_hash = checkpoint.origin.config_hash
 
 
 def take_up(
@@ -406,6 +402,14 @@ def take_up(
     """Let a learner have a model that was learned anew; under another configuration, where there is one."""
     fresh = identity.configuration.learner(config).model if config and identity.configuration else None
     learner.adopt(rebuilt, fresh)
+
+
+def go_on_under(learner: Learner, identity: Identity, origin: Origin, config_hash: str) -> None:
+    """Let a learner under the configuration of this hash go on by the rules and configuration of `origin`."""
+    learner.rules = origin.rules
+    if origin.config_hash != config_hash:
+        is_present = origin.config_hash == identity.config_hash
+        configure(learner, identity, identity.shaping if is_present else origin.config)
 
 
 def configure(learner: Learner, identity: Identity, shaping: Mapping[str, Any]) -> None:

@@ -301,7 +301,9 @@ class PendingEvents:
 
     def copying(self, held: Container[str]) -> PendingCopy:
         """All of it as it is now; blobs among `held` need not be stored again."""
-        return PendingCopy({first: chunk for first, chunk, mask in self._alive() if mask.any()}, held)
+        # The last one is there also where none waits: who goes on from the copy fills it, as this one does.
+        kept = {first: chunk for first, chunk, mask in self._alive() if mask.any() or not chunk.is_full}
+        return PendingCopy(kept, held)
 
     def load(self, rows: Sequence[Sequence[Any]], segments: Mapping[str, bytes], following: int) -> None:
         """Go on from what a copy gave. Raises SnapshotError where it is none."""

@@ -256,6 +256,23 @@ def test_an_event_waits_as_long_as_the_window_by_the_times_of_the_log():
     assert learner.late.pending.size == 3
 
 
+def test_who_goes_on_from_a_copy_when_nothing_waits_lays_events_out_as_who_was_copied():
+    stream, learner, again = Stream(), late_learner(window=10.0), late_learner(window=10.0)
+    for i in range(20):
+        stream.event(f"e{i}", "w1 w2", "xy"[i % 2])
+    stream.verdict("e1", "y", at=stream.time + 1000.0)
+    stream.verdict("e2", "y")
+    learner.process(stream.records, 1.0)
+    assert not any(mask.any() for *_, mask in learner.late.pending._alive())
+    again.load(learner.parts(), learner.copying().segments())
+    more = Stream(stream.time)
+    for i in range(20, 30):
+        more.event(f"e{i}", "w1 w3", "xy"[i % 2])
+    for one in (learner, again):
+        one.process(more.records, 2.0)
+    assert digests(learner) == digests(again)
+
+
 def test_memory_bounds_what_waits_and_the_oldest_waits_no_longer():
     stream = Stream()
     for i in range(200):
