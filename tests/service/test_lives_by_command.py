@@ -114,3 +114,20 @@ def test_after_each_step_verify_is_clean(name, seed, steps, tmp_path_factory, mo
     for step in ["learn", *steps, "learn"]:
         getattr(life, step.replace(" ", "_"))()
         life.told("verify")
+
+
+@pytest.mark.parametrize("changed", CHANGES, ids=lambda keys: keys[0].partition("=")[0])
+def test_a_rollback_to_before_a_change_of_the_configuration_goes_on_under_it(
+    changed, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    life = Life(["model.kind=naive_bayes"], random.Random(1), capsys)
+    life.learn()
+    life.flags += [word for key in changed for word in ("--set", key)]
+    life.is_late = LATE in changed
+    life.learn()
+    life.told("snapshot", "rollback", "--to", 2)
+    for step in (life.learn, life.learn, life.lose):
+        life.told("verify")
+        step()
+    life.told("verify")
