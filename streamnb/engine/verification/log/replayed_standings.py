@@ -53,19 +53,17 @@ class ReplayedStandings:
             missing = Record(self._log.partitions(topic)[0], -1, None, b"", 0.0)
             pairs = [(key, found.pop(key, missing), value) for key, value in expected.items()]
             others = [(key, record, b"") for key, record in found.items()]
-            another: list[list[tuple[bytes | None, Record, bytes]]] = [[], []]
-            for pair in pairs:
-                if pair[1].value != pair[2]:
-                    another[(pair[0] or b"").decode() in behind].append(pair)
-            self._tell(another[False], tells=not goes_on)
-            if another[True]:
-                text = (
-                    f"{of(len(another[True]), 'tenant')}: their records are of what was rolled back, and due"
-                )
+            differing = [pair for pair in pairs if pair[1].value != pair[2]]
+            due = [pair for pair in differing if _name(pair[0]) in behind]
+            self._tell([pair for pair in differing if _name(pair[0]) not in behind], tells=not goes_on)
+            if due:
+                text = f"{of(len(due), 'tenant')}: their records are of what was rolled back, and due"
                 self._findings.unchecked(STANDINGS, text)
             self._tell([pair for pair in others if pair[1].value != b""], tells=is_all)
             if not self._findings.count(STANDINGS):
-                self._findings.ok(STANDINGS, f"the last record of each of {of(len(pairs), 'tenant')}")
+                self._findings.ok(
+                    STANDINGS, f"the last record of each of {of(len(pairs) - len(due), 'tenant')}"
+                )
 
     def _found(self, topic: str) -> dict[bytes | None, Record]:
         """The last record of each key."""
@@ -84,7 +82,7 @@ class ReplayedStandings:
             self._findings.unchecked(STANDINGS, text)
             return
         for key, record, value in pairs:
-            name = (key or b"").decode(errors="backslashreplace")
+            name = _name(key)
             here, there = (one.decode(errors="backslashreplace") or "none" for one in (record.value, value))
             self._findings.differs(
                 STANDINGS,
@@ -93,3 +91,8 @@ class ReplayedStandings:
                 found=here,
                 expected=there,
             )
+
+
+def _name(key: bytes | None) -> str:
+    """Of a tenant, by the key of its record."""
+    return (key or b"").decode(errors="backslashreplace")
