@@ -89,7 +89,11 @@ def tell(options: argparse.Namespace, rebuilding: Rebuilding, n: int, what: str)
         return
     learned = f"{rebuilding.learned:,} of {of(rebuilding.events, 'event')} learned anew"
     print(f"{what}{learned}, with the labels of journal record {rebuilding.to}; taken up by record {n}")
-    print(left_out({"without a label that counts": rebuilding.unlabelled}), end="")
+    without = {
+        "without a label that counts": rebuilding.unlabelled,
+        "with a label too many for memory.budget": rebuilding.refused,
+    }
+    print(left_out(without), end="")
 
 
 def rebuilding_of(config: Config, log: Log) -> Source:

@@ -65,6 +65,7 @@ class Rebuilding:
         events: how many events it has met there.
         learned: how many of them have a label, and taught something.
         unlabelled: how many have no label that counts, of those that were not forgotten now or before.
+        refused: how many have a label one too many for the budget of memory.
         forgotten: how many events were chosen, and had not been forgotten before.
 
     Raises:
@@ -98,7 +99,8 @@ class Rebuilding:
         }
         gone = sum(map(len, left_out.values()))
         self.forgotten = gone - sum(map(len, known.values()))
-        self.unlabelled = self.events - self.learned - gone
+        self.refused = anew.refused
+        self.unlabelled = self.events - self.learned - gone - self.refused
         self._gone = truths.waiting(truths.at(left_out))
         self._learner = learner = self._fresh(shaping)
         learner.model, learner.late, learner.consumed = anew.model, truths.late, truths.consumed

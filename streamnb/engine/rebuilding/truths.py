@@ -25,8 +25,9 @@ from streamnb.engine.ports import NewRecord, Partition, Record
 from streamnb.engine.settings import Settings
 from streamnb.errors import MalformedEvent
 from streamnb.events import Event
+from streamnb.model.attributes.signatures import Times, Weights
 from streamnb.model.interface.predictions import Posteriors
-from streamnb.model.interface.stream_model import StreamModel
+from streamnb.model.interface.stream_model import Events, Labels, StreamModel
 from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
 
 Chosen = Callable[[Event, Record], bool]
@@ -34,10 +35,13 @@ Chosen = Callable[[Event, Record], bool]
 
 
 class _Oblivious(NaiveBayes):
-    """A model that labels teach nothing."""
+    """A model that labels teach nothing but that they are there: a label too many is refused as it was."""
 
-    def learn_late_many(self, *_: Any, **__: Any) -> None:
-        """Nothing."""
+    def learn_late_many(
+        self, xs: Events, ys: Labels, ws: Weights = None, ts: Times = None, *, again: bool = False
+    ) -> None:
+        """Their labels alone."""
+        super().learn_late_many([{} for _ in xs], ys, ws, ts, again=again)
 
     def unlearn_many(self, *_: Any, **__: Any) -> None:
         """Nothing."""
@@ -128,17 +132,23 @@ class Truths(Learner):
             self.places.append(self._places[record.partition])
             self.offsets.append(record.offset)
         if self.late is None:
-            for event in events:
-                self.labels.append(NONE if event.label is None else self._names[event.label])
-                self.weights.append(event.weight)
+            labels, weights = [event.label for event in events], [event.weight for event in events]
+            self.labels.extend(NONE if label is None else self._names[label] for label in labels)
+            self.weights.extend(weights)
+            self._name(labels, weights)
             return ()
         self.labels.extend([NONE] * len(events))
         self.weights.extend([0.0] * len(events))
         said = self.late.said_before(arrived)
         nothing = Posteriors([], np.zeros((len(events), 0)), np.zeros(len(events), dtype=np.int64))
         truths = list(map(self.late.truth, said))
+        self._name([one and one.label for one in truths], [one.weight if one else 0.0 for one in truths])
         self.late.serve(arrived, said, truths, nothing, [0] * len(events), self.model)
         return ()
+
+    def _name(self, labels: Sequence[str | None], weights: Sequence[float]) -> None:
+        """Let the model know of these labels, as the learner's does."""
+        self.model.learn_late_many([{}] * len(labels), labels, weights)
 
     def _chunks(self) -> dict[int, Chunk]:
         return {} if self.late is None else self.late.pending.chunks()
@@ -161,6 +171,8 @@ class Truths(Learner):
 class LearningAnew(Learner):
     """Learns the events of a stream with the labels that hold of them in the end.
 
+    Labels that were admitted when they came are admitted, however few there may be now.
+
     Args:
         settings: of the learner.
         model: fresh.
@@ -177,14 +189,15 @@ class LearningAnew(Learner):
     def __init__(
         self, settings: Settings, model: StreamModel, truths: Truths, forgotten: Offsets, chosen: Chosen
     ) -> None:
-        super().__init__(replace(settings, labels=None, evidence=0, decision=None), model)
+        settings = replace(settings, labels=None, evidence=0, decision=None, max_classes=0)
+        super().__init__(settings, model)
         self._truths = truths
         self._forgotten = {partition: set(offsets.tolist()) for partition, offsets in forgotten.items()}
         self._chosen = chosen
         self._at = 0
         self.left_out: dict[Partition, list[int]] = {}
         self.prunings = array("i")
-        self._waiting: list[int] = []  # events that were read, and are not learned yet
+        self._waiting: dict[tuple[Partition, int], int] = {}  # events that were read, and are not learned yet
         self.learned = 0
 
     def reconfigure(self, settings: Settings, model: StreamModel) -> None:
@@ -209,7 +222,7 @@ class LearningAnew(Learner):
         if self._chosen(event, record) or record.offset in self._forgotten.get(record.partition, ()):
             self.left_out.setdefault(record.partition, []).append(record.offset)
             raise MalformedEvent("left-out", "$", "")
-        self._waiting.append(at)
+        self._waiting[record.partition, record.offset] = at
         if (
             truths.late is None
         ):  # its own, under the names of now; what waits keeps that by which it was learned
@@ -220,9 +233,8 @@ class LearningAnew(Learner):
 
     def _predict_then_learn(self, arrived: Arrived, now: float) -> Iterable[NewRecord]:  # noqa: ARG002
         events, before = arrived.events, self._n_learned
-        taken, self._waiting = self._waiting[: len(events)], self._waiting[len(events) :]
-        for at in taken:  # what is forgotten may be forgotten between two events that were read together
-            self.prunings[at] = self.model.n_prunings
+        for record in arrived.records:  # words may be forgotten between two events that were read together
+            self.prunings[self._waiting.pop((record.partition, record.offset))] = self.model.n_prunings
         self.model.predict_then_learn_many(
             [event.x for event in events],
             [event.label for event in events],
@@ -232,3 +244,8 @@ class LearningAnew(Learner):
         self.learned += self._n_learned - before
         self._prune(before)
         return ()
+
+    @property
+    def refused(self) -> int:
+        """How many events have a label for which the model has no room."""
+        return len(self._waiting)

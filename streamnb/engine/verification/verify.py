@@ -189,20 +189,22 @@ class _Recounting:
 
     def _begin(self) -> None:
         """Where the recount begins."""
-        if not self.seen.is_whole and (self._late is not None or self._of_tenants):
+        is_whole = self.seen.is_whole and self.seen.relearned < 0
+        if not is_whole and (self._late is not None or self._of_tenants):
             how = "labels come apart from" if self._late is not None else "tenants have learned"
             self._give_up(
-                f"{how} events that are no longer kept, were forgotten, or were read by other rules"
+                f"{how} events that are no longer kept, were forgotten, were read by other rules, or were "
+                "learned anew under another configuration"
             )
             return
         if not self.counts:
             text = "what this kind of model learns is no table of counts: it is compared with a replay alone"
             self._findings.unchecked(RECOUNT, text)
             return
-        if self.seen.is_whole:
+        if is_whole:
             self.recount = self._new
             return
-        least = max(self.seen.first_n, self.seen.unread)
+        least = max(self.seen.first_n, self.seen.unread, self.seen.relearned)
         for n, state in self.kept.states(least, self.seen):
             try:
                 self.recount, self.base = recount_of(state), n
@@ -213,14 +215,14 @@ class _Recounting:
             self._findings.unchecked(
                 RECOUNT,
                 f"{of(self.recount.consumed, 'event')} up to journal record {n}, whose events or journal are "
-                "no longer kept, or which another version read by other rules: the recount begins with the "
-                "snapshot there",
+                "no longer kept, or which another version read by other rules, or which were learned anew "
+                "under another configuration: the recount begins with the snapshot there",
                 record=n,
             )
             return
         text = (
-            f"events up to journal record {least} are no longer kept, or were read by other rules, and no "
-            "snapshot stands after it"
+            f"events up to journal record {least} are no longer kept, were read by other rules, or were "
+            "learned anew under another configuration, and no snapshot stands after it"
         )
         self._findings.unchecked(RECOUNT, text, record=least)
 

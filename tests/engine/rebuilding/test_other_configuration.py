@@ -10,6 +10,8 @@ from contextlib import closing
 import pytest
 from late import effective_labels, random_stream
 from service import AtOnce, digests, model_digest
+from test_aliases import learn_anew, run
+from test_aliases import source as source_of
 from test_rebuild import LATE, MODELS, TOPICS, append, flags_of, processed, serving, source, undisturbed
 from verifying import configured, journal_of, new_worker, told, verified
 
@@ -100,6 +102,42 @@ def test_events_that_only_the_other_configuration_refuses_are_no_difference(open
         worker.run(until_end=True)
         assert (worker.learner.model.n_events, worker.learner.dead_letters) == (102, 9)
     assert told(verified(open_log(), tmp_path, after)) == []
+
+
+CHANGED = {
+    "fewer labels than there are": ("classes.max=10", "classes.max=4"),
+    "more labels than there were": ("classes.max=4", "classes.max=10"),
+    "more memory": ("memory.budget=1MiB", "memory.budget=64MiB"),
+    "less memory": ("memory.budget=64MiB", "memory.budget=1MiB"),
+    "words are forgotten": ("model.prune.every=0", "model.prune.every=50"),
+}
+
+
+@pytest.mark.parametrize("open_log", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("late", [[], LATE], ids=["at once", "late"])
+@pytest.mark.parametrize(("before", "after"), CHANGED.values(), ids=CHANGED)
+def test_what_was_learned_under_several_configurations_is_learned_anew_under_the_last(
+    open_log, tmp_path, before, after, late
+):
+    """With the labels that were admitted when they came; and `verify` counts by what holds now."""
+    topics = TOPICS if late else {name: n for name, n in TOPICS.items() if name != "labels"}
+    log = open_log(**topics)
+    words = [" ".join(f"w{i * 31 + j * j * 17}" for j in range(60)) for i in range(200)]
+    raws = [json.dumps({"id": f"e{i}", "label": f"L{i * 7 % 10}", "text": x}) for i, x in enumerate(words)]
+    log.append([NewRecord("events", None, raw.encode()) for raw in raws])
+    run(log, tmp_path, *BAYES, *late, before)
+    made = run(open_log(), tmp_path, *BAYES, *late, after)
+    learned, classes = made.model.n_events, made.model.classes
+    assert len(classes) == (4 if before == "classes.max=4" else 10)
+    learn_anew(open_log(), tmp_path, *BAYES, *late, after)
+    again = run(open_log(), tmp_path, *BAYES, *late, after)
+    assert (again.model.n_events, again.model.classes) == (learned, classes)
+    assert told(verified(open_log(), tmp_path, *BAYES, *late, after)) == []
+    findings = Findings()
+    check_rebuilt(
+        source_of(open_log(), tmp_path, *BAYES, *late, after), journal_of(open_log())[-1].n, findings
+    )
+    assert findings.is_clean
 
 
 @pytest.mark.parametrize("open_log", ["sqlite"], indirect=True)

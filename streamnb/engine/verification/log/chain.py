@@ -46,8 +46,9 @@ class Survey:
         origins: config hash -> what the journal says of each configuration.
         anew: partition -> the record that accepted that what came before in it is gone for good.
         unread: the last record of which a slice can no longer be read, by what the log keeps, or was read by
-            other rules than this program's, or at which events were forgotten or learned under another
-            configuration from the beginning; -1 is none.
+            other rules than this program's, or at which events were forgotten; -1 is none.
+        relearned: the last record by which events were learned anew, from the beginning, under another
+            configuration than when they were learned first; -1 is none.
         program: the last record with which another version of the program went on; -1 is none.
         adopted: the last record by which a model was taken up that had been learned anew; -1 is none.
         strays: the offsets of records that are none of the journal's, and that it can do without.
@@ -65,6 +66,7 @@ class Survey:
     origins: dict[str, Origin] = field(default_factory=dict)
     anew: dict[Partition, int] = field(default_factory=dict)
     unread: int = -1
+    relearned: int = -1
     program: int = -1
     adopted: int = -1
     strays: set[int] = field(default_factory=set)
@@ -289,10 +291,8 @@ def _note(seen: Survey, step: Step, earliest: Mapping[Partition, int]) -> None:
             seen.unread = record.n
     if record.kind == "adopt":
         seen.adopted = record.n
-        # Those of then hold of all that was learned anew, and may be others than when it was learned first.
-        had_aliases = any(one.config.get("classes", {}).get("aliases") for one in seen.origins.values())
-        if record.floor or record.config or had_aliases:
-            seen.unread = record.n
+        seen.relearned = record.n if record.config or len(seen.origins) > 1 else seen.relearned
+        seen.unread = record.n if record.floor else seen.unread
     if record.kind == "loss":
         for partition, before in step.before.positions.items():
             topic_id = record.topic_ids.get(partition.topic)
