@@ -201,6 +201,14 @@ class Worker:
         began, now = time.monotonic(), self._clock()
         strays: dict[int, Stray] = {}
         floors: list[int] = []  # that were passed
+        replayed: list[int] = []  # how many records it had seen after the first record of the journal
+
+        def passed(at: Checkpoint, _: object) -> None:
+            if at.n == at.origin.floor:
+                floors.append(at.n)
+            if not replayed:
+                replayed.append(self.learner.consumed)
+
         self._journal = JournalTopic(self._log, self._log.partitions(self._identity.journal)[0])
         checkpoint = recover(
             self._log,
@@ -208,12 +216,15 @@ class Worker:
             self.learner,
             self._identity,
             self._alive,
-            passed=lambda at, _: floors.append(at.n) if at.n == at.origin.floor else None,
+            passed=passed,
             stray=lambda stray: strays.update({stray.offset: stray}),
             begins=True,
         )
         seconds = time.monotonic() - began
         self._tell_strays(strays.values())
+        # What was replayed is in no snapshot: one may be due before anything new comes.
+        self._saved_consumed, self._saved_at = min([self.learner.consumed, *replayed]), time.monotonic()
+        self._unsaved |= bool(replayed)
         checkpoint = self._take_up(checkpoint, now, is_due=bool(floors))
         checkpoint = checkpoint.with_new_partitions(partitions_of(self._log, self._identity))
         self._log.seek(checkpoint.positions)
@@ -221,7 +232,6 @@ class Worker:
         self._topic_ids = checkpoint.origin.topic_ids
         self._check_topics()
         self.learner.tally = LearnerTally()  # what recovery learned was told before
-        self._saved_consumed, self._saved_at = self.learner.consumed, time.monotonic()
         self._sensor.recovered(seconds, self.learner.consumed)
         self._sensor.reported(self.learner.report(now))
         self._running_since = time.monotonic()

@@ -93,7 +93,7 @@ class Ticker(Sensor):
         """Say what was known already."""
         self._total, self._told = events, time.monotonic()
         if events:
-            print(f"recovered {of(events, 'event')} in {seconds:.1f} s", file=sys.stderr)
+            print(f"recovered {of(events, 'record')} in {seconds:.1f} s", file=sys.stderr)
 
     def reported(self, report: MetricsReport) -> None:
         """Keep the scores for the line of this commit, and of those after it."""

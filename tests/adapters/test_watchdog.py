@@ -263,7 +263,7 @@ def test_a_recovery_and_a_batch_that_take_long_are_left_in_peace(embedded):
     recovery = Driven(embedded, "run", "--until-end", **slow)
     assert recovery.code() == 0, recovery.said()
     assert COMPLAINT not in batch.said() + recovery.said()
-    assert float(re.search(r"recovered 120 events in ([\d.]+) s", recovery.said())[1]) > 4.0
+    assert float(re.search(r"recovered 120 records in ([\d.]+) s", recovery.said())[1]) > 4.0
     assert embedded.ids("predictions") == IDS
 
 

@@ -138,6 +138,7 @@ def test_every_way_in_says_it_once_and_not_in_its_output(told, monkeypatch):
         )
         code, out, err = told(*way)
         assert (code, err.count(NOT_READ), out.count("$.plan")) == (0, 1, 0), (way, err)
+    assert NOT_READ not in told("replay", "flat.jsonl", "--key", "$.plan")[2]  # it is read as the key
 
 
 def test_a_long_stream_is_told_of_what_turns_up_late(told):

@@ -199,6 +199,33 @@ def test_a_crash_while_it_is_on_its_way_leaves_nothing(open_log, tmp_path, monke
     again.close()
 
 
+def test_what_was_replayed_is_kept_before_anything_new_comes(open_log, tmp_path):
+    """Or each crash would have all of it replayed again."""
+    produce(open_log(**TOPICS), RAWS[:60])
+    first = begun(open_log, tmp_path / "lost")
+    first.run(until_end=True)
+    first.close()
+
+    class Stopping(Told):
+        def saved(self, seconds, size):
+            super().saved(seconds, size)
+            again.stop()
+
+    folder, told = tmp_path / "snapshots", Stopping()
+    again = begun(open_log, folder, told=told)
+    last = threading.Timer(30.0, again.stop)
+    last.start()
+    again.run()
+    last.cancel()
+    assert len(told.saved_at) == 1, "with nothing new"
+    again.close()
+    (n,) = check_files(open_log, folder)
+    third = begun(open_log, folder)
+    third.run(until_end=True)
+    third.close()
+    check_files(open_log, folder, [n])
+
+
 class Failing:
     """A log whose commits fail from one on."""
 

@@ -16,9 +16,11 @@ from streamnb.engine.ports import Record
 from streamnb.engine.rebuilding.truths import Chosen
 from streamnb.errors import ConfigError
 from streamnb.events import Event
+from streamnb.model.attributes.attributes import some_of
 from streamnb.model.attributes.parameters import of
 
 _FEW = 5
+_MOST_NAMES = 100
 
 
 class WithIds:
@@ -39,6 +41,31 @@ class WithIds:
         return event.id in self.ids
 
 
+class WithValue:
+    """Events in which an attribute has a value.
+
+    Attributes:
+        names: attributes of the events that were met.
+    """
+
+    def __init__(self, field: str, value: str) -> None:
+        self._field, self._value = field, value
+        self.names: dict[str, None] = {}
+
+    def __call__(self, event: Event, record: Record) -> bool:  # noqa: ARG002  as other choices
+        """Whether it is one of them."""
+        if len(self.names) < _MOST_NAMES or self._field in event.x:
+            self.names.update(dict.fromkeys(event.x))
+        return self._field in event.x and _is(event.x[self._field], self._value)
+
+    @property
+    def told(self) -> str:
+        """Where no event has the attribute, which there are."""
+        if self._field in self.names:
+            return ""
+        return f"; no event has an attribute {self._field!r}, but some have {some_of(list(self.names))}"
+
+
 def run(options: argparse.Namespace) -> int:
     """Learn the model anew without the events that the flags name; 1 where there is none."""
     config, chosen = wiring.load_config(options), _chosen(options)
@@ -49,11 +76,11 @@ def run(options: argparse.Namespace) -> int:
         told = f"{len(chosen.unmet):,} of {len(chosen.ids):,} ids name no event that was learned from: {few}"
         print(printable(told), file=sys.stderr)
     if not rebuilding.forgotten:
-        print(
+        told = (
             f"none of {of(rebuilding.events, 'event')} up to journal record {rebuilding.to} is one of these, "
-            "or they were forgotten before: nothing was changed",
-            file=sys.stderr,
+            "or they were forgotten before: nothing was changed"
         )
+        print(printable(told + (chosen.told if isinstance(chosen, WithValue) else "")), file=sys.stderr)
         return int(not isinstance(chosen, WithIds) or len(chosen.unmet) == len(chosen.ids))
     tell(options, rebuilding, n, f"{of(rebuilding.forgotten, 'event')} forgotten; ")
     return 0
@@ -80,7 +107,7 @@ def _chosen(options: argparse.Namespace) -> Chosen:
     field, equals, value = options.where.partition("=")
     if not (field and equals):
         raise ConfigError(f"--where: expected FIELD=VALUE, got {options.where!r}")
-    return lambda event, _: field in event.x and _is(event.x[field], value)
+    return WithValue(field, value)
 
 
 def _is(found: object, value: str) -> bool:

@@ -39,14 +39,18 @@ def run(options: argparse.Namespace) -> int:
     started = time.monotonic()
     count = 0
     schema = wiring.schema(config)
+    keyed = _keyed_by(schema, options.key)
     odd = OddFields(
-        schema, origin_of(options.file), expects_label=not config.topics.labels, counts_refusals=True
+        schema,
+        origin_of(options.file),
+        expects_label=not config.topics.labels,
+        counts_refusals=True,
+        key_path=options.key,
     )
     events = events_of(options.file, columns_of(options, schema))
     events = _told_of(events, odd) if options.file == "-" else _looked_at(events, odd)
     try:
         with closing(wiring.open_log(config, Waiting(config.kafka.give_up_after, stop))) as log:
-            keyed = _keyed_by(schema, options.key)
             for count in writing(log, topic, events, keyed, options.rate, stop):  # noqa: B007
                 pass
     except LogError as error:

@@ -19,7 +19,7 @@ from streamnb.model.attributes.attributes import some_of
 from streamnb.model.attributes.nearest import nearest
 from streamnb.model.attributes.parameters import of
 from streamnb.wire.codec import Rules, decode_event
-from streamnb.wire.paths import render_path
+from streamnb.wire.paths import parse_path, render_path
 from streamnb.wire.schema import EventSchema
 
 LOOKED_AT = 1000
@@ -74,6 +74,7 @@ class OddFields:
         origin: where they come from.
         learns: whether they are to be learned: a question may leave out what they may not.
         counts_refusals: whether it says which events are dead letters, where nobody else does.
+        key_path: where the key of their records is, for it is read, too.
 
     Attributes:
         n: how many were looked at.
@@ -89,6 +90,7 @@ class OddFields:
         learns: bool = True,
         expects_label: bool = False,
         counts_refusals: bool = False,
+        key_path: str | None = None,
     ) -> None:
         self.n, self.expects_label = 0, expects_label
         self._schema, self._origin, self._counts_refusals = schema, origin, counts_refusals
@@ -101,6 +103,8 @@ class OddFields:
         self._roles = {"id": schema.id_keys, "label": schema.label_keys, "ts": schema.ts_keys or ("ts",)}
         self._places = {place.keys: place.kind for place in schema.places}
         self._read = {*self._places, *self._roles.values(), schema.entity_keys or schema.id_keys}
+        if key_path is not None:
+            self._read.add(parse_path(key_path))
 
     def look(
         self, raw: bytes, key: bytes | None = None, recorded: float = 0.0, rules: Rules = _NEWEST

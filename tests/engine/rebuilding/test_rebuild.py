@@ -491,6 +491,10 @@ def test_ids_that_name_no_event_are_told(open_log, tmp_path, capsys):
     assert (status, "1 of 2 ids name no event" in said.err, "forgotten before" in said.err) == (0, True, True)
     status, said = forget("x1")
     assert (status, "1 of 1 ids name no event" in said.err) == (1, True)
+    for field, more in {"tenant": "; no event has an attribute 'tenant', but some have", "text": ""}.items():
+        status, said = main(flags_of(tmp_path, "forget", "--where", f"{field}=u")), capsys.readouterr()
+        assert (status, said.err.partition("nothing was changed")[2].startswith(more)) == (1, True)
+        assert bool(more) == ("attribute" in said.err)
 
 
 @pytest.mark.parametrize("open_log", ["sqlite"], indirect=True)
