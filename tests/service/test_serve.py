@@ -6,6 +6,7 @@ import asyncio
 import http.client
 import json
 import random
+import shutil
 import socket
 import threading
 import time
@@ -394,6 +395,33 @@ def test_before_anything_was_learned_it_says_so(tmp_path):
     with pytest.raises(streamnb.errors.SnapshotError, match="nothing has been learned yet"):
         replica.asked()
     replica.close()
+
+
+def test_a_log_that_is_replaced_by_its_backup_is_followed(tmp_path):
+    """Not the file that was there when it was opened, to which nobody writes any more."""
+    program = Program(tmp_path, f"sqlite:///{tmp_path / 'log.db'}", model_keys={"kind": "naive_bayes"})
+    program.run("topics", "create")
+
+    def learn(*which):
+        with closing(wiring.open_log(configured(program))) as log:
+            log.append([NewRecord(program.topics["events"], None, raw) for raw in events(*which)])
+        program.run("run", "--until-end")
+
+    learn(50)
+    shutil.copytree(tmp_path, tmp_path / "backup", ignore=shutil.ignore_patterns("backup"))
+    learn(50, 50)
+    told = []
+    with closing(Replica(configured(program), told.append)) as replica:
+        replica.start()
+        until(lambda: replica.state()["learned"] == 100)
+        shutil.rmtree(configured(program).snapshot_folder)
+        (tmp_path / "log.db").unlink()
+        until(lambda: "there is no log" in replica.problem)
+        assert "deleted, moved or replaced" in told[0]
+        shutil.copytree(tmp_path / "backup", tmp_path, dirs_exist_ok=True)
+        until(lambda: replica.state()["learned"] == 50)
+        learn(10, 200)
+        until(lambda: (replica.state()["learned"], replica.problem) == (60, ""))
 
 
 def test_a_replica_that_rests_follows_while_it_is_asked(tmp_path, monkeypatch):

@@ -145,11 +145,14 @@ class SqliteStore:
             raise
 
     def check_in_place(self) -> None:
-        """Raises LogError where the path has another file by now, or none: what is written would be lost."""
+        """Raises LogError where the path has another file by now, or none.
+
+        What is written would be lost, and what is read is of a log that nobody writes to.
+        """
         if self._identity() != self._file:
             raise LogError(
                 f"{self.path}: the file was deleted, moved or replaced while it was open; nothing more is "
-                "written to it. Bring it back, or move the snapshots away to begin anew"
+                "read from it, or written to it. Bring it back, or move the snapshots away to begin anew"
             )
 
     def _identity(self) -> tuple[int, int] | None:
@@ -256,6 +259,7 @@ class SqliteStore:
 
     def extent(self, partition: Partition) -> Extent:
         """Where the partition lies and what it keeps. Raises `UnknownTopic`."""
+        self.check_in_place()
         with self.errors():
             query = "SELECT partition_id, earliest, next FROM partitions WHERE topic = ? AND number = ?"
             row = self.db.execute(query, partition).fetchone()
