@@ -10,6 +10,7 @@ import json
 import random
 import shutil
 
+import numpy as np
 import pytest
 from commands import run
 from hypothesis import given
@@ -23,6 +24,8 @@ import streamnb
 from streamnb import config as configuration
 from streamnb.cli import wiring
 from streamnb.cli.merging.states import Learned, ModelState, Place, merged, of_learner, of_text
+from streamnb.cli.reports.state_diff import StateAt
+from streamnb.cli.reports.state_diff import differences as state_differences
 from streamnb.config.in_parts import refuse_of_shards
 from streamnb.errors import ConfigError, SnapshotError, StreamnbError
 
@@ -321,6 +324,50 @@ def test_sites_are_added_exported_and_compared(sites, tmp_path):
     )
     assert one.run("model", "diff", str(total), str(total)).count("is gone") == 0
     assert "words and values are new" in one.run("model", "diff", str(one.file), str(total))
+    said = json.loads(one.run("model", "diff", str(total), str(total), "--json"))
+    assert [key for key, value in said.items() if isinstance(value, list) and value] == []
+
+
+def sizes(rows):
+    """What each label had for `size`, in no order."""
+    found = {}
+    for x, label, _ in rows:
+        if "size" in x:
+            found.setdefault(label, []).append(x["size"])
+    return {label: sorted(values) for label, values in found.items()}
+
+
+@given(rows=ROWS, more=ROWS, shuffle=st.randoms(use_true_random=False))
+def test_a_difference_tells_the_numbers_that_are_others_and_no_rounding(rows, more, shuffle, attributes):
+    others = rows + more
+    shuffle.shuffle(others)
+    states = [state([row[:2] for row in some], 0, attributes) for some in (rows, others)]
+    before, after = (StateAt(one.checkpoint, wiring.learner(one.config, one.model)) for one in states)
+    found = {moved["label"]: moved for moved in state_differences(before, after, 3)["numbers"]}
+    then, now = sizes(rows), sizes(others)
+    assert found.keys() == {label for label in now if now[label] != then.get(label)}
+    for label, moved in found.items():
+        for side, values in (("before", then.get(label)), ("after", now[label])):
+            expected = values and {
+                "weight": len(values),
+                "mean": np.mean(values),
+                "deviation": np.std(values),
+            }
+            assert moved[side] == (expected and pytest.approx(expected, rel=1e-6, abs=1e-6))
+
+
+def test_a_learner_that_has_learned_nothing_yet_holds_up_no_sum(sites, tmp_path):
+    (one, raws), _ = sites
+    new = Program(
+        tmp_path, f"sqlite:///{tmp_path}/log.db", model_keys={"kind": "naive_bayes"}, memory={"budget": 0}
+    )
+    new.run("topics", "create")
+    new.run("run", "--until-end")
+    total = one.run("model", "merge", str(one.file), str(new.file), "--out", "-")
+    found = of_text(total.encode())
+    assert differences(counted(found.model), recount(raws)) == []
+    assert {learned.by: learned.position for learned in found.positions.values()}[new.model] == 0
+    new.close()
 
 
 def test_a_learner_with_a_budget_is_read_and_not_added(tmp_path):

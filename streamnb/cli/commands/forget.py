@@ -40,6 +40,15 @@ class WithIds:
         self.unmet.pop(event.id, None)
         return event.id in self.ids
 
+    @property
+    def told(self) -> str:
+        """Which name no event; empty where each names one."""
+        if not self.unmet:
+            return ""
+        shown = (one if one == one.strip() else repr(one) for one in self.unmet)
+        few = ", ".join(islice(shown, _FEW)) + (", ..." if len(self.unmet) > _FEW else "")
+        return f"{len(self.unmet):,} of {len(self.ids):,} ids name no event that was learned from: {few}"
+
 
 class WithValue:
     """Events in which an attribute has a value.
@@ -72,9 +81,7 @@ def run(options: argparse.Namespace) -> int:
     with closing(wiring.existing_log(config)) as log:
         rebuilding, n = learned_anew(wiring.as_begun(config, log), log, chosen)
     if isinstance(chosen, WithIds) and chosen.unmet:
-        few = ", ".join(islice(chosen.unmet, _FEW)) + (", ..." if len(chosen.unmet) > _FEW else "")
-        told = f"{len(chosen.unmet):,} of {len(chosen.ids):,} ids name no event that was learned from: {few}"
-        print(printable(told), file=sys.stderr)
+        print(printable(chosen.told), file=sys.stderr)
     if not rebuilding.forgotten:
         told = (
             f"none of {of(rebuilding.events, 'event')} up to journal record {rebuilding.to} is one of these, "

@@ -14,7 +14,7 @@ from tqdm import tqdm
 
 from streamnb.adapters.snapshot_folder import Damaged, SnapshotFolder
 from streamnb.cli import wiring
-from streamnb.cli.commands.forget import with_ids
+from streamnb.cli.commands.forget import WithIds, with_ids
 from streamnb.cli.printable import left_out
 from streamnb.cli.reports.text_tables import table
 from streamnb.config import Config, restored
@@ -45,6 +45,8 @@ def run(options: argparse.Namespace) -> int:
         if options.rebuilt or options.forgotten is not None:
             chosen = None if options.forgotten is None else with_ids(options.forgotten)
             check_rebuilt(source, verified.adopted, findings, chosen)
+            if chosen is not None and verified.adopted >= 0:
+                _tell_unmet(chosen, findings)
     told = " ".join(finding.text for finding in findings.all())
     for path, reason in {str(path): reason for path, reason in damaged}.items():
         if path not in told:  # those that nothing newer makes up for are told with what they are needed for
@@ -52,6 +54,16 @@ def run(options: argparse.Namespace) -> int:
     rows = table(((f.check, f.verdict, f.text) for f in findings.all()), ("check", "", "found"))
     print(json.dumps(_described(verified)) if options.json else f"{rows}\n\n{_sentence(verified)}")
     return 0 if findings.is_clean else 1
+
+
+def _tell_unmet(chosen: WithIds, findings: Findings) -> None:
+    """Ids that name no event are no proof that anything was forgotten: they may be misspelt."""
+    if not chosen.ids:
+        findings.differs(REBUILT, "there is no id in the file: nothing was looked for")
+    elif len(chosen.unmet) == len(chosen.ids):
+        findings.differs(REBUILT, chosen.told)
+    elif chosen.unmet:
+        findings.unchecked(REBUILT, chosen.told)
 
 
 def _refuse_sums(config: Config, log: Log) -> None:

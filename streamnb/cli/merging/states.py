@@ -15,10 +15,12 @@ from streamnb.cli import wiring
 from streamnb.cli.suggested import repeated
 from streamnb.config import Config, changes, config_hash, restored, shaping_of
 from streamnb.config.in_parts import refuse_of_shards
-from streamnb.engine.journal.checkpoint import Checkpoint
-from streamnb.engine.journal.identity import Origin
-from streamnb.engine.journal.recovery import committed
-from streamnb.engine.ports import Patience
+from streamnb.engine.journal.checkpoint import BEFORE, Checkpoint
+from streamnb.engine.journal.history import entries
+from streamnb.engine.journal.identity import Identity, Origin
+from streamnb.engine.journal.recovery import committed, standing
+from streamnb.engine.journal.snapshot_store import Snapshots
+from streamnb.engine.ports import Log, Patience
 from streamnb.errors import ConfigError, SnapshotError, StreamnbError
 from streamnb.model.attributes.expected import reading
 from streamnb.model.attributes.parameters import brief
@@ -121,11 +123,15 @@ def of_learner(
 ) -> ModelState:
     """The newest state that a learner has kept, and that its journal has the record of.
 
-    Raises ConfigError for a model that is no sum, SnapshotError where none is kept yet, and as `recover`.
+    Where it has learned from no record yet, that of its journal's end. Raises ConfigError for a model that is
+    no sum, SnapshotError where none is kept yet, and as `recover`.
     """
     with closing(wiring.existing_log(config, patience)) as log:
-        at, snapshot = committed(log, wiring.snapshots(config), wiring.identity(config), alive)
-    if snapshot is None:
+        identity, snapshots = wiring.identity(config), wiring.snapshots(config)
+        at, snapshot = committed(log, snapshots, identity, alive)
+        if snapshot is None:
+            at = _unlearned(log, snapshots, identity)
+    if at.n < 0:
         where = Path(config.snapshot_folder)
         raise SnapshotError(
             f"{config.model.name!r} has kept no snapshot in {where} yet"
@@ -134,13 +140,21 @@ def of_learner(
         )
     config = restored(at.origin.config)
     refuse_of_shards(config, adds=False)
-    model, part = _model(config), snapshot.parts["model"]
-    model.load_state(*part)
+    model = _model(config)
+    if snapshot is not None:
+        model.load_state(*snapshot.parts["model"])
     learned = {
         Place(topic, number, at.origin.topic_ids.get(topic, "")): Learned(offset, config.model.name)
         for (topic, number), offset in at.positions.items()
     }
     return ModelState(config, model, learned, frozenset({at.digest}))
+
+
+def _unlearned(log: Log, snapshots: Snapshots, identity: Identity) -> Checkpoint:
+    """The journal's end, where none of its records has learned anything; else `BEFORE`."""
+    journal = log.partitions(identity.journal)[0]
+    has_learned = any(entry.record.slices for entry in entries(log, journal))
+    return BEFORE if has_learned else standing(log, snapshots, identity)
 
 
 def merged(states: Sequence[ModelState], config: Config) -> ModelState:

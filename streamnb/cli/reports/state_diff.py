@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -25,6 +26,8 @@ from streamnb.model.naive_bayes.sufficient_statistics import Statistics
 
 Key = tuple[Any, bytes]
 """Name of an attribute, and a word or value of it."""
+_ROUNDING = 1e-9
+_MOST = 20  # means and deviations that are printed
 
 
 class StateAt(NamedTuple):
@@ -47,6 +50,11 @@ def differences(before: StateAt, after: StateAt, top: int) -> dict[str, Any]:
         "classes": [{"label": str(label), **sides} for label, sides in weights],
         "attributes": _met_and_gone(before, after, old, new),
         "strongest": _strongest(old, new, top),
+        "numbers": [
+            {"label": str(label), "attribute": str(name), **sides}
+            for (label, name), sides in _moved(_numbers(_statistics(then)), _numbers(_statistics(now)))
+            if not _are_close(*sides.values())
+        ],
         "posterior": [{"hypothesis": str(name), **sides} for name, sides in posterior],
     }
 
@@ -169,6 +177,29 @@ def _strongest(old: _Counted, new: _Counted, top: int) -> list[dict[str, Any]]:
     return found
 
 
+def _numbers(statistics: Statistics | None) -> Mapping[Any, Mapping[str, float]]:
+    """(label, attribute) -> weight, mean and standard deviation of its numbers; those that have any."""
+    if statistics is None:
+        return {}
+    found = {}
+    for name, f in statistics.layout.fields.items():
+        n, mean, square = (array[f].tolist() for array in statistics.moments)
+        for label, k in statistics.classes.items():
+            if n[k]:
+                weight = n[k] / UNIT
+                deviation = math.sqrt(square[k] / weight)
+                found[label, name] = {"weight": weight, "mean": mean[k], "deviation": deviation}
+    return found
+
+
+def _are_close(before: Mapping[str, float] | None, after: Mapping[str, float] | None) -> bool:
+    """Whether two sides are the same but for rounding: a sum of shards adds in another order."""
+    if before is None or after is None:
+        return False
+    slack = _ROUNDING * max(abs(before["mean"]), before["deviation"])
+    return all(math.isclose(before[key], after[key], rel_tol=_ROUNDING, abs_tol=slack) for key in before)
+
+
 def _statistics(learner: Learner) -> Statistics | None:
     """What a model has counted; None of one that is no table of counts: its words have no weight to tell."""
     return learner.model.statistics if isinstance(learner.model, CountingModel) else None
@@ -199,12 +230,23 @@ def print_differences(answer: Mapping[str, Any], titles: Sequence[str] = ()) -> 
     )
     _print_rows(answer["classes"], ("label", "before", "after"))
     _print_rows(answer["strongest"], ("label", "attribute", "value", "before", "after"))
+    numbers = [
+        {**moved, **{side: _number(moved[side]) for side in ("before", "after")}}
+        for moved in answer["numbers"]
+    ]
+    _print_rows(numbers[:_MOST], ("label", "attribute", "before", "after"))
+    if len(numbers) > _MOST:
+        print(f"... and {len(numbers) - _MOST:,} more, of {len(numbers):,} means and deviations")
 
 
 def _print_rows(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
     if rows:
         print()
         print(table(([_short(row[column]) for column in columns] for row in rows), columns))
+
+
+def _number(side: Mapping[str, float] | None) -> str:
+    return "" if side is None else f"{side['weight']:g} of {side['mean']:.7g} +- {side['deviation']:.7g}"
 
 
 def _short(value: object) -> object:

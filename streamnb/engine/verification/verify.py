@@ -189,23 +189,25 @@ class _Recounting:
 
     def _begin(self) -> None:
         """Where the recount begins."""
-        is_whole = self.seen.is_whole and self.seen.relearned < 0
-        if not is_whole and (self._late is not None or self._of_tenants):
-            how = "labels come apart from" if self._late is not None else "tenants have learned"
-            self._give_up(
-                f"{how} events that are no longer kept, were forgotten, were read by other rules, or were "
-                "learned anew under another configuration"
-            )
+        seen = self.seen
+        least = max(seen.first_n, seen.unread, seen.relearned)
+        why = "the journal no longer keeps what they were learned by" if least else ""
+        if least == seen.relearned:
+            why = "they were learned anew there, under another configuration"
+        elif least == seen.unread:
+            why = seen.why
+        if why and (self._late is not None or self._of_tenants):
+            how = "labels that come apart" if self._late is not None else "what tenants have learned"
+            self._give_up(f"{how}, with events up to journal record {least}: {why}", record=least)
             return
         if not self.counts:
             text = "what this kind of model learns is no table of counts: it is compared with a replay alone"
             self._findings.unchecked(RECOUNT, text)
             return
-        if is_whole:
+        if not why:
             self.recount = self._new
             return
-        least = max(self.seen.first_n, self.seen.unread, self.seen.relearned)
-        for n, state in self.kept.states(least, self.seen):
+        for n, state in self.kept.states(least, seen):
             try:
                 self.recount, self.base = recount_of(state), n
             except SnapshotError as error:
@@ -214,16 +216,12 @@ class _Recounting:
                 continue
             self._findings.unchecked(
                 RECOUNT,
-                f"{of(self.recount.consumed, 'event')} up to journal record {n}, whose events or journal are "
-                "no longer kept, or which another version read by other rules, or which were learned anew "
-                "under another configuration: the recount begins with the snapshot there",
+                f"{of(self.recount.consumed, 'event')} up to journal record {n}, where the recount "
+                f"begins with a snapshot: {why}",
                 record=n,
             )
             return
-        text = (
-            f"events up to journal record {least} are no longer kept, were read by other rules, or were "
-            "learned anew under another configuration, and no snapshot stands after it"
-        )
+        text = f"events up to journal record {least}, and no snapshot stands after it: {why}"
         self._findings.unchecked(RECOUNT, text, record=least)
 
     def _give_up(self, why: str, **place: int) -> None:

@@ -47,6 +47,7 @@ class Survey:
         anew: partition -> the record that accepted that what came before in it is gone for good.
         unread: the last record of which a slice can no longer be read, by what the log keeps, or was read by
             other rules than this program's, or at which events were forgotten; -1 is none.
+        why: which of these.
         relearned: the last record by which events were learned anew, from the beginning, under another
             configuration than when they were learned first; -1 is none.
         program: the last record with which another version of the program went on; -1 is none.
@@ -66,6 +67,7 @@ class Survey:
     origins: dict[str, Origin] = field(default_factory=dict)
     anew: dict[Partition, int] = field(default_factory=dict)
     unread: int = -1
+    why: str = ""
     relearned: int = -1
     program: int = -1
     adopted: int = -1
@@ -287,20 +289,31 @@ def _note(seen: Survey, step: Step, earliest: Mapping[Partition, int]) -> None:
         seen.rollbacks[record.n] = record.to
     if record.kind == "program":
         seen.program = record.n
-        if not step.before.origin.rules.read_as(record.reading):
-            seen.unread = record.n
     if record.kind == "adopt":
         seen.adopted = record.n
         seen.relearned = record.n if record.config or len(seen.origins) > 1 else seen.relearned
-        seen.unread = record.n if record.floor else seen.unread
     if record.kind == "loss":
         for partition, before in step.before.positions.items():
             topic_id = record.topic_ids.get(partition.topic)
             known = step.before.origin.topic_ids.get(partition.topic, topic_id)
             if topic_id != known or step.after.positions.get(partition, 0) < before:
-                seen.anew[partition] = seen.unread = record.n
+                seen.anew[partition] = record.n
+    if why := _why_unread(seen, step, earliest):
+        seen.unread, seen.why = record.n, why
+
+
+def _why_unread(seen: Survey, step: Step, earliest: Mapping[Partition, int]) -> str:
+    """Why what came up to a record cannot be counted; empty where it can."""
+    record = step.record
+    if record.kind == "program" and not step.before.origin.rules.read_as(record.reading):
+        return "another version read them by other rules"
+    if record.kind == "adopt" and record.floor:
+        return "some were forgotten there"
+    if record.kind == "loss" and record.n in seen.anew.values():
+        return "their topic was made anew, or cut short"
     if not all(seen.is_kept(part, record.n, earliest) for part in record.slices):
-        seen.unread = record.n
+        return "the log no longer keeps them"
+    return ""
 
 
 def earliest_kept(log: Log, topics: tuple[str, ...]) -> dict[Partition, int]:

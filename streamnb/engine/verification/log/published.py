@@ -156,8 +156,7 @@ class Published:
         else:
             self.findings.unchecked(
                 LETTERS,
-                f"{self._balances[LETTERS].expected:,} refused records: dead letters or events are gone, or "
-                "another version read some by other rules, so that nothing can be said of them",
+                f"{self._balances[LETTERS].expected:,} refused records: {self._missing}",
             )
         if self._by_scorers:
             text = "those of scorers bear the journal record of their model, and no commit has made them"
@@ -165,9 +164,18 @@ class Published:
         if self._earlier:
             self.findings.unchecked(
                 PREDICTIONS,
-                f"those of the first {self._earlier:,} journal records that are kept: events or predictions "
-                "of them are gone, or another version read them by other rules",
+                f"those of the first {self._earlier:,} journal records that are kept: {self._missing}",
             )
+
+    @property
+    def _missing(self) -> str:
+        """Why outputs cannot be compared with what was processed."""
+        why = (
+            f", or, of events up to journal record {self.seen.unread}, {self.seen.why}"
+            if self.seen.why
+            else ""
+        )
+        return f"some of them, or of the events, are gone{why}"
 
     def _check(
         self, kind: str, found: Callable[[], Iterator[bytes]], again: Callable[[], Iterator[Processed]]
