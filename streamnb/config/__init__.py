@@ -5,7 +5,6 @@ Every key, its unit and its default stand in docs/configuration.md.
 
 from streamnb.config.attributes import AttributeConfig as AttributeConfig
 from streamnb.config.changes import changes as changes
-from streamnb.config.changes import may_be_learned_anew as may_be_learned_anew
 from streamnb.config.changes import restored as restored
 from streamnb.config.classifiers import CLASSIFIERS as CLASSIFIERS
 from streamnb.config.classifiers import ClassifierKind as ClassifierKind

@@ -72,6 +72,7 @@ def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Change]
         old, new = ({k: v for k, v in one.items() if not _READ_WHERE_WEIGHED.match(k)} for one in (old, new))
     weighs = any(weighing)
     learned_otherwise = any(map(is_classifier, (before, after)))
+    waits = any("labels" in shaping for shaping in (before, after))  # events may wait with their attributes
     of_tenants = all(one.get("model", {}).get("kind") == "tenants" for one in (before, after))
     return [
         Change(
@@ -80,15 +81,11 @@ def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Change]
             new.get(key, _ABSENT),
             (_may_change(key, weighs=weighs or learned_otherwise) or (of_tenants and key == _AT_WORK))
             and not (key in old if key == _LABELS else key in _STAYING and key not in new),
+            _OF_THE_MODEL.fullmatch(key) is not None or (key.startswith("attributes") and not waits),
         )
         for key in sorted(old.keys() | new.keys())
         if old.get(key) != new.get(key)
     ]
-
-
-def may_be_learned_anew(key: str, *, waits: bool) -> bool:
-    """Whether a model that is learned anew may have another value of a key; some events may wait."""
-    return _OF_THE_MODEL.fullmatch(key) is not None or (key.startswith("attributes") and not waits)
 
 
 def restored(shaping: Mapping[str, Any]) -> Config:

@@ -143,12 +143,14 @@ class Change(NamedTuple):
         before: the value that the journal knows, as text.
         after: the value now.
         allowed: whether what was learned can be continued with it.
+        anew: whether a model that is learned anew may have it.
     """
 
     key: str
     before: str
     after: str
     allowed: bool
+    anew: bool
 
 
 class _Likeness(msgspec.Struct):

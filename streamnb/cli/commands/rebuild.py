@@ -13,7 +13,7 @@ from streamnb.adapters.snapshot_folder import SnapshotFolder
 from streamnb.cli import wiring
 from streamnb.cli.commands.snapshot import acquire
 from streamnb.cli.printable import left_out
-from streamnb.config import Config, may_be_learned_anew
+from streamnb.config import Config
 from streamnb.engine.journal.identity import Identity
 from streamnb.engine.journal.recovery import standing
 from streamnb.engine.ports import Log
@@ -65,11 +65,10 @@ def _new_configuration(config: Config, log: Log) -> Mapping[str, Any] | None:
     if not origin.config or origin.config_hash == identity.config_hash:
         return None
     changes = wiring.Configured(config).changes_since(origin.config)
-    waits = "labels" in origin.config or "labels" in identity.shaping
     refused = [
         f"{c.key} was {brief(c.before)} and is {brief(c.after)}"
         for c in changes
-        if c.key == "topics.labels" or not (c.allowed or may_be_learned_anew(c.key, waits=waits))
+        if c.key == "topics.labels" or not (c.allowed or c.anew)
     ]
     if refused:
         raise JournalError(

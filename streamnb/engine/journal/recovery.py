@@ -148,13 +148,15 @@ def refuse_changes(checkpoint: Checkpoint, identity: Identity) -> Sequence[Chang
             "predictions: run with that configuration, or begin a new log"
         )
     changes = identity.configuration.changes_since(origin.config)
-    refused = [f"{c.key} was {brief(c.before)} and is {brief(c.after)}" for c in changes if not c.allowed]
-    if refused:
+    others = [change for change in changes if not change.allowed]
+    if others:
+        refused = [f"{c.key} was {brief(c.before)} and is {brief(c.after)}" for c in others]
+        anew = ", learn all anew under these (`streamnb rebuild`)" if all(c.anew for c in others) else ""
         raise OtherStream(
             f"what was learned cannot be continued under this configuration: {'; '.join(refused[:_TOLD])}"
             f"{f'; and {more:,} more' if (more := len(refused) - _TOLD) > 0 else ''}; "
-            "run with the values that were (by --config, if a file gave them), or begin a new log; a second "
-            "model beside this one needs its own model.name, topics.journal and snapshots.folder"
+            f"run with the values that were (by --config, if a file gave them){anew}, or begin a new log; a "
+            "second model beside this one needs its own model.name, topics.journal and snapshots.folder"
         )
     return changes
 
