@@ -37,6 +37,9 @@ CHANGES = [
     [ERRORS % "", "topics.alerts=alerts"],
     ["classes.min_learns=2"],
     ["drift.detectors=adwin"],
+    ["classes.max=1"],
+    ["memory.budget=1MiB"],
+    ["classes.aliases={spam='junk'}"],
 ]
 STEPS = st.lists(
     st.sampled_from(["learn", "roll back", "learn anew", "forget", "lose", "change"]), max_size=6
