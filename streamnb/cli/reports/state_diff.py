@@ -187,7 +187,7 @@ def _numbers(statistics: Statistics | None) -> Mapping[Any, Mapping[str, float]]
         for label, k in statistics.classes.items():
             if n[k]:
                 weight = n[k] / UNIT
-                deviation = math.sqrt(square[k] / weight)
+                deviation = math.sqrt(max(0.0, square[k]) / weight)
                 found[label, name] = {"weight": weight, "mean": mean[k], "deviation": deviation}
     return found
 
