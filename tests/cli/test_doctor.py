@@ -19,6 +19,7 @@ from streamnb.adapters.blocking_call import call_blocking
 from streamnb.adapters.kafka.admin import Group, KafkaAdmin, OpenTransaction
 from streamnb.adapters.kafka.group import GroupMember
 from streamnb.adapters.snapshot_folder import SnapshotFolder
+from streamnb.adapters.sqlite.store import OFFSET_BITS
 from streamnb.cli import main, wiring
 from streamnb.cli.checks.cluster import (
     SeenCluster,
@@ -487,6 +488,28 @@ def test_the_embedded_log_lost_what_a_recovery_needs(capsys, tmp_path):
     code, found = doctor(capsys, *flags)
     assert code == 1
     assert "from offset 0; kept are 10" in found["recovery"][0].found
+
+
+def test_a_damaged_end_of_the_journal_is_named_before_the_snapshot_beyond_it(capsys, tmp_path):
+    """By each command, with the next one in full; and going on without the snapshot is a way out."""
+    from streamnb.adapters.sqlite.log import SqliteLog
+
+    flags = ("--log", f"sqlite:///{tmp_path}/log.db", "--set", "http.listen=")
+    learn(capsys, tmp_path, *flags)
+    with SqliteLog(tmp_path / "log.db") as log:
+        place = log._store.extent(Partition("journal", 0)).partition_id << OFFSET_BITS | 1
+        log._store.db.execute("UPDATE records SET value = 'damaged' WHERE place = ?", (place,))
+    for command in (["run", "--until-end"], ["doctor"], ["verify"]):
+        assert main([*command, *flags]) == 1
+        said = "".join(capsys.readouterr())
+        assert "journal/0 offset 1: 7 bytes that are not a journal record" in said
+        assert command == ["verify"] or "beyond" not in said
+        assert f"streamnb journal skip {' '.join(flags)} 1" in said
+    assert main(["journal", "skip", "1", *flags]) == 1
+    assert "record 1, beyond the journal's end 0" in capsys.readouterr().err
+    for snapshot in (tmp_path / "log.db.snapshots").iterdir():
+        snapshot.unlink()
+    assert main(["journal", "skip", "1", *flags]) == main(["run", "--until-end", *flags]) == 0
 
 
 def test_a_snapshot_that_cannot_be_read_is_named_and_not_believed(capsys, tmp_path):

@@ -65,9 +65,10 @@ def _print(findings: Sequence[Finding], options: argparse.Namespace) -> None:
     states = max(len(finding.state) for finding in findings)
     checks = max(len(finding.check) for finding in findings)
     for finding in findings:
-        print(f"{finding.state:{states}}  {finding.check:{checks}}  {printable(finding.found)}")
-        if finding.do:
-            print(f"{'':{states}}  {'':{checks}}    {printable(repeated(finding.do, options))}")
+        found, do = (printable(repeated(text, options)) for text in (finding.found, finding.do))
+        print(f"{finding.state:{states}}  {finding.check:{checks}}  {found}")
+        if do:
+            print(f"{'':{states}}  {'':{checks}}    {do}")
 
 
 # -- this machine -------------------------------------------------------------------------------------------
@@ -198,11 +199,12 @@ def _stream(config: Config, log: Log, retention: Mapping[str, float]) -> Iterato
         return
     n = None if newest is None else newest.snapshot.journal_n
     yield from check_snapshots(() if newest is None else newest.damaged)
-    yield from check_journal(first.record, end.record, n)
     start = first if n is None else find(log, partition, n)
+    read = entries(log, partition, None if start is None else start.offset)
+    strays = [stray for entry in read for stray in entry.strays]
+    yield from check_journal(first.record, end.record, n)
     if start is None:
         return
-    strays = [stray for entry in entries(log, partition, start.offset) for stray in entry.strays]
     yield from check_strays(strays)
     yield from check_recovery(kept_of(log, positions_of(start.record)), retention, time.time())
 

@@ -17,6 +17,7 @@ from streamnb.cli import wiring
 from streamnb.cli.commands.forget import WithIds, with_ids
 from streamnb.cli.printable import left_out
 from streamnb.cli.reports.text_tables import table
+from streamnb.cli.suggested import repeated
 from streamnb.config import Config, restored
 from streamnb.config.models import model
 from streamnb.engine.journal.history import entries
@@ -51,7 +52,8 @@ def run(options: argparse.Namespace) -> int:
     for path, reason in {str(path): reason for path, reason in damaged}.items():
         if path not in told:  # those that nothing newer makes up for are told with what they are needed for
             findings.differs("snapshots", f"{path}: {reason}", {"path": path})
-    rows = table(((f.check, f.verdict, f.text) for f in findings.all()), ("check", "", "found"))
+    found = ((f.check, f.verdict, repeated(f.text, options)) for f in findings.all())
+    rows = table(found, ("check", "", "found"))
     print(json.dumps(_described(verified)) if options.json else f"{rows}\n\n{_sentence(verified)}")
     return 0 if findings.is_clean else 1
 

@@ -179,7 +179,7 @@ def _survey(
     at_most = at
     while True:
         found = snapshots.newest(at_most, alive)
-        start = _start(log, journal, None if found is None else found.snapshot)
+        start = _start(log, journal, None if found is None else found.snapshot, passing)
         checkpoint, rollbacks = start.checkpoint, {}
         for entry in each_alive(entries(log, journal, start.offset, passing), alive):
             record = entry.record
@@ -199,7 +199,7 @@ def _survey(
         at_most = path[0].stop - 1  # rolled back to before the snapshot
 
 
-def _start(log: Log, journal: Partition, snapshot: Snapshot | None) -> _Start:
+def _start(log: Log, journal: Partition, snapshot: Snapshot | None, passing: frozenset[int]) -> _Start:
     """The snapshot's record, or the beginning. Raises JournalError where the journal does not have it."""
     if snapshot is None:
         first = next(entries(log, journal), None)
@@ -214,6 +214,8 @@ def _start(log: Log, journal: Partition, snapshot: Snapshot | None) -> _Start:
         return _Start(BEFORE, None, None)
     found = find(log, journal, snapshot.journal_n)
     if found is None:
+        for _ in entries(log, journal, passing=passing):
+            pass  # a record that cannot be read is named first: it may be the one
         raise JournalError(
             _missing(snapshot.journal_n, next(entries(log, journal), None), last(log, journal))
         )
