@@ -54,6 +54,7 @@ _WHEN_FULL = {
     "pairs": "beyond that the attributes that came last lose theirs",
     "waiting": "beyond that the oldest events wait no longer",
 }
+_RAISED = {"waiting": ("labels.memory", ", up to an eighth of memory.budget")}
 _EARLY_MOST, _EARLY_AGAIN = 0.5, 0.25  # of the memory for labels before their events
 _STANDS_SECONDS = 60.0  # for a model that was learned anew, at most
 _WORK = 4  # steps in a commit of what takes longer than one
@@ -580,10 +581,11 @@ class Worker:
             if part.share > _SHORT_OF_MEMORY and name not in self._short:
                 self._short.add(name)
                 left = max(0, int((1.0 / part.share - 1.0) * self.learner.consumed))
+                key, most = _RAISED.get(name, ("memory.budget", ""))
                 self._sensor.noted(
-                    f"memory.budget: {name.replace('_', ' ')} take {part.share:.0%} of their "
+                    f"{key}: {name.replace('_', ' ')} take {part.share:.0%} of their "
                     f"{part.most / 1e6:.1f} MB; {_WHEN_FULL[name]}, at this pace in about {left:,} events; "
-                    "memory.budget may be raised"
+                    f"{key} may be raised{most}"
                 )
 
     def _wait_for_events(self, lag: Mapping[Partition, int]) -> None:

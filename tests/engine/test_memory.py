@@ -24,6 +24,7 @@ from streamnb.model.mixture.hypotheses import Hypothesis
 from streamnb.model.naive_bayes import sufficient_statistics
 from streamnb.model.naive_bayes.room import NEWEST, Room
 from streamnb.model.softmax.feature_table import Features
+from streamnb.model.stats.memory_use import MemoryUse, Part
 from streamnb.wire.codec import decode_prediction
 from streamnb.worker import Pace
 
@@ -283,6 +284,9 @@ def test_it_is_told_once_and_long_before_that_a_part_is_full(open_log, tmp_path,
     ) as worker:
         worker.start("test")
         worker.run(until_end=True)
+        worker._tell_if_memory_is_short(MemoryUse({"waiting": Part(900, 1000)}))
+    assert told[-1][0].startswith("labels.memory: waiting take 90%")
+    assert told[-1][0].endswith("; labels.memory may be raised, up to an eighth of memory.budget")
     [(line, use)] = [one for one in told if one[0].startswith("memory.budget: words take 8")]
     assert use.words == 0
     assert 0.8 < use.parts["words"].share < 0.9
