@@ -171,10 +171,14 @@ def test_the_command_says_which_is_better_and_the_command_that_it_gives_takes_it
     assert (status, same["verdict"]) == (0, "cannot be told yet")
     assert same["difference"]["log_loss"]["mean"] == 0.0
     assert same["configured"] == same["against"]
+    assert same["alike"]
+    assert main(["compare", *flags_of(tmp_path), "--against", "predictions.top=3"]) == 0
+    assert capsys.readouterr().out.endswith("; both predict each event alike\n")
     status, other = compared("--against", "model.kind=naive_bayes")
     assert (
         sum(row["events"] for row in other["by_class"]) == other["events"] == other["over_time"][-1]["events"]
     )
+    assert not other["alike"]
     assert other["over_time"][-1]["log_loss"] == other["difference"]["log_loss"]
     assert main(["evaluate", *flags_of(tmp_path), "--json"]) == 0
     scores = json.loads(capsys.readouterr().out)["cumulative"]
@@ -219,3 +223,17 @@ def test_where_nothing_is_scored_it_says_why(tmp_path, capsys, lines):
     file.write_text("\n".join(lines))
     assert main(["compare", str(file), "--against", "model.kind=naive_bayes"]) == 1
     assert "nothing was learned of" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("key", "says"),
+    [
+        ("events.label=$.no", "no event to learn has a label at $.no;"),
+        ("events.id=$.no", "each of its records is a dead letter: missing"),
+    ],
+)
+def test_where_nothing_is_scored_of_the_other_it_says_why_of_that(tmp_path, capsys, key, says):
+    file = tmp_path / "events.jsonl"
+    file.write_text('{"id": "1", "text": "a", "label": "x"}')
+    assert main(["compare", str(file), "--against", key, "--set", "model.kind=naive_bayes"]) == 1
+    assert f"nothing was learned of {file} with {key}: {says}" in capsys.readouterr().err

@@ -55,7 +55,11 @@ def run(options: argparse.Namespace) -> int:
     common, *places = np.intersect1d(costs[0].place, costs[1].place, True, return_indices=True)
     if not common.size:
         what = options.file or present.log.url
-        say_why_nothing_was_learned(what, present, sides[0].consumed, sides[0].dead_letters)
+        learner, config = sides[0], present
+        if costs[0].place.size:
+            learner, config, what = sides[1], other, f"{what} with {', '.join(options.against)}"
+        reasons = f": {', '.join(learner.tally.dead_letters)}"
+        say_why_nothing_was_learned(what, config, learner.consumed, learner.dead_letters, reasons)
         return 1
     alone = sum(one.place.size - common.size for one in costs)
     present_costs, other_costs = (one.at(at) for one, at in zip(costs, places, strict=True))
@@ -105,6 +109,7 @@ def _answer(present: Costs, other: Costs) -> dict[str, Any]:
     return {
         "verdict": verdict,
         "confidence": 1.0 - _MISS,
+        "alike": not any(d.any() for d in differences.values()),
         "events": n,
         **{
             name: {"accuracy": float(one.right.mean()), "log_loss": float(one.loss.mean())}
@@ -161,6 +166,7 @@ def _show(options: argparse.Namespace, answer: dict[str, Any]) -> None:
     loss = answer["difference"]["log_loss"]
     mass = f"{answer['confidence']:.0%}"
     between = f"between {loss['lower']:+.4f} and {loss['upper']:+.4f}, with {mass} confidence at any time"
-    print(f"{answer['verdict']}: {names[1]} the log loss differs by {loss['mean']:+.4f}, {between}")
+    alike = "; both predict each event alike" if answer["alike"] else ""
+    print(f"{answer['verdict']}: {names[1]} the log loss differs by {loss['mean']:+.4f}, {between}{alike}")
     if answer["rebuild"]:
         print(f"to take it up, stop the learner, then: {answer['rebuild']}")

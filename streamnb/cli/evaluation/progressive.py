@@ -94,12 +94,14 @@ def _decoded(learner: Learner, rows: Iterable[Row], tally: Tally) -> Iterator[Ev
             yield event
 
 
-def say_why_nothing_was_learned(path: str, config: Config, events: int, dead_letters: int) -> None:
+def say_why_nothing_was_learned(
+    path: str, config: Config, events: int, dead_letters: int, reasons: str = ", for the reasons below"
+) -> None:
     """The reason first, before what else there is to tell of a file of which no event was learned."""
     if not events:
         reason = "it holds no event"
     elif dead_letters == events:
-        reason = "each of its records is a dead letter, for the reasons below"
+        reason = f"each of its records is a dead letter{reasons}"
     else:
         reason = f"no event to learn has a label at {config.events.label}; --set events.label=PATH says where"
     print(f"streamnb: nothing was learned of {path}: {reason}", file=sys.stderr)
