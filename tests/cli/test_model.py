@@ -448,3 +448,24 @@ def test_what_is_refused_names_the_file(sites, tmp_path):
     text[rng.randrange(100, len(text) - 100)] ^= 1
     words.write_bytes(text)
     assert "words.txt: " in one.fail("model", "merge", str(words), "--out", "-")
+
+
+def test_what_is_read_is_not_overwritten(sites, tmp_path):
+    site, _ = sites[0]
+    words, link = tmp_path / "words.txt", tmp_path / "link.txt"
+    site.run("model", "export", "--out", str(words))
+    link.symlink_to(words)
+    log = site.file.parent / "log.db"
+    for out, arguments in (
+        (words, ["merge", str(words)]),
+        (link, ["merge", str(site.file), str(words)]),
+        (site.file, ["merge", str(site.file)]),
+        (site.file, ["export"]),
+        (log, ["merge", str(site.file)]),
+        (log, ["export"]),
+    ):
+        before = out.read_bytes()
+        line = site.fail("model", *arguments, "--out", str(out), code=2)
+        assert f"--out {out}: is {'a log' if out == log else 'read'}, and would be overwritten" in line
+        assert out.read_bytes() == before
+    site.run("model", "export", "--out", str(words))
