@@ -237,7 +237,8 @@ def passed_over(damaged: Damaged) -> None:
 def open_log(config: Config, patience: Patience | None = None) -> Log:
     """The log; the embedded one with its topics, a Kafka cluster as it is.
 
-    `patience` says how long to wait for a cluster; without one, as long as the configuration allows.
+    `patience` says how long to wait for a cluster, or a file that is locked; without one for a cluster as
+    long as the configuration allows, and for a file not at all.
     """
     if not config.log.is_kafka:
         log = _embedded_log(config, patience)
@@ -285,7 +286,7 @@ def existing_log(config: Config, patience: Patience | None = None) -> Log:
         return open_log(config, patience)
     if missing := no_log(config):
         raise LogError(missing)
-    return _embedded_log(config)
+    return _embedded_log(config, patience)
 
 
 def no_log(config: Config) -> str:

@@ -8,6 +8,7 @@ import json
 import random
 import shutil
 import socket
+import sqlite3
 import threading
 import time
 from contextlib import ExitStack, closing
@@ -383,6 +384,19 @@ def test_a_log_that_stands_keeps_nobody_waiting_who_asks(tmp_path):
         assert await waiting[0] == 200
 
     asyncio.run(asked())
+
+
+def test_a_log_that_another_process_keeps_locked_is_waited_for_at_the_start(tmp_path):
+    program = Program(tmp_path, f"sqlite:///{tmp_path / 'log.db'}", model_keys={"kind": "naive_bayes"})
+    program.run("topics", "create")
+    other = sqlite3.connect(tmp_path / "log.db", isolation_level=None)
+    with closing(other):
+        other.execute("PRAGMA locking_mode = EXCLUSIVE")
+        other.execute("BEGIN EXCLUSIVE")
+        command = program.start("serve", "--listen", "127.0.0.1:0")
+        command.await_word("waiting: ")
+    command.await_word("answering at")
+    command.kill()
 
 
 def test_before_anything_was_learned_it_says_so(tmp_path):

@@ -9,16 +9,18 @@ import os
 import sqlite3
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple, TypeVar
 from zlib import crc32
 
 import msgspec
 
 from streamnb.engine.ports import NewRecord, Partition, Patience, Record, tuples
 from streamnb.errors import LogError, OutOfRange, Unavailable, UnknownTopic
+
+T = TypeVar("T")
 
 APPLICATION_ID: Final = 0x736E_626C  # "snbl": tells a log from any other SQLite database
 SCHEMA_VERSION: Final = 1
@@ -198,13 +200,16 @@ class SqliteStore:
                 raise
 
     def _begin(self, mode: str) -> None:
-        """Begin a transaction; a file that another process keeps locked is waited for, as `patience` says."""
+        self._patiently(lambda: self.db.execute(f"BEGIN {mode}"))
+
+    def _patiently(self, act: Callable[[], T]) -> T:
+        """Do it; a file that another process keeps locked is waited for, as `patience` says."""
         since = time.monotonic()
         waited = False
         while True:
             try:
                 with self.errors():
-                    self.db.execute(f"BEGIN {mode}")
+                    done = act()
             except Unavailable as error:
                 self._patience.unreachable(error, time.monotonic() - since)
                 waited = True
@@ -212,6 +217,7 @@ class SqliteStore:
                 break
         if waited:
             self._patience.reachable(time.monotonic() - since)
+        return done
 
     def version(self) -> int:
         """A number that changes whenever another connection has committed."""
@@ -344,7 +350,11 @@ class SqliteStore:
     # Inside
 
     def _prepare(self) -> None:
-        """Look before touching: a file that is not a log is left as it was."""
+        if not self._patiently(self._look):
+            self._create_schema()
+
+    def _look(self) -> bool:
+        """Look before touching: a file that is not a log is left as it was; whether one was made there."""
         with self.transaction("DEFERRED"):
             made = self._has_schema()
         with self.errors():
@@ -354,8 +364,7 @@ class SqliteStore:
             self._pragma("synchronous = FULL")
             self._pragma("wal_autocheckpoint = 0")
             self._pragma(f"journal_size_limit = {CHECKPOINT_BYTES}")
-        if not made:
-            self._create_schema()
+        return made
 
     def _enter_wal(self) -> int | str:
         """Switch to the write-ahead log and answer the mode that now holds.

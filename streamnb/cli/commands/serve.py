@@ -16,6 +16,7 @@ from streamnb.cli import wiring
 from streamnb.cli.answers import rehearse_answers
 from streamnb.cli.commands.dlq import send_again
 from streamnb.cli.commands.label import labels_writer
+from streamnb.cli.observers import Waiting
 from streamnb.cli.printable import printable
 from streamnb.config import Config
 from streamnb.config.values import parse_address
@@ -40,7 +41,8 @@ def run(options: argparse.Namespace, *, rests: bool = False) -> int:
         raise ConfigError(
             f"serve needs FastAPI and uvicorn ({error}); pip install 'streamnb[web]'"
         ) from error
-    wiring.existing_log(config).close()  # what is wrong with it shows before kernels are compiled
+    waiting = Waiting(config.kafka.give_up_after)
+    wiring.existing_log(config, waiting).close()  # what is wrong shows before kernels are compiled
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))  # nothing is held until the server hears it itself
     if not rests:
         wiring.warm_up(config, rehearse_answers)

@@ -743,6 +743,28 @@ def test_a_locked_file_is_waited_for_by_whoever_has_patience(logs, call):
         assert log.offsets(Partition("journal", 0))[1] == (call == "commit")
 
 
+def test_a_file_that_is_locked_as_it_is_opened_is_waited_for(tmp_path, monkeypatch):
+    """Also by who only reads: whoever locks it so keeps readers out, too."""
+    monkeypatch.setattr("streamnb.adapters.sqlite.store.BUSY_TIMEOUT", 0.02)
+    SqliteLog(tmp_path / "log.db").close()
+    other = sqlite3.connect(tmp_path / "log.db", isolation_level=None)
+    other.execute("PRAGMA locking_mode = EXCLUSIVE")
+    other.execute("BEGIN EXCLUSIVE")
+    failures = []
+
+    class Patient(Patience):
+        def unreachable(self, error, _):
+            failures.append(str(error))
+            if len(failures) == 3:
+                other.close()
+
+    with pytest.raises(Unavailable, match="kept the file locked"):
+        SqliteLog(tmp_path / "log.db")
+    with SqliteLog(tmp_path / "log.db", patience=Patient()) as log:
+        assert log.topics() == {}
+    assert len(failures) == 3
+
+
 def test_a_closed_log_says_so_without_a_raw_sqlite_error(logs):
     log = logs(events=1)
     log.close()
