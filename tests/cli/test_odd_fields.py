@@ -286,8 +286,14 @@ def test_a_column_that_has_the_usual_name_of_another_role_is_what_it_is_said_to_
 
 def test_refusals_are_counted_once_and_told_apart():
     fields = OddFields(EventSchema(), counts_refusals=True)
-    for raw in (b"{", b'{"text": "a"}', b'{"id": "1", "text": "a", "label": "x"}'):
+    for raw in (rows := [b"{", b'{"text": "a"}', b'{"id": "1", "text": "a", "label": "x"}']):
         fields.look(raw)
     (told,) = [text for text in fields.news(is_over=True) if "dead letter" in text]
     assert told.startswith("2 dead letters of 3 events: 1 invalid-json at $: ")
     assert "; 1 missing at $.id: " in told
+    fields = OddFields(EventSchema(), counts_refusals=True)
+    for raw in (*rows, b"[" * 3, b'{"text": "b"}'):
+        fields.look(raw)
+    (told,) = [text for text in fields.news(is_over=True) if "dead letter" in text]
+    assert "2 invalid-json at $, such as: " in told, "two that differ"
+    assert "; 2 missing at $.id: " in told, "two that are alike"

@@ -12,10 +12,12 @@ import sqlite3
 import threading
 import time
 from contextlib import ExitStack, closing
+from importlib.metadata import version
 from itertools import count
 
 import numpy as np
 import pytest
+from fastapi import HTTPException
 from numbered import NUMBERS
 from program import Program, until
 from prometheus_client import CollectorRegistry
@@ -26,7 +28,7 @@ from streamnb import config as configuration
 from streamnb.adapters.snapshot_folder import SnapshotFolder
 from streamnb.cli import wiring
 from streamnb.cli.serving import replica as following
-from streamnb.cli.serving.api import application
+from streamnb.cli.serving.api import _held, application
 from streamnb.cli.serving.replica import Replica
 from streamnb.cli.serving.turns import Turns
 from streamnb.engine.journal.recovery import recover
@@ -181,6 +183,7 @@ def assert_it_says_which_label_holds(ask):
     status, found = ask("/labels/m499")
     (other,) = found["others"]
     assert (status, found["label"], found["source"]) == (200, "other", "me")
+    assert ask("/openapi.json")[1]["info"]["version"] == version("streamnb")
     assert (other["label"], other["source"]) == (own, "event")
     assert other["ts"] <= found["ts"]
     assert found["journal"] <= ask("/model")[1]["journal"]
@@ -226,8 +229,10 @@ def test_a_replica_is_the_learner_bit_for_bit_after_a_rollback_and_a_rebuild_too
     until(lambda: replica.state()["learned"] == 350)
     run.kill()
     agrees()
+    assert "forgotten" not in why_no_label(replica, "m300000")
     program.run("forget", "--ids", forgotten(program))
     agrees()
+    assert "; or it was forgotten, or is kept no longer" in why_no_label(replica, "m3")
     assert replica.state()["learned"] == 348
     back = replica.state()["journal"]
     program.run("run", "--until-end")
@@ -239,6 +244,12 @@ def test_a_replica_is_the_learner_bit_for_bit_after_a_rollback_and_a_rebuild_too
     program.run("rebuild")
     agrees()
     replica.close()
+
+
+def why_no_label(replica, event_id):
+    with replica.lock, pytest.raises(HTTPException) as refused:
+        _held(replica, event_id)
+    return refused.value.detail
 
 
 def forgotten(program):

@@ -98,6 +98,7 @@ class OddFields:
         self.seen: dict[Keys, Seen] = {}
         self._refused: Counter[tuple[str, str]] = Counter()  # by reason and path
         self._details: dict[tuple[str, str], str] = {}
+        self._various: set[tuple[str, str]] = set()  # of which others say something else
         self._said: set[str] = set()
         self._due = _SOON
         self._roles = {"id": schema.id_keys, "label": schema.label_keys, "ts": schema.ts_keys or ("ts",)}
@@ -120,7 +121,8 @@ class OddFields:
             except MalformedEvent as error:
                 fault = error.reason, error.path
                 self._refused[fault] += 1
-                self._details.setdefault(fault, str(error))
+                if self._details.setdefault(fault, error.detail) != error.detail:
+                    self._various.add(fault)
 
     def watched(self, rows: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
         """The same rows, the first of which are looked at as they go by."""
@@ -164,10 +166,15 @@ class OddFields:
         if is_over or self.n >= ENOUGH:
             yield from self._absent()
         if most := self._refused.most_common(_MOST_REFUSALS):
-            told = [f"{count:,} {self._details[fault]}" for fault, count in most]
-            why = "; ".join(told) if len(most) > 1 else self._details[most[0][0]]
+            told = [f"{count:,} {self._refusal(fault)}" for fault, count in most]
+            why = "; ".join(told) if len(most) > 1 else self._refusal(most[0][0])
             text = f"{of(self._refused.total(), 'dead letter')} of {of(self.n, 'event')}: {why}"
             yield f"refused {sorted(fault for fault, _ in most)}", text
+
+    def _refusal(self, fault: tuple[str, str]) -> str:
+        """What is wrong with those of one reason at one path, with the first of its details."""
+        such_as = ", such as" if fault in self._various else ""
+        return f"{' at '.join(fault)}{such_as}: {self._details[fault]}"
 
     def _texts(self, *, is_over: bool) -> Found:
         """Of the attributes that are taken by the type of their values."""

@@ -7,6 +7,7 @@ import math
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from importlib.metadata import version
 from typing import Annotated, Any
 
 import anyio
@@ -179,7 +180,9 @@ def application(
         watch: of the live page; None where there is no such page.
         replay: sends dead letters once more, and says what became of them.
     """
-    app = FastAPI(title="streamnb", docs_url=None, redoc_url=None, responses=_PROBLEMS)
+    app = FastAPI(
+        title="streamnb", version=version("streamnb"), docs_url=None, redoc_url=None, responses=_PROBLEMS
+    )
 
     @app.exception_handler(StreamnbError)
     async def refused(_: Request, error: StreamnbError) -> JSONResponse:
@@ -289,10 +292,12 @@ def _held(replica: Replica, event_id: str) -> dict[str, Any]:
     said = late.said_of(event_id)
     if said is None:
         waits = "a label waits for it" if late.labels_before(event_id) else "nor did a label"
+        forgotten = "was forgotten, or " if following.checkpoint.origin.floor >= 0 else ""
         raise HTTPException(
             _NOT_FOUND,
-            f"no event of this id has come by journal record {following.checkpoint.n}, and {waits}; or it is "
-            f"kept no longer (labels.window, labels.memory): `streamnb explain --id` looks in the log",
+            f"no event of this id has come by journal record {following.checkpoint.n}, and {waits}; or it "
+            f"{forgotten}is kept no longer (labels.window, labels.memory): "
+            "`streamnb explain --id` looks in the log",
         )
     return held(said, following.checkpoint.n)
 
