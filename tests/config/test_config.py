@@ -1534,6 +1534,7 @@ def test_there_are_files():
 def test_every_file_loads(path):
     config = load(path, {}, [])
     assert (config == Config()) == (path.name == "default.toml")
+    assert public.without_effect(config, public.given(path, {}, [])) == []
     assert path.read_text().startswith("# ")
 
 
