@@ -24,6 +24,9 @@ from prometheus_client.parser import text_string_to_metric_families as parse
 
 from streamnb.adapters.observers.prometheus import PrometheusSensor
 from streamnb.adapters.observers.prometheus_quality import LONGEST_NAME, MOST_NAMES
+from streamnb.cli.serving.api import metrics_of
+from streamnb.cli.serving.replica import Replica
+from streamnb.config import Config
 from streamnb.engine.ports import Partition
 from streamnb.engine.sensor import Committed, WorkerState
 from streamnb.events import (
@@ -562,11 +565,13 @@ def documented():
 def test_the_page_lists_every_metric_and_no_other():
     sensor = PrometheusSensor()
     tell_everything(sensor)
+    registry, answered = metrics_of(Replica(Config(), print))
+    answered("/predict", 200)
     families = {
         sample.name if family.type != "histogram" else family.name: (family.type, set(sample.labels) - {"le"})
-        for family in parse(exposed(sensor))
+        for family in [*parse(exposed(sensor)), *parse(generate_latest(registry).decode())]
         for sample in family.samples
-        if not family.name.startswith("process_")
+        if not family.name.startswith("process_") and not family.name.endswith("_created")
     }
     assert documented() == families
 
