@@ -407,6 +407,7 @@ def test_a_log_that_another_process_keeps_locked_is_waited_for_at_the_start(tmp_
         command = program.start("serve", "--listen", "127.0.0.1:0")
         command.await_word("waiting: ")
     command.await_word("answering at")
+    command.await_word(f"`streamnb run --config {program.file}` learns")  # nothing has been yet
     command.kill()
 
 

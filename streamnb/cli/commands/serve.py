@@ -18,6 +18,7 @@ from streamnb.cli.commands.dlq import send_again
 from streamnb.cli.commands.label import labels_writer
 from streamnb.cli.observers import Waiting
 from streamnb.cli.printable import printable
+from streamnb.cli.suggested import repeated
 from streamnb.config import Config
 from streamnb.config.values import parse_address
 from streamnb.errors import ConfigError
@@ -53,7 +54,7 @@ def run(options: argparse.Namespace, *, rests: bool = False) -> int:
         ),
         _writer(config),
         _replayer(config),
-        lambda text: print(printable(text), file=sys.stderr, flush=True),
+        lambda text: print(printable(repeated(text, options)), file=sys.stderr, flush=True),
         rests=rests,
     )
 
