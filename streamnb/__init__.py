@@ -95,6 +95,8 @@ if not TYPE_CHECKING:  # who checks types goes by the imports
 
 def __getattr__(name: str) -> Any:
     """Load a public class when it is first asked for: importing the package alone stays light."""
+    if name == "__version__":
+        return importlib.import_module("importlib.metadata").version("streamnb")
     if name == "load":
         return importlib.import_module("streamnb.saved").load
     for module, names in _HOMES.items():

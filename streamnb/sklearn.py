@@ -35,6 +35,7 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     model_: Any
     classes_: Any
+    _columns: Any
 
     def __init__(self, model: Any = None, texts: Any = ()) -> None:
         self.model, self.texts = model, texts
@@ -109,6 +110,12 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise TypeError(f"X is one column: give a data frame, such as X.to_frame({X.name or 'text'!r})")
         if isinstance(X, pd.DataFrame):
             validate_data(self, X, y, reset=anew, skip_check_array=True)
-            return X
+            if anew:
+                self._columns = X.columns
+            # As all of scikit-learn does: where one side has no names, columns go by their places.
+            return X if anew or hasattr(self, "feature_names_in_") else X.set_axis(self._columns, axis=1)
         made = validate_data(self, X, y, reset=anew, ensure_all_finite="allow-nan", dtype=np.float64)
-        return pd.DataFrame(made if isinstance(y, str) else made[0])
+        made = pd.DataFrame(made if isinstance(y, str) else made[0])
+        if anew:
+            self._columns = made.columns
+        return made.set_axis(self._columns, axis=1)

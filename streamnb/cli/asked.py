@@ -102,7 +102,7 @@ class Asked(NamedTuple):
             return ""
         learned = getattr(self.model, "learned_attributes", [place.name for place in self.schema.places])
         asked_of = f"nothing was learned of {some_of(event.x)}" if event.x else "the event has no attribute"
-        near = "".join(did_you_mean(str(name), learned) for name in islice(event.x, 1))
+        near = "".join(did_you_mean(str(name), list(map(str, learned))) for name in islice(event.x, 1))
         return f"{asked_of}; the model has learned {some_of(dict.fromkeys(learned))}{near}" if learned else ""
 
     def own(self, event: Event) -> tuple[Asked, Event]:

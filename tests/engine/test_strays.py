@@ -357,9 +357,10 @@ def test_the_command_that_the_refusal_names(tmp_path):
     assert '10 bytes that are not a journal record: b"somebody\'s"' in refused
     words = refused[refused.rindex("streamnb journal") :].split()
     assert site.answer(*words[1:]) == {"n": 4, "offsets": [4]}
-    site.command("run", "--until-end")
-    found = site.answer("doctor")["findings"]
-    assert [f["state"] for f in found if "passed over" in f["found"]] == ["warning"]
+    for state in (["warning"], []):  # until a snapshot stands after it
+        found = site.answer("doctor")["findings"]
+        assert [f["state"] for f in found if "passed over" in f["found"]] == state
+        site.command("run", "--until-end")
     assert "journal record 1 itself" in site.command("journal", "skip", "1", code=1).stderr
 
 

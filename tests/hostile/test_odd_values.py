@@ -14,6 +14,7 @@ from enum import IntEnum, StrEnum
 from fractions import Fraction
 
 import numpy as np
+import pandas as pd
 import pytest
 from every_case import failures
 
@@ -181,6 +182,61 @@ CALLS = {
 def test_anything_else_is_taken_or_refused(call):
     """Another error than those of a refusal ends the call."""
     assert failures(lambda name: is_taken(lambda: call(ODD[name])), ODD) == {}
+
+
+MISSING = {"None": None, "NaN": math.nan, "NA": pd.NA, "NaT": pd.NaT}
+
+
+@pytest.mark.parametrize("kind", CLASSIFIERS)
+@pytest.mark.parametrize("missing", MISSING.values(), ids=MISSING)
+def test_a_label_that_is_missing_is_no_class(kind, missing):
+    make, usual = CLASSIFIERS[kind]
+    model = make()
+    for label in ("p", missing, "q"):
+        model.learn_one({"a": usual}, label)
+    assert set(model.predict_proba_one({"a": usual})) == {"p", "q"}
+
+
+@pytest.mark.parametrize("w", [-1.0, math.nan, math.inf])
+@pytest.mark.parametrize("kind", CLASSIFIERS)
+def test_a_weight_that_is_none_is_refused(kind, w):
+    make, usual = CLASSIFIERS[kind]
+    with pytest.raises(ValueError, match="weight"):
+        make().learn_one({"a": usual}, "p", w)
+
+
+def test_two_columns_of_one_name_are_refused():
+    frame = pd.DataFrame([["u", 5.0, "v"]] * 2, columns=["a", "n", "a"])
+    for call in (
+        lambda: NaiveBayes().learn_many(frame, ["p", "q"]),
+        lambda: NaiveBayes().predict_proba_many(frame),
+    ):
+        with pytest.raises(ValueError, match="two columns are called 'a'"):
+            call()
+
+
+def test_names_of_attributes_are_those_that_were_given():
+    model = NaiveBayes()
+    model.learn_many(pd.DataFrame({0: ["u", "v"], "0": ["r", "s"], 1: [1.0, 2.0]}), ["p", "q"])
+    assert model.learned_attributes == [0, "0", 1]
+    assert all(map(model.knows, model.learned_attributes))
+
+
+@pytest.mark.parametrize("kind", [MultinomialNB, BernoulliNB])
+def test_a_bag_of_words_is_explained_as_its_text_is(kind):
+    model = kind()
+    for text, label in (("win cash win", "spam"), ("noon", "ham")):
+        model.learn_one(text, label)
+    assert model.explain_one({"text": {"win": 1, "noon": 2}}) == model.explain_one("win noon noon")
+
+
+@pytest.mark.parametrize("y", ["spam", 2, None, math.nan])
+def test_a_score_is_of_a_truth_value_alone(y):
+    platt = PlattScaling()
+    for call in (lambda: platt.learn_one(1.0, y), lambda: platt.refine([(1.0, y)])):
+        with pytest.raises(ValueError, match="expected True or False"):
+            call()
+    assert platt.counts == {False: 0, True: 0}
 
 
 def test_what_is_taken_says_what_its_number_or_text_says():

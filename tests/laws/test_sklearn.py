@@ -56,6 +56,18 @@ def test_a_frame_of_texts_is_learned_as_the_model_alone_learns_it():
         assert made.score(FRAME, LABELS) == 1.0
 
 
+@pytest.mark.filterwarnings("ignore:X (has|does not have valid) feature names")
+def test_where_one_side_has_no_names_columns_go_by_their_places():
+    X = np.random.default_rng(1).normal(size=(60, 3)) + np.repeat([[0, 2, 4]], 20, axis=0).reshape(-1, 1)
+    y = np.repeat(["a", "b", "c"], 20)
+    frame = pd.DataFrame(X, columns=["x", "y", "z"])
+    expected = StreamClassifier().fit(X, y).predict_proba(X)
+    for known, asked in ((frame, X), (X, frame), (frame, frame), (frame.set_axis([7, 5, 3], axis=1), X)):
+        made = StreamClassifier().fit(known[:40], y[:40]).partial_fit(asked[40:], y[40:])
+        assert np.array_equal(made.predict_proba(asked), expected)
+        assert np.array_equal(made.predict_proba(known), expected)
+
+
 def test_a_class_that_was_named_and_never_came_has_a_column_of_zeros():
     made = StreamClassifier().partial_fit(FRAME[:1], LABELS[:1], classes=["ham", "later", "spam"])
     assert made.predict_proba(FRAME[:2]).tolist() == [[0.0, 0.0, 1.0]] * 2

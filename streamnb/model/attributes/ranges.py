@@ -9,15 +9,18 @@ from typing import Any
 
 LARGEST_DOUBLE = sys.float_info.max
 _SMALLEST = math.ulp(0.0)
+_OF_PANDAS = {"NAType", "NaTType"}  # which need not be installed
 
 
 def is_missing(value: Any) -> bool:
-    """None and numbers that are not finite say nothing about an event."""
+    """None, what pandas calls missing, and numbers that are not finite say nothing about an event."""
     if type(value) is float:  # the common cases first: abstract base classes are slow to ask
         return not math.isfinite(value)
     if type(value) is str or type(value) is int or type(value) is bool:
         return False
-    return value is None or (isinstance(value, Real) and not _is_finite(value))
+    if value is None or type(value).__name__ in _OF_PANDAS:
+        return True
+    return isinstance(value, Real) and not _is_finite(value)
 
 
 def _is_finite(number: Any) -> bool:

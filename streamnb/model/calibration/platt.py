@@ -115,28 +115,31 @@ class PlattScaling(SavableValue):
         return {False: 1.0 - p, True: p}
 
     def learn_one(self, score: float, y: bool) -> None:  # noqa: FBT001  the label
-        """Learn a score and whether its event was positive. Raises TypeError for what is no number."""
-        score = _double(score)
+        """Learn a score and whether its event was positive.
+
+        Raises TypeError for a score that is no number, ValueError for a label that is no truth value.
+        """
+        score, y = _double(score), _truth(y)
         if math.isfinite(score):
-            self._counts[bool(y)] += 1
-            n = self._counts[bool(y)]
+            self._counts[y] += 1
+            n = self._counts[y]
             taken = 2 / ((n + 1) * (n + 2))
             self._units.learn(_COLUMNS, _row(score), np.array([1.0 - taken if y else taken]), 1.0)
-            self._kept.offer(_COLUMNS, _row(score), int(bool(y)), 1.0, 2)
+            self._kept.offer(_COLUMNS, _row(score), int(y), 1.0, 2)
             go_back(self._units, self._kept, self._targets)
 
     def refine(self, pairs: Collection[tuple[float, bool]], passes: int = 100) -> int:
         """Come to Platt's A and B of these pairs, forgetting others; returns the number of passes.
 
-        Raises TypeError if they can be iterated only once.
+        Raises TypeError if they can be iterated only once, ValueError for a label that is no truth value.
         """
         if isinstance(pairs, Iterator):
             raise TypeError("pairs that can be iterated only once cannot be gone through again")
         self._counts, self._kept = [0, 0], KeptRows(self.memory)
         for score, y in pairs:
             if math.isfinite(score):
-                self._counts[bool(y)] += 1
-                self._kept.offer(_COLUMNS, _row(score), int(bool(y)), 1.0, 2)
+                self._counts[_truth(y)] += 1
+                self._kept.offer(_COLUMNS, _row(score), int(_truth(y)), 1.0, 2)
         found = optimum(self._units.means, lambda: self._chunks(pairs), 1.0 / _VARIANCE, passes)
         self._units.settle(found.means, found.roots)
         return found.passes
@@ -182,6 +185,12 @@ class PlattScaling(SavableValue):
 
 def _row(score: float) -> Floats:
     return np.array([min(max(score, -LARGEST), LARGEST), 1.0])
+
+
+def _truth(y: Any) -> bool:
+    if not (isinstance(y, (Real, np.bool_)) and y in {0, 1}):
+        raise ValueError(f"expected True or False, or 1 or 0, got {y!r}")
+    return bool(y)
 
 
 def _double(score: Any) -> float:

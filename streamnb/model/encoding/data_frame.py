@@ -49,8 +49,14 @@ def is_frame(xs: Any) -> bool:
 
 
 def rows_of(xs: Any) -> list[Any]:
-    """Many events as a list; those of a data frame as dictionaries, with None for what it calls missing."""
+    """Many events as a list; those of a data frame as dictionaries, with None for what it calls missing.
+
+    Raises ValueError where two columns have one name.
+    """
     if is_frame(xs):
+        if not xs.columns.is_unique:
+            twice = xs.columns[xs.columns.duplicated()][0]
+            raise ValueError(f"two columns are called {twice!r}: give each a name of its own")
         rows: list[Any] = xs.astype(object).where(xs.notna(), None).to_dict("records")
         return rows
     return list(xs)

@@ -121,10 +121,10 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
         return self._by_class(self.predict_posteriors([x]).probabilities[0])
 
     @property
-    def learned_attributes(self) -> list[str]:
+    def learned_attributes(self) -> list[Any]:
         """The names of attributes that were learned, in the order in which they were met, numbers last."""
         layout = self._statistics.layout
-        return [*dict.fromkeys(str(name) for name in (*(name for _, name in layout.groups), *layout.fields))]
+        return [*dict.fromkeys((*(name for _, name in layout.groups), *layout.fields))]
 
     def knows(self, name: Any) -> bool:
         """Whether anything was learned of an attribute."""
@@ -337,7 +337,8 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
     def state(self) -> State:
         """All that was learned: JSON-able values, and arrays. Equal states have equal bytes.
 
-        Raises TypeError for labels and names that are not strings, booleans or numbers.
+        Raises TypeError for labels and names that are not strings, booleans or numbers, and SnapshotError
+        for those that no JSON holds: a lone surrogate, an integer beyond 64 bits.
         """
         return self.copying().state()
 

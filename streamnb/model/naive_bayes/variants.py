@@ -37,8 +37,10 @@ class _WordsReader(EventReader):
         for name, value in ({"text": x} if isinstance(x, str) else x).items():
             if isinstance(value, str):
                 bag.update(words(value))
-            elif not is_missing(value):
-                bag[value_text(name)] += value
+                continue
+            for token, times in (value if isinstance(value, Mapping) else {name: value}).items():
+                if not is_missing(times):
+                    bag[value_text(token)] += times
         return {"text": bag}, frozenset({"text"})
 
     def columns(self, frame: Any) -> None:

@@ -491,7 +491,7 @@ def test_ids_that_name_no_event_are_told(open_log, tmp_path, capsys):
     assert (status, "1 of 2 ids name no event" in said.err, "forgotten before" in said.err) == (0, True, True)
     status, said = forget("x1")
     assert (status, "1 of 1 ids name no event" in said.err) == (1, True)
-    for ids, code, told in [
+    for ids, code, expected in [
         (["e3", "e4"], 0, "the same model, bit for bit"),
         (["e3", "x1"], 0, "1 of 2 ids name no event that was learned from: x1"),
         (["e3 "], 1, "1 of 1 ids name no event that was learned from: 'e3 '"),
@@ -500,7 +500,7 @@ def test_ids_that_name_no_event_are_told(open_log, tmp_path, capsys):
     ]:
         file.write_text("\n".join(ids))
         assert main(flags_of(tmp_path, "verify", "--forgotten", str(file))) == code, ids
-        assert told in capsys.readouterr().out
+        assert expected in capsys.readouterr().out
     for field, more in {"tenant": "; no event has an attribute 'tenant', but some have", "text": ""}.items():
         status, said = main(flags_of(tmp_path, "forget", "--where", f"{field}=u")), capsys.readouterr()
         assert (status, said.err.partition("nothing was changed")[2].startswith(more)) == (1, True)
