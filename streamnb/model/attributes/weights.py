@@ -11,7 +11,14 @@ UNIT = 1024
 
 
 def units(weight: float) -> int:
-    """A weight in units of 1/1024 example. Raises ValueError where it is negative, nan or beyond 2^20."""
-    if not lies_between(0.0, weight, HEAVIEST):
+    """A weight in units of 1/1024 example.
+
+    Raises ValueError where it is negative, nan or beyond 2^20, TypeError where it is no number.
+    """
+    try:
+        fits = lies_between(0.0, weight, HEAVIEST)
+    except TypeError:
+        raise TypeError(f"a weight or count is a number, not {type(weight).__name__}") from None
+    if not fits:
         raise ValueError(f"a weight or count must lie between 0 and 2^20, not {weight!r}")
     return round((float(weight) if isinstance(weight, np.floating) else weight) * UNIT)

@@ -154,7 +154,8 @@ def real(name: Any, value: Any) -> float:
             return 0.0
         if not isinstance(value, (Real, np.bool_)):
             kind = type(value).__name__
-            raise TypeError(f"attribute {name!r}: expected a number or a string, got {kind}")
+            expected = "a number" if isinstance(value, str) else "a number or a string"  # not where one came
+            raise TypeError(f"attribute {name!r}: expected {expected}, got {kind}")
         value = nearest_double(value, LARGEST)
     number: float = value
     if not math.isfinite(number):
