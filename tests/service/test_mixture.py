@@ -338,7 +338,8 @@ class Older(wiring.Configured):
 
 
 def changed_since(before, *given):
-    return list(map(tuple, wiring.Configured(load(None, {}, given)).changes_since(before)))
+    changes = wiring.Configured(load(None, {}, given)).changes_since(before)
+    return [(one.key, one.before, one.after, one.allowed) for one in changes]
 
 
 def test_a_journal_from_before_there_were_hypotheses_goes_on():
