@@ -110,12 +110,11 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise TypeError(f"X is one column: give a data frame, such as X.to_frame({X.name or 'text'!r})")
         if isinstance(X, pd.DataFrame):
             validate_data(self, X, y, reset=anew, skip_check_array=True)
-            if anew:
-                self._columns = X.columns
-            # As all of scikit-learn does: where one side has no names, columns go by their places.
-            return X if anew or hasattr(self, "feature_names_in_") else X.set_axis(self._columns, axis=1)
-        made = validate_data(self, X, y, reset=anew, ensure_all_finite="allow-nan", dtype=np.float64)
-        made = pd.DataFrame(made if isinstance(y, str) else made[0])
+            events, has_names = X, hasattr(self, "feature_names_in_")
+        else:
+            made = validate_data(self, X, y, reset=anew, ensure_all_finite="allow-nan", dtype=np.float64)
+            events, has_names = pd.DataFrame(made if isinstance(y, str) else made[0]), False
         if anew:
-            self._columns = made.columns
-        return made.set_axis(self._columns, axis=1)
+            self._columns = events.columns
+        # As all of scikit-learn does: where one side has no names, columns go by their places.
+        return events if anew or has_names else events.set_axis(self._columns, axis=1)

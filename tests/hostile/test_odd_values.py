@@ -205,6 +205,23 @@ def test_a_weight_that_is_none_is_refused(kind, w):
         make().learn_one({"a": usual}, "p", w)
 
 
+@pytest.mark.parametrize("w", [-1.0, math.nan, math.inf])
+def test_so_is_that_of_an_event_without_a_label(w):
+    model = BayesOptimalClassifier([SemiSupervisedNB(NaiveBayes())])
+    with pytest.raises(ValueError, match="weight"):
+        model.learn_one({"a": "u"}, None, w)
+
+
+def test_a_weight_above_zero_weighs_models_however_small_it_is():
+    usual, small = (BayesOptimalClassifier([NaiveBayes(), NaiveBayes(alpha=0.01)]) for _ in range(2))
+    for model, w in ((usual, 1.0), (small, 2.0**-20)):
+        for label in "pqp":
+            model.learn_one({"a": "u" if label == "p" else "v"}, label)
+        before = model.posterior.probabilities
+        model.learn_one({"a": "u"}, "p", w)
+    assert small.posterior.probabilities == usual.posterior.probabilities != before
+
+
 def test_two_columns_of_one_name_are_refused():
     frame = pd.DataFrame([["u", 5.0, "v"]] * 2, columns=["a", "n", "a"])
     for call in (
@@ -233,10 +250,13 @@ def test_a_bag_of_words_is_explained_as_its_text_is(kind):
 @pytest.mark.parametrize("y", ["spam", 2, None, math.nan])
 def test_a_score_is_of_a_truth_value_alone(y):
     platt = PlattScaling()
-    for call in (lambda: platt.learn_one(1.0, y), lambda: platt.refine([(1.0, y)])):
+    platt.learn_one(2.0, True)
+    before = platt.counts, platt.A, platt.B
+    for call in (lambda: platt.learn_one(1.0, y), lambda: platt.refine([(1.0, False), (1.0, y)])):
         with pytest.raises(ValueError, match="expected True or False"):
             call()
-    assert platt.counts == {False: 0, True: 0}
+    assert (platt.counts, platt.A, platt.B) == before
+    assert platt.counts == {False: 0, True: 1}
 
 
 def test_what_is_taken_says_what_its_number_or_text_says():

@@ -54,23 +54,26 @@ class WithValue:
     """Events in which an attribute has a value.
 
     Attributes:
-        names: attributes of the events that were met.
+        names: of the first attributes that were met.
     """
 
     def __init__(self, field: str, value: str) -> None:
-        self._field, self._value = field, value
+        self._field, self._value, self._is_met = field, value, False
         self.names: dict[str, None] = {}
 
     def __call__(self, event: Event, record: Record) -> bool:  # noqa: ARG002  as other choices
         """Whether it is one of them."""
-        if len(self.names) < _MOST_NAMES or self._field in event.x:
+        if len(self.names) < _MOST_NAMES:
             self.names.update(dict.fromkeys(event.x))
-        return self._field in event.x and _is(event.x[self._field], self._value)
+        if self._field not in event.x:
+            return False
+        self._is_met = True
+        return _is(event.x[self._field], self._value)
 
     @property
     def told(self) -> str:
         """Where no event has the attribute, which there are."""
-        if self._field in self.names:
+        if self._is_met:
             return ""
         return f"; no event has an attribute {self._field!r}, but some have {some_of(list(self.names))}"
 

@@ -135,20 +135,17 @@ class Truths(Learner):
             labels, weights = [event.label for event in events], [event.weight for event in events]
             self.labels.extend(NONE if label is None else self._names[label] for label in labels)
             self.weights.extend(weights)
-            self._name(labels, weights)
+            self.model.learn_late_many(events, labels, weights)
             return ()
         self.labels.extend([NONE] * len(events))
         self.weights.extend([0.0] * len(events))
         said = self.late.said_before(arrived)
         nothing = Posteriors([], np.zeros((len(events), 0)), np.zeros(len(events), dtype=np.int64))
         truths = list(map(self.late.truth, said))
-        self._name([one and one.label for one in truths], [one.weight if one else 0.0 for one in truths])
+        weights = [one.weight if one else 0.0 for one in truths]
+        self.model.learn_late_many(events, [one and one.label for one in truths], weights)
         self.late.serve(arrived, said, truths, nothing, [0] * len(events), self.model)
         return ()
-
-    def _name(self, labels: Sequence[str | None], weights: Sequence[float]) -> None:
-        """Let the model know of these labels, as the learner's does."""
-        self.model.learn_late_many([{}] * len(labels), labels, weights)
 
     def _chunks(self) -> dict[int, Chunk]:
         return {} if self.late is None else self.late.pending.chunks()

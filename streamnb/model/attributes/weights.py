@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from streamnb.model.attributes.ranges import lies_between
+from streamnb.model.attributes.ranges import is_above_zero, lies_between
 
 HEAVIEST = 2**20  # in units 2^30, so that a count times a weight still fits 64 bits
 UNIT = 1024
@@ -22,3 +22,9 @@ def units(weight: float) -> int:
     if not fits:
         raise ValueError(f"a weight or count must lie between 0 and 2^20, not {weight!r}")
     return round((float(weight) if isinstance(weight, np.floating) else weight) * UNIT)
+
+
+def has_weight(weight: float) -> bool:
+    """Whether a weight is above zero, however little. Raises as `units` for what is no weight."""
+    units(weight)
+    return is_above_zero(weight)

@@ -135,11 +135,13 @@ class PlattScaling(SavableValue):
         """
         if isinstance(pairs, Iterator):
             raise TypeError("pairs that can be iterated only once cannot be gone through again")
-        self._counts, self._kept = [0, 0], KeptRows(self.memory)
-        for score, y in pairs:
+        counts, kept = [0, 0], KeptRows(self.memory)
+        for score, label in pairs:
             if math.isfinite(score):
-                self._counts[_truth(y)] += 1
-                self._kept.offer(_COLUMNS, _row(score), int(_truth(y)), 1.0, 2)
+                y = _truth(label)
+                counts[y] += 1
+                kept.offer(_COLUMNS, _row(score), int(y), 1.0, 2)
+        self._counts, self._kept = counts, kept
         found = optimum(self._units.means, lambda: self._chunks(pairs), 1.0 / _VARIANCE, passes)
         self._units.settle(found.means, found.roots)
         return found.passes

@@ -8,8 +8,9 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
-from streamnb.model.attributes.ranges import is_above_zero, is_missing
+from streamnb.model.attributes.ranges import is_missing
 from streamnb.model.attributes.signatures import Array, State
+from streamnb.model.attributes.weights import has_weight
 from streamnb.model.interface.stream_model import Corrections
 
 
@@ -41,7 +42,7 @@ def teach_one(classifier: Any, x: Any, y: Any, w: float, *, late: bool = False) 
     with the method `learn_unlabelled_one` is taught by events without a label; and one with `learn_late_one`
     is told where such an event comes again, `late`, with its label.
     """
-    if not is_above_zero(w):
+    if not has_weight(w):
         return
     learn = getattr(classifier, "learn_late_one", classifier.learn_one) if late else classifier.learn_one
     if is_missing(y):

@@ -15,7 +15,7 @@ from streamnb.model.attributes.expected import named, reading
 from streamnb.model.attributes.parameters import check_mapping
 from streamnb.model.attributes.ranges import is_missing
 from streamnb.model.attributes.signatures import Array, State, Times, Weights
-from streamnb.model.attributes.weights import units
+from streamnb.model.attributes.weights import has_weight
 from streamnb.model.compiled.arrays import Floats
 from streamnb.model.encoding.targets import Taught
 from streamnb.model.evaluation.progressive import ESCAPE
@@ -268,7 +268,7 @@ class BayesOptimalClassifier(Savable, base.Classifier):  # type: ignore[misc]  #
 
     def _learn(self, x: dict[Any, Any], y: Any, w: float, *, late: bool = False) -> None:
         answers: list[dict[Any, float]] = []
-        if not is_missing(y) and units(w):
+        if not is_missing(y) and has_weight(w):
             answers = [answer_of(model, x) for model in self._classifiers()]
         self._of_each(
             partial(teach_one, x=x, y=y, w=w, late=late), partial(unteach_one, x=x, y=y, w=w, prunings=None)
