@@ -14,14 +14,17 @@ import time
 from contextlib import ExitStack, closing
 from importlib.metadata import version
 from itertools import count
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
+import uvicorn
 from fastapi import HTTPException
 from numbered import NUMBERS
 from program import Program, until
 from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
+from uvicorn.server import ServerState
 
 import streamnb
 from streamnb import config as configuration
@@ -30,6 +33,7 @@ from streamnb.cli import wiring
 from streamnb.cli.serving import replica as following
 from streamnb.cli.serving.api import _held, application
 from streamnb.cli.serving.replica import Replica
+from streamnb.cli.serving.server import _MOST_CONNECTIONS, _Bounded
 from streamnb.cli.serving.turns import Turns
 from streamnb.engine.journal.recovery import recover
 from streamnb.engine.ports import NewRecord
@@ -527,6 +531,33 @@ def test_who_asks_nothing_makes_place_for_who_asks(made):
         for path in ("/live", "/ready", "/model"):
             assert ask(path)[0] == 200
         assert silent[0].recv(1) == b""  # the first were left
+
+
+def test_a_request_is_answered_while_others_connect():
+    """In the very turn of the loop in which one more has come, and the quietest is left for it."""
+
+    async def app(scope, receive, send):
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    async def said():
+        settings = uvicorn.Config(app, http=_Bounded, limit_concurrency=_MOST_CONNECTIONS)
+        settings.load()
+        state = ServerState()
+        clients = []
+        for _ in range(_MOST_CONNECTIONS + 44):
+            clients.append(client := _Bounded(settings, state, {}))
+            client.connection_made(Mock(**{"get_extra_info.return_value": None}))
+        clients[-100].data_received(b"GET /live HTTP/1.1\r\nHost: one\r\n\r\n")
+        await asyncio.gather(*state.tasks)
+        left = [client for client in clients if client.transport.abort.called]
+        for client in clients:
+            client.connection_lost(None)
+        return clients[-100].transport.write.call_args_list[0].args[0], left == clients[:45]
+
+    answer, are_the_first = asyncio.run(said())
+    assert answer.startswith(b"HTTP/1.1 200")
+    assert are_the_first
 
 
 def test_a_replica_whose_thread_has_ended_is_not_alive(tmp_path, monkeypatch):

@@ -67,11 +67,11 @@ class _Bounded(H11Protocol):
         super().connection_made(transport)
         self._await_head()
         others = [one for one in self.connections if isinstance(one, _Bounded) and one is not self]
-        open_ = [one for one in others if not one.transport.is_closing()]
-        if (excess := len(open_) + 2 - _MOST_CONNECTIONS) > 0:
-            quiet = [one for one in open_ if not one.is_asking]
+        if (excess := len(self.connections) + 1 - _MOST_CONNECTIONS) > 0:
+            quiet = [one for one in others if not one.is_asking]
             for one in sorted(quiet, key=attrgetter("quiet_since"))[:excess]:
                 one.transport.abort()
+                self.connections.discard(one)  # not only once that is told: a request may come before
 
     @property
     def is_asking(self) -> bool:
