@@ -536,7 +536,7 @@ def test_who_asks_nothing_makes_place_for_who_asks(made):
 def test_a_request_is_answered_while_others_connect():
     """In the very turn of the loop in which one more has come, and the quietest is left for it."""
 
-    async def app(scope, receive, send):
+    async def app(_scope, _receive, send):
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": b""})
 
