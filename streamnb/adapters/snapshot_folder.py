@@ -11,17 +11,21 @@ import re
 import secrets
 import stat
 import sys
+import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
+import numpy as np
 
 from streamnb.errors import SnapshotError
+from streamnb.model.attributes.signatures import Array
 from streamnb.wire.snapshot import DIGEST, Snapshot, encode_chunks, floor_of, load, load_parts, segment_names
 
 _NAME = re.compile(r"snapshot-([0-9]{20})\.snb")
@@ -126,13 +130,33 @@ class SnapshotFolder:
         except OSError:
             return frozenset()
 
-    def save_aside(self, snapshot: Snapshot) -> Future[Path]:
-        """`save` in a thread of its own, which does not keep the process alive."""
+    def aside(self, blocks: Iterable[Array]) -> Array:
+        """One array of these blocks of rows, in a file without a name: it is gone as the array is.
+
+        Raises SnapshotError where the disk refuses.
+        """
+        rows = 0
+        try:
+            _make_folder(self.path)
+            with tempfile.TemporaryFile(dir=self.path, buffering=0) as file:
+                for block in blocks:
+                    _write(file.fileno(), np.ascontiguousarray(block).reshape(-1).view(np.uint8).data)
+                    rows += len(block)
+                shape, dtype = (rows, *block.shape[1:]), block.dtype
+                if not file.tell():
+                    return np.empty(shape, dtype)
+                mapped = mmap(file.fileno(), 0, access=ACCESS_READ)
+        except OSError as error:
+            raise SnapshotError(f"cannot write to {self.path}: {_reason(error)}") from error
+        return np.frombuffer(mapped, dtype).reshape(shape)
+
+    def save_aside(self, made: Callable[[], Snapshot]) -> Future[Path]:
+        """`save` what is made in a thread of its own, which does not keep the process alive."""
         outcome: Future[Path] = Future()
 
         def run() -> None:
             try:
-                outcome.set_result(self.save(snapshot))
+                outcome.set_result(self.save(made()))
             except BaseException as error:  # noqa: BLE001  it is raised where the outcome is asked for
                 outcome.set_exception(error)
 
@@ -417,7 +441,7 @@ def _write_and_rename(chunks: Iterator[bytes], final: Path, mode: int | None = N
         os.close(descriptor)
 
 
-def _write(descriptor: int, chunk: bytes) -> None:
+def _write(descriptor: int, chunk: bytes | memoryview) -> None:
     rest = memoryview(chunk)
     while rest:
         rest = rest[os.write(descriptor, rest) :]

@@ -46,6 +46,7 @@ from streamnb.config.sections import Section, walk
 from streamnb.config.values import literal
 from streamnb.events import DETECTORS, DetectorName
 from streamnb.model.attributes.attributes import EventModel
+from streamnb.model.mixture.shares import of_features
 from streamnb.model.naive_bayes.room import NEWEST
 
 Repeats = Literal["learn", "skip", "dead-letter"]
@@ -423,8 +424,9 @@ class Config(Section, frozen=True):
 
     @property
     def features_memory(self) -> int:
-        """Bytes of the features of softmax regressions: a sixth of the budget at most."""
-        return min(self.posterior.memory, (self.memory.budget or sys.maxsize) // 6)
+        """Bytes of the features of softmax regressions: a share of the budget at most."""
+        budget, shares = self.memory.budget or sys.maxsize, self.memory.shares or NEWEST
+        return min(self.posterior.memory, of_features(budget, shares))
 
     @property
     def keeps_events(self) -> bool:

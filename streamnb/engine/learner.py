@@ -46,6 +46,7 @@ from streamnb.events import (
     Verdict,
 )
 from streamnb.model.attributes.expected import count, reading
+from streamnb.model.attributes.signatures import Aside, concatenated
 from streamnb.model.compiled.arrays import Floats
 from streamnb.model.evaluation.decision_scores import ServedDecisions
 from streamnb.model.evaluation.decisions import Decided, weights_before
@@ -262,8 +263,11 @@ class Learner:
         """All state, for a snapshot."""
         return self.copying().parts()
 
-    def copying(self, held: Container[str] = ()) -> PartsCopy:
-        """All state as it is now, copied while the learner goes on; segments among `held` are stored."""
+    def copying(self, held: Container[str] = (), aside: Aside = concatenated) -> PartsCopy:
+        """All state as it is now, copied while the learner goes on; segments among `held` are stored.
+
+        Raises SnapshotError where nothing can be put `aside`.
+        """
         counters: dict[str, float] = {"consumed": self.consumed, "dead_letters": self.dead_letters}
         if np.isfinite(self._reported_at):
             counters["reported_at"] = self._reported_at
@@ -284,7 +288,8 @@ class Learner:
             small["forgotten"] = part_of(self.forgotten)
         if self.standings is not None:
             small["standings"] = self.standings.part(self.model)
-        return PartsCopy(self.model.copying(), small, None if self.late is None else self.late.copying(held))
+        late = None if self.late is None else self.late.copying(held)
+        return PartsCopy(self.model.copying(aside), small, late)
 
     def reconfigure(self, settings: Settings, model: StreamModel) -> None:
         """Go on with what was learned under other settings, and read by a fresh `model`.

@@ -12,6 +12,7 @@ import numpy as np
 
 from streamnb.errors import SnapshotError
 from streamnb.model.attributes.signatures import Array
+from streamnb.model.compiled.growable import let_go
 
 Dtype = Literal[
     "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64"
@@ -36,7 +37,10 @@ def array_dtype(array: Array) -> Dtype:
 
 
 def array_blocks(array: Array) -> Iterator[bytes]:
-    """The elements in C order and little endian, in blocks of at most `BLOCK` bytes; no copy of the whole."""
+    """The elements in C order and little endian, in blocks of at most `BLOCK` bytes; no copy of the whole.
+
+    Of an array in a file no more than a block stays in memory.
+    """
     if array.size == 0:
         return
     little = array.dtype.newbyteorder("<")
@@ -51,6 +55,7 @@ def array_blocks(array: Array) -> Iterator[bytes]:
     for block in blocks:
         # In memory any byte but 0 is true; in a snapshot it is 1, so that equal values are equal bytes.
         yield (block.view(np.uint8).astype(np.bool_) if little.kind == "b" else block).tobytes()
+        let_go(array)
 
 
 def read_array(file: io.BufferedIOBase, dtype: Dtype, shape: list[int]) -> tuple[Array, int]:

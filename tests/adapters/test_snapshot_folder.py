@@ -2,6 +2,7 @@
 
 import errno
 import fcntl
+import mmap
 import os
 import pathlib
 import re
@@ -24,6 +25,7 @@ from streamnb.adapters import snapshot_folder
 from streamnb.adapters.fingerprint import cpu_level, cpu_model, fingerprint
 from streamnb.adapters.snapshot_folder import FoundSnapshotFile, SnapshotFolder
 from streamnb.errors import SnapshotError
+from streamnb.wire.arrays import array_blocks
 from streamnb.wire.snapshot import Part, Snapshot, encode
 
 
@@ -260,6 +262,51 @@ def test_a_reader_beside_a_busy_writer_always_finds_a_whole_snapshot(tmp_path):
     writer.join()
     assert all(a <= b for a, b in pairwise(seen))
     assert len(set(seen)) > 1
+
+
+# --- What is put aside
+
+
+@pytest.mark.parametrize("shape", [(0,), (0, 3), (7,), (5, 2, 3)])
+@pytest.mark.parametrize("dtype", ["float32", "int64", "uint64", "bool"])
+def test_what_is_put_aside_is_the_blocks_one_below_the_other(tmp_path, shape, dtype):
+    rng, folder = np.random.default_rng(1), SnapshotFolder(tmp_path / "new")
+    blocks = [rng.integers(0, 2, shape).astype(dtype) for _ in range(3)]
+    blocks.append(np.asfortranarray(blocks[0])[::2])
+    found, expected = folder.aside(iter(blocks)), np.concatenate(blocks)
+    assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
+    assert (found == expected).all()
+    parts = ({"model": Part({}, {"table": array})} for array in (found, expected))
+    encoded = [encode(Snapshot(1, "0", {}, "c", {}, part)) for part in parts]
+    assert encoded[0] == encoded[1]
+    folder.save(Snapshot(1, "0", {}, "c", {}, {"model": Part({}, {"table": found})}))
+    assert [path.name for path in folder.path.iterdir()] == [name(1)], "it has no name"
+
+
+def test_what_is_put_aside_takes_no_memory_as_it_is_written_and_no_disk_afterwards(tmp_path):
+    folder, block = SnapshotFolder(tmp_path), np.arange(1 << 17)
+    before = resident()
+    found, most = folder.aside(block + n for n in range(64)), 0
+    assert found.nbytes == 64 << 20
+    for _ in array_blocks(found):
+        most = max(most, resident() - before)
+    assert most < 16 << 20
+    assert (found[:: 1 << 17] == np.arange(64)).all()
+    maps = Path("/proc/self/maps")
+    assert f"{tmp_path}/" in maps.read_text()
+    del found
+    assert f"{tmp_path}/" not in maps.read_text()
+
+
+def resident():
+    """Bytes, those of files included."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * mmap.PAGESIZE
+
+
+def test_where_nothing_can_be_put_aside_it_says_where_and_why(tmp_path):
+    (tmp_path / "folder").write_text("a file")
+    with pytest.raises(SnapshotError, match=r"cannot write to .*folder: "):
+        SnapshotFolder(tmp_path / "folder").aside([np.zeros(3)])
 
 
 # --- A disk that refuses

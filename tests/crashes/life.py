@@ -171,10 +171,10 @@ def _time_ticks(start):
     return look
 
 
-def _save_at_once(folder, snapshot):
+def _save_at_once(folder, made):
     outcome = Future()
     if not getattr(folder, "has_one", False):
-        outcome.set_result(folder.save(snapshot))
+        outcome.set_result(folder.save(made()))
         folder.has_one = True
     else:
         outcome.set_exception(SnapshotError("one is enough"))

@@ -16,11 +16,14 @@ from service import TOPICS, digests, new_learner, new_worker, predictions, produ
 from test_late_recount import differing
 
 from streamnb import BayesOptimalNB, NaiveBayes
+from streamnb.adapters.snapshot_folder import SnapshotFolder
 from streamnb.engine.admission import Admission
 from streamnb.engine.sensor import Sensor
 from streamnb.events import TOO_MANY_CLASSES, UNPUBLISHED
+from streamnb.model.compiled.growable import mapped
 from streamnb.model.encoding.vocabulary import Vocabulary
 from streamnb.model.mixture.hypotheses import Hypothesis
+from streamnb.model.mixture.shares import of_features
 from streamnb.model.naive_bayes import sufficient_statistics
 from streamnb.model.naive_bayes.room import NEWEST, Room
 from streamnb.model.softmax.feature_table import Features
@@ -132,6 +135,44 @@ def test_so_it_is_where_there_is_room_for_words_and_not_for_their_features(rng, 
     assert digests(made[0]) == digests(made[1]) == digests(made[2])
 
 
+@FEW
+@given(rng=SEEDS, labels=st.integers(2, 6))
+def test_so_it_is_where_a_third_label_folds_the_table_of_runs(rng, labels):
+    """And where all else has room for all of them."""
+    stream, made = records(growing(rng, labels)), []
+
+    def learner():
+        model = BayesOptimalNB({"text": "text"})
+        model.keep_within(4 << 20)
+        model._learners.grams.keep_within(24 << 8, by_two=True)
+        made.append(new_learner(model=model, report_seconds=1e9))
+        return made[-1]
+
+    def bits():
+        return made[-1].model._learners.grams.bits
+
+    learner().process(stream, 1.0)
+    folded = bits()
+    for cut in (rng.choice([3, 17, 60]), 1):
+        one, most = learner(), bits()
+        for start in range(0, len(stream), cut):
+            one.process(stream[start : start + cut], 1.0)
+        assert bits() == folded == most - (len(one.model.classes) > 2)
+    assert digests(made[0]) == digests(made[1]) == digests(made[2])
+
+
+def growing(rng, labels):
+    """Events of which the first have two labels, with the others from somewhere on."""
+    since = rng.randrange(150)
+    return [
+        json.dumps(
+            {"id": f"{i}", "label": f"l{min(int(rng.paretovariate(0.7)), labels if i > since else 2)}"}
+            | ({"text": " ".join(f"{rng.randrange(400)}" for _ in range(12))} if rng.random() < 0.9 else {})
+        ).encode()
+        for i in range(200)
+    ]
+
+
 def test_what_is_forgotten_is_moved_in_slices_while_the_stream_goes_on(monkeypatch):
     """None is longer than it is to be; and who begins with a snapshot from between two of them goes on as any."""
     stream, moved, between = records(crowded(random.Random(4), 3000, 3)), [], 0
@@ -201,12 +242,14 @@ def arrays_in(held, seen):
     return found
 
 
+@pytest.mark.parametrize("shares", [1, 2, NEWEST])
 @pytest.mark.parametrize("name", sorted(MODELS))
-def test_no_part_is_left_out_of_what_is_counted(name):
+def test_no_part_is_left_out_of_what_is_counted(name, shares, tmp_path):
     """All arrays that a model holds, found without its help, are told by part and together, and in the budget."""
-    budget, rng = 4 << 20, random.Random(2)
-    model = MODELS[name]() if name != "mixture" else BayesOptimalNB({"text": "text"}, memory=(4 << 20) // 6)
-    model.keep_within(budget)
+    budget, rng, aside = 4 << 20, random.Random(2), SnapshotFolder(tmp_path).aside
+    memory = of_features(budget, shares)
+    model = MODELS[name]() if name != "mixture" else BayesOptimalNB({"text": "text"}, memory=memory)
+    model.keep_within(budget, shares)
     learner, most = new_learner(model=model), 0
     for start in range(0, 4000, 500):
         events = [
@@ -216,7 +259,12 @@ def test_no_part_is_left_out_of_what_is_counted(name):
         learner.process(records([json.dumps(event).encode() for event in events]), 1.0)
         held = sum(arrays_in(model, set()).values())
         assert held < model.n_bytes + (16 << 10)
-        assert held < budget // 2, "as much again is for a snapshot"
+        copied = sum(
+            array.nbytes
+            for array in learner.model.copying(aside).state()[1].values()
+            if mapped(array) is None
+        )
+        assert held + copied < budget, "and with it what a snapshot is written from"
         use = learner.memory_use
         most = max(most, *(part.share for part in use.parts.values()))
         assert all(part.share <= 8 / 7 for part in use.parts.values())

@@ -18,6 +18,7 @@ from service import (
     records,
 )
 
+from streamnb import BayesOptimalNB
 from streamnb.adapters.snapshot_folder import SnapshotFolder
 from streamnb.engine.journal import snapshots as saving
 from streamnb.engine.journal.checkpoint import snapshot_of
@@ -56,12 +57,13 @@ class Noting(SnapshotFolder):
         self.handed, self.under_way, self.most = [], 0, 0
         self._lock = threading.Lock()
 
-    def save_aside(self, snapshot):
+    def save_aside(self, made):
+        snapshot = made()
         with self._lock:
             self.handed.append(snapshot.journal_n)
             self.under_way += 1
             self.most = max(self.most, self.under_way)
-        return super().save_aside(snapshot)
+        return super().save_aside(lambda: snapshot)
 
     def save(self, snapshot):
         try:
@@ -134,8 +136,8 @@ def test_one_that_becomes_due_meanwhile_waits_for_the_one_on_its_way(open_log, t
             self.waiting = []
             self.is_slow = True
 
-        def save_aside(self, snapshot):
-            self.waiting.append((snapshot, Future()))
+        def save_aside(self, made):
+            self.waiting.append((made(), Future()))
             if not self.is_slow:
                 self.let_go()
             return self.waiting[-1][1]
@@ -278,6 +280,35 @@ def test_one_that_fails_in_the_background_is_told_and_tried_again(open_log, tmp_
     assert told.failures == ["no room", "no room"]
     assert digests(worker.learner) == undisturbed(400)
     assert check_files(open_log, folder)[-1] == 80
+
+
+def test_where_nothing_can_be_put_aside_for_it_learning_goes_on(open_log, tmp_path):
+    class Full(SnapshotFolder):
+        failures = 2
+
+        def aside(self, blocks):
+            if self.failures:
+                self.failures -= 1
+                raise SnapshotError("the disk is full")
+            return super().aside(blocks)
+
+    def mixture():
+        return new_learner(model=BayesOptimalNB({"text": "text"}, memory=1 << 20))
+
+    folder, told = tmp_path / "snapshots", Told()
+    produce(open_log(**TOPICS), RAWS)
+    pace, store = Pace(commit_events=5, snapshot_events=20), Full(folder, keep=100)
+    worker = new_worker(open_log(), folder, pace=pace, store=lambda _: store, sensor=told, learner=mixture())
+    worker.start("test")
+    worker.run(until_end=True)
+    worker.close()
+    assert told.failures == ["the disk is full"] * 2
+    assert worker.learner.consumed == 400
+    learner = mixture()
+    recover(open_log(), store, learner, IDENTITY)
+    again = mixture()
+    recover(open_log(), NoSnapshots(), again, IDENTITY)
+    assert digests(learner) == digests(again) == digests(worker.learner)
 
 
 def test_waiting_for_it_shows_that_all_is_well(open_log, tmp_path):

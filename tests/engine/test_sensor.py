@@ -214,9 +214,9 @@ def test_a_snapshot_that_cannot_be_kept_stops_nothing(open_log, tmp_path):
     """It only makes recovery longer."""
 
     class Full(NoSnapshots):
-        def save_aside(self, snapshot):
+        def save_aside(self, made):
             outcome = Future()
-            outcome.set_exception(SnapshotError(f"no space left for record {snapshot.journal_n}"))
+            outcome.set_exception(SnapshotError(f"no space left for record {made().journal_n}"))
             return outcome
 
     produce(open_log(**TOPICS), RAWS)

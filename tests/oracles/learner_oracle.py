@@ -212,6 +212,15 @@ class ByteRegression:
             self.bias_s[k] += slope**2
             self.bias[k] -= self.rate * slope / math.sqrt(self.bias_s[k] + 1e-3)
 
+    def fold(self):
+        """Half as many buckets: each has what two had, and the mean of w by how often they were met."""
+        told, of = self.total, self.CELLS
+        self.w = _folded({cell: w * told[cell // of] for cell, w in self.w.items()}, of)
+        self.c, self.total, self.s = _folded(self.c, of), _folded(told, 1), _folded(self.s, 1)
+        for cell in self.w:
+            self.w[cell] /= self.total[cell // of] or 1.0
+        self.BUCKETS //= 2
+
     def count(self, texts, label, column, weight):
         """Once the event was learned, which had an attribute perhaps that was not known before."""
         runs = self.runs(texts)
@@ -221,6 +230,14 @@ class ByteRegression:
         for attribute in {*runs.values()}:
             by_class = self.events.setdefault(attribute, {})
             by_class[label] = by_class.get(label, 0.0) + weight
+
+
+def _folded(held, cells):
+    """What stands under numbers of cells, by those of half as many buckets."""
+    found = defaultdict(float)
+    for cell, value in held.items():
+        found[cell // (2 * cells) * cells + cell % cells] += value
+    return found
 
 
 class Calibrator:

@@ -26,8 +26,8 @@ WORDS = [f"w{i}" for i in range(40)]
 class AtOnce(SnapshotFolder):
     """Snapshots that are kept before the stream flows on, so that it is known which."""
 
-    def save_aside(self, snapshot):
-        return outcome_of(lambda: self.save(snapshot))
+    def save_aside(self, made):
+        return outcome_of(lambda: self.save(made()))
 
 
 def many(path):

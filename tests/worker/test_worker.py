@@ -353,8 +353,8 @@ class Kept(NoSnapshots):
     def __init__(self):
         self.numbers = []
 
-    def save_aside(self, snapshot):
-        self.numbers.append(snapshot.journal_n)
+    def save_aside(self, made):
+        self.numbers.append(made().journal_n)
         return outcome_of(lambda: Path(__file__))
 
 

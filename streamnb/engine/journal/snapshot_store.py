@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterable
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Protocol
 
+from streamnb.model.attributes.signatures import Array, concatenated
 from streamnb.wire.snapshot import Snapshot
 
 
@@ -50,6 +51,10 @@ class NoSnapshots:
     def offered(self, n: int) -> None:
         """There is none."""
 
+    def aside(self, blocks: Iterable[Array]) -> Array:
+        """In memory."""
+        return concatenated(blocks)
+
     def asked_by(self) -> str:
         """Nobody asks."""
         return ""
@@ -67,8 +72,14 @@ class SnapshotStore(Snapshots, Protocol):
         No two answers are the same, though one process may ask twice.
         """
 
-    def save_aside(self, snapshot: Snapshot) -> Future[Path]:
-        """Keep a snapshot, whose arrays change no more, durably and in the background.
+    def aside(self, blocks: Iterable[Array]) -> Array:
+        """One array of these blocks of rows that takes no memory; a snapshot that is kept may hold it.
+
+        Raises SnapshotError where there is no place for it.
+        """
+
+    def save_aside(self, made: Callable[[], Snapshot]) -> Future[Path]:
+        """Keep a snapshot that is made, too, in the background, durably; its arrays change no more.
 
         The file it is in, or a SnapshotError, is the outcome. Only one is on its way at a time.
         """

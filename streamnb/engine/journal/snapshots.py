@@ -40,8 +40,12 @@ class Saving:
     ) -> None:
         self.at = checkpoint.n
         self._store, self._checkpoint, self._identity = store, checkpoint, identity
-        self._copy = learner.copying(store.segments())
         self._kept: Future[Path] | None = None  # once all is copied
+        try:
+            self._copy = learner.copying(store.segments(), store.aside)
+        except SnapshotError as error:
+            self._kept = Future()
+            self._kept.set_exception(error)
 
     def advance(self) -> bool:
         """Go on a little; whether it is kept, or has failed."""
@@ -67,5 +71,5 @@ class Saving:
 
     def _keep(self) -> Future[Path]:
         """Hand it to the store, once all is copied."""
-        snapshot = snapshot_of(self._checkpoint, self._copy.parts(), self._identity, self._copy.segments())
-        return self._store.save_aside(snapshot)
+        at, copy, of = self._checkpoint, self._copy, self._identity
+        return self._store.save_aside(lambda: snapshot_of(at, copy.parts(), of, copy.segments()))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,14 @@ Codes = npt.NDArray[np.int32]
 Flags = npt.NDArray[np.bool_]
 State = tuple[dict[str, Any], dict[str, Array]]
 """All that was learned: JSON-able values, and arrays."""
+Aside = Callable[[Iterable[Array]], Array]
+"""Makes one array of blocks of rows, of one at least, and keeps it where it takes no memory, if it can."""
 Weights = Iterable[float] | None
 """Of events, in examples; None: 1 of each."""
 Times = Iterable[float | None] | None
 """Of events, in seconds; None: not known."""
+
+
+def concatenated(blocks: Iterable[Array]) -> Array:
+    """An `Aside` for whoever has memory for it."""
+    return np.concatenate([*blocks])

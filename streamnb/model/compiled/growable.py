@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 _STAYS = 1 << 18  # bytes
 _AT_ONCE = 1 << 16  # bytes of rows that are copied at once: memory for them is there, and in the caches
+_BLOCK = 1 << 20  # bytes of rows that a copy takes at a time
 _LARGE = 2 << 20  # bytes: a large page
 _RESERVED = 1 << 36  # bytes of addresses; where the system has not so many, an array is moved as it grows
 _NORESERVE = 0x4000  # MAP_NORESERVE on Linux: addresses are no promise of memory
@@ -108,6 +109,26 @@ def keep_rows(
 def _few_rows(array: npt.NDArray[Any]) -> int:
     """How many rows are copied at once."""
     return max(1, _AT_ONCE // max(1, array[:1].nbytes))
+
+
+def blocks(rows: int, row_bytes: int) -> list[slice]:
+    """The parts of a table that may be copied at once, one of them at least."""
+    step = max(1, _BLOCK // max(row_bytes, 1))
+    return [slice(first, min(first + step, rows)) for first in range(0, max(rows, 1), step)]
+
+
+def mapped(array: npt.NDArray[Any]) -> mmap.mmap | None:
+    """The file whose bytes an array is, if it is one's."""
+    held: Any = array
+    while isinstance(held, np.ndarray | memoryview):
+        held = held.base if isinstance(held, np.ndarray) else held.obj
+    return held if isinstance(held, mmap.mmap) else None
+
+
+def let_go(array: npt.NDArray[Any]) -> None:
+    """Let what was read of one in a file take memory no longer; it is read again where it is asked for."""
+    if (file := mapped(array)) is not None:
+        file.madvise(mmap.MADV_DONTNEED)
 
 
 def ranking(weights: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

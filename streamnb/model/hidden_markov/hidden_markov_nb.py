@@ -14,7 +14,7 @@ from streamnb.model.attributes.expected import named, reading
 from streamnb.model.attributes.naming import name_in, without
 from streamnb.model.attributes.parameters import check_amount
 from streamnb.model.attributes.priors import UNIFORM, Prior
-from streamnb.model.attributes.signatures import Array, Flags, Times, Weights
+from streamnb.model.attributes.signatures import Array, Aside, Flags, Times, Weights, concatenated
 from streamnb.model.attributes.weights import units
 from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.encoding.batch import Encoded
@@ -176,7 +176,7 @@ class HiddenMarkovNB(SmoothedModel):
 
     # -- state --------------------------------------------------------------------------------------------
 
-    def copying(self) -> StateCopy:
+    def copying(self, _aside: Aside = concatenated, /) -> StateCopy:
         """The `state` as it is now, to be copied while the model goes on; entities are copied at once."""
         meta, counts = self.transitions.state()
         parts = {TRANSITIONS: counts, ENTITIES: self._entities.state(meta["states"])}

@@ -12,7 +12,7 @@ from streamnb.errors import UnlearnError
 from streamnb.model.attributes.expected import MOST, count, reading
 from streamnb.model.attributes.names import checked_names, plain
 from streamnb.model.attributes.ranges import is_missing
-from streamnb.model.attributes.signatures import Array, State, Times, Weights
+from streamnb.model.attributes.signatures import Array, Aside, State, Times, Weights, concatenated
 from streamnb.model.attributes.weights import UNIT, units
 from streamnb.model.compiled.arrays import Floats
 from streamnb.model.encoding.targets import Taught
@@ -211,7 +211,7 @@ class RiverStreamModel(Unbounded):
             "classifier": meta,
         }, {name: array.copy() for name, array in arrays.items()}
 
-    def copying(self) -> WholeState:
+    def copying(self, _aside: Aside = concatenated, /) -> WholeState:
         """The `state` as it is now."""
         return WholeState(self.state())
 

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from streamnb.model.attributes.signatures import Array, State, Times, Weights
+from streamnb.model.attributes.signatures import Array, Aside, State, Times, Weights, concatenated
 from streamnb.model.stats.memory_use import MemoryUse
 
 if TYPE_CHECKING:
@@ -32,7 +32,8 @@ class StateCopying(Protocol):
     """The state of a model at one moment, copied while the model goes on learning.
 
     `advance` is called until it says that all is copied, between events; `state` may be called at any time,
-    copies what is left, and gives what the model's `state` was at that moment.
+    copies what is left, and gives what the model's `state` was at that moment. Once all is copied, it may be
+    called by another thread.
     """
 
     def advance(self, n_bytes: int) -> bool:
@@ -184,8 +185,11 @@ class StreamModel(Protocol):
     def state(self) -> State:
         """All that was learned: JSON-able values, and arrays. Equal states have equal bytes."""
 
-    def copying(self) -> StateCopying:
-        """The `state` as it is now, to be copied while the model goes on learning."""
+    def copying(self, aside: Aside = concatenated, /) -> StateCopying:
+        """The `state` as it is now, to be copied while the model goes on learning.
+
+        What is large and copied at once is put `aside`.
+        """
 
     def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Any:
         """Replace all that was learned. Raises where the state is not one of such a model."""

@@ -17,7 +17,7 @@ from streamnb.model.attributes.kinds import text_kind
 from streamnb.model.attributes.parameters import check_whole
 from streamnb.model.attributes.priors import LEARNED, UNIFORM
 from streamnb.model.attributes.ranges import is_missing
-from streamnb.model.attributes.signatures import Array, Times, Weights
+from streamnb.model.attributes.signatures import Array, Aside, Times, Weights, concatenated
 from streamnb.model.compiled.arrays import Floats
 from streamnb.model.encoding.bags import bags_of
 from streamnb.model.encoding.batch import Batch, Encoded
@@ -42,10 +42,11 @@ from streamnb.model.mixture.kernels import (
     run_hypotheses,
     unlearn_counts,
 )
-from streamnb.model.mixture.learner_state import Learners, LearnerScratch, Plan, grams_within
+from streamnb.model.mixture.learner_state import Learners, LearnerScratch, Plan
 from streamnb.model.mixture.one_dependence import OneDependenceOpinions
 from streamnb.model.mixture.parts import Parts
 from streamnb.model.mixture.scoring import HypothesisScratch
+from streamnb.model.mixture.shares import RunsMemory, of_features, of_rows, of_runs
 from streamnb.model.naive_bayes.counting_model import CountingModel
 from streamnb.model.naive_bayes.linear_view import LinearView
 from streamnb.model.naive_bayes.room import NEWEST, Room
@@ -61,8 +62,9 @@ from streamnb.model.stats.presence import NO_PRESENCE, PresenceTables
 from streamnb.model.stats.sources import Sources
 
 PredictionMode = Literal["mixture", "map", "gibbs"]
-_OF_FEATURES, _OF_RUNS = 6, 11  # one part in so many of a budget; a copy of runs takes twice what they do
-_OF_PAIRS = 40  # with the counts of values a 32nd, twice for a copy, and once more while a table is laid anew
+_OF_PAIRS = 40
+"""One part in so many of a budget; with the counts of values a 32nd, twice for a copy, and once more while a
+table is laid anew."""
 _PREFIX = "posterior_"  # of the posterior's arrays in a state
 _LEARNED = "learned_"  # of those of the learners
 _PAIRS = "trees_"
@@ -159,7 +161,7 @@ class BayesOptimalNB(CountingModel):
         self._plan = Plan.of(hypotheses, is_cautious=caution)
         self._sources = sources_of(self._readings)
         self._statistics = Statistics(self._sources)
-        self._runs_memory: int | None = None
+        self._runs_memory: RunsMemory | None = None
         self._pairs_memory: int | None = None
         self._learners = Learners(self._plan, memory)
         self._dependence = OneDependenceOpinions(hypotheses)
@@ -273,12 +275,13 @@ class BayesOptimalNB(CountingModel):
 
     # -- state --------------------------------------------------------------------------------------------
 
-    def copying(self) -> StateCopy:
-        """The `state` as it is now, to be copied while the model goes on learning."""
+    def copying(self, aside: Aside = concatenated, /) -> StateCopy:
+        """The `state` as it is now, to be copied while the model goes on; features at once, `aside`."""
         meta, arrays = self._posterior.state()
         beside: dict[str, Any] = {"posterior": {**meta, "met": self._met}}
         if self._learners.is_needed:
             beside["learners"] = self._plan.described()
+        learned = self._learners.copying(len(self.classes), aside)
         described, of_pairs = self._dependence.state()
         if described:
             beside["trees"] = described
@@ -286,8 +289,8 @@ class BayesOptimalNB(CountingModel):
             type(self).__name__,
             beside,
             {f"{_PREFIX}{name}": array for name, array in arrays.items()}
-            | {f"{_LEARNED}{name}": array for name, array in self._learners.state(len(self.classes)).items()}
             | {f"{_PAIRS}{name}": array for name, array in of_pairs.items()},
+            lambda: {f"{_LEARNED}{name}": array for name, array in learned().items()},
         )
 
     def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
@@ -327,7 +330,10 @@ class BayesOptimalNB(CountingModel):
         # Or a batch would pass over the look at which features are forgotten that have filled their memory.
         # There is a word for every second byte: it is a feature and makes a pair; of twelve values, of five
         # bytes each, each has 16 with its pairs.
-        return has_room and not (is_bounded and self._learners.features.is_short(classes, 8 * words))
+        features, grams = self._learners.features, self._learners.grams
+        return has_room and not (
+            is_bounded and (features.is_short(classes, 8 * words) or grams.is_to_fold(classes))
+        )
 
     def make_room(self, classes: int) -> None:
         """As any model, and for features."""
@@ -350,20 +356,15 @@ class BayesOptimalNB(CountingModel):
         super().keep_within(n_bytes, shares)
         self._pairs_memory = n_bytes // _OF_PAIRS
         self._dependence.keep_within(self._pairs_memory)
-        if self._shares_with_runs(shares) and self.memory >= n_bytes // _OF_FEATURES:
-            self._runs_memory = n_bytes // _OF_RUNS
-            if not self._learners.grams.is_there:
-                self._learners.grams = grams_within(self._plan, self._runs_memory)
+        if self._shares_with_runs(shares) and self.memory >= of_features(n_bytes, shares):
+            self._runs_memory = of_runs(n_bytes, shares)
+            self._learners.grams.keep_within(*self._runs_memory)
 
     def _room(self, n_bytes: int, shares: int) -> Room:
-        """Of rows and features each a sixth; but an eighth of rows where runs of bytes have a share.
-
-        On SpamAssassin with a tenth of the memory log loss was then 11 % above that of no budget, and not
-        18 %: a table of eight times the size tells more than a quarter of the words.
-        """
         tables = 1 + self._sources.presence + 2 * len(self._sources.decays)
-        of_rows = _OF_FEATURES if self._plan.takes_features else 3
-        return Room(n_bytes // (8 if self._shares_with_runs(shares) else of_rows), n_bytes, tables)
+        if self._shares_with_runs(shares):
+            return Room(of_rows(n_bytes, shares), n_bytes, tables)
+        return Room(n_bytes // (6 if self._plan.takes_features else 3), n_bytes, tables)
 
     def _shares_with_runs(self, shares: int) -> bool:
         return bool(shares > 1 and self._plan.takes_features and self._plan.byte_rates.size)
@@ -540,6 +541,7 @@ class BayesOptimalNB(CountingModel):
         """Room for the runs of bytes of events, where a hypothesis reads them and learned any, or will."""
         grams = self._learners.grams
         if self._plan.byte_rates.size and (learn or grams.is_there):
+            grams.make_room(len(self._statistics.classes))
             first = int(self._plan.first_bytes[0])
             most = most_runs(encoded, first)
             if learn and not grams.is_there and (most[encoded.batch.label >= 0] > 0).any():

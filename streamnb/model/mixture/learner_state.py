@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from streamnb.compiler.bundles import bundle
 from streamnb.model.attributes.expected import LARGE, Expected, checked, counts, named, real, reject
-from streamnb.model.attributes.signatures import Array, Flags
+from streamnb.model.attributes.signatures import Array, Aside, Flags, concatenated
 from streamnb.model.calibration.histogram_binning import CONFIDENCES
 from streamnb.model.calibration.temperature import FIRST_POWER, LEAST_POWER, MOST_POWER
 from streamnb.model.compiled.arrays import Floats, Ints
@@ -32,8 +32,9 @@ from streamnb.model.mixture.components import (
     naive_part,
 )
 from streamnb.model.mixture.hypotheses import Hypothesis
+from streamnb.model.mixture.shares import MOST_ASIDE, RunsMemory
 from streamnb.model.softmax.feature_extraction import Context, ExtractedFeatures, expected_context
-from streamnb.model.softmax.feature_table import COUNTS, Features, FeatureTables
+from streamnb.model.softmax.feature_table import Features, FeatureTables
 from streamnb.model.softmax.gram_table import Grams, GramTables
 from streamnb.model.softmax.quantile_bins import Bins, BinTables, expected_bins, packed_bins
 from streamnb.model.stats.memory_use import Part
@@ -248,11 +249,6 @@ class LearnerScratch(NamedTuple):
         )
 
 
-def grams_within(plan: Plan, n_bytes: int) -> Grams:
-    """An empty table of runs of bytes of at most so many bytes."""
-    return Grams(plan.byte_rates.size, 8 * n_bytes)
-
-
 class Learners:
     """The state of all that learns from predictions. It cannot be merged, nor an event be taken out of it.
 
@@ -262,11 +258,11 @@ class Learners:
         runs_memory: of runs of bytes; None is an eighth of that.
     """
 
-    def __init__(self, plan: Plan, memory: int, runs_memory: int | None = None) -> None:
+    def __init__(self, plan: Plan, memory: int, runs_memory: RunsMemory | None = None) -> None:
         self._plan = plan
         M, P, opinions = plan.rates.size, plan.variances.size, plan.opinions.size
         self.features, self.bins, self._context = Features(M, memory), Bins(), Context.empty()
-        self.grams = grams_within(plan, memory // 8 if runs_memory is None else runs_memory)
+        self.grams = Grams(plan.byte_rates.size, *(runs_memory or RunsMemory(memory // 8)))
         self._bias = np.zeros((M + plan.byte_rates.size, 2, 0))
         calibrators = int(np.count_nonzero(plan.kind == CALIBRATED))
         self._powers = np.tile([FIRST_POWER, 1.0], (calibrators, 1))
@@ -338,10 +334,10 @@ class Learners:
         self._powers, self._pool_weights, self._covariance, before, self._confidence = weighed
         self._pool_bias = np.pad(before, ((0, 0), (0, 0), (0, self._pool_bias.shape[2] - before.shape[2])))
 
-    def state(self, classes: int) -> dict[str, Array]:
-        """Copies of all arrays, for so many classes."""
+    def copying(self, classes: int, aside: Aside) -> Callable[[], dict[str, Array]]:
+        """What makes the state of now, for so many classes, out of copies; any thread may call it."""
         if not self.is_needed:
-            return {}
+            return dict
         self.reserve(classes, classes, 0, 0)
         small = {
             "bias": self._bias[:, :, :classes].copy(),
@@ -352,14 +348,13 @@ class Learners:
             "pool_confidence": self._confidence.copy(),
         }
         if self._plan.takes_features:
-            size = self.features.size
             small |= self.bins.state() | {
                 f"context_{n}": a.copy() for n, a in self._context._asdict().items()
             }
-            small["features"] = self.features.table[:size, : COUNTS + classes].copy()
-            small["features_met_once"] = self.features.met_once
-            small["feature_weights"] = self.features.weights[:size, :, : 1 + classes].copy()
-        return small | self.grams.state(classes) if self._plan.byte_rates.size else small
+            is_large = int(self.features.tables.memory[0]) > MOST_ASIDE
+            small |= self.features.state(classes, concatenated if is_large else aside)
+        grams = self.grams.copying(classes, aside) if self._plan.byte_rates.size else dict
+        return lambda: small | grams()
 
     def load(self, arrays: Mapping[str, Array], groups: int, classes: int) -> None:
         """Replace everything by a state of so many groups and classes.

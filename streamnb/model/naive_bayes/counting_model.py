@@ -16,7 +16,7 @@ from streamnb.errors import UndeclaredTextWarning, UnlearnError
 from streamnb.model.attributes.attributes import Attribute, Nominal, Text
 from streamnb.model.attributes.kinds import CONTINUOUS, KINDS
 from streamnb.model.attributes.ranges import is_missing
-from streamnb.model.attributes.signatures import Array, Flags, State, Times, Weights
+from streamnb.model.attributes.signatures import Array, Aside, Flags, State, Times, Weights, concatenated
 from streamnb.model.attributes.values import as_event
 from streamnb.model.attributes.weights import UNIT, units
 from streamnb.model.compiled.arrays import Floats, Ints
@@ -351,7 +351,7 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
         """Whether no rows are left to be moved to where others were forgotten."""
         return not self._statistics.vocabulary.holes
 
-    def copying(self) -> StateCopy:
+    def copying(self, _aside: Aside = concatenated, /) -> StateCopy:
         """The `state` as it is now, to be copied while the model goes on learning."""
         return self._statistics.copying(type(self).__name__)
 

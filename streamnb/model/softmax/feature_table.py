@@ -21,10 +21,18 @@ import numpy.typing as npt
 
 from streamnb.compiler.bundles import bundle
 from streamnb.model.attributes.expected import MOST, Expected, real, whole
-from streamnb.model.attributes.signatures import Array
+from streamnb.model.attributes.signatures import Array, Aside
 from streamnb.model.attributes.weights import UNIT
 from streamnb.model.compiled.arrays import Hashes, Ints
-from streamnb.model.compiled.growable import capacity_for, empty_slots, grown, heaviest, keep_rows, widened
+from streamnb.model.compiled.growable import (
+    blocks,
+    capacity_for,
+    empty_slots,
+    grown,
+    heaviest,
+    keep_rows,
+    widened,
+)
 from streamnb.model.compiled.intrinsics import prefetch
 from streamnb.model.compiled.jit import inlined, kernel
 from streamnb.model.encoding.keyed_hash import hash_word, process_secret
@@ -297,6 +305,15 @@ class Features:
         """Lay out slots for so many entries."""
         self._slots = empty_slots(max(64, 1 << int(entries / _MAX_LOAD).bit_length()))
         _fill(self.size, self._secret, self._slots, self.table, once)
+
+    def state(self, classes: int, aside: Aside) -> dict[str, Array]:
+        """Copies of all arrays, for so many classes."""
+        parts = blocks(self.size, self.table[:1].nbytes + self.weights[:1].nbytes)
+        return {
+            "features": aside(self.table[part, : COUNTS + classes] for part in parts),
+            "features_met_once": aside([self.met_once]),
+            "feature_weights": aside(self.weights[part, :, : 1 + classes] for part in parts),
+        }
 
     def expected(self, arrays: Mapping[str, Array], classes: int) -> dict[str, Expected]:
         """The arrays of a state, which these are to be."""

@@ -15,8 +15,9 @@ what it tells as one number: l / 2 + w, less what a run tells that the class nev
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial, reduce
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,9 +25,10 @@ import numpy.typing as npt
 
 from streamnb.compiler.bundles import bundle
 from streamnb.model.attributes.expected import Expected, counts, real, reject, whole
-from streamnb.model.attributes.signatures import Array
+from streamnb.model.attributes.signatures import Array, Aside, concatenated
 from streamnb.model.attributes.weights import UNIT
 from streamnb.model.compiled.arrays import Floats, Ints
+from streamnb.model.compiled.growable import blocks, let_go
 from streamnb.model.compiled.intrinsics import prefetch
 from streamnb.model.compiled.jit import inlined, kernel
 from streamnb.model.compiled.vectors import fill
@@ -49,11 +51,11 @@ CELLS = 4
 """For each bucket: classes beyond them lie in cells of the buckets that follow."""
 _OF_TWO = 2  # cells that a record has as long as there are not more classes: no cache holds what is not read
 _MOST_BITS, _LEAST_BITS = 19, 6
-_SHARE = 8  # of the memory for features, which it takes beside them
 _HEAVIEST = 1e37
 _AT_ONCE = 64  # runs
 _LINE = 16  # numbers of a cache line
 _ALL, _SQUARES = 0, 1  # of a record; the squares of all learners
+Records = npt.NDArray[np.float32]
 _RISES: Floats = TRUST * (LOGS[1:] - LOGS[:-1])  # of what a run tells, from n examples to n + 1
 
 
@@ -70,7 +72,7 @@ class GramTables(NamedTuple):
         cells: `CELLS`, or two as long as there are not more classes.
     """
 
-    records: npt.NDArray[np.float32]
+    records: Records
     events: Ints
     cells: int
 
@@ -318,6 +320,50 @@ def gram_log_odds(
         odds[i] = values[i] * (told + none)
 
 
+def _sums_of(records: Records, learners: int) -> Records:
+    return records[:, : 1 + learners]
+
+
+def _cells_of(records: Records, learners: int) -> Records:
+    cells = records.shape[1] // (1 + learners) - 1
+    return records[:, 1 + learners :].reshape(len(records), 1 + learners, cells)
+
+
+def _without_zeros(records: Records, learners: int, parts: Sequence[slice], aside: Aside) -> dict[str, Array]:
+    """All of a table that is not zero; the numbers of cells and buckets rise."""
+    sums, cells = _sums_of(records, learners), _cells_of(records, learners)
+
+    def of_each(found: Callable[[slice], Array]) -> Iterator[Array]:
+        for part in parts:
+            yield found(part)
+            let_go(records)
+
+    is_cell = concatenated(of_each(lambda part: _any_of_columns(cells[part])))
+    is_bucket = concatenated(of_each(lambda part: _any_of_columns(sums[part])))
+
+    def numbers(part: slice) -> Array:
+        places = np.arange(part.start, part.stop)[:, np.newaxis] * CELLS + np.arange(cells.shape[2])
+        return places[is_cell[part]]
+
+    def each(column: int) -> Iterator[Array]:
+        return of_each(lambda part: cells[part, column][is_cell[part]])
+
+    return {
+        "gram_cells": aside(map(numbers, parts)),
+        "gram_counts": aside(each(0)),
+        "gram_told": aside(chain.from_iterable(map(each, range(1, 1 + learners)))).reshape(learners, -1),
+        "gram_buckets": aside(part.start + np.flatnonzero(is_bucket[part]) for part in parts),
+        "gram_totals": aside(of_each(lambda part: sums[part, 0][is_bucket[part]])),
+        "gram_squares": aside(of_each(lambda part: sums[part, 1:][is_bucket[part]])),
+    }
+
+
+def _told_by(counts: Any) -> Floats:
+    """What naive Bayes tells by how often a class had a run, beyond what it tells where that is never."""
+    told: Floats = np.log1p(2.0 * counts.astype(np.float64)) / 2.0
+    return told
+
+
 def _any_of_columns(table: Any) -> Any:
     """Where a table (B, G, ...) is not all zero, (B, ...): what `any` finds along G, three times as fast."""
     return reduce(np.logical_or, (table[:, g] != 0 for g in range(table.shape[1])))
@@ -328,34 +374,45 @@ class Grams:
 
     Args:
         learners: G.
-        memory: bytes for the features beside it, of which it takes at most an eighth more.
+        memory: which it takes at most, bytes.
+        by_two: whether that is so while there are two classes. As a third one comes the table is folded, so
+            that it is so again, by `reserve`.
     """
 
-    def __init__(self, learners: int, memory: int) -> None:
-        self._learners, self.bits = learners, _LEAST_BITS
-        while self.bits < _MOST_BITS and _SHARE * self._size_of(self.bits + 1) <= memory:
-            self.bits += 1
+    def __init__(self, learners: int, memory: int, by_two: bool) -> None:
+        self._learners = learners
         self._events = np.zeros((0, COUNTS), dtype=np.int64)
         self._lay(0, 0)
+        self.keep_within(memory, by_two)
 
-    def _size_of(self, bits: int) -> int:
-        """Bytes of a table of so many bits."""
-        return 4 * (1 + self._learners) * (CELLS + 1) << bits
+    def keep_within(self, memory: int, by_two: bool) -> None:
+        """Let a table that is yet to come take so many bytes, and one that is there once it is folded."""
+        self._most_bits = self._bits_within(memory, CELLS) if by_two else _MOST_BITS
+        if not self.is_there:
+            self.bits = self._bits_within(memory, _OF_TWO if by_two else CELLS)
+
+    def _bits_within(self, memory: int, cells: int) -> int:
+        """So many has a table of records of so many cells."""
+        record = 4 * (1 + self._learners) * (cells + 1)
+        return min(_MOST_BITS, max(_LEAST_BITS, (memory // record).bit_length() - 1))
+
+    def is_to_fold(self, classes: int) -> bool:
+        """Whether so many classes are the first that the table is folded for."""
+        return classes > self._n_cells and self._n_cells < CELLS and self.bits > self._most_bits
 
     def _lay(self, buckets: int, classes: int) -> None:
         G, self._n_cells = self._learners, _OF_TWO if classes <= _OF_TWO else CELLS
         self._records = np.zeros((buckets, (1 + G) * (1 + self._n_cells)), dtype=np.float32)
 
     @property
-    def _sums(self) -> npt.NDArray[np.float32]:
+    def _sums(self) -> Records:
         """Of each bucket all its events, and squares. A view (B, 1 + G)."""
-        return self._records[:, : 1 + self._learners]
+        return _sums_of(self._records, self._learners)
 
     @property
-    def _cells(self) -> npt.NDArray[np.float32]:
+    def _cells(self) -> Records:
         """Of each class' cell its count, and what learners tell. A view (B, 1 + G, cells)."""
-        G = self._learners
-        return self._records[:, 1 + G :].reshape(len(self._records), 1 + G, self._n_cells)
+        return _cells_of(self._records, self._learners)
 
     @property
     def is_there(self) -> bool:
@@ -377,35 +434,46 @@ class Grams:
         more = [max(0, groups - len(self._events)), max(0, COUNTS + classes - self._events.shape[1])]
         if any(more):
             self._events = np.pad(self._events, [(0, n) for n in more])
+        self.make_room(classes)
+
+    def make_room(self, classes: int) -> None:
+        """Let records have cells for so many classes; see `is_to_fold`."""
         if classes > self._n_cells < CELLS:
+            while self.bits > self._most_bits:
+                self._fold()
             sums, cells = self._sums, self._cells
             self._lay(len(self._records), classes)
             self._sums[:], self._cells[:, :, : cells.shape[2]] = sums, cells
+
+    def _fold(self) -> None:
+        """Let every bucket be what two were: the sums, and the mean of w by how often each was met."""
+        self.bits -= 1
+        sums, cells = (table.reshape(-1, 2, *table.shape[1:]) for table in (self._sums, self._cells))
+        counts, learned = cells[:, :, :1], cells[:, :, 1:] - _told_by(cells[:, :, :1])
+        met = sums[:, :, _ALL, np.newaxis, np.newaxis].astype(np.float64)
+        mean = (met * learned).sum(axis=1) / np.maximum(met.sum(axis=1), 1.0 / UNIT)
+        self._lay(len(sums), _OF_TWO)
+        self._sums[:] = sums.sum(axis=1)
+        self._cells[:, :1] = counts.sum(axis=1)
+        self._cells[:, 1:] = mean + _told_by(self._cells[:, :1])
 
     def lay(self, classes: int) -> None:
         """Let there be cells, of so many classes."""
         if not self.is_there:
             self._lay(1 << self.bits, classes)
 
-    def state(self, classes: int) -> dict[str, Array]:
-        """Copies of all that is not zero; the numbers of attributes, cells and buckets rise."""
+    def copying(self, classes: int, aside: Aside) -> Callable[[], dict[str, Array]]:
+        """What makes the state of now out of a copy, which takes longer; any thread may call it."""
         self.reserve(0, classes)
         met = np.flatnonzero(self._events[:, TOTAL])
-        sums, cells = self._sums, self._cells
-        of_bucket, of_record = np.nonzero(_any_of_columns(cells))
-        counts_and_told = cells[of_bucket, :, of_record]
-        buckets = np.flatnonzero(_any_of_columns(sums))
-        return {
+        small = {
             "gram_bits": np.array([self.bits if self.is_there else 0]),
             "gram_groups": met,
             "gram_events": self._events[met, TOTAL : COUNTS + classes],
-            "gram_cells": of_bucket * CELLS + of_record,
-            "gram_counts": counts_and_told[:, 0].copy(),
-            "gram_told": counts_and_told[:, 1:].T.copy(),
-            "gram_buckets": buckets,
-            "gram_totals": sums[buckets, 0],
-            "gram_squares": sums[buckets, 1:],
         }
+        parts = blocks(len(self._records), self._records[:1].nbytes)
+        copied = aside(self._records[part] for part in parts)
+        return lambda: small | _without_zeros(copied, self._learners, parts, aside)
 
     def expected(self, arrays: Mapping[str, Array], groups: int, classes: int) -> dict[str, Expected]:
         """The arrays of a state, which these are to be."""

@@ -15,7 +15,7 @@ from streamnb.model.attributes.names import checked_attributes, checked_names, p
 from streamnb.model.attributes.naming import name_in, packed, unpacked, without
 from streamnb.model.attributes.parameters import check_whole
 from streamnb.model.attributes.priors import Prior, prior_mode, prior_weights
-from streamnb.model.attributes.signatures import Array, Flags, State, Times, Weights
+from streamnb.model.attributes.signatures import Array, Aside, Flags, State, Times, Weights, concatenated
 from streamnb.model.attributes.values import as_event
 from streamnb.model.attributes.weights import UNIT
 from streamnb.model.compiled.arrays import Floats, Ints
@@ -460,7 +460,7 @@ class TenantModels:
         """All that was learned: JSON-able values, and arrays. Equal states have equal bytes."""
         return self.copying().state()
 
-    def copying(self) -> TenantsCopy:
+    def copying(self, aside: Aside = concatenated, /) -> TenantsCopy:
         """The `state` as it is now, to be copied while the models go on learning."""
         self._desk.put_away()
         meta = {
@@ -476,7 +476,7 @@ class TenantModels:
             "names": names,
             "name_ends": name_ends,
         }
-        shared = None if self._shared is None else self._shared.copying()
+        shared = None if self._shared is None else self._shared.copying(aside)
         return TenantsCopy(meta, small, self._shelf.copying(len(self._numbers)), shared)
 
     def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:

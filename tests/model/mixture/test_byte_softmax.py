@@ -29,6 +29,49 @@ def test_runs_and_classes_that_share_cells_are_the_oracles(memory, monkeypatch):
         watched.meet({"text": text, "title": title} if t > 20 else {"text": text}, y, rng.choice([1, 0.5, 3]))
 
 
+def test_a_table_for_two_classes_is_folded_as_a_third_one_comes(monkeypatch):
+    """Records of two cells, 24 bytes, leave place for 256 buckets; of four cells, 40 bytes, for 128."""
+    monkeypatch.setattr(ByteRegression, "BUCKETS", 256)
+    watched, rng = Watched([ByteSoftmax(), Pool(0.1)], tolerance=1e-4), random.Random(4)
+    grams = watched.model._learners.grams
+    grams.keep_within(24 * 256, by_two=True)
+    for t in range(120):
+        label = rng.choice("abcdef"[: 2 + t // 40])
+        if t == 40:
+            assert (grams.bits, grams.is_to_fold(2), grams.is_to_fold(3)) == (8, False, True)
+            grams.make_room(3)
+            watched.oracle.parts[0].fold()
+            assert (grams.bits, grams.is_to_fold(3)) == (7, False)
+        text = f"{label * rng.randrange(1, 9)} {rng.random():.4f} {rng.choice(['Ab', 'É', 'Σ', ''])}"
+        watched.meet({"text": text}, label, rng.choice([1, 0.5, 3]))
+        assert grams.n_bytes <= 24 * 256
+
+
+def test_a_state_of_two_regressions_on_runs_is_what_it_was_copied_from():
+    """In tables of many blocks."""
+    hypotheses = [ByteSoftmax(), ByteSoftmax(rate=0.5, name="faster")]
+    texts = [f"{n**3} of {n}" for n in range(200)]
+    model = BayesOptimalNB(ONE, hypotheses)
+    for n, text in enumerate(texts):
+        model.learn_one({"text": text}, "abc"[n % 3])
+    other = BayesOptimalNB(ONE, hypotheses).load_state(*model.state())
+    assert bytes_of(other) == bytes_of(model)
+    assert [probabilities(other, text) for text in texts] == [probabilities(model, text) for text in texts]
+
+
+def test_it_is_folded_before_a_batch_is_learned_that_brings_a_third_one():
+    """Kernels look at no bounds: runs are in the buckets of the table that there will be."""
+    events = [({"text": f"{label} {n} {label * 3}"}, label) for n in range(300) for label in "abcd"]
+    model = BayesOptimalNB(ONE, [ByteSoftmax()])
+    grams = model._learners.grams
+    grams.keep_within(24 << 8, by_two=True)
+    model.learn_many(*zip(*[event for event in events if event[1] < "c"], strict=True))
+    assert grams.bits == 8
+    model.learn_many(*zip(*events, strict=True))
+    assert (grams.bits, grams.n_bytes) == (7, 40 << 7)
+    assert all(model.predict_one(x) == label for x, label in events[:4])
+
+
 def probabilities(model, text):
     return model.predict_proba_one({"text": text})
 
