@@ -50,7 +50,7 @@ _SHORT_OF_MEMORY = 0.8
 _WHEN_FULL = {
     "words": "beyond that the rarest are forgotten",
     "long_words": "beyond that the rarest are forgotten",
-    "features": "beyond that none are added",
+    "features": "beyond that the lightest are forgotten",
     "pairs": "beyond that the attributes that came last lose theirs",
     "waiting": "beyond that the oldest events wait no longer",
 }

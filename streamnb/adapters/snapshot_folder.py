@@ -17,15 +17,15 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
-from mmap import ACCESS_READ, mmap
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
 
 from streamnb.errors import SnapshotError
 from streamnb.model.attributes.signatures import Array
+from streamnb.wire.array_file import ArrayFile
 from streamnb.wire.snapshot import DIGEST, Snapshot, encode_chunks, floor_of, load, load_parts, segment_names
 
 _NAME = re.compile(r"snapshot-([0-9]{20})\.snb")
@@ -33,6 +33,8 @@ _TEMPORARY_NAME = re.compile(r"((?:snapshot|adopt|delta)-[0-9]{20}\.snb|[0-9a-f]
 _SEGMENTS = "segments"
 _OFFERED = re.compile(r"adopt-([0-9]{20})\.snb")
 _ASKED = "adopt.lock"
+_PATIENCE = 3.0  # seconds
+_T = TypeVar("_T")
 _LOOKS, _LOOK_SECONDS = 20, 0.05  # a learner that looks whether it is asked holds it for a moment
 
 
@@ -84,6 +86,8 @@ class SnapshotFolder:
         if keep < 1:
             raise ValueError(f"keep must be at least 1, got {keep}")
         self.path = Path(path)
+        self._owner = threading.get_ident()
+        self._asked: Future[ArrayFile] | None = None  # what is being put aside
         self.keep, self._report, self._whole = keep, report, whole
 
     def save(self, snapshot: Snapshot) -> Path:
@@ -130,11 +134,23 @@ class SnapshotFolder:
         except OSError:
             return frozenset()
 
-    def aside(self, blocks: Iterable[Array]) -> Array:
-        """One array of these blocks of rows, in a file without a name: it is gone as the array is.
+    def aside(self, blocks: Iterable[Array]) -> ArrayFile:
+        """An array of these blocks of rows, in a file without a name: it is gone as the array is.
 
-        Raises SnapshotError where the disk refuses.
+        Raises SnapshotError where the disk refuses; and, so that whoever learns goes on, where it does not
+        answer within `_PATIENCE` seconds, or still has not since it last did not.
         """
+        if threading.get_ident() != self._owner:
+            return self._put_aside(blocks)
+        if self._asked is None or self._asked.done():
+            asked = self._asked = _in_background(lambda: self._put_aside(blocks))
+            with suppress(TimeoutError):
+                asked.exception(_PATIENCE)
+                self._asked = None  # it holds the file
+                return asked.result()
+        raise SnapshotError(f"{self.path} takes nothing within {_PATIENCE:g} s: does the disk answer?")
+
+    def _put_aside(self, blocks: Iterable[Array]) -> ArrayFile:
         rows = 0
         try:
             _make_folder(self.path)
@@ -142,26 +158,13 @@ class SnapshotFolder:
                 for block in blocks:
                     _write(file.fileno(), np.ascontiguousarray(block).reshape(-1).view(np.uint8).data)
                     rows += len(block)
-                shape, dtype = (rows, *block.shape[1:]), block.dtype
-                if not file.tell():
-                    return np.empty(shape, dtype)
-                mapped = mmap(file.fileno(), 0, access=ACCESS_READ)
+                return ArrayFile(os.dup(file.fileno()), block.dtype, (rows, *block.shape[1:]))
         except OSError as error:
             raise SnapshotError(f"cannot write to {self.path}: {_reason(error)}") from error
-        return np.frombuffer(mapped, dtype).reshape(shape)
 
     def save_aside(self, made: Callable[[], Snapshot]) -> Future[Path]:
         """`save` what is made in a thread of its own, which does not keep the process alive."""
-        outcome: Future[Path] = Future()
-
-        def run() -> None:
-            try:
-                outcome.set_result(self.save(made()))
-            except BaseException as error:  # noqa: BLE001  it is raised where the outcome is asked for
-                outcome.set_exception(error)
-
-        threading.Thread(target=run, name="snapshot", daemon=True).start()
-        return outcome
+        return _in_background(lambda: self.save(made()))
 
     def newest(
         self, at_most: int | None = None, alive: Callable[[], None] = lambda: None
@@ -387,6 +390,20 @@ def save_file(snapshot: Snapshot, path: Path, mode: int | None = 0o666) -> None:
         _sync_folder(path.parent)
     except OSError as error:
         raise SnapshotError(f"cannot save {path}: {_reason(error)}") from error
+
+
+def _in_background(work: Callable[[], _T]) -> Future[_T]:
+    """What it comes to, in a thread that does not keep the process alive."""
+    outcome: Future[_T] = Future()
+
+    def run() -> None:
+        try:
+            outcome.set_result(work())
+        except BaseException as error:  # noqa: BLE001  it is raised where the outcome is asked for
+            outcome.set_exception(error)
+
+    threading.Thread(target=run, name="snapshot", daemon=True).start()
+    return outcome
 
 
 class _Watched(io.BufferedReader):

@@ -12,7 +12,8 @@ import numpy as np
 
 from streamnb.errors import SnapshotError
 from streamnb.model.attributes.signatures import Array
-from streamnb.model.compiled.growable import let_go
+from streamnb.model.compiled.growable import blocks
+from streamnb.wire.array_file import ArrayFile
 
 Dtype = Literal[
     "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64"
@@ -22,29 +23,33 @@ BLOCK = 1 << 20  # bytes handled at a time
 _DTYPES: dict[str, Dtype] = {name: name for name in get_args(Dtype)}
 
 
-def array_dtype(array: Array) -> Dtype:
+def array_dtype(array: Array | ArrayFile) -> Dtype:
     """The portable name of the array's dtype, whatever its byte order.
 
     Raises:
         SnapshotError: not a plain `numpy.ndarray`, or a dtype beyond the closed list.
     """
     # A subclass (a masked array, say) may hold more than its elements, which would be lost silently.
-    if type(array) is not np.ndarray:
+    if type(array) not in {np.ndarray, ArrayFile}:
         raise SnapshotError(f"expected numpy.ndarray, got {type(array).__name__}")
     if array.dtype.name not in _DTYPES:
         raise SnapshotError(f"dtype {array.dtype.name} is not one of {', '.join(_DTYPES)}")
     return _DTYPES[array.dtype.name]
 
 
-def array_blocks(array: Array) -> Iterator[bytes]:
+def array_blocks(array: Array | ArrayFile) -> Iterator[bytes]:
     """The elements in C order and little endian, in blocks of at most `BLOCK` bytes; no copy of the whole.
 
-    Of an array in a file no more than a block stays in memory.
+    Raises SnapshotError where it is one in a file that cannot be read.
     """
+    if isinstance(array, ArrayFile):
+        for rows in blocks(len(array), array.nbytes // max(1, len(array))):
+            yield from array_blocks(array[rows])
+        return
     if array.size == 0:
         return
     little = array.dtype.newbyteorder("<")
-    blocks: Any = np.nditer(
+    found: Any = np.nditer(
         array,
         flags=["external_loop", "buffered"],
         op_dtypes=[little],
@@ -52,10 +57,9 @@ def array_blocks(array: Array) -> Iterator[bytes]:
         casting="equiv",
         buffersize=BLOCK // little.itemsize,
     )
-    for block in blocks:
+    for block in found:
         # In memory any byte but 0 is true; in a snapshot it is 1, so that equal values are equal bytes.
         yield (block.view(np.uint8).astype(np.bool_) if little.kind == "b" else block).tobytes()
-        let_go(array)
 
 
 def read_array(file: io.BufferedIOBase, dtype: Dtype, shape: list[int]) -> tuple[Array, int]:

@@ -267,6 +267,10 @@ def test_a_reader_beside_a_busy_writer_always_finds_a_whole_snapshot(tmp_path):
 # --- What is put aside
 
 
+def in_memory(found):
+    return found[: len(found)]
+
+
 @pytest.mark.parametrize("shape", [(0,), (0, 3), (7,), (5, 2, 3)])
 @pytest.mark.parametrize("dtype", ["float32", "int64", "uint64", "bool"])
 def test_what_is_put_aside_is_the_blocks_one_below_the_other(tmp_path, shape, dtype):
@@ -274,8 +278,11 @@ def test_what_is_put_aside_is_the_blocks_one_below_the_other(tmp_path, shape, dt
     blocks = [rng.integers(0, 2, shape).astype(dtype) for _ in range(3)]
     blocks.append(np.asfortranarray(blocks[0])[::2])
     found, expected = folder.aside(iter(blocks)), np.concatenate(blocks)
-    assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
-    assert (found == expected).all()
+    assert (found.dtype, found.shape, found.nbytes) == (expected.dtype, expected.shape, expected.nbytes)
+    for rows in (slice(None), slice(2, 5), slice(4, 2), slice(3, 99)):
+        assert (found[rows] == expected[rows]).all()
+        assert found[rows].shape == expected[rows].shape
+    assert found.reshape(1, -1).shape == expected.reshape(1, -1).shape
     parts = ({"model": Part({}, {"table": array})} for array in (found, expected))
     encoded = [encode(Snapshot(1, "0", {}, "c", {}, part)) for part in parts]
     assert encoded[0] == encoded[1]
@@ -283,19 +290,31 @@ def test_what_is_put_aside_is_the_blocks_one_below_the_other(tmp_path, shape, dt
     assert [path.name for path in folder.path.iterdir()] == [name(1)], "it has no name"
 
 
-def test_what_is_put_aside_takes_no_memory_as_it_is_written_and_no_disk_afterwards(tmp_path):
+def test_what_is_put_aside_takes_no_memory_and_no_disk_afterwards(tmp_path):
     folder, block = SnapshotFolder(tmp_path), np.arange(1 << 17)
-    before = resident()
-    found, most = folder.aside(block + n for n in range(64)), 0
+    before, most = resident(), 0
+    found = folder.aside(block + n for n in range(64))
     assert found.nbytes == 64 << 20
     for _ in array_blocks(found):
         most = max(most, resident() - before)
     assert most < 16 << 20
-    assert (found[:: 1 << 17] == np.arange(64)).all()
-    maps = Path("/proc/self/maps")
-    assert f"{tmp_path}/" in maps.read_text()
-    del found
-    assert f"{tmp_path}/" not in maps.read_text()
+    assert [int(found[n << 17 : (n << 17) + 1][0]) for n in range(64)] == [*range(64)]
+    assert files_in(tmp_path)
+    del found, _
+    until(lambda: not files_in(tmp_path))
+
+
+def files_in(folder):
+    """What this process has open there."""
+    links = [link for link in Path("/proc/self/fd").iterdir() if link.is_symlink()]
+    return [link for link in links if f"{folder}/" in str(link.readlink())]
+
+
+def until(condition):
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 def resident():
@@ -307,6 +326,40 @@ def test_where_nothing_can_be_put_aside_it_says_where_and_why(tmp_path):
     (tmp_path / "folder").write_text("a file")
     with pytest.raises(SnapshotError, match=r"cannot write to .*folder: "):
         SnapshotFolder(tmp_path / "folder").aside([np.zeros(3)])
+
+
+def test_a_disk_that_does_not_answer_holds_nobody_up_for_long(tmp_path, monkeypatch):
+    """Nor does it a second time; and who writes in the background waits for it."""
+    monkeypatch.setattr(snapshot_folder, "_PATIENCE", 0.2)
+    folder, answers = SnapshotFolder(tmp_path), threading.Event()
+    write = snapshot_folder._write
+    monkeypatch.setattr(snapshot_folder, "_write", lambda *given: answers.wait(60) and write(*given))
+    for _ in range(3):
+        with pytest.raises(SnapshotError, match=r"takes nothing within 0.2 s: does the disk answer\?"):
+            folder.aside([np.zeros(3)])
+    assert len([thread for thread in threading.enumerate() if thread.name == "snapshot"]) == 1
+    outcome = snapshot_folder._in_background(lambda: folder.aside([np.ones(3)]))
+    time.sleep(0.5)
+    assert not outcome.done()
+    answers.set()
+    assert (in_memory(outcome.result(60)) == 1.0).all()
+    until(folder._asked.done)
+    assert (in_memory(folder.aside([np.ones(3)])) == 1.0).all()
+
+
+@pytest.mark.parametrize("fault", [OSError(errno.EIO, "Input/output error"), 0])
+def test_a_copy_that_cannot_be_read_back_is_a_snapshot_error(tmp_path, monkeypatch, fault):
+    folder = SnapshotFolder(tmp_path)
+    found = folder.aside([np.zeros(3)])
+
+    def preadv(*_):
+        if fault:
+            raise fault
+        return 0
+
+    monkeypatch.setattr(os, "preadv", preadv)
+    with pytest.raises(SnapshotError, match=r"cannot be read back|ended"):
+        folder.save(Snapshot(1, "0", {}, "c", {}, {"model": Part({}, {"table": found})}))
 
 
 # --- A disk that refuses

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from streamnb.model.attributes.signatures import Array, concatenated
 from streamnb.wire.snapshot import Snapshot
@@ -72,10 +72,10 @@ class SnapshotStore(Snapshots, Protocol):
         No two answers are the same, though one process may ask twice.
         """
 
-    def aside(self, blocks: Iterable[Array]) -> Array:
+    def aside(self, blocks: Iterable[Array]) -> Any:
         """One array of these blocks of rows that takes no memory; a snapshot that is kept may hold it.
 
-        Raises SnapshotError where there is no place for it.
+        Raises SnapshotError where there is no place for it, or where that does not answer.
         """
 
     def save_aside(self, made: Callable[[], Snapshot]) -> Future[Path]:

@@ -13,8 +13,8 @@ Codes = npt.NDArray[np.int32]
 Flags = npt.NDArray[np.bool_]
 State = tuple[dict[str, Any], dict[str, Array]]
 """All that was learned: JSON-able values, and arrays."""
-Aside = Callable[[Iterable[Array]], Array]
-"""Makes one array of blocks of rows, of one at least, and keeps it where it takes no memory, if it can."""
+Aside = Callable[[Iterable[Array]], Any]
+"""Makes an array of blocks of rows, of one at least: in memory, or elsewhere, to give slices of rows."""
 Weights = Iterable[float] | None
 """Of events, in examples; None: 1 of each."""
 Times = Iterable[float | None] | None

@@ -117,20 +117,6 @@ def blocks(rows: int, row_bytes: int) -> list[slice]:
     return [slice(first, min(first + step, rows)) for first in range(0, max(rows, 1), step)]
 
 
-def mapped(array: npt.NDArray[Any]) -> mmap.mmap | None:
-    """The file whose bytes an array is, if it is one's."""
-    held: Any = array
-    while isinstance(held, np.ndarray | memoryview):
-        held = held.base if isinstance(held, np.ndarray) else held.obj
-    return held if isinstance(held, mmap.mmap) else None
-
-
-def let_go(array: npt.NDArray[Any]) -> None:
-    """Let what was read of one in a file take memory no longer; it is read again where it is asked for."""
-    if (file := mapped(array)) is not None:
-        file.madvise(mmap.MADV_DONTNEED)
-
-
 def ranking(weights: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """From the heaviest row to the lightest, and of equals from the last to the first."""
     return weights.size - 1 - np.argsort(-weights[::-1], kind="stable")

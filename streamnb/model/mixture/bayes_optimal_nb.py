@@ -42,6 +42,7 @@ from streamnb.model.mixture.kernels import (
     run_hypotheses,
     unlearn_counts,
 )
+from streamnb.model.mixture.learned_copy import LearnedCopy
 from streamnb.model.mixture.learner_state import Learners, LearnerScratch, Plan
 from streamnb.model.mixture.one_dependence import OneDependenceOpinions
 from streamnb.model.mixture.parts import Parts
@@ -50,7 +51,6 @@ from streamnb.model.mixture.shares import RunsMemory, of_features, of_rows, of_r
 from streamnb.model.naive_bayes.counting_model import CountingModel
 from streamnb.model.naive_bayes.linear_view import LinearView
 from streamnb.model.naive_bayes.room import NEWEST, Room
-from streamnb.model.naive_bayes.state_copy import StateCopy
 from streamnb.model.naive_bayes.sufficient_statistics import Statistics
 from streamnb.model.naive_bayes.tables import Reading
 from streamnb.model.numerics.counter_rng import check_seed, uniforms
@@ -275,7 +275,7 @@ class BayesOptimalNB(CountingModel):
 
     # -- state --------------------------------------------------------------------------------------------
 
-    def copying(self, aside: Aside = concatenated, /) -> StateCopy:
+    def copying(self, aside: Aside = concatenated, /) -> LearnedCopy:
         """The `state` as it is now, to be copied while the model goes on; features at once, `aside`."""
         meta, arrays = self._posterior.state()
         beside: dict[str, Any] = {"posterior": {**meta, "met": self._met}}
@@ -285,13 +285,13 @@ class BayesOptimalNB(CountingModel):
         described, of_pairs = self._dependence.state()
         if described:
             beside["trees"] = described
-        return self._statistics.copying(
+        counts = self._statistics.copying(
             type(self).__name__,
             beside,
             {f"{_PREFIX}{name}": array for name, array in arrays.items()}
             | {f"{_PAIRS}{name}": array for name, array in of_pairs.items()},
-            lambda: {f"{_LEARNED}{name}": array for name, array in learned().items()},
         )
+        return LearnedCopy(counts, lambda: {f"{_LEARNED}{name}": array for name, array in learned().items()})
 
     def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
         """Replace all that was learned by the `state` of a model with the same hypotheses; returns self.

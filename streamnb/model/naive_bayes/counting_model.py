@@ -26,10 +26,16 @@ from streamnb.model.encoding.event_reader import EventReader
 from streamnb.model.encoding.targets import Targets, Taught
 from streamnb.model.interface.evidence import Explanation, Item, Items
 from streamnb.model.interface.predictions import Posteriors
-from streamnb.model.interface.stream_model import Corrections, Events, Labels, Prunings, StreamModel
+from streamnb.model.interface.stream_model import (
+    Corrections,
+    Events,
+    Labels,
+    Prunings,
+    StateCopying,
+    StreamModel,
+)
 from streamnb.model.naive_bayes.kernels import unlearn_events
 from streamnb.model.naive_bayes.room import NEWEST, Room
-from streamnb.model.naive_bayes.state_copy import StateCopy
 from streamnb.model.naive_bayes.sufficient_statistics import Moment, Statistics
 from streamnb.model.naive_bayes.tables import Reading, Tables
 from streamnb.model.saving import Savable
@@ -351,7 +357,7 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
         """Whether no rows are left to be moved to where others were forgotten."""
         return not self._statistics.vocabulary.holes
 
-    def copying(self, _aside: Aside = concatenated, /) -> StateCopy:
+    def copying(self, _aside: Aside = concatenated, /) -> StateCopying:
         """The `state` as it is now, to be copied while the model goes on learning."""
         return self._statistics.copying(type(self).__name__)
 

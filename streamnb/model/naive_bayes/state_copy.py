@@ -57,7 +57,6 @@ class StateCopy:
         small: arrays that nobody changes.
         growing: arrays that change only beyond the size of their copy.
         rows: tables as (row, set, class) that may change anywhere, with copies of as many rows each.
-        made: makes more arrays out of copies, when the state is asked for.
     """
 
     def __init__(
@@ -66,10 +65,8 @@ class StateCopy:
         small: Mapping[str, Array],
         growing: Mapping[str, Copied],
         rows: Mapping[str, Copied],
-        made: Callable[[], Mapping[str, Array]] = dict,
     ) -> None:
         self._meta, self._small, self._growing, self._rows = dict(meta), dict(small), growing, rows
-        self._made = made
         self._left = list(growing.values())
         self._at = 0  # in the first of those left, then in the tables
         self._taken = np.zeros(len(rows["table"].copied), np.bool_)
@@ -115,7 +112,7 @@ class StateCopy:
         self.finish()
         copied: Mapping[str, Array] = {name: part.copied for name, part in self._growing.items()}
         rows = {name: _without_sets(part.copied, name) for name, part in self._rows.items()}
-        return self._meta, {**copied, **self._small, **self._made(), **rows}
+        return self._meta, {**copied, **self._small, **rows}
 
 
 def _without_sets(copied: Array, name: str) -> Array:

@@ -7,7 +7,7 @@ they are read (smoothing, priors) is the model's affair, so that several models 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Hashable, Mapping
 from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -439,12 +439,10 @@ class Statistics(Growable):
         kind: str,
         more: Mapping[str, Any] = MappingProxyType({}),
         arrays: Mapping[str, Array] = MappingProxyType({}),
-        made: Callable[[], Mapping[str, Array]] = dict,
     ) -> StateCopy:
         """The state of a model of this kind as it is now, to be copied while learning goes on.
 
-        It has `more` values and `arrays` of the model's own, which are small and not changed, and those that
-        are `made` when it is asked for.
+        It has `more` values and `arrays` of the model's own, which are small and not changed.
 
         A copy that was begun is finished. Raises TypeError for labels and names that are not strings,
         booleans, numbers or None.
@@ -482,7 +480,7 @@ class Statistics(Growable):
             tables["decayed_row_epoch"] = Copied(
                 lambda: decayed.tables.row_epoch[:, :, np.newaxis], np.empty((rows, D, 1), np.int64)
             )
-        self._copy = StateCopy({"type": kind, **self.described(), **more}, small, growing, tables, made)
+        self._copy = StateCopy({"type": kind, **self.described(), **more}, small, growing, tables)
         return self._copy
 
     def keep(self, rows: Codes) -> None:

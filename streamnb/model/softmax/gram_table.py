@@ -25,10 +25,10 @@ import numpy.typing as npt
 
 from streamnb.compiler.bundles import bundle
 from streamnb.model.attributes.expected import Expected, counts, real, reject, whole
-from streamnb.model.attributes.signatures import Array, Aside, concatenated
+from streamnb.model.attributes.signatures import Array, Aside
 from streamnb.model.attributes.weights import UNIT
 from streamnb.model.compiled.arrays import Floats, Ints
-from streamnb.model.compiled.growable import blocks, let_go
+from streamnb.model.compiled.growable import blocks
 from streamnb.model.compiled.intrinsics import prefetch
 from streamnb.model.compiled.jit import inlined, kernel
 from streamnb.model.compiled.vectors import fill
@@ -329,32 +329,33 @@ def _cells_of(records: Records, learners: int) -> Records:
     return records[:, 1 + learners :].reshape(len(records), 1 + learners, cells)
 
 
-def _without_zeros(records: Records, learners: int, parts: Sequence[slice], aside: Aside) -> dict[str, Array]:
-    """All of a table that is not zero; the numbers of cells and buckets rise."""
-    sums, cells = _sums_of(records, learners), _cells_of(records, learners)
+def _without_zeros(copied: Any, learners: int, parts: Sequence[slice], aside: Aside) -> dict[str, Array]:
+    """All of a copied table that is not zero; the numbers of cells and buckets rise."""
 
-    def of_each(found: Callable[[slice], Array]) -> Iterator[Array]:
-        for part in parts:
-            yield found(part)
-            let_go(records)
+    def sums() -> Iterator[Records]:
+        return (_sums_of(copied[part], learners) for part in parts)
 
-    is_cell = concatenated(of_each(lambda part: _any_of_columns(cells[part])))
-    is_bucket = concatenated(of_each(lambda part: _any_of_columns(sums[part])))
+    def cells() -> Iterator[Records]:
+        return (_cells_of(copied[part], learners) for part in parts)
 
-    def numbers(part: slice) -> Array:
-        places = np.arange(part.start, part.stop)[:, np.newaxis] * CELLS + np.arange(cells.shape[2])
-        return places[is_cell[part]]
+    are_cells, are_buckets = [*map(_any_of_columns, cells())], [*map(_any_of_columns, sums())]
+
+    def numbers() -> Iterator[Array]:
+        for part, is_cell in zip(parts, are_cells, strict=True):
+            places = np.arange(part.start, part.stop)[:, np.newaxis] * CELLS + np.arange(is_cell.shape[1])
+            yield places[is_cell]
 
     def each(column: int) -> Iterator[Array]:
-        return of_each(lambda part: cells[part, column][is_cell[part]])
+        return (found[:, column][is_cell] for found, is_cell in zip(cells(), are_cells, strict=True))
 
+    buckets = zip(parts, are_buckets, strict=True)
     return {
-        "gram_cells": aside(map(numbers, parts)),
+        "gram_cells": aside(numbers()),
         "gram_counts": aside(each(0)),
         "gram_told": aside(chain.from_iterable(map(each, range(1, 1 + learners)))).reshape(learners, -1),
-        "gram_buckets": aside(part.start + np.flatnonzero(is_bucket[part]) for part in parts),
-        "gram_totals": aside(of_each(lambda part: sums[part, 0][is_bucket[part]])),
-        "gram_squares": aside(of_each(lambda part: sums[part, 1:][is_bucket[part]])),
+        "gram_buckets": aside(part.start + np.flatnonzero(is_bucket) for part, is_bucket in buckets),
+        "gram_totals": aside(found[of, 0] for found, of in zip(sums(), are_buckets, strict=True)),
+        "gram_squares": aside(found[of, 1:] for found, of in zip(sums(), are_buckets, strict=True)),
     }
 
 

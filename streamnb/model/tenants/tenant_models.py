@@ -31,12 +31,12 @@ from streamnb.model.interface.stream_model import (
     Events,
     Labels,
     Prunings,
+    StateCopying,
     StreamModel,
     Unbounded,
 )
 from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
 from streamnb.model.naive_bayes.room import NEWEST
-from streamnb.model.naive_bayes.state_copy import StateCopy
 from streamnb.model.stats.counts import Counts
 from streamnb.model.stats.memory_use import MemoryUse
 from streamnb.model.tenants.desk import Desk
@@ -132,7 +132,7 @@ class TenantsCopy:
     """The state of all models at one moment, copied while they go on learning; see `StateCopying`."""
 
     def __init__(
-        self, meta: dict[str, Any], small: dict[str, Array], runs: RunsCopy, shared: StateCopy | None
+        self, meta: dict[str, Any], small: dict[str, Array], runs: RunsCopy, shared: StateCopying | None
     ) -> None:
         self._meta, self._small, self._runs, self._shared = meta, small, runs, shared
 
