@@ -14,6 +14,7 @@ import sys
 import tempfile
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
@@ -25,8 +26,8 @@ import numpy as np
 
 from streamnb.errors import SnapshotError
 from streamnb.model.attributes.signatures import Array
-from streamnb.wire.array_file import ArrayFile
 from streamnb.wire.snapshot import DIGEST, Snapshot, encode_chunks, floor_of, load, load_parts, segment_names
+from streamnb.wire.stored_array import StoredArray
 
 _NAME = re.compile(r"snapshot-([0-9]{20})\.snb")
 _TEMPORARY_NAME = re.compile(r"((?:snapshot|adopt|delta)-[0-9]{20}\.snb|[0-9a-f]{64})\.[0-9a-f]{16}\.tmp")
@@ -87,7 +88,7 @@ class SnapshotFolder:
             raise ValueError(f"keep must be at least 1, got {keep}")
         self.path = Path(path)
         self._owner = threading.get_ident()
-        self._asked: Future[ArrayFile] | None = None  # what is being put aside
+        self._asked: Future[StoredArray] | None = None  # what is being put aside
         self.keep, self._report, self._whole = keep, report, whole
 
     def save(self, snapshot: Snapshot) -> Path:
@@ -134,7 +135,7 @@ class SnapshotFolder:
         except OSError:
             return frozenset()
 
-    def aside(self, blocks: Iterable[Array]) -> ArrayFile:
+    def aside(self, blocks: Iterable[Array]) -> StoredArray:
         """An array of these blocks of rows, in a file without a name: it is gone as the array is.
 
         Raises SnapshotError where the disk refuses; and, so that whoever learns goes on, where it does not
@@ -150,7 +151,7 @@ class SnapshotFolder:
                 return asked.result()
         raise SnapshotError(f"{self.path} takes nothing within {_PATIENCE:g} s: does the disk answer?")
 
-    def _put_aside(self, blocks: Iterable[Array]) -> ArrayFile:
+    def _put_aside(self, blocks: Iterable[Array]) -> StoredArray:
         rows = 0
         try:
             _make_folder(self.path)
@@ -158,7 +159,7 @@ class SnapshotFolder:
                 for block in blocks:
                     _write(file.fileno(), np.ascontiguousarray(block).reshape(-1).view(np.uint8).data)
                     rows += len(block)
-                return ArrayFile(os.dup(file.fileno()), block.dtype, (rows, *block.shape[1:]))
+                return StoredArray(_Reading(os.dup(file.fileno())), block.dtype, (rows, *block.shape[1:]))
         except OSError as error:
             raise SnapshotError(f"cannot write to {self.path}: {_reason(error)}") from error
 
@@ -404,6 +405,26 @@ def _in_background(work: Callable[[], _T]) -> Future[_T]:
 
     threading.Thread(target=run, name="snapshot", daemon=True).start()
     return outcome
+
+
+class _Reading:
+    """Reads from a file that is closed as this is gone.
+
+    It is not mapped: what a disk fails to give back would end the process, and no exception would say so.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        weakref.finalize(self, os.close, descriptor)
+
+    def __call__(self, buffer: memoryview, at: int) -> None:
+        try:
+            while buffer:
+                if not (n := os.preadv(self._descriptor, [buffer], at)):
+                    raise SnapshotError("the file of a copy ended while it was being read")
+                buffer, at = buffer[n:], at + n
+        except OSError as error:
+            raise SnapshotError(f"a copy cannot be read back: {_reason(error)}") from error
 
 
 class _Watched(io.BufferedReader):

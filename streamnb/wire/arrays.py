@@ -13,7 +13,7 @@ import numpy as np
 from streamnb.errors import SnapshotError
 from streamnb.model.attributes.signatures import Array
 from streamnb.model.compiled.growable import blocks
-from streamnb.wire.array_file import ArrayFile
+from streamnb.wire.stored_array import StoredArray
 
 Dtype = Literal[
     "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64"
@@ -23,26 +23,26 @@ BLOCK = 1 << 20  # bytes handled at a time
 _DTYPES: dict[str, Dtype] = {name: name for name in get_args(Dtype)}
 
 
-def array_dtype(array: Array | ArrayFile) -> Dtype:
+def array_dtype(array: Array | StoredArray) -> Dtype:
     """The portable name of the array's dtype, whatever its byte order.
 
     Raises:
         SnapshotError: not a plain `numpy.ndarray`, or a dtype beyond the closed list.
     """
     # A subclass (a masked array, say) may hold more than its elements, which would be lost silently.
-    if type(array) not in {np.ndarray, ArrayFile}:
+    if type(array) not in {np.ndarray, StoredArray}:
         raise SnapshotError(f"expected numpy.ndarray, got {type(array).__name__}")
     if array.dtype.name not in _DTYPES:
         raise SnapshotError(f"dtype {array.dtype.name} is not one of {', '.join(_DTYPES)}")
     return _DTYPES[array.dtype.name]
 
 
-def array_blocks(array: Array | ArrayFile) -> Iterator[bytes]:
+def array_blocks(array: Array | StoredArray) -> Iterator[bytes]:
     """The elements in C order and little endian, in blocks of at most `BLOCK` bytes; no copy of the whole.
 
-    Raises SnapshotError where it is one in a file that cannot be read.
+    Raises SnapshotError where it is a stored one that cannot be read.
     """
-    if isinstance(array, ArrayFile):
+    if isinstance(array, StoredArray):
         for rows in blocks(len(array), array.nbytes // max(1, len(array))):
             yield from array_blocks(array[rows])
         return

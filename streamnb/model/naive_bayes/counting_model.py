@@ -296,8 +296,8 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
     def keep_within(self, n_bytes: int, shares: int = NEWEST) -> None:
         """Let all that is learned, with a copy of it, take so many bytes, from now on; see `make_room`.
 
-        They are shared out by the formula of this number, of which only the newest is for new models. Features of
-        softmax regressions have the `memory` that the model was made with, beside what is shared out.
+        They are shared out by the formula of this number, of which only the newest is for new models.
+        Features of softmax regressions take up to the `memory` that the model was made with, whatever these.
         """
         self._statistics.room = self._room(n_bytes, shares)
 
