@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import Future
+from pathlib import Path
 
 import pytest
 from service import (
@@ -282,6 +283,33 @@ def test_one_that_fails_in_the_background_is_told_and_tried_again(open_log, tmp_
     assert check_files(open_log, folder)[-1] == 80
 
 
+def mixture():
+    return new_learner(model=BayesOptimalNB({"text": "text"}, memory=1 << 20))
+
+
+def test_what_was_put_aside_is_gone_as_it_is_kept(open_log, tmp_path):
+    """Though no event comes any more."""
+
+    def still_open():
+        links = [link for link in Path("/proc/self/fd").iterdir() if link.is_symlink()]
+        return [link for link in links if str(link.readlink()).startswith(f"{folder}/")]
+
+    class Counting(SnapshotFolder):
+        def aside(self, blocks):
+            found = super().aside(blocks)
+            opened.append(len(still_open()))
+            return found
+
+    folder, opened = tmp_path / "snapshots", []
+    produce(open_log(**TOPICS), RAWS[:60])
+    worker = new_worker(open_log(), folder, store=Counting, learner=mixture(), pace=Pace(commit_events=5))
+    worker.start("test")
+    worker.run(until_end=True)
+    worker.close()
+    assert max(opened) > 5
+    assert still_open() == []
+
+
 def test_where_nothing_can_be_put_aside_for_it_learning_goes_on(open_log, tmp_path):
     class Full(SnapshotFolder):
         failures = 2
@@ -291,9 +319,6 @@ def test_where_nothing_can_be_put_aside_for_it_learning_goes_on(open_log, tmp_pa
                 self.failures -= 1
                 raise SnapshotError("the disk is full")
             return super().aside(blocks)
-
-    def mixture():
-        return new_learner(model=BayesOptimalNB({"text": "text"}, memory=1 << 20))
 
     folder, told = tmp_path / "snapshots", Told()
     produce(open_log(**TOPICS), RAWS)
