@@ -580,11 +580,12 @@ class Worker:
         for name, part in memory.parts.items():
             if part.share > _SHORT_OF_MEMORY and name not in self._short:
                 self._short.add(name)
-                left = max(0, int((1.0 / part.share - 1.0) * self.learner.consumed))
+                left = int((1.0 / part.share - 1.0) * self.learner.consumed)
+                pace = f", at this pace in about {left:,} events" if left > 0 else ""
                 key, most = _RAISED.get(name, ("memory.budget", ""))
                 self._sensor.noted(
                     f"{key}: {name.replace('_', ' ')} take {part.share:.0%} of their "
-                    f"{part.most / 1e6:.1f} MB; {_WHEN_FULL[name]}, at this pace in about {left:,} events; "
+                    f"{part.most / 1e6:.1f} MB; {_WHEN_FULL[name]}{pace}; "
                     f"{key} may be raised{most}"
                 )
 

@@ -331,6 +331,11 @@ def test_it_is_told_once_and_long_before_that_a_part_is_full(open_log, tmp_path,
     ) as worker:
         worker.start("test")
         worker.run(until_end=True)
+        worker._tell_if_memory_is_short(MemoryUse({"features": Part(1140, 1000)}))
+        assert (
+            "take 114% of their 0.0 MB; beyond that the lightest are forgotten; memory.budget"
+            in told.pop()[0]
+        )
         worker._tell_if_memory_is_short(MemoryUse({"waiting": Part(900, 1000)}))
     assert told[-1][0].startswith("labels.memory: waiting take 90%")
     assert told[-1][0].endswith("; labels.memory may be raised, up to an eighth of memory.budget")
