@@ -43,8 +43,9 @@ def array_blocks(array: Array | StoredArray) -> Iterator[bytes]:
     Raises SnapshotError where it is a stored one that cannot be read.
     """
     if isinstance(array, StoredArray):
-        for rows in blocks(len(array), array.nbytes // max(1, len(array))):
-            yield from array_blocks(array[rows])
+        flat = array.reshape(-1)
+        for part in blocks(flat.size, flat.dtype.itemsize):
+            yield from array_blocks(flat[part])
         return
     if array.size == 0:
         return
