@@ -377,7 +377,7 @@ class Grams:
         learners: G.
         memory: which it takes at most, bytes.
         by_two: whether that is so while there are two classes. As a third one comes the table is folded, so
-            that it is so again, by `reserve`.
+            that it is so again, by `make_room`.
     """
 
     def __init__(self, learners: int, memory: int, by_two: bool) -> None:
