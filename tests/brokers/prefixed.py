@@ -81,11 +81,7 @@ class PrefixedKafkaLog:
                 [NewTopic(self._prefix + name, n, 1, topic_configs=settings) for name, n in topics.items()]
             )
             admin.wait_for_topics([self._prefix + name for name in topics])
-            while any(
-                found["error_code"]
-                for found in admin.describe_topics([self._prefix + name for name in topics])
-            ):
-                time.sleep(0.02)  # the broker's own view of its topics follows the controller's
+            self._until_seen(admin, topics, there=True)
 
     def create_topic(self, name, partitions):
         self.create_topics({name: partitions})
@@ -97,6 +93,13 @@ class PrefixedKafkaLog:
     def delete_topic(self, name):
         with self._admin() as admin:
             admin.delete_topics([self._prefix + name])
+            self._until_seen(admin, [name], there=False)
+
+    def _until_seen(self, admin, topics, *, there):
+        """The broker's own view of its topics follows the controller's, which has answered."""
+        names = [self._prefix + name for name in topics]
+        while any(bool(found["error_code"]) == there for found in admin.describe_topics(names)):
+            time.sleep(0.02)
 
     def trim(self, partition, before):
         with self._admin() as admin:

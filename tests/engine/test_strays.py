@@ -281,7 +281,7 @@ def test_a_journal_that_is_deleted_under_a_learner_is_noticed_before_the_next_co
     known = operator.topic_id("journal")
     delete_topic(operator, "journal")
     if again:
-        until(lambda: made(operator))
+        operator.create_topic("journal", 1)
     produce(operator, RAWS[60:])
     with pytest.raises(JournalError) as refused:
         worker.run(until_end=True)
@@ -294,14 +294,6 @@ def test_a_journal_that_is_deleted_under_a_learner_is_noticed_before_the_next_co
         with pytest.raises(JournalError, match="journal is empty"):
             life(open_log(), tmp_path / "s")
     assert len(predictions(open_log())) == 60
-
-
-def made(operator):
-    try:
-        operator.create_topic("journal", 1)
-    except KafkaError:  # the broker deletes in its own time
-        return False
-    return True
 
 
 def test_a_learner_outlives_that_its_journal_is_emptied(open_log, tmp_path, monkeypatch):
