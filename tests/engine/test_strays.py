@@ -6,8 +6,6 @@ import shutil
 
 import msgspec
 import pytest
-from kafka.errors import KafkaError
-from program import until
 from service import (
     IDENTITY,
     TOPICS,

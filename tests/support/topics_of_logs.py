@@ -5,7 +5,6 @@ A log of Kafka has its broker's administration for it (`tests/brokers/prefixed.p
 
 from __future__ import annotations
 
-from streamnb.adapters.sqlite.log import SqliteLog
 from streamnb.adapters.sqlite.store import OFFSET_BITS
 from streamnb.engine.ports import Partition
 
