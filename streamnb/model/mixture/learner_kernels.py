@@ -19,7 +19,15 @@ from streamnb.model.mixture.opinion_pool import learn_pool, score_pool
 from streamnb.model.naive_bayes.tables import Tables
 from streamnb.model.numerics.logspace import log_normalise
 from streamnb.model.softmax.feature_extraction import ExtractedFeatures, extract, note_attributes
-from streamnb.model.softmax.feature_table import NO_CLASS, FeatureTables, most_met_once, most_rows
+from streamnb.model.softmax.feature_table import (
+    DEAD,
+    LIVE,
+    NO_CLASS,
+    ONCE,
+    FeatureTables,
+    most_met_once,
+    most_rows,
+)
 from streamnb.model.softmax.gram_table import count_grams, learn_grams, score_grams, weigh_grams
 from streamnb.model.softmax.quantile_bins import note_value
 from streamnb.model.softmax.softmax import count_features, learn_softmax, score_features, score_softmax
@@ -28,8 +36,9 @@ from streamnb.model.softmax.softmax import count_features, learn_softmax, score_
 @inlined
 def has_capacity_for_features(features: FeatureTables, known: Ints, most: int) -> bool:
     """Whether an event of so many new features, and as many owners, can be added, or the budget is spent."""
-    need = min(features.size[0] + 2 * most, most_rows(features, count_positive(known)))
-    entries = features.size[0] + features.size[1] + 2 * most
+    size = features.size
+    need = min(size[LIVE] + 2 * most, most_rows(features, count_positive(known)))
+    entries = size[LIVE] + size[ONCE] + size[DEAD] + 2 * most
     return bool(need <= features.table.shape[0] and entries * 10 <= features.slots.size * 6)
 
 

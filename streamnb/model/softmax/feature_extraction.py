@@ -34,9 +34,12 @@ from streamnb.model.encoding.keyed_hash import hash_word
 from streamnb.model.encoding.rows import STOPPED
 from streamnb.model.softmax.feature_table import (
     COUNTS,
+    END,
     KEY_BITS,
+    LIVE,
     NO_CLASS,
     NOBODY,
+    ONCE,
     OWNER,
     TOTAL,
     FeatureTables,
@@ -47,8 +50,10 @@ from streamnb.model.softmax.feature_table import (
     is_met_once,
     met_once,
     mixed,
+    owner_in,
     promote,
     row_in,
+    rows_learned,
 )
 from streamnb.model.softmax.quantile_bins import (
     CODE,
@@ -334,7 +339,7 @@ def _find_owners(out: ExtractedFeatures, features: FeatureTables, most: int) -> 
         key = out.owner_keys[o] & KEY_BITS
         place = find_slot(slots, table, key, hash_word(features.secret, key))
         row = np.int64(NOBODY) if is_met_once(slots[place]) else row_in(slots[place])
-        if slots[place] == 0 and size[0] < most:
+        if slots[place] == 0 and size[LIVE] < most:
             row = add_feature(slots, table, size, key, NOBODY, place)
         out.owner_rows[o] = row
 
@@ -368,14 +373,14 @@ def _find_features(
         row = row_in(slot)
         if slot == 0:
             if most_once:
-                if size[1] < most_once:
+                if size[ONCE] < most_once:
                     slots[place] = met_once(key, NO_CLASS)
-                    size[1] += 1
+                    size[ONCE] += 1
                     row = by_place(place)
-            elif size[0] < most:
+            elif size[LIVE] < most:
                 row = add_feature(slots, table, size, key, owner, place)
         elif is_met_once(slot):
-            row = promote(features, owner, place, LOG_OF_ONE) if size[0] < most else by_place(place)
+            row = promote(features, owner, place, LOG_OF_ONE) if size[LIVE] < most else by_place(place)
         else:
             for column in range(0, stride, _LINE):
                 prefetch(weights, row * stride + column)
@@ -469,14 +474,15 @@ def extract(
 
 
 @allocating
-def _information(table: Ints, size: int, score: Floats) -> None:
+def _information(table: Ints, rows: Ints, score: Floats) -> None:
     """For each owner, what its features tell of the class: mutual information (nats), less its bias.
 
     I = sum_v sum_k n_vk / N ln(n_vk N / (n_v n_k)) - (V - 1)(K - 1) / (2 N); Miller (1955) for the bias.
+    `rows` are those in use, in the order in which they were learned: sums have to be the same everywhere.
     """
-    values, classes = np.zeros(size), np.zeros(size)
-    for row in range(size):
-        owner = table[row, OWNER]
+    values, classes = np.zeros(score.size), np.zeros(score.size)
+    for row in rows:
+        owner = owner_in(table[row, OWNER])
         if owner < 0:
             for k in range(COUNTS, table.shape[1]):
                 classes[row] += table[row, k] > 0
@@ -486,17 +492,16 @@ def _information(table: Ints, size: int, score: Floats) -> None:
                 if table[row, k] > 0:
                     ratio = (table[row, k] / table[row, TOTAL]) * (table[owner, TOTAL] / table[owner, k])
                     score[owner] += table[row, k] / table[owner, TOTAL] * math.log(ratio)
-    for row in range(size):
-        if table[row, OWNER] < 0 and table[row, TOTAL] > 0:
+    for row in rows:
+        if owner_in(table[row, OWNER]) < 0 and table[row, TOTAL] > 0:
             score[row] -= (values[row] - 1.0) * (classes[row] - 1.0) / 2.0 / (table[row, TOTAL] / UNIT)
 
 
 @allocating
 def _select(features: FeatureTables, context: Context, out: ExtractedFeatures) -> None:
     """Of the attributes of this event choose the twelve that tell most of the label; of equals the first."""
-    size = features.size[0]
-    score = np.zeros(size)
-    _information(features.table, size, score)
+    score = np.zeros(features.size[END])
+    _information(features.table, rows_learned(features.table, features.size), score)
     n = out.n[3]
     told = np.full(n, -np.inf)
     for a in range(n):
@@ -504,7 +509,7 @@ def _select(features: FeatureTables, context: Context, out: ExtractedFeatures) -
         place = find_slot(features.slots, features.table, key, hash_word(features.secret, key))
         row = row_in(features.slots[place])
         if row >= 0:
-            told[a] = score[features.table[row, OWNER]]
+            told[a] = score[owner_in(features.table[row, OWNER])]
     chosen, attributes = context.chosen, out.attributes
     for place in range(min(n, MOST_PAIRED)):
         best = np.int64(-1)

@@ -3,12 +3,16 @@
 A feature's key is a hash of what it stands for, so that a pair of words needs no name of its own; two of n
 features share a key with probability about n^2 / 2^49. Keys stand in states, and are the same in every
 process. Where the slot of a key is says another hash, with a secret: keys could be chosen so that all meet
-in one chain. Rows are in the order in which they were learned. Each feature belongs to an *owner*, the
-feature that says that its attribute is present at all: the owner's counts are the class totals by which the
-feature's counts are read.
+in one chain. Each feature belongs to an *owner*, the feature that says that its attribute is present at all:
+the owner's counts are the class totals by which the feature's counts are read.
 
 Most pairs are met once and never again. Until its second event a pair has no row, but its slot alone, which
 holds its key and the class of that event: eight bytes in place of hundreds.
+
+Rows that are forgotten are filled with features that come later, from the first one on. No row moves, so
+forgetting takes little time; and slots that led there stay, and lead nowhere, until all are laid out anew. In
+states rows are in the order in which they were learned, wherever they are: of how many forgettings each came
+after, it has a note.
 """
 
 from __future__ import annotations
@@ -29,22 +33,26 @@ from streamnb.model.compiled.growable import (
     capacity_for,
     empty_slots,
     grown,
-    heaviest,
     keep_rows,
     widened,
 )
 from streamnb.model.compiled.intrinsics import prefetch
-from streamnb.model.compiled.jit import inlined, kernel
+from streamnb.model.compiled.jit import allocating, inlined, kernel
 from streamnb.model.encoding.keyed_hash import hash_word, process_secret
+from streamnb.model.stats.lightest import drop_lightest
 from streamnb.model.stats.memory_use import Part
 
 KEY, OWNER, TOTAL, COUNTS = 0, 1, 2, 3  # columns of the table; one column for each class from COUNTS on
 NOBODY = -1  # in place of a row
+LIVE, ONCE, END, FREE, DEAD, AGE = range(6)  # of `size`
 NO_CLASS = 0x7FFF  # of a feature whose first event is being learned
 KEY_BITS = np.uint64(0xFFFF_FFFF_FFFF)
 _LOW, _HALF, _ONE, _NONE = np.uint64(0xFFFFFFFF), np.uint64(32), np.uint64(1), np.uint64(0)
 _TAG = np.uint64(17)  # of its 48 bits a key has the upper 31 in its slot, beside the row
 _CLASS, _MET_ONCE = np.uint64(48), np.uint64(1 << 63)
+_GONE = np.uint64((1 << 64) - 1)  # in place of the slot of a feature that was met once and is forgotten
+_AGE, _OWNER = np.int64(32), np.int64(0xFFFFFFFF)  # of what stands in the column of owners
+_DIGIT, _DIGITS = np.int64(16), np.int64(0xFFFF)  # of an age, by which rows are sorted
 _ENTRY_BYTES = 27  # of a slot at half the most load: slots are a power of two
 _MULTIPLY, _FINISH = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)
 _MAX_LOAD = 0.6
@@ -59,10 +67,12 @@ class FeatureTables(NamedTuple):
     Attributes:
         slots: uint64[power of two], the upper bits of a key and row + 1; or, where the highest bit is set,
             the class of the only event so far and the key.
-        table: int64[>= R, 3 + C], key, owner's row or NOBODY, total weight and weight by class (units).
+        table: int64[>= R, 3 + C], key, owner's row or NOBODY (`owners_in`) with the age of the row, total
+            weight and weight by class (units). Of a free row the key is `by_place` of the next free one.
         weights: float32[>= R, 1 + M, 1 + C]. First ln(1 + 2 n) of the weight n in each class (examples), from
             column 1 on; then of each learner the sum of squared gradients and its weights by class.
-        size: int64[2], R, and how many features were met once.
+        size: int64[6], how many rows are in use, how many features were met once, R, the first free row or
+            NOBODY, how many slots lead nowhere, and how often features were forgotten: the age of new rows.
         memory: int64[1], the budget, bytes.
         secret: uint64[2], of the hash by which slots are found.
     """
@@ -94,7 +104,7 @@ def find_slot(slots: Hashes, table: Ints, key: Any, hashed: Any) -> Any:
         if slot == _NONE:
             return np.int64(place)
         if slot & _MET_ONCE:
-            if slot & KEY_BITS == key:
+            if slot & KEY_BITS == key and slot != _GONE:
                 return np.int64(place)
         elif slot >> _HALF == key >> _TAG and np.uint64(table[row_in(slot), KEY]) == key:
             return np.int64(place)
@@ -131,13 +141,26 @@ def met_once(key: Any, k: int) -> Any:
     return _MET_ONCE | np.uint64(k) << _CLASS | key
 
 
+def owners_in(cells: Any) -> Any:
+    """The owners' rows, or NOBODY, of what stands in the column of owners."""
+    return cells << _AGE >> _AGE
+
+
+owner_in = inlined(owners_in)
+
+
 @inlined
 def add_feature(slots: Hashes, table: Ints, size: Ints, key: Any, owner: Any, place: int) -> int:
     """The new row of a key whose slot is at `place`; there has to be room."""
-    row = size[0]
-    size[0] += 1
+    row = size[FREE]
+    if row == NOBODY:
+        row = size[END]
+        size[END] += 1
+    else:
+        size[FREE] = by_place(table[row, KEY])
+    size[LIVE] += 1
     table[row, KEY] = np.int64(key)
-    table[row, OWNER] = owner
+    table[row, OWNER] = size[AGE] << _AGE | (owner & _OWNER)
     slots[place] = (key >> _TAG) << _HALF | np.uint64(row + 1)
     return int(row)
 
@@ -148,7 +171,7 @@ def promote(features: FeatureTables, owner: Any, place: int, log_of_one: float) 
     slot = features.slots[place]
     k = class_met(slot)
     row = add_feature(features.slots, features.table, features.size, slot & KEY_BITS, owner, place)
-    features.size[1] -= 1
+    features.size[ONCE] -= 1
     features.table[row, TOTAL] = UNIT
     features.table[row, COUNTS + k] = UNIT
     features.weights[row, 0, 1 + k] = log_of_one
@@ -170,15 +193,15 @@ def most_rows(features: FeatureTables, classes: Any) -> int:
     Capacity for classes that come later, or that have come already in the same batch, does not count: which
     features there are has to depend on the events before, and on nothing else.
     """
-    left = features.memory[0] - _ENTRY_BYTES * features.size[1]
-    return int(max(features.size[0], left // _row_bytes(features.weights.shape[1], classes)))
+    left = features.memory[0] - _ENTRY_BYTES * features.size[ONCE]
+    return int(max(features.size[LIVE], left // _row_bytes(features.weights.shape[1], classes)))
 
 
 @kernel
 def most_met_once(features: FeatureTables, classes: Any) -> int:
     """How many features without a row there may be; see `most_rows`."""
-    left = features.memory[0] - _row_bytes(features.weights.shape[1], classes) * features.size[0]
-    return int(max(features.size[1], left // _ENTRY_BYTES))
+    left = features.memory[0] - _row_bytes(features.weights.shape[1], classes) * features.size[LIVE]
+    return int(max(features.size[ONCE], left // _ENTRY_BYTES))
 
 
 @inlined
@@ -192,17 +215,42 @@ def _enter(slots: Hashes, secret: Any, key: Any, slot: Any) -> None:
 
 
 @kernel
-def _fill(size: int, secret: Any, slots: Hashes, table: Ints, once: Hashes) -> None:
-    """Enter the first `size` rows into empty `slots`, and those among `once` that are features met once."""
+def _fill(end: int, secret: Any, slots: Hashes, table: Ints, once: Hashes) -> None:
+    """Enter the rows before `end` into empty `slots`, and those met `once` with what was in their slots."""
     mask = np.uint64(slots.size - 1)
-    for row in range(size):
-        soon = hash_word(secret, np.uint64(table[min(row + _AHEAD, size - 1), KEY]))
+    for row in range(end):
+        soon = hash_word(secret, np.uint64(table[min(row + _AHEAD, end - 1), KEY]))
         prefetch(slots, np.int64(soon & mask))
-        key = np.uint64(table[row, KEY])
-        _enter(slots, secret, key, (key >> _TAG) << _HALF | np.uint64(row + 1))
+        if table[row, KEY] >= 0:
+            key = np.uint64(table[row, KEY])
+            _enter(slots, secret, key, (key >> _TAG) << _HALF | np.uint64(row + 1))
     for i in range(once.size):
-        if once[i] & _MET_ONCE:
-            _enter(slots, secret, once[i] & KEY_BITS, once[i])
+        soon = hash_word(secret, once[min(i + _AHEAD, once.size - 1)] & KEY_BITS)
+        prefetch(slots, np.int64(soon & mask))
+        _enter(slots, secret, once[i] & KEY_BITS, once[i])
+
+
+@allocating
+def rows_learned(table: Ints, size: Ints) -> Ints:
+    """The rows in use, in the order in which they were learned: by age, and by number where that is equal."""
+    rows, n = np.empty(size[END], dtype=np.int64), 0
+    for i in range(rows.size):
+        if table[i, KEY] >= 0:
+            rows[n] = i
+            n += 1
+    rows, sorted_rows = rows[:n], np.empty(n, dtype=np.int64)
+    for digit in range(_AGE, 2 * _AGE, _DIGIT):
+        if size[AGE] << _AGE >> digit:
+            places = np.zeros(1 << _DIGIT, dtype=np.int64)
+            for row in rows:
+                places[table[row, OWNER] >> digit & _DIGITS] += 1
+            places = np.cumsum(places) - places
+            for row in rows:
+                age = table[row, OWNER] >> digit & _DIGITS
+                sorted_rows[places[age]] = row
+                places[age] += 1
+            rows, sorted_rows = sorted_rows, rows
+    return rows
 
 
 class Features:
@@ -216,7 +264,7 @@ class Features:
     """
 
     def __init__(self, learners: int, memory: int) -> None:
-        self._size = np.zeros(2, dtype=np.int64)
+        self._size = np.array([0, 0, 0, NOBODY, 0, 0], dtype=np.int64)
         self._memory = np.array([memory], dtype=np.int64)
         self._secret = process_secret()
         self._slots = np.zeros(64, dtype=np.uint64)
@@ -227,18 +275,19 @@ class Features:
         return {name: held for name, held in vars(self).items() if name != "_secret"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state, _secret=process_secret())  # it may come from another process
-        self._refill(int(self._size.sum()), self._slots)
+        # It may come from another process, and what is mapped may not be written to.
+        vars(self).update(state, _secret=process_secret(), _size=state["_size"].copy())
+        self._refill(0)
 
     @property
     def size(self) -> int:
         """How many features have a row, owners included."""
-        return int(self._size[0])
+        return int(self._size[LIVE])
 
-    @property
-    def met_once(self) -> Hashes:
-        """The slots of those that were met once, rising."""
-        return np.sort(self._slots[self._slots >= _MET_ONCE])
+    def _met_once(self) -> Hashes:
+        """The slots of those that were met once."""
+        slots: Hashes = self._slots[(self._slots >= _MET_ONCE) & (self._slots != _GONE)]
+        return slots
 
     @property
     def n_bytes(self) -> int:
@@ -258,10 +307,11 @@ class Features:
         have = self.weights.shape[2] - 1
         if classes > have:
             more = max(classes, have + have // 8) - have
+            self._close_holes()
             self.table = widened(self.table[: self.size], self.table.shape[1] + more)
             self.weights = widened(self.weights[: self.size], 1 + have + more)
         most = int(most_rows(self.tables, known))
-        need, entries = min(self.size + features, most), int(self._size.sum())
+        need, entries = min(self.size + features, most), self.size + int(self._size[ONCE])
         if need > len(self.table):
             is_ample = 4 * need <= most
             rows = capacity_for(need, most) if is_ample else max(need, min(need + need // 2, most))
@@ -269,8 +319,8 @@ class Features:
             self.weights = grown(self.weights, (rows, *self.weights.shape[1:]))
             if is_ample:  # slots for as many: a batch stops each time that either is short
                 features = max(features, (rows - self.size) * entries // max(self.size, 1))
-        if entries + features > self._slots.size * _MAX_LOAD:
-            self._refill(entries + features, self._slots)
+        if entries + features + self._size[DEAD] > self._slots.size * _MAX_LOAD:
+            self._refill(features)
 
     def is_short(self, classes: int, more: int = 0) -> bool:
         """Whether, with so many classes, and so many features more, there is no memory for another one."""
@@ -280,7 +330,7 @@ class Features:
     def memory(self, classes: int, more: int = 0) -> Part:
         """What the features there are, and so many more, take with so many classes."""
         row = row_bytes(self.weights.shape[1], classes)
-        return Part(row * (self.size + more) + _ENTRY_BYTES * int(self._size[1]), int(self._memory[0]))
+        return Part(row * (self.size + more) + _ENTRY_BYTES * int(self._size[ONCE]), int(self._memory[0]))
 
     def make_room(self, classes: int) -> None:
         """Where there is no memory for another one with so many classes, forget down to seven eighths of it.
@@ -289,30 +339,65 @@ class Features:
         Owners stay: they hold what was learned of all features of theirs.
         """
         if not self.is_short(classes):
+            if self._size[DEAD]:
+                self._refill(0)
             return
-        size, is_owner = self.size, self.table[: self.size, OWNER] == NOBODY
+        rows = rows_learned(self.table, self._size)
+        weights, is_owner = self.table[rows, TOTAL, np.newaxis] + 1, owners_in(self.table[rows, OWNER]) < 0
         most = int(self._memory[0]) * 7 // 8 // row_bytes(self.weights.shape[1], classes)
-        weights = np.where(is_owner, MOST + 1, self.table[:size, TOTAL])
-        is_kept = heaviest(weights, max(most, int(np.count_nonzero(is_owner))))
-        rest, numbers = np.flatnonzero(is_kept), np.append(np.cumsum(is_kept) - 1, NOBODY)
-        keep_rows(self.table, rest, size)
-        keep_rows(self.weights, rest, size)
-        self.table[: rest.size, OWNER] = numbers[self.table[: rest.size, OWNER]]  # of NOBODY: the last
-        self._size[:] = rest.size, 0
-        self._refill(rest.size, self._slots[:0])
+        stays = np.ones(rows.size, dtype=np.bool_)
+        drop_lightest(weights, -is_owner.astype(np.int32), stays, max(0, most - np.count_nonzero(is_owner)))
+        self._forget(rows[~stays])
 
-    def _refill(self, entries: int, once: Hashes) -> None:
-        """Lay out slots for so many entries."""
+    def _forget(self, rows: Ints) -> None:
+        """Let these rows be free, and forget what was met once."""
+        self._slots |= (self._slots.view(np.int64) >> 63).view(np.uint64)  # of one met once: `_GONE`
+        self.table[rows] = 0
+        self.weights[rows] = 0
+        self.table[rows, KEY] = NOBODY
+        free = np.append(np.flatnonzero(self.table[: self._size[END], KEY] < 0), NOBODY)
+        self.table[free[:-1], KEY] = -2 - free[1:]  # `by_place`
+        self._size[DEAD] += rows.size + self._size[ONCE]
+        self._size[[LIVE, ONCE, FREE]] = self.size - rows.size, 0, free[0]
+        self._size[AGE] += 1
+
+    def _close_holes(self) -> None:
+        """Move the rows that are in use together, where some are free."""
+        end = int(self._size[END])
+        if self.size == end:
+            return
+        is_live = self.table[:end, KEY] >= 0
+        rows, numbers = np.flatnonzero(is_live), np.append(np.cumsum(is_live) - 1, NOBODY)
+        keep_rows(self.table, rows, end)
+        keep_rows(self.weights, rows, end)
+        cells = self.table[: rows.size, OWNER]
+        cells[:] = cells & ~_OWNER | numbers[owners_in(cells)] & _OWNER  # of NOBODY: the last
+        self._size[[END, FREE]] = rows.size, NOBODY
+        self._refill(0)
+
+    def _refill(self, more: int) -> None:
+        """Lay out slots for all there are and so many more."""
+        entries, once = self.size + int(self._size[ONCE]) + more, self._met_once()
         self._slots = empty_slots(max(64, 1 << int(entries / _MAX_LOAD).bit_length()))
-        _fill(self.size, self._secret, self._slots, self.table, once)
+        _fill(int(self._size[END]), self._secret, self._slots, self.table, once)
+        self._size[DEAD] = 0
 
     def state(self, classes: int, aside: Aside) -> dict[str, Array]:
         """Copies of all arrays, for so many classes."""
-        parts = blocks(self.size, self.table[:1].nbytes + self.weights[:1].nbytes)
+        rows = rows_learned(self.table, self._size)
+        numbers = np.full(int(self._size[END]) + 1, NOBODY)  # the last is that of NOBODY
+        numbers[rows] = np.arange(rows.size)
+        parts = [rows[part] for part in blocks(rows.size, self.table[:1].nbytes + self.weights[:1].nbytes)]
+
+        def table(part: Ints) -> Ints:
+            found = self.table.take(part, axis=0)
+            found[:, OWNER] = numbers[owners_in(found[:, OWNER])]
+            return found[:, : COUNTS + classes]
+
         return {
-            "features": aside(self.table[part, : COUNTS + classes] for part in parts),
-            "features_met_once": aside([self.met_once]),
-            "feature_weights": aside(self.weights[part, :, : 1 + classes] for part in parts),
+            "features": aside(map(table, parts)),
+            "features_met_once": aside([np.sort(self._met_once())]),
+            "feature_weights": aside(self.weights.take(part, axis=0)[:, :, : 1 + classes] for part in parts),
         }
 
     def expected(self, arrays: Mapping[str, Array], classes: int) -> dict[str, Expected]:
@@ -334,12 +419,14 @@ class Features:
     def load(self, arrays: Mapping[str, Array], classes: int) -> None:
         """Replace everything by what a state holds, which is as `expected`."""
         table, weights, once = (arrays[name] for name in ("features", "feature_weights", "features_met_once"))
-        self._size[:] = 0
+        self._size[:] = 0, 0, 0, NOBODY, 0, 0
         self.reserve(classes, classes, 0)
         if len(table) > len(self.table):
             self.table = grown(self.table, (len(table), self.table.shape[1]))
             self.weights = grown(self.weights, (len(table), *self.weights.shape[1:]))
         self.table[: len(table), : COUNTS + classes] = table
+        self.table[: len(table), OWNER] &= _OWNER
         self.weights[: len(table), :, : 1 + classes] = weights
-        self._size[:] = len(table), len(once)
-        self._refill(len(table) + len(once), once)
+        self._size[[LIVE, ONCE, END]] = len(table), len(once), len(table)
+        self._slots = once
+        self._refill(0)

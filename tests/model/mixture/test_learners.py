@@ -23,12 +23,17 @@ from streamnb.errors import UnlearnError
 from streamnb.model.evaluation.progressive import ESCAPE
 from streamnb.model.mixture.default_hypotheses import DEFAULT_HYPOTHESES
 from streamnb.model.softmax.feature_table import (
+    AGE,
+    NOBODY,
+    OWNER,
+    TOTAL,
     Features,
     add_feature,
     class_met,
     find_slot,
     is_met_once,
     met_once,
+    row_bytes,
     row_in,
 )
 from streamnb.model.softmax.quantile_bins import FIRST_EDGES, Bins, bin_of, first_edge, note_value
@@ -577,6 +582,59 @@ def test_classes_that_come_late_widen_the_features_there_are_and_add_none():
     run(model, [(x, f"class {t}", 1.0) for t, (x, _, _) in enumerate(crowded_stream(30, 3))], 10)
     assert model._learners.features.size == before
     assert len(model.classes) == 32
+
+
+def forgotten_by_definition(arrays, most):
+    """What is left of features where there may be so many: owners, the heaviest, of equals the latest."""
+    table, weights = arrays["learned_features"], arrays["learned_feature_weights"]
+    owners = [row for row in range(len(table)) if table[row, OWNER] == NOBODY]
+    others = sorted(set(range(len(table))) - set(owners), key=lambda row: (table[row, TOTAL], row))[::-1]
+    rows = sorted(owners + others[: max(0, most - len(owners))])
+    numbers = {row: number for number, row in enumerate(rows)} | {NOBODY: NOBODY}
+    left = table[rows]
+    left[:, OWNER] = [numbers[owner] for owner in left[:, OWNER].tolist()]
+    return left.tolist(), weights[rows].tolist(), []
+
+
+def features_in(arrays):
+    names = ("learned_features", "learned_feature_weights", "learned_features_met_once")
+    return tuple(arrays[name].tolist() for name in names)
+
+
+@settings(max_examples=15)
+@given(
+    st.integers(0, 1 << 32).map(random.Random),
+    st.sampled_from([20_000, 60_000, 200_000]),
+    st.integers(1, 6),
+    st.sampled_from([5, 14]),
+)
+def test_features_are_forgotten_as_defined_wherever_their_rows_are(rng, memory, labels, attributes):
+    """One model goes on and on; another is loaded from its state again and again, and so has no free rows."""
+    models = [BayesOptimalNB({"text": "text"}, memory=memory) for _ in range(2)]
+    for model in models:
+        model.keep_within(1 << 30)
+        model._learners.features._memory[0] = memory
+    ages = models[0]._learners.features.tables.size
+    for step in range(40):
+        events, truth = [], []
+        for _ in range(rng.randrange(1, 60)):
+            words = [f"w{rng.paretovariate(0.7):.0f}" for _ in range(rng.randrange(12))]
+            numbers = {f"n{i}": rng.gauss(0, 1) for i in range(attributes) if rng.random() < 0.5}
+            events.append({"text": " ".join(words), "v": f"v{rng.randrange(30)}", **numbers})
+            truth.append(f"k{rng.randrange(labels + step // 10)}")
+        for model in models:
+            features, known = model._learners.features, len(model.classes)
+            before = model.state()[1] if features.is_short(known) else None
+            model.make_room(known)
+            if before:
+                row = row_bytes(features.weights.shape[1], known)
+                expected = forgotten_by_definition(before, memory * 7 // 8 // row)
+                assert features_in(model.state()[1]) == expected
+            model.learn_many(events, truth)
+        if rng.random() < 0.2:
+            models[1].load_state(*models[1].state())
+    assert bytes_of(models[0]) == bytes_of(models[1])
+    assert ages[AGE] > 1
 
 
 # -- bins ---------------------------------------------------------------------------------------------------
