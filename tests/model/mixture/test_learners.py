@@ -24,6 +24,7 @@ from streamnb.model.evaluation.progressive import ESCAPE
 from streamnb.model.mixture.default_hypotheses import DEFAULT_HYPOTHESES
 from streamnb.model.softmax.feature_table import (
     AGE,
+    KEY_BITS,
     NOBODY,
     OWNER,
     TOTAL,
@@ -35,6 +36,7 @@ from streamnb.model.softmax.feature_table import (
     met_once,
     row_bytes,
     row_in,
+    rows_learned,
 )
 from streamnb.model.softmax.quantile_bins import FIRST_EDGES, Bins, bin_of, first_edge, note_value
 from streamnb.wire.snapshot import Part, Snapshot, decode, encode
@@ -537,6 +539,9 @@ def test_keys_that_share_a_slot_and_a_tag_are_told_apart():
     found = [slots[find_slot(slots, table, key, begin)] for key in keys]
     assert [row_in(slot) for slot in found[::2]] == list(range(10))
     assert [(is_met_once(slot), class_met(slot)) for slot in found[1::2]] == [(1, i) for i in range(1, 20, 2)]
+    features._forget(np.arange(10))
+    place = find_slot(features.tables.slots, table, KEY_BITS, begin)
+    assert features.tables.slots[place] == 0, "no slot that leads nowhere is taken for that of a key"
 
 
 # -- memory -------------------------------------------------------------------------------------------------
@@ -601,6 +606,16 @@ def features_in(arrays):
     return tuple(arrays[name].tolist() for name in names)
 
 
+@given(st.lists(st.sampled_from([-1, 0, 1, 2, 0xFFFF, 0x1_0000, 0x1_0002, 0x7FFF_FFFF]), max_size=30))
+def test_rows_are_told_in_the_order_in_which_they_were_learned(ages):
+    """Of each row the age, and -1 where it is free."""
+    table = np.array([[0 if age >= 0 else -1, max(age, 0) << 32, 0] for age in ages], dtype=np.int64)
+    rows = [row for row, age in enumerate(ages) if age >= 0]
+    size = np.array([len(rows), 0, len(ages), NOBODY, 0, max([0, *ages])])
+    told = rows_learned(table.reshape(-1, 3), size)
+    assert told.tolist() == sorted(rows, key=lambda row: (ages[row], row))
+
+
 @settings(max_examples=15)
 @given(
     st.integers(0, 1 << 32).map(random.Random),
@@ -616,12 +631,13 @@ def test_features_are_forgotten_as_defined_wherever_their_rows_are(rng, memory, 
         model._learners.features._memory[0] = memory
     ages = models[0]._learners.features.tables.size
     for step in range(40):
-        events, truth = [], []
+        events, truth, weights = [], [], []
         for _ in range(rng.randrange(1, 60)):
             words = [f"w{rng.paretovariate(0.7):.0f}" for _ in range(rng.randrange(12))]
             numbers = {f"n{i}": rng.gauss(0, 1) for i in range(attributes) if rng.random() < 0.5}
             events.append({"text": " ".join(words), "v": f"v{rng.randrange(30)}", **numbers})
             truth.append(f"k{rng.randrange(labels + step // 10)}")
+            weights.append(rng.choice([0.0, 0.25, 1.0, 1.0, 3.0]))
         for model in models:
             features, known = model._learners.features, len(model.classes)
             before = model.state()[1] if features.is_short(known) else None
@@ -630,7 +646,7 @@ def test_features_are_forgotten_as_defined_wherever_their_rows_are(rng, memory, 
                 row = row_bytes(features.weights.shape[1], known)
                 expected = forgotten_by_definition(before, memory * 7 // 8 // row)
                 assert features_in(model.state()[1]) == expected
-            model.learn_many(events, truth)
+            model.learn_many(events, truth, weights)
         if rng.random() < 0.2:
             models[1].load_state(*models[1].state())
     assert bytes_of(models[0]) == bytes_of(models[1])
