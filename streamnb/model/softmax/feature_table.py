@@ -343,10 +343,10 @@ class Features:
                 self._refill(0)
             return
         rows = rows_learned(self.table, self._size)
-        weights, is_owner = self.table[rows, TOTAL, np.newaxis] + 1, owners_in(self.table[rows, OWNER]) < 0
+        weights, owners = self.table[rows, TOTAL, np.newaxis], self.table[rows, OWNER].astype(np.int32)
         most = int(self._memory[0]) * 7 // 8 // row_bytes(self.weights.shape[1], classes)
         stays = np.ones(rows.size, dtype=np.bool_)
-        drop_lightest(weights, -is_owner.astype(np.int32), stays, max(0, most - np.count_nonzero(is_owner)))
+        drop_lightest(weights, owners, stays, max(0, most - np.count_nonzero(owners == NOBODY)))
         self._forget(rows[~stays])
 
     def _forget(self, rows: Ints) -> None:
