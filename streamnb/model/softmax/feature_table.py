@@ -52,7 +52,7 @@ _TAG = np.uint64(17)  # of its 48 bits a key has the upper 31 in its slot, besid
 _CLASS, _MET_ONCE = np.uint64(48), np.uint64(1 << 63)
 _GONE = np.uint64((1 << 64) - 1)  # in place of the slot of a feature that was met once and is forgotten
 _AGE, _OWNER = np.int64(32), np.int64(0xFFFFFFFF)  # of what stands in the column of owners
-_DIGIT, _DIGITS = np.int64(16), np.int64(0xFFFF)  # of an age, by which rows are sorted
+_DIGIT, _DIGITS = np.int64(8), np.int64(0xFF)  # of an age, by which rows are sorted
 _ENTRY_BYTES = 27  # of a slot at half the most load: slots are a power of two
 _MULTIPLY, _FINISH = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)
 _MAX_LOAD = 0.6
@@ -253,6 +253,28 @@ def rows_learned(table: Ints, size: Ints) -> Ints:
     return rows
 
 
+@kernel
+def _forget(rows: Ints, features: FeatureTables) -> None:
+    """Let these rows be free, and forget what was met once."""
+    slots, table, size = features.slots, features.table, features.size
+    for row in rows:
+        table[row] = 0
+        features.weights[row] = 0
+        table[row, KEY] = NOBODY
+    size[FREE] = NOBODY
+    for row in range(size[END] - 1, -1, -1):
+        if table[row, KEY] < 0:
+            table[row, KEY] = by_place(size[FREE])
+            size[FREE] = row
+    for place in range(slots.size):
+        if slots[place] & _MET_ONCE:
+            slots[place] = _GONE
+    size[DEAD] += rows.size + size[ONCE]
+    size[LIVE] -= rows.size
+    size[ONCE] = 0
+    size[AGE] += 1
+
+
 class Features:
     """The features of M gradient learners, within a budget of memory.
 
@@ -347,19 +369,7 @@ class Features:
         most = int(self._memory[0]) * 7 // 8 // row_bytes(self.weights.shape[1], classes)
         stays = np.ones(rows.size, dtype=np.bool_)
         drop_lightest(weights, owners, stays, max(0, most - np.count_nonzero(owners == NOBODY)))
-        self._forget(rows[~stays])
-
-    def _forget(self, rows: Ints) -> None:
-        """Let these rows be free, and forget what was met once."""
-        self._slots |= (self._slots.view(np.int64) >> 63).view(np.uint64)  # of one met once: `_GONE`
-        self.table[rows] = 0
-        self.weights[rows] = 0
-        self.table[rows, KEY] = NOBODY
-        free = np.append(np.flatnonzero(self.table[: self._size[END], KEY] < 0), NOBODY)
-        self.table[free[:-1], KEY] = -2 - free[1:]  # `by_place`
-        self._size[DEAD] += rows.size + self._size[ONCE]
-        self._size[[LIVE, ONCE, FREE]] = self.size - rows.size, 0, free[0]
-        self._size[AGE] += 1
+        _forget(rows[~stays], self.tables)
 
     def _close_holes(self) -> None:
         """Move the rows that are in use together, where some are free."""

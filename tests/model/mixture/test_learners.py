@@ -29,6 +29,7 @@ from streamnb.model.softmax.feature_table import (
     OWNER,
     TOTAL,
     Features,
+    _forget,
     add_feature,
     class_met,
     find_slot,
@@ -539,7 +540,7 @@ def test_keys_that_share_a_slot_and_a_tag_are_told_apart():
     found = [slots[find_slot(slots, table, key, begin)] for key in keys]
     assert [row_in(slot) for slot in found[::2]] == list(range(10))
     assert [(is_met_once(slot), class_met(slot)) for slot in found[1::2]] == [(1, i) for i in range(1, 20, 2)]
-    features._forget(np.arange(10))
+    _forget(np.arange(10), features.tables)
     place = find_slot(features.tables.slots, table, KEY_BITS, begin)
     assert features.tables.slots[place] == 0, "no slot that leads nowhere is taken for that of a key"
 
