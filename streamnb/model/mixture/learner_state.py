@@ -9,7 +9,7 @@ import numpy as np
 
 from streamnb.compiler.bundles import bundle
 from streamnb.model.attributes.expected import LARGE, Expected, checked, counts, named, real, reject
-from streamnb.model.attributes.signatures import Array, Aside, Flags, concatenated
+from streamnb.model.attributes.signatures import Array, Aside, Flags
 from streamnb.model.calibration.histogram_binning import CONFIDENCES
 from streamnb.model.calibration.temperature import FIRST_POWER, LEAST_POWER, MOST_POWER
 from streamnb.model.compiled.arrays import Floats, Ints
@@ -352,7 +352,7 @@ class Learners:
                 f"context_{n}": a.copy() for n, a in self._context._asdict().items()
             }
             is_large = int(self.features.tables.memory[0]) > MOST_ASIDE
-            small |= self.features.state(classes, concatenated if is_large else aside)
+            small |= self.features.state(classes, None if is_large else aside)
         grams = self.grams.copying(classes, aside) if self._plan.byte_rates.size else dict
         return lambda: small | grams()
 

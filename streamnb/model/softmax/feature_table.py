@@ -17,7 +17,9 @@ after, it has a note.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from functools import partial
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -392,8 +394,8 @@ class Features:
         _fill(int(self._size[END]), self._secret, self._slots, self.table, once)
         self._size[DEAD] = 0
 
-    def state(self, classes: int, aside: Aside) -> dict[str, Array]:
-        """Copies of all arrays, for so many classes."""
+    def state(self, classes: int, aside: Aside | None) -> dict[str, Array]:
+        """Copies of all arrays, for so many classes: `aside`, or in memory."""
         rows = rows_learned(self.table, self._size)
         numbers = np.full(int(self._size[END]) + 1, NOBODY)  # the last is that of NOBODY
         numbers[rows] = np.arange(rows.size)
@@ -404,10 +406,12 @@ class Features:
             found[:, OWNER] = numbers[owners_in(found[:, OWNER])]
             return found[:, : COUNTS + classes]
 
+        once, put = self._met_once(), aside or partial(_in_memory, rows.size)
+        once.sort()
         return {
-            "features": aside(map(table, parts)),
-            "features_met_once": aside([np.sort(self._met_once())]),
-            "feature_weights": aside(self.weights.take(part, axis=0)[:, :, : 1 + classes] for part in parts),
+            "features": put(map(table, parts)),
+            "features_met_once": aside([once]) if aside else once,
+            "feature_weights": put(self.weights.take(part, axis=0)[:, :, : 1 + classes] for part in parts),
         }
 
     def expected(self, arrays: Mapping[str, Array], classes: int) -> dict[str, Expected]:
@@ -440,3 +444,14 @@ class Features:
         self._size[[LIVE, ONCE, END]] = len(table), len(once), len(table)
         self._slots = once
         self._refill(0)
+
+
+def _in_memory(rows: int, blocks: Iterable[Array]) -> Array:
+    """An `Aside` for so many rows, which holds one block at a time beside them."""
+    blocks = iter(blocks)
+    first = next(blocks)
+    whole_array, at = np.empty((rows, *first.shape[1:]), dtype=first.dtype), 0
+    for block in chain([first], blocks):
+        whole_array[at : at + len(block)] = block
+        at += len(block)
+    return whole_array
