@@ -86,6 +86,7 @@ class Timed:
             (statistics, "_close_holes"),
             (statistics, "settle"),
             (statistics.vocabulary, "_widen"),
+            *([(model._learners.features, "reserve")] if hasattr(model, "_learners") else []),
         ):
             setattr(owner, name, self.timed(getattr(owner, name)))
 
