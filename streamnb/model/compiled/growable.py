@@ -65,6 +65,14 @@ class Growable:
             self.pin.forget()
 
 
+def roomier(array: npt.NDArray[Any], *shape: int, times: float = 1.5, fill: float = 0) -> npt.NDArray[Any]:
+    """The array with at least this shape; too short an axis gets so many `times` its length, or more."""
+    axes = zip(shape, array.shape, strict=False)
+    more = [max(n, int(times * have)) - have if n > have else 0 for n, have in axes]
+    pad = [(0, n) for n in more] + [(0, 0)] * (array.ndim - len(more))
+    return np.pad(array, pad, constant_values=fill) if any(more) else array
+
+
 def capacity_for(rows: int, most: int = 1 << 62) -> int:
     """So many rows and as many again, or an eighth of many; but no more than there may be."""
     return max(rows, min(rows + max(rows // 8, min(rows, 8192)) + 32, most))

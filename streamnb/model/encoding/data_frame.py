@@ -13,7 +13,6 @@ from streamnb.model.attributes.signatures import Array, Codes, Flags
 from streamnb.model.attributes.values import LARGEST
 from streamnb.model.attributes.weights import UNIT
 from streamnb.model.compiled.arrays import Floats, Hashes, Ints
-from streamnb.model.compiled.jit import kernel
 from streamnb.model.encoding.batch import Batch, Encoded
 from streamnb.model.encoding.layout import Layout
 from streamnb.model.encoding.rows import UNKNOWN
@@ -178,19 +177,15 @@ def _by_value(numbered: NumberedColumns, is_added: Present, vocabulary: Vocabula
     text_rows = vocabulary.rows(tokens, owners, ~everything)
     first = np.cumsum(sizes) - sizes
     values = [column.values for column in columns]
-    which = np.array(values, dtype=np.int64).reshape(len(columns), is_added.size)
-    event_items = np.empty(is_added.size + 1, dtype=np.int64)
-    item_group, rows = np.empty((2, which.size), dtype=np.int32)
-    keys = np.empty(which.size, dtype=np.uint64)
-    count, unknown = fill_items(
-        which, first, groups, text_rows, tokens.hashes, event_items, item_group, rows, keys
-    )
-    rows = rows[:count]
-    if unknown and is_added.any():
-        chosen = (which.T + first)[which.T >= 0]
-        adds = (rows == UNKNOWN) & np.repeat(is_added, np.diff(event_items))
+    which = np.array(values, dtype=np.int64).reshape(len(columns), is_added.size).T
+    present = which >= 0
+    chosen, event_items = (which + first)[present], _ends(present)
+    rows = text_rows[chosen]
+    adds = (rows == UNKNOWN) & np.repeat(is_added, np.diff(event_items))
+    if adds.any():
         rows = _added(rows, chosen, adds, texts, owners, vocabulary)
-    return _Items(event_items, item_group[:count], np.arange(count + 1), rows, keys[:count])
+    item_group = np.broadcast_to(groups, present.shape)[present]
+    return _Items(event_items, item_group, np.arange(rows.size + 1), rows, tokens.hashes[chosen])
 
 
 def _ends(present: Present) -> Ints:
@@ -203,8 +198,6 @@ def _added(
 ) -> Codes:
     """The rows where texts that are unknown are added: from the first item that `adds` on, in that order."""
     items = np.flatnonzero(adds)
-    if not items.size:
-        return rows
     begins = np.full(len(texts), rows.size)  # which item adds a text
     np.minimum.at(begins, chosen[items], items)
     new = np.flatnonzero(begins < rows.size)
@@ -237,41 +230,3 @@ def _numbered(columns: list[Column], is_added: Present, number: Callable[[Column
     for _, c in sorted(first):
         number(columns[c], True)
     return [number(column, False) for column in columns]
-
-
-@kernel
-def fill_items(
-    which: Any,
-    first: Any,
-    groups: Any,
-    text_rows: Any,
-    text_keys: Any,
-    event_items: Any,
-    item_group: Any,
-    rows: Any,
-    keys: Any,
-) -> tuple[int, int]:
-    """The rows and keys of the nominal values of n events; (how many there are, how many are unknown).
-
-    Args:
-        which: int64[columns, n], the number of each value among the texts of its column; -1 is missing.
-        first: int64[columns], where the texts of each column begin.
-        groups: int32[columns], the group of each.
-        text_rows: int32[texts], the row of each text, or UNKNOWN.
-        text_keys: uint64[texts], its hash.
-        event_items: int64[n + 1], gets where the values of each event begin.
-        item_group: int32, gets the group of each value; as long as there may be values, like the next two.
-        rows: int32, gets their rows.
-        keys: uint64, gets their hashes.
-    """
-    item, unknown = 0, 0
-    event_items[0] = 0
-    for e in range(which.shape[1]):
-        for c in range(which.shape[0]):
-            if which[c, e] >= 0:
-                text = first[c] + which[c, e]
-                item_group[item], rows[item], keys[item] = groups[c], text_rows[text], text_keys[text]
-                unknown += text_rows[text] == UNKNOWN
-                item += 1
-        event_items[e + 1] = item
-    return item, unknown

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any, Protocol
 
 import numpy as np
 
+from streamnb.errors import SnapshotError
+from streamnb.model.attributes.kinds import KINDS
+from streamnb.model.attributes.names import checked_attributes, plain_attribute
 from streamnb.model.attributes.signatures import Codes, Flags
 from streamnb.model.compiled.arrays import Ints
 from streamnb.model.stats.counts import Counts
@@ -71,6 +74,26 @@ class Layout:
         if number < 0 and adds and len(self.fields) < self.most:
             number = self.fields[name] = len(self.fields)
         return number
+
+    def numbers_in(self, other: Layout, *, adds: bool) -> tuple[Codes, Codes]:
+        """The numbers that the groups and the fields of another one have here; as `group` and `field`."""
+        groups = [self.group(group, adds=adds) for group in other.groups]
+        fields = [self.field(name, adds=adds) for name in other.fields]
+        return np.array(groups, dtype=np.int32), np.array(fields, dtype=np.int32)
+
+    def described(self) -> dict[str, Any]:
+        """All of them, as JSON can hold them."""
+        groups = [[kind, plain_attribute(name)] for kind, name in self.groups]
+        return {"groups": groups, "fields": [plain_attribute(name) for name in self.fields]}
+
+    def load(self, described: Mapping[str, Any]) -> None:
+        """Add all of those that are `described`. Raises SnapshotError, among others, where they are none."""
+        for kind, name in described["groups"]:
+            if type(kind) is not int or kind not in KINDS:
+                raise SnapshotError(f"groups: {kind!r} is no kind of attribute")
+            self.group((kind, *checked_attributes([name])), adds=True)
+        for name in checked_attributes(described["fields"]):
+            self.field(name, adds=True)
 
     def groups_of(self, names: dict[Any, int], places: Codes, adds: Flags, ends: Ints) -> Codes:
         """See `Numbering`."""

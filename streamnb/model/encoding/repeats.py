@@ -7,23 +7,19 @@ from typing import Any
 import numpy as np
 
 from streamnb.model.attributes.kinds import BERNOULLI
-from streamnb.model.compiled.jit import allocating, inlined, kernel
+from streamnb.model.compiled.jit import inlined, kernel
 from streamnb.model.encoding.keyed_hash import hash_number
 from streamnb.model.encoding.rows import STOPPED
 
 
-@allocating
 def mark_repeats(batch: Any, kinds: Any, secret: Any) -> int:
     """Within each Bernoulli text, keep the first of equal rows; the most rows of any text.
 
     `secret` is that of the hash: an event may hold rows that were chosen.
     """
-    size, most = 2, np.int64(0)
-    for e in range(batch.event_items.size - 1):
-        most = max(most, batch.item_rows[batch.event_items[e + 1]] - batch.item_rows[batch.event_items[e]])
-    while size < 2 * most:
-        size *= 2
-    return mark_repeats_within(batch, kinds, secret, np.empty(size, dtype=np.int32))
+    most = int(np.diff(batch.item_rows[batch.event_items]).max(initial=1))
+    scratch = np.empty(1 << (2 * most - 1).bit_length(), dtype=np.int32)
+    return mark_repeats_within(batch, kinds, secret, scratch)
 
 
 @kernel

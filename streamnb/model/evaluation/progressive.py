@@ -32,6 +32,7 @@ from streamnb.model.attributes.expected import MOST, checked, count, counts, rea
 from streamnb.model.attributes.parameters import check_whole
 from streamnb.model.attributes.signatures import Array
 from streamnb.model.compiled.arrays import Floats, Ints
+from streamnb.model.compiled.growable import roomier
 from streamnb.model.compiled.jit import inlined, kernel
 from streamnb.model.notebook import Shown
 from streamnb.model.numerics.compensated import add
@@ -391,11 +392,7 @@ class ProgressiveValidation(Shown):
     def _grow(self, classes: int) -> None:
         """Know `classes` classes, which are no fewer than before."""
         self._classes = classes
-        capacity = self._margins.shape[1]
-        if classes > capacity:
-            self._margins = np.pad(
-                self._margins, ((0, 0), (0, max(classes, capacity + capacity // 2) - capacity))
-            )
+        self._margins = roomier(self._margins, 0, classes)
 
 
 def _scores(margins: Ints, tally: _Tally) -> Scores:

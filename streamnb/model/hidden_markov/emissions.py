@@ -15,6 +15,7 @@ from streamnb.model.attributes.expected import MOST, checked, count, counts, rej
 from streamnb.model.attributes.signatures import Array
 from streamnb.model.attributes.weights import UNIT
 from streamnb.model.compiled.arrays import Floats
+from streamnb.model.compiled.growable import roomier
 from streamnb.model.hidden_markov.transitions import Counts, log_m_estimate
 
 
@@ -58,16 +59,11 @@ class Emissions:
 
     def grow(self, symbols: int, states: int) -> None:
         """Let there be at least so many of each."""
-        rows, columns = self._table.shape
-        more = [
-            max(n, 2 * capacity) - capacity if n > capacity else 0
-            for n, capacity in ((symbols, rows), (states, columns))
-        ]
-        if any(more):
-            self._table = np.pad(self._table, ((0, more[0]), (0, more[1])))
-            self._totals = np.pad(self._totals, (0, more[1]))
-            self._by_symbol = np.pad(self._by_symbol, (0, more[0]))
-        self.symbols, self.states = max(self.symbols, symbols), max(self.states, states)
+        if symbols > self.symbols or states > self.states:
+            self._table = roomier(self._table, symbols, states, times=2)
+            self._totals = roomier(self._totals, states, times=2)
+            self._by_symbol = roomier(self._by_symbol, symbols, times=2)
+            self.symbols, self.states = max(self.symbols, symbols), max(self.states, states)
 
     def update(self, symbol: int, state: int, weight: int = UNIT) -> None:
         """Count a symbol in a state with a weight in units; below 0 takes back what was `counted`."""

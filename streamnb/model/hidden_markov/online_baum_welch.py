@@ -14,6 +14,7 @@ from streamnb.model.attributes.names import checked_names, plain
 from streamnb.model.attributes.parameters import check_amount, check_whole
 from streamnb.model.attributes.ranges import is_missing
 from streamnb.model.attributes.signatures import Array, State
+from streamnb.model.compiled.growable import roomier
 from streamnb.model.hidden_markov.forward_backward import Chain
 from streamnb.model.hidden_markov.hidden_markov_model import HiddenMarkovModel
 from streamnb.model.hidden_markov.initial_parameters import start_symbols, start_transitions
@@ -162,11 +163,9 @@ class OnlineBaumWelch(Savable):
 
     def _reserve(self, met: int) -> None:
         """Rows for the symbols from number `met` on, with the weights that they start with."""
-        V, emitted = len(self._symbols), self._counts.emitted
-        if emitted.shape[0] < V:
-            more = max(V, 2 * emitted.shape[0]) - emitted.shape[0]
-            emitted = np.pad(emitted, ((0, more), (0, 0), (0, 0)))
-            self._counts = self._counts._replace(emitted=emitted)
+        V = len(self._symbols)
+        emitted = roomier(self._counts.emitted, V, times=2)
+        self._counts = self._counts._replace(emitted=emitted)
         for r in range(self.starts):
             if met < V:
                 emitted[met:V, r] = start_symbols(self.seed, r, self.states, met, V)

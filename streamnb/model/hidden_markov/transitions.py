@@ -17,6 +17,7 @@ from streamnb.model.attributes.expected import MOST, checked, count, counts, rej
 from streamnb.model.attributes.signatures import Array, State
 from streamnb.model.attributes.weights import UNIT
 from streamnb.model.compiled.arrays import Floats, Ints
+from streamnb.model.compiled.growable import roomier
 
 Counts = Ints
 
@@ -88,11 +89,9 @@ class Transitions:
 
     def grow(self, states: int) -> None:
         """Let there be at least so many states."""
-        capacity = self._first.size
-        if states > capacity:
-            more = max(states, 2 * capacity) - capacity
-            self._first = np.pad(self._first, (0, more))
-            self._table = np.pad(self._table, (0, more))
+        if states > self._first.size:
+            self._first = roomier(self._first, states, times=2)
+            self._table = roomier(self._table, states, states, times=2)
         self.states = max(self.states, states)
 
     def update(self, previous: int | None, state: int, weight: int = UNIT) -> None:

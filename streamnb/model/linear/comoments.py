@@ -26,6 +26,7 @@ from streamnb.model.attributes.expected import checked, count, real
 from streamnb.model.attributes.signatures import Array
 from streamnb.model.attributes.weights import UNIT
 from streamnb.model.compiled.arrays import Floats, Ints
+from streamnb.model.compiled.growable import roomier
 from streamnb.model.compiled.jit import kernel
 from streamnb.model.numerics.double_double import add, divide, multiply, two_product
 
@@ -69,11 +70,9 @@ class SecondMoments:
 
     def reserve(self, columns: int) -> None:
         """Grow to at least so many columns: in all events so far these were 0."""
-        more = columns - len(self)
-        if more > 0:
-            more = max(more, len(self) // 2)
-            self._sums = np.pad(self._sums, ((0, 0), (0, more)))
-            self._products = np.pad(self._products, ((0, 0), (0, more), (0, more)))
+        if columns > len(self):
+            self._sums = roomier(self._sums, 0, columns)
+            self._products = roomier(self._products, 0, columns, columns)
 
     def update(self, columns: Ints, values: Floats, weight: int = UNIT) -> None:
         """Learn an event of this weight in units; one below zero unlearns.

@@ -10,6 +10,7 @@ import numpy as np
 from streamnb.model.attributes.expected import check_made, checked, real
 from streamnb.model.attributes.parameters import check_whole
 from streamnb.model.attributes.signatures import Array, State
+from streamnb.model.compiled.growable import roomier
 from streamnb.model.linear.design_matrix import Design, Row
 from streamnb.model.saving import Savable
 
@@ -59,9 +60,8 @@ class GradientUnit(Savable):
     def _row(self, x: Mapping[Any, Any], *, adds: bool) -> Row:
         """The event's columns and values, x_0 = 1 in column 0; see `Design.row`."""
         row = self._design.row(x, adds=adds)
-        more = len(self._design) - self._weights.size
-        if more > 0:
-            self._weights = np.pad(self._weights, (0, max(more, self._weights.size // 2)))
+        if len(self._design) > self._weights.size:
+            self._weights = roomier(self._weights, len(self._design))
         return row
 
     def _net(self, row: Row) -> float:

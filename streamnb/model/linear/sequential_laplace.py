@@ -30,6 +30,7 @@ import numpy as np
 from streamnb.model.attributes.expected import checked, real
 from streamnb.model.attributes.signatures import Array
 from streamnb.model.compiled.arrays import Floats, Ints
+from streamnb.model.compiled.growable import roomier
 from streamnb.model.compiled.jit import inlined, kernel
 
 _FARTHEST = 1e150  # of a mean: by no value of up to 1e140 does its sum leave the doubles
@@ -69,10 +70,9 @@ class LaplaceUnits:
     def reserve(self, columns: int) -> None:
         """Have so many columns: what was 0 in all events so far has the variance it began with."""
         if columns > self._scratch.size:
-            more = max(columns, self._scratch.size * 3 // 2) - self._scratch.size
-            self._means = np.pad(self._means, ((0, 0), (0, more)))
-            self._roots = np.pad(self._roots, ((0, 0), (0, more), (0, more)))
-            self._scratch = np.zeros(self._scratch.size + more)
+            self._means = roomier(self._means, 0, columns)
+            self._roots = roomier(self._roots, 0, columns, columns)
+            self._scratch = np.zeros(self._means.shape[1])
         for column in range(self._columns, columns):
             self._roots[:, column, column] = math.sqrt(self.variance)
         self._columns = max(columns, self._columns)

@@ -14,14 +14,13 @@ from streamnb.model.attributes.kinds import BERNOULLI
 from streamnb.model.attributes.weights import UNIT
 from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.compiled.intrinsics import prefetch
-from streamnb.model.compiled.jit import allocating, inlined, kernel
+from streamnb.model.compiled.jit import inlined, kernel
 from streamnb.model.encoding.rows import UNKNOWN
 from streamnb.model.naive_bayes.scoring import (
     Score,
     known,
     pooled_variance,
     score_event,
-    score_of,
     score_value,
 )
 from streamnb.model.naive_bayes.tables import Tables
@@ -221,30 +220,8 @@ def evidence_per_token(tables: Tables, batch: Any, e: int, joint: Floats, produc
     return highest / tokens if tokens > 0.0 else np.nan
 
 
-@allocating
-def run(
-    first: int,
-    most: int,
-    tables: Tables,
-    batch: Any,
-    learn: bool,
-    probabilities: Floats,
-    joints: Floats,
-    evidence: Floats,
-) -> Any:
-    """From event `first` on: predict each event by what was learned before it, then learn it.
-
-    Fills probabilities[n, K] where it has rows, and joints[n, K] too where that has: log P(class, event),
-    -inf for a class that has no examples or that alpha = 0 rules out; and evidence[n], of
-    `evidence_per_token`, where it has any. Returns n, or the event before which the histograms lack capacity
-    for `most` more counts (`mark_repeats` tells how many).
-    """
-    score = score_of(tables.classes.size)
-    return run_within(first, most, tables, batch, learn, probabilities, joints, evidence, score)
-
-
 @kernel
-def run_within(
+def run(
     first: int,
     most: int,
     tables: Tables,
@@ -255,7 +232,13 @@ def run_within(
     evidence: Floats,
     score: Score,
 ) -> Any:
-    """The same; `score` is scratch."""
+    """From event `first` on: predict each event by what was learned before it, then learn it.
+
+    Fills probabilities[n, K] where it has rows, and joints[n, K] too where that has: log P(class, event),
+    -inf for a class that has no examples or that alpha = 0 rules out; and evidence[n], of
+    `evidence_per_token`, where it has any. Returns n, or the event before which the histograms lack capacity
+    for `most` more counts (`mark_repeats` tells how many). `score` is scratch.
+    """
     is_far = tables.table.size > _NEAR
     for e in range(first, batch.label.size):
         if is_far and e + 1 < batch.label.size:

@@ -32,6 +32,7 @@ from streamnb.model.naive_bayes.counting_model import CountingModel
 from streamnb.model.naive_bayes.kernels import run
 from streamnb.model.naive_bayes.linear_view import LinearView, linear_view
 from streamnb.model.naive_bayes.partials import Partial, Tested, joined
+from streamnb.model.naive_bayes.scoring import score_of
 from streamnb.model.naive_bayes.single_event import EncodedEvent, SingleEvents
 from streamnb.model.naive_bayes.tables import Reading, Tables
 
@@ -132,9 +133,10 @@ class SmoothedModel(CountingModel):
         n = batch.label.size if predict else 0
         probabilities = np.empty((n, len(self._statistics.classes)))
         told = _NO_EVIDENCE if evidence is None else evidence
+        score = score_of(probabilities.shape[1])
 
         def step(done: int) -> int:
-            return int(run(done, most, tables(), batch, learn, probabilities, joints, told))
+            return int(run(done, most, tables(), batch, learn, probabilities, joints, told, score))
 
         self._in_order(encoded, most, step, learn=learn)
         return probabilities

@@ -18,7 +18,7 @@ from streamnb.model.encoding.batch import Batch
 from streamnb.model.encoding.repeats import mark_repeats_within
 from streamnb.model.encoding.tokenizer import most_tokens_within, tokenize
 from streamnb.model.encoding.vocabulary import DONE, KeyArrays, Vocabulary, look_up
-from streamnb.model.naive_bayes.kernels import run_within
+from streamnb.model.naive_bayes.kernels import run
 from streamnb.model.naive_bayes.scoring import Score
 from streamnb.model.naive_bayes.tables import Tables
 from streamnb.model.stats.histograms import Histograms
@@ -192,7 +192,7 @@ def run_single(
             batch, tables.kinds, arrays.secret, carve(scratch, at, (4 * n_tokens,), np.int32)[0]
         )
     answers = carve(scratch, 0, (1, K), np.float64)[0][: 0 if learns else 1]
-    learned = run_within(
+    learned = run(
         0,
         most,
         tables,

@@ -26,8 +26,8 @@ from streamnb.model.attributes.expected import (
     reject,
     whole,
 )
-from streamnb.model.attributes.kinds import BERNOULLI, MULTINOMIAL, NOMINAL
-from streamnb.model.attributes.names import checked_attributes, checked_names, plain, plain_attribute
+from streamnb.model.attributes.kinds import NOMINAL
+from streamnb.model.attributes.names import checked_names, plain
 from streamnb.model.attributes.signatures import Array, Codes, Flags
 from streamnb.model.attributes.weights import UNIT
 from streamnb.model.compiled.arrays import Ints
@@ -227,11 +227,9 @@ class Statistics(Growable):
 
     def seen_by(self, other: Statistics, encoded: Encoded) -> Encoded:
         """Events that are encoded here, as `other` knows their words, values and attributes."""
-        groups = [other.layout.group(group, adds=False) for group in self.layout.groups]
-        fields = [other.layout.field(name, adds=False) for name in self.layout.fields]
-        codes = np.array(groups, dtype=np.int32)
-        rows = other.vocabulary.adopt(self.vocabulary, codes, adds=False)
-        batch = encoded.batch.renumbered(codes, np.array(fields, dtype=np.int32), rows)
+        groups, fields = other.layout.numbers_in(self.layout, adds=False)
+        rows = other.vocabulary.adopt(self.vocabulary, groups, adds=False)
+        batch = encoded.batch.renumbered(groups, fields, rows)
         return encoded._replace(batch=batch, known=np.full(batch.label.size, len(other.classes)))
 
     def merge(self, other: Statistics) -> None:
@@ -250,12 +248,7 @@ class Statistics(Growable):
         self.settle()
         other.settle()
         columns = np.array([self.column(label) for label in other.classes], dtype=np.int64)
-        groups = np.array(
-            [self.layout.group(group, adds=True) for group in other.layout.groups], dtype=np.int32
-        )
-        fields = np.array(
-            [self.layout.field(name, adds=True) for name in other.layout.fields], dtype=np.int64
-        )
+        groups, fields = self.layout.numbers_in(other.layout, adds=True)
         rows = self.vocabulary.adopt(other.vocabulary, groups)
         self.reserve()
         K, counted = columns.size, rows >= 0
@@ -508,8 +501,7 @@ class Statistics(Growable):
         return {
             "events": self.events,
             "classes": [plain(label) for label in self.classes],
-            "groups": [[kind, plain_attribute(name)] for kind, name in self.layout.groups],
-            "fields": [plain_attribute(name) for name in self.layout.fields],
+            **self.layout.described(),
             **({} if self.sources == Sources() else {"sources": self.sources.described()}),
             **({"room_changes": list(map(list, self.room_changes))} if self.room_changes else {}),
         }
@@ -522,10 +514,7 @@ class Statistics(Growable):
         statistics.events = count(meta, "events", least=-MOST)  # parts of one event are unlearned one by one
         for label in checked_names(meta["classes"]):
             statistics.column(label)
-        for kind, name in meta["groups"]:
-            statistics.layout.group((_kind(kind), *checked_attributes([name])), adds=True)
-        for name in checked_attributes(meta["fields"]):
-            statistics.layout.field(name, adds=True)
+        statistics.layout.load(meta)
         statistics._load(arrays)
         statistics._load_room_changes(meta.get("room_changes", ()))
         return statistics
@@ -579,10 +568,3 @@ class Statistics(Growable):
         if self.presence:
             expected |= {"presence": counts("rows", "classes"), "texts": counts("groups", "classes")}
         return expected | (self.decayed.expected() if self.sources.decays else {})
-
-
-def _kind(kind: Any) -> int:
-    """The kind of a group of a state. Raises SnapshotError."""
-    if type(kind) is not int or kind not in {MULTINOMIAL, BERNOULLI, NOMINAL}:
-        raise SnapshotError(f"groups: {kind!r} is no kind of attribute")
-    return kind

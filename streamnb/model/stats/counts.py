@@ -16,6 +16,7 @@ from streamnb.model.attributes.signatures import Codes
 from streamnb.model.attributes.weights import UNIT
 from streamnb.model.compiled.arrays import Ints
 from streamnb.model.compiled.growable import Growable, capacity_for, grown
+from streamnb.model.compiled.growable import widened as with_columns
 from streamnb.model.compiled.jit import kernel
 from streamnb.model.stats.histograms import (
     Histograms,
@@ -78,11 +79,8 @@ class Counts(Growable):
         columns = self.columns
         if classes <= columns:
             return
-        self.table = self.table[:used]
-        rows = len(self.table)
         wider = max(classes, columns + columns // 2)
-        self.table = grown(self.table, (rows, wider))
-        widen_rows(self.table.reshape(-1), rows, columns, wider)
+        self.table = with_columns(self.table[:used], wider)
         self.totals = np.pad(self.totals, ((0, 0), (0, wider - columns)))
         self.histograms = widened(self.histograms, columns, wider)
 
@@ -210,11 +208,3 @@ def _add_columns(table: Any, sums: Ints) -> None:
     for row in range(table.shape[0]):
         for k in range(table.shape[1]):
             sums[row] += table[row, k]
-
-
-@kernel
-def widen_rows(flat: Any, rows: int, columns: int, wider: int) -> None:
-    """Move rows of `columns` to rows of `wider` in the same memory, last row first."""
-    for row in range(rows - 1, -1, -1):
-        for k in range(wider - 1, -1, -1):
-            flat[row * wider + k] = flat[row * columns + k] if k < columns else 0

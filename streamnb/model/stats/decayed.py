@@ -26,10 +26,9 @@ from streamnb.model.attributes.kinds import NOMINAL
 from streamnb.model.attributes.signatures import Array, Codes, Flags
 from streamnb.model.attributes.weights import UNIT
 from streamnb.model.compiled.arrays import Floats, Ints
-from streamnb.model.compiled.growable import grown
+from streamnb.model.compiled.growable import grown, roomier, widened
 from streamnb.model.compiled.jit import inlined, kernel
 from streamnb.model.compiled.vectors import fill, multiply_by
-from streamnb.model.stats.counts import widen_rows
 from streamnb.model.stats.moments import FARTHEST, learn_value
 
 _EPOCH = 32.0  # half-lives: weights up to 2^32 leave room for the squares of the largest values
@@ -210,16 +209,14 @@ class Decayed:
         if classes > columns:
             wider, have = max(classes, columns + columns // 2), min(have, rows)
             tables = tables._replace(table=tables.table[:have], row_epoch=tables.row_epoch[:have])
-            table = grown(tables.table, (have, D, wider))
-            widen_rows(table.reshape(-1), have * D, columns, wider)
-            self.tables = tables = tables._replace(table=table)
+            self.tables = tables = tables._replace(table=widened(tables.table, wider))
             columns = wider
         self.tables = tables._replace(
-            totals=_padded(tables.totals, groups, columns),
-            classes=_padded(tables.classes[:, np.newaxis], 1, columns)[:, 0],
-            n=_padded(tables.n, fields, columns),
-            mean=_padded(tables.mean, fields, columns),
-            M2=_padded(tables.M2, fields, columns),
+            totals=roomier(tables.totals, D, groups, columns, times=1),
+            classes=roomier(tables.classes, D, columns, times=1),
+            n=roomier(tables.n, D, fields, columns, times=1),
+            mean=roomier(tables.mean, D, fields, columns, times=1),
+            M2=roomier(tables.M2, D, fields, columns, times=1),
         )
 
     @property
@@ -295,11 +292,3 @@ class Decayed:
         tables.classes[:, :classes] = arrays["decayed_classes"]
         for name in ("n", "mean", "M2"):
             getattr(tables, name)[:, :fields, :classes] = arrays[f"decayed_{name}"]
-
-
-def _padded(array: Floats, rows: int, columns: int) -> Floats:
-    """An array (D, rows, columns) that is grown to at least so many."""
-    _, have, wide = array.shape
-    if rows <= have and columns <= wide:
-        return array
-    return np.pad(array, ((0, 0), (0, max(0, rows - have)), (0, max(0, columns - wide))))

@@ -43,7 +43,7 @@ from streamnb.model.attributes.signatures import Array
 from streamnb.model.attributes.values import LARGEST
 from streamnb.model.attributes.weights import UNIT
 from streamnb.model.compiled.arrays import Floats, Ints
-from streamnb.model.compiled.growable import Growable
+from streamnb.model.compiled.growable import Growable, roomier
 from streamnb.model.compiled.jit import inlined, kernel
 
 NO_SPREAD = 8 * 2.0**-52
@@ -129,11 +129,6 @@ class Moments(Growable):
     def reserve(self, attributes: int, classes: int) -> None:
         """Grow to at least this shape."""
         have, columns = self.n.shape
-        if attributes <= have and classes <= columns:
-            return
-        rows = max(attributes, have)
-        wider = columns if classes <= columns else max(classes, columns + columns // 2)
-        pad = ((0, rows - have), (0, wider - columns))
-        self.n = np.pad(self.n, pad)
-        self.mean = np.pad(self.mean, pad)
-        self.M2 = np.pad(self.M2, pad)
+        if attributes > have or classes > columns:
+            longer = (roomier(array, attributes, times=1) for array in self)
+            self.n, self.mean, self.M2 = (roomier(array, 0, classes) for array in longer)

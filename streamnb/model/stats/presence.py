@@ -11,6 +11,7 @@ from streamnb.model.attributes.kinds import BERNOULLI, MULTINOMIAL, NOMINAL
 from streamnb.model.attributes.signatures import Codes
 from streamnb.model.attributes.weights import UNIT
 from streamnb.model.compiled.arrays import Floats, Ints
+from streamnb.model.compiled.growable import roomier
 from streamnb.model.compiled.jit import kernel
 from streamnb.model.stats.counts import Counts, add_rows
 from streamnb.model.stats.histograms import Histograms, highest_count, histogram_move
@@ -116,9 +117,7 @@ class Presence:
             self.counts.add_group(NOMINAL if kind == NOMINAL else self._text_kind)
         self.counts.reserve_classes(classes, rows)
         self.counts.reserve_rows(rows, most)
-        pad = [(0, have - had) for have, had in zip(self.counts.totals.shape, self.words.shape, strict=True)]
-        if pad != [(0, 0), (0, 0)]:
-            self.words = np.pad(self.words, pad)
+        self.words = roomier(self.words, *self.counts.totals.shape, times=1)
 
     def reserve_texts(self, most: int) -> None:
         """Let the histograms take one more text of `most` different words."""

@@ -13,10 +13,12 @@ import numpy as np
 
 from streamnb.model.attributes.signatures import Codes, Flags
 from streamnb.model.compiled.arrays import Floats, Ints
+from streamnb.model.compiled.growable import roomier
 from streamnb.model.encoding.batch import Encoded
 from streamnb.model.encoding.event_writer import EventWriter
 from streamnb.model.encoding.layout import Layout, numbers_of
 from streamnb.model.encoding.vocabulary import Vocabulary
+from streamnb.model.naive_bayes.scoring import score_of
 from streamnb.model.naive_bayes.tables import Tables
 from streamnb.model.stats.histograms import Histograms
 from streamnb.model.tenants.kernels import Said, place_labels, run_apart
@@ -38,6 +40,7 @@ from streamnb.model.tenants.shelf import Shelf
 
 Smoothing = Callable[[Any], tuple[float, float, float, float]]
 """Attribute -> its alpha, m (-1: use alpha), p (nan: uniform), and how many values are declared."""
+_LISTS = ("group_of", "field_of")  # for each slot; -1 where it does not have the attribute
 _ROW, _GROUP, _FIELD, _SLOT = 48, 56, 16, 96  # bytes beside what each class takes
 _NO_HISTOGRAMS = Histograms.empty(0, 64, 8)
 
@@ -196,18 +199,10 @@ class Desk:
         if columns > 4 * K or rows * (_ROW + 8 * max(columns, K)) > self._most:
             self._begin(K)  # what is kept would be widened, for rows that nobody has
             return
-        S, vocabulary = len(self.slot_of), self._vocabulary
-        loaded = self._loaded
-        for array, used in (
-            *((array, S) for array in (loaded.weights, loaded.labels, loaded.sizes)),
-            (loaded.totals, self._groups),
-            (loaded.live, self._groups),
-            *((array, self._fields) for array in (loaded.n, loaded.mean, loaded.M2)),
-            (loaded.table, vocabulary.size),
-        ):
-            array[:used] = 0
-        loaded.group_of[:S] = loaded.field_of[:S] = -1
-        vocabulary.empty()
+        for name, used in self._lengths(self._groups, self._fields).items():
+            getattr(self._loaded, name)[:used] = -1 if name in _LISTS else 0
+        self._loaded.table[: self._vocabulary.size] = 0
+        self._vocabulary.empty()
         self.slot_of = {}
         self._groups = self._fields = 0
 
@@ -235,10 +230,11 @@ class Desk:
             self._widen(self._loaded.labels.shape[1] + 1)
             done = place_labels(done, slots, batch.label, self._loaded)
         self._reserve_rows(self._vocabulary.size)
-        n = slots.size if predict else 0
+        n, K = slots.size if predict else 0, self._loaded.labels.shape[1]
         said = Said(given, np.zeros((n, given.size)), np.zeros((n, given.size), dtype=np.bool_))
         if self._shared is None:
-            run_apart(self._tables(), batch, slots, self._loaded, said, learn)
+            scratch = score_of(K), np.empty((n, K))
+            run_apart(self._tables(), batch, slots, self._loaded, said, learn, *scratch)
         else:
             own = Own(self._tables(), batch, slots, self._loaded, said)
             self._shared.run_below(writer, targets, own, learn=learn)
@@ -248,50 +244,41 @@ class Desk:
 
     def groups_of(self, names: dict[Any, int], places: Codes, adds: Flags, ends: Ints) -> Codes:
         """See `Numbering`: of the model of each event."""
-        attribute = numbers_of(names, places, adds, self._attributes.group)
-        self._list_attributes()
-
-        def begin(slots: Ints, attributes: Ints) -> None:
-            first, self._groups = self._groups, self._groups + slots.size
-            self._reserve(self._groups, self._fields)
-            self._loaded.group_slot[first : self._groups] = slots
-            self._loaded.group_attribute[first : self._groups] = attributes
-
-        return self._numbers(attribute, adds, ends, self._loaded.group_of, self._groups, begin)
+        listed = numbers_of(names, places, adds, self._attributes.group)
+        numbers, self._groups = self._numbers(listed, adds, ends, "group", self._groups)
+        return numbers
 
     def fields_of(self, names: dict[Any, int], places: Codes, adds: Flags, ends: Ints) -> Codes:
         """See `Numbering`: of the model of each event."""
-        attribute = numbers_of(names, places, adds, self._attributes.field)
+        listed = numbers_of(names, places, adds, self._attributes.field)
+        numbers, self._fields = self._numbers(listed, adds, ends, "field", self._fields)
+        return numbers
+
+    def _numbers(self, attribute: Codes, adds: Flags, ends: Ints, kind: str, first: int) -> tuple[Codes, int]:
+        """The number of each item's attribute in the event's own slot; as `numbers_of`, slot by slot.
+
+        Those of this kind begin with the number `first`; also returned is the one after the last.
+        """
         self._list_attributes()
-
-        def begin(slots: Ints, attributes: Ints) -> None:
-            first, self._fields = self._fields, self._fields + slots.size
-            self._reserve(self._groups, self._fields)
-            self._loaded.field_slot[first : self._fields] = slots
-            self._loaded.field_attribute[first : self._fields] = attributes
-
-        return self._numbers(attribute, adds, ends, self._loaded.field_of, self._fields, begin)
-
-    def _numbers(
-        self, attribute: Codes, adds: Flags, ends: Ints, table: Codes, first: int, begin: Any
-    ) -> Codes:
-        """The number of each item's attribute in the event's own slot; as `numbers_of`, slot by slot."""
+        table = getattr(self._loaded, f"{kind}_of")
         slots = np.repeat(self._event_slots, np.diff(ends))
         is_listed = (slots >= 0) & (attribute >= 0)
         before = np.where(is_listed, table[slots, attribute] if table.size else -1, np.int32(-1))
         met = np.flatnonzero(adds & is_listed & (before < 0))
         if not met.size:
-            return before
+            return before, first
         found, place = np.unique(slots[met] * table.shape[1] + attribute[met], return_index=True)
         order = np.argsort(place)
         found, place = found[order], met[place[order]]
-        new = found // table.shape[1], found % table.shape[1]
-        table[new] = np.arange(first, first + found.size)
-        begin(*new)
+        new, stop = np.divmod(found, table.shape[1]), first + found.size
+        table[new] = np.arange(first, stop)
+        self._reserve(stop if kind == "group" else self._groups, stop if kind == "field" else self._fields)
+        getattr(self._loaded, f"{kind}_slot")[first:stop] = new[0]
+        getattr(self._loaded, f"{kind}_attribute")[first:stop] = new[1]
         number = np.where(is_listed, table[slots, attribute], np.int32(-1))
         later = np.flatnonzero(number >= first)
         number[later[later < place[number[later] - first]]] = -1
-        return number
+        return number, stop
 
     @property
     def kinds(self) -> Ints:
@@ -330,8 +317,8 @@ class Desk:
         ]
         loaded = self._loaded
         self._loaded = loaded._replace(
-            group_of=_wider(loaded.group_of, len(self._attributes.groups), -1),
-            field_of=_wider(loaded.field_of, len(self._attributes.fields), -1),
+            group_of=roomier(loaded.group_of, 0, len(self._attributes.groups), times=1, fill=-1),
+            field_of=roomier(loaded.field_of, 0, len(self._attributes.fields), times=1, fill=-1),
         )
 
     def _widen(self, K: int) -> None:
@@ -340,50 +327,32 @@ class Desk:
         if self._loaded.labels.shape[1] < K:
             by_class = ("weights", "labels", "totals", "n", "mean", "M2", "table")
             self._loaded = self._loaded._replace(
-                **{name: _wider(getattr(self._loaded, name), K, 0) for name in by_class}
+                **{name: roomier(getattr(self._loaded, name), 0, K, times=1) for name in by_class}
             )
 
     def _reserve(self, groups: int, fields: int) -> None:
         """Let there be so many groups and fields, and the slots that are taken."""
-        loaded, S = self._loaded, len(self.slot_of)
-        self._changed = _longer(self._changed, S)
-        self._loaded = loaded._replace(
-            **{name: _longer(getattr(loaded, name), S) for name in ("weights", "labels", "sizes")},
-            **{name: _longer(getattr(loaded, name), S, -1) for name in ("group_of", "field_of")},
-            **{
-                name: _longer(getattr(loaded, name), groups)
-                for name in ("group_slot", "group_attribute", "live", "totals")
-            },
-            **{
-                name: _longer(getattr(loaded, name), fields)
-                for name in ("field_slot", "field_attribute", "n", "mean", "M2")
-            },
-        )
+        self._changed = roomier(self._changed, len(self.slot_of))
+        for name, n in self._lengths(groups, fields).items():
+            array = roomier(getattr(self._loaded, name), n, fill=-1 if name in _LISTS else 0)
+            self._loaded = self._loaded._replace(**{name: array})
+
+    def _lengths(self, groups: int, fields: int) -> dict[str, int]:
+        """How many entries each table but that of rows has of the slots that are taken, groups and fields."""
+        of_slots = dict.fromkeys(("weights", "labels", "sizes", *_LISTS), len(self.slot_of))
+        of_groups = dict.fromkeys(("group_slot", "group_attribute", "live", "totals"), groups)
+        of_fields = dict.fromkeys(("field_slot", "field_attribute", "n", "mean", "M2"), fields)
+        return of_slots | of_groups | of_fields
 
     def _reserve_rows(self, rows: int) -> None:
         """Let there be so many rows of counts, and tables where the vocabulary has its own now."""
         own = self._vocabulary
-        table = _longer(self._loaded.table, rows)
+        table = roomier(self._loaded.table, rows)
         self._loaded = self._loaded._replace(
             table=table, row_group=own.groups, cells=own.cells, arena=own.arena
         )
 
 
-def _longer(array: Any, n: int, fill: int = 0) -> Any:
-    """The array with room for n entries."""
-    more = n - len(array)
-    if more <= 0:
-        return array
-    more = max(more, len(array) // 2)
-    return np.pad(array, ((0, more), *(((0, 0),) * (array.ndim - 1))), constant_values=fill)
-
-
 def _widened(columns: int, K: int) -> int:
     """How many columns there are once K are wanted."""
     return columns if columns >= K else max(K, columns + columns // 2)
-
-
-def _wider(array: Any, K: int, fill: int) -> Any:
-    """The array with K columns."""
-    more = K - array.shape[1]
-    return array if more <= 0 else np.pad(array, ((0, 0), (0, more)), constant_values=fill)

@@ -12,9 +12,9 @@ import numpy as np
 
 from streamnb.model.attributes.signatures import Flags
 from streamnb.model.compiled.arrays import Floats, Ints
-from streamnb.model.compiled.jit import allocating, inlined, kernel
+from streamnb.model.compiled.jit import inlined, kernel
 from streamnb.model.naive_bayes.kernels import learn_event, predict_event
-from streamnb.model.naive_bayes.scoring import Score, score_of
+from streamnb.model.naive_bayes.scoring import Score
 from streamnb.model.naive_bayes.tables import Tables
 from streamnb.model.tenants.put_away import CLASSES, EVENTS, RIGHT, TESTED
 
@@ -81,8 +81,10 @@ class Said(NamedTuple):
     has: Flags
 
 
-@allocating
-def run_apart(tables: Tables, batch: Any, slots: Ints, loaded: Any, said: Any, learn: bool) -> None:
+@kernel
+def run_apart(
+    tables: Tables, batch: Any, slots: Ints, loaded: Any, said: Any, learn: bool, score: Score, own: Floats
+) -> None:
     """Predict each event by what its tenant's model had learned before it, then let that learn it.
 
     Args:
@@ -92,15 +94,9 @@ def run_apart(tables: Tables, batch: Any, slots: Ints, loaded: Any, said: Any, l
         loaded: `Loaded`.
         said: `Said`.
         learn: whether to learn; where there is a prediction, too, it is counted what was right.
+        score: scratch.
+        own: float64[n, K], scratch: what each model says of its own classes.
     """
-    own = np.empty((said.probabilities.shape[0], tables.classes.size), dtype=np.float64)
-    _run(tables, batch, slots, loaded, said, learn, score_of(tables.classes.size), own)
-
-
-@kernel
-def _run(
-    tables: Tables, batch: Any, slots: Ints, loaded: Any, said: Any, learn: bool, score: Score, own: Floats
-) -> None:
     given, probabilities, has = said
     K = tables.classes.size
     for e in range(slots.size):

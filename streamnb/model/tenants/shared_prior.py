@@ -38,7 +38,7 @@ import numpy as np
 from streamnb.model.attributes.kinds import MULTINOMIAL
 from streamnb.model.attributes.weights import UNIT
 from streamnb.model.compiled.arrays import Floats, Ints
-from streamnb.model.compiled.jit import allocating, inlined, kernel
+from streamnb.model.compiled.jit import inlined, kernel
 from streamnb.model.encoding.batch import Batch
 from streamnb.model.encoding.event_writer import EventWriter
 from streamnb.model.naive_bayes.kernels import fetch_event, learn_event
@@ -52,7 +52,6 @@ from streamnb.model.naive_bayes.scoring import (
     moments_of,
     multiply,
     pooled_variance,
-    score_of,
     score_priors,
     smoothing_of,
     split,
@@ -76,7 +75,7 @@ class Own(NamedTuple):
     said: Said
 
 
-class _Scratch(NamedTuple):
+class Scratch(NamedTuple):
     """Of each class: its column in the tenant's model, or -1; a weight; and what factors are made of."""
 
     column: Ints
@@ -211,17 +210,9 @@ def _score_event(shared: Tables, batch: Any, e: int, own: Any, score: Any, scrat
         joint[c] += math.log(product[c]) + exponent[c] * LN2
 
 
-@allocating
-def run_below(shared: Tables, batch: Any, own: Any, learn: bool) -> None:
-    """Predict each event by what its tenant and all others taught before it, then let both learn it."""
-    K = shared.classes.size
-    score = score_of(K)
-    scratch = _Scratch(np.empty(K, dtype=np.int64), np.empty(K), np.empty(K), np.empty(K))
-    _each_below(shared, batch, own, learn, score, scratch)
-
-
 @kernel
-def _each_below(shared: Tables, batch: Any, own: Any, learn: bool, score: Score, scratch: Any) -> None:
+def run_below(shared: Tables, batch: Any, own: Any, learn: bool, score: Score, scratch: Any) -> None:
+    """Predict each event by what its tenant and all others taught before it, then let both learn it."""
     probabilities, has = own.said.probabilities, own.said.has
     for e in range(own.slots.size):
         if e + 1 < own.slots.size:

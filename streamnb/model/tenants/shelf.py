@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from streamnb.model.compiled.arrays import Ints
+from streamnb.model.compiled.growable import roomier
 from streamnb.model.tenants.put_away import WORDS, Words, words_of
 
 Memory = Callable[[int], Ints]
@@ -48,11 +49,8 @@ class Shelf:
 
     def count(self, n: int) -> None:
         """Let there be numbers up to n."""
-        more = n - self.at.size
-        if more > 0:
-            more = max(more, self.at.size // 2)
-            self.at = np.pad(self.at, (0, more), constant_values=-1)
-            self._room = np.pad(self._room, (0, more))
+        self.at = roomier(self.at, n, fill=-1)
+        self._room = roomier(self._room, n)
 
     def place(self, numbers: Ints, sizes: Ints) -> Ints:
         """Where to write runs of so many words; what was there of them is lost.

@@ -11,7 +11,7 @@ from streamnb.errors import SnapshotError, UnlearnError
 from streamnb.model.attributes.attributes import Attribute, EventModel, Text
 from streamnb.model.attributes.expected import reading
 from streamnb.model.attributes.kinds import CONTINUOUS
-from streamnb.model.attributes.names import checked_attributes, checked_names, plain, plain_attribute
+from streamnb.model.attributes.names import checked_names, plain
 from streamnb.model.attributes.naming import name_in, packed, unpacked, without
 from streamnb.model.attributes.parameters import check_whole
 from streamnb.model.attributes.priors import Prior, prior_mode, prior_weights
@@ -19,6 +19,7 @@ from streamnb.model.attributes.signatures import Array, Aside, Flags, State, Tim
 from streamnb.model.attributes.values import as_event
 from streamnb.model.attributes.weights import UNIT
 from streamnb.model.compiled.arrays import Floats, Ints
+from streamnb.model.compiled.growable import roomier
 from streamnb.model.encoding.data_frame import rows_of
 from streamnb.model.encoding.event_reader import EventReader
 from streamnb.model.encoding.event_writer import EventWriter
@@ -37,13 +38,14 @@ from streamnb.model.interface.stream_model import (
 )
 from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
 from streamnb.model.naive_bayes.room import NEWEST
+from streamnb.model.naive_bayes.scoring import score_of
 from streamnb.model.stats.counts import Counts
 from streamnb.model.stats.memory_use import MemoryUse
 from streamnb.model.tenants.desk import Desk
 from streamnb.model.tenants.of_tenant import OfTenant
 from streamnb.model.tenants.put_away import CLASSES, EVENTS, HEADER, RIGHT, TESTED
 from streamnb.model.tenants.runs import check_runs, run_of, state_of
-from streamnb.model.tenants.shared_prior import Own, run_below
+from streamnb.model.tenants.shared_prior import Own, Scratch, run_below
 from streamnb.model.tenants.shelf import Memory, RunsCopy, Shelf, in_memory
 
 NOBODY = ""
@@ -94,10 +96,11 @@ class SharedModel(NaiveBayes):
 
     def run_below(self, writer: EventWriter, targets: Any, own: Own, *, learn: bool) -> None:
         """See `Prior`."""
-        encoded = self._statistics.encode(writer, targets)
+        encoded, K = self._statistics.encode(writer, targets), len(self._statistics.classes)
+        scratch = Scratch(np.empty(K, dtype=np.int64), *np.empty((3, K)))
 
         def step(_: int) -> int:
-            run_below(self._tables(), encoded.batch, own, learn)
+            run_below(self._tables(), encoded.batch, own, learn, score_of(K), scratch)
             return encoded.known.size
 
         self._in_order(encoded, encoded.most, step, learn=learn)
@@ -217,7 +220,7 @@ class TenantModels:
         self._shares, self._within = shared, (0, NEWEST)
         self._reader = EventReader(attributes, event_model)
         self._memory: Memory = in_memory
-        self._begin(self._new_shared())
+        self._begin(self._new_shared(), Layout(Counts()))
 
     def _new_shared(self) -> SharedModel | None:
         if not self._shares:
@@ -236,14 +239,14 @@ class TenantModels:
         if self._shared is not None:
             self._shared.keep_within(*self._within)
 
-    def _begin(self, shared: SharedModel | None) -> None:
+    def _begin(self, shared: SharedModel | None, attributes: Layout) -> None:
         self._classes: dict[Any, int] = {}
         self._weights = np.zeros(0, dtype=np.int64)
         self._given = np.zeros(0)
         self.n_events = 0
         self._numbers: dict[str, int] = {NOBODY: 0}
         self.changed: Flags = np.zeros(1, dtype=np.bool_)
-        self._attributes = Layout(Counts())
+        self._attributes = attributes
         self._attributes.most = _MOST_ATTRIBUTES
         self._shelf = Shelf(self._memory)
         self._shared = shared
@@ -467,8 +470,7 @@ class TenantModels:
             "type": self.state_type,
             "events": self.n_events,
             "classes": [plain(label) for label in self._classes],
-            "groups": [[kind, plain_attribute(name)] for kind, name in self._attributes.groups],
-            "fields": [plain_attribute(name) for name in self._attributes.fields],
+            **self._attributes.described(),
         }
         names, name_ends = packed(self._numbers)
         small: dict[str, Array] = {
@@ -493,10 +495,7 @@ class TenantModels:
         with reading(f"a {type(self).__name__}"):
             classes = checked_names(meta["classes"])
             attributes = Layout(Counts())
-            for kind, name in meta["groups"]:
-                attributes.group((kind, *checked_attributes([name])), adds=True)
-            for name in checked_attributes(meta["fields"]):
-                attributes.field(name, adds=True)
+            attributes.load(meta)
             names = unpacked(arrays["names"], arrays["name_ends"], "tenants")
             if names[0] != NOBODY:
                 raise SnapshotError("the first tenant is not that of events that name none")
@@ -508,11 +507,7 @@ class TenantModels:
             if shared is not None:
                 own = {n.removeprefix(_SHARED): a for n, a in arrays.items() if n.startswith(_SHARED)}
                 shared.load_state(meta["shared"], own).check_beside(classes, weights, attributes)
-        self._begin(shared)
-        for group in attributes.groups:
-            self._attributes.group(group, adds=True)
-        for name in attributes.fields:
-            self._attributes.field(name, adds=True)
+        self._begin(shared, attributes)
         self._know({label: k for k, label in enumerate(classes)})
         self._weights[:], self.n_events = weights, events
         self._numbers = {name: number for number, name in enumerate(names)}
@@ -567,8 +562,7 @@ class TenantModels:
                     number = known[name] = len(known)
             numbers.append(number)
         self._shelf.count(len(known))
-        if len(known) > self.changed.size:
-            self.changed = np.pad(self.changed, (0, len(known) - self.changed.size))
+        self.changed = roomier(self.changed, len(known), times=1)
         return np.array(numbers, dtype=np.int64)
 
     def _run(self, rows: Sequence[Any], targets: Targets, *, predict: bool, learn: bool) -> Posteriors:
