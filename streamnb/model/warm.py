@@ -89,7 +89,7 @@ def _warm_tables() -> None:
         Column(NOMINAL, "colour", one, one >= 0, [b"red"]),
         Column(CONTINUOUS, "height", np.ones(1), one >= 0),
     ]
-    Columns(columns).encoded(Targets.of(1, ["a"], None, None), {}, Layout(Counts()), Vocabulary())
+    Columns(columns).encoded(Targets.of(1, ["a"]), {}, Layout(Counts()), Vocabulary())
 
 
 def _warm_network() -> None:

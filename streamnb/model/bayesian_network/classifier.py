@@ -19,7 +19,7 @@ from streamnb.model.attributes.signatures import Array, State, Times, Weights
 from streamnb.model.attributes.values import as_event
 from streamnb.model.attributes.weights import UNIT, units
 from streamnb.model.bayesian_network.event_codes import EncodedEvents
-from streamnb.model.bayesian_network.kernels import NetworkScratch, Smoothed, run_network
+from streamnb.model.bayesian_network.kernels import NetworkScratch, Smoothed, learn_event, run_network
 from streamnb.model.bayesian_network.labelled_network import LabelledNetwork
 from streamnb.model.compiled.arrays import Floats
 from streamnb.model.encoding.targets import Taught
@@ -266,9 +266,9 @@ class BayesianNetworkClassifier(Savable, base.Classifier):  # type: ignore[misc]
         while (at := run_network(tables.shape, smoothed, codes, weights, at, scratch, probabilities)) < n:
             probabilities[at] = network.posterior(codes[at].tolist())
             if weights[at]:
-                tables.learn(codes[at], int(weights[at]))
+                learn_event(tables.shape, codes[at], int(weights[at]))
             at += 1
-        network.count_events(int(np.count_nonzero(events.weights)))
+        network.n_events += int(np.count_nonzero(events.weights))
         return Posteriors(self.classes, probabilities, events.known())
 
     def _reading(self) -> _Reading:

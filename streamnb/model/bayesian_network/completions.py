@@ -16,7 +16,7 @@ import numpy as np
 
 from streamnb.compiler.bundles import bundle
 from streamnb.model.bayesian_network.family_counts import FINE, FamilyTables
-from streamnb.model.bayesian_network.kernels import GIVEN_TABLE, Smoothed, smoothed_factor
+from streamnb.model.bayesian_network.kernels import GIVEN_TABLE, Smoothed, row_of, smoothed_factor
 from streamnb.model.compiled.arrays import Ints
 from streamnb.model.compiled.jit import inlined, kernel
 from streamnb.model.numerics.logspace import normalise
@@ -131,10 +131,7 @@ def _multiply_by(
     shape: Any, smoothed: Any, fine: Any, step: float, codes: Any, v: int, w: int, logs: Any, misses: Any
 ) -> None:
     """Multiply a world by P(v | parents); factors alpha with alpha = 0 are counted."""
-    row = 0
-    for i in range(shape.starts[v], shape.starts[v + 1]):
-        row += codes[shape.parent[i]] * shape.stride[i]
-    begin = shape.offset[v] + row * shape.capacity[v]
+    begin = shape.offset[v] + row_of(shape, codes, v, -1) * shape.capacity[v]
     total = 0.0
     for cell in range(begin, begin + shape.capacity[v]):
         total += shape.counts[cell] + step * fine[cell]

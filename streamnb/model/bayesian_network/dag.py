@@ -63,17 +63,6 @@ class Dag:
             found.append(self.number[name])
         return tuple(found)
 
-    def ancestors(self, numbers: Iterable[int]) -> set[int]:
-        """These variables, and all that an arrow leads from to them, by whatever way."""
-        found: set[int] = set()
-        waiting = list(numbers)
-        while waiting:
-            variable = waiting.pop()
-            if variable not in found:
-                found.add(variable)
-                waiting += self.parents[variable]
-        return found
-
     def d_separated(self, a: Iterable[Name], b: Iterable[Name], given: Iterable[Name] = ()) -> bool:
         """Whether the arrows alone make `a` and `b` independent given `given`, whatever the tables hold.
 
@@ -123,3 +112,15 @@ class Dag:
         if len(set(given)) < len(given):
             raise ValueError(f"parents of {name!r}: one of {list(given)!r} is named twice")
         return tuple(self.number[parent] for parent in given)
+
+
+def ancestors(parents: Sequence[Sequence[int]], numbers: Iterable[int]) -> set[int]:
+    """These variables, and all that an arrow leads from to them, by whatever way; of each its parents."""
+    found: set[int] = set()
+    waiting = list(numbers)
+    while waiting:
+        variable = waiting.pop()
+        if variable not in found:
+            found.add(variable)
+            waiting += parents[variable]
+    return found

@@ -21,7 +21,7 @@ from streamnb.model.attributes.names import plain
 from streamnb.model.attributes.parameters import check_whole
 from streamnb.model.attributes.signatures import Array, Flags
 from streamnb.model.bayesian_network.dag import Dag
-from streamnb.model.bayesian_network.kernels import Shape, learn_event, unlearn
+from streamnb.model.bayesian_network.kernels import Shape
 from streamnb.model.compiled.arrays import Ints
 
 _PLAIN = (str, bool, int, float)
@@ -134,14 +134,6 @@ class FamilyTables:
             capacity[v] += max(2, capacity[v] // 4)
             self._reserve(capacity)
         return codes.setdefault(value, len(codes))
-
-    def learn(self, codes: Ints, weight: int) -> None:
-        """Count an event, given by its codes, -1 where it has no value."""
-        learn_event(self.shape, codes, weight)
-
-    def unlearn(self, codes: Ints, weight: int) -> bool:
-        """Undo `learn`; False, and nothing is changed, where this was never learned."""
-        return unlearn(self.shape, codes, weight)
 
     def meet(self, codes: Sequence[int], weight: int) -> None:
         """Count values as met, or, below zero, as not met after all; the tables stay as they are."""

@@ -74,7 +74,7 @@ class Smoothed(NamedTuple):
 
 
 @inlined
-def _row(shape: Any, codes: Any, v: int, skipped: int) -> Any:
+def row_of(shape: Any, codes: Any, v: int, skipped: int) -> Any:
     """The row of v's table that the parents choose, as if `skipped` were 0; -1 where one is missing."""
     row = 0
     for i in range(shape.starts[v], shape.starts[v + 1]):
@@ -96,7 +96,7 @@ def learn_event(shape: Any, codes: Any, weight: int) -> None:
         shape.met[v, codes[v]] = before + weight
         if shape.is_open[v]:
             shape.live[v] += np.int64(before + weight > 0) - np.int64(before > 0)
-        row = _row(shape, codes, v, -1)
+        row = row_of(shape, codes, v, -1)
         if row >= 0:
             shape.counts[shape.offset[v] + row * shape.capacity[v] + codes[v]] += weight
             shape.totals[shape.first_row[v] + row] += weight
@@ -107,7 +107,7 @@ def unlearn(shape: Any, codes: Any, weight: int) -> bool:
     """Undo `learn_event`; False, and nothing is changed, where a count is smaller."""
     for v in range(shape.capacity.size):
         if codes[v] >= 0:
-            row = _row(shape, codes, v, -1)
+            row = row_of(shape, codes, v, -1)
             too_few = row >= 0 and shape.counts[shape.offset[v] + row * shape.capacity[v] + codes[v]] < weight
             if too_few or shape.met[v, codes[v]] < weight:
                 return False
@@ -194,7 +194,7 @@ def _score(shape: Any, smoothed: Any, codes: Any, scratch: Any) -> None:
             if given > 0.0:  # else priors were given for other classes only: these are all alike
                 joint[k] += math.log(smoothed.prior[k]) if smoothed.prior[k] > 0.0 else -np.inf
     else:
-        row = _row(shape, codes, TARGET, -1)
+        row = row_of(shape, codes, TARGET, -1)
         for k in range(classes):
             if joint[k] > -np.inf:
                 cell = shape.offset[TARGET] + row * shape.capacity[TARGET] + k
@@ -203,7 +203,7 @@ def _score(shape: Any, smoothed: Any, codes: Any, scratch: Any) -> None:
         v = shape.child[i]
         if not needed[v]:
             continue
-        first = _row(shape, codes, v, TARGET)
+        first = row_of(shape, codes, v, TARGET)
         step = 0
         for j in range(shape.starts[v], shape.starts[v + 1]):
             if shape.parent[j] == TARGET:

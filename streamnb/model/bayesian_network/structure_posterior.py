@@ -12,7 +12,7 @@ from streamnb.model.attributes.expected import check_made, reading
 from streamnb.model.attributes.names import plain
 from streamnb.model.attributes.parameters import check_whole
 from streamnb.model.attributes.signatures import Array, State
-from streamnb.model.bayesian_network.dag import Dag
+from streamnb.model.bayesian_network.dag import Dag, ancestors
 from streamnb.model.bayesian_network.joint_table import JointTable
 from streamnb.model.bayesian_network.network import BayesianNetwork
 from streamnb.model.posterior.conjugate import positive
@@ -214,20 +214,9 @@ class StructurePosterior(Savable):
 
     def _joined(self, structure: Structure, u: int, v: int) -> Iterator[Structure]:
         """With u -> v, where that makes no circle and not too many parents."""
-        if len(structure[v]) < self.parents and not _reaches(structure, u, v):
+        if len(structure[v]) < self.parents and v not in ancestors(structure, [u]):
             yield _with(structure, v, tuple(sorted((*structure[v], u))))
 
 
 def _with(structure: Structure, v: int, above: tuple[int, ...]) -> Structure:
     return (*structure[:v], above, *structure[v + 1 :])
-
-
-def _reaches(structure: Structure, below: int, above: int) -> bool:
-    """Whether arrows lead from `above` to `below`."""
-    waiting, seen = [below], set()
-    while waiting:
-        here = waiting.pop()
-        if here not in seen:
-            seen.add(here)
-            waiting += structure[here]
-    return above in seen

@@ -59,9 +59,8 @@ def correct_confidence(log_probabilities: Floats, counts: Ints, known: Ints, sco
     top = int(np.argmax(log_probabilities))
     rest = _rest(log_probabilities, top)
     n, right = counts[_bin_of(rest)]
-    wrong = ((n - right) / UNIT + _PRIOR_EVENTS * rest) / (
-        n / UNIT + _PRIOR_EVENTS
-    )  # 1 - (r + 20 p) / (n + 20)
+    # 1 - (r + 20 p) / (n + 20)
+    wrong = ((n - right) / UNIT + _PRIOR_EVENTS * rest) / (n / UNIT + _PRIOR_EVENTS)
     wrong = min(max(wrong, _LEAST), _MOST)
     more = math.log(wrong / rest)
     for k in range(scores.size):

@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 
 from streamnb.errors import SnapshotError
-from streamnb.model.attributes.expected import check_made, named
+from streamnb.model.attributes.expected import check_made
 from streamnb.model.attributes.parameters import check_whole
 from streamnb.model.attributes.ranges import nearest_double
 from streamnb.model.attributes.signatures import Array, State
@@ -26,7 +26,6 @@ from streamnb.model.saving import SavableValue
 _VARIANCE = 1e12  # as good as flat, for scores of any sensible scale
 _COLUMNS = np.arange(2)
 _CHUNK = 4096
-_KEPT = "kept_"  # of the names of arrays in a state
 
 
 class PlattScaling(SavableValue):
@@ -148,9 +147,9 @@ class PlattScaling(SavableValue):
 
     def state(self) -> State:
         """All that was learned: JSON-able values, and arrays."""
-        kept = {f"{_KEPT}{name}": array for name, array in self._kept.arrays().items()}
-        meta = {"type": type(self).__name__, "counts": list(self._counts)}
-        return {**meta, "memory": self._kept.size, "seen": self._kept.seen}, {**self._units.arrays(), **kept}
+        meta, kept = self._kept.state()
+        own = {"type": type(self).__name__, "counts": list(self._counts)}
+        return {**own, **meta}, {**self._units.arrays(), **kept}
 
     @classmethod
     def from_state(cls, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
@@ -162,13 +161,9 @@ class PlattScaling(SavableValue):
         check_made(meta, type=cls.__name__)
         if not isinstance(counts, list) or [type(n) for n in counts] != [int, int] or min(counts) < 0:
             raise SnapshotError(f"expected two counts of at least 0, found {counts!r}")
-        size = meta.get("memory", 0)
-        if type(size) is not int or size < 0:
-            raise SnapshotError(f"expected a memory of 0 or more pairs, found {size!r}")
-        restored = cls(size)
-        if "memory" in meta:
-            restored._kept = KeptRows.from_arrays(named(arrays, _KEPT), size, meta.get("seen"), 2, 2)
-        weights = {name: array for name, array in arrays.items() if not name.startswith(_KEPT)}
+        kept, weights = KeptRows.from_state(meta, arrays, 2, 2)
+        restored = cls(kept.size)
+        restored._kept = kept
         restored._units = LaplaceUnits.from_arrays(weights, 1, 2, _VARIANCE)
         restored._counts = list(counts)
         return restored

@@ -8,8 +8,6 @@ from typing import Any, NoReturn
 import numpy as np
 
 from streamnb.model.attributes.names import plain
-from streamnb.model.attributes.signatures import Flags
-from streamnb.model.compiled.arrays import Floats
 from streamnb.model.concepts.hypothesis_space import Judgement
 
 Predicate = Callable[[Any], bool | None]
@@ -59,17 +57,11 @@ class Predicates:
         """The number of the function of this name. Raises KeyError."""
         return self._numbers[hypothesis]
 
-    def specificity(self) -> Floats:
+    def specificity(self, _chosen: Any = None, /) -> NoReturn:
         """Raise TypeError: which function is more specific cannot be seen from outside."""
-        _no_order()
+        raise TypeError("functions have no order from general to specific; a space of conjunctions has")
 
-    def general(self, chosen: Flags) -> list[int]:
-        """Raise TypeError, as `specificity`."""
-        _no_order()
-
-    def specific(self, chosen: Flags) -> list[int]:
-        """Raise TypeError, as `specificity`."""
-        _no_order()
+    general = specific = specificity
 
     def described(self) -> dict[str, Any]:
         """The names; the functions themselves are no values. Raises TypeError for names of other types."""
@@ -82,7 +74,3 @@ class Predicates:
         return list(self._functions.items()) == list(other._functions.items())
 
     __hash__ = None  # type: ignore[assignment]  # names and functions need not have one
-
-
-def _no_order() -> NoReturn:
-    raise TypeError("functions have no order from general to specific; a space of conjunctions has")

@@ -177,7 +177,7 @@ def _by_value(numbered: NumberedColumns, is_added: Present, vocabulary: Vocabula
     text_rows = vocabulary.rows(tokens, owners, ~everything)
     first = np.cumsum(sizes) - sizes
     values = [column.values for column in columns]
-    which = np.array(values, dtype=np.int64).reshape(len(columns), is_added.size).T
+    which = np.array(values, dtype=np.int64).reshape(len(columns), is_added.size).T.copy()
     present = which >= 0
     chosen, event_items = (which + first)[present], _ends(present)
     rows = text_rows[chosen]

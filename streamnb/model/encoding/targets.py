@@ -11,7 +11,7 @@ import numpy as np
 
 from streamnb.errors import UnlearnError
 from streamnb.model.attributes.ranges import is_missing
-from streamnb.model.attributes.signatures import Flags, Weights
+from streamnb.model.attributes.signatures import Flags, Times, Weights
 from streamnb.model.attributes.weights import HEAVIEST, UNIT, units
 from streamnb.model.compiled.arrays import Floats, Ints
 
@@ -33,25 +33,27 @@ class Targets(NamedTuple):
     def of(
         cls,
         n: int,
-        labels: Sequence[Any] | None,
-        weights: Sequence[float] | None,
-        times: Sequence[float | None] | None,
+        labels: Iterable[Any] | None,
+        weights: Weights = None,
+        times: Times = None,
     ) -> Targets:
         """Of n events; by default they have no label, the weight 1 and no time.
 
         Raises ValueError where there are not n of each, or a weight lies out of range.
         """
-        for given in (labels, weights, times):
-            if given is not None and len(given) != n:
+        none: list[Any] = [None] * n
+        ys, ws, ts = (none if given is None else list(given) for given in (labels, weights, times))
+        for given in (ys, ws, ts):
+            if len(given) != n:
                 raise ValueError(f"{n} events, but {len(given)} labels, weights or times")
-        targets = cls([None] * n if labels is None else list(labels), np.full(n, UNIT), np.full(n, np.nan))
+        targets = cls(ys, np.full(n, UNIT), np.full(n, np.nan))
         if weights is not None:
-            targets.weights[:] = _units(weights)
-        if times is not None and set(map(type, times)) == {float}:
-            seconds = np.array(times, dtype=np.float64)
+            targets.weights[:] = _units(ws)
+        if set(map(type, ts)) == {float}:
+            seconds = np.array(ts, dtype=np.float64)
             targets.times[:] = np.where(np.isfinite(seconds), seconds, np.nan)
-        elif times is not None and any(time is not None for time in times):
-            targets.times[:] = [_seconds(time) for time in times]
+        elif any(time is not None for time in ts):
+            targets.times[:] = [_seconds(time) for time in ts]
         return targets
 
     def chosen(self, flags: Flags) -> Targets:
@@ -101,7 +103,7 @@ class Taught(NamedTuple):
     def of(cls, xs: Iterable[Any], ys: Iterable[Any], ws: Weights, prunings: Iterable[int] | None) -> Taught:
         """Of n events. Raises ValueError where there are not n of each, or a weight lies out of range."""
         events = list(xs)
-        labels, weights, _ = Targets.of(len(events), list(ys), None if ws is None else list(ws), None)
+        labels, weights, _ = Targets.of(len(events), ys, ws)
         numbers = None if prunings is None else np.fromiter(prunings, dtype=np.int64)
         if numbers is not None and numbers.size != len(events):
             raise ValueError(f"{len(events)} events, but {numbers.size} numbers of prunings")

@@ -48,9 +48,8 @@ _MAX_LOAD = 0.75
 _NEAR = 1 << 15  # slots that the caches hold
 _CELL = 16  # bytes
 _SHORT = 15  # bytes that a cell holds; the last one says how many they are
-_LONG = (
-    255  # the last byte of a cell whose key is in the arena: where it begins, and behind it how long it is
-)
+# The last byte of a cell whose key is in the arena: where it begins, and behind it how long it is.
+_LONG = 255
 _LENGTH = np.uint64(0x00FFFFFFFFFFFFFF)
 _LAST = np.uint64(56)
 _ANY = 1 << 62

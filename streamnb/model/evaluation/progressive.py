@@ -45,11 +45,8 @@ ESCAPE = 1e-15
 
 _NOTHING = -1  # predicted by an empty model
 _TRUTH, _PREDICTED = 0, 1  # columns of a ring's labels
-_LOSS, _BRIER, _CONFIDENCE = (
-    0,
-    1,
-    2,
-)  # columns of a ring's terms; rows of a tally's sums, the last one per bin
+# Columns of a ring's terms; rows of a tally's sums, the last one per bin.
+_LOSS, _BRIER, _CONFIDENCE = 0, 1, 2
 _COUNT, _RIGHT = 0, 1  # columns of a tally's bins
 _SLACK = 1e-9  # how far above 1 rounding may have carried a probability
 _HALF, _LOW = 32, (1 << 32) - 1  # of a cell's number
@@ -104,11 +101,6 @@ class _Cells:
         self._sort_in()
         return np.stack((self._codes >> _HALF, (self._codes & _LOW) - 1, self._counts), axis=1)
 
-    @classmethod
-    def of(cls, rows: Ints) -> _Cells:
-        """Those that `rows` gave."""
-        return cls(_codes(rows), rows[:, 2].copy())
-
 
 def _codes(rows: Ints) -> Ints:
     """The number of each cell."""
@@ -130,15 +122,6 @@ class _Tally(NamedTuple):
 
 def _empty_tally() -> _Tally:
     return _Tally(np.zeros((BINS, 2), dtype=np.int64), np.zeros((_CONFIDENCE + BINS, 2), dtype=np.float64))
-
-
-@kernel
-def _are_probabilities(values: Any) -> bool:
-    """Whether every value lies in [0, 1]; NaN does not."""
-    valid = True
-    for value in values.flat:
-        valid &= 0.0 <= value <= 1.0 + _SLACK
-    return valid
 
 
 @kernel
@@ -310,7 +293,7 @@ class ProgressiveValidation(Shown):
         truths = np.require(truths, np.int64, ("C", "A", "W"))
         if probabilities.ndim != 2 or truths.shape != probabilities.shape[:1]:
             raise ValueError(f"shapes (n, K) and (n,) expected, got {probabilities.shape} and {truths.shape}")
-        if not _are_probabilities(probabilities):
+        if not ((probabilities >= 0.0) & (probabilities <= 1.0 + _SLACK)).all():  # NaN is not
             raise ValueError("probabilities must lie between 0 and 1")
         shown = max(self._classes, probabilities.shape[1], int(truths.max(initial=-1)) + 1)
         if n_classes is not None and n_classes < shown:
@@ -378,7 +361,7 @@ class ProgressiveValidation(Shown):
         truth, predicted, count = arrays["cells"].T
         used, is_right = len(arrays["window_labels"]), truth == predicted
         validation._grow(classes)
-        validation._cells = _Cells.of(arrays["cells"])
+        validation._cells = _Cells(_codes(arrays["cells"]), count.copy())
         np.add.at(validation._margins[0], truth, count)
         np.add.at(validation._margins[1], predicted[predicted >= 0], count[predicted >= 0])
         np.add.at(validation._margins[2], truth[is_right], count[is_right])

@@ -169,15 +169,6 @@ def _learn_step(chains: Any, row: int, is_first: bool, label: int, weight: int, 
             chains.seen[row] = time
 
 
-@inlined
-def _believe(beliefs: Any, label: int, probabilities: Any, e: int) -> None:
-    """What is believed of a chain after event e; nothing is where its state is known."""
-    fill(beliefs, 0.0)
-    if label < 0:
-        for k in range(probabilities.shape[1]):
-            beliefs[k] = probabilities[e, k]
-
-
 @kernel
 def filter_batch(
     chains: Any, steps: Any, learn: bool, prior: Any, ahead: Any, probabilities: Any, predicted: Any
@@ -205,4 +196,6 @@ def filter_batch(
         if learn:
             _learn_step(chains, row, is_first, steps.label[e], steps.weight[e], time)
             if row >= 0:
-                _believe(chains.beliefs[row], steps.label[e], probabilities, e)
+                fill(chains.beliefs[row], 0.0)
+                if steps.label[e] < 0:  # else nothing is believed of the chain: its state is known
+                    copy_to(chains.beliefs[row, : probabilities.shape[1]], probabilities[e])

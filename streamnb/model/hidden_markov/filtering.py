@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Mapping
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -12,38 +12,13 @@ from streamnb.errors import SnapshotError
 from streamnb.model.attributes.expected import checked, count, real
 from streamnb.model.attributes.names import checked_names, plain
 from streamnb.model.attributes.ranges import is_missing
-from streamnb.model.attributes.signatures import Array, Flags, State
+from streamnb.model.attributes.signatures import Array, State
 from streamnb.model.attributes.weights import units
-from streamnb.model.compiled.arrays import Floats, Ints
+from streamnb.model.compiled.arrays import Floats
 from streamnb.model.hidden_markov.forward_backward import filter_forward
 from streamnb.model.hidden_markov.parameters import HiddenMarkovTables
 
 Name = Hashable
-
-
-class _Scratch(NamedTuple):
-    """What the kernel takes of one event, and memory to work in: nothing in it outlives a step."""
-
-    K: int
-    symbol: Ints
-    begins: Flags
-    filtered: Floats
-    is_log: Flags
-    work: Floats
-    no_rows: tuple[Floats, Floats]
-
-    @classmethod
-    def of(cls, K: int) -> _Scratch:
-        """For so many states."""
-        return cls(
-            K=K,
-            symbol=np.empty(1, dtype=np.int64),
-            begins=np.empty(1, dtype=np.bool_),
-            filtered=np.zeros((1, K)),
-            is_log=np.empty(1, dtype=np.bool_),
-            work=np.empty((3, K)),
-            no_rows=(np.zeros((0, K)), np.zeros((0, K))),
-        )
 
 
 class RunningSequence:
@@ -72,7 +47,6 @@ class RunningSequence:
         self._states: list[Any] = []
         self._now: Floats = np.empty(0)  # of logarithms where `_is_log`: see `filter_forward`
         self._is_log = False
-        self._scratch = _Scratch.of(0)
         self._known: Name = None
         self.events = 0
         """How many events there were, missing observations among them."""
@@ -180,20 +154,16 @@ class RunningSequence:
         states, _, chain = self._tables.derived()
         self._known = None
         if states:
-            scratch = self._scratch = (
-                self._scratch if len(states) == self._scratch.K else _Scratch.of(len(states))
-            )
-            log_rows, rows = self._tables.rows_of(code) if code >= 0 else scratch.no_rows
-            begins = self.events == 0 or not self._now.size
-            scratch.symbol[0], scratch.begins[0] = min(code, 0), begins
-            entry = scratch.filtered[0] if begins else self._now  # where it begins nothing is read from there
+            K, begins = len(states), self.events == 0 or not self._now.size
+            log_rows, rows = self._tables.rows_of(code) if code >= 0 else np.zeros((2, 0, K))
+            symbol, begun, is_log = np.array([min(code, 0)]), np.array([begins]), np.empty(1, dtype=np.bool_)
+            filtered, work = np.zeros((1, K)), np.empty((3, K))
+            entry = filtered[0] if begins else self._now  # where it begins nothing is read from there
             entry_is_log = self._is_log and not begins
-            symbol, begun, filtered, is_log, work = scratch[1:6]
             self.log_evidence += filter_forward(
                 symbol, begun, log_rows, rows, chain, entry, entry_is_log, filtered, is_log, work
             )
-            self._states, self._is_log = states, bool(scratch.is_log[0])
-            self._now = scratch.filtered[0].copy()
+            self._states, self._now, self._is_log = states, filtered[0], bool(is_log[0])
         self.events += 1
 
     def _probabilities(self) -> Floats:

@@ -55,12 +55,6 @@ class Distributions:
                 found[r] = [given.get(column, 0.0) for column in columns]
         return found
 
-    def __eq__(self, other: object) -> bool:
-        """Whether the same was stated."""
-        return isinstance(other, Distributions) and self.rows == other.rows
-
-    __hash__ = None  # type: ignore[assignment]  # it has a mapping
-
 
 _APART = 1 << 40  # numbers of a seed that one start has
 _LEAST = 1e-3

@@ -164,15 +164,10 @@ class HiddenMarkovTables:
             self._derived = Derived(states, numbers, self._chain(states, numbers))
         return self._derived
 
-    def _living(self, numbers: Counts) -> Transitions:
-        """The counts of some of the states."""
-        living = Transitions(numbers.size)
+    def _chain(self, states: list[Any], numbers: Counts) -> Chain:
+        living, prior, K = Transitions(numbers.size), self.prior, len(states)
         living.first[:] = self.transitions.first[numbers]
         living.table[:] = self.transitions.table[np.ix_(numbers, numbers)]
-        return living
-
-    def _chain(self, states: list[Any], numbers: Counts) -> Chain:
-        living, prior, K = self._living(numbers), self.prior, len(states)
         if not K:
             return Chain.of(living.log_initial(), living.log_table())
         return Chain.of(

@@ -50,7 +50,7 @@ def teach_one(classifier: Any, x: Any, y: Any, w: float, *, late: bool = False) 
         if learn is None:
             return
     arguments = (x,) if is_missing(y) else (x, y)
-    if w == 1.0 or not _takes_weight(learn):
+    if w == 1.0 or not _takes_weight(getattr(learn, "__func__", learn)):
         learn(*arguments)
     else:
         learn(*arguments, w=w)
@@ -89,10 +89,6 @@ def load_state_of(classifier: Any, meta: Mapping[str, Any], arrays: Mapping[str,
     classifier.load_state(meta, arrays)
 
 
-def _takes_weight(learn: Callable[..., Any]) -> bool:
-    return _has_weight(getattr(learn, "__func__", learn))
-
-
 @cache
-def _has_weight(function: Callable[..., Any]) -> bool:
+def _takes_weight(function: Callable[..., Any]) -> bool:
     return "w" in inspect.signature(function).parameters

@@ -127,9 +127,6 @@ class Design:
             raise SnapshotError("a column occurs twice")
         return design
 
-    def _of(self, nominal: bool) -> dict[Any, int]:  # noqa: FBT001  which of two dictionaries
-        return self._values if nominal else self._numbers
-
     def _ordered(self) -> list[tuple[Any, bool]]:
         """The key of each column, and whether it is one of a nominal attribute."""
         places = [(place, key, False) for key, place in self._numbers.items()]

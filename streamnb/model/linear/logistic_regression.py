@@ -11,7 +11,7 @@ import numpy as np
 from river import base
 
 from streamnb.errors import SnapshotError
-from streamnb.model.attributes.expected import check_made, named
+from streamnb.model.attributes.expected import check_made
 from streamnb.model.attributes.names import checked_names, plain
 from streamnb.model.attributes.parameters import check_whole
 from streamnb.model.attributes.ranges import is_missing
@@ -26,7 +26,6 @@ from streamnb.model.linear.sequential_laplace import LaplaceUnits, log_sigmoid, 
 from streamnb.model.saving import Savable
 
 _CHUNK = 256
-_KEPT = "kept_"  # of the names of arrays in a state
 
 
 class LogisticRegression(Savable, base.Classifier):  # type: ignore[misc]  # River is untyped here
@@ -216,11 +215,9 @@ class LogisticRegression(Savable, base.Classifier):  # type: ignore[misc]  # Riv
             "C": self.C,
             "classes": [plain(label) for label in self._labels],
             "columns": self._design.described(),
-            "memory": self._kept.size,
-            "seen": self._kept.seen,
         }
-        kept = {f"{_KEPT}{name}": array for name, array in self._kept.arrays().items()}
-        return meta, {**self._units.arrays(), **kept}
+        kept_meta, kept = self._kept.state()
+        return {**meta, **kept_meta}, {**self._units.arrays(), **kept}
 
     def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
         """Replace all that was learned by the `state` of a model of the same C and memory; returns self.
@@ -233,14 +230,9 @@ class LogisticRegression(Savable, base.Classifier):  # type: ignore[misc]  # Riv
         classes = checked_names(meta.get("classes"))
         design = Design.from_description(meta.get("columns"), self.features)
         count = {0: 1, 1: 1, 2: 2}.get(len(classes), len(classes) + 1)
-        size = meta.get("memory", 0)
-        if size not in (0, self.memory):
-            raise SnapshotError(f"this is a state with a memory of {size!r} events, not {self.memory}")
-        rows = named(arrays, _KEPT)
-        kept = KeptRows(0)
-        if "memory" in meta:
-            kept = KeptRows.from_arrays(rows, size, meta.get("seen"), len(design), len(classes))
-        weights = {name: array for name, array in arrays.items() if not name.startswith(_KEPT)}
+        kept, weights = KeptRows.from_state(meta, arrays, len(design), len(classes))
+        if kept.size not in (0, self.memory):
+            raise SnapshotError(f"this is a state with a memory of {kept.size} events, not {self.memory}")
         self._units = LaplaceUnits.from_arrays(weights, count, len(design), self.C)
         self._kept = kept
         self._design = design

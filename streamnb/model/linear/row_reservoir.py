@@ -15,13 +15,14 @@ from typing import Any, Self
 import numpy as np
 
 from streamnb.errors import SnapshotError
-from streamnb.model.attributes.expected import checked, count, counts, real, whole
-from streamnb.model.attributes.signatures import Array
+from streamnb.model.attributes.expected import checked, count, counts, named, real, whole
+from streamnb.model.attributes.signatures import Array, State
 from streamnb.model.attributes.values import LARGEST
 from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.numerics.counter_rng import uniforms
 
 _SEED, _AT_ONCE = 1985, 1024
+_KEPT = "kept_"  # of the names of arrays in a state
 
 
 class KeptRows:
@@ -79,27 +80,34 @@ class KeptRows:
         self._rows[place, columns] = values
         self._labels[place], self._weights[place] = label, weight
 
-    def arrays(self) -> dict[str, Array]:
-        """The rows: what is not 0 of them, one row behind another, and where each ends."""
+    def state(self) -> State:
+        """How many may be kept and came; and what is not 0, one row behind another, and where each ends."""
         at, columns = np.nonzero(self.rows)
-        return {
+        rows: dict[str, Array] = {
             "columns": columns,
             "values": self.rows[at, columns],
             "ends": np.searchsorted(at, np.arange(len(self)), side="right"),
             "labels": self.labels.copy(),
             "weights": self._weights[: len(self)].copy(),
         }
+        return {"memory": self.size, "seen": self.seen}, {_KEPT + name: rows[name] for name in rows}
 
     @classmethod
-    def from_arrays(
-        cls, arrays: Mapping[str, Array], size: int, seen: Any, columns: int, labels: int
-    ) -> Self:
-        """The rows of these arrays, of models of so many columns and labels. Raises SnapshotError."""
-        restored = cls(size)
-        restored.seen = count({"seen": seen}, "seen")
+    def from_state(
+        cls, meta: Mapping[str, Any], arrays: Mapping[str, Array], columns: int, labels: int
+    ) -> tuple[Self, dict[str, Array]]:
+        """The rows of a model's state, of so many columns and labels, and the arrays that are not theirs.
+
+        A state from before there were any has none. Raises SnapshotError.
+        """
+        others = {name: array for name, array in arrays.items() if not name.startswith(_KEPT)}
+        if "memory" not in meta:
+            return cls(0), others
+        restored = cls(count(meta, "memory"))
+        restored.seen = count(meta, "seen")
         n = len(restored)
         a = checked(
-            arrays,
+            named(arrays, _KEPT),
             {
                 "columns": whole("values", low=0, high=columns - 1),
                 "values": real("values", low=-LARGEST, high=LARGEST),
@@ -117,7 +125,7 @@ class KeptRows:
         restored._reserve(n, columns)
         restored._rows[rows, a["columns"]] = a["values"]
         restored._labels[:n], restored._weights[:n] = a["labels"], a["weights"]
-        return restored
+        return restored, others
 
     def _draw(self, number: int) -> float:
         block, at = divmod(number, _AT_ONCE)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from typing import Any, Self
 
@@ -421,10 +421,7 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
     def _encode(self, xs: Events, ys: Labels | None = None, ws: Weights = None, ts: Times = None) -> Encoded:
         """Events as arrays; those with a label and a weight get their class, groups and rows."""
         rows: Any = xs if isinstance(xs, Sequence) or is_frame(xs) else list(xs)
-        targets = Targets.of(
-            len(rows), *(None if given is None else _listed(given) for given in (ys, ws, ts))
-        )
-        return self._statistics.encode(self._reader.written(rows), targets)
+        return self._statistics.encode(self._reader.written(rows), Targets.of(len(rows), ys, ws, ts))
 
     def _encode_earlier(
         self, xs: Events, ys: Labels | None = None, ws: Weights = None, ts: Times = None
@@ -549,7 +546,3 @@ def _level_of_user() -> int:
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(_PACKAGE):
         frame, level = frame.f_back, level + 1
     return level
-
-
-def _listed(given: Iterable[Any]) -> Sequence[Any]:
-    return given if isinstance(given, Sequence) else list(given)

@@ -117,9 +117,8 @@ def _presence(count: Array, n: float, how: Smoothing) -> tuple[Limit, Limit]:
     here, away = count + how.s, (n - count) + how.rest
     whole = here + away
     never, always = here <= 0.0, away <= 0.0
-    few = np.where(
-        here < away, here, 0.0
-    )  # the many rare words: log(1 - here / whole) loses no digit this way
+    # The many rare words: log(1 - here / whole) loses no digit this way.
+    few = np.where(here < away, here, 0.0)
     here, away = np.where(never, how.floor * UNIT, here), np.where(always, how.floor_absent * UNIT, away)
     absent = np.where(few > 0.0, np.log1p(-few / whole), np.log(away / whole))
     return Limit(np.log(here / away), never.astype(np.int64) - always), Limit(absent, misses + always)

@@ -221,9 +221,8 @@ class NaiveBayes(SmoothedModel):
 
         Raises ValueError for ranges that overlap or leave a gap, and what `learn_many` raises.
         """
-        placed, labels = joined(ranges), list(ys)
-        rows = rows_of(xs)
-        targets = Targets.of(len(rows), labels, None if ws is None else list(ws), None)
+        placed, labels, rows = joined(ranges), ys, rows_of(xs)
+        targets = Targets.of(len(rows), labels, ws)
         is_learned, classes = targets.columns({})[2], self._statistics.classes
         probabilities = np.empty((is_learned.size, len(classes)))
         probabilities[~is_learned] = self.predict_posteriors(list(compress(rows, ~is_learned))).probabilities

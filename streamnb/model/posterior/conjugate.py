@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
 from streamnb.model.attributes.expected import checked, counts
-from streamnb.model.attributes.signatures import Array, State
+from streamnb.model.attributes.signatures import Array
 from streamnb.model.attributes.weights import UNIT, units
 from streamnb.model.numerics.rising_factorial import log_rising
 from streamnb.model.saving import SavableValue
@@ -29,34 +29,12 @@ class Conjugate(SavableValue, ABC):
 
     @property
     @abstractmethod
-    def made_with(self) -> dict[str, Any]:
-        """The arguments of the constructor."""
-
-    @property
-    @abstractmethod
     def prior(self) -> Any:
         """The parameters before anything was observed."""
-
-    @property
-    @abstractmethod
-    def posterior(self) -> Any:
-        """The parameters by all that was observed; see the class for what they are called."""
 
     @abstractmethod
     def log_predictive(self, x: Any) -> float:
         """Log of `predictive`, in nats; -inf for what cannot happen."""
-
-    @property
-    @abstractmethod
-    def log_evidence(self) -> float:
-        """Log P(D), in nats: of all that was observed, in whatever order, the parameters integrated out.
-
-        It is the sum of the log predictive of each observation by those before it, and 0.0 of none.
-        """
-
-    @abstractmethod
-    def state(self) -> State:
-        """Prior and statistics, as JSON-able values and copied arrays; `from_state` goes on from them."""
 
     def predictive(self, x: Any) -> float:
         """The probability (of a number: the density) that the next observation is `x`."""

@@ -63,7 +63,8 @@ class Counts(Growable):
         self.slot = np.append(self.slot, bernoulli if kind == BERNOULLI else -1)
         self.totals = np.vstack([self.totals, np.zeros((1, self.columns), dtype=np.int64)])
         if kind == BERNOULLI:
-            self._resize_histograms((bernoulli + 1) * self.columns, self.histograms.weight.shape[1], 0)
+            length, columns = (bernoulli + 1) * self.columns, self.histograms.weight.shape[1]
+            self.histograms = resized(self.histograms, length, columns, 0)
         return group
 
     def reserve_rows(self, rows: int, most: int) -> None:
@@ -89,7 +90,7 @@ class Counts(Growable):
         columns, have = int(self.histograms.used.max(initial=0)) + most, self.histograms.weight.shape[1]
         columns = have if columns <= have else columns + have // 2
         if columns > have or lacks_places(self.histograms, self._texts()):
-            self._resize_histograms(self.histograms.used.size, columns, self._texts())
+            self.histograms = resized(self.histograms, self.histograms.used.size, columns, self._texts())
 
     def load(self, name: str, table: Ints, totals: Ints, groups: Codes) -> None:
         """Take over the table and totals of a state; there is room, and each is in its range.
@@ -154,9 +155,6 @@ class Counts(Growable):
     def _texts(self) -> int:
         """The most texts that a class has of a Bernoulli text, in examples, heavy ones counted so."""
         return int(self.totals[self.kinds == BERNOULLI].max(initial=0)) // UNIT
-
-    def _resize_histograms(self, length: int, columns: int, texts: int) -> None:
-        self.histograms = resized(self.histograms, length, columns, texts)
 
 
 @kernel

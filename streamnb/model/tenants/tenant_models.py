@@ -404,7 +404,7 @@ class TenantModels:
     def predict_posteriors(self, xs: Events, ts: Times = None) -> Posteriors:
         """P(v | x) of each event by its tenant's model as it is; of a class that it has not met, 0."""
         rows = rows_of(xs)
-        return self._run(rows, Targets.of(len(rows), None, None, None), predict=True, learn=False)
+        return self._run(rows, Targets.of(len(rows), None), predict=True, learn=False)
 
     def explain_one(self, x: Any, top: int | None = None, t: float | None = None) -> list[Item]:
         """What speaks for the prediction of the event's own tenant; see `NaiveBayes.explain_one`."""
@@ -417,12 +417,12 @@ class TenantModels:
     ) -> Posteriors:
         """Predict each event by what its tenant's model learned before it, then learn it, in order."""
         rows = rows_of(xs)
-        return self._run(rows, _targets(rows, ys, ws), predict=True, learn=True)
+        return self._run(rows, Targets.of(len(rows), ys, ws), predict=True, learn=True)
 
     def learn_many(self, X: Any, y: Any, w: Weights = None, ts: Times = None) -> None:
         """Learn many events in order."""
         rows = rows_of(X)
-        self._run(rows, _targets(rows, y, w), predict=False, learn=True)
+        self._run(rows, Targets.of(len(rows), y, w), predict=False, learn=True)
 
     def learn_late_many(
         self, xs: Events, ys: Labels, ws: Weights = None, ts: Times = None, *, again: bool = False
@@ -651,7 +651,3 @@ def _check_smoothing(model: NaiveBayes) -> None:
                 f"{of} is 0: a shared model is a prior, and has to leave any word and value some "
                 f"probability; expected {key} above 0 with shared = true"
             )
-
-
-def _targets(rows: Sequence[Any], ys: Any, ws: Weights) -> Targets:
-    return Targets.of(len(rows), list(ys), None if ws is None else list(ws), None)
