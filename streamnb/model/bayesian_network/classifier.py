@@ -115,12 +115,12 @@ class BayesianNetworkClassifier(Savable, base.Classifier):  # type: ignore[misc]
     @property
     def classes(self) -> list[Any]:
         """Every class met, in the order in which they were met."""
-        return self.network.tables.values(0)
+        return self.network.counted.values(0)
 
     @property
     def class_weights(self) -> dict[Any, float]:
         """Class -> weight learned, in examples."""
-        met = self.network.tables.shape.met[0].tolist()
+        met = self.network.counted.shape.met[0].tolist()
         return {label: met[k] / UNIT for k, label in enumerate(self.classes)}
 
     @property
@@ -134,7 +134,7 @@ class BayesianNetworkClassifier(Savable, base.Classifier):  # type: ignore[misc]
     @property
     def n_attributes(self) -> int:
         """How many values of attributes have a weight above zero."""
-        return int(self.network.tables.shape.live[1:].sum())
+        return int(self.network.counted.shape.live[1:].sum())
 
     @property
     def n_bytes(self) -> int:
@@ -146,7 +146,7 @@ class BayesianNetworkClassifier(Savable, base.Classifier):  # type: ignore[misc]
 
         Raises TypeError for a value that is no scalar.
         """
-        tables = self.network.tables
+        tables = self.network.counted
         codes = np.array([self.network.encoded(x, adds=False)], dtype=np.int64)
         codes[0, 0] = -1  # what the event calls as the label is called is not one
         smoothed, scratch, shares = self._reading()
@@ -158,7 +158,7 @@ class BayesianNetworkClassifier(Savable, base.Classifier):  # type: ignore[misc]
 
     def predict_posteriors(self, xs: Events) -> Posteriors:
         """P(v | x) of many events by the model as it is; a data frame has one in each row."""
-        return self._run(EncodedEvents(self.network.tables, xs, None, None))
+        return self._run(EncodedEvents(self.network.counted, xs, None, None))
 
     def explain_one(self, x: Mapping[Any, Any], top: int | None = None) -> list[Item]:
         """What each attribute value adds to the log odds of the predicted class against the runner-up.
@@ -170,7 +170,7 @@ class BayesianNetworkClassifier(Savable, base.Classifier):  # type: ignore[misc]
         if len(logs) < 2:
             return Items.of_classes(len(logs))
         first, second = sorted(logs, key=logs.__getitem__, reverse=True)[:2]
-        names = [name for name in self.network.tables.dag.names[1:] if not is_missing(x.get(name))]
+        names = [name for name in self.network.counted.dag.names[1:] if not is_missing(x.get(name))]
         without = (_logs(self.predict_proba_one({**x, name: None})) for name in names)
         items = [
             Item(name, x[name], odds(logs, base, first, second))
@@ -186,7 +186,7 @@ class BayesianNetworkClassifier(Savable, base.Classifier):  # type: ignore[misc]
         Raises TypeError or ValueError, and learns nothing, for a value that is no scalar, or a weight that is
         out of range.
         """
-        tables = self.network.tables
+        tables = self.network.counted
         if is_missing(y):
             units(w)
         elif y in tables.lookup(0) or tables.admits(0):
@@ -211,14 +211,14 @@ class BayesianNetworkClassifier(Savable, base.Classifier):  # type: ignore[misc]
             TypeError: for a value that is no scalar, ValueError for a weight out of range or lengths that
                 differ; then nothing is learned.
         """
-        return self._run(EncodedEvents(self.network.tables, xs, ys, ws))
+        return self._run(EncodedEvents(self.network.counted, xs, ys, ws))
 
     def unlearn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
         """Undo ``learn_one(x, y, w)``, exactly.
 
         Raises UnlearnError, and changes nothing, where the counts show that this was never learned.
         """
-        if is_missing(y) or (units(w) and y not in self.network.tables.lookup(0)):
+        if is_missing(y) or (units(w) and y not in self.network.counted.lookup(0)):
             raise UnlearnError(f"no event of class {y!r} was ever learned")
         self.network.unlearn_one({**x, self.target: y}, w)
 
@@ -229,7 +229,7 @@ class BayesianNetworkClassifier(Savable, base.Classifier):  # type: ignore[misc]
 
         An event of a class for which there was no room was not learned, and is passed over.
         """
-        tables = self.network.tables
+        tables = self.network.counted
         for x, y, w, _ in Taught.of(xs, ys, ws, prunings).each():
             if y in tables.lookup(0) or tables.admits(0):
                 self.unlearn_one(x, y, w)
@@ -259,7 +259,7 @@ class BayesianNetworkClassifier(Savable, base.Classifier):  # type: ignore[misc]
     def _run(self, events: EncodedEvents) -> Posteriors:
         """Predict and learn in order; where a variable has to be summed out, the kernel stops."""
         events.add_values()
-        network, tables, n = self.network, self.network.tables, len(events)
+        network, tables, n = self.network, self.network.counted, len(events)
         probabilities = np.zeros((n, len(self.classes)))
         smoothed, scratch, _ = self._reading()
         codes, weights, at = events.codes, events.weights, 0
@@ -273,9 +273,9 @@ class BayesianNetworkClassifier(Savable, base.Classifier):  # type: ignore[misc]
 
     def _reading(self) -> _Reading:
         """How counts are read, scratch for the kernel, and one answer; anew where there is a class more."""
-        classes = len(self.network.tables.lookup(0))
+        classes = len(self.network.counted.lookup(0))
         if self._read is None or self._read[2].shape[1] != classes:
-            variables = len(self.network.tables.dag)
+            variables = len(self.network.counted.dag)
             joint, products = np.zeros((2, classes))
             needed, misses = np.zeros(variables, dtype=np.bool_), np.zeros(classes, dtype=np.int64)
             scratch = NetworkScratch(needed, joint, misses, products)

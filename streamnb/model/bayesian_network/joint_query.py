@@ -20,7 +20,7 @@ from itertools import product
 from typing import NamedTuple
 
 from streamnb.model.bayesian_network.independence import Independence
-from streamnb.model.bayesian_network.joint_table import JointTable, MostProbable, Summand
+from streamnb.model.bayesian_network.joint_table import JointTable, Summand
 
 _TOKEN = re.compile(
     r'\s*(?:"((?:[^"\\]|\\.)*)"|(_\|_)|(or(?=\s|$)|[,|=()])|([^,|=()"]+?)(?=\s*(?:_\|_|[,|=()"]|\sor(?:\s|$)|$)))\s*'
@@ -116,23 +116,19 @@ def answer(table: JointTable, query: Query, tolerance: float = 1e-9) -> Answer:
     rows: list[Row] = []
     for evidence in _each(table, query.given):
         given = _filled(query.given, evidence)
-        if query.kind == "most probable":
-            rows.append(_most_probable(table, query, given))
-            continue
-        rows += [_probable(table, _filled(query.asked, one), given) for one in _each(table, query.asked)]
+        is_possible = table.probability(given) > 0.0
+        if query.kind == "probability":
+            ways = (_filled(query.asked, one) for one in _each(table, query.asked))
+            rows += [_probable(table, way, given) if is_possible else Row(way, given, None) for way in ways]
+        elif is_possible:
+            found = table.most_probable(*(name for name, _ in query.asked[0]), given=given[0])
+            rows.append(Row((found.values,), given, found.probability))
+        else:
+            rows.append(Row(({},), given, None))
     return Answer(rows)
 
 
-def _most_probable(table: JointTable, query: Query, given: tuple[Values, ...]) -> Row:
-    if not table.probability(given) > 0.0:
-        return Row(({},), given, None)
-    found: MostProbable = table.most_probable(*(name for name, _ in query.asked[0]), given=given[0])
-    return Row((found.values,), given, found.probability)
-
-
 def _probable(table: JointTable, asked: tuple[Values, ...], given: tuple[Values, ...]) -> Row:
-    if not table.probability(given) > 0.0:
-        return Row(asked, given, None)
     summands = table.inclusion_exclusion(asked, given) if len(asked) > 1 else []
     return Row(asked, given, table.probability(asked, given), tuple(summands))
 

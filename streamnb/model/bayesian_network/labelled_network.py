@@ -36,20 +36,20 @@ class LabelledNetwork(BayesianNetwork):
         """Relative weight of each class, whether it has examples or not; empty where it is learned."""
         if self._prior == "learned":
             return np.zeros(0)
-        classes = self.tables.values(0)
+        classes = self.counted.values(0)
         return np.ones(len(classes)) if self._prior == "uniform" else prior_weights(self._prior, classes)
 
     def smoothed(self) -> Smoothed:
         """How the kernels are to read the counts."""
-        return self._smoothing.arrays(self.tables, self.prior)
+        return self._smoothing.arrays(self.counted, self.prior)
 
     def posterior(self, codes: Sequence[int]) -> Floats:
         """P(class | event) of each class by elimination; an event's codes, -1 where it has none.
 
         All zero where no class has any probability.
         """
-        known = {v: code for v, code in enumerate(codes) if v and self.tables.is_known(v, code)}
-        live = self.tables.is_live(0)
+        known = {v: code for v, code in enumerate(codes) if v and self.counted.is_known(v, code)}
+        live = self.counted.is_live(0)
         found = np.zeros(live.size)
         if live.any():
             factor = sum_of_products(self._factors({0, *known}, known), (0,))
@@ -66,7 +66,7 @@ class LabelledNetwork(BayesianNetwork):
     def _read(self, v: int, codes: Mapping[int, int]) -> Factor:
         found = super()._read(v, codes)
         prior = self.prior
-        live = self.tables.is_live(0)
+        live = self.counted.is_live(0)
         if v or not prior.size or not live.any():
             return found
         weights = prior[live]

@@ -134,7 +134,7 @@ class BayesianNetwork(Savable):
         }
         declared, given = given_tables(self._dag, {**own, **(values or {})}, tables or {})
         self._dag.numbers(attributes or {})
-        self.tables = FamilyTables(self._dag, declared, cells)
+        self.counted = FamilyTables(self._dag, declared, cells)
         """What was counted."""
         self._smoothing = NetworkSmoothing(alpha, m, attributes or {}, given, weight)
         self.made_with = {"parents": parents, "values": values, "tables": tables, "alpha": alpha, "m": m}
@@ -160,7 +160,7 @@ class BayesianNetwork(Savable):
     @property
     def n_bytes(self) -> int:
         """Memory of the tables, bytes."""
-        return self.tables.n_bytes
+        return self.counted.n_bytes
 
     @property
     def n_parameters(self) -> dict[Any, int]:
@@ -174,8 +174,8 @@ class BayesianNetwork(Savable):
     def counts(self, name: Name) -> dict[tuple[str, ...], float]:
         """(values of the parents, value) -> examples counted; those above zero alone. Raises KeyError."""
         (v,) = self._dag.numbers([name])
-        table = self.tables.weights(v)
-        values = [self.tables.values(u) for u in self.tables.family(v)]
+        table = self.counted.weights(v)
+        values = [self.counted.values(u) for u in self.counted.family(v)]
         return {
             tuple(values[axis][i] for axis, i in enumerate(at)): float(table[tuple(at)]) / UNIT
             for at in np.argwhere(table)
@@ -184,7 +184,7 @@ class BayesianNetwork(Savable):
     def table(self, name: Name) -> dict[tuple[str, ...], dict[str, float]]:
         """P(name | parents): values of the parents -> value -> probability. Raises KeyError."""
         (v,) = self._dag.numbers([name])
-        *above, own = [self._live(u) for u in self.tables.family(v)]
+        *above, own = [self._live(u) for u in self.counted.family(v)]
         if not own or not all(above):
             return {}
         rows = self._read_shares(v, {}).reshape(-1, len(own)).tolist()
@@ -298,7 +298,7 @@ class BayesianNetwork(Savable):
         texts = self._texts(x)
         if weight:
             row = self._row(texts, adds=True)  # before the tables are asked for, which may grow by it
-            learn_event(self.tables.shape, row, weight)
+            learn_event(self.counted.shape, row, weight)
             self.n_events += 1
 
     def unlearn_one(self, x: Values, w: float = 1.0) -> None:
@@ -310,8 +310,8 @@ class BayesianNetwork(Savable):
         texts = self._texts(x)
         if weight:
             row = self._row(texts, adds=False)
-            is_new = any(t is not None and row[v] < 0 and self.tables.admits(v) for v, t in enumerate(texts))
-            if is_new or self.n_events == 0 or not unlearn(self.tables.shape, row, weight):
+            is_new = any(t is not None and row[v] < 0 and self.counted.admits(v) for v, t in enumerate(texts))
+            if is_new or self.n_events == 0 or not unlearn(self.counted.shape, row, weight):
                 raise UnlearnError(f"this event was never learned with weight {w}")
             self.n_events -= 1
 
@@ -319,7 +319,7 @@ class BayesianNetwork(Savable):
 
     def family(self, v: int) -> tuple[int, ...]:
         """The numbers of the parents of variable `v`, and its own. Raises IndexError."""
-        return self.tables.family(v)
+        return self.counted.family(v)
 
     def encoded(self, x: Values, *, adds: bool) -> list[int]:
         """The code of each variable of an event, -1 where it has none; new values are added if it `adds`."""
@@ -328,7 +328,7 @@ class BayesianNetwork(Savable):
 
     def meet(self, row: Sequence[int], weight: int) -> None:
         """Count, in units, that an event had these values, or did not after all; no table counts it."""
-        self.tables.meet(row, weight)
+        self.counted.meet(row, weight)
         self.n_events += 1 if weight > 0 else -1
 
     def recount(
@@ -346,7 +346,7 @@ class BayesianNetwork(Savable):
                 change[v, codes] = change.get((v, codes), 0) + sign * weight
         for (v, codes), weight in change.items():
             if weight:
-                self.tables.expect(v, codes, weight)
+                self.counted.expect(v, codes, weight)
         return sum(map(abs, change.values()))
 
     def expected(self, row: Sequence[int]) -> list[tuple[int, list[tuple[tuple[int, ...], float]]]]:
@@ -355,24 +355,24 @@ class BayesianNetwork(Savable):
         Of an event given by its codes, -1 where it has a gap. A variable of whose family one has no value yet
         is left out; all are of an event that given tables rule out.
         """
-        known = {v: code for v, code in enumerate(row) if self.tables.is_known(v, code)}
+        known = {v: code for v, code in enumerate(row) if self.counted.is_known(v, code)}
         gaps = [v for v in range(len(self._dag)) if v not in known]
-        values = {v: tuple(np.flatnonzero(self.tables.is_live(v)).tolist()) for v in gaps}
+        values = {v: tuple(np.flatnonzero(self.counted.is_live(v)).tolist()) for v in gaps}
         key = tuple(known.items()), tuple(values.values())
         worlds = self._worlds.get(key)
         if worlds is None:
-            worlds = Worlds.of([self.tables.family(v) for v in range(len(self._dag))], known, values)
+            worlds = Worlds.of([self.counted.family(v) for v in range(len(self._dag))], known, values)
             if len(self._worlds) == _PATTERNS:
                 self._worlds.clear()
             if worlds.number <= _FEW:
                 self._worlds[key] = worlds
         if 0 < worlds.number <= _WORLDS:
-            shares = worlds.weighed(self.tables, self._reads())
+            shares = worlds.weighed(self.counted, self._reads())
         elif self._log_probability(known)[0] == -math.inf:
             shares = None
         else:
             shares = [
-                self._shares(tuple(u for u in self.tables.family(v) if u not in known), known)
+                self._shares(tuple(u for u in self.counted.family(v) if u not in known), known)
                 .ravel()
                 .tolist()
                 for v, _ in worlds.cells
@@ -391,7 +391,7 @@ class BayesianNetwork(Savable):
 
         Raises TypeError for names that are not strings, booleans or numbers.
         """
-        meta, arrays = self.tables.state()
+        meta, arrays = self.counted.state()
         return {"type": type(self).__name__, "events": self.n_events, **meta}, dict(arrays)
 
     def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
@@ -401,7 +401,7 @@ class BayesianNetwork(Savable):
         """
         events = count(meta, "events")
         check_made(meta, type=type(self).__name__)
-        self.tables.load_state(meta, arrays)
+        self.counted.load_state(meta, arrays)
         self.n_events = events
         return self
 
@@ -409,14 +409,14 @@ class BayesianNetwork(Savable):
 
     def _reads(self) -> Smoothed:
         """How counts are read, for the kernels; anew where tables have grown."""
-        if self._read_for is not self.tables.shape:
-            self._read_for = self.tables.shape
-            self._smoothed = self._smoothing.arrays(self.tables, np.zeros(0))
+        if self._read_for is not self.counted.shape:
+            self._read_for = self.counted.shape
+            self._smoothed = self._smoothing.arrays(self.counted, np.zeros(0))
         return self._smoothed
 
     def _live(self, v: int) -> list[str]:
-        live = self.tables.is_live(v)
-        return [value for value, is_live in zip(self.tables.values(v), live, strict=True) if is_live]
+        live = self.counted.is_live(v)
+        return [value for value, is_live in zip(self.counted.values(v), live, strict=True) if is_live]
 
     def _texts(self, x: Values) -> list[Any]:
         """Of each variable its value's text, None where missing."""
@@ -432,22 +432,22 @@ class BayesianNetwork(Savable):
         row = np.full(len(texts), -1, dtype=np.int64)
         for v, text in enumerate(texts):
             if text is not None:
-                code = self.tables.lookup(v).get(text, -1)
-                row[v] = self.tables.code(v, text) if code < 0 and adds else code
+                code = self.counted.lookup(v).get(text, -1)
+                row[v] = self.counted.code(v, text) if code < 0 and adds else code
         return row
 
     def _known(self, x: Values) -> dict[int, int]:
         """Variable -> code, of what an event has and was met before."""
         row = self._row(self._texts(x), adds=False).tolist()
-        return {v: code for v, code in enumerate(row) if self.tables.is_known(v, code)}
+        return {v: code for v, code in enumerate(row) if self.counted.is_known(v, code)}
 
     def _codes(self, values: Values) -> dict[int, int]:
         """Variable -> code of what was asked for. Raises KeyError for what is no variable or value."""
         numbers = self._dag.numbers(values)
         found = {}
         for v, (name, value) in zip(numbers, values.items(), strict=True):
-            code = self.tables.lookup(v).get(self._text(v, value), -1)
-            if not self.tables.is_known(v, code):
+            code = self.counted.lookup(v).get(self._text(v, value), -1)
+            if not self.counted.is_known(v, code):
                 raise KeyError(f"{value!r} is no value of {name!r}; there are {self._live(v)}")
             found[v] = code
         return found
@@ -459,7 +459,7 @@ class BayesianNetwork(Savable):
         return numbers
 
     def _read(self, v: int, codes: Mapping[int, int]) -> Factor:
-        return self._smoothing.factor(self.tables, v, codes)
+        return self._smoothing.factor(self.counted, v, codes)
 
     def _read_shares(self, v: int, codes: Mapping[int, int]) -> Floats:
         """As numbers: what has a factor alpha -> 0 is 0."""

@@ -182,24 +182,14 @@ def _word_characters(word: Any) -> Any:
 
 
 @inlined
-def _cut_ascii(
-    text: Any,
-    first: int,
-    stop: int,
-    state: Any,
-    lowered: Any,
-    out: Any,
-    end: int,
-    token_ends: Any,
-    places: Any,
-    tokens: int,
-) -> Any:
+def _cut_ascii(text: Any, first: int, stop: int, state: Any, filled: Any, end: int, tokens: int) -> Any:
     """Cut ``text[first:stop]`` as far as it is ASCII: eight bytes at a time, 64 to a round.
 
     The bits of a round say which bytes are word characters; where they change a token begins or ends.
     Returns where it stopped (before a token that is not over, or `stop`), the end of `out`, and how many
     tokens there are.
     """
+    lowered, out, token_ends, places, _ = filled
     start, inside, carried, block = first, False, np.uint64(0), first
     while block < stop:
         bits = np.uint64(0)
@@ -231,23 +221,14 @@ def _cut_ascii(
 
 @kernel
 def tokenize(
-    text: Any,
-    item_ends: Any,
-    item_whole: Any,
-    item_group: Any,
-    secret: Any,
-    table: Any,
-    lowered: Any,
-    out: Any,
-    token_ends: Any,
-    places: Any,
-    item_tokens: Any,
+    text: Any, item_ends: Any, item_whole: Any, item_group: Any, secret: Any, table: Any, filled: Any
 ) -> Any:
-    """Fill `out`, `token_ends`, `places` and `item_tokens`; how many tokens there are.
+    """Fill the bytes and ends of tokens, their places and those of each item; how many tokens there are.
 
     `text` has eight bytes to spare after the last item; `most_tokens` says how long the others must be.
-    `lowered` is scratch, as long as the text.
+    Before these `filled` has scratch, as long as the text, in which that is lowered.
     """
+    _, out, token_ends, places, item_tokens = filled
     i = 0
     end = 0
     tokens = 0
@@ -259,7 +240,7 @@ def tokenize(
             tokens = _note(out, begin, end, state, token_ends, places, tokens)
             i = stop
         while i < stop:
-            i, end, tokens = _cut_ascii(text, i, stop, state, lowered, out, end, token_ends, places, tokens)
+            i, end, tokens = _cut_ascii(text, i, stop, state, filled, end, tokens)
             begin, limit = end, i + 64  # as far as this, character by character, and to the end of the token
             while i < stop and (i < limit or end > begin):
                 byte = np.int64(text[i])
@@ -332,8 +313,8 @@ class Tokens:
         self.places = np.empty(most, dtype=np.uint64)
         self.item_tokens = np.zeros(len(items) + 1, dtype=np.int64)
         secret, lowered = process_secret() if secret is None else secret, np.empty(text.size, dtype=np.uint8)
-        filled = self.bytes, self.ends, self.places, self.item_tokens
-        count = tokenize(text, item_ends, whole, group, secret, character_table(), lowered, *filled)
+        filled = lowered, self.bytes, self.ends, self.places, self.item_tokens
+        count = tokenize(text, item_ends, whole, group, secret, character_table(), filled)
         self.ends, self.places = self.ends[:count], self.places[:count]
 
     @property

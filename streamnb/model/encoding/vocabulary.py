@@ -95,30 +95,19 @@ def _cell_of(buffer: Any, start: int, length: int) -> tuple[Any, Any]:
 
 
 @inlined
-def _is_key(
-    buffer: Any, start: int, length: int, low: Any, high: Any, row: int, cells: Any, arena: Any
-) -> bool:
+def _is_key(buffer: Any, start: int, length: int, low: Any, high: Any, row: int, keys: Any) -> bool:
     """Whether a row's key is this one, whose cell, were it short enough for one, is (low, high)."""
-    at, behind = load8(cells, _CELL * row), load8(cells, _CELL * row + 8)
+    at, behind = load8(keys.cells, _CELL * row), load8(keys.cells, _CELL * row + 8)
     if length <= _SHORT:
         return bool((at ^ low) | (behind ^ high) == 0)
     if behind != np.uint64(length) | np.uint64(_LONG) << _LAST:
         return False
-    return _equal(arena, np.int64(at), buffer, start, length)  # type: ignore[arg-type]
+    return _equal(keys.arena, np.int64(at), buffer, start, length)  # type: ignore[arg-type]
 
 
 @inlined
 def _find(
-    buffer: Any,
-    start: int,
-    stop: int,
-    mixed: Any,
-    group: Any,
-    slots: Any,
-    cells: Any,
-    arena: Any,
-    groups: Any,
-    first: int,
+    buffer: Any, start: int, stop: int, mixed: Any, group: Any, slots: Any, keys: Any, first: int
 ) -> Any:
     """(Row of a key, STOPPED or UNKNOWN; place of its slot, or of the free one that ends its chain).
 
@@ -134,11 +123,11 @@ def _find(
         found = slot >> _HALF
         if found == head or found == beside:  # noqa: PLR1714, SIM109  two comparisons, and no tuple
             row: Any = np.int64(slot & _LOW) - 1
-            owner = np.int64(groups[row] if found == beside else group)
+            owner = np.int64(keys.groups[row] if found == beside else group)
             if (
                 (owner if owner >= 0 else ~owner) == group
                 and row >= first
-                and _is_key(buffer, start, length, low, high, row, cells, arena)
+                and _is_key(buffer, start, length, low, high, row, keys)
             ):
                 return (row if owner >= 0 else np.int64(STOPPED)), place
         place = place + 1 if place + 1 < slots.size else 0
@@ -218,19 +207,12 @@ class KeyArrays(NamedTuple):
 
 
 @kernel
-def look_up(
-    first: int,
-    buffer: Any,
-    token_ends: Any,
-    hashes: Any,
-    item_tokens: Any,
-    item_group: Any,
-    item_adds: Any,
-    size: int,
-    keys: Any,
-    rows: Any,
-) -> tuple[int, int]:
-    """Rows of the tokens from `first` on; (next token or DONE, size). Stops where an array is full."""
+def look_up(first: int, words: Any, size: int, keys: Any, rows: Any) -> tuple[int, int]:
+    """Rows of the tokens from `first` on; (next token or DONE, size). Stops where an array is full.
+
+    Words are the bytes, ends and hashes of tokens, the tokens of each item, its group, and whether it adds.
+    """
+    buffer, token_ends, hashes, item_tokens, item_group, item_adds = words
     slots, cells, arena, used, groups = keys.slots, keys.cells, keys.arena, keys.used, keys.groups
     former, stays, at = keys.former, keys.stays, keys.at
     item = 0
@@ -246,9 +228,9 @@ def look_up(
         start = token_ends[token - 1] if token > 0 else 0
         stop = token_ends[token]
         group = np.int64(item_group[item])
-        row, place = _find(buffer, start, stop, hashes[token], group, slots, cells, arena, groups, 0)
+        row, place = _find(buffer, start, stop, hashes[token], group, slots, keys, 0)
         if row == UNKNOWN and former.size > 0:
-            row, _ = _find(buffer, start, stop, hashes[token], group, former, cells, arena, groups, at[_HAND])
+            row, _ = _find(buffer, start, stop, hashes[token], group, former, keys, at[_HAND])
             if row >= 0 and not stays[row]:
                 row = np.int64(UNKNOWN)
         if row == UNKNOWN and item_adds[item]:
@@ -429,7 +411,7 @@ class Vocabulary(Growable):
         words = tokens.bytes, tokens.ends, tokens.places, tokens.item_tokens, item_group, item_adds
         token = 0
         while token != DONE:
-            token, self.size = look_up(token, *words, self.size, self.arrays, rows)
+            token, self.size = look_up(token, words, self.size, self.arrays, rows)
             if token != DONE:
                 start = int(tokens.ends[token - 1]) if token else 0
                 self.reserve(1, int(tokens.ends[token]) - start)

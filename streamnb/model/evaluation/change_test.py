@@ -51,6 +51,7 @@ import numpy as np
 
 from streamnb.errors import SnapshotError
 from streamnb.model.attributes.expected import count
+from streamnb.model.attributes.signatures import Flags
 from streamnb.model.compiled.arrays import Floats
 from streamnb.model.compiled.jit import kernel
 
@@ -74,7 +75,7 @@ class Observations(NamedTuple):
     """
 
     places: np.ndarray[Any, np.dtype[np.int64]]
-    x: np.ndarray[Any, np.dtype[np.bool_]]
+    x: Flags
     tolerated: Floats
     alarming: Floats
 
@@ -105,13 +106,7 @@ class Decision(NamedTuple):
 
 @kernel
 def advance(
-    kept: Floats,
-    x: np.ndarray[Any, np.dtype[np.bool_]],
-    tolerated: Floats,
-    alarming: Floats,
-    numbers: Floats,
-    is_back: bool,  # noqa: FBT001  kernels have no keywords
-    bound: float,
+    kept: Any, x: Any, tolerated: Any, alarming: Any, numbers: Any, is_back: Any, bound: float
 ) -> int:
     """Hear observations up to the one with which M reaches `bound`; its place, or -1 where it does not.
 
@@ -183,15 +178,8 @@ class ChangeTest:
         """Hear observations, with the numbers by which the caller tells them; what is decided by them."""
         first = 0
         while first < seen.x.size:
-            found = advance(
-                self.kept,
-                seen.x[first:],
-                seen.tolerated[first:],
-                seen.alarming[first:],
-                numbers[first:],
-                self.is_raised,
-                1.0 / self.false_alarm,
-            )
+            x, q, r, told = (each[first:] for each in (seen.x, seen.tolerated, seen.alarming, numbers))
+            found = advance(self.kept, x, q, r, told, self.is_raised, 1.0 / self.false_alarm)
             if found < 0:
                 return
             yield self._decide(int(seen.places[first + found]))

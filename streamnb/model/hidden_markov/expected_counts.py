@@ -46,35 +46,23 @@ def _add_pairs(log_before: Any, now: Any, log_ahead: Any, ahead: Any, chain: Any
 
 @kernel
 def expect(
-    symbols: Any,
-    begins: Any,
-    counted: Any,
-    stop: int,
-    log_rows: Any,
-    chain: Any,
-    log_entry: Any,
-    log_filter: Any,
-    work: Any,
-    first: Any,
-    pairs: Any,
-    emitted: Any,
+    events: Any, stop: int, log_rows: Any, chain: Any, log_entry: Any, log_filter: Any, work: Any, counts: Any
 ) -> None:
-    """Add the expected counts of events 0 to `stop` - 1, given all n, to `first`, `pairs` and `emitted`.
+    """Add the expected counts of events 0 to `stop` - 1, given all n.
 
     Args:
-        symbols: as `filter_forward` left them.
-        begins: as there.
-        counted: int64[n], the row of `emitted` that an event counts in, -1 for none.
+        events: symbols, as `filter_forward` left them; begins, as there; and int64[n], the row of emitted
+            symbols that an event counts in, -1 for none.
         stop: how many events are counted; those after it only tell about them.
         log_rows: as there.
         chain: as there.
         log_entry: as there.
         log_filter: as there.
         work: float64[5, K], to work in.
-        first: float64[K], expected number of sequences that began with each state.
-        pairs: float64[K, K], of transitions into the events counted.
-        emitted: float64[rows, K], of symbols by state.
+        counts: float64[K], expected number of sequences that began with each state; float64[K, K], of
+            transitions into the events counted; and float64[rows, K], of symbols emitted by state.
     """
+    (symbols, begins, counted), (first, pairs, emitted) = events, counts
     log_beta, log_ahead, ahead, now, posterior = work[0], work[1], work[2], work[3], work[4]
     last = symbols.size - 1
     for t in range(last, -1, -1):

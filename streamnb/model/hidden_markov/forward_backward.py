@@ -34,6 +34,7 @@ from streamnb.model.attributes.signatures import Flags
 from streamnb.model.compiled.arrays import Floats
 from streamnb.model.compiled.jit import inlined, kernel
 from streamnb.model.compiled.vectors import copy_to, fill, multiply_by
+from streamnb.model.numerics.compensated import added
 
 SAFE = 1e-280
 """Sums of at most 2^20 products of probabilities that come out above this lost less than 1e-20 of it."""
@@ -192,16 +193,7 @@ def _predict_logs(before: Any, is_log: bool, begins: bool, chain: Any, work: Any
 
 @kernel
 def filter_forward(
-    symbols: Any,
-    begins: Any,
-    log_rows: Any,
-    rows: Any,
-    chain: Any,
-    entry: Any,
-    entry_is_log: bool,
-    filtered: Any,
-    is_log: Any,
-    work: Any,
+    symbols: Any, begins: Any, log_rows: Any, rows: Any, chain: Any, entry: Any, entry_is_log: bool, out: Any
 ) -> float:
     """Fill P(s_t | x_1..t); log P(x_1..n | before), -inf where it is impossible.
 
@@ -213,10 +205,11 @@ def filter_forward(
         chain: see `Chain`.
         entry: float64[K], the filter before; not read where a sequence begins.
         entry_is_log: whether it is of logarithms.
-        filtered: float64[n, K], filled; each row is normalised, whatever the observations.
-        is_log: bool[n], filled: whether a row is of logarithms, for one of its probabilities is very small.
-        work: float64[3, K], to work in.
+        out: three arrays: float64[n, K], filled, each row normalised, whatever the observations; bool[n],
+            filled: whether a row is of logarithms, for one of its probabilities is very small; and
+            float64[3, K], to work in.
     """
+    filtered, is_log, work = out
     sums, product, is_impossible = (0.0, 0.0), 1.0, False
     is_fast = not (_has_tiny(chain.initial) or _has_tiny(chain.table) or _has_tiny(rows))
     before, before_is_log = work[2], entry_is_log
@@ -256,15 +249,6 @@ def filter_forward(
         before, before_is_log = after, is_log[t]
     sums = added(sums, math.log(product))
     return -np.inf if is_impossible else min(sums[0] + sums[1], 0.0)  # rounding may leave it above
-
-
-@inlined
-def added(sums: Any, term: float) -> Any:
-    """A sum and its compensation (Neumaier, see `compensated`) with one more finite term."""
-    old, lost = sums
-    new = old + term
-    lost += (old - new) + term if abs(old) >= abs(term) else (term - new) + old
-    return new, lost
 
 
 @inlined

@@ -271,7 +271,8 @@ class HiddenMarkovModel(Savable):
         if not filtered.size:
             return filtered, is_log, 0.0
         entry, work, rows = np.zeros(K), np.empty((3, K)), np.exp(log_rows)
-        found = filter_forward(symbols, begins, log_rows, rows, chain, entry, False, filtered, is_log, work)
+        out = filtered, is_log, work
+        found = filter_forward(symbols, begins, log_rows, rows, chain, entry, False, out)
         return filtered, is_log, float(found)
 
     # -- state --------------------------------------------------------------------------------------------

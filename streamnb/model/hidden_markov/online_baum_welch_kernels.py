@@ -151,18 +151,8 @@ def _log_filter(
             symbols[t] = -1
             rows[t] = 0.0  # not read, but all rows are looked at
     chain = _chain_of(chains, r)
-    found = filter_forward(
-        symbols,
-        begins,
-        log_rows,
-        rows,
-        chain,
-        log_entry,
-        True,
-        scratch.filtered,
-        scratch.is_log,
-        scratch.work,
-    )
+    out = scratch.filtered, scratch.is_log, scratch.work
+    found = filter_forward(symbols, begins, log_rows, rows, chain, log_entry, True, out)
     for t in range(n):
         if not scratch.is_log[t]:
             for k in range(log_entry.size):
@@ -203,10 +193,10 @@ def _expect_block(counts: Any, chains: Any, r: int, scratch: Any, block: int, m:
     scratch.emitted[:] = 0.0
     log_entry = counts.log_entry[r]
     _log_filter(counts.held, counts.begins, counts, chains, r, log_entry, scratch, m)
-    expect(
-        scratch.symbols, counts.begins, scratch.each, block, scratch.log_rows, _chain_of(chains, r),
-        log_entry, scratch.filtered, scratch.work, scratch.first, scratch.pairs, scratch.emitted,
-    )  # fmt: skip
+    events, log_rows = (scratch.symbols, counts.begins, scratch.each), scratch.log_rows
+    expected = scratch.first, scratch.pairs, scratch.emitted
+    chain = _chain_of(chains, r)
+    expect(events, block, log_rows, chain, log_entry, scratch.filtered, scratch.work, expected)
     copy_to(log_entry, scratch.filtered[block - 1])
 
 

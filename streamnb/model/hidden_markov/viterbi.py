@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from streamnb.model.compiled.jit import kernel
-from streamnb.model.hidden_markov.forward_backward import added
+from streamnb.model.numerics.compensated import added
 
 
 @kernel

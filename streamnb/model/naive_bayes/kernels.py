@@ -221,24 +221,15 @@ def evidence_per_token(tables: Tables, batch: Any, e: int, joint: Floats, produc
 
 
 @kernel
-def run(
-    first: int,
-    most: int,
-    tables: Tables,
-    batch: Any,
-    learn: bool,
-    probabilities: Floats,
-    joints: Floats,
-    evidence: Floats,
-    score: Score,
-) -> Any:
+def run(first: int, most: int, tables: Tables, batch: Any, learn: bool, told: Any, score: Score) -> Any:
     """From event `first` on: predict each event by what was learned before it, then learn it.
 
-    Fills probabilities[n, K] where it has rows, and joints[n, K] too where that has: log P(class, event),
-    -inf for a class that has no examples or that alpha = 0 rules out; and evidence[n], of
-    `evidence_per_token`, where it has any. Returns n, or the event before which the histograms lack capacity
-    for `most` more counts (`mark_repeats` tells how many). `score` is scratch.
+    Fills the three arrays that are `told`: probabilities[n, K] where it has rows, and joints[n, K] too where
+    that has: log P(class, event), -inf for a class that has no examples or that alpha = 0 rules out; and
+    evidence[n], of `evidence_per_token`, where it has any. Returns n, or the event before which the
+    histograms lack capacity for `most` more counts (`mark_repeats` tells how many). `score` is scratch.
     """
+    probabilities, joints, evidence = told
     is_far = tables.table.size > _NEAR
     for e in range(first, batch.label.size):
         if is_far and e + 1 < batch.label.size:

@@ -132,11 +132,11 @@ class SmoothedModel(CountingModel):
         batch, most = encoded.batch, encoded.most
         n = batch.label.size if predict else 0
         probabilities = np.empty((n, len(self._statistics.classes)))
-        told = _NO_EVIDENCE if evidence is None else evidence
+        told = probabilities, joints, _NO_EVIDENCE if evidence is None else evidence
         score = score_of(probabilities.shape[1])
 
         def step(done: int) -> int:
-            return int(run(done, most, tables(), batch, learn, probabilities, joints, told, score))
+            return int(run(done, most, tables(), batch, learn, told, score))
 
         self._in_order(encoded, most, step, learn=learn)
         return probabilities

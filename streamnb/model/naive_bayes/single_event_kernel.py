@@ -150,21 +150,10 @@ def run_single(
     item_rows[0] = 0
     tokens = 0
     if m:
-        tokens = tokenize(
-            text,
-            item_ends,
-            wholes,
-            groups,
-            arrays.secret,
-            arrays.characters,
-            lowered,
-            out,
-            token_ends,
-            places,
-            item_rows,
-        )
-        ends, hashes = token_ends[:tokens], places[:tokens]
-        token, size = look_up(0, out, ends, hashes, item_rows, groups, adds, size, arrays.keys, rows)
+        filled = lowered, out, token_ends, places, item_rows
+        tokens = tokenize(text, item_ends, wholes, groups, arrays.secret, arrays.characters, filled)
+        found = out, token_ends[:tokens], places[:tokens], item_rows, groups, adds
+        token, size = look_up(0, found, size, arrays.keys, rows)
         if token != DONE or size > tables.table.shape[0]:
             return -1 - size
     values = _fill_values(attributes[owners.size :], value, fields, finite)
@@ -192,18 +181,8 @@ def run_single(
             batch, tables.kinds, arrays.secret, carve(scratch, at, (4 * n_tokens,), np.int32)[0]
         )
     answers = carve(scratch, 0, (1, K), np.float64)[0][: 0 if learns else 1]
-    learned = run(
-        0,
-        most,
-        tables,
-        batch,
-        learns,
-        answers,
-        answers[:0],
-        product[:0],  # nobody asks for evidence
-        Score(joint, missed, product, exponent),
-    )
-    if learned == 0:
+    told = answers, answers[:0], product[:0]  # nobody asks for evidence
+    if run(0, most, tables, batch, learns, told, Score(joint, missed, product, exponent)) == 0:
         return -1 - size
     if learns:
         return size

@@ -9,17 +9,19 @@ from streamnb.model.compiled.jit import inlined
 
 
 @inlined
+def added(sums: Any, term: float) -> Any:
+    """A sum and its compensation with one more finite term."""
+    old, lost = sums
+    new = old + term
+    lost += (old - new) + term if abs(old) >= abs(term) else (term - new) + old
+    return new, lost
+
+
+@inlined
 def add(sums: Any, row: int, term: float) -> None:
     """Add `term` to sums[row]: what the sum (first column) loses to rounding goes to the second column.
 
     An infinite sum stays infinite, with nothing to compensate. Reference: Neumaier (1974), ZAMM 54(1).
     """
-    old = sums[row, 0]
-    new = old + term
-    sums[row, 0] = new
-    if math.isinf(new):
-        sums[row, 1] = 0.0
-    elif abs(old) >= abs(term):
-        sums[row, 1] += (old - new) + term
-    else:
-        sums[row, 1] += (term - new) + old
+    new, lost = added((sums[row, 0], sums[row, 1]), term)
+    sums[row, 0], sums[row, 1] = new, 0.0 if math.isinf(new) else lost

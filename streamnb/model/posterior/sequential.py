@@ -281,10 +281,7 @@ class SequentialPosterior(SavableValue):
         if rows.ndim != 2 or rows.shape[1] != len(self._place):
             raise ValueError(f"expected shape (n, {len(self._place)}), got {rows.shape}")
         evidences = np.empty(len(rows), dtype=np.float64)
-        before = self.weights
-        after = Weights(
-            before.log_prior, before.log_posterior.copy(), before.losses.copy(), before.observations.copy()
-        )
+        after = Weights(**{name: array.copy() for name, array in self.weights._asdict().items()})
         done = observe_many(after, rows, self.switching_rate, evidences)
         if done < len(rows):
             is_nan, excluded = math.isnan(evidences[done]), "every remaining hypothesis excludes it"

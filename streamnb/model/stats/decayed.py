@@ -125,13 +125,7 @@ def _advance(decayed: DecayedTables, time: float, age: Floats) -> None:
 
 @kernel
 def learn_decayed(
-    decayed: DecayedTables,
-    kinds: Any,
-    batch: Any,
-    bags: Any,
-    e: int,
-    late: bool,  # noqa: FBT001
-    age: Floats,
+    decayed: DecayedTables, kinds: Any, batch: Any, bags: Any, e: int, late: Any, age: Floats
 ) -> None:
     """Add event e, which has a label, to its class in every table.
 

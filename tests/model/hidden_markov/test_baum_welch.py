@@ -62,10 +62,11 @@ def expected_counts(codes, begins, chain, log_rows):
     symbols, K = codes.copy(), chain.log_initial.size
     filtered, is_log, work = np.empty((codes.size, K)), np.empty(codes.size, dtype=bool), np.empty((5, K))
     entry, rows = np.zeros(K), np.exp(log_rows)
-    evidence = filter_forward(symbols, begins, log_rows, rows, chain, entry, False, filtered, is_log, work)
+    out = filtered, is_log, work
+    evidence = filter_forward(symbols, begins, log_rows, rows, chain, entry, False, out)
     counts = np.zeros(K), np.zeros((K, K)), np.zeros(log_rows.shape)
     logs = as_logs(filtered, is_log)
-    expect(symbols, begins, codes, codes.size, log_rows, chain, entry, logs, work, *counts)
+    expect((symbols, begins, codes), codes.size, log_rows, chain, entry, logs, work, counts)
     return Expected(*counts, evidence)
 
 
