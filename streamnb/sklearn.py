@@ -97,12 +97,10 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             if name not in events.columns:
                 known = list(map(str, events.columns))
                 raise ValueError(f"texts: X has no column {name!r}{did_you_mean(str(name), known)}")
-        declared = (
-            {"attributes": {**(getattr(model, "attributes", None) or {}), **dict.fromkeys(texts, "text")}}
-            if texts
-            else {}
-        )
-        return model.clone(declared)
+        if not texts:
+            return model.clone()
+        attributes = {**(getattr(model, "attributes", None) or {}), **dict.fromkeys(texts, "text")}
+        return model.clone({"attributes": attributes})
 
     def _events(self, X: Any, y: Any = "no_validation", *, anew: bool) -> pd.DataFrame:
         """The rows as a data frame, checked. Raises ValueError or TypeError as scikit-learn's own would."""

@@ -45,6 +45,7 @@ def warm() -> None:
     model.learn_one(x, "c")
     copy.state()
     model.explain_one(x)
+    model.linear_view("a", "b")
     model.unlearn_one(x, "c")
     model.apply(model.partial([x], ["a"])[1])
     model.prune(min_count=1)

@@ -28,21 +28,16 @@ def plain_attribute(name: Any) -> str | bool | int | float | None:
 
 def checked_names(names: Any, declared: Sequence[Any] = ()) -> list[Any]:
     """Names that begin with the `declared`, none missing or twice. Raises SnapshotError."""
-    if not isinstance(names, list) or names[: len(declared)] != list(declared):
-        raise SnapshotError(f"expected names that begin with {list(declared)}, found {names!r}")
-    if not all(isinstance(name, _PLAIN) and not is_missing(name) for name in names):
-        raise SnapshotError(f"names that are none: {names!r}")
-    if len(set(names)) < len(names):
-        raise SnapshotError("a name occurs twice")
-    return list(names)
+    found = checked_attributes(names)
+    if found[: len(declared)] != list(declared) or any(map(is_missing, found)):
+        raise SnapshotError(f"expected names that begin with {list(declared)}, none missing, found {names!r}")
+    return list(found)
 
 
 def checked_attributes(names: Any) -> list[Any]:
     """Names of attributes, of which one may be None; none twice. Raises SnapshotError."""
-    if not isinstance(names, list):
-        raise SnapshotError(f"expected a list of attributes, found {names!r}")
-    if not all(name is None or isinstance(name, _PLAIN) for name in names):
-        raise SnapshotError(f"names of attributes that are none: {names!r}")
+    if not isinstance(names, list) or not all(name is None or isinstance(name, _PLAIN) for name in names):
+        raise SnapshotError(f"expected a list of names, found {names!r}")
     if len(set(names)) < len(names):
-        raise SnapshotError(f"an attribute occurs twice: {names!r}")
+        raise SnapshotError(f"a name occurs twice: {names!r}")
     return names

@@ -256,7 +256,7 @@ class NetworkEM(Savable):
         variables, weights = rows["part_variables"], rows["part_weights"]
         if len(variables) != len(weights):
             raise SnapshotError("parts of kept events are not as many as their weights")
-        families = [self.network.family(v) for v in variables]
+        families = [self.network.counted.family(v) for v in variables]
         ends, stops = [0, *accumulate(map(len, families))], [0, *rows["part_ends"]]
         if ends[-1] != len(rows["part_codes"]) or stops[-1] != len(variables) or stops != sorted(stops):
             raise SnapshotError("parts of kept events end where they should not")

@@ -490,11 +490,11 @@ def _array(values: Mapping[Name, Sequence[str]], given: Any) -> Floats:
 
 def _place(values: Mapping[Name, Sequence[str]], key: Any) -> tuple[int, ...]:
     texts = [value_text(value) for value in (key if isinstance(key, tuple) else (key,))]
-    if len(texts) != len(values) or not all(
-        text in own for text, own in zip(texts, values.values(), strict=True)
-    ):
-        raise ValueError(f"expected a value for each of {', '.join(map(repr, values))}, got {key!r}")
-    return tuple(own.index(text) for text, own in zip(texts, values.values(), strict=True))
+    try:
+        return tuple(own.index(text) for text, own in zip(texts, values.values(), strict=True))
+    except ValueError:  # not so many, or one that is none
+        of = ", ".join(map(repr, values))
+        raise ValueError(f"expected a value for each of {of}, got {key!r}") from None
 
 
 def _texts(name: Name, values: Sequence[Any]) -> list[str]:

@@ -114,8 +114,9 @@ class EventReader:
         """Write one attribute that is not missing where its kind wants it."""
         kind = self.kind(name, value)
         if kind == NOMINAL:
-            if name in self.closed:
-                _check_listed(value, self.closed[name])
+            texts = self.closed.get(name)
+            if texts is not None and value_text(value) not in texts:
+                raise ValueError(f"{brief(repr(value))} is not one of its values ({some_of(texts)})")
             writer.nominal(name, value)
         elif kind == CONTINUOUS:
             writer.continuous(name, value)
@@ -200,9 +201,3 @@ def _texts_of(name: Any, values: Iterable[Any]) -> dict[str, None]:
     if len(set(texts)) < len(texts):
         raise ValueError(f"attribute {name!r}: one of its values is there twice: {some_of(texts)}")
     return dict.fromkeys(texts)
-
-
-def _check_listed(value: Any, texts: Mapping[str, None]) -> None:
-    """Raise ValueError for a value that is not declared."""
-    if value_text(value) not in texts:
-        raise ValueError(f"{brief(repr(value))} is not one of its values ({some_of(texts)})")

@@ -85,11 +85,6 @@ def _mix(mixed: Any, word: Any) -> Any:
 
 
 @inlined
-def _seeded(seed: int, length: int) -> Any:
-    return np.uint64(seed) * _FINISH + np.uint64(length) * _MULTIPLY
-
-
-@inlined
 def _finished(mixed: Any) -> Any:
     mixed *= _FINISH
     return mixed ^ (mixed >> _TAIL)
@@ -101,7 +96,7 @@ def hash_bytes(buffer: Any, start: int, stop: int, seed: int) -> Any:
 
     States name features by it: it has no secret, and must never change. There are eight bytes to spare.
     """
-    mixed = _seeded(seed, stop - start)
+    mixed = np.uint64(seed) * _FINISH + np.uint64(stop - start) * _MULTIPLY
     i = start
     while i + 8 <= stop:
         mixed = _mix(mixed, load8(buffer, i))

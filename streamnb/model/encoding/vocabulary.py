@@ -142,12 +142,6 @@ def _has_capacity_for_key(length: int, size: int, cells: Any, arena: Any, used: 
 
 
 @inlined
-def _may_add(length: int, size: int, used: Any) -> bool:
-    """Whether one more key is allowed."""
-    return bool(size < used[1] and (length <= _SHORT or used[0] + length <= used[2]))
-
-
-@inlined
 def _add_key(buffer: Any, start: int, length: int, row: int, cells: Any, arena: Any, used: Any) -> None:
     """Write the key of a new row."""
     low, high = _cell_of(buffer, start, min(length, _SHORT))
@@ -234,12 +228,13 @@ def look_up(first: int, words: Any, size: int, keys: Any, rows: Any) -> tuple[in
             if row >= 0 and not stays[row]:
                 row = np.int64(UNKNOWN)
         if row == UNKNOWN and item_adds[item]:
-            if not _may_add(stop - start, size, used):
+            length = stop - start
+            if size >= used[1] or (length > _SHORT and used[0] + length > used[2]):  # no more are allowed
                 rows[token] = UNKNOWN
                 continue
-            if size >= limit or not _has_capacity_for_key(stop - start, size, cells, arena, used):
+            if size >= limit or not _has_capacity_for_key(length, size, cells, arena, used):
                 return token, size
-            _add_key(buffer, start, stop - start, size, cells, arena, used)
+            _add_key(buffer, start, length, size, cells, arena, used)
             groups[size] = group
             slots[place] = _head(hashes[token], group) << _HALF | np.uint64(size + 1)
             row = np.int64(size)

@@ -153,14 +153,11 @@ class ServedDecisions:
         if number < self.first:
             return
         decision = self._served[number - self.first]
-        if before is not None:
-            self._cells[before, decision] -= 1
-            if self.rule.novelty:
-                self.usual.forget(before, self._evidence[number - self.first])
-        if after is not None:
-            self._cells[after, decision] += 1
-            if self.rule.novelty:
-                self.usual.learn(after, self._evidence[number - self.first])
+        for label, one, note in ((before, -1, self.usual.forget), (after, 1, self.usual.learn)):
+            if label is not None:
+                self._cells[label, decision] += one
+                if self.rule.novelty:
+                    note(label, self._evidence[number - self.first])
         if number in self._window:
             self._window[number] = None if after is None else (after, decision)
 

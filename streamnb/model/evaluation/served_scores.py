@@ -22,7 +22,7 @@ import numpy as np
 
 from streamnb.errors import SnapshotError
 from streamnb.events import Scores
-from streamnb.model.attributes.expected import checked, count, reading, reject, whole
+from streamnb.model.attributes.expected import MOST, checked, count, reading, reject, whole
 from streamnb.model.attributes.signatures import Array, Flags, State
 from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.evaluation.progressive import BINS, ProgressiveValidation, score_each, scores_of
@@ -32,7 +32,6 @@ NOTHING = -1
 _SCALE = 2.0**44
 _EMPTY = -2  # in place of a truth: what stood in the window was withdrawn
 _LOSS, _BRIER, _CONFIDENCE = 0, 1, 2
-_MOST = 1 << 62
 _GREATEST = 1 << 112  # of a sum: so many events, each of a loss of 35 * 2^44
 _HALF, _LOW = 32, (1 << 32) - 1  # of a cell's number
 _AT_ONCE = 8192  # terms whose sum fits 64 bits: each is below 35 * 2^44
@@ -266,10 +265,10 @@ class ServedScores:
         found = checked(
             arrays,
             {
-                "cells": whole("cells", 3, low=[0, NOTHING, 1], high=_MOST),
-                "bins": whole(BINS, 2, low=0, high=_MOST),
-                "window_labels": whole(made.window_size, 2, low=[_EMPTY, NOTHING], high=_MOST),
-                "window_terms": whole(made.window_size, 3, low=0, high=_MOST),
+                "cells": whole("cells", 3, low=[0, NOTHING, 1], high=MOST),
+                "bins": whole(BINS, 2, low=0, high=MOST),
+                "window_labels": whole(made.window_size, 2, low=[_EMPTY, NOTHING], high=MOST),
+                "window_terms": whole(made.window_size, 3, low=0, high=MOST),
             },
         )
         made._all.cells.update({(t, p): n for t, p, n in found["cells"].tolist()})

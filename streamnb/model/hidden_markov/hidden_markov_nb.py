@@ -209,12 +209,10 @@ class HiddenMarkovNB(SmoothedModel):
             return False
         transitions, kept = self.transitions, self._entities
         (row,), (begins,) = kept.meet([name], transitions.states)
-        last = -1 if row < 0 or begins else int(kept.last[row])
+        previous = None if row < 0 or begins else int(kept.last[row])
         k, weight = self._statistics.classes[y], units(w)
-        if row < 0 or begins:
-            transitions.update(None, k, weight)
-        elif last >= 0:
-            transitions.update(last, k, weight)
+        if previous is None or previous >= 0:
+            transitions.update(previous, k, weight)
         if row >= 0:
             kept.last[row] = k
             kept.beliefs[row] = 0.0

@@ -103,13 +103,10 @@ class OnlineBaumWelch(Savable):
         m: float = 1.0,
         seed: int = 0,
     ) -> None:
-        for name, number, least in (
-            ("states", states, 1),
-            ("starts", starts, 1),
-            ("block", block, 1),
-            ("lag", lag, 0),
-        ):
-            check_whole(name, number, least, _MOST)
+        self.states, self.starts, self.power = states, starts, power
+        self.block, self.lag, self.m, self.seed = block, lag, m, seed
+        for name, least in {"states": 1, "starts": 1, "block": 1, "lag": 0}.items():
+            check_whole(name, getattr(self, name), least, _MOST)
         if max(starts * states, block + lag) * states > _MOST_NUMBERS:
             raise ValueError(
                 f"{states} states from {starts} starts, {block + lag} events at once: more memory than any "
@@ -119,8 +116,6 @@ class OnlineBaumWelch(Savable):
             raise ValueError(f"power must be above 1/2 and at most 1, not {power!r}")
         check_amount("m", m)
         check_seed(seed)
-        self.states, self.starts, self.power = states, starts, power
-        self.block, self.lag, self.m, self.seed = block, lag, m, seed
         self._symbols: dict[Any, int] = {}
         self._begins = True
         self._counts = _nothing(starts, states, block + lag)

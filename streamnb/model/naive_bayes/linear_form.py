@@ -28,7 +28,6 @@ import numpy as np
 
 from streamnb.model.attributes.signatures import Array
 from streamnb.model.attributes.weights import UNIT
-from streamnb.model.stats.moments import NO_SPREAD
 
 _FARTHEST = 1e150  # standard deviations from a mean; the model's density falls no further than there
 
@@ -176,28 +175,3 @@ def curve(attribute: Any, means: tuple[float, float], variances: tuple[float, fl
         weight = d_other / s2_other - d / s2
         bias = (d_other * d_other / s2_other - d * d / s2 + np.log(s2_other) - np.log(s2)) / 2.0
     return Curve(attribute, centre, float(square), float(weight), float(bias), means, variances)
-
-
-def gaussians(n: Array, mean: Array, M2: Array) -> tuple[Array, Array]:
-    """Mean and variance by which each class reads each continuous attribute; shapes (fields, classes).
-
-    A class without spread takes the variance pooled within the classes, one that never had the attribute the
-    moments of all classes together; where even the pooled variance is zero, and the attribute says nothing,
-    all its variances are zero. Sums run over the classes in order, as the kernels' do, to the same last bit.
-    """
-    weights = n / UNIT
-    rounding = NO_SPREAD * mean
-    M2 = np.where(weights * rounding * rounding < M2, M2, 0.0)  # as `moments.spread`
-    weight, inside, centre, between = np.zeros((4, len(n)))
-    for k in range(n.shape[1]):
-        weight += weights[:, k]
-        inside += np.where(n[:, k] > 0, M2[:, k], 0.0)
-    some = np.where(weight > 0.0, weight, 1.0)
-    for k in range(n.shape[1]):
-        centre += mean[:, k] * (weights[:, k] / some)
-    for k in range(n.shape[1]):
-        between += weights[:, k] * (mean[:, k] - centre) ** 2
-    pooled = (inside / some)[:, None]
-    own = M2 / np.where(n > 0, weights, 1.0)
-    variance = np.where(n > 0, np.where(own > 0.0, own, pooled), pooled + (between / some)[:, None])
-    return np.where(n > 0, mean, centre[:, None]), np.where(pooled > 0.0, variance, 0.0)

@@ -21,11 +21,11 @@ from streamnb.model.naive_bayes.linear_form import (
     Limit,
     Smoothing,
     curve,
-    gaussians,
     log_odds_of_presence,
     log_odds_of_values,
     smoothing,
 )
+from streamnb.model.naive_bayes.scoring import moments_of, pooled_variance
 from streamnb.model.naive_bayes.sufficient_statistics import Statistics
 from streamnb.model.naive_bayes.tables import Tables
 from streamnb.model.notebook import Shown
@@ -228,12 +228,13 @@ def linear_view(
     """The view of two classes; `write` puts an event into a writer. See `NaiveBayes.linear_view`."""
     pair = _pair(statistics, positive, negative)
     columns = np.array([statistics.classes[label] for label in pair])
-    means, variances = gaussians(*(a[:, : tables.classes.size] for a in (tables.n, tables.mean, tables.M2)))
-    curves = [
-        curve(name, tuple(means[f, columns].tolist()), tuple(variances[f, columns].tolist()))
-        for name, f in statistics.layout.fields.items()
-        if variances[f, columns].all()
-    ]
+    curves = []
+    for name, f in statistics.layout.fields.items():
+        moments = tables.n[f], tables.mean[f], tables.M2[f]
+        pooled = pooled_variance(*moments)
+        if pooled > 0.0:
+            of_pair = [moments_of(*moments, k, pooled) for k in columns.tolist()]
+            curves.append(curve(name, *zip(*of_pair, strict=True)))
     return LinearView(
         pair, _prior(tables, columns, pair), _groups(statistics, tables, columns), curves, write
     )

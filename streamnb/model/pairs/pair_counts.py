@@ -142,24 +142,13 @@ class PairCounts:
             "parents": np.full(self.sizes.size, -1, dtype=np.int64),
         }
 
-    @classmethod
-    def from_state(
-        cls,
-        memory: int,
-        sizes: Counts,
-        meta: Mapping[str, Any],
-        arrays: Mapping[str, Array],
-        *,
-        bounds_values: bool = False,
-    ) -> PairCounts:
-        """Of a `state`, with its number of events and of attributes in pairs. Raises SnapshotError."""
-        counts = cls(memory, bounds_values=bounds_values)
-        counts.events = count(meta, "events")
-        counts.paired = count(meta, "paired", least=-1)
-        K = np.size(arrays["class_weights"])
-        P = sizes.size if counts.paired < 0 else min(sizes.size, counts.paired)
-        bare = _laid_out(sizes, K, P, spare=0)
+    def load(self, sizes: Counts, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
+        """Take over a `state`, with its number of events and of attributes in pairs. Raises SnapshotError."""
+        self.events = count(meta, "events")
+        self.paired = count(meta, "paired", least=-1)
         weights = arrays["class_weights"]
+        K, P = np.size(weights), sizes.size if self.paired < 0 else min(sizes.size, self.paired)
+        bare = _laid_out(sizes, K, P, spare=0)
         arrays = checked(
             arrays,
             {
@@ -171,18 +160,12 @@ class PairCounts:
             },
         )
         _check(arrays, bare)
-        counts.tables = bare._replace(
-            classes=np.array(arrays["class_weights"]),
-            values=np.array(arrays["values"]),
-            pairs=np.array(arrays["pairs"]),
-        )
-        counts.sizes, counts.classes = sizes, K
+        classes, values, pairs = (np.array(arrays[name]) for name in ("class_weights", "values", "pairs"))
+        self.tables = bare._replace(classes=classes, values=values, pairs=pairs)
+        self.sizes, self.classes = sizes, K
         for a, first in enumerate(bare.first.tolist()):
-            counts.tables.live[a] = np.count_nonzero(
-                counts.tables.values[first : first + sizes[a]].any(axis=1)
-            )
-        counts.reserve(sizes, K)
-        return counts
+            bare.live[a] = np.count_nonzero(values[first : first + sizes[a]].any(axis=1))
+        self.reserve(sizes, K)
 
     # -- inside -------------------------------------------------------------------------------------------
 

@@ -103,13 +103,9 @@ class PairModel:
     @reading("counts of pairs", ValueError)
     def from_state(cls, memory: int, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> PairModel:
         """Of a `state`. Raises SnapshotError where it is none."""
-        most, most_attributes = meta["max_values"], None
-        if "max_attributes" in meta:
-            most_attributes = count(meta, "max_attributes")
-        model = cls(most, memory, max_attributes=most_attributes)
-        model.coded = CodedValues.from_description(most, meta["attributes"], most_attributes)
-        bounds = model.counts.bounds_values
-        sizes = model.coded.sizes
-        model.counts = PairCounts.from_state(memory, sizes, meta, arrays, bounds_values=bounds)
-        model._hold(sizes, model.counts.classes)
+        most_attributes = count(meta, "max_attributes") if "max_attributes" in meta else None
+        model = cls(meta["max_values"], memory, max_attributes=most_attributes)
+        model.coded.load(meta["attributes"])
+        model.counts.load(model.coded.sizes, meta, arrays)
+        model._hold(model.coded.sizes, model.counts.classes)
         return model

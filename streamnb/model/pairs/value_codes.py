@@ -36,8 +36,6 @@ REST = 0
 """The code that all values share that have none of their own."""
 UNKNOWN = object()
 """In place of a key: of one of the REST, whatever it is."""
-LEFT_OUT = -1
-"""In place of a kind."""
 _DIGITS = 2
 _SHIFT = 52 - _DIGITS
 _FEW = 4  # so many values are read sooner one by one than as an array
@@ -114,22 +112,19 @@ class CodedValues:
             for (kind, name), codes in zip(self.numbers, self.codes, strict=True)
         ]
 
-    @classmethod
     @reading("attributes and their values", ValueError)
-    def from_description(
-        cls, most: int, described: Iterable[Any], most_attributes: int | None = None
-    ) -> CodedValues:
-        """Of a description. Raises SnapshotError where it is none."""
-        values = cls(most, most_attributes)
+    def load(self, described: Iterable[Any]) -> None:
+        """Add what is `described`; nothing was met before. Raises SnapshotError where it is none."""
         for kind, name, keys in described:
-            number = values.attribute(kind, *checked_attributes([name]))
+            number = self.attribute(kind, *checked_attributes([name]))
             for key in keys:
-                values.code(number, _checked_key(kind, key), adds=True)
-            if len(values.codes) != number + 1 or len(values.codes[number]) != len(keys) + 1:
+                if (kind, type(key)) not in {(NOMINAL, str), (CONTINUOUS, int)}:
+                    raise SnapshotError(f"{key!r} is no value of an attribute of kind {kind!r}")
+                self.code(number, key, adds=True)
+            if len(self.codes) != number + 1 or len(self.codes[number]) != len(keys) + 1:
                 raise SnapshotError(f"attribute {name!r} is there twice, or a value of it is")
-        if most_attributes is not None and len(values.codes) > most_attributes:
-            raise SnapshotError(f"{len(values.codes)} attributes, of which there may be {most_attributes}")
-        return values
+        if self.most_attributes is not None and len(self.codes) > self.most_attributes:
+            raise SnapshotError(f"{len(self.codes)} attributes, of which there may be {self.most_attributes}")
 
     def number(self, met: Iterable[tuple[int, str, int, Hashable]]) -> None:
         """Give numbers to new attributes: (the first event that adds it, its name as shown, kind, name)."""
@@ -141,10 +136,3 @@ class CodedValues:
 def magnitudes(values: Floats) -> Ints:
     """Sign, power of two and first digits of finite numbers, as one integer each. Minus zero is zero."""
     return (np.minimum(np.maximum(values, -LARGEST), LARGEST) + 0.0).view(np.int64) >> _SHIFT
-
-
-def _checked_key(kind: Any, key: Any) -> Key:
-    if (kind, type(key)) not in {(NOMINAL, str), (CONTINUOUS, int)}:
-        raise SnapshotError(f"{key!r} is no value of an attribute of kind {kind!r}")
-    checked: Key = key
-    return checked

@@ -78,14 +78,6 @@ class Histograms(NamedTuple):
 
 
 @inlined
-def _add_exact(exact: Any, occupied: Any, b: int, at: int, words: int) -> None:
-    """Add words, or take them away, of a count of `at` examples."""
-    bit = np.uint64(1) << np.uint64(at & 63)
-    exact[b, at] += words
-    occupied[b, at >> 6] = (occupied[b, at >> 6] & ~bit) | (bit if exact[b, at] != 0 else np.uint64(0))
-
-
-@inlined
 def _place(weight: Any, b: int, used: int, count: int) -> int:
     """Where `count` stands among the sorted ones of b, or would."""
     low, high = 0, used
@@ -100,7 +92,7 @@ def _place(weight: Any, b: int, used: int, count: int) -> int:
 
 @kernel
 def _add_sorted(weight: Any, words: Any, used: Any, b: int, count: int, more: int) -> None:
-    """The same of a count that has no place of its own."""
+    """Add words, or take them away, of a count that has no place of its own."""
     size = used[b]
     at = _place(weight, b, size, count)
     if at == size or weight[b, at] != count:
@@ -121,9 +113,12 @@ def _add_sorted(weight: Any, words: Any, used: Any, b: int, count: int, more: in
 def _add(
     exact: Any, occupied: Any, weight: Any, words: Any, used: Any, b: int, count: int, more: int
 ) -> None:
+    """Add words of a count, or take them away."""
     at = count >> _UNIT_BITS
     if at << _UNIT_BITS == count and at < exact.shape[1]:
-        _add_exact(exact, occupied, b, at, more)
+        bit = np.uint64(1) << np.uint64(at & 63)
+        exact[b, at] += more
+        occupied[b, at >> 6] = (occupied[b, at >> 6] & ~bit) | (bit if exact[b, at] != 0 else np.uint64(0))
     else:
         _add_sorted(weight, words, used, b, count, more)
 

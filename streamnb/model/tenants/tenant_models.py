@@ -9,7 +9,7 @@ import numpy as np
 
 from streamnb.errors import SnapshotError, UnlearnError
 from streamnb.model.attributes.attributes import Attribute, EventModel, Text
-from streamnb.model.attributes.expected import reading
+from streamnb.model.attributes.expected import named, reading
 from streamnb.model.attributes.kinds import CONTINUOUS
 from streamnb.model.attributes.names import checked_names, plain
 from streamnb.model.attributes.naming import name_in, packed, unpacked, without
@@ -505,7 +505,7 @@ class TenantModels:
                 raise SnapshotError("the events of all tenants are not those of each together")
             shared = self._new_shared()
             if shared is not None:
-                own = {n.removeprefix(_SHARED): a for n, a in arrays.items() if n.startswith(_SHARED)}
+                own = named(arrays, _SHARED)
                 shared.load_state(meta["shared"], own).check_beside(classes, weights, attributes)
         self._begin(shared, attributes)
         self._know({label: k for k, label in enumerate(classes)})
