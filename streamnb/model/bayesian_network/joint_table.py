@@ -27,6 +27,8 @@ from streamnb.model.posterior.conjugate import positive
 from streamnb.model.saving import Savable
 
 Name = Hashable
+Names = Name | Iterable[Name]
+"""A variable, or several."""
 Event = Mapping[Name, Any] | Sequence[Mapping[Name, Any]]
 _SUM = 1e-9
 _MOST_ALTERNATIVES = 10
@@ -186,13 +188,7 @@ class JointTable(Savable):
 
     # -- what the counts say of dependence ----------------------------------------------------------------
 
-    def log_bayes_factor(
-        self,
-        a: Name | Iterable[Name],
-        b: Name | Iterable[Name],
-        given: Name | Iterable[Name] = (),
-        weight: float = 1.0,
-    ) -> float:
+    def log_bayes_factor(self, a: Names, b: Names, given: Names = (), weight: float = 1.0) -> float:
         """How much likelier what was learned is if a and b depend on each other, given `given`, in nats.
 
         Above 0 the counts speak for dependence, below 0 for independence: exact, with every chance unknown
@@ -364,13 +360,7 @@ class JointTable(Savable):
         found = {name: values[axis][best[axis]] for axis, name in enumerate(asked)}
         return MostProbable(found, float(table[best]))
 
-    def independent(
-        self,
-        a: Name | Iterable[Name],
-        b: Name | Iterable[Name],
-        given: Name | Iterable[Name] = (),
-        tolerance: float = 1e-9,
-    ) -> Independence:
+    def independent(self, a: Names, b: Names, given: Names = (), tolerance: float = 1e-9) -> Independence:
         """Whether `a` and `b` are independent, given `given`, and every number that this rests on.
 
         They are where P(a, b | c) and P(a | c) P(b | c) differ by at most `tolerance` for all values, of

@@ -23,7 +23,7 @@ from streamnb.model.bayesian_network.declared_cpts import given_tables
 from streamnb.model.bayesian_network.factors import Factor, total
 from streamnb.model.bayesian_network.family_counts import FamilyTables
 from streamnb.model.bayesian_network.independence import Independence
-from streamnb.model.bayesian_network.joint_table import JointTable, MostProbable, by_values, side
+from streamnb.model.bayesian_network.joint_table import JointTable, MostProbable, Names, by_values, side
 from streamnb.model.bayesian_network.kernels import Shape, Smoothed, learn_event, unlearn
 from streamnb.model.bayesian_network.smoothing import NetworkSmoothing
 from streamnb.model.bayesian_network.variable_elimination import maximum, sum_of_products
@@ -263,13 +263,7 @@ class BayesianNetwork(Savable):
         values = {self._dag.names[v]: self._live(v)[i] for v, i in found.items()}
         return MostProbable(values, min(1.0, math.exp(above - below)) if more == misses else 0.0)
 
-    def independent(
-        self,
-        a: Name | Iterable[Name],
-        b: Name | Iterable[Name],
-        given: Name | Iterable[Name] = (),
-        tolerance: float = 1e-9,
-    ) -> Independence:
+    def independent(self, a: Names, b: Names, given: Names = (), tolerance: float = 1e-9) -> Independence:
         """Whether the numbers make `a` and `b` independent given `given`; see `JointTable.independent`.
 
         What the arrows alone say, `d_separated` tells. Errors as of `joint`.
@@ -277,9 +271,7 @@ class BayesianNetwork(Savable):
         left, right, fixed = (side(one, self._dag.number) for one in (a, b, given))
         return self.joint(*left, *right, *fixed).independent(left, right, fixed, tolerance)
 
-    def d_separated(
-        self, a: Name | Iterable[Name], b: Name | Iterable[Name], given: Name | Iterable[Name] = ()
-    ) -> bool:
+    def d_separated(self, a: Names, b: Names, given: Names = ()) -> bool:
         """Whether the arrows make `a` and `b` independent given `given`, whatever the tables hold.
 
         Raises KeyError for an unknown name, ValueError where a variable stands on two sides.

@@ -27,7 +27,7 @@ from streamnb.model.interface.river_classifier import (
     teach_one,
     unteach_one,
 )
-from streamnb.model.interface.stream_model import Corrections, Events, Labels, Prunings, Unbounded
+from streamnb.model.interface.stream_model import Corrections, Events, Labels, Most, Prunings, Unbounded
 from streamnb.model.posterior.sequential import SequentialPosterior
 
 
@@ -186,9 +186,7 @@ class RiverStreamModel(Unbounded):
             self._weights[y] -= weight
             self.n_events -= 1
 
-    def prune(
-        self, min_count: float = 0.0, drop_most_frequent: int = 0, max_attributes: int | None = None
-    ) -> int:
+    def prune(self, min_count: float = 0.0, drop_most_frequent: int = 0, max_attributes: Most = None) -> int:
         """Forget words; how many. Raises ValueError where the classifier has none to forget."""
         prune = getattr(self.classifier, "prune", None)
         if prune is not None:

@@ -17,6 +17,8 @@ Events = Iterable[Any]
 """In order; of each attribute -> value, or a text alone."""
 Labels = Iterable[Any]
 """Of events; None where it is not known."""
+Most = int | None
+"""How many there may be; None: any number."""
 Prunings = Iterable[int] | None
 """Of events, `n_prunings` when each was learned; None: no words were forgotten since."""
 Corrections = Literal["exact", "counts", "again"]
@@ -142,9 +144,7 @@ class StreamModel(Protocol):
     def explain_one(self, x: Any, top: int | None = None, t: float | None = None) -> list[Item]:
         """What speaks for the predicted class, the strongest first; empty where the model cannot tell."""
 
-    def prune(
-        self, min_count: float = 0.0, drop_most_frequent: int = 0, max_attributes: int | None = None
-    ) -> int:
+    def prune(self, min_count: float = 0.0, drop_most_frequent: int = 0, max_attributes: Most = None) -> int:
         """Forget words; how many. Raises ValueError where the model has none to forget, and is asked to."""
 
     def renew(self) -> None:

@@ -30,6 +30,7 @@ from streamnb.model.interface.stream_model import (
     Corrections,
     Events,
     Labels,
+    Most,
     Prunings,
     StateCopying,
     StreamModel,
@@ -279,9 +280,7 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
         """Learn events that were predicted earlier, when their labels were not known: as any others."""
         self._learn(self._encode_earlier(xs, ys, ws, ts))
 
-    def prune(
-        self, min_count: float = 0.0, drop_most_frequent: int = 0, max_attributes: int | None = None
-    ) -> int:
+    def prune(self, min_count: float = 0.0, drop_most_frequent: int = 0, max_attributes: Most = None) -> int:
         """Forget words of the text attributes; returns how many.
 
         Drops the `drop_most_frequent` most frequent words for good (they are stop words from then on), then
@@ -423,14 +422,12 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
         rows: Any = xs if isinstance(xs, Sequence) or is_frame(xs) else list(xs)
         return self._statistics.encode(self._reader.written(rows), Targets.of(len(rows), ys, ws, ts))
 
-    def _encode_earlier(
-        self, xs: Events, ys: Labels | None = None, ws: Weights = None, ts: Times = None
-    ) -> Encoded:
+    def _encode_earlier(self, *events: Any) -> Encoded:
         """As `_encode`, of events that were taken earlier: other values may have been listed then."""
         reader = self._reader
         self._reader = reader.of_any_value()
         try:
-            return self._encode(xs, ys, ws, ts)
+            return self._encode(*events)
         finally:
             self._reader = reader
 

@@ -42,7 +42,7 @@ from streamnb.model.attributes.weights import UNIT, units
 from streamnb.model.encoding.targets import Taught
 from streamnb.model.interface.evidence import Item
 from streamnb.model.interface.river_classifier import unteach_one
-from streamnb.model.interface.stream_model import Corrections, Events, Labels, Prunings
+from streamnb.model.interface.stream_model import Corrections, Events, Labels, Most, Prunings
 from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
 from streamnb.model.naive_bayes.sufficient_statistics import Statistics
 from streamnb.model.saving import Savable
@@ -279,9 +279,7 @@ class SemiSupervisedNB(Savable, base.Classifier):  # type: ignore[misc]  # River
             unteach_one(self.model, x, y, w, number)
             self.n_labelled -= 1
 
-    def prune(
-        self, min_count: float = 0.0, drop_most_frequent: int = 0, max_attributes: int | None = None
-    ) -> int:
+    def prune(self, min_count: float = 0.0, drop_most_frequent: int = 0, max_attributes: Most = None) -> int:
         """Forget words of the text attributes; returns how many. See `NaiveBayes.prune`.
 
         The window is emptied before: once words are forgotten, its events could not be taken out exactly.

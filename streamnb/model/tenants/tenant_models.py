@@ -31,6 +31,7 @@ from streamnb.model.interface.stream_model import (
     Corrections,
     Events,
     Labels,
+    Most,
     Prunings,
     StateCopying,
     StreamModel,
@@ -449,9 +450,7 @@ class TenantModels:
             self._weights[self._classes[y]] -= round(w * UNIT)
             self.n_events -= 1
 
-    def prune(
-        self, min_count: float = 0.0, drop_most_frequent: int = 0, max_attributes: int | None = None
-    ) -> int:
+    def prune(self, min_count: float = 0.0, drop_most_frequent: int = 0, max_attributes: Most = None) -> int:
         """Forgets nothing. Raises ValueError where it is asked to."""
         if min_count or drop_most_frequent or max_attributes is not None:
             raise ValueError("models of tenants have no vocabulary in common that could be pruned")
