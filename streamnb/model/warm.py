@@ -5,14 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from streamnb.model.attributes.attributes import Text
-from streamnb.model.attributes.kinds import CONTINUOUS, NOMINAL
 from streamnb.model.bayesian_network.classifier import BayesianNetworkClassifier
 from streamnb.model.bayesian_network.incremental_em import NetworkEM
 from streamnb.model.bayesian_network.network import BayesianNetwork
-from streamnb.model.encoding.data_frame import Column, Columns
-from streamnb.model.encoding.layout import Layout
-from streamnb.model.encoding.targets import Targets
-from streamnb.model.encoding.vocabulary import Vocabulary
 from streamnb.model.evaluation.change_test import ChangeTest, Observations
 from streamnb.model.evaluation.progressive import ProgressiveValidation
 from streamnb.model.hidden_markov.hidden_markov_model import HiddenMarkovModel
@@ -25,7 +20,6 @@ from streamnb.model.mixture.components import AnyHypothesis, ByteSoftmax, OneDep
 from streamnb.model.mixture.hypotheses import Hypothesis
 from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
 from streamnb.model.posterior.sequential import SequentialPosterior
-from streamnb.model.stats.counts import Counts
 from streamnb.model.tenants.tenant_models import TenantModels
 
 
@@ -74,23 +68,12 @@ def warm() -> None:
     many.load_state(*many.state())
     scores.window()
     SequentialPosterior(("one", "other")).update_many(np.zeros((1, 2)))
-    _warm_tables()
     _warm_chains(x)
     _warm_tenants(x, shared=False)
     _warm_tenants(x, shared=True)
     _warm_linear_models()
     _warm_network()
     _warm_hidden_markov_models()
-
-
-def _warm_tables() -> None:
-    """What a data frame goes through; who has none need not have pandas."""
-    one = np.zeros(1, dtype=np.int64)
-    columns = [
-        Column(NOMINAL, "colour", one, one >= 0, [b"red"]),
-        Column(CONTINUOUS, "height", np.ones(1), one >= 0),
-    ]
-    Columns(columns).encoded(Targets.of(1, ["a"]), {}, Layout(Counts()), Vocabulary())
 
 
 def _warm_network() -> None:

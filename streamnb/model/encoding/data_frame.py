@@ -116,21 +116,21 @@ class Columns:
         Raises TypeError, and adds nothing, for a label that cannot be hashed.
         """
         label, known, is_added = targets.columns(classes)
-        groups = _numbered(
+        discrete, groups, others = _numbered(
             self._discrete, is_added, lambda column, adds: layout.group((column.kind, column.name), adds=adds)
         )
-        fields = _numbered(
+        continuous, fields, more = _numbered(
             self._continuous, is_added, lambda column, adds: layout.field(column.name, adds=adds)
         )
-        items = _by_value(_with_numbers(self._discrete, groups), is_added, vocabulary)
-        event_values, value_field, value = _values(_with_numbers(self._continuous, fields), label.size)
+        event_items, item_group, rows, keys = _by_value(discrete, groups, is_added, vocabulary)
+        event_values, value_field, value = _values(continuous, fields, label.size)
         batch = Batch(
-            event_items=items.event_items,
-            item_group=items.item_group,
-            item_amount=np.full(items.item_group.size, UNIT),
-            item_rows=items.item_rows,
-            rows=items.rows,
-            keys=items.keys,
+            event_items=event_items,
+            item_group=item_group,
+            item_amount=np.full(rows.size, UNIT),
+            item_rows=np.arange(rows.size + 1),
+            rows=rows,
+            keys=keys,
             event_values=event_values,
             value_field=value_field,
             value=value,
@@ -138,38 +138,16 @@ class Columns:
             weight=targets.weights,
             time=targets.times,
         )
-        skipped = sum(
-            int(np.count_nonzero(column.present))
-            for columns, numbers in ((self._discrete, groups), (self._continuous, fields))
-            for column, number in zip(columns, numbers, strict=True)
-            if number < 0
-        )
-        return Encoded(batch, 0, skipped, known, None)
+        return Encoded(batch, 0, others + more, known, None)
 
 
-NumberedColumns = tuple[list[Column], Codes]
-"""Columns, and the group or field of each."""
+def _by_value(
+    columns: list[Column], groups: Codes, is_added: Present, vocabulary: Vocabulary
+) -> tuple[Ints, Codes, Codes, Hashes]:
+    """Nominal values, each looked up once, however often it comes; new ones are added as they come.
 
-
-def _with_numbers(columns: Sequence[Column], numbers: Sequence[int]) -> NumberedColumns:
-    """The columns that have a number, with it."""
-    chosen = [number >= 0 for number in numbers]
-    return list(compress(columns, chosen)), np.array(list(compress(numbers, chosen)), dtype=np.int32)
-
-
-class _Items(NamedTuple):
-    """Nominal values that were looked up; see `Batch`."""
-
-    event_items: Ints
-    item_group: Codes
-    item_rows: Ints
-    rows: Codes
-    keys: Hashes
-
-
-def _by_value(numbered: NumberedColumns, is_added: Present, vocabulary: Vocabulary) -> _Items:
-    """Nominal values, each looked up once, however often it comes; new ones are added as they come."""
-    columns, groups = numbered
+    Where those of each event begin, and the group, row and key of each.
+    """
     texts = [text for column in columns for text in column.texts]
     sizes = np.array([len(column.texts) for column in columns], dtype=np.int64)
     owners, everything = np.repeat(groups, sizes), np.ones(len(texts), dtype=np.bool_)
@@ -185,7 +163,7 @@ def _by_value(numbered: NumberedColumns, is_added: Present, vocabulary: Vocabula
     if adds.any():
         rows = _added(rows, chosen, adds, texts, owners, vocabulary)
     item_group = np.broadcast_to(groups, present.shape)[present]
-    return _Items(event_items, item_group, np.arange(rows.size + 1), rows, tokens.hashes[chosen])
+    return event_items, item_group, rows, tokens.hashes[chosen]
 
 
 def _ends(present: Present) -> Ints:
@@ -209,9 +187,8 @@ def _added(
     return np.where(np.arange(rows.size) >= begins[chosen], text_rows[chosen], rows)
 
 
-def _values(numbered: NumberedColumns, events: int) -> tuple[Ints, Codes, Floats]:
+def _values(columns: list[Column], fields: Codes, events: int) -> tuple[Ints, Codes, Floats]:
     """Where the numbers of each event begin, the field of each, and the numbers."""
-    columns, fields = numbered
     numbers = np.empty((events, len(columns)))
     for c, column in enumerate(columns):
         numbers[:, c] = column.values
@@ -220,8 +197,10 @@ def _values(numbered: NumberedColumns, events: int) -> tuple[Ints, Codes, Floats
     return _ends(present), value_field, numbers[present].clip(-LARGEST, LARGEST)
 
 
-def _numbered(columns: list[Column], is_added: Present, number: Callable[[Column, bool], int]) -> list[int]:
-    """The number of each column's group or field, -1 where it is not known.
+def _numbered(
+    columns: list[Column], is_added: Present, number: Callable[[Column, bool], int]
+) -> tuple[list[Column], Codes, int]:
+    """The columns whose group or field is known, its number, and how many values there are in the others.
 
     New ones are numbered in the order in which an event that adds meets them.
     """
@@ -229,4 +208,7 @@ def _numbered(columns: list[Column], is_added: Present, number: Callable[[Column
     first = [(int(adds.argmax()), c) for c, adds in enumerate(adding) if adds.any()]
     for _, c in sorted(first):
         number(columns[c], True)
-    return [number(column, False) for column in columns]
+    numbers = np.array([number(column, False) for column in columns], dtype=np.int32)
+    is_known = numbers >= 0
+    others = sum(np.count_nonzero(column.present) for column in compress(columns, ~is_known))
+    return list(compress(columns, is_known)), numbers[is_known], int(others)

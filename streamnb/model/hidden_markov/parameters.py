@@ -74,7 +74,6 @@ class HiddenMarkovTables:
         self.prior = prior
         self._states = {state: i for i, state in enumerate(prior.states)}
         self._symbols = {symbol: i for i, symbol in enumerate(prior.emission.columns)}
-        self._names = list(self._symbols)
         self._declared = len(self._states)
         self.transitions = Transitions(self._declared)
         self.emissions = Emissions(len(self._symbols), self._declared, len(self._symbols))
@@ -98,7 +97,7 @@ class HiddenMarkovTables:
                 self._states.setdefault(state, len(self._states))
         for symbol, state in zip(observations, states, strict=True):
             if not (is_missing(symbol) or is_missing(state)):
-                self._meet(symbol)
+                self._symbols.setdefault(symbol, len(self._symbols))
         self.transitions.grow(len(self._states))
         self.emissions.grow(len(self._symbols), len(self._states))
         for part, place, times in self._counted(observations, states, begins=begins):
@@ -118,11 +117,6 @@ class HiddenMarkovTables:
         for part, place, times in counted:
             part.update(*place, -times * weight)
         self._changed()
-
-    def _meet(self, symbol: Any) -> None:
-        if symbol not in self._symbols:
-            self._symbols[symbol] = len(self._symbols)
-            self._names.append(symbol)
 
     def _counted(
         self, observations: Sequence[Any], states: Sequence[Any], *, begins: bool = True
@@ -149,7 +143,7 @@ class HiddenMarkovTables:
     @property
     def symbols(self) -> list[Any]:
         """Every symbol that is declared or counted, in the order in which they were met."""
-        return [symbol for i, symbol in enumerate(self._names) if self.emissions.is_live(i)]
+        return [symbol for symbol, i in self._symbols.items() if self.emissions.is_live(i)]
 
     def derived(self) -> Derived:
         """The states, and the probabilities of the chain."""
@@ -198,7 +192,8 @@ class HiddenMarkovTables:
             return np.zeros((symbols.size, len(states)))
         live, prior = self.emissions.live, self.prior
         if prior.emission.rows:
-            names = [self._names[i] for i in symbols.tolist()]
+            met = list(self._symbols)
+            names = [met[i] for i in symbols.tolist()]
             p = prior.emission.table(states, names, live).T
         else:
             p = np.full((symbols.size, len(states)), 1.0 / live)
@@ -220,7 +215,7 @@ class HiddenMarkovTables:
         Raises TypeError for names that are not strings, booleans or numbers.
         """
         first, following = self.transitions.first, self.transitions.table
-        meta = {"states": [*map(plain, self._states)], "symbols": [*map(plain, self._names)]}
+        meta = {"states": [*map(plain, self._states)], "symbols": [*map(plain, self._symbols)]}
         arrays = {"first": first, "next": following, "seen": self.emissions.table}
         return meta, {name: array.copy() for name, array in arrays.items()}
 
@@ -236,6 +231,5 @@ class HiddenMarkovTables:
         made.transitions = Transitions.from_state(sizes, {"first": arrays["first"], "table": arrays["next"]})
         made.emissions = Emissions.from_state(sizes, {"table": arrays["seen"]})
         made._states = {state: i for i, state in enumerate(states)}
-        made._names = symbols
         made._symbols = {symbol: i for i, symbol in enumerate(symbols)}
         return made

@@ -232,8 +232,8 @@ def linear_view(
     for name, f in statistics.layout.fields.items():
         moments = tables.n[f], tables.mean[f], tables.M2[f]
         pooled = pooled_variance(*moments)
+        of_pair = [moments_of(*moments, k, pooled) for k in columns.tolist()]
         if pooled > 0.0:
-            of_pair = [moments_of(*moments, k, pooled) for k in columns.tolist()]
             curves.append(curve(name, *zip(*of_pair, strict=True)))
     return LinearView(
         pair, _prior(tables, columns, pair), _groups(statistics, tables, columns), curves, write
