@@ -82,8 +82,7 @@ class FamilyTables:
     def is_live(self, v: int) -> Flags:
         """Of each value whether there is one: it was declared, or it has a weight."""
         size = len(self._codes[v])
-        found: Flags = (self.shape.met[v, :size] > 0) | (not self.is_open[v])
-        return found
+        return (self.shape.met[v, :size] > 0) | (not self.is_open[v])
 
     def is_known(self, v: int, code: int) -> bool:
         """Whether this code is that of a value which was declared, or has a weight."""
@@ -97,8 +96,7 @@ class FamilyTables:
         """The counts with what was expected, in units: float64 where there is any, else int64."""
         if not self.fine.size:
             return self.table(v)
-        expected: Array = self.table(v) + self._codes_of(v, self.fine) / FINE
-        return expected
+        return self.table(v) + self._codes_of(v, self.fine) / FINE
 
     def expect(self, v: int, codes: Sequence[int], weight: int) -> None:
         """Add to what is expected of one cell, in units of 2^-30, of codes as the axes of `family`."""

@@ -239,8 +239,7 @@ class Conjunctions:
         least = grid.copy()
         for axis in range(grid.ndim):
             np.moveaxis(least, axis, 0)[0] &= ~np.moveaxis(grid, axis, 0)[1:].any(axis=0)
-        found: list[int] = (1 + np.flatnonzero(least)).tolist()
-        return found
+        return (1 + np.flatnonzero(least)).tolist()
 
     def notation(self, hypothesis: Conjunction) -> str:
         """A conjunction as the literature writes it: one value or "?" for each attribute; "0" for none."""

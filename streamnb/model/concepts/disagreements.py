@@ -53,8 +53,7 @@ class Disagreements:
 
     def disagreements(self) -> Ints:
         """int64[size], the weight of the examples whose label each hypothesis denies."""
-        found: Ints = self.positives + self.margin
-        return found
+        return self.positives + self.margin
 
     def consistent(self) -> Flags:
         """bool[size], which hypotheses deny no label: the version space."""

@@ -120,8 +120,7 @@ class ServedDecisions:
                 for label, one in ((truth, 1.0), (gone, -1.0)):
                     if label in column:
                         change[i, column[label]] += one
-        counted: Floats = np.cumsum(change, axis=0)
-        return counted
+        return np.cumsum(change, axis=0)
 
     def serve(self, decided: Decided) -> None:
         """This was decided of the next events."""

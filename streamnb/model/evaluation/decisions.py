@@ -214,5 +214,4 @@ def weights_before(
     for i, (label, weight) in enumerate(zip(labels[:-1], weights, strict=False), 1):
         if label in column:
             taught[i, column[label]] += units(weight) / UNIT
-    total: Floats = np.cumsum(taught, axis=0)  # exact: of multiples of 1/1024
-    return total
+    return np.cumsum(taught, axis=0)  # exact: of multiples of 1/1024

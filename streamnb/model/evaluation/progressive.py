@@ -104,8 +104,7 @@ class _Cells:
 
 def _codes(rows: Ints) -> Ints:
     """The number of each cell."""
-    codes: Ints = (rows[:, 0] << _HALF) + rows[:, 1] + 1
-    return codes
+    return (rows[:, 0] << _HALF) + rows[:, 1] + 1
 
 
 class _Tally(NamedTuple):

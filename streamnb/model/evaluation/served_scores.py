@@ -64,8 +64,7 @@ class Score(NamedTuple):
     @property
     def confidence(self) -> Floats:
         """float64[n], the probability of what was predicted."""
-        confidence: Floats = self.terms[:, _CONFIDENCE] / _SCALE
-        return confidence
+        return self.terms[:, _CONFIDENCE] / _SCALE
 
     def at(self, places: slice | Array) -> Score:
         """Those at some places."""

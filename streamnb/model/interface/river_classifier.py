@@ -65,8 +65,7 @@ def unteach_one(classifier: Any, x: Any, y: Any, w: float, prunings: int | None)
 
 def corrections_of(classifier: Any) -> Corrections:
     """What `unteach_one` takes back of it."""
-    found: Corrections = getattr(classifier, "corrections", "again")
-    return found
+    return getattr(classifier, "corrections", "again")
 
 
 def prunings_of(classifier: Any) -> int:

@@ -103,11 +103,10 @@ def _root_of_inverse(hessian: Floats) -> Floats:
     try:
         factor = np.linalg.cholesky(scaled)
         if np.square(factor.diagonal()).min() > 1e6 * scale.size**2 * 2.0**-52:  # far from it
-            root: Floats = scale[:, None] * np.linalg.inv(factor).T
-            return root
+            return scale[:, None] * np.linalg.inv(factor).T
     except np.linalg.LinAlgError:
         pass
     values, vectors = np.linalg.eigh(scaled)
-    root = scale[:, None] * vectors
+    root: Floats = scale[:, None] * vectors
     root /= np.sqrt(np.maximum(values, values.size * 2.0**-52 * values[-1]))
     return root

@@ -156,12 +156,10 @@ def joined(ranges: Iterable[tuple[str, int, int]]) -> tuple[SourceRange, ...]:
         begin = first
         if found and found[-1].partition == partition:
             _, begin, end = found.pop()
-            if end > first:
-                twice = f"{first} to {min(past, end) - 1}"
-                raise ValueError(f"partition {partition!r}: offsets {twice} are there twice: leave one out")
-            if end < first:
-                missing = f"{end} to {first - 1}"
-                raise ValueError(f"partition {partition!r}: offsets {missing} are missing: merge them, too")
+            if end != first:
+                low, past_them = sorted((first, min(past, end)))
+                wrong = "there twice: leave one out" if end > first else "missing: merge them, too"
+                raise ValueError(f"partition {partition!r}: offsets {low} to {past_them - 1} are {wrong}")
         found.append(SourceRange(partition, begin, past))
     return tuple(found)
 

@@ -70,13 +70,9 @@ class BetaBernoulli(Conjugate):
     def __init__(self, alpha: float = 1.0, beta: float = 1.0) -> None:
         self._prior = Beta(positive("alpha", alpha), positive("beta", beta))
         positive("alpha + beta", alpha + beta)
+        self.made_with = self._prior._asdict()
         self._successes = 0
         self._failures = 0
-
-    @property
-    def made_with(self) -> dict[str, Any]:
-        """The arguments of the constructor."""
-        return self._prior._asdict()
 
     @property
     def prior(self) -> Beta:

@@ -91,12 +91,8 @@ class DirichletCategorical(Conjugate):
         self.other = positive("other", other) if other else 0.0
         """The imaginary count of all labels that are neither declared nor seen."""
         positive("the sum of all imaginary counts", sum(self._alpha.values()) + self.other)
+        self.made_with = {"alpha": dict(self._alpha), "other": self.other}
         self._counts = dict.fromkeys(labels, 0)  # of the declared labels, and of others that were seen
-
-    @property
-    def made_with(self) -> dict[str, Any]:
-        """The arguments of the constructor."""
-        return {"alpha": dict(self._alpha), "other": self.other}
 
     @property
     def prior(self) -> tuple[dict[Any, float], float]:
