@@ -103,7 +103,10 @@ def _weigh(shape: Any, smoothed: Any, fine: Any, step: float, ways: Any, scratch
     codes, gaps, live, sizes = ways.codes, ways.gaps, ways.live, ways.sizes
     strides, first = ways.strides, ways.first
     for w in range(logs.size):
-        _fill(w, codes, gaps, live, sizes)
+        rest = w
+        for g in range(gaps.size):  # the gaps have the values of world w
+            codes[gaps[g]] = live[g, rest % sizes[g]]
+            rest //= sizes[g]
         logs[w], misses[w] = 0.0, 0
         for v in range(shape.capacity.size):
             _multiply_by(shape, smoothed, fine, step, codes, v, w, logs, misses)
@@ -115,15 +118,6 @@ def _weigh(shape: Any, smoothed: Any, fine: Any, step: float, ways: Any, scratch
                 at += strides[v, g] * (rest % sizes[g])
                 rest //= sizes[g]
             found[at] += shares[w]
-
-
-@inlined
-def _fill(w: int, codes: Any, gaps: Any, live: Any, sizes: Any) -> None:
-    """Give the gaps the values that they have in world w."""
-    rest = w
-    for g in range(gaps.size):
-        codes[gaps[g]] = live[g, rest % sizes[g]]
-        rest //= sizes[g]
 
 
 @inlined

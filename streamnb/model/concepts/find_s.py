@@ -88,7 +88,9 @@ class FindS(Savable, base.Classifier):  # type: ignore[misc]  # River is untyped
         truth = is_positive(y, self.positive, self.negative)
         values = {name: value_text(value) for name, value in as_event(x).items() if not is_missing(value)}
         if truth:
-            self._join(values)
+            for name, value in values.items():  # what is new is asked for, and what differs never again
+                if self._asked.setdefault(name, value) != value:
+                    self._asked[name] = None
             self._positives += 1
 
     def predict_proba_one(self, x: Any) -> dict[Any, float]:
@@ -118,12 +120,6 @@ class FindS(Savable, base.Classifier):  # type: ignore[misc]  # River is untyped
 
     def _described(self) -> dict[str, Any]:
         return {"type": type(self).__name__, "labels": [plain(self.negative), plain(self.positive)]}
-
-    def _join(self, values: Mapping[Any, str | None]) -> None:
-        """Keep the constraints that these values meet, and take over those on attributes never met."""
-        for name, value in values.items():
-            if self._asked.setdefault(name, value) != value:
-                self._asked[name] = None
 
 
 def _restored(asked: Any, positives: int) -> dict[Any, str | None]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -63,14 +62,6 @@ class EventReader:
         """Go on from a state; in one from before, what is called `text` may be a value."""
         is_value = (NOMINAL, TEXT) in layout.groups or TEXT in layout.fields
         self.declared = self._given if is_value else {**self._implied, **self._given}
-
-    def of_any_value(self) -> EventReader:
-        """The same, of events whose values need not be listed."""
-        if not self.closed:
-            return self
-        reader = copy.copy(self)
-        reader.closed = {}
-        return reader
 
     def written(self, events: Any) -> EventWriter | Columns:
         """Many events: a data frame, or a sequence of them."""

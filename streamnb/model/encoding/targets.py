@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from streamnb.errors import UnlearnError
 from streamnb.model.attributes.ranges import is_missing
 from streamnb.model.attributes.signatures import Flags, Times, Weights
 from streamnb.model.attributes.weights import HEAVIEST, UNIT, units
@@ -110,11 +109,6 @@ class Taught(NamedTuple):
         taught = [e for e, y in enumerate(labels) if weights[e] and not is_missing(y)]
         chosen = [events[e] for e in taught], [labels[e] for e in taught]
         return cls(*chosen, weights[taught], None if numbers is None else numbers[taught])
-
-    def never_learned(self, place: int) -> UnlearnError:
-        """The error of the event at this place: the counts show that it was never learned so."""
-        y, w = self.labels[place], int(self.weights[place]) / UNIT
-        return UnlearnError(f"this event was never learned as {y!r} with weight {w:g}")
 
     def each(self) -> Iterator[tuple[Any, Any, float, int | None]]:
         """Event, label, weight in examples, and number of prunings, of one after the other."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import sys
 import warnings
 from abc import abstractmethod
@@ -272,7 +273,8 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
         done = self._taken_out(encoded, batch)
         self._statistics.events -= done
         if done < len(events.xs):
-            raise events.never_learned(done)
+            y, w = events.labels[done], int(events.weights[done]) / UNIT
+            raise UnlearnError(f"this event was never learned as {y!r} with weight {w:g}")
 
     def learn_late_many(
         self, xs: Events, ys: Labels, ws: Weights = None, ts: Times = None, *, again: bool = False
@@ -425,7 +427,8 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
     def _encode_earlier(self, *events: Any) -> Encoded:
         """As `_encode`, of events that were taken earlier: other values may have been listed then."""
         reader = self._reader
-        self._reader = reader.of_any_value()
+        self._reader = copy.copy(reader)
+        self._reader.closed = {}
         try:
             return self._encode(*events)
         finally:

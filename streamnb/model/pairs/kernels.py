@@ -70,19 +70,12 @@ def count_event(tables: Any, codes: Any, e: int, k: int, weight: int) -> None:
         before = known(tables.values, row, K)
         tables.values[row, k] += weight
         tables.live[a] += np.int64(known(tables.values, row, K)) - np.int64(before)
-        if a < paired:
-            _count_pairs(tables, codes, e, a, k, weight)
-
-
-@inlined
-def _count_pairs(tables: Any, codes: Any, e: int, a: int, k: int, weight: int) -> None:
-    """Count the pairs of attribute a of event e with those that come after it."""
-    pairs, rows, v = tables.pairs, tables.rows, codes[e, a]
-    first = tables.pair_first[a]
-    for b in range(a + 1, min(codes.shape[1], first.size)):
-        u = codes[e, b]
-        if u >= 0:
-            pairs[first[b] + v * rows[b] + u, k] += weight
+        if a < paired:  # with those that come after it
+            pairs, rows, first = tables.pairs, tables.rows, tables.pair_first[a]
+            for b in range(a + 1, min(codes.shape[1], paired)):
+                u = codes[e, b]
+                if u >= 0:
+                    pairs[first[b] + v * rows[b] + u, k] += weight
 
 
 @inlined
