@@ -16,6 +16,7 @@ from streamnb.model.attributes.signatures import Array
 from streamnb.model.attributes.weights import UNIT
 from streamnb.model.encoding.event_writer import EventWriter
 from streamnb.model.encoding.tokenizer import words
+from streamnb.model.linear.sequential_laplace import sigmoid
 from streamnb.model.naive_bayes.linear_form import (
     Curve,
     Limit,
@@ -162,10 +163,7 @@ class LinearView(Shown):
 
     def probability(self, x: Any) -> float:
         """P(v1|x) = 1 / (1 + exp(-log odds)); of a model of more classes, P(v1 | x, v1 or v0)."""
-        odds = self.log_odds(x)
-        if odds >= 0.0:
-            return 1.0 / (1.0 + math.exp(-odds))
-        return math.exp(odds) / (1.0 + math.exp(odds))  # the same, without overflow
+        return sigmoid(self.log_odds(x))
 
     @cached_property
     def _numbered(self) -> dict[tuple[int, Any], tuple[_Group, dict[bytes, int]]]:

@@ -542,7 +542,7 @@ class Statistics(Growable):
         if self.presence:
             self.presence.load(found["presence"], found["texts"], self._groups)
         if self.sources.decays:
-            self.decayed.load(found, G, F, K)
+            self.decayed.load(found)
 
     def _load_room_changes(self, found: Any) -> None:
         """Those of a state. Raises SnapshotError where they do not rise, or are more than there is now."""

@@ -264,7 +264,7 @@ class Decayed:
             "decayed_row_epoch": counts("rows", "decays"),
         }
 
-    def load(self, arrays: Mapping[str, Array], groups: int, fields: int, classes: int) -> None:
+    def load(self, arrays: Mapping[str, Array]) -> None:
         """Take over a `state` with its rows, which is as `expected`; there is room.
 
         Raises SnapshotError where the times in it do not fit together.
@@ -279,10 +279,6 @@ class Decayed:
         ages(tables, np.nan, age)
         reject("decayed_epoch", (age < 0.0) | (age >= _EPOCH), f"not that of the time {clock}")
         reject("decayed_row_epoch", row_epoch > epoch, "a row was learned later than now")
-        rows = len(arrays["decayed_row_epoch"])
-        tables.table[:rows, :, :classes] = arrays["decayed_table"]
-        tables.row_epoch[:rows] = arrays["decayed_row_epoch"]
-        tables.totals[:, :groups, :classes] = arrays["decayed_totals"]
-        tables.classes[:, :classes] = arrays["decayed_classes"]
-        for name in ("n", "mean", "M2"):
-            getattr(tables, name)[:, :fields, :classes] = arrays[f"decayed_{name}"]
+        for name in ("table", "row_epoch", "totals", "classes", "n", "mean", "M2"):
+            array = arrays[f"decayed_{name}"]
+            getattr(tables, name)[tuple(map(slice, array.shape))] = array
