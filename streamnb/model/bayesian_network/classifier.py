@@ -172,10 +172,8 @@ class BayesianNetworkClassifier(Savable, base.Classifier):  # type: ignore[misc]
         first, second = sorted(logs, key=logs.__getitem__, reverse=True)[:2]
         names = [name for name in self.network.counted.dag.names[1:] if not is_missing(x.get(name))]
         without = (_logs(self.predict_proba_one({**x, name: None})) for name in names)
-        items = [
-            Item(name, x[name], odds(logs, base, first, second))
-            for name, base in zip(names, without, strict=True)
-        ]
+        pairs = zip(names, without, strict=True)
+        items = [Item(name, x[name], odds(logs, base, first, second)) for name, base in pairs]
         return Items(ranked(item for item in items if abs(item.log_odds) > _ROUNDING)[:top])
 
     # -- learning -----------------------------------------------------------------------------------------

@@ -58,9 +58,7 @@ def _array(
     name, parents = dag.names[v], dag.parents[v]
     for u in parents:
         if u not in declared:
-            raise ValueError(
-                f"{name!r} has a table, but its parent {dag.names[u]!r} neither table nor values"
-            )
+            raise ValueError(f"{name!r} has a table, its parent {dag.names[u]!r} neither table nor values")
     wanted = list(product(*(declared[u] for u in parents)))
     for key in (*wanted, *rows):
         if key not in rows or key not in wanted:

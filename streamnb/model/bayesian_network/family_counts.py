@@ -245,11 +245,8 @@ def _shape(dag: Dag, capacity: Sequence[int], is_open: Flags) -> Shape:
     """Empty tables of this capacity."""
     rows = [math.prod(capacity[u] for u in dag.parents[v]) for v in range(len(dag))]
     cells = [count * capacity[v] for v, count in enumerate(rows)]
-    strides = [
-        math.prod(capacity[u] for u in parents[i + 1 :])
-        for parents in dag.parents
-        for i in range(len(parents))
-    ]
+    behind = (parents[i + 1 :] for parents in dag.parents for i in range(len(parents)))
+    strides = [math.prod(capacity[u] for u in parents) for parents in behind]
     return Shape(
         counts=np.zeros(sum(cells), dtype=np.int64),
         totals=np.zeros(sum(rows), dtype=np.int64),

@@ -367,10 +367,8 @@ class BayesianNetwork(Savable):
             ]
         if shares is None:
             return []
-        return [
-            (v, list(zip(cells, own, strict=True)))
-            for (v, cells), own in zip(worlds.cells, shares, strict=True)
-        ]
+        found = zip(worlds.cells, shares, strict=True)
+        return [(v, list(zip(cells, own, strict=True))) for (v, cells), own in found]
 
     # -- state --------------------------------------------------------------------------------------------
 

@@ -159,9 +159,8 @@ class StructurePosterior(Savable):
     # -- inside -------------------------------------------------------------------------------------------
 
     def _named(self, structure: Structure) -> dict[Any, list[Any]]:
-        return {
-            name: [self._names[u] for u in above] for name, above in zip(self._names, structure, strict=True)
-        }
+        pairs = zip(self._names, structure, strict=True)
+        return {name: [self._names[u] for u in above] for name, above in pairs}
 
     def _numbered(self, parents: Mapping[Name, Sequence[Name]]) -> Structure:
         """Raises ValueError for what is no structure of these variables."""

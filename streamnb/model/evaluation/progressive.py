@@ -255,9 +255,7 @@ class ProgressiveValidation(Shown):
         nothing = np.zeros(0, dtype=np.int64)
         self._cells = _Cells(nothing, nothing)
         self._margins = np.zeros((3, 2), dtype=np.int64)
-        self._ring = _Ring(
-            np.zeros((window_size, 2), dtype=np.int64), np.zeros((window_size, 3), dtype=np.float64)
-        )
+        self._ring = _Ring(np.zeros((window_size, 2), dtype=np.int64), np.zeros((window_size, 3)))
         self._tally = _empty_tally()
 
     def __repr__(self) -> str:
@@ -456,10 +454,8 @@ def _check(window_size: int, meta: Mapping[str, object], arrays: Mapping[str, Ar
     reject("cells", np.diff(_codes(cells)) <= 0, "not in order")
     predicted = cells[cells[:, 1] != _NOTHING]
     right = predicted[predicted[:, 0] == predicted[:, 1]]
-    counted, binned = (
-        [int(rows[:, 2].sum()) for rows in (predicted, right)],
-        arrays["bins"].sum(axis=0).tolist(),
-    )
+    counted = [int(rows[:, 2].sum()) for rows in (predicted, right)]
+    binned = arrays["bins"].sum(axis=0).tolist()
     if counted != binned:
         raise SnapshotError(f"cells: {counted} events predicted, and predicted right; bins: {binned}")
     return classes

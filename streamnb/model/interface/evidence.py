@@ -102,9 +102,7 @@ def ranked(items: Iterable[Item]) -> list[Item]:
 
 def odds(joint: Mapping[Any, float], base: Mapping[Any, float], first: Any, second: Any) -> float:
     """What the first event says beyond the second, of one class against another."""
-    change = [
-        joint[label] - base[label] if joint[label] > -math.inf else -math.inf for label in (first, second)
-    ]
+    change = [joint[v] - base[v] if joint[v] > -math.inf else -math.inf for v in (first, second)]
     if change[0] == change[1]:
         return 0.0
     return max(-LIMIT, min(LIMIT, change[0] - change[1]))

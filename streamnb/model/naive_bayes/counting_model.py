@@ -146,9 +146,7 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
     def predict_proba_many(self, X: Any) -> Any:
         """P(v | x) of each row of a data frame (NaN = missing), as a data frame; columns = classes."""
         if not is_frame(X):
-            raise TypeError(
-                f"X is a data frame, not {type(X).__name__}; predict_posteriors takes other events"
-            )
+            raise TypeError(f"X is a data frame, not {type(X).__name__}: see predict_posteriors")
         import pandas as pd  # noqa: PLC0415  optional: whoever passes a data frame has it
 
         probabilities = self.predict_posteriors(X).probabilities

@@ -233,9 +233,8 @@ def linear_view(
         of_pair = [moments_of(*moments, k, pooled) for k in columns.tolist()]
         if pooled > 0.0:
             curves.append(curve(name, *zip(*of_pair, strict=True)))
-    return LinearView(
-        pair, _prior(tables, columns, pair), _groups(statistics, tables, columns), curves, write
-    )
+    prior = _prior(tables, columns, pair)
+    return LinearView(pair, prior, _groups(statistics, tables, columns), curves, write)
 
 
 def _pair(statistics: Statistics, positive: Any, negative: Any) -> tuple[Any, Any]:

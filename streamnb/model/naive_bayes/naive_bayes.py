@@ -81,9 +81,8 @@ class SmoothedModel(CountingModel):
 
     def _learned(self, x: Any, y: Any, w: float) -> bool:
         weight = UNIT if type(w) is float and w == 1.0 else units(w)
-        return self._single_events.learned(
-            self._statistics, self._reading(), self._encoded_event(x), y, weight
-        )
+        reading, event = self._reading(), self._encoded_event(x)
+        return self._single_events.learned(self._statistics, reading, event, y, weight)
 
     def _encoded_event(self, x: Any) -> EncodedEvent | None:
         """The event as arrays; None where it needs a batch, which refuses what is not to be taken."""

@@ -51,9 +51,8 @@ class _WordsReader(EventReader):
             super().write_all(writer, xs)
 
     def place(self, writer: EventWriter, name: Any, value: Any) -> None:
-        bag_or_text = (
-            value if isinstance(value, str) or hasattr(value, "items") else {value_text(name): value}
-        )
+        is_whole = isinstance(value, str) or hasattr(value, "items")
+        bag_or_text = value if is_whole else {value_text(name): value}
         place_text(writer, text_kind(self.event_model), "text", bag_or_text)
 
 

@@ -180,9 +180,8 @@ def averaged_log_odds(tables: Any, codes: Ints, reading: Any, classes: tuple[int
     known = np.flatnonzero(codes >= 0)
     known = known[tables.values[tables.first[known] + codes[known]].any(axis=1)]
     counts = tables.values[tables.first[known] + codes[known]]
-    bases = (counts[:, pair] + reading.alpha) / (
-        tables.classes[pair] + reading.alpha * tables.live[known][:, np.newaxis]
-    )
+    spread = reading.alpha * tables.live[known][:, np.newaxis]
+    bases = (counts[:, pair] + reading.alpha) / (tables.classes[pair] + spread)
     paired = tables.pair_first.shape[0]
     parents = np.flatnonzero((known < paired) & (counts.sum(axis=1) >= LEAST_MET))
     factors = np.tile(np.log(bases), (max(parents.size, 1), 1, 1))

@@ -167,9 +167,8 @@ class SequentialPosterior(SavableValue):
 
     def bound(self) -> float:
         """What `regret` cannot exceed: ln 1/P0(h) + T ln 1/(1 - r), with h = `ml`, whatever the data."""
-        return float(-self.weights.log_prior[self._best()]) - self.observations * math.log1p(
-            -self.switching_rate
-        )
+        stayed = self.observations * math.log1p(-self.switching_rate)
+        return float(-self.weights.log_prior[self._best()]) - stayed
 
     def path_bound(self, path: Sequence[Hashable]) -> float:
         """What the mixture's loss cannot exceed the loss of a sequence of T hypotheses by, one for each d.

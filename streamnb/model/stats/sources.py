@@ -28,9 +28,8 @@ class Sources(NamedTuple):
     @classmethod
     def from_description(cls, described: Mapping[str, Any]) -> Sources:
         """The sources of a description; of an empty one those of a single naive Bayes model."""
-        decays = tuple(
-            (float(half_life), bool(presence)) for half_life, presence in described.get("decays", ())
-        )
+        given = described.get("decays", ())
+        decays = tuple((float(half_life), bool(presence)) for half_life, presence in given)
         return cls(described.get("presence", False), described.get("bernoulli", False), decays)
 
     def plain(self, half_life: float | None, *, counts_presence: bool) -> int:

@@ -604,9 +604,7 @@ class TenantModels:
             self._desk.clear()
             is_least = len(xs) <= 1
         if took < 0:
-            raise SnapshotError(
-                f"the model of the tenant {list(self._numbers)[~took]!r} is damaged in memory"
-            )
+            raise SnapshotError(f"the model of tenant {list(self._numbers)[~took]!r} is damaged in memory")
         half = len(xs) // 2
         parts = []
         for some in (slice(half), slice(half, None)):
