@@ -41,9 +41,8 @@ class Dag:
         self.names = tuple(parents)
         self.number = {name: i for i, name in enumerate(self.names)}
         self.parents = tuple(self._numbers_of(name, given) for name, given in parents.items())
-        self.children = tuple(
-            tuple(c for c in range(len(self.names)) if i in self.parents[c]) for i in range(len(self.names))
-        )
+        every = range(len(self.names))
+        self.children = tuple(tuple(c for c in every if i in self.parents[c]) for i in every)
         try:
             self.order = tuple(TopologicalSorter(dict(enumerate(self.parents))).static_order())
         except CycleError as error:

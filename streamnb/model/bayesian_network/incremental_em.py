@@ -246,9 +246,8 @@ class NetworkEM(Savable):
         found = []
         for v, cells in self.network.expected(row):
             shares = apportioned(weight * FINE, [share for _, share in cells])
-            found += [
-                NetworkPart(v, codes, part) for (codes, _), part in zip(cells, shares, strict=True) if part
-            ]
+            pairs = zip(cells, shares, strict=True)
+            found += [NetworkPart(v, codes, part) for (codes, _), part in pairs if part]
         return tuple(found)
 
     def _read_parts(self, rows: Mapping[str, list[int]], values: Sequence[int]) -> list[Parts]:

@@ -359,12 +359,8 @@ class BayesianNetwork(Savable):
         elif self._log_probability(known)[0] == -math.inf:
             shares = None
         else:
-            shares = [
-                self._shares(tuple(u for u in self.counted.family(v) if u not in known), known)
-                .ravel()
-                .tolist()
-                for v, _ in worlds.cells
-            ]
+            asked = (tuple(u for u in self.counted.family(v) if u not in known) for v, _ in worlds.cells)
+            shares = [self._shares(numbers, known).ravel().tolist() for numbers in asked]
         if shares is None:
             return []
         found = zip(worlds.cells, shares, strict=True)

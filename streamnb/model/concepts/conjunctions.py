@@ -63,9 +63,8 @@ class Conjunction:
 
     def __init__(self, constraints: Mapping[Any, Any] | None) -> None:
         check_mapping("constraints", constraints, "{'sky': 'sunny'}")
-        self._constraints = (
-            None if constraints is None else {name: value_text(value) for name, value in constraints.items()}
-        )
+        texts = {name: value_text(value) for name, value in (constraints or {}).items()}
+        self._constraints = None if constraints is None else texts
 
     @property
     def constraints(self) -> dict[Any, str] | None:

@@ -54,10 +54,8 @@ def told_unseen(events: Ints, classes: Ints, held: Floats | float = 0.0) -> Floa
     step = np.left_shift(1, np.maximum(np.frexp(events)[1] - _BITS, 0))
     low = events - events % step
     starts = np.flatnonzero((np.diff(low, prepend=-1) != 0) | (np.diff(classes, prepend=-1) != 0))
-    sides = [
-        (_one(n, k), _one(n + more, k))
-        for n, more, k in zip(*(each[starts].tolist() for each in (low, step, classes)), strict=True)
-    ]
+    columns = (each[starts].tolist() for each in (low, step, classes))
+    sides = [(_one(n, k), _one(n + more, k)) for n, more, k in zip(*columns, strict=True)]
     times = np.diff(starts, append=events.size)
     before, after = np.repeat(np.reshape(sides, (-1, 2)), times, axis=0).T
     told = before + (after - before) * ((events - low) / step)

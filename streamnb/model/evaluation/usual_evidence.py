@@ -69,9 +69,8 @@ class UsualEvidence:
     def state(self) -> tuple[list[list[Any]], Evidence]:
         """[class, how many] in the order of names, and the evidence of all of them one after another."""
         names = sorted(label for label, one in self._of.items() if one.size)
-        return [[label, self._of[label].size] for label in names], np.concatenate(
-            [NOTHING, *(self._of[label] for label in names)]
-        )
+        evidence = np.concatenate([NOTHING, *(self._of[label] for label in names)])
+        return [[label, self._of[label].size] for label in names], evidence
 
     @classmethod
     def from_state(cls, sizes: list[tuple[str, int]], evidence: Array) -> UsualEvidence:

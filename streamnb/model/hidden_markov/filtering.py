@@ -159,10 +159,8 @@ class RunningSequence:
             symbol, begun = np.array([min(code, 0)]), np.array([begins])
             filtered, is_log, _ = out = np.zeros((1, K)), np.empty(1, dtype=np.bool_), np.empty((3, K))
             entry = filtered[0] if begins else self._now  # where it begins nothing is read from there
-            entry_is_log = self._is_log and not begins
-            self.log_evidence += filter_forward(
-                symbol, begun, log_rows, rows, chain, entry, entry_is_log, out
-            )
+            was_log = self._is_log and not begins
+            self.log_evidence += filter_forward(symbol, begun, log_rows, rows, chain, entry, was_log, out)
             self._states, self._now, self._is_log = states, filtered[0], bool(is_log[0])
         self.events += 1
 

@@ -158,10 +158,8 @@ class HiddenMarkovModel(Savable):
         """State -> {symbol: P(x | s)}."""
         symbols = self.symbols
         columns = np.exp(self.tables.log_rows(self.tables.codes(symbols))).T.tolist()
-        return {
-            state: dict(zip(symbols, column, strict=True))
-            for state, column in zip(self.states, columns, strict=True)
-        }
+        by_state = zip(self.states, columns, strict=True)
+        return {state: dict(zip(symbols, column, strict=True)) for state, column in by_state}
 
     # -- learning -----------------------------------------------------------------------------------------
 

@@ -128,11 +128,8 @@ class HiddenMarkovTables:
         if begins and numbers:
             moves.append((None, numbers[0]))
         found = (self.transitions, moves), (self.emissions, zip(symbols, numbers, strict=True))
-        return [
-            (part, place, times)
-            for part, pairs in found
-            for place, times in Counter(pair for pair in pairs if _MISSING not in pair).items()
-        ]
+        counted = ((part, Counter(pair for pair in pairs if _MISSING not in pair)) for part, pairs in found)
+        return [(part, place, times) for part, counts in counted for place, times in counts.items()]
 
     def _changed(self) -> None:
         self._derived = None

@@ -291,9 +291,8 @@ def _groups(statistics: Statistics, tables: Tables, columns: Array) -> list[_Gro
             unmet = Limit(log.item(), misses.item())
         seen = counts / UNIT
         adds = seen / events * np.stack([laplace.log, -laplace.log], axis=1)
-        found.append(
-            _Group(kind, name, [keys[row] for row in mine.tolist()], weights, absent, seen, adds, unmet)
-        )
+        own = [keys[row] for row in mine.tolist()]
+        found.append(_Group(kind, name, own, weights, absent, seen, adds, unmet))
     return found
 
 

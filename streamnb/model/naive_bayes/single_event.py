@@ -278,10 +278,8 @@ def _joined(
         if whole is None:
             encoded = [string.encode() for string in strings]
         else:
-            encoded = [
-                string.encode() if is_whole else encode_text(string)
-                for string, is_whole in zip(strings, whole, strict=True)
-            ]
+            pairs = zip(strings, whole, strict=True)
+            encoded = [string.encode() if is_whole else encode_text(string) for string, is_whole in pairs]
     except UnicodeEncodeError:
         return None
     return np.frombuffer(b"".join((*encoded, SPARE)), dtype=np.uint8), map(len, encoded)

@@ -55,9 +55,8 @@ class PairModel:
     def _fits(self, sizes: Ints, classes: int) -> bool:
         """Whether nothing is dropped for so many values of each attribute, and classes."""
         counts = self.counts
-        return (
-            counts.keeping(sizes, classes) == sizes.size and counts.fitting(sizes, classes) == counts.paired
-        )
+        keeps_all = counts.keeping(sizes, classes) == sizes.size
+        return keeps_all and counts.fitting(sizes, classes) == counts.paired
 
     def _hold(self, sizes: Ints, classes: int) -> Ints:
         """Drop attributes whose counts of values have no room any more; the sizes of those that are left."""
