@@ -113,7 +113,9 @@ def _own(name: Any, nominal: Any, plain: Reads) -> Reads:
     if not isinstance(nominal, Nominal):
         raise ValueError(f"attribute {name!r}: a network reads nominal values alone, not {nominal!r}")  # noqa: TRY004
     if nominal.n_values is not None:
-        raise ValueError(f"attribute {name!r}: a network takes no n_values: list the values")
+        raise ValueError(
+            f"attribute {name!r}: a network takes no n_values = {nominal.n_values}: list the values"
+        )
     if nominal.p is not None:
         raise ValueError(
             f"attribute {name!r}: one prior estimate p = {nominal.p} for every value does not sum to 1; "

@@ -333,9 +333,9 @@ class Desk:
     def _reserve(self, groups: int, fields: int) -> None:
         """Let there be so many groups and fields, and the slots that are taken."""
         self._changed = roomier(self._changed, len(self.slot_of))
-        for name, n in self._lengths(groups, fields).items():
-            array = roomier(getattr(self._loaded, name), n, fill=-1 if name in _LISTS else 0)
-            self._loaded = self._loaded._replace(**{name: array})
+        lengths, held = self._lengths(groups, fields), self._loaded
+        longer = {one: roomier(getattr(held, one), lengths[one], fill=-(one in _LISTS)) for one in lengths}
+        self._loaded = held._replace(**longer)
 
     def _lengths(self, groups: int, fields: int) -> dict[str, int]:
         """How many entries each table but that of rows has of the slots that are taken, groups and fields."""
