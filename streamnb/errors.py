@@ -21,6 +21,9 @@ UndeclaredTextWarning    (a UserWarning) what is learned in Python has a text th
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 
 class StreamnbError(Exception):
     """The root of all errors raised on purpose; its message is fit to be shown to a user."""
@@ -95,3 +98,12 @@ class ForeignRecord(JournalError):  # noqa: N818
 
 class UndeclaredTextWarning(UserWarning):
     """An attribute that nothing declares looks like a text, and is taken for one value."""
+
+
+@contextmanager
+def told_as(made: type[StreamnbError], what: object, *kinds: type[Exception]) -> Iterator[None]:
+    """Raise `made` for an error of one of these kinds, as what it is about, and why."""
+    try:
+        yield
+    except kinds as error:
+        raise made(f"{what}: {getattr(error, 'strerror', None) or error}") from error

@@ -24,7 +24,7 @@ from streamnb.config.classifiers import is_classifier, refuse_former
 from streamnb.config.hypotheses import ONCE_FIRST_BYTES
 from streamnb.config.schema import Config
 from streamnb.config.writing import FORMER, shaping_of
-from streamnb.errors import ConfigError, JournalError
+from streamnb.errors import ConfigError, JournalError, told_as
 from streamnb.wire.journal import Change
 
 _MAY_CHANGE = re.compile(
@@ -102,13 +102,10 @@ def restored(shaping: Mapping[str, Any]) -> Config:
     for section, former in older.items():
         if isinstance(found := shaping.get(section, {}), Mapping):
             whole[section] = {**former, **found}
-    try:
+    is_of_another = "the journal's configuration is of another version"
+    with told_as(JournalError, is_of_another, ConfigError, msgspec.ValidationError):
         refuse_former(dict(whole["model"]).get("kind"))
         config: Config = msgspec.convert(whole, Config)
-    except ConfigError as error:
-        raise JournalError(f"the journal was written by another version: its {error}") from error
-    except msgspec.ValidationError as error:
-        raise JournalError(f"the journal's configuration is of another version: {error}") from error
     unknown = {key for key, _ in _flat(shaping)} - {key for key, _ in _flat(shaping_of(config))}
     if unknown:
         raise JournalError(

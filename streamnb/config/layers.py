@@ -18,7 +18,7 @@ from streamnb.config.kinds import ABOVE_ZERO, SECRET, Kind, refused
 from streamnb.config.schema import KEYS, Config, ModelConfig
 from streamnb.config.sections import Section, members, unknown, walk
 from streamnb.config.values import format_duration, from_literal, literal
-from streamnb.errors import ConfigError
+from streamnb.errors import ConfigError, told_as
 from streamnb.wire.schema import ENTITY
 
 _PREFIX = "STREAMNB_"
@@ -54,12 +54,10 @@ def load(path: Path | None, environ: Mapping[str, str], overrides: Sequence[str]
     values: dict[str, Any] = {}
     origins: dict[str, str] = {}
     for origin, key, value in given(path, environ, overrides):
-        try:
+        with told_as(ConfigError, origin, ConfigError):
             if key == "model.kind":
                 refuse_former(value)
             values[key], origins[key] = KEYS[key].read(key, value), origin
-        except ConfigError as error:
-            raise ConfigError(f"{origin}: {error}") from None
     config = _build(Config, values)
     if config.monitors and not config.topics.alerts:
         config = replace(config, topics=replace(config.topics, alerts="alerts"))
@@ -80,10 +78,6 @@ def variable(key: str) -> str:
     return _PREFIX + key.upper().replace(".", "__")
 
 
-def _known() -> list[str]:
-    return [key for key, _ in walk(Config)]
-
-
 # Layers
 
 
@@ -99,20 +93,16 @@ def _without_secrets(layer: Iterator[Given]) -> Iterator[Given]:
 def _from_file(path: Path | None) -> Iterator[Given]:
     if path is None:
         return
+    with told_as(ConfigError, f"{path}: cannot be read", OSError):
+        content = path.read_bytes()
     try:
-        with path.open("rb") as file:
-            table = tomllib.load(file)
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
-    except ValueError as error:  # TOMLDecodeError, UnicodeDecodeError
-        raise ConfigError(f"{path}: is not TOML: {error}") from error
+        with told_as(ConfigError, f"{path}: is not TOML", ValueError):  # TOMLDecodeError, UnicodeDecodeError
+            table = tomllib.loads(content.decode())
     except RecursionError:
         raise ConfigError(f"{path}: is nested more deeply than any configuration") from None
-    try:
+    with told_as(ConfigError, path, ConfigError):
         for key, value in _flatten(Config, table, ""):
             yield Given(str(path), key, value)
-    except ConfigError as error:
-        raise ConfigError(f"{path}: {error}") from None
 
 
 def _flatten(
@@ -123,7 +113,7 @@ def _flatten(
         key = prefix + name
         member = members(section).get(name)
         if member is None:
-            raise unknown(key, _known())
+            raise unknown(key, [key for key, _ in walk(Config)])
         if isinstance(member, Kind):
             yield key, value
         elif isinstance(value, dict):

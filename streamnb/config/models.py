@@ -10,7 +10,7 @@ from streamnb.config.attributes import AttributeConfig
 from streamnb.config.classifiers import CLASSIFIERS
 from streamnb.config.hypotheses import HypothesisConfig
 from streamnb.config.schema import Config, ModelConfig
-from streamnb.errors import ConfigError
+from streamnb.errors import ConfigError, told_as
 from streamnb.model.attributes.attributes import Attribute, Continuous, Nominal, Text
 from streamnb.model.attributes.priors import Prior
 from streamnb.model.interface.river_stream_model import RiverStreamModel
@@ -32,7 +32,7 @@ def model(config: Config) -> StreamModel:
     """A model that has learned nothing yet: naive Bayes, a mixture of hypotheses, or another classifier."""
     read_by = config.model
     hypotheses = [_hypothesis(i, declared, read_by) for i, declared in enumerate(config.weighed)]
-    try:
+    with told_as(ConfigError, "hypotheses" if hypotheses else "model", ValueError):
         declared: dict[str, Attribute | str] = {a.name: _attribute(a) for a in config.attributes}
         declared = declared or {"text": Text()}
         if read_by.kind in CLASSIFIERS:
@@ -41,8 +41,6 @@ def model(config: Config) -> StreamModel:
                 made.keep_within(config.memory.budget, config.memory.shares or NEWEST)
             return made if CLASSIFIERS[read_by.kind].learns_batches else RiverStreamModel(made, read_by.kind)
         counting = _counting(config, declared, hypotheses)
-    except ValueError as error:
-        raise ConfigError(f"{'hypotheses' if hypotheses else 'model'}: {error}") from error
     if config.memory.budget:
         counting.keep_within(config.memory.budget, config.memory.shares or NEWEST)
     counting.tells_evidence = config.decision.novelty > 0.0
@@ -86,12 +84,10 @@ def _hypothesis(number: int, declared: HypothesisConfig, read_by: ModelConfig) -
     """A hypothesis; what naive Bayes leaves out is taken from the model."""
     all_have: dict[str, Any] = {"weight": declared.weight, "name": declared.name or ""}
     kind = _NOT_NAIVE.get(declared.kind)
-    try:
+    with told_as(ConfigError, f"hypotheses[{number}]", ValueError):
         if kind is not None:
             return kind(**declared.own, **all_have)
         return Hypothesis(**_reading(declared, read_by), **all_have)
-    except ValueError as error:
-        raise ConfigError(f"hypotheses[{number}]: {error}") from error
 
 
 def _reading(declared: HypothesisConfig, read_by: ModelConfig) -> dict[str, Any]:

@@ -68,10 +68,8 @@ def shaping_of(config: Config) -> dict[str, Any]:
     for name in {name for kind in CLASSIFIERS.values() for name in kind.own}:  # those of its kind alone
         del shaping["model"][name]
     shaping["model"] |= {name: value for name, value in config.model.own.items() if name != "shared" or value}
-    is_windowed = (
-        config.decision.priors == "windowed"
-    )  # or nobody reads it, and journals without may be older
-    _drop([] if is_windowed else [shaping["decision"]], "window", config.decision.window)
+    is_read = config.decision.priors == "windowed"  # or nobody does, and journals without may be older
+    _drop([] if is_read else [shaping["decision"]], "window", config.decision.window)
     _drop([shaping["classes"]], "aliases", {})  # journals without them are older
     _drop([shaping["classes"]], "min_learns", 1)
     for section, former in FORMER.items():

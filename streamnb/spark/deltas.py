@@ -28,7 +28,7 @@ from streamnb.engine.journal.identity import Origin
 from streamnb.engine.journal.recovery import refuse_changes
 from streamnb.engine.learner import Learner
 from streamnb.engine.ports import Partition
-from streamnb.errors import JournalError, OtherStream, SnapshotError
+from streamnb.errors import JournalError, OtherStream, SnapshotError, told_as
 from streamnb.model.attributes.expected import reading
 from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
 from streamnb.model.naive_bayes.partials import Partial, SourceRange, Tested, joined, merge_all
@@ -183,10 +183,8 @@ class Deltas:
 
     def delta(self, number: int) -> Partial:
         """What a batch taught. Raises SnapshotError."""
-        try:
+        with told_as(SnapshotError, self._path(number), SnapshotError, OSError):
             return partial_of(self._path(number).read_bytes())
-        except (SnapshotError, OSError) as error:
-            raise SnapshotError(f"{self._path(number)}: {error}") from error
 
     def is_learned(self, state: State, number: int, places: Places) -> bool:
         """Whether a batch of these places was learned already; raises JournalError for one out of turn."""

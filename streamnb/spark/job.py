@@ -16,7 +16,7 @@ from streamnb.cli import wiring
 from streamnb.cli.printable import printable
 from streamnb.config import Config
 from streamnb.engine.ports import Partition
-from streamnb.errors import JournalError, StreamnbError
+from streamnb.errors import JournalError, StreamnbError, told_as
 from streamnb.model.naive_bayes.partials import Partial
 from streamnb.spark.deltas import Deltas, Places, State, refuse_unfit
 from streamnb.spark.part import MAKES, READS, Part
@@ -155,7 +155,8 @@ def planned(checkpoint: Path, number: int) -> tuple[float, Places]:
 
 def _offsets(path: Path) -> tuple[float, dict[Partition, int]]:
     """A file of Spark's: a version, what holds for the batch, and offsets; of the source, these alone."""
-    try:
+    unread = OSError, ValueError, IndexError, KeyError, AttributeError, TypeError
+    with told_as(JournalError, f"{path} cannot be read", *unread):
         version, *told = path.read_text().lstrip("\0").splitlines()
         offsets = json.loads(told[-1])
         found = {
@@ -163,8 +164,6 @@ def _offsets(path: Path) -> tuple[float, dict[Partition, int]]:
         }
         now = json.loads(told[0])["batchTimestampMs"] / 1000.0 if len(told) > 1 else 0.0
         is_known = version == "v1" and all(type(at) is int and at >= 0 for at in found.values())
-    except (OSError, ValueError, IndexError, KeyError, AttributeError, TypeError) as error:
-        raise JournalError(f"{path} cannot be read: {error}") from error
     if not is_known:
         raise JournalError(f"{path} is not what Spark 4.2 writes of a batch: {version}, {told[-1][:200]}")
     return now, found

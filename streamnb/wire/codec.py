@@ -129,7 +129,6 @@ class _PlainVerdict(msgspec.Struct, gc=False):
     withdraw: bool | None = None
 
 
-_decode_plain_verdict = msgspec.json.Decoder(_PlainVerdict).decode
 _decode_plain_verdicts = msgspec.json.Decoder(_PlainVerdict).decode_lines
 
 
@@ -263,9 +262,8 @@ def _named(said: Verdict, schema: EventSchema) -> Verdict:
 
 
 def _read_label(raw: bytes, max_bytes: int) -> Verdict | Withdrawal:
-    plain = _read_plain_verdict(raw) if len(raw) <= max_bytes else None
-    if plain is not None:
-        return plain
+    if plain := _read_plain_verdicts([raw], max_bytes):
+        return plain[0]
     record = parse(raw, max_bytes)
     if look_up(record, ("withdraw",)) is not None:
         return _withdrawal(record)
@@ -344,19 +342,6 @@ def _source(value: Any) -> str:
     if source == IN_EVENT:
         refuse("out-of-range", ("source",), f"{IN_EVENT!r} is what labels inside events are called")
     return source
-
-
-def _read_plain_verdict(raw: bytes) -> Verdict | None:
-    """The verdict in a record that has nothing odd about it, otherwise None."""
-    try:
-        if not raw.isascii():
-            raw.decode()
-        found = _decode_plain_verdict(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
-    if len(raw) > SHALLOW or _is_odd(found):
-        return None
-    return Verdict(found.id, found.label, found.source or UNNAMED, found.weight, found.ts)  # type: ignore[arg-type]
 
 
 def _is_odd(found: _PlainVerdict) -> bool:

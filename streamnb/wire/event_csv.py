@@ -19,7 +19,7 @@ from typing import Any
 
 import msgspec
 
-from streamnb.errors import ConfigError, LogError
+from streamnb.errors import ConfigError, LogError, told_as
 from streamnb.model.attributes.nearest import did_you_mean
 from streamnb.model.attributes.parameters import of
 
@@ -103,10 +103,8 @@ def rows_to_events(lines: Iterable[str], columns: CsvColumns) -> Iterator[bytes]
     delimiter = columns.delimiter or delimiter_of("".join(first), _kept(islice(lines, _LOOKED_AT), first))
     recorder = _Recorder(chain(first, lines))
     reader = csv.reader(recorder, delimiter=delimiter, strict=True)
-    try:
+    with told_as(ConfigError, "CSV header", csv.Error):
         header = next(reader, None)
-    except csv.Error as error:
-        raise ConfigError(f"CSV header: {error}") from error
     if header is None:
         return
     check_header(header, columns)

@@ -21,7 +21,7 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 import numpy as np
 
-from streamnb.errors import SnapshotError
+from streamnb.errors import SnapshotError, told_as
 from streamnb.model.attributes.signatures import Array
 from streamnb.wire.arrays import BLOCK, Dtype, array_blocks, array_dtype, read_array
 from streamnb.wire.canonical import canonical, refuse_unportable
@@ -225,10 +225,8 @@ def _aligned(length: int) -> int:
 
 
 def _describe(part: str, name: str, array: Array, offset: int) -> _Entry:
-    try:
+    with told_as(SnapshotError, f"array {name!r} of part {part!r}", SnapshotError):
         dtype = array_dtype(array)
-    except SnapshotError as error:
-        raise SnapshotError(f"array {name!r} of part {part!r}: {error}") from error
     crc = 0
     for block in array_blocks(array):
         crc = zlib.crc32(block, crc)
@@ -258,10 +256,8 @@ def _with_checksum(pieces: Iterator[bytes]) -> Iterator[bytes]:
 def _validated(header: Any) -> _Header:
     """The header of this JSON value, which is one that every JSON reader reads alike."""
     refuse_unportable(header)
-    try:
+    with told_as(SnapshotError, "header", msgspec.ValidationError):
         return msgspec.convert(header, _Header)
-    except msgspec.ValidationError as error:
-        raise SnapshotError(f"header: {error}") from error
 
 
 def _read_header(file: io.BufferedIOBase, size: int) -> bytes:
@@ -300,10 +296,8 @@ def _verify_checksum(file: io.BufferedIOBase, size: int) -> None:
 
 
 def _parse(text: bytes) -> _Header:
-    try:
+    with told_as(SnapshotError, "the header is not JSON", ValueError, RecursionError):
         plain = json.loads(text.decode())
-    except (ValueError, RecursionError) as error:
-        raise SnapshotError(f"the header is not JSON: {error}") from error
     header = _validated(plain)
     if canonical(plain) != text:  # a key twice, a number in another form, white space
         raise SnapshotError("the header is not in canonical form")
@@ -343,10 +337,8 @@ def _refuse_disorder(title: str, keys: list[Any]) -> None:
 
 
 def _read(file: io.BufferedIOBase, entry: _Entry) -> Array:
-    try:
+    with told_as(SnapshotError, entry, SnapshotError):
         array, crc = read_array(file, entry.dtype, entry.shape)
-    except SnapshotError as error:
-        raise SnapshotError(f"{entry}: {error}") from error
     if crc != entry.crc32:
         raise SnapshotError(f"{entry} does not match its checksum")
     return array

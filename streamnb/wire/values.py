@@ -56,11 +56,6 @@ def _refuse_step(record: Any, keys: tuple[str, ...]) -> NoReturn:
     refuse_type(record, "an object", keys[:depth])
 
 
-def text(value: Any, keys: Keys) -> str:
-    """A string."""
-    return value if type(value) is str else refuse_type(value, "a string", keys)
-
-
 def body(value: Any, keys: Keys) -> str:
     """The string of a text attribute: a number is none, and was none in any log."""
     return value if type(value) is str else refuse_type(value, 'a string, such as "42" for 42', keys)
@@ -68,7 +63,7 @@ def body(value: Any, keys: Keys) -> str:
 
 def name(value: Any, keys: Keys) -> str:
     """A string of 1 to 1000 characters: names stand in every prediction, and must not fill it."""
-    found = text(value, keys)
+    found: str = value if type(value) is str else refuse_type(value, "a string", keys)
     if not 0 < len(found) <= LONGEST_NAME:
         refuse("out-of-range", keys, f"expected 1 to {LONGEST_NAME} characters, found {len(found)}")
     return found
