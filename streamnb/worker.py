@@ -25,7 +25,7 @@ from streamnb.engine.journal.entries import (
 )
 from streamnb.engine.journal.history import Stray
 from streamnb.engine.journal.identity import Identity
-from streamnb.engine.journal.recovery import configure, recover, refuse_changes, take_up
+from streamnb.engine.journal.recovery import configure, recover, refuse_changes, take_up, told
 from streamnb.engine.journal.snapshot_store import SnapshotStore
 from streamnb.engine.journal.snapshots import LONGEST_WRITE, Saving
 from streamnb.engine.journal.topic import JournalTopic
@@ -36,7 +36,6 @@ from streamnb.engine.reports import why_nothing_is_forgotten
 from streamnb.engine.sensor import MOST_TENANTS, SILENT, Committed, Sensor, WorkerState
 from streamnb.engine.tally import LearnerTally
 from streamnb.errors import JournalError, NotElected, OutOfRange, SnapshotError, UnknownTopic
-from streamnb.model.attributes.parameters import brief
 from streamnb.model.stats.memory_use import MemoryUse
 from streamnb.model.tenants.tenant_models import TenantModels
 
@@ -149,7 +148,7 @@ class Worker:
         self._saved_consumed = 0
         self._saved_at = 0.0
         self._topic_ids: Mapping[str, str] = {}
-        self._journal: JournalTopic | None = None
+        self._journal: JournalTopic  # once it has started
         self._began = -math.inf  # when the last commit did
         self._running_since = math.inf
         self._reported = -math.inf  # when a commit last held a report
@@ -258,10 +257,7 @@ class Worker:
         if checkpoint is not before:
             self._sensor.noted(f"going on with what streamnb {before.origin.program} has learned")
         if changes:
-            self._sensor.noted(
-                "the configuration was changed: "
-                + "; ".join(f"{c.key}: {brief(c.before)} -> {brief(c.after)}" for c in changes)
-            )
+            self._sensor.noted(f"the configuration was changed: {told(changes)}")
         checkpoint = adopt_configuration(self._log, checkpoint, self._identity, now)
         if checkpoint is not stood or is_due:
             self._begin_saving(checkpoint)
@@ -525,24 +521,11 @@ class Worker:
 
     def _tell(self, begun: _Begun, seconds: float) -> None:
         """What a commit did that took the log so many seconds."""
-        tally, at = begun.tally, begun.at + seconds
-        if tally.report is not None:
-            self._sensor.reported(tally.report)
-        self._sensor.committed(
-            Committed(
-                n=begun.n,
-                consumed=len(begun.records),
-                learned=tally.learned,
-                predicted=tally.predicted,
-                dead_letters=tally.dead_letters,
-                seconds=seconds,
-                at=at,
-                latencies=[at - record.timestamp for record in begun.records],
-                drifts=tally.drifts,
-                alerts=tally.alerts,
-                records=begun.records,
-            )
-        )
+        at, records = begun.at + seconds, begun.records
+        if begun.tally.report is not None:
+            self._sensor.reported(begun.tally.report)
+        latencies = [at - record.timestamp for record in records]
+        self._sensor.committed(Committed(begun.n, len(records), begun.tally, seconds, at, latencies, records))
         self._tell_if_nothing_is_forgotten()
 
     def _look_around(self) -> None:
@@ -637,7 +620,6 @@ class Worker:
                 raise UnknownTopic(f"topic {topic!r} was deleted while this learner ran")
             if found[topic] != known:
                 raise JournalError(f"topic {topic!r} was deleted and made anew: its events are other ones")
-        assert self._journal is not None  # noqa: S101
         self._journal.check(found.get(self._identity.journal, ""))
 
     def _outlive_trimming(self) -> None:
@@ -646,7 +628,6 @@ class Worker:
         Otherwise, where the record of the newest snapshot is among what is gone, nothing brings back what was
         learned once this learner has ended.
         """
-        assert self._journal is not None  # noqa: S101
         first = self._journal.trimmed()
         if first is None:
             return

@@ -7,7 +7,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 from streamnb.adapters.observers.watchdog import Watchdog
 from streamnb.cli.printable import counted, printable
@@ -27,30 +27,19 @@ def watched(config: Config, *more: Sensor, is_brief: bool = False) -> Iterator[S
 
     What `is_brief` goes on without these where another process listens at the address.
     """
-    with _guarded(config.log.hang_timeout) as watchdogs, _served(config, is_brief=is_brief) as observers:
-        yield Sensors(*watchdogs, Ticker(), *more, *observers)
+    with ExitStack() as stack:
+        watchdogs: Sequence[Watchdog] = ()
+        if config.log.hang_timeout:
+            watchdogs = (Watchdog(config.log.hang_timeout),)
+            watchdogs[0].start()
+            stack.callback(watchdogs[0].close)
+        yield Sensors(*watchdogs, Ticker(), *more, *_served(config, stack, is_brief=is_brief))
 
 
-@contextmanager
-def _guarded(hang_timeout: float) -> Iterator[Sequence[Sensor]]:
-    """A watchdog that watches, where one is wanted."""
-    if not hang_timeout:
-        yield ()
-        return
-    watchdog = Watchdog(hang_timeout)
-    watchdog.start()
-    try:
-        yield (watchdog,)
-    finally:
-        watchdog.close()
-
-
-@contextmanager
-def _served(config: Config, *, is_brief: bool) -> Iterator[Sequence[Sensor]]:
-    """Health and Prometheus, where they are to be served over HTTP."""
+def _served(config: Config, stack: ExitStack, *, is_brief: bool) -> Sequence[Sensor]:
+    """Health and Prometheus, where they are to be served over HTTP; until the stack is left."""
     if config.http.address is None:
-        yield ()
-        return
+        return ()
     from streamnb.adapters.observers.http import Endpoints, Health  # noqa: PLC0415  only `run` needs it
     from streamnb.adapters.observers.prometheus import PrometheusSensor  # noqa: PLC0415
 
@@ -61,14 +50,11 @@ def _served(config: Config, *, is_brief: bool) -> Iterator[Sequence[Sensor]]:
         if not is_brief:
             raise
         print(f"streamnb: {error}; going on without metrics and health", file=sys.stderr)
-        yield ()
-        return
+        return ()
     endpoints.start()
+    stack.callback(endpoints.close)
     print(f"metrics and health at http://{endpoints.shown}/metrics, /live and /ready", file=sys.stderr)
-    try:
-        yield health, metrics
-    finally:
-        endpoints.close()
+    return health, metrics
 
 
 class Ticker(Sensor):
@@ -78,7 +64,6 @@ class Ticker(Sensor):
         self._told = time.monotonic()
         self._consumed = self._predicted = 0  # since last told
         self._behind: int | None = None
-        self._dead_letters = 0
         self._total = 0
         self._report: MetricsReport | None = None
         self._alerts: Counter[tuple[str, str, str]] = Counter()  # since last told
@@ -98,7 +83,6 @@ class Ticker(Sensor):
     def reported(self, report: MetricsReport) -> None:
         """Keep the scores for the line of this commit, and of those after it."""
         self._report = report
-        self._dead_letters = report.dead_letters
 
     def followed(self, behind: int) -> None:
         """Keep how far behind the learner a scorer's model is."""
@@ -116,8 +100,8 @@ class Ticker(Sensor):
         """Say how it goes, where it is time."""
         self._consumed += commit.consumed
         self._total += commit.consumed
-        self._predicted += sum(commit.predicted.values())
-        self._alerts.update(commit.alerts)
+        self._predicted += commit.tally.predicted.total()
+        self._alerts.update(commit.tally.alerts)
         now = time.monotonic()
         if self._alerts and now - self._alerted >= _TICK_SECONDS:
             self._tell_alerts()
@@ -143,7 +127,7 @@ class Ticker(Sensor):
             scores = waiting or "no label scored yet"
         return (
             f"{counted(self._report, self._total)} ({self._consumed / seconds:,.0f}/s)  {scores}  "
-            f"dead letters {self._dead_letters}  journal {n}"
+            f"dead letters {self._report.dead_letters}  journal {n}"
         )
 
     def _tell_alerts(self) -> None:

@@ -154,8 +154,7 @@ class Learner:
                 self.model.renew()
             part = self._alike(records[start : start + self._most_at_once()])
             alive()
-            is_verdict = self._is_verdict(part[0])
-            made = self._take(part, now, alive) if is_verdict else self._process_part(part, now, alive, left)
+            made = self._take_part(part, now, alive, left)
             left -= sum([len(output.value) for output in made])
             outputs += made
             start += self.consumed - before
@@ -184,9 +183,14 @@ class Learner:
         """What they did so far; None where no monitor does more than tell, and none did."""
         return self.actions.report() if self.monitors.act or self.actions.is_told else None
 
-    def _is_verdict(self, record: Record) -> bool:
+    def _take_part(
+        self, records: Sequence[Record], now: float, alive: Callable[[], None], most_bytes: float
+    ) -> list[NewRecord]:
+        """What comes of some records that are alike: all verdicts, or none of them."""
         labels = self.settings.labels
-        return labels is not None and record.partition.topic == labels.topic
+        if labels is not None and records[0].partition.topic == labels.topic:
+            return self._take(records, now, alive)
+        return self._process_part(records, now, alive, most_bytes)
 
     def _alike(self, records: Sequence[Record]) -> Sequence[Record]:
         """The first of some records that are all verdicts, or none of them."""
@@ -674,27 +678,34 @@ class Learner:
         while done < len(records) and left > 0:
             part = records[done : done + (1 if self.settings.evidence else _AT_ONCE)]
             events, places, _ = self._decoded(part)
-            few = self._few(events)
-            made = self._scored(events[:few], [part[place] for place in places[:few]], now, journal)
+            few, made = self._few(events), list[NewRecord]()
+            if few:
+                evidence = self._evidence(events[0]) if self.settings.evidence else None
+                scored, of = events[:few], [part[place] for place in places[:few]]
+                said = self.model.predict_posteriors([one.x for one in scored], [one.ts for one in scored])
+                made = self._published(scored, of, said, now, journal, evidence)
             left -= sum([len(output.value) for output in made])
             outputs += made
             done += len(part) if few == len(events) else places[few]
         return outputs, done
 
-    def _scored(
-        self, events: Sequence[Event], records: Sequence[Record], now: float, journal: int
+    def _published(
+        self,
+        events: Sequence[Event],
+        records: Sequence[Record],
+        said: Posteriors,
+        now: float,
+        journal: int,
+        evidence: tuple[Evidence, ...] | None = None,
     ) -> list[NewRecord]:
-        if not events:
-            return []
-        evidence = self._evidence(events[0]) if self.settings.evidence else None
-        said = self.model.predict_posteriors([one.x for one in events], [one.ts for one in events])
-        posteriors = self.told(said)
+        """What is published of events by the model as it stands, at a journal record."""
+        posteriors, publishing = self.told(said), self._publishing
         labels, ages = [one.label for one in events], [self.model.n_events] * len(events)
         decided = self.decided(posteriors)
-        predictions = self._publishing.predictions(
+        predictions = publishing.predictions(
             events, labels, posteriors, ages, decided, now, evidence, journal
         )
-        return self._publishing.published(predictions, records, now)
+        return publishing.published(predictions, records, now)
 
     def learn_apart(
         self, records: Sequence[Record], now: float, journal: int, met: set[str]
@@ -721,19 +732,12 @@ class Learner:
         labels, model = [event.label for event in events], cast("NaiveBayes", self.model)
         said, partial = model.partial([one.x for one in events], labels, [one.weight for one in events])
         outputs = [self._dead_letter(records[place], error) for place, error in sorted(refused, key=_PLACE)]
-        if events:
-            posteriors = self.told(said)
-            decided, ages = self.decided(posteriors), [model.n_events] * len(events)
-            predictions = self._publishing.predictions(
-                events, labels, posteriors, ages, decided, now, None, journal
-            )
-            taken = [records[place] for place in places]
-            for output, record in zip(
-                self._publishing.published(predictions, taken, now), taken, strict=True
-            ):
-                is_said = output.topic == self.settings.predictions
-                key = f"{record.partition}@{record.offset}".encode() if is_said else output.key
-                outputs.append(NewRecord(output.topic, key, output.value, output.headers))
+        taken = [records[place] for place in places]
+        published = self._published(events, taken, said, now, journal) if events else []
+        for output, record in zip(published, taken, strict=True):
+            is_said = output.topic == self.settings.predictions
+            key = f"{record.partition}@{record.offset}".encode() if is_said else output.key
+            outputs.append(NewRecord(output.topic, key, output.value, output.headers))
         return outputs, partial
 
     def told(self, posteriors: Posteriors, before: Floats | None = None) -> Posteriors:

@@ -123,8 +123,10 @@ def delays(settings: MonitorSettings, before: int) -> dict[str, int]:
     return {name: needed(*rates[name], alpha, miss, before) for name in told}
 
 
-class _RateMonitor:
-    """Tests of one rate, one for each direction."""
+class _Monitor:
+    """The tests of a rate, one for each direction; of new classes it remembers nothing, see `discovered`."""
+
+    is_raised = False  # of what has no tests
 
     def __init__(self, settings: MonitorSettings) -> None:
         self.settings = settings
@@ -132,7 +134,9 @@ class _RateMonitor:
         self.tests = {name: ChangeTest(settings.false_alarm / len(names)) for name in names}
 
     def observe(self, seen: Seen) -> Iterator[Found]:
-        """What is found by some events."""
+        """What is found by some events; they tell nothing to what has no tests."""
+        if not self.tests:
+            return
         settings = self.settings
         places, x = seen.of_class(settings) if settings.kind == "class-rate" else seen.judged
         numbers, said = seen.numbers[places], 1.0 - seen.confidence[places]
@@ -146,31 +150,25 @@ class _RateMonitor:
 
     def report(self) -> MonitorReport:
         """How it stands; where one of two directions is raised, by that one."""
+        if not self.tests:
+            return MonitorReport(self.settings.name, self.settings.kind, self.is_raised)
         test = max(self.tests.values(), key=lambda one: (one.is_raised, one.bayes_factor))
         return MonitorReport(self.settings.name, self.settings.kind, test.is_raised, test.bayes_factor)
 
     def state(self) -> dict[str, Any]:
         """All of it but what its tests kept."""
-        return {"tests": [test.state() for test in self.tests.values()]}
+        return {"tests": [test.state() for test in self.tests.values()]} if self.tests else {}
 
     def load(self, state: Mapping[str, Any], kept: Iterator[Floats]) -> None:
         """Go on from there."""
-        for test, one in zip(self.tests.values(), state["tests"], strict=True):
+        for test, one in zip(self.tests.values(), state["tests"] if self.tests else (), strict=True):
             test.load(one, next(kept))
 
 
-class _SilenceMonitor:
+class _SilenceMonitor(_Monitor):
     """The time since something was last heard; `since` is None before it began to wait."""
 
-    def __init__(self, settings: MonitorSettings) -> None:
-        self.settings = settings
-        self.is_raised = False
-        self.tests: Mapping[str, ChangeTest] = {}
-        self._since: float | None = None
-
-    def observe(self, _: Seen) -> Iterator[Found]:
-        """Single events tell it nothing."""
-        yield from ()
+    _since: float | None = None
 
     def is_due(self, now: float) -> bool:
         """Whether it should be asked: it has waited long enough, or the clock was put back."""
@@ -193,10 +191,6 @@ class _SilenceMonitor:
             else:  # it begins to wait, or the clock was put back
                 self._since = now
 
-    def report(self) -> MonitorReport:
-        """How it stands."""
-        return MonitorReport(self.settings.name, self.settings.kind, self.is_raised)
-
     def state(self) -> dict[str, Any]:
         """All of it."""
         return {"raised": self.is_raised, "since": self._since}
@@ -208,36 +202,6 @@ class _SilenceMonitor:
         )
 
 
-class _ClassMonitor:
-    """New classes: each is told once, see `Monitors.discovered`; there is nothing to remember."""
-
-    tests: Mapping[str, ChangeTest] = {}
-
-    def __init__(self, settings: MonitorSettings) -> None:
-        self.settings = settings
-
-    def observe(self, _: Seen) -> Iterator[Found]:
-        """What is predicted tells it nothing."""
-        yield from ()
-
-    def report(self) -> MonitorReport:
-        """It is never raised."""
-        return MonitorReport(self.settings.name, self.settings.kind, False)
-
-    def state(self) -> dict[str, Any]:
-        """Nothing."""
-        return {}
-
-    def load(self, state: Mapping[str, Any], _: Iterator[Floats]) -> None:
-        """Nothing to go on from."""
-
-
-def _made(settings: MonitorSettings) -> _RateMonitor | _SilenceMonitor | _ClassMonitor:
-    if settings.kind == NEW_CLASS:
-        return _ClassMonitor(settings)
-    return (_SilenceMonitor if settings.kind in SILENCES else _RateMonitor)(settings)
-
-
 class Monitors:
     """Some monitors, each of which hears all that it asks for.
 
@@ -246,7 +210,7 @@ class Monitors:
     """
 
     def __init__(self, settings: Sequence[MonitorSettings] = ()) -> None:
-        self._monitors = [_made(one) for one in settings]
+        self._monitors = [(_SilenceMonitor if one.kind in SILENCES else _Monitor)(one) for one in settings]
         self._silences = [one for one in self._monitors if isinstance(one, _SilenceMonitor)]
 
     def __len__(self) -> int:

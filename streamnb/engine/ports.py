@@ -27,15 +27,17 @@ class Partition(NamedTuple):
 
 
 class Record(NamedTuple):
-    """One record as it was read."""
+    """One record as it was read.
+
+    Its `timestamp` is seconds since the epoch, as the log recorded it: the same at every reading; 0 or less
+    is none.
+    """
 
     partition: Partition
     offset: int
     key: bytes | None
     value: bytes
-    timestamp: (
-        float  # seconds since the epoch, as the log recorded it: the same at every reading; 0 or less: none
-    )
+    timestamp: float
     headers: tuple[tuple[str, bytes], ...] = ()
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 
 from streamnb.engine.ports import Partition, Record
+from streamnb.engine.tally import LearnerTally
 from streamnb.events import MetricsReport
 from streamnb.model.stats.memory_use import MemoryUse
 from streamnb.model.tenants.tenant_models import TenantsUse
@@ -39,27 +40,19 @@ class Committed:
     Attributes:
         n: number of its journal record.
         consumed: records of every sort.
-        learned: label -> events learned.
-        predicted: label -> predictions published; None where the model was empty.
-        dead_letters: reason -> records refused.
+        tally: what was learned, published and refused.
         seconds: how long the log took to commit.
         at: when it was visible, seconds since the epoch.
         latencies: of each record, seconds from its timestamp in the log to `at`.
-        drifts: detector -> drifts published.
-        alerts: (monitor, kind, state) -> alerts published.
         records: what was consumed.
     """
 
     n: int
     consumed: int
-    learned: Mapping[str, int]
-    predicted: Mapping[str | None, int]
-    dead_letters: Mapping[str, int]
+    tally: LearnerTally
     seconds: float
     at: float
     latencies: Sequence[float]
-    drifts: Mapping[str, int] = field(default_factory=dict)
-    alerts: Mapping[tuple[str, str, str], int] = field(default_factory=dict)
     records: Sequence[Record] = ()
 
 

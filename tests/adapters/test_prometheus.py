@@ -29,6 +29,7 @@ from streamnb.cli.serving.replica import Replica
 from streamnb.config import Config
 from streamnb.engine.ports import Partition
 from streamnb.engine.sensor import Committed, WorkerState
+from streamnb.engine.tally import LearnerTally
 from streamnb.events import (
     DETECTORS,
     REASONS,
@@ -58,8 +59,9 @@ LATENCIES = st.floats(-10, 1e5)
 
 
 def commit(**told):
-    nothing = {"learned": {}, "predicted": {}, "dead_letters": {}, "latencies": []}
-    return Committed(**{"n": 1, "consumed": 0, "seconds": 0.1, "at": 1790000000.5} | nothing | told)
+    counts = {name: told.pop(name) for name in told.keys() & vars(LearnerTally()).keys()}
+    nothing = {"n": 1, "consumed": 0, "seconds": 0.1, "at": 1790000000.5, "latencies": []}
+    return Committed(**nothing | told, tally=LearnerTally(**counts))
 
 
 COMMITS = st.builds(
@@ -186,7 +188,7 @@ def test_totals_are_the_sums_of_what_was_told(commits):
         ("streamnb_dead_letters_total", "dead_letters"),
         ("streamnb_drifts_total", "drifts"),
     ]:
-        told = [getattr(one, field) for one in commits]
+        told = [getattr(one.tally, field) for one in commits]
         assert sum(series(samples, name).values()) == sum(sum(counts.values()) for counts in told)
         known = series(samples, name).keys() - {"(none)", "(other)"}
         for key in known:
@@ -194,8 +196,8 @@ def test_totals_are_the_sums_of_what_was_told(commits):
     alerts = {key: value for key, value in samples.items() if key[0] == "streamnb_alerts_total"}
     for key, value in alerts.items():
         of = tuple(dict(key[1:])[label] for label in ("monitor", "kind", "state"))
-        assert value == sum(one.alerts.get(of, 0) for one in commits)
-    assert sum(alerts.values()) == sum(sum(one.alerts.values()) for one in commits)
+        assert value == sum(one.tally.alerts.get(of, 0) for one in commits)
+    assert sum(alerts.values()) == sum(sum(one.tally.alerts.values()) for one in commits)
     assert samples["streamnb_commit_duration_seconds_count",] == len(commits)
     assert samples["streamnb_commit_duration_seconds_sum",] == pytest.approx(sum(c.seconds for c in commits))
     assert samples["streamnb_last_commit_timestamp_seconds",] == commits[-1].at

@@ -77,12 +77,12 @@ def test_commits_add_up_to_what_was_published(open_log, tmp_path):
     letters = read_topic(open_log(), "dead-letters")
     assert [commit.n for commit in commits] == [*range(1, len(commits) + 1)]
     assert sum(commit.consumed for commit in commits) == len(raws)
-    assert total(commit.predicted for commit in commits) == Counter(p["label"] for p in published)
+    assert total(commit.tally.predicted for commit in commits) == Counter(p["label"] for p in published)
     labels = Counter(json.loads(raw)["label"] for raw in RAWS)
     del labels[None]
-    assert total(commit.learned for commit in commits) == labels
+    assert total(commit.tally.learned for commit in commits) == labels
     reasons = Counter(dict(letter.headers)["reason"].decode() for letter in letters)
-    assert total(commit.dead_letters for commit in commits) == reasons
+    assert total(commit.tally.dead_letters for commit in commits) == reasons
     assert all(len(commit.latencies) == commit.consumed for commit in commits)
     assert all(0 <= latency < 3600 for commit in commits for latency in commit.latencies)
     assert sensor.all("reported")[-1].events == len(raws)
@@ -110,7 +110,7 @@ def test_what_recovery_learns_again_is_not_counted_again(open_log, tmp_path):
     worker.close()
     assert [events for _, events in sensor.all("recovered")] == [50]
     assert sum(commit.consumed for commit in sensor.all("committed")) == 10
-    assert sum(sum(commit.predicted.values()) for commit in sensor.all("committed")) == 10
+    assert sum(sum(commit.tally.predicted.values()) for commit in sensor.all("committed")) == 10
     assert sensor.all("reported")[0].events == 50
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from numbered import NUMBERS
 
+from streamnb.adapters.kafka.tool_line import ToolLine
 from streamnb.cli import main
 from streamnb.cli.checks.kafka_tools import KafkaTools
 from streamnb.cli.commands import topics
@@ -38,7 +39,7 @@ NAMES = [
     ("dead_letters", "dead-letters"),
     ("journal", "journal"),
 ]
-TOOLS = KafkaTools(["a:1", "b:2"], is_secured=True)
+TOOLS = KafkaTools(ToolLine("a:1,b:2", is_secured=True))
 
 
 def plan(**values):
@@ -209,7 +210,7 @@ def test_what_would_change_it(difference, has):
 
 
 def test_a_cluster_in_the_clear_needs_no_file_to_log_in():
-    (line,) = KafkaTools(["a:1"], is_secured=False).grants([Acl("group", "g", "READ")], "User:jo")
+    (line,) = KafkaTools(ToolLine("a:1", is_secured=False)).grants([Acl("group", "g", "READ")], "User:jo")
     assert "--command-config" not in line
 
 

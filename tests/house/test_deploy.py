@@ -34,6 +34,7 @@ from streamnb.cli import build_parser
 from streamnb.engine.ports import Partition, Record
 from streamnb.engine.sensor import Committed, WorkerState
 from streamnb.engine.settings import LabelSettings, MonitorSettings
+from streamnb.engine.tally import LearnerTally
 from streamnb.model.evaluation.decisions import DecisionRule
 from streamnb.model.mixture.bayes_optimal_nb import BayesOptimalNB
 from streamnb.model.stats.memory_use import MemoryUse, Part
@@ -156,14 +157,16 @@ class Source:
             Committed(
                 self._n,
                 50,
-                {"a": 30, "b": 10},
-                {"a": 40, None: 9},
-                {"not JSON": 1},
+                LearnerTally(
+                    learned={"a": 30, "b": 10},
+                    predicted={"a": 40, None: 9},
+                    dead_letters={"not JSON": 1},
+                    drifts={"ddm": 1},
+                    alerts={("mine", "error-rate", "raised"): 1},
+                ),
                 0.01,
                 time.time(),
                 [0.1] * 50,
-                {"ddm": 1},
-                {("mine", "error-rate", "raised"): 1},
             )
         )
         self.sensor.reported(self.learner.report(time.time()))

@@ -225,8 +225,8 @@ def test_what_is_told_of_a_commit_is_its_own(open_log, tmp_path):
         alone.tally = type(alone.tally)()
         alone.process(records(RAWS)[20 * (commit.n - 1) : 20 * commit.n], 1.0)
         assert (commit.consumed, commit.seconds) == (20, SECONDS)
-        assert commit.learned == alone.tally.learned
-        assert commit.predicted == alone.tally.predicted
+        assert commit.tally.learned == alone.tally.learned
+        assert commit.tally.predicted == alone.tally.predicted
         part = stamped[20 * (commit.n - 1) : 20 * commit.n]
         assert commit.latencies == [commit.at - record.timestamp for record in part]
         assert commit.at - SECONDS <= log.begun[commit.n]

@@ -151,8 +151,7 @@ class Scorer:
             return
         at = time.time()
         latencies = [at - record.timestamp for record in records]
-        told = tally.predicted, tally.dead_letters, seconds, at, latencies
-        self._sensor.committed(Committed(journal, taken, {}, *told, records=records))
+        self._sensor.committed(Committed(journal, taken, tally, seconds, at, latencies, records))
 
     def _score(
         self, records: Sequence[Record], now: float, end: int, tally: LearnerTally

@@ -111,19 +111,14 @@ def _refused(
     record: JournalRecord | JournalError,
     strays: Sequence[Stray],
 ) -> str:
-    said = f"{journal} offset {offset}: {fault}"
-    for stray in strays[:_STRAYS_TOLD]:
-        said += f"; before it, at offset {stray.offset}: {stray.what}"
-    said += _more(strays)
+    said = "; ".join([f"{journal} offset {offset}: {fault}", *_told(strays, "before it, at")])
     if before is not None and isinstance(record, JournalRecord) and record.n <= before.n:
         return f"{said}; if it is a copy, or another model's: streamnb journal skip {offset}"
     return f"{said}; bring the journal back as it was, or begin a new log"
 
 
 def _unfollowed(journal: Partition, strays: Sequence[Stray], n: int) -> str:
-    what = "; ".join(
-        f"{journal} offset {stray.offset}: {stray.what}" for stray in strays[:_STRAYS_TOLD]
-    ) + _more(strays)
+    what = "; ".join(_told(strays, str(journal)))
     offsets = " ".join(str(stray.offset) for stray in strays)
     if len(strays) > _OFFSETS_TOLD:  # nothing but strays follows the journal's last record
         offsets = f"{strays[0].offset}-{strays[-1].offset}"
@@ -133,10 +128,11 @@ def _unfollowed(journal: Partition, strays: Sequence[Stray], n: int) -> str:
     )
 
 
-def _more(strays: Sequence[Stray]) -> str:
-    """How many strays a message leaves out."""
+def _told(strays: Sequence[Stray], where: str) -> list[str]:
+    """The first of them, and how many a message leaves out."""
+    told = [f"{where} offset {stray.offset}: {stray.what}" for stray in strays[:_STRAYS_TOLD]]
     more = len(strays) - _STRAYS_TOLD
-    return f"; and {more:,} more, up to offset {strays[-1].offset}" if more > 0 else ""
+    return [*told, f"and {more:,} more, up to offset {strays[-1].offset}"] if more > 0 else told
 
 
 def find(log: Log, journal: Partition, n: int) -> Entry | None:

@@ -18,17 +18,10 @@ _AHEAD = 10_000  # records
 _AHEAD_BYTES = 8 << 20  # of all partitions together
 
 
-def replay(
-    slices: SliceReader, learner: Learner, record: JournalRecord, alive: Callable[[], None]
-) -> Sequence[NewRecord]:
-    """Process what a commit processed; its outputs, which are published already. No other record has any."""
-    return processed(learner, record, slices.of(record), alive)
-
-
 def processed(
     learner: Learner, record: JournalRecord, records: Sequence[Record], alive: Callable[[], None]
 ) -> Sequence[NewRecord]:
-    """`replay`, of records that have been read."""
+    """Process what a commit processed; its outputs, which are published already. No other record has any."""
     if record.kind != "commit":
         return []
     return learner.process(

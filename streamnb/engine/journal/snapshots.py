@@ -50,7 +50,8 @@ class Saving:
     def advance(self) -> bool:
         """Go on a little; whether it is kept, or has failed."""
         if self._kept is None and self._copy.advance(_SLICE):
-            self._kept = self._keep()
+            at, copy, of = self._checkpoint, self._copy, self._identity
+            self._kept = self._store.save_aside(lambda: snapshot_of(at, copy.parts(), of, copy.segments()))
         return self._kept is not None and self._kept.done()
 
     def finish(self, alive: Callable[[], None] = lambda: None) -> Path:
@@ -68,8 +69,3 @@ class Saving:
                 raise SnapshotError(f"not written within {LONGEST_WRITE:g} s: does the disk answer?")
         assert self._kept is not None  # noqa: S101  it is done
         return self._kept.result()
-
-    def _keep(self) -> Future[Path]:
-        """Hand it to the store, once all is copied."""
-        at, copy, of = self._checkpoint, self._copy, self._identity
-        return self._store.save_aside(lambda: snapshot_of(at, copy.parts(), of, copy.segments()))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from itertools import chain
+from itertools import islice
 from typing import NamedTuple
 
 from streamnb.engine.journal.checkpoint import positions_of
@@ -87,8 +87,7 @@ class Search:
                 f"{_place(found.record)} is a scorer's prediction of {id_!r}, by the model after journal "
                 f"record {found.prediction.model.journal}, and of no commit: --place says where an event lies"
             )
-        commits = chain(self._commits_of(found.prediction.ts), self._all_commits())
-        for commit in commits:
+        for commit in self._commits(lambda one: one.now, found.prediction.ts):
             if commit.now == found.prediction.ts and (at := self._at(commit, id_)):
                 published = self._published(id_, commit.now) or [found]
                 # Where repeats are passed over, an event that comes again has no prediction of its own.
@@ -217,15 +216,13 @@ class Search:
 
     # Commits
 
-    def _commits_of(self, ts: float) -> Iterator[JournalRecord]:
-        """The commits of a time, where times rise."""
+    def _commits(
+        self, value_of: Callable[[JournalRecord], float], wanted: float, most: int | None = None
+    ) -> Iterator[JournalRecord]:
+        """The commits of a value, at most so many, as found where values rise; then all, for they may not."""
         journal = self._log.partitions(self._journal)[0]
-        for record in self._from(journal, lambda record: _value(record, lambda found: found.now), ts):
-            if (found := _journalled(record)) is not None:
-                yield found
-
-    def _all_commits(self) -> Iterator[JournalRecord]:
-        journal = self._log.partitions(self._journal)[0]
+        found = self._from(journal, lambda record: _value(record, value_of), wanted)
+        yield from filter(None, map(_journalled, islice(found, most)))
         for _, record in decoded(self._log, journal, *self._log.offsets(journal)):
             if isinstance(record, JournalRecord):
                 yield record
@@ -236,24 +233,16 @@ class Search:
         if end is None or positions_of(end.record).get(partition, 0) <= offset:
             return None
 
+        def is_past(found: JournalRecord) -> float:
+            return float(positions_of(found).get(partition, 0) > offset)
+
         def processes(commit: JournalRecord) -> bool:
             return any(
                 (part.topic, part.partition) == partition and part.first <= offset < part.next
                 for part in commit.slices
             )
 
-        return next(filter(processes, chain(self._first_past(partition, offset), self._all_commits())), None)
-
-    def _first_past(self, partition: Partition, offset: int) -> Iterator[JournalRecord]:
-        """The first record that stands past an offset, where positions rise."""
-
-        def is_past(found: JournalRecord) -> float:
-            return float(positions_of(found).get(partition, 0) > offset)
-
-        journal = self._log.partitions(self._journal)[0]
-        first = next(self._from(journal, lambda record: _value(record, is_past), 1.0), None)
-        found = None if first is None else _journalled(first)
-        return iter(() if found is None else (found,))
+        return next(filter(processes, self._commits(is_past, 1.0, 1)), None)
 
     def _records(self, commit: JournalRecord) -> list[Record]:
         """What a commit processed. Raises LogError where that is gone."""

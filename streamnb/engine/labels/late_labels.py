@@ -403,20 +403,14 @@ class LateLabels:
         """Whether there are events left to be worked through."""
         return bool(self._sweeps)
 
-    def work(
-        self,
-        model: StreamModel,
-        alive: Callable[[], None] = lambda: None,
-        *,
-        weighs_corrections: bool = False,
-    ) -> None:
+    def work(self, model: StreamModel, *, weighs_corrections: bool = False) -> None:
         """Take back what a withdrawn source said of some hundreds of events; otherwise as `take`."""
         if not self._sweeps:
             return
         self._follow(model)
         source, first = next(iter(self._sweeps.items()))
         numbers = list(islice(self._said_by(source, first), _SWEPT))
-        teacher = Teacher(self.pending, model, alive, weighs_corrections=weighs_corrections)
+        teacher = Teacher(self.pending, model, lambda: None, weighs_corrections=weighs_corrections)
         for number in numbers:
             before = self._sayings.of(number)
             now = tuple(one._replace(label=None) if self._voids.cover(one) else one for one in before)

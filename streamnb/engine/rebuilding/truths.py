@@ -112,18 +112,13 @@ class Truths(Learner):
         if self.late is not None:
             self.late.pending.blank(self.waiting(self.at(self._forgotten)))
 
-    def _process_part(
+    def _take_part(
         self, records: Sequence[Record], now: float, alive: Callable[[], None], most_bytes: float
     ) -> list[NewRecord]:
         seen = self._chunks()
-        made = super()._process_part(records, now, alive, most_bytes)
-        self._note_gone(seen)
-        return made
-
-    def _take(self, records: Sequence[Record], now: float, alive: Callable[[], None]) -> list[NewRecord]:
-        seen = self._chunks()
-        made = super()._take(records, now, alive)
-        self._note_gone(seen)
+        made = super()._take_part(records, now, alive, most_bytes)
+        left = self._chunks()  # nothing changes any more what holds of events that wait no longer
+        self._note({first: chunk for first, chunk in seen.items() if first not in left})
         return made
 
     def _predict_then_learn(self, arrived: Arrived, now: float) -> Iterable[NewRecord]:  # noqa: ARG002
@@ -149,11 +144,6 @@ class Truths(Learner):
 
     def _chunks(self) -> dict[int, Chunk]:
         return {} if self.late is None else self.late.pending.chunks()
-
-    def _note_gone(self, seen: Mapping[int, Chunk]) -> None:
-        """Note what holds of events that wait no longer: nothing changes that."""
-        left = self._chunks()
-        self._note({first: chunk for first, chunk in seen.items() if first not in left})
 
     def _note(self, chunks: Mapping[int, Chunk]) -> None:
         for first, chunk in chunks.items():
@@ -220,9 +210,7 @@ class LearningAnew(Learner):
             self.left_out.setdefault(record.partition, []).append(record.offset)
             raise MalformedEvent("left-out", "$", "")
         self._waiting[record.partition, record.offset] = at
-        if (
-            truths.late is None
-        ):  # its own, under the names of now; what waits keeps that by which it was learned
+        if truths.late is None:  # by its own, under the names of now; what waits keeps that of then
             return event
         label = truths.labels[at]
         name = None if label == NONE else truths.names[label]

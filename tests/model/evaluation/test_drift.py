@@ -477,9 +477,9 @@ def test_a_sensor_hears_of_every_drift_that_is_published(open_log, tmp_path):
     worker.close()
     found = published_drifts(open_log())
     for name in DETECTORS:
-        told = sum(commit.drifts.get(name, 0) for commit in sensor.commits)
+        told = sum(commit.tally.drifts.get(name, 0) for commit in sensor.commits)
         assert told == sum(drift["detector"] == name for drift in found)
-    assert sum(sum(commit.drifts.values()) for commit in sensor.commits) == len(found) > 0
+    assert sum(sum(commit.tally.drifts.values()) for commit in sensor.commits) == len(found) > 0
 
 
 def configured(*detectors):

@@ -65,7 +65,9 @@ class ReplayedOutputs:
     def expect(self, outputs: Sequence[NewRecord]) -> None:
         """What one commit has published, as a replay gives it, in order."""
         for output in outputs:
-            found = self._window(output).take(output)
+            if output.topic not in self._topics:
+                self._topics[output.topic] = _Window(self._log, output)
+            found = self._topics[output.topic].take(output)
             if found is None:
                 missed, first = self._missed.get(output.topic, (0, output))
                 self._missed[output.topic] = missed + 1, first
@@ -133,11 +135,6 @@ class ReplayedOutputs:
             f"{one.partition} offset {one.offset} is none that a replay gives, or one that was there before"
         )
         self._findings.differs(OUTPUTS, text, place(one.partition, one.offset))
-
-    def _window(self, output: NewRecord) -> _Window:
-        if output.topic not in self._topics:
-            self._topics[output.topic] = _Window(self._log, output)
-        return self._topics[output.topic]
 
     def _tell(self, output: NewRecord, found: Record) -> None:
         name = (output.key or b"").decode(errors="backslashreplace")

@@ -18,6 +18,7 @@ from streamnb.engine.verification.recount.posterior_books import Books
 from streamnb.engine.verification.recount.recount import Group, Recount, Row
 from streamnb.engine.verification.recount.tenant_recount import TenantRecount
 from streamnb.errors import SnapshotError
+from streamnb.model.attributes.expected import reading
 from streamnb.model.attributes.parameters import of
 from streamnb.model.attributes.signatures import Array
 from streamnb.model.attributes.weights import UNIT
@@ -57,7 +58,7 @@ class LearnedState(NamedTuple):
     @classmethod
     def read(cls, parts: Mapping[str, Part]) -> LearnedState:
         """That of a snapshot. Raises SnapshotError where it holds none."""
-        try:
+        with reading("such a learner", IndexError, ValueError):
             meta, arrays = model = parts["model"]
             counters = parts["learner"].meta
             groups = arrays["groups"]
@@ -66,8 +67,6 @@ class LearnedState(NamedTuple):
             _check_features(arrays)
             seen = counters["consumed"], counters["dead_letters"]
             return cls(statistics, *seen, Books.read(model))
-        except (KeyError, IndexError, TypeError, ValueError) as error:
-            raise SnapshotError(f"this is no state of such a learner: {error!r}") from error
 
 
 def _check_features(arrays: Mapping[str, Array]) -> None:
@@ -123,9 +122,7 @@ def _rows(statistics: Statistics) -> Iterator[_Row]:
     counted = _cells(statistics.counts.table, labels)
     held = _cells(statistics.presence.counts.table, labels) if statistics.presence else repeat({})
     for group, key, found, presence in zip(groups, vocabulary.keys(), counted, held, strict=False):
-        kind, name = owners[
-            group if group >= 0 else ~group
-        ]  # LearnedState.read has seen to it that there is one
+        kind, name = owners[max(group, ~group)]  # LearnedState.read has seen to it that there is one
         yield _Row(((kind, str(name)), key.decode(errors="backslashreplace")), found, presence, group < 0)
 
 
