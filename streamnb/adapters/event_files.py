@@ -15,14 +15,13 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import msgspec
 import zstandard
 
 from streamnb.adapters.parquet_file import parquet_events
-from streamnb.errors import ConfigError, LogError
+from streamnb.errors import ConfigError, LogError, told_as
 from streamnb.wire.event_csv import MAX_ROW, CsvColumns, rows_to_events
 
 MAX_LINE = MAX_ROW
@@ -69,10 +68,8 @@ def read_rows_order(path: FileName) -> list[int]:
 def open_counted(path: FileName, columns: CsvColumns = _COLUMNS) -> CountedEvents:
     """Open a file of events whose reading shows its progress. Raises `LogError`; use it in a ``with``."""
     name = os.fspath(path)
-    try:
+    with told_as(LogError, name, OSError):
         source = _stdin() if name == "-" else Path(name).open("rb", buffering=0)  # noqa: SIM115  the caller closes it
-    except OSError as error:
-        raise LogError(f"{name}: {error.strerror}") from error
     return CountedEvents(name, source, columns)
 
 
@@ -186,9 +183,7 @@ class CountedEvents:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 import numpy as np
 
-from streamnb.errors import SnapshotError
+from streamnb.errors import SnapshotError, told_as
 from streamnb.model.attributes.signatures import Array
 from streamnb.wire.snapshot import DIGEST, Snapshot, encode_chunks, floor_of, load, load_parts, segment_names
 from streamnb.wire.stored_array import StoredArray
@@ -114,14 +114,12 @@ class SnapshotFolder:
             raise SnapshotError("a snapshot to be kept stands at a journal record, this one before the first")
         chunks = encode_chunks(snapshot)
         final = self.path / f"snapshot-{snapshot.journal_n:020d}.snb"
-        try:
+        with told_as(SnapshotError, f"cannot save {final}", OSError):
             _make_folder(self.path)
             self._remove_stale(self.path)
             self._save_segments(snapshot)
             _write_and_rename(chunks, final)
             _sync_folder(self.path)
-        except OSError as error:
-            raise SnapshotError(f"cannot save {final}: {_reason(error)}") from error
         self._drop_oldest(snapshot.journal_n, floor_of(snapshot.parts))
         self._drop_segments()
         return final
@@ -153,15 +151,13 @@ class SnapshotFolder:
 
     def _put_aside(self, blocks: Iterable[Array]) -> StoredArray:
         rows = 0
-        try:
+        with told_as(SnapshotError, f"cannot write to {self.path}", OSError):
             _make_folder(self.path)
             with tempfile.TemporaryFile(dir=self.path, buffering=0) as file:
                 for block in blocks:
                     _write(file.fileno(), np.ascontiguousarray(block).reshape(-1).view(np.uint8).data)
                     rows += len(block)
                 return StoredArray(_Reading(os.dup(file.fileno())), block.dtype, (rows, *block.shape[1:]))
-        except OSError as error:
-            raise SnapshotError(f"cannot write to {self.path}: {_reason(error)}") from error
 
     def save_aside(self, made: Callable[[], Snapshot]) -> Future[Path]:
         """`save` what is made in a thread of its own, which does not keep the process alive."""
@@ -208,10 +204,8 @@ class SnapshotFolder:
         path = self._paths().get(n)
         if path is None:
             raise SnapshotError(f"{self.path} holds no snapshot at journal record {n}")
-        try:
+        with told_as(SnapshotError, path, SnapshotError, OSError):
             return self._read(path, n)
-        except (SnapshotError, OSError) as error:
-            raise SnapshotError(f"{path}: {_reason(error)}") from error
 
     def list(self) -> Sequence[SnapshotFile]:
         """Every snapshot file, readable or not, oldest first.
@@ -231,13 +225,10 @@ class SnapshotFolder:
         A snapshot is dropped only after a newer one got its name, so one look at the names finds none only
         where there is none; to ask for each file's size in between would lose that.
         """
-        try:
+        with told_as(SnapshotError, f"cannot list {self.path}", OSError), suppress(FileNotFoundError):
             found = [(_NAME.fullmatch(path.name), path) for path in self.path.iterdir()]
-        except FileNotFoundError:
-            return {}
-        except OSError as error:
-            raise SnapshotError(f"cannot list {self.path}: {_reason(error)}") from error
-        return {int(match[1]): path for match, path in found if match}
+            return {int(match[1]): path for match, path in found if match}
+        return {}
 
     def _read(self, path: Path, n: int, alive: Callable[[], None] = lambda: None) -> Snapshot:
         """A snapshot, with its segments where they are asked for."""
@@ -250,11 +241,8 @@ class SnapshotFolder:
 
     def _segment(self, name: str, alive: Callable[[], None]) -> bytes:
         path = self.path / _SEGMENTS / name
-        try:
-            with _Watched(path, alive) as file:
-                content = file.read()
-        except OSError as error:
-            raise SnapshotError(f"its segment {path}: {_reason(error)}") from error
+        with told_as(SnapshotError, f"its segment {path}", OSError), _Watched(path, alive) as file:
+            content = file.read()
         if hashlib.sha256(content).hexdigest() != name:
             raise SnapshotError(f"its segment {path} does not match its checksum")
         return content
@@ -313,12 +301,9 @@ class SnapshotFolder:
     def offered(self, n: int) -> Snapshot | None:
         """What was offered to whoever stands at journal record `n`. Raises SnapshotError if damaged."""
         path = self._offer(n)
-        try:
+        with told_as(SnapshotError, path, SnapshotError, OSError), suppress(FileNotFoundError):
             return self._read(path, n)
-        except FileNotFoundError:
-            return None
-        except (SnapshotError, OSError) as error:
-            raise SnapshotError(f"{path}: {_reason(error)}") from error
+        return None
 
     @contextmanager
     def asking(self) -> Iterator[None]:
@@ -371,10 +356,8 @@ class SnapshotFolder:
         paths += [path for other, path in kept[-self.keep :] if other < floor]
         oldest = kept[len(paths)][0]
         for path in [*paths, *self._offers(range(oldest))]:
-            try:
+            with told_as(SnapshotError, f"saved {n}, but cannot remove {path}", OSError):
                 path.unlink(missing_ok=True)
-            except OSError as error:
-                raise SnapshotError(f"saved {n}, but cannot remove {path}: {_reason(error)}") from error
 
 
 def read_file(path: Path, alive: Callable[[], None] = lambda: None) -> Snapshot:
@@ -386,11 +369,9 @@ def read_file(path: Path, alive: Callable[[], None] = lambda: None) -> Snapshot:
 def save_file(snapshot: Snapshot, path: Path, mode: int | None = 0o666) -> None:
     """Write one file durably, whole or not at all; see `_write_and_rename`. Raises SnapshotError."""
     chunks = encode_chunks(snapshot)
-    try:
+    with told_as(SnapshotError, f"cannot save {path}", OSError):
         _write_and_rename(chunks, path, mode)
         _sync_folder(path.parent)
-    except OSError as error:
-        raise SnapshotError(f"cannot save {path}: {_reason(error)}") from error
 
 
 def _in_background(work: Callable[[], _T]) -> Future[_T]:

@@ -15,7 +15,7 @@ from kafka.admin import (
 )
 
 from streamnb.adapters.blocking_call import call_blocking
-from streamnb.adapters.kafka.clients import Clients
+from streamnb.adapters.kafka.clients import NO_COORDINATOR_YET, Clients
 from streamnb.adapters.kafka.error_texts import translate
 from streamnb.adapters.kafka.group import GroupMember, members_of
 from streamnb.engine.topic_plan import Found, FoundTopic, TopicSpec
@@ -23,11 +23,6 @@ from streamnb.errors import LogError
 
 R = TypeVar("R")
 
-_NOT_YET = (  # a coordinator that is being found, moved or loaded
-    errors.CoordinatorNotAvailableError,
-    errors.NotCoordinatorError,
-    errors.CoordinatorLoadInProgressError,
-)
 _OPEN = (TransactionState.ONGOING, TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
 _PAUSE = 0.2  # seconds between two questions to such a coordinator
 
@@ -172,7 +167,7 @@ class KafkaAdmin:
             except errors.AuthorizationError as error:
                 raise NotAuthorised(str(translate(error))) from error
             except errors.KafkaError as error:
-                if not isinstance(error, _NOT_YET) or time.monotonic() > deadline:
+                if not isinstance(error, NO_COORDINATOR_YET) or time.monotonic() > deadline:
                     raise translate(error) from error
             time.sleep(_PAUSE)
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from kafka import ConsumerRebalanceListener, KafkaAdminClient, KafkaConsumer, KafkaProducer
+from kafka import ConsumerRebalanceListener, KafkaAdminClient, KafkaConsumer, KafkaProducer, errors
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
@@ -15,7 +15,7 @@ from streamnb.adapters.kafka.error_texts import listen, translated
 from streamnb.adapters.kafka.group import client_id_of
 from streamnb.adapters.kafka.partitioner import KeyPartitioner
 from streamnb.adapters.kafka.tool_line import ToolLine
-from streamnb.errors import LogError, Unavailable
+from streamnb.errors import LogError, Unavailable, told_as
 
 _ANSWER_MS = 10_000  # the longest that one request waits
 _BOOTSTRAP_MS = 5_000
@@ -23,6 +23,11 @@ _FOR_EVER_MS = (1 << 31) - 1
 _LISTEN_SECONDS = 5.0
 _LARGEST_REQUEST = 64 << 20  # the topic's max.message.bytes decides, not the client
 MAX_POLL_INTERVAL = 30.0  # seconds; a learner that does not turn for so long has lost the election
+NO_COORDINATOR_YET = (  # it is being found, moved or loaded
+    errors.CoordinatorNotAvailableError,
+    errors.NotCoordinatorError,
+    errors.CoordinatorLoadInProgressError,
+)
 
 
 class Claim(CooperativeStickyAssignor, ConsumerRebalanceListener):  # type: ignore[misc]
@@ -164,11 +169,8 @@ class Clients:
 
     def _made(self, kind: Any, **role: Any) -> Any:
         self._check_somebody_listens()
-        try:
-            with translated():
-                return kind(**{**self.settings, **role})
-        except (AssertionError, TypeError, ValueError) as error:
-            raise LogError(f"kafka.client: {error}") from error
+        with told_as(LogError, "kafka.client", AssertionError, TypeError, ValueError), translated():
+            return kind(**{**self.settings, **role})
 
     def _check_somebody_listens(self) -> None:
         """Raise `Unavailable` where no server takes a connection.
@@ -178,8 +180,8 @@ class Clients:
         """
         if self.settings.get("proxy_url"):
             return
-        refusals = []
-        for server in _servers(self.settings.get("bootstrap_servers", [])):
+        given, refusals = self.settings.get("bootstrap_servers", []), []
+        for server in given.split(",") if isinstance(given, str) else given:
             host, _, port = server.rpartition(":")
             try:
                 socket.create_connection((host.strip("[]"), int(port)), _LISTEN_SECONDS).close()
@@ -198,7 +200,3 @@ def forget_coordinators(admin: Any) -> None:
     """
     if admin is not None:
         admin._manager.cluster._coordinators.clear()  # noqa: SLF001  see above
-
-
-def _servers(given: str | Sequence[str]) -> Sequence[str]:
-    return given.split(",") if isinstance(given, str) else given

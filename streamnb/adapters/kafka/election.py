@@ -206,10 +206,8 @@ class Election:
         hand is at its end the client never takes note of that, nor heartbeats any more.
         """
         self._member.subscribe([self._prize.topic], listener=self._claim)
-        with translated():
-            call_blocking(
-                self._member.topics, self._alive, self._patience
-            )  # it waits for as long as it takes
+        with translated():  # it waits for as long as it takes
+            call_blocking(self._member.topics, self._alive, self._patience)
 
     def _stand_again(self) -> None:
         """Leave and join anew, where an election takes longer than any member may hold it up."""

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kafka import TopicPartition
+from kafka.structs import ConsumerGroupMetadata, MemberState
 
 from streamnb.adapters.kafka.tool_line import ToolLine
 
@@ -24,6 +25,11 @@ class GroupMember(NamedTuple):
 
     def __str__(self) -> str:
         return f"{owner_of(self.client)} at {self.host}"
+
+
+def nobody_in(group: str) -> ConsumerGroupMetadata:
+    """What a consumer says of a group that it has not joined."""
+    return ConsumerGroupMetadata(group, -1, "", None, MemberState.UNJOINED)
 
 
 def client_id_of(owner: str) -> str:

@@ -177,7 +177,10 @@ class _TransactionalProducer(_Abandoned):
         except errors.KafkaError:
             # After a failure the client refuses every call: this says why.
             failed = [pair for pair in zip(records, sent, strict=False) if pair[1].failed()]
-            for record, delivery in sorted(failed, key=_says_little)[:1]:
+            # A delivery with a general error failed only because another one of its batch did.
+            for record, delivery in sorted(
+                failed, key=lambda pair: type(pair[1].exception) is errors.KafkaError
+            )[:1]:
                 raise of_record(delivery.exception, record.topic, len(record.value)) from None
             raise
 
@@ -199,11 +202,6 @@ class _Producer(_Abandoned):
             for record in records
         ]:
             patiently(partial(delivery.get, _ANSWER_MS / 1000), "WRITE", record.topic)
-
-
-def _says_little(failed: tuple[NewRecord, Any]) -> bool:
-    """Whether a delivery failed only because another one of its batch did."""
-    return type(failed[1].exception) is errors.KafkaError
 
 
 def of_record(error: errors.KafkaError, topic: str, size: int) -> errors.KafkaError:

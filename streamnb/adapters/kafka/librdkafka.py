@@ -19,6 +19,7 @@ from kafka import errors
 
 from streamnb.adapters.kafka.clients import Clients
 from streamnb.adapters.kafka.error_actions import Action, classify
+from streamnb.adapters.kafka.group import nobody_in
 from streamnb.adapters.kafka.kafka_python import headers_of, of_record
 from streamnb.adapters.kafka.library import WAIT_MS, Patiently
 from streamnb.adapters.kafka.librdkafka_errors import as_kafka_python, raised_as_kafka_python
@@ -312,18 +313,9 @@ def membership_bytes(membership: Any) -> bytes:
     return b"CGMDv2:%b%b\0%b\0\1" % (generation, membership.group_id.encode(), membership.member_id.encode())
 
 
-class _NoMember:
-    """What a consumer says of a group that it has not joined."""
-
-    generation_id, member_id = -1, ""
-
-    def __init__(self, group: str) -> None:
-        self.group_id = group
-
-
 def _check_membership_bytes(theirs: bytes, group: str) -> None:
     """Raises LogError where librdkafka writes memberships in another form than is known here."""
-    if theirs != membership_bytes(_NoMember(group)):
+    if theirs != membership_bytes(nobody_in(group)):
         raise LogError(
             "this confluent-kafka writes group memberships in a form that streamnb does not know; install an "
             'earlier one, or set log.client = "kafka-python"'

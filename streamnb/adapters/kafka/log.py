@@ -20,12 +20,12 @@ from typing import Any, TypeVar
 
 from kafka import IsolationLevel, OffsetSpec, TopicPartition, errors
 from kafka.admin import ConfigResource, ConfigResourceType
-from kafka.structs import ConsumerGroupMetadata, MemberState
 
 from streamnb.adapters.kafka.clients import Clients, forget_coordinators
 from streamnb.adapters.kafka.election import Election
 from streamnb.adapters.kafka.error_actions import NO_SUCH_TOPIC, Action, classify
 from streamnb.adapters.kafka.error_texts import ANY, translated
+from streamnb.adapters.kafka.group import nobody_in
 from streamnb.adapters.kafka.kafka_python import KafkaPython
 from streamnb.adapters.kafka.library import Library, Producer, Reader
 from streamnb.adapters.kafka.lost_markers import (
@@ -438,18 +438,11 @@ class KafkaLog(Log):
             left = min(_TURN_SECONDS, max(0.0, deadline - time.monotonic()))
             with self._naming_what_is_held():
                 found = self._patiently(partial(self._reader.poll, limit, left), "READ")
-            if not found:
-                self._check_not_deleted()
+            if not found:  # of a topic that is gone, for which the client would look for ever
+                for topic in sorted(self._patiently(self._reader.doubtful)):
+                    self.partitions(topic)
             if found or time.monotonic() >= deadline:
                 return found
-
-    def _check_not_deleted(self) -> None:
-        """Raises `UnknownTopic` where a topic that is polled is gone: the client would look for it for ever.
-
-        The cluster is asked only where the client has its doubts.
-        """
-        for topic in sorted(self._patiently(self._reader.doubtful)):
-            self.partitions(topic)
 
     @contextlib.contextmanager
     def _naming_what_is_held(self) -> Iterator[None]:
@@ -520,7 +513,7 @@ class KafkaLog(Log):
         try:
             self._patiently(lambda: transactions.begin_anew(self._alive))
             check_since(self, since, until)
-            nobody = ConsumerGroupMetadata(self._handing_group, -1, "", None, MemberState.UNJOINED)
+            nobody = nobody_in(self._handing_group)
             transactions.send(records, until, nobody, "handing on").settle(self._alive)
         except LogError as error:
             if isinstance(error.__cause__, errors.ProducerFencedError | errors.InvalidProducerEpochError):

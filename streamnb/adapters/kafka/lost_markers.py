@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from kafka import TopicPartition, errors
 
-from streamnb.adapters.kafka.clients import forget_coordinators
+from streamnb.adapters.kafka.clients import NO_COORDINATOR_YET, forget_coordinators
 from streamnb.adapters.kafka.open_transactions import abort_line
 from streamnb.adapters.kafka.tool_line import ToolLine
 
@@ -30,11 +30,6 @@ _HIDDEN = (  # from this user, or an older broker cannot say it
     errors.TransactionalIdNotFoundError,
     errors.TopicAuthorizationFailedError,
     errors.UnknownTopicOrPartitionError,
-)
-_BEGINS = (
-    errors.CoordinatorNotAvailableError,
-    errors.CoordinatorLoadInProgressError,
-    errors.NotCoordinatorError,
 )
 _BEGINS_SECONDS, _TURN_SECONDS = 10.0, 0.1
 
@@ -60,7 +55,7 @@ def last_transaction(admin: Any, transactional_id: str, alive: Callable[[], None
             (found,) = admin.describe_transactions([transactional_id]).values()
         except _HIDDEN:
             return None
-        except _BEGINS:
+        except NO_COORDINATOR_YET:
             if time.monotonic() > deadline:
                 raise
             forget_coordinators(admin)

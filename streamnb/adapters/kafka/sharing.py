@@ -29,7 +29,7 @@ from streamnb.adapters.blocking_call import call_blocking
 from streamnb.adapters.kafka.clients import Claim, Clients
 from streamnb.adapters.kafka.error_actions import meant
 from streamnb.adapters.kafka.error_texts import translated
-from streamnb.adapters.kafka.library import Library
+from streamnb.adapters.kafka.library import Library, Patiently
 from streamnb.adapters.kafka.open_transactions import GRACE_SECONDS
 from streamnb.adapters.kafka.transactions import Transactions
 from streamnb.engine.ports import Log, NewRecord, Partition, Patience, Record
@@ -45,9 +45,6 @@ _BEYOND = (
     errors.InvalidProducerEpochError,
 )
 """The group, or the broker, has gone on without this member; nothing was published."""
-
-Patiently = Callable[[Callable[[], Any], str, str], Any]
-"""Asks until there is an answer, as the log does: the question, which leave it needs, of what."""
 
 
 class Sharing:

@@ -236,10 +236,8 @@ class _Server(ThreadingMixIn, WSGIServer):
             oldest = next(iter(self._clients)) if len(self._clients) > MOST_CLIENTS else None
             if oldest is not None:
                 del self._clients[oldest]
-                with suppress(OSError):
-                    oldest.shutdown(
-                        socket.SHUT_RDWR
-                    )  # its thread then meets the end of what it reads, or sends
+                with suppress(OSError):  # its thread then meets the end of what it reads, or sends
+                    oldest.shutdown(socket.SHUT_RDWR)
         super().process_request(request, client_address)
 
     def close_request(self, request: Any) -> None:

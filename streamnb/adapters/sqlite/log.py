@@ -118,7 +118,11 @@ class SqliteLog(Log):
         self._closed = True
         try:
             if self._epoch is not None:
-                self._resign(self._epoch)
+                with self._store.transaction("IMMEDIATE"):
+                    update = "UPDATE leader SET owner = NULL WHERE epoch = ?"
+                    is_ours = self._store.db.execute(update, (self._epoch,)).rowcount == 1
+                if is_ours:
+                    self._store.checkpoint()
         finally:
             self._store.close()
 
@@ -130,7 +134,8 @@ class SqliteLog(Log):
         Raises:
             LogError: it exists with another number of partitions, or the number cannot be.
         """
-        self._check_partitions(name, partitions)
+        if name == self._journal.topic and partitions != 1:
+            raise LogError(f"{self._store.path}: the journal {name!r} needs 1 partition, not {partitions}")
         self._store.create_topic(name, partitions)
 
     def topics(self) -> Mapping[str, int]:
@@ -284,13 +289,6 @@ class SqliteLog(Log):
             )
         self._shown = now
 
-    def _resign(self, epoch: int) -> None:
-        with self._store.transaction("IMMEDIATE"):
-            update = "UPDATE leader SET owner = NULL WHERE epoch = ?"
-            ours = self._store.db.execute(update, (epoch,)).rowcount == 1
-        if ours:
-            self._store.checkpoint()
-
     def _checkpoint_if_due(self) -> None:
         if self._commits >= CHECKPOINT_COMMITS or self._store.wal_bytes() > CHECKPOINT_BYTES:
             # Only the leader checkpoints, and always just after a write of its own: the WAL-reset bug needs
@@ -298,10 +296,6 @@ class SqliteLog(Log):
             self._beat(self._clock())
             self._store.checkpoint()
             self._commits = 0
-
-    def _check_partitions(self, topic: str, partitions: int) -> None:
-        if topic == self._journal.topic and partitions != 1:
-            raise LogError(f"{self._store.path}: the journal {topic!r} needs 1 partition, not {partitions}")
 
     def _check_journal(self, transaction: Transaction) -> None:
         topic = transaction.journal.topic

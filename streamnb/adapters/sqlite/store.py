@@ -189,7 +189,7 @@ class SqliteStore:
         Args:
             mode: DEFERRED to read at one moment, IMMEDIATE to hold the write lock from the start.
         """
-        self._begin(mode)
+        self._patiently(lambda: self.db.execute(f"BEGIN {mode}"))
         with self.errors():
             try:
                 yield
@@ -198,9 +198,6 @@ class SqliteStore:
                 if self.db.in_transaction:
                     self.db.execute("ROLLBACK")
                 raise
-
-    def _begin(self, mode: str) -> None:
-        self._patiently(lambda: self.db.execute(f"BEGIN {mode}"))
 
     def _patiently(self, act: Callable[[], T]) -> T:
         """Do it; a file that another process keeps locked is waited for, as `patience` says."""
@@ -281,7 +278,10 @@ class SqliteStore:
             LogError: records are missing that should be there.
         """
         if not extent.earliest <= offset <= extent.next:
-            raise self._out_of_range(partition, extent, offset)
+            raise OutOfRange(
+                f"{self.path}: offset {offset} of {partition.topic}[{partition.number}] was asked for; "
+                f"kept are {extent.earliest} up to, not including, {extent.next}"
+            )
         first = extent.partition_id << OFFSET_BITS | offset
         count = max(0, min(limit, extent.next - offset))
         found = self.db.execute(_FETCH, (first, first + count))
@@ -414,9 +414,3 @@ class SqliteStore:
         if not ends:
             raise UnknownTopic(f"{self.path}: there is no topic {topic!r}")
         return _Tails(ends)
-
-    def _out_of_range(self, partition: Partition, extent: Extent, offset: int) -> OutOfRange:
-        return OutOfRange(
-            f"{self.path}: offset {offset} of {partition.topic}[{partition.number}] was asked for; "
-            f"kept are {extent.earliest} up to, not including, {extent.next}"
-        )
