@@ -156,15 +156,11 @@ class Asked(NamedTuple):
         hidden = self.quarantined
         kept = [(k, str(label)) for k, label in enumerate(posteriors.classes) if label not in hidden]
         apart = repeat(()) if posteriors.quarantined is None else posteriors.quarantined
-        return [
-            dict(
-                sorted(
-                    ((label, row[k]) for k, label in kept if not (len(others) and others[k])),
-                    key=lambda one: -one[1],
-                )
-            )
+        told = (
+            [(label, row[k]) for k, label in kept if not (len(others) and others[k])]
             for row, others in zip(posteriors.probabilities.tolist(), apart, strict=False)
-        ]
+        )
+        return [dict(sorted(each, key=lambda one: -one[1])) for each in told]
 
     def unseen(self, posteriors: Posteriors) -> Floats:
         """The probability that the label of each is a new one, or one that may not be told."""

@@ -85,9 +85,9 @@ def build_parser() -> argparse.ArgumentParser:
     def command(name: str, summary: str, *, configured: bool = True) -> argparse.ArgumentParser:
         made = commands.add_parser(name, help=summary, description=_sentence(summary))
         made.set_defaults(module=name)
-        if name not in _WITH_ACTIONS:
-            _add_common(made, configured=configured)
-        return made
+        if name in _WITH_ACTIONS:
+            return made
+        return _add_common(made, configured=configured, has_log=configured and name != "warm")
 
     _add_trials(command)
     _add_init(command("init", "look at events, and write a configuration that fits them"))
@@ -96,7 +96,6 @@ def build_parser() -> argparse.ArgumentParser:
 
     replay = command("replay", "write the events of a file to a topic of the log")
     replay.add_argument("file", help=_FILES)
-    _add_log(replay)
     replay.add_argument("--topic", help="the topic (default: the first of topics.events)")
     text = "events a second (default: as fast as possible)"
     replay.add_argument("--rate", type=_positive, metavar="N", help=text)
@@ -108,15 +107,12 @@ def build_parser() -> argparse.ArgumentParser:
     _add_compare(command("compare", "say whether another configuration would have predicted better"))
 
     inspect = command("inspect", "show what has been learned: classes, priors, strongest attributes")
-    _add_log(inspect)
-    text = "attributes for each class (default: %(default)s)"
-    inspect.add_argument("--top", type=_positive_int, default=10, help=text)
+    _add_top(inspect, "attributes for each class")
 
     _add_questions(command)
 
     read = command("read", "print the records of one topic of the log, as JSON lines")
     read.add_argument("topic", help="such as predictions, metrics, dead-letters or journal")
-    _add_log(read)
     text = "begin at this offset of each partition (default: 0; of --follow: its end)"
     read.add_argument("--from", dest="start", type=_whole, metavar="N", help=text)
     read.add_argument("--limit", type=_positive_int, metavar="N", help="print at most so many records")
@@ -130,7 +126,8 @@ def build_parser() -> argparse.ArgumentParser:
     _add_operations(command)
 
     _add_joint(command("joint", "ask a joint probability table, written as CSV", configured=False))
-    _add_warm(command("warm", "compile the kernels that the configuration needs now, and keep them on disk"))
+    warm = command("warm", "compile the kernels that the configuration needs now, and keep them on disk")
+    warm.add_argument("--all", action="store_true", help="whatever the configuration: for images and wheels")
     parser.epilog = _in_groups(commands.choices)
     return parser
 
@@ -173,7 +170,6 @@ def _add_trials(command: _Command) -> None:
 def _add_services(command: _Command) -> None:
     """What learns from a log, and what predicts in its place."""
     run = command("run", "learn from the log: predictions and metrics go to their topics")
-    _add_log(run)
     how_far = run.add_mutually_exclusive_group()
     text = "only print what would be predicted of the next N records; nothing is written or joined"
     how_far.add_argument("--dry-run", type=_positive_int, metavar="N", help=text)
@@ -186,7 +182,6 @@ def _add_services(command: _Command) -> None:
     run.add_argument("--learn-only", action="store_true", help=text)
 
     score = command("score", "predict events in place of a running learner, beside other scorers")
-    _add_log(score)
     text = "go on where events were deleted before they were predicted"
     score.add_argument("--accept-loss", action="store_true", help=text)
 
@@ -202,12 +197,10 @@ def _add_questions(command: _Command) -> None:
     explain.add_argument("event", nargs="?", metavar="TEXT", help=text)
     _add_event_of_log(explain)
     explain.add_argument("--against", metavar="LABEL", help="another label (default: the next one)")
-    text = "words and values to show (default: %(default)s)"
-    explain.add_argument("--top", type=_positive_int, default=10, help=text)
+    _add_top(explain, "words and values to show")
     token = command("token", "say what the model knows of one word or value")
     token.add_argument("word", metavar="WORD", help="a word of a text, or a nominal value")
     for made in (predict, explain, token):
-        _add_log(made)
         text = "that of journal record N, or a file or folder (default: the newest of the log)"
         made.add_argument("--snapshot", metavar="N|FILE", help=text)
     for name, what in (
@@ -233,7 +226,6 @@ def _add_event_of_log(explain: argparse.ArgumentParser) -> None:
 
 def _add_serving(serve: argparse.ArgumentParser) -> None:
     """Where it listens, and to whom."""
-    _add_log(serve)
     serve.add_argument(
         "--listen", default="127.0.0.1:8000", metavar="HOST:PORT", help="(default: %(default)s)"
     )
@@ -253,7 +245,6 @@ def _add_labels(command: _Command) -> None:
     label = command("label", "say what an event is, late, or otherwise than before")
     label.add_argument("id", nargs="?", metavar="ID", help="of the event")
     label.add_argument("label", nargs="?", metavar="LABEL", help="its class")
-    _add_log(label)
     label.add_argument("--withdraw", action="store_true", help="take back what the source said of the event")
     label.add_argument("--source", metavar="NAME", help="who says so (default: default)")
     label.add_argument("--weight", type=_not_negative, default=1.0, help="in examples (default: %(default)g)")
@@ -261,23 +252,13 @@ def _add_labels(command: _Command) -> None:
     label.add_argument("--ts", type=_moment, metavar="T", help=text)
     label.add_argument("--file", metavar="FILE", help="JSON lines, each a label; - is standard input")
 
-    labels = command("labels", "withdraw all that one source said")
-    withdraw = labels.add_subparsers(dest="action", required=True, metavar="ACTION").add_parser(
-        "withdraw",
-        help="nothing counts any more of what a source said",
-        description="Nothing counts any more of what a source said of events that wait.",
-    )
-    _add_common(withdraw)
-    _add_log(withdraw)
+    action = _actions(command("labels", "withdraw all that one source said"))
+    withdraw = action("withdraw", "nothing counts any more of what a source said of events that wait")
     withdraw.add_argument("--source", required=True, metavar="NAME", help="whose labels")
     text = "only those said since, seconds since the epoch"
     withdraw.add_argument("--since", type=_moment, metavar="T", help=text)
-
-    _add_log(
-        command("rebuild", "learn the model anew, with the labels that hold by now, and let it be taken up")
-    )
+    command("rebuild", "learn the model anew, with the labels that hold by now, and let it be taken up")
     forget = command("forget", "take out of the model all that these events taught")
-    _add_log(forget)
     which = forget.add_mutually_exclusive_group(required=True)
     which.add_argument("--ids", metavar="FILE", help="their ids, one a line; - is standard input")
     which.add_argument("--key", metavar="KEY", help="the key of their records")
@@ -288,10 +269,8 @@ def _add_operations(command: _Command) -> None:
     """The commands of those who run a service."""
     config = command("config", "check or show the configuration, or look for keys without effect")
     config.add_argument("action", choices=["check", "lint", "show"])
-    _add_log(config)
 
     verify = command("verify", "recount the log, and compare that with what was learned")
-    _add_log(verify)
     text = "also learn anew what the last rebuild or forget did, and compare the model"
     verify.add_argument("--rebuilt", action="store_true", help=text)
     text = "also show that the model never saw these events: ids, one a line; - is standard input"
@@ -316,8 +295,7 @@ def _add_operations(command: _Command) -> None:
     diff.add_argument("before", type=_whole, metavar="N", help="journal record")
     text = "journal record (default: the last)"
     diff.add_argument("after", type=_whole, metavar="M", help=text, nargs="?")
-    text = "attributes to show (default: %(default)s)"
-    diff.add_argument("--top", type=_positive_int, default=10, help=text)
+    _add_top(diff, "attributes to show")
     text = "take up the state of an earlier journal record again; no learner may be running"
     rollback = action("rollback", text)
     rollback.add_argument("--to", type=_whole, required=True, metavar="N", help="journal record")
@@ -332,11 +310,9 @@ def _add_operations(command: _Command) -> None:
 
     topics = command("topics", "show or create the topics that the model needs, and who may use them")
     topics.add_argument("action", choices=["plan", "create"])
-    _add_log(topics)
     topics.add_argument("--principal", metavar="NAME", help="whom the ACLs are for (default: kafka.username)")
 
     doctor = command("doctor", "look for what is wrong with log, topics, permissions and this machine")
-    _add_log(doctor)
     text = "how long to wait for each answer (default: %(default)g)"
     doctor.add_argument("--timeout", type=_positive, default=10.0, metavar="SECONDS", help=text)
 
@@ -356,12 +332,7 @@ def _add_model(action: _Command) -> None:
     diff = action("diff", "show in what two models differ")
     diff.add_argument("before", metavar="A", help=what)
     diff.add_argument("after", metavar="B", help="likewise")
-    text = "attributes to show (default: %(default)s)"
-    diff.add_argument("--top", type=_positive_int, default=10, help=text)
-
-
-def _add_warm(warm: argparse.ArgumentParser) -> None:
-    warm.add_argument("--all", action="store_true", help="whatever the configuration: for images and wheels")
+    _add_top(diff, "attributes to show")
 
 
 def _add_joint(joint: argparse.ArgumentParser) -> None:
@@ -380,6 +351,10 @@ def _add_joint(joint: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_top(made: argparse.ArgumentParser, what: str) -> None:
+    made.add_argument("--top", type=_positive_int, default=10, help=f"{what} (default: %(default)s)")
+
+
 def _add_csv(made: argparse.ArgumentParser) -> None:
     for role in ("id", "label", "text", "ts"):
         made.add_argument(
@@ -396,7 +371,6 @@ def _add_csv(made: argparse.ArgumentParser) -> None:
 def _add_init(init: argparse.ArgumentParser) -> None:
     text = "of events, as `evaluate` reads it (default: a topic of the log)"
     init.add_argument("file", nargs="?", help=text)
-    _add_log(init)
     init.add_argument("--topic", help="the topic to look at (default: the first of topics.events)")
     text = "look at so many (default: %(default)s)"
     init.add_argument("--events", type=_positive_int, default=10_000, help=text)
@@ -408,7 +382,6 @@ def _add_init(init: argparse.ArgumentParser) -> None:
 def _add_evaluate(evaluate: argparse.ArgumentParser) -> None:
     text = f"{_FILES} (default: what a learner has read from the log, with late labels)"
     evaluate.add_argument("file", nargs="?", help=text)
-    _add_log(evaluate)
     text = "take the rows in this order (0-based numbers, one a line)"
     evaluate.add_argument("--order", metavar="FILE", help=text)
     text = "learn this share of the rows first, such as 2/3, then score the rest without learning it"
@@ -445,7 +418,6 @@ def _add_evaluate(evaluate: argparse.ArgumentParser) -> None:
 def _add_compare(compare: argparse.ArgumentParser) -> None:
     text = "as `evaluate` reads it (default: what a learner has read from the log, with late labels)"
     compare.add_argument("file", nargs="?", help=text)
-    _add_log(compare)
     text = "set one key of the other configuration alone; it has what --config and --set say, too"
     compare.add_argument("--against", metavar="KEY=VALUE", action="append", required=True, help=text)
     _add_csv(compare)
@@ -456,26 +428,25 @@ def _actions(made: argparse.ArgumentParser) -> _Command:
     actions = made.add_subparsers(dest="action", required=True, metavar="ACTION")
 
     def action(name: str, summary: str) -> argparse.ArgumentParser:
-        added = actions.add_parser(name, help=summary, description=_sentence(summary))
-        _add_common(added)
-        _add_log(added)
-        return added
+        return _add_common(actions.add_parser(name, help=summary, description=_sentence(summary)))
 
     return action
 
 
-def _add_log(made: argparse.ArgumentParser) -> None:
-    made.add_argument("--log", metavar="URL", help="the log, such as sqlite:///events.db (default: log.url)")
-
-
-def _add_common(made: argparse.ArgumentParser, *, configured: bool = True) -> None:
-    """What every command takes."""
+def _add_common(
+    made: argparse.ArgumentParser, *, configured: bool = True, has_log: bool = True
+) -> argparse.ArgumentParser:
+    """The same, with what every command takes, and every one that reads or writes a log."""
+    if has_log:
+        text = "the log, such as sqlite:///events.db (default: log.url)"
+        made.add_argument("--log", metavar="URL", help=text)
     every = made.add_argument_group("options of every command")
     every.add_argument("--json", action="store_true", help="answer in JSON on standard output")
     if configured:
         every.add_argument("--config", metavar="FILE", help="TOML configuration")
         text = "set one key, such as model.alpha=0.1"
         every.add_argument("--set", metavar="KEY=VALUE", action="append", default=[], help=text)
+    return made
 
 
 def _sentence(summary: str) -> str:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from msgspec import UNSET
 
 from streamnb.cli import wiring
 from streamnb.cli.answers import explained, held
-from streamnb.cli.asked import Asked, asked_of
+from streamnb.cli.asked import asked_of
 from streamnb.config import Config, restored
 from streamnb.engine.journal.checkpoint import Checkpoint, origin_of
 from streamnb.engine.journal.entries import refuse_forgotten
@@ -107,7 +107,8 @@ def derived(
     config: Config,
     end: Checkpoint,
     event: Whereabouts,
-    explain: Callable[[Asked], Mapping[str, Any]],
+    against: str | None,
+    top: int,
 ) -> dict[str, Any]:
     """What the state just before the event says of it, and whether its prediction is the published one.
 
@@ -122,7 +123,7 @@ def derived(
     under, told = restored(before.origin.config), {"file": "the state then"}
     asked = asked_of(learner.model, under, learner.rules, told, learner.decisions)
     try:
-        answer = dict(explain(asked))
+        answer = explained(asked, event.event, against, top)
     except StreamnbError as error:  # there is no evidence, and the prediction is derived all the same
         why = str(error) if learner.model.classes else "nothing had been learned before it"
         answer = {"evidence": None, "why_none": why}
@@ -140,11 +141,6 @@ def derived(
             "this_machine": event.commit.machine == wiring.identity(config).machine,
         },
     }
-
-
-def explained_then(event: Event, against: str | None, top: int) -> Callable[[Asked], Mapping[str, Any]]:
-    """Asks a state for its evidence of an event."""
-    return lambda asked: explained(asked, event, against, top)
 
 
 def _bytes_of(record: NewRecord | Record) -> tuple[bytes | None, bytes, tuple[Any, ...]]:

@@ -330,22 +330,21 @@ def fitted(config: Config, log: Log) -> Config:
     for topic in taken:
         if not 0 < most <= sizes[topic]:
             most = sizes[topic]
-            print(
-                f"topic {topic} takes records of up to {most:,} bytes: larger predictions tell fewer labels, "
-                "and of dead letters the beginning is kept; `streamnb doctor` says how to raise its "
-                "max.message.bytes",
-                file=sys.stderr,
-            )
+            _tell_limit(topic, most, "larger predictions tell fewer labels, and of dead letters")
     events, takes = config.events, sizes.get(letters, needed)
     if takes < needed and not 0 < events.letter_bytes <= takes:
         events = msgspec.structs.replace(events, letter_bytes=takes)
-        print(
-            f"topic {letters} takes records of up to {takes:,} bytes: of a dead letter that is larger the "
-            "beginning is kept; `streamnb doctor` says how to raise its max.message.bytes",
-            file=sys.stderr,
-        )
+        _tell_limit(letters, takes, "of a dead letter that is larger")
     predictions = msgspec.structs.replace(config.predictions, max_bytes=most)
     return msgspec.structs.replace(config, predictions=predictions, events=events)
+
+
+def _tell_limit(topic: str, most: int, cut: str) -> None:
+    print(
+        f"topic {topic} takes records of up to {most:,} bytes: {cut} the beginning is kept; "
+        "`streamnb doctor` says how to raise its max.message.bytes",
+        file=sys.stderr,
+    )
 
 
 def as_begun(config: Config, log: Log, kept: Snapshots | None = None) -> Config:

@@ -30,7 +30,7 @@ def build_parser():
     ):
         made[name] = commands.add_parser(name, help=summary, description=f"{summary}.")
         made[name].set_defaults(run=COMMANDS[name].run)
-        _add_common(made[name])
+        _add_common(made[name], has_log=False)
     for name in ("ablate", "bench"):
         made[name].add_argument(
             "--order", metavar="FILE", help="take the rows in this order (0-based numbers, one a line)"

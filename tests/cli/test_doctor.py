@@ -18,6 +18,7 @@ from topics_of_logs import trim
 from streamnb.adapters.blocking_call import call_blocking
 from streamnb.adapters.kafka.admin import Group, KafkaAdmin, OpenTransaction
 from streamnb.adapters.kafka.group import GroupMember
+from streamnb.adapters.kafka.tool_line import ToolLine
 from streamnb.adapters.snapshot_folder import SnapshotFolder
 from streamnb.adapters.sqlite.store import OFFSET_BITS
 from streamnb.cli import main, wiring
@@ -56,7 +57,7 @@ from streamnb.errors import LogError
 from streamnb.wire.journal import JournalRecord, encode_journal, seal
 
 OK, WARNING, PROBLEM, UNKNOWN = Severity.OK, Severity.WARNING, Severity.PROBLEM, Severity.UNKNOWN
-TOOLS = KafkaTools(["a:1"], is_secured=False)
+TOOLS = KafkaTools(ToolLine("a:1", is_secured=False))
 ROLES = ("events", "predictions", "metrics", "dead_letters", "journal")
 NAMES = [(role, role) for role in ROLES]
 PLAN = plan_topics(

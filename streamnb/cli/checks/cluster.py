@@ -49,7 +49,9 @@ def check_topics(
         check = f"topic {topic.name}"
         there = found.topics.get(topic.name)
         if there is None:
-            yield _absent(check, hidden=topic.name in found.hidden)
+            hidden = topic.name in found.hidden
+            told = "not there, or hidden from this user: see permissions" if hidden else "not there"
+            yield Finding(check, Severity.PROBLEM, told, "" if hidden else "streamnb topics create")
             continue
         harm = [*_shape_harm(topic, there, brokers), *_settings_harm(topic, there)]
         harm += _size_harm(topic, there, largest)
@@ -191,12 +193,6 @@ def _size_harm(topic: TopicSpec, there: FoundTopic, largest: int) -> Iterator[_H
     if topic.role == "dead_letters" and limit is not None and limit < largest + HEADER_BYTES:
         difference = Difference("max.message.bytes", str(largest + HEADER_BYTES), str(limit))
         yield Severity.PROBLEM, difference, f"an event may have {largest} bytes; a bad one stops the learner"
-
-
-def _absent(check: str, *, hidden: bool) -> Finding:
-    if hidden:
-        return Finding(check, Severity.PROBLEM, "not there, or hidden from this user: see permissions")
-    return Finding(check, Severity.PROBLEM, "not there", "streamnb topics create")
 
 
 def _unharmed(check: str, there: FoundTopic) -> Finding:

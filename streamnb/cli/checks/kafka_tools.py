@@ -22,26 +22,21 @@ def principal_of(config: Config, given: str | None = None) -> str | None:
 
 
 class KafkaTools:
-    """Lines for one cluster.
+    """Lines for one cluster, made by `line`."""
 
-    Args:
-        bootstrap: servers, ``HOST:PORT``.
-        is_secured: whether the tools need a file of settings to log in.
-    """
-
-    def __init__(self, bootstrap: Iterable[str], *, is_secured: bool) -> None:
-        self._line = ToolLine(",".join(bootstrap), is_secured=is_secured)
+    def __init__(self, line: ToolLine) -> None:
+        self._line = line
 
     @classmethod
     def of(cls, config: Config) -> KafkaTools:
         """Those for the cluster of a configuration."""
-        protocol = config.kafka.client.get("security_protocol", "PLAINTEXT")
-        return cls(config.log.bootstrap, is_secured=protocol != "PLAINTEXT")
+        return cls(ToolLine.of({**config.kafka.client, "bootstrap_servers": config.log.bootstrap}))
 
     def grants(self, acls: Iterable[Acl], principal: str | None) -> Iterator[str]:
         """One line for each resource; where nobody is named the principal is a blank to be filled in."""
         for (resource, name, is_prefix), some in groupby(acls, key=itemgetter(0, 1, 3)):
-            operations = [word for acl in some for word in ("--operation", _camel(acl.operation))]
+            does = (acl.operation.title().replace("_", "") for acl in some)  # such as DescribeConfigs
+            operations = [word for operation in does for word in ("--operation", operation)]
             allowed = ["--allow-principal", principal or _ANYBODY]
             kind = ["--resource-pattern-type", "prefixed"] if is_prefix else []
             yield self._line("kafka-acls.sh", "--add", *allowed, *operations, *kind, f"--{resource}", name)
@@ -60,8 +55,3 @@ class KafkaTools:
         if int(planned) > int(found):
             return self._line("kafka-topics.sh", "--alter", "--topic", topic, "--partitions", planned)
         return f"nothing takes partitions away: delete topic {topic} with its records, and create it again"
-
-
-def _camel(operation: str) -> str:
-    """DESCRIBE_CONFIGS -> DescribeConfigs."""
-    return operation.title().replace("_", "")

@@ -8,7 +8,7 @@ import shlex
 import shutil
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any, cast
@@ -39,11 +39,14 @@ def run(options: argparse.Namespace) -> int:
     folder = Path(options.folder or tempfile.mkdtemp(prefix="streamnb-demo-"))
     folder.mkdir(parents=True, exist_ok=True)
     tempfile.TemporaryFile(dir=folder).close()  # it can be written
-    _refuse_logs(folder)
+    if found := sorted(folder.glob("*.db")):
+        raise ConfigError(f"--folder: {found[0]} is a log already; the demo starts with logs of its own")
     wiring.warm_up(Config())
     quiet = options.json
     try:
-        real = _stream(folder, "image-segments", list(_image_segments()), quiet=quiet)
+        # A real stream that comes with River: 2,310 outdoor image segments, 18 measurements, 7 classes.
+        segments = [{"id": str(i), "features": x, "label": y} for i, (x, y) in enumerate(ImageSegments())]
+        real = _stream(folder, "image-segments", segments, quiet=quiet)
         made = _stream(folder, "tickets", list(tickets(options.events, 0)), quiet=quiet)
         if quiet:
             print(json.dumps({"image_segments": real, "tickets": made}))
@@ -55,17 +58,6 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _refuse_logs(folder: Path) -> None:
-    if found := sorted(folder.glob("*.db")):
-        raise ConfigError(f"--folder: {found[0]} is a log already; the demo starts with logs of its own")
-
-
-def _image_segments() -> Iterator[dict[str, Any]]:
-    """A real stream that comes with River: 2,310 outdoor image segments, 18 measurements, 7 classes."""
-    for i, (x, y) in enumerate(ImageSegments()):
-        yield {"id": str(i), "features": x, "label": y}
-
-
 def _stream(folder: Path, name: str, events: Sequence[dict[str, Any]], *, quiet: bool) -> dict[str, Any]:
     """Write events to a log of their own, part by part, and let a worker learn each part."""
     config = configuration.load(None, {}, [f"log.url=sqlite:///{folder / name}.db", f"model.name={name}"])
@@ -75,8 +67,10 @@ def _stream(folder: Path, name: str, events: Sequence[dict[str, Any]], *, quiet:
         print(f"\n{name}: {of(len(events), 'event')} through {config.log.url}")
     worker.start("demo")
     with closing(worker), closing(wiring.open_log(config)) as producer:
-        for part in _parts(events):
-            write_events(producer, config.topics.events[0], map(encode_event, part), wiring.schema(config))
+        size = -(-len(events) // _PARTS)
+        for start in range(0, len(events), size):
+            part = map(encode_event, events[start : start + size])
+            write_events(producer, config.topics.events[0], part, wiring.schema(config))
             worker.run(until_end=True)
             window = learner.progressive.window()
             if not quiet:
@@ -90,11 +84,6 @@ def _stream(folder: Path, name: str, events: Sequence[dict[str, Any]], *, quiet:
         print_report(report)
         _show_proof(config, learner)
     return cast("dict[str, Any]", msgspec.to_builtins(report))
-
-
-def _parts(events: Sequence[dict[str, Any]]) -> Iterable[Sequence[dict[str, Any]]]:
-    size = -(-len(events) // _PARTS)
-    return (events[start : start + size] for start in range(0, len(events), size))
 
 
 def _show_proof(config: Config, learner: Learner) -> None:

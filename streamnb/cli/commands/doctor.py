@@ -54,7 +54,8 @@ def run(options: argparse.Namespace) -> int:
     """Look, and say what was found; 1 where there is a problem."""
     config = wiring.load_config(options)
     on_log = _kafka if config.log.is_kafka else _embedded
-    findings = [*on_log(config, options.timeout), *_machine(config)]
+    findings = list(on_log(config, options.timeout))
+    findings += finding_of("disk of snapshots", lambda: [_snapshot_space(config)])
     problems = sum(finding.state is Severity.PROBLEM for finding in findings)
     answer = {"problems": problems, "findings": [finding._asdict() for finding in findings]}
     print(json.dumps(answer)) if options.json else _print(findings, options)
@@ -72,10 +73,6 @@ def _print(findings: Sequence[Finding], options: argparse.Namespace) -> None:
 
 
 # -- this machine -------------------------------------------------------------------------------------------
-
-
-def _machine(config: Config) -> Iterator[Finding]:
-    yield from finding_of("disk of snapshots", lambda: [_snapshot_space(config)])
 
 
 def _snapshot_space(config: Config) -> Finding:

@@ -64,8 +64,8 @@ def _event_of_log(options: argparse.Namespace) -> tuple[Event, dict[str, Any]]:
         label = served.label_of(config, found)
         if options.as_served:
             print(f"deriving again what journal record {found.commit.n} published", file=sys.stderr)
-            explain = served.explained_then(found.event, options.against, options.top)
-            return found.event, served.derived(log, config, end, found, explain) | {"label_now": label}
+            told = served.derived(log, config, end, found, options.against, options.top)
+            return found.event, told | {"label_now": label}
         return found.event, served.described(found) | {"label_now": label}
 
 

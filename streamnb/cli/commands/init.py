@@ -199,12 +199,9 @@ def _attributes(
         name = ".".join(path[1:] if path[0] == "features" and len(path) > 1 else path)
         name = place if name in names or not name else name
         names.add(name)
-        yield f"\n[[attributes]]  # in {one.n / n:.0%} of the events, {_different(one)}"
+        more = " or more" if len(one.values) >= MOST_VALUES else ""
+        many = f"{len(one.values):,}{more} different values"
+        yield f"\n[[attributes]]  # in {one.n / n:.0%} of the events, {many}"
         yield f"name = {literal(name)}"
         yield f'kind = "{kind}"'
         yield f"path = {literal(place)}"
-
-
-def _different(one: Seen) -> str:
-    more = " or more" if len(one.values) >= MOST_VALUES else ""
-    return f"{len(one.values):,}{more} different values"

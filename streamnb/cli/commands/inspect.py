@@ -98,16 +98,6 @@ def _moments(model: StreamModel) -> dict[str, Any]:
     }
 
 
-def _print_parts(description: dict[str, Any]) -> None:
-    """What not every model has."""
-    if "actions" in description:
-        print(f"alarms: {action_text(msgspec.convert(description['actions'], ActionReport))}")
-    if "posterior" in description:
-        print()
-        print_posterior(msgspec.convert(description["posterior"], PosteriorReport))
-    print_tenants(description.get("tenants"))
-
-
 def print_description(description: dict[str, Any]) -> None:
     """The description as text."""
     print(
@@ -116,7 +106,12 @@ def print_description(description: dict[str, Any]) -> None:
     )
     if description["missing"]:
         print(printable(f"{description['status']}: {'; '.join(description['missing'])}"))
-    _print_parts(description)
+    if "actions" in description:
+        print(f"alarms: {action_text(msgspec.convert(description['actions'], ActionReport))}")
+    if "posterior" in description:
+        print()
+        print_posterior(msgspec.convert(description["posterior"], PosteriorReport))
+    print_tenants(description.get("tenants"))
     for entry in description["classes"]:
         print(f"\n{printable(entry['label'])}: {entry['events']:,.0f} events, prior {entry['prior']:.4f}")
         if entry["strongest"]:

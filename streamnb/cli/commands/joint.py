@@ -13,7 +13,7 @@ from typing import Any
 
 from streamnb.cli.printable import printable
 from streamnb.cli.reports.text_tables import table
-from streamnb.errors import ConfigError
+from streamnb.errors import ConfigError, told_as
 from streamnb.model.bayesian_network.independence import Comparison, Independence
 from streamnb.model.bayesian_network.joint_query import Answer, Query, Row, answer, parse_query
 from streamnb.model.bayesian_network.joint_table import JointTable
@@ -39,16 +39,13 @@ def _table(options: argparse.Namespace) -> JointTable:
         "delimiter": options.delimiter,
         "normalise": options.counts,
     }
-    try:
+    is_no_csv = told_as(ConfigError, "is not CSV", UnicodeDecodeError, csv.Error)
+    with told_as(ConfigError, options.file, ConfigError), is_no_csv:
         if options.file == "-":
             whole = sys.stdin.buffer.read().decode("utf-8-sig")
             return read_joint_table(io.StringIO(whole, newline=""), **settings)
         with Path(options.file).open(encoding="utf-8-sig", newline="") as lines:
             return read_joint_table(lines, **settings)
-    except ConfigError as error:
-        raise ConfigError(f"{options.file}: {error}") from None
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise ConfigError(f"{options.file}: is not CSV: {error}") from error
 
 
 def _query(text: str) -> Query:

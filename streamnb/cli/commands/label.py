@@ -14,7 +14,7 @@ from streamnb.cli import wiring
 from streamnb.cli.evaluation.event_files import parts_of
 from streamnb.config import Config
 from streamnb.engine.ports import NewRecord
-from streamnb.errors import ConfigError, LogError, MalformedEvent
+from streamnb.errors import ConfigError, LogError, MalformedEvent, told_as
 from streamnb.events import Verdict, Withdrawal
 from streamnb.model.attributes.parameters import of
 from streamnb.wire.codec import UNNAMED, decode_label, encode_verdict
@@ -26,16 +26,14 @@ _PATIENCE = 0.2  # seconds that a label waits for others
 def run(options: argparse.Namespace) -> int:
     """Write verdicts to the topic of labels; whoever learns takes them from there."""
     config = wiring.load_config(options)
-    topic = labels_topic(config)
-    found = _of_file(options) if options.file else iter([_given(options)])
-    writer = _Writer(config, topic)
+    topic, count = labels_topic(config), 0
+    found = _of_file(options) if options.file else [_given(options)]
     try:
-        with closing(writer.log):
-            writer.write(found)
+        for count in writing(config, found):  # noqa: B007
+            pass
     except MalformedEvent as error:
-        written = f"labels before it were written to {topic}: {writer.count:,}"
+        written = f"labels before it were written to {topic}: {count:,}"
         raise LogError(f"{options.file}, {error.detail}; {written}") from error
-    count = writer.count
     if options.json:
         print(json.dumps({"labels": count, "topic": topic, "log": config.log.url}))
     else:
@@ -53,51 +51,30 @@ def labels_topic(config: Config) -> str:
     return config.topics.labels
 
 
-class _Writer:
-    """Appends verdicts, keyed by their events, so that those of one event stay in order.
+def writing(config: Config, verdicts: Iterable[Verdict | Withdrawal]) -> Iterator[int]:
+    """Append verdicts, soon after they come, keyed by their events, so that those of one event stay in order.
 
-    Attributes:
-        log: where.
-        count: how many were written.
+    Yields, again and again, how many are written. Raises ConfigError where there is no topic of labels.
     """
-
-    def __init__(self, config: Config, topic: str) -> None:
-        if missing := wiring.no_log(config):
-            raise LogError(missing)
-        self.log = wiring.open_log(config)  # where events came before labels, it has no topic for these yet
-        self.count = 0
-        self._topic = topic
-        self.log.partitions(topic)
-
-    def write(self, verdicts: Iterable[Verdict | Withdrawal]) -> None:
-        """All of them, soon after they come; where the iterator raises those before."""
+    topic, count = labels_topic(config), 0
+    if missing := wiring.no_log(config):
+        raise LogError(missing)
+    with closing(wiring.open_log(config)) as log:  # begun with events alone, it has no topic for these yet
+        log.partitions(topic)
         for part in parts_of(verdicts, _AT_ONCE, _PATIENCE):
-            self.log.append([NewRecord(self._topic, _key(one), encode_verdict(one)) for one in part])
-            self.count += len(part)
+            log.append([NewRecord(topic, _key(one), encode_verdict(one)) for one in part])
+            count += len(part)
+            yield count
 
 
 def _key(one: Verdict | Withdrawal) -> bytes | None:
     return one.id.encode() if isinstance(one, Verdict) else None
 
 
-def labels_writer(config: Config) -> _Writer:
-    """What appends verdicts to the topic of labels. Raises ConfigError where there is none."""
-    return _Writer(config, labels_topic(config))
-
-
-def append_verdict(config: Config, verdict: Verdict | Withdrawal) -> None:
-    """Write one."""
-    writer = labels_writer(config)
-    with closing(writer.log):
-        writer.write([verdict])
-
-
 def checked(given: Verdict | Withdrawal) -> Verdict | Withdrawal:
     """The same, as a learner will read it. Raises ConfigError where it would be a dead letter."""
-    try:
+    with told_as(ConfigError, "this is no label", MalformedEvent, UnicodeEncodeError):
         return decode_label(encode_verdict(given))
-    except (MalformedEvent, UnicodeEncodeError) as error:
-        raise ConfigError(f"this is no label: {error}") from error
 
 
 def _given(options: argparse.Namespace) -> Verdict | Withdrawal:

@@ -6,7 +6,7 @@ import argparse
 import json
 
 from streamnb.cli import wiring
-from streamnb.cli.commands.label import append_verdict, checked
+from streamnb.cli.commands.label import checked, writing
 from streamnb.errors import ConfigError
 from streamnb.events import Withdrawal
 from streamnb.wire.codec import IN_EVENT
@@ -17,7 +17,7 @@ def run(options: argparse.Namespace) -> int:
     config = wiring.load_config(options)
     if options.source == IN_EVENT:
         raise ConfigError(f"--source: {IN_EVENT!r} is what labels inside events are called; they stay")
-    append_verdict(config, checked(Withdrawal(options.source, options.since)))
+    max(writing(config, [checked(Withdrawal(options.source, options.since))]))
     if options.json:
         print(json.dumps({"withdrawn": options.source, "since": options.since, "log": config.log.url}))
     else:

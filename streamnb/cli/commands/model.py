@@ -25,7 +25,15 @@ from streamnb.config import Config
 from streamnb.config.in_parts import refuse_of_shards
 from streamnb.engine.journal.checkpoint import snapshot_of
 from streamnb.engine.sensor import Sensor, WorkerState
-from streamnb.errors import ConfigError, Fenced, NotElected, SnapshotError, StreamnbError, Unavailable
+from streamnb.errors import (
+    ConfigError,
+    Fenced,
+    NotElected,
+    SnapshotError,
+    StreamnbError,
+    Unavailable,
+    told_as,
+)
 from streamnb.model.attributes.parameters import of
 from streamnb.wire.snapshot import Part
 
@@ -69,14 +77,12 @@ def _write(state: ModelState, options: argparse.Namespace) -> None:
         sys.stdout.buffer.write(text)
         return
     path = Path(options.out)
-    try:
+    with told_as(SnapshotError, f"{path}: cannot be written", OSError):
         if path.is_dir():
             raise IsADirectoryError(errno.EISDIR, "it is a folder")
         temporary = path.with_name(f"{path.name}.tmp")
         temporary.write_bytes(text)
         temporary.replace(path)
-    except OSError as error:
-        raise SnapshotError(f"{path}: cannot be written: {error.strerror}") from error
 
 
 def _diff(options: argparse.Namespace) -> None:

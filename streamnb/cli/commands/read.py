@@ -25,12 +25,11 @@ def run(options: argparse.Namespace) -> int:
     """Print what a topic holds, partition by partition, or what comes; nothing is created or changed."""
     config = wiring.load_config(options)
     with closing(wiring.existing_log(config)) as log:
-        if options.latest:
-            records = latest(records_of(log, options.topic, defaultdict(lambda: options.start or 0)))
-        elif options.follow:
+        if options.follow:
             records = followed(log, options.topic, options.start)
         else:
             records = records_of(log, options.topic, defaultdict(lambda: options.start or 0))
+            records = latest(records) if options.latest else records
         is_empty = not (options.start or options.follow)
         try:
             for record in islice(records, options.limit):

@@ -8,21 +8,19 @@ import os
 import signal
 import ssl
 import sys
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
 from streamnb.cli import wiring
 from streamnb.cli.answers import rehearse_answers
 from streamnb.cli.commands.dlq import send_again
-from streamnb.cli.commands.label import labels_writer
+from streamnb.cli.commands.label import writing
 from streamnb.cli.observers import Waiting
 from streamnb.cli.printable import printable
 from streamnb.cli.suggested import repeated
 from streamnb.config import Config
 from streamnb.config.values import parse_address
-from streamnb.errors import ConfigError
-from streamnb.events import Verdict
+from streamnb.errors import ConfigError, told_as
 
 _LETTERS = 5000
 """Dead letters that are sent at one click."""
@@ -52,8 +50,8 @@ def run(options: argparse.Namespace, *, rests: bool = False) -> int:
         server.Listening(
             address, token, options.certificate, options.private_key, options.rate, is_local=is_local
         ),
-        _writer(config),
-        _replayer(config),
+        (lambda verdicts: max(writing(config, verdicts))) if config.topics.labels else None,
+        lambda: _replayed(config),
         lambda text: print(printable(repeated(text, options)), file=sys.stderr, flush=True),
         rests=rests,
     )
@@ -62,10 +60,8 @@ def run(options: argparse.Namespace, *, rests: bool = False) -> int:
 def _token(file: str | None) -> str:
     if file is None:
         return ""
-    try:
+    with told_as(ConfigError, f"--token-file: {file} cannot be read", OSError, UnicodeDecodeError):
         token = Path(file).read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"--token-file: {file} cannot be read: {error}") from error
     if not token.isascii() or len(token) < 16:
         raise ConfigError(f"--token-file: {file}: expected one line of at least 16 ASCII characters")
     return token
@@ -109,24 +105,7 @@ def _check_certificate(certificate: str | None, private_key: str | None) -> None
         ) from error
 
 
-def _writer(config: Config) -> Callable[[list[Verdict]], None] | None:
-    """What writes verdicts, one call at a time; a log serves one thread: each writing opens it anew."""
-    if not config.topics.labels:
-        return None
-
-    def write(verdicts: list[Verdict]) -> None:
-        writer = labels_writer(config)
-        with closing(writer.log):
-            writer.write(verdicts)
-
-    return write
-
-
-def _replayer(config: Config) -> Callable[[], str]:
-    """What sends dead letters once more, and says what became of them."""
-
-    def replay() -> str:
-        with closing(wiring.existing_log(config)) as log:
-            return send_again(config, log, most=_LETTERS).told("sent")
-
-    return replay
+def _replayed(config: Config) -> str:
+    """Send dead letters once more, and say what became of them; a log serves one thread: this opens one."""
+    with closing(wiring.existing_log(config)) as log:
+        return send_again(config, log, most=_LETTERS).told("sent")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from typing import Any, NamedTuple
 
@@ -81,11 +81,6 @@ def _answer(config: Config, ask: Callable[[TopicAdmin], list[Row]], seconds: flo
             time.sleep(_PAUSE)
 
 
-def compare(planned: Iterable[TopicSpec], found: Found) -> list[Row]:
-    """The plan beside what is there."""
-    return [_row(topic, found) for topic in planned]
-
-
 def _row(topic: TopicSpec, found: Found) -> Row:
     there = found.topics.get(topic.name)
     if there is None:
@@ -95,7 +90,9 @@ def _row(topic: TopicSpec, found: Found) -> Row:
 
 
 def _look(admin: TopicAdmin, planned: Sequence[TopicSpec]) -> list[Row]:
-    return compare(planned, admin.topics([topic.name for topic in planned]))
+    """The plan beside what is there."""
+    found = admin.topics([topic.name for topic in planned])
+    return [_row(topic, found) for topic in planned]
 
 
 def _create(admin: TopicAdmin, planned: Sequence[TopicSpec]) -> list[Row]:

@@ -26,9 +26,8 @@ from streamnb.wire.schema import EventSchema
 
 LABELS = "labels"
 """The topic on which labels come, where none is configured."""
-_SCORED_ALONE = (
-    "evaluation"  # who says, at the end, what was never revealed: it is scored, and teaches nothing
-)
+_SCORED_ALONE = "evaluation"
+"""Who says, at the end, what was never revealed: it is scored, and teaches nothing."""
 
 
 class Feedback(NamedTuple):

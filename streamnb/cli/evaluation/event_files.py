@@ -10,7 +10,7 @@ from contextlib import suppress
 from itertools import chain, islice
 from queue import Empty, Queue
 from threading import Thread
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from tqdm import tqdm
 
@@ -146,12 +146,6 @@ def decoded(raw: bytes, schema: EventSchema) -> Event | None:
         return None
 
 
-class _Ended(NamedTuple):
-    """The end of a stream, and the error that ended it."""
-
-    error: Exception | None = None
-
-
 def parts_of(
     stream: Iterable[T], most: int, patience: float, stopped: Callable[[], bool] = lambda: False
 ) -> Iterator[list[T]]:
@@ -160,33 +154,28 @@ def parts_of(
     A thread reads, so that waiting for the stream keeps nothing back. Ends soon after `stopped` says so; what
     had been read, but not yielded, is lost then. What came before an error is yielded before it is raised.
     """
-    arrivals: Queue[T | _Ended] = Queue(most)
-    Thread(target=_feed, args=(stream, arrivals), daemon=True).start()
+    arrivals: Queue[list[T]] = Queue(most)  # nothing more, after an empty one
+    failed: list[Exception] = []
+
+    def feed() -> None:
+        try:
+            for one in stream:
+                arrivals.put([one])
+        except Exception as error:  # noqa: BLE001  it is raised again by the reader of the queue
+            failed.append(error)
+        arrivals.put([])
+
+    Thread(target=feed, daemon=True).start()
     part: list[T] = []
-    due = 0.0
-    while not stopped():
-        arrived: T | _Ended | None = None
+    due, is_over = 0.0, False
+    while not is_over and not stopped():
         with suppress(Empty):
             arrived = arrivals.get(timeout=max(0.0, due - time.monotonic()) if part else patience)
-        ended = isinstance(arrived, _Ended)
-        if arrived is not None and not isinstance(arrived, _Ended):
+            is_over = not arrived
             due = due if part else time.monotonic() + patience
-            part.append(arrived)
-        if part and (ended or len(part) == most or time.monotonic() >= due):
+            part += arrived
+        if part and (is_over or len(part) == most or time.monotonic() >= due):
             yield part
             part = []
-        if isinstance(arrived, _Ended):
-            if arrived.error is not None:
-                raise arrived.error
-            return
-
-
-def _feed(stream: Iterable[T], arrivals: Queue[T | _Ended]) -> None:
-    """Hand on everything, then the end."""
-    try:
-        for one in stream:
-            arrivals.put(one)
-    except Exception as error:  # noqa: BLE001  it is raised again by the reader of the queue
-        arrivals.put(_Ended(error))
-    else:
-        arrivals.put(_Ended())
+    if is_over and failed:
+        raise failed[0]

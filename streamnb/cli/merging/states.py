@@ -21,7 +21,7 @@ from streamnb.engine.journal.identity import Identity, Origin
 from streamnb.engine.journal.recovery import committed, standing
 from streamnb.engine.journal.snapshot_store import Snapshots
 from streamnb.engine.ports import Log, Patience
-from streamnb.errors import ConfigError, SnapshotError, StreamnbError
+from streamnb.errors import ConfigError, SnapshotError, StreamnbError, told_as
 from streamnb.model.attributes.expected import reading
 from streamnb.model.attributes.parameters import brief
 from streamnb.model.naive_bayes.facts import Fact, facts_of, state_of
@@ -166,10 +166,8 @@ def merged(states: Sequence[ModelState], config: Config) -> ModelState:
     refuse_of_shards(config)
     positions: dict[Place, Learned] = {}
     for state in states:
-        try:
+        with told_as(ConfigError, repr(state.name), ConfigError):
             refuse_of_shards(state.config)
-        except ConfigError as error:
-            raise ConfigError(f"{state.name!r}: {error}") from error
         _refuse_others(state, config)
         for place, one in sorted(state.positions.items()):
             if place in positions:
@@ -220,9 +218,8 @@ def _refuse_foreign(config: Config, facts: Sequence[Fact]) -> None:
         one.name: of_kind[one.event_model or usual if one.kind == "text" else one.kind]
         for one in config.attributes
     }
-    others = (
-        set() if declared else of_kind["nominal"] | of_kind["continuous"]
-    )  # told by what their values are
+    # Where none is declared they are told by what their values are.
+    others = set() if declared else of_kind["nominal"] | of_kind["continuous"]
     declared = declared or {"text": of_kind[usual]}
     for what, name in {fact[:2] for fact in facts if fact[0] not in {"events", "class"}}:
         if what not in declared.get(name, others):

@@ -24,17 +24,12 @@ def listed(config: Config) -> dict[str, Any]:
     found = folder.list()
     journal, unread = None, None
     try:
-        with closing(_log_as_it_is(config)) as log:
+        with closing(wiring.existing_log(config, Patience())) as log:  # a list waits for no cluster
             journal = _Journal(log, config, [entry.n for entry in found])
     except (LogError, JournalError) as error:
         unread = str(error)
     listed = [_described(folder, entry, journal) for entry in found]
     return {"folder": str(folder.path), "unread": unread, "snapshots": listed}
-
-
-def _log_as_it_is(config: Config) -> Log:
-    """A list waits for no cluster that is out of reach."""
-    return wiring.open_log(config, Patience()) if config.log.is_kafka else wiring.existing_log(config)
 
 
 class _Journal:

@@ -221,22 +221,17 @@ def print_differences(answer: Mapping[str, Any], titles: Sequence[str] = ()) -> 
     if (met := answer["attributes"]) is not None:
         print(f"\n{met['new']:,} words and values are new, {met['gone']:,} are gone")
     _print_rows(answer["configuration"], ("key", "before", "after"))
-    _print_rows(
-        [
-            {**moved, **{side: _shown(moved[side]) for side in ("before", "after")}}
-            for moved in answer["posterior"]
-        ],
-        ("hypothesis", "before", "after"),
-    )
+    _print_rows(_each_side(answer["posterior"], _shown), ("hypothesis", "before", "after"))
     _print_rows(answer["classes"], ("label", "before", "after"))
     _print_rows(answer["strongest"], ("label", "attribute", "value", "before", "after"))
-    numbers = [
-        {**moved, **{side: _number(moved[side]) for side in ("before", "after")}}
-        for moved in answer["numbers"]
-    ]
+    numbers = _each_side(answer["numbers"], _number)
     _print_rows(numbers[:_MOST], ("label", "attribute", "before", "after"))
     if len(numbers) > _MOST:
         print(f"... and {len(numbers) - _MOST:,} more, of {len(numbers):,} means and deviations")
+
+
+def _each_side(rows: Sequence[Mapping[str, Any]], shown: Callable[[Any], object]) -> list[Mapping[str, Any]]:
+    return [{**row, "before": shown(row["before"]), "after": shown(row["after"])} for row in rows]
 
 
 def _print_rows(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:

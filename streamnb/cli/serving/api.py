@@ -27,7 +27,7 @@ from streamnb.cli.serving.replica import Replica
 from streamnb.cli.serving.short import PATH, answered
 from streamnb.cli.serving.views import SOURCE
 from streamnb.cli.serving.watch import Watch
-from streamnb.errors import ConfigError, LogError, MalformedEvent, SnapshotError, StreamnbError
+from streamnb.errors import ConfigError, LogError, MalformedEvent, SnapshotError, StreamnbError, told_as
 from streamnb.events import Event, Verdict
 from streamnb.model.attributes.weights import HEAVIEST
 from streamnb.wire.codec import UNNAMED, decode_label, encode_verdict
@@ -167,7 +167,7 @@ _PROBLEMS: dict[int | str, dict[str, Any]] = {
 def application(
     replica: Replica,
     registry: CollectorRegistry,
-    write: Callable[[list[Verdict]], None] | None,
+    write: Callable[[list[Verdict]], object] | None,
     watch: Watch | None = None,
     replay: Callable[[], str] | None = None,
 ) -> FastAPI:
@@ -303,7 +303,7 @@ def _held(replica: Replica, event_id: str) -> dict[str, Any]:
 
 
 def _say(
-    app: FastAPI, write: Callable[[list[Verdict]], None] | None
+    app: FastAPI, write: Callable[[list[Verdict]], object] | None
 ) -> Callable[[list[Verdict]], Awaitable[None]]:
     """The path that writes; one at a time, so that a log that stands takes no thread of those who ask."""
     one_writes = CapacityLimiter(1)
@@ -346,19 +346,15 @@ def _watch(app: FastAPI, replica: Replica, registry: CollectorRegistry) -> None:
 
 
 def _event(model: Asked, given: _Asking, place: int) -> Event:
-    """Raises HTTPException with the place of what is no event."""
-    try:
+    """Raises ConfigError with the place of what is no event."""
+    with told_as(ConfigError, f"event {place}", MalformedEvent, ConfigError, UnicodeEncodeError):
         return model.of_text(given) if isinstance(given, str) else model.of_object(given)
-    except (MalformedEvent, ConfigError, UnicodeEncodeError) as error:
-        raise HTTPException(_WRONG, f"event {place}: {error}") from error
 
 
 def _verdict(said: Verdict, place: int) -> Verdict:
-    """As it is read back. Raises HTTPException with the place of what is no verdict."""
-    try:
+    """As it is read back. Raises ConfigError with the place of what is no verdict."""
+    with told_as(ConfigError, f"label {place}", MalformedEvent, UnicodeEncodeError):
         checked = decode_label(encode_verdict(said))
-    except (MalformedEvent, UnicodeEncodeError) as error:
-        raise HTTPException(_WRONG, f"label {place}: {error}") from error
     assert isinstance(checked, Verdict)  # noqa: S101
     return checked
 

@@ -114,7 +114,7 @@ class _Bounded(H11Protocol):
 def serve(
     config: Config,
     listening: Listening,
-    write: Callable[[list[Verdict]], None] | None,
+    write: Callable[[list[Verdict]], object] | None,
     replay: Callable[[], str],
     tell: Callable[[str], None],
     *,

@@ -69,7 +69,7 @@ class Views:
             "events": lambda: self._events(asked),
             "try": self._try,
             "quality": self._quality,
-            "posterior": self._posterior,
+            "posterior": lambda: charts.posterior(list(self._watch.points)),
             "labels": self._labels,
             "dead-letters": self._letters,
             "operations": self._operations,
@@ -234,9 +234,6 @@ class Views:
             yield missing(_NO_REPORT)
             return
         yield from charts.quality(report)
-
-    def _posterior(self) -> Iterable[Markup]:
-        return charts.posterior(list(self._watch.points))
 
     # Labels, dead letters, model, operations
 
