@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -15,23 +14,12 @@ from streamnb.compiler.kept_code import own_folder
 _SECONDS = 20  # for the default model: measured with numba 0.68 on an Intel Xeon; a second core does not help
 
 
-def heard(told: Callable[[event.Event], None]) -> AbstractContextManager[object]:
-    """While it lasts, `told` is called where numba begins and ends to compile a function."""
-    return event.install_listener("numba:compile", _Listener(told))  # type: ignore[no-any-return]
+def heard(listener: event.Listener) -> AbstractContextManager[object]:
+    """While it lasts, `listener` hears where numba begins and ends to compile a function."""
+    return event.install_listener("numba:compile", listener)  # type: ignore[no-any-return]
 
 
-class _Listener(event.Listener):  # type: ignore[misc]
-    def __init__(self, told: Callable[[event.Event], None]) -> None:
-        self._told = told
-
-    def on_start(self, begins: event.Event) -> None:
-        self._told(begins)
-
-    def on_end(self, ends: event.Event) -> None:
-        self._told(ends)
-
-
-class Progress:
+class Progress(event.Listener):  # type: ignore[misc]
     """A line at the first kernel that is compiled; and while one is, a count, where someone watches.
 
     A kernel that calls others has them compiled before it ends. What is not ours, nor called by ours, is
@@ -43,14 +31,16 @@ class Progress:
         self._has_begun = False
         self._bar: Any = None
 
-    def __call__(self, told: event.Event) -> None:
-        """Hear of one function."""
-        function = told.data["dispatcher"].py_func
-        if told.is_start and (self._depth or function.__module__.startswith("streamnb.")):
+    def on_start(self, begins: event.Event) -> None:
+        """Hear of a function that numba begins with."""
+        if self._depth or begins.data["dispatcher"].py_func.__module__.startswith("streamnb."):
             self._depth += 1
             if self._depth == 1:
                 self._show()
-        elif told.is_end and self._depth:
+
+    def on_end(self, ends: event.Event) -> None:  # noqa: ARG002  whichever it is: they end inside out
+        """Hear of one that is done."""
+        if self._depth:
             self._depth -= 1
             self._done += 1
             self._bar.update()

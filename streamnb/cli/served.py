@@ -18,7 +18,7 @@ from streamnb.engine.journal.recovery import recover, standing
 from streamnb.engine.journal.whereabouts import Published, Search, Whereabouts
 from streamnb.engine.labels.late_labels import LateLabels
 from streamnb.engine.learner import Learner
-from streamnb.engine.ports import Log, NewRecord, Partition, Record
+from streamnb.engine.ports import Log, Partition, Record, bytes_of
 from streamnb.engine.settings import LabelSettings
 from streamnb.errors import ConfigError, JournalError, OutOfRange, StreamnbError
 from streamnb.events import Event
@@ -128,8 +128,8 @@ def derived(
         why = str(error) if learner.model.classes else "nothing had been learned before it"
         answer = {"evidence": None, "why_none": why}
     made = learner.process([event.record], event.commit.now)
-    said = [_bytes_of(one) for one in made if one.topic == learner.settings.predictions]
-    same = next((one for one in event.published if _bytes_of(one.record) in said), None)
+    said = [bytes_of(one) for one in made if one.topic == learner.settings.predictions]
+    same = next((one for one in event.published if bytes_of(one.record) in said), None)
     return {
         **described(event, same),
         **answer,
@@ -141,10 +141,6 @@ def derived(
             "this_machine": event.commit.machine == wiring.identity(config).machine,
         },
     }
-
-
-def _bytes_of(record: NewRecord | Record) -> tuple[bytes | None, bytes, tuple[Any, ...]]:
-    return record.key, record.value, tuple(map(tuple, record.headers))
 
 
 def _recovered(log: Log, config: Config, end: Checkpoint, n: int, learner: Learner) -> tuple[Checkpoint, int]:

@@ -217,6 +217,11 @@ class Log(Protocol):
         self.close()
 
 
+def bytes_of(record: NewRecord | Record) -> tuple[Any, ...]:
+    """What readers see of a record, wherever it lies."""
+    return record.key, record.value, tuple(map(tuple, record.headers))
+
+
 def between(log: Log, partition: Partition, offset: int, end: int, at_once: int) -> Iterator[Record]:
     """The records of a partition from an offset up to another, read so many at once."""
     while offset < end and (found := log.read(partition, offset, at_once)):

@@ -109,12 +109,13 @@ def feedback_of(delay: str | None, reveal: str | None, noise: float, seed: int) 
     generator = np.random.default_rng(seed)
     text = delay or "0"
     kind, _, mean = text.rpartition(":")
-    if kind not in {"", "exponential"}:
-        raise ConfigError(_expected(text))
     by_time = not mean.isdecimal()
     length = parse_duration(mean) if by_time else float(mean)
-    if length is None:
-        raise ConfigError(_expected(text))
+    if kind not in {"", "exponential"} or length is None:
+        raise ConfigError(
+            f"--delay is {text!r}; expected a number of events, such as 500, a time with its unit, such as "
+            "2h, or exponential: and the mean of one of these"
+        )
 
     def delays() -> float:
         if not kind:
@@ -123,13 +124,6 @@ def feedback_of(delay: str | None, reveal: str | None, noise: float, seed: int) 
         return float(drawn) if by_time else float(math.ceil(drawn))
 
     return Feedback(delays, by_time, _revealed(reveal, generator), noise, generator)
-
-
-def _expected(text: str) -> str:
-    return (
-        f"--delay is {text!r}; expected a number of events, such as 500, a time with its unit, such as 2h, "
-        "or exponential: and the mean of one of these"
-    )
 
 
 def _revealed(reveal: str | None, generator: np.random.Generator) -> Callable[[Any], bool]:

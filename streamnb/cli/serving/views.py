@@ -228,12 +228,9 @@ class Views:
 
     # How good it is
 
-    def _quality(self) -> Iterator[Markup]:
+    def _quality(self) -> Iterable[Markup]:
         report = self._watch.report
-        if report is None:
-            yield missing(_NO_REPORT)
-            return
-        yield from charts.quality(report)
+        return [missing(_NO_REPORT)] if report is None else charts.quality(report)
 
     # Labels, dead letters, model, operations
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from streamnb.engine.ports import Log, NewRecord, Partition, Record
+from streamnb.engine.ports import Log, NewRecord, Partition, Record, bytes_of
 from streamnb.engine.verification.findings import Findings, place
 from streamnb.errors import JournalError, LogError, OutOfRange
 from streamnb.model.attributes.parameters import of
@@ -71,7 +71,7 @@ class ReplayedOutputs:
             if found is None:
                 missed, first = self._missed.get(output.topic, (0, output))
                 self._missed[output.topic] = missed + 1, first
-            elif _bytes_of(found) == _bytes_of(output):
+            elif bytes_of(found) == bytes_of(output):
                 self._equal += 1
             else:
                 self._tell(output, found)
@@ -196,8 +196,8 @@ class _Window:
         return taken
 
     def _alike(self, name: Name, output: NewRecord) -> Record | None:
-        wanted = _bytes_of(output)
-        return next((found for found in self._unmet.get(name, ()) if _bytes_of(found) == wanted), None)
+        wanted = bytes_of(output)
+        return next((found for found in self._unmet.get(name, ()) if bytes_of(found) == wanted), None)
 
     def _forget(self, name: Name) -> None:
         """Other models' records, and those that were rolled back: commits that went before asked for none."""
@@ -233,10 +233,6 @@ class _Window:
         if name is not None:
             self._unmet.setdefault(name, []).append(record)
             self._size += len(record.value)
-
-
-def _bytes_of(record: NewRecord | Record) -> tuple[Any, ...]:
-    return record.key, record.value, tuple(map(tuple, record.headers))
 
 
 _said = msgspec.json.Decoder(_Said).decode
