@@ -152,7 +152,6 @@ def _show(options: argparse.Namespace, answer: dict[str, Any]) -> None:
     print(table(rows, (of(answer["events"], "event"), "accuracy", "log loss")))
     header = ("log loss differs by", "between", "", "accuracy differs by", "between", "")
     for title, part in (("over time", answer["over_time"]), ("by class", answer["by_class"][:MOST_CLASSES])):
-        print()
         rows = [
             (
                 row.get("label", of(row["events"], "event")),
@@ -160,7 +159,7 @@ def _show(options: argparse.Namespace, answer: dict[str, Any]) -> None:
             )
             for row in part
         ]
-        print(table(rows, (title, *header)))
+        print("\n" + table(rows, (title, *header)))
     alone = {"that one of the two alone scored": answer["scored_by_one_alone"]}
     print("\n" + left_out(answer["left_out"] | alone), end="")
     loss = answer["difference"]["log_loss"]

@@ -156,9 +156,8 @@ class _Evaluation:
         if watched:
             self._drifts.print()
         if options.details and chance is not None:
-            print()
             bins = [(b.confidence, b.accuracy, b.events) for b in report.cumulative.reliability]
-            print(table(bins, ("confidence", "accuracy", "events")))
+            print("\n" + table(bins, ("confidence", "accuracy", "events")))
             print_chance(report.cumulative.calibration_error, chance)
             print_improbable(improbable)
         speed = f"{report.events / seconds:,.0f} events/s in {seconds:.1f} s"

@@ -109,7 +109,6 @@ def print_description(description: dict[str, Any]) -> None:
     if "actions" in description:
         print(f"alarms: {action_text(msgspec.convert(description['actions'], ActionReport))}")
     if "posterior" in description:
-        print()
         print_posterior(msgspec.convert(description["posterior"], PosteriorReport))
     print_tenants(description.get("tenants"))
     for entry in description["classes"]:

@@ -57,8 +57,7 @@ def cells(found: Sequence[ClassScore]) -> list[tuple[object, ...]]:
 def print_by_class(report: MetricsReport, more: Mapping[str, Any]) -> None:
     """How each class is predicted, where they are few; how two are ranked, and what new ones cost."""
     if report.cumulative.events and report.classes <= MOST_CLASSES:
-        print()
-        print(table(cells(by_class(report)), HEADER))
+        print("\n" + table(cells(by_class(report)), HEADER))
     if (auc := more["one_less_auc"]) is not None:
         print(f"1-AUC {100.0 * auc:.4f} %: so many pairs, one of each class, are in the wrong order")
     if (loss := more["open_log_loss"]) is not None:
@@ -74,9 +73,8 @@ def print_chance(error: float, chance: ByChance) -> None:
 def print_improbable(found: Sequence[Mapping[str, Any]]) -> None:
     """How often what was called improbable came."""
     if found:
-        print()
         rows = [
             (f"up to {one['upper']:g}", f"{one['told']:.2g}", f"{one['came']:.2g}", one["times"])
             for one in found
         ]
-        print(table(rows, ("called improbable", "mean", "came", "times")))
+        print("\n" + table(rows, ("called improbable", "mean", "came", "times")))

@@ -236,8 +236,7 @@ def _each_side(rows: Sequence[Mapping[str, Any]], shown: Callable[[Any], object]
 
 def _print_rows(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
     if rows:
-        print()
-        print(table(([_short(row[column]) for column in columns] for row in rows), columns))
+        print("\n" + table(([_short(row[column]) for column in columns] for row in rows), columns))
 
 
 def _number(side: Mapping[str, float] | None) -> str:

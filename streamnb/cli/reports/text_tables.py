@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from streamnb.cli.printable import counted, printable
-from streamnb.events import ActionReport, Interval, MetricsReport, PosteriorReport, Scores
+from streamnb.events import ActionReport, Interval, MetricsReport, PosteriorReport
 from streamnb.model.attributes.kinds import NOMINAL
 from streamnb.model.attributes.parameters import of
 from streamnb.model.interface.stream_model import StreamModel
@@ -35,7 +35,7 @@ def print_summary(report: MetricsReport) -> None:
     """How many events, how many of them were predicted right, and the confusion of classes."""
     if not _print_numbers(report):
         return
-    scores = ((report.cumulative, "accuracy"), (report.window, f"of the last {_size(report.window)}"))
+    scores = ((report.cumulative, "accuracy"), (report.window, f"of the last {report.window.events:,}"))
     told = (f"{name} {one.accuracy:.4f} ({_between(one.accuracy_interval)})" for one, name in scores)
     mass = "" if report.interval_mass is None else f"; in brackets the {_mass(report.interval_mass)}"
     print(f"\n{', '.join(told)}{mass}")
@@ -77,14 +77,13 @@ def print_report(report: MetricsReport) -> None:
     if report.interval_mass is not None:
         intervals = (_between(scores.accuracy_interval) for scores in (report.cumulative, report.window))
         rows.insert(1, (_mass(report.interval_mass), *intervals))
-    print()
-    print(table(rows, ("", f"all {_size(report.cumulative)}", f"last {_size(report.window)}")))
+    header = "", f"all {report.cumulative.events:,}", f"last {report.window.events:,}"
+    print("\n" + table(rows, header))
     _print_decisions(report)
     _print_confusion(report)
     if report.classes <= MOST_CLASSES:
         _print_rates(report)
     if report.posterior is not None:
-        print()
         print_posterior(report.posterior)
 
 
@@ -112,18 +111,16 @@ def _print_decisions(report: MetricsReport) -> None:
     scopes = report.decisions.cumulative, report.decisions.window
     names = {"mean_cost": "mean cost", "coverage": "share decided", "accuracy": "accuracy of these"}
     rows = [(told, *(getattr(one, name) for one in scopes)) for name, told in names.items()]
-    print()
-    print(table(rows, ("decisions", f"all {scopes[0].events:,}", f"last {scopes[1].events:,}")))
+    print("\n" + table(rows, ("decisions", f"all {scopes[0].events:,}", f"last {scopes[1].events:,}")))
 
 
 def _print_confusion(report: MetricsReport) -> None:
     if report.classes > MOST_CLASSES:
         return
-    print()
     header = ("truth \\ predicted", *report.labels, "none")
     known = len(report.labels)  # a truth that was never learned has a row of its own, but no name
     rows_of_truth = zip(report.labels, report.confusion, strict=False)
-    print(table(((label, *row[:known], *row[-1:]) for label, row in rows_of_truth), header))
+    print("\n" + table(((label, *row[:known], *row[-1:]) for label, row in rows_of_truth), header))
 
 
 def _print_rates(report: MetricsReport) -> None:
@@ -134,8 +131,7 @@ def _print_rates(report: MetricsReport) -> None:
         (label, _weight(one.weight), one.rate, _between(Interval(one.lower, one.upper)))
         for label, one in zip(report.labels, report.class_rates, strict=True)
     )
-    print()
-    print(table(rows, ("class", "learned", "rate", _mass(report.interval_mass))))
+    print("\n" + table(rows, ("class", "learned", "rate", _mass(report.interval_mass))))
 
 
 def print_posterior(report: PosteriorReport) -> None:
@@ -143,6 +139,7 @@ def print_posterior(report: PosteriorReport) -> None:
 
     Losses are those of the hypotheses and of their mixture, whichever of them the predictions are made by.
     """
+    print()
     events = report.observations
     if not events:
         print(f"{len(report.hypotheses)} hypotheses, and nothing has been learned to weigh them by")
@@ -175,10 +172,6 @@ def _between(interval: Interval | None) -> str:
 
 def _weight(weight: float) -> float:
     return int(weight) if weight.is_integer() else weight
-
-
-def _size(scores: Scores) -> str:
-    return f"{scores.events:,}"
 
 
 def _text(value: object) -> str:
