@@ -9,7 +9,7 @@ import numpy as np
 
 from streamnb.compiler.bundles import bundle
 from streamnb.model.attributes.expected import LARGE, Expected, checked, counts, named, real, reject
-from streamnb.model.attributes.signatures import Array, Aside, Flags
+from streamnb.model.attributes.signatures import Array, Aside, Flags, concatenated
 from streamnb.model.calibration.histogram_binning import CONFIDENCES
 from streamnb.model.calibration.temperature import FIRST_POWER, LEAST_POWER, MOST_POWER
 from streamnb.model.compiled.arrays import Floats, Ints
@@ -347,14 +347,15 @@ class Learners:
             "pool_bias": self._pool_bias[:, :, :classes].copy(),
             "pool_confidence": self._confidence.copy(),
         }
+        features: Callable[[], dict[str, Array]] = dict
         if self._plan.takes_features:
             small |= self.bins.state() | {
                 f"context_{n}": a.copy() for n, a in self._context._asdict().items()
             }
-            is_large = int(self.features.tables.memory[0]) > MOST_ASIDE
-            small |= self.features.state(classes, None if is_large else aside)
+            is_later = aside is not concatenated and int(self.features.tables.memory[0]) > MOST_ASIDE
+            features = self.features.copying(classes, aside, is_later=is_later)
         grams = self.grams.copying(classes, aside) if self._plan.byte_rates.size else dict
-        return lambda: small | grams()
+        return lambda: small | features() | grams()
 
     def load(self, arrays: Mapping[str, Array], groups: int, classes: int) -> None:
         """Replace everything by a state of so many groups and classes.

@@ -17,9 +17,7 @@ after, it has a note.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from functools import partial
-from itertools import chain
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -308,11 +306,6 @@ class Features:
         """How many features have a row, owners included."""
         return int(self._size[LIVE])
 
-    def _met_once(self) -> Hashes:
-        """The slots of those that were met once."""
-        slots: Hashes = self._slots[(self._slots >= _MET_ONCE) & (self._slots != _GONE)]
-        return slots
-
     @property
     def n_bytes(self) -> int:
         """Memory of the tables, bytes, spare capacity included."""
@@ -389,30 +382,28 @@ class Features:
 
     def _refill(self, more: int) -> None:
         """Lay out slots for all there are and so many more."""
-        entries, once = self.size + int(self._size[ONCE]) + more, self._met_once()
+        entries, once = self.size + int(self._size[ONCE]) + more, _met_once(self._slots)
         self._slots = empty_slots(max(64, 1 << int(entries / _MAX_LOAD).bit_length()))
         _fill(int(self._size[END]), self._secret, self._slots, self.table, once)
         self._size[DEAD] = 0
 
-    def state(self, classes: int, aside: Aside | None) -> dict[str, Array]:
-        """Copies of all arrays, for so many classes: `aside`, or in memory."""
-        rows = rows_learned(self.table, self._size)
-        numbers = np.full(int(self._size[END]) + 1, NOBODY)  # the last is that of NOBODY
-        numbers[rows] = np.arange(rows.size)
-        parts = [rows[part] for part in blocks(rows.size, self.table[:1].nbytes + self.weights[:1].nbytes)]
+    def copying(self, classes: int, aside: Aside, *, is_later: bool) -> Callable[[], dict[str, Array]]:
+        """What makes the state of now, for so many classes, of copies; any thread may call it.
 
-        def table(part: Ints) -> Ints:
-            found = self.table.take(part, axis=0)
-            found[:, OWNER] = numbers[owners_in(found[:, OWNER])]
-            return found[:, : COUNTS + classes]
-
-        once, put = self._met_once(), aside or partial(_in_memory, rows.size)
-        once.sort()
-        return {
-            "features": put(map(table, parts)),
-            "features_met_once": aside([once]) if aside else once,
-            "feature_weights": put(self.weights.take(part, axis=0)[:, :, : 1 + classes] for part in parts),
-        }
+        Copies are put `aside` in the order of a state: now, or, where `is_later`, as it is made, and are in
+        memory until then. Rows that lie all over a large table take longer to be read than in their order.
+        """
+        tables, end = self.tables, int(self._size[END])
+        if not is_later:
+            state = _state_of(tables, classes, aside)
+            return lambda: state
+        copied = tables._replace(
+            slots=tables.slots.copy(),
+            table=tables.table[:end].copy(),
+            weights=tables.weights[:end].copy(),
+            size=tables.size.copy(),
+        )
+        return lambda: _state_of(copied, classes, aside)
 
     def expected(self, arrays: Mapping[str, Array], classes: int) -> dict[str, Expected]:
         """The arrays of a state, which these are to be."""
@@ -446,12 +437,26 @@ class Features:
         self._refill(0)
 
 
-def _in_memory(rows: int, blocks: Iterable[Array]) -> Array:
-    """An `Aside` for so many rows, which holds one block at a time beside them."""
-    blocks = iter(blocks)
-    first = next(blocks)
-    whole_array, at = np.empty((rows, *first.shape[1:]), dtype=first.dtype), 0
-    for block in chain([first], blocks):
-        whole_array[at : at + len(block)] = block
-        at += len(block)
-    return whole_array
+def _state_of(tables: FeatureTables, classes: int, aside: Aside) -> dict[str, Array]:
+    """Copies of all arrays, for so many classes."""
+    rows = rows_learned(tables.table, tables.size)
+    numbers = np.full(int(tables.size[END]) + 1, NOBODY)  # the last is that of NOBODY
+    numbers[rows] = np.arange(rows.size)
+    parts = [rows[part] for part in blocks(rows.size, tables.table[:1].nbytes + tables.weights[:1].nbytes)]
+
+    def table(part: Ints) -> Ints:
+        found = tables.table.take(part, axis=0)
+        found[:, OWNER] = numbers[owners_in(found[:, OWNER])]
+        return found[:, : COUNTS + classes]
+
+    return {
+        "features": aside(map(table, parts)),
+        "features_met_once": aside([np.sort(_met_once(tables.slots))]),
+        "feature_weights": aside(tables.weights.take(part, axis=0)[:, :, : 1 + classes] for part in parts),
+    }
+
+
+def _met_once(slots: Hashes) -> Hashes:
+    """The slots of features that were met once."""
+    found: Hashes = slots[(slots >= _MET_ONCE) & (slots != _GONE)]
+    return found

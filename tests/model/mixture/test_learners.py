@@ -10,6 +10,7 @@ import random
 from collections import Counter
 from dataclasses import replace
 from itertools import pairwise
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from learner_oracle import Oracle, doubt, softmax
 from streamnb import BayesOptimalNB, ByteSoftmax, Hypothesis, OneDependence, Pool, Softmax
 from streamnb.errors import UnlearnError
 from streamnb.model.evaluation.progressive import ESCAPE
+from streamnb.model.mixture import learner_state
 from streamnb.model.mixture.default_hypotheses import DEFAULT_HYPOTHESES
 from streamnb.model.softmax.feature_table import (
     AGE,
@@ -615,6 +617,28 @@ def test_rows_are_told_in_the_order_in_which_they_were_learned(ages):
     size = np.array([len(rows), 0, len(ages), NOBODY, 0, max([0, *ages])])
     told = rows_learned(table.reshape(-1, 3), size)
     assert told.tolist() == sorted(rows, key=lambda row: (ages[row], row))
+
+
+@pytest.mark.parametrize("most_aside", [0, 1 << 40])
+def test_what_is_learned_after_a_copy_was_begun_is_not_in_it(monkeypatch, most_aside):
+    """Wherever features are copied to; and after some of them were forgotten, and while others are."""
+    monkeypatch.setattr(learner_state, "MOST_ASIDE", most_aside)
+    model, stream = BayesOptimalNB(ATTRIBUTES, memory=100_000), list(crowded_stream(600, 3))
+    model.keep_within(1 << 24)
+
+    def learned(events):
+        for first in range(0, len(events), 20):
+            model.make_room(3)
+            run(model, events[first : first + 20], 20)
+
+    learned(stream[:300])
+    expected, copy = bytes_of(model), model.copying(lambda blocks: np.concatenate([*blocks]))
+    age = int(model._learners.features.tables.size[AGE])
+    learned(stream[300:])
+    assert 0 < age < model._learners.features.tables.size[AGE]
+    meta, arrays = copy.state()
+    assert bytes_of(SimpleNamespace(state=lambda: (meta, arrays))) == expected
+    assert bytes_of(model) != expected
 
 
 @settings(max_examples=15)
