@@ -56,7 +56,7 @@ _DIGIT, _DIGITS = np.int64(8), np.int64(0xFF)  # of an age, by which rows are so
 _ENTRY_BYTES = 27  # of a slot at half the most load: slots are a power of two
 _MULTIPLY, _FINISH = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)
 _MAX_LOAD = 0.6
-_AHEAD = 16  # rows of which the slots are fetched before they are filled
+_AHEAD = 64  # slots that are fetched before they are filled
 _HEAVIEST = 1e37  # of weights: one more event does not carry them beyond a float32
 
 
@@ -205,29 +205,44 @@ def most_met_once(features: FeatureTables, classes: Any) -> int:
 
 
 @inlined
-def _enter(slots: Hashes, secret: Any, key: Any, slot: Any) -> None:
-    """Put the slot of a key that is not there yet."""
+def _ask(slots: Hashes, secret: Any, key: Any, slot: Any, asked: Hashes, n: int) -> int:
+    """Note what is to stand in the slot of a key as the n-th (n < 64), and ask for where that is."""
+    asked[0, n], asked[1, n] = slot, hash_word(secret, key) & np.uint64(slots.size - 1)
+    prefetch(slots, np.int64(asked[1, n]))
+    return n + 1
+
+
+@inlined
+def _enter(slots: Hashes, asked: Hashes, n: int) -> None:
+    """Put what was asked for, of which nothing is there yet."""
     mask = np.uint64(slots.size - 1)
-    place = hash_word(secret, key) & mask
-    while slots[place] != _NONE:
-        place = (place + _ONE) & mask
-    slots[place] = slot
+    for i in range(n):
+        place = asked[1, i]
+        while slots[place] != _NONE:
+            place = (place + _ONE) & mask
+        slots[place] = asked[0, i]
 
 
 @kernel
-def _fill(end: int, secret: Any, slots: Hashes, table: Ints, once: Hashes) -> None:
-    """Enter the rows before `end` into empty `slots`, and those met `once` with what was in their slots."""
-    mask = np.uint64(slots.size - 1)
-    for row in range(end):
-        soon = hash_word(secret, np.uint64(table[min(row + _AHEAD, end - 1), KEY]))
-        prefetch(slots, np.int64(soon & mask))
-        if table[row, KEY] >= 0:
-            key = np.uint64(table[row, KEY])
-            _enter(slots, secret, key, (key >> _TAG) << _HALF | np.uint64(row + 1))
-    for i in range(once.size):
-        soon = hash_word(secret, once[min(i + _AHEAD, once.size - 1)] & KEY_BITS)
-        prefetch(slots, np.int64(soon & mask))
-        _enter(slots, secret, once[i] & KEY_BITS, once[i])
+def _fill(end: int, secret: Any, slots: Hashes, table: Ints, before: Hashes, asked: Hashes) -> None:
+    """Enter the rows before `end` into empty `slots`, and those in slots of `before` that were met once.
+
+    `asked` uint64[2, 64] is scratch: so many places are fetched together.
+    """
+    few = asked.shape[1]
+    for first in range(0, end, few):
+        n = 0
+        for row in range(first, min(first + few, end)):
+            if table[row, KEY] >= 0:
+                key = np.uint64(table[row, KEY])
+                n = _ask(slots, secret, key, (key >> _TAG) << _HALF | np.uint64(row + 1), asked, n)
+        _enter(slots, asked, n)
+    for first in range(0, before.size, few):
+        n = 0
+        for i in range(first, min(first + few, before.size)):
+            if before[i] & _MET_ONCE and before[i] != _GONE:
+                n = _ask(slots, secret, before[i] & KEY_BITS, before[i], asked, n)
+        _enter(slots, asked, n)
 
 
 @allocating
@@ -382,9 +397,10 @@ class Features:
 
     def _refill(self, more: int) -> None:
         """Lay out slots for all there are and so many more."""
-        entries, once = self.size + int(self._size[ONCE]) + more, _met_once(self._slots)
+        entries, before = self.size + int(self._size[ONCE]) + more, self._slots
         self._slots = empty_slots(max(64, 1 << int(entries / _MAX_LOAD).bit_length()))
-        _fill(int(self._size[END]), self._secret, self._slots, self.table, once)
+        asked = np.empty((2, _AHEAD), dtype=np.uint64)
+        _fill(int(self._size[END]), self._secret, self._slots, self.table, before, asked)
         self._size[DEAD] = 0
 
     def copying(self, classes: int, aside: Aside, *, is_later: bool) -> Callable[[], dict[str, Array]]:
