@@ -109,8 +109,8 @@ class EventWriter:
         """
         label, known, adds = targets.columns(classes)
         ends_of_items, ends_of_values = np.array(self._event_items), np.array(self._event_values)
-        item_adds = np.repeat(adds, np.diff(ends_of_items))
-        value_adds = np.repeat(adds, np.diff(ends_of_values))
+        item_adds = np.repeat(adds, ends_of_items[1:] - ends_of_items[:-1])
+        value_adds = np.repeat(adds, ends_of_values[1:] - ends_of_values[:-1])
         group = layout.groups_of(self._groups, np.array(self._group), item_adds, ends_of_items)
         field = layout.fields_of(self._fields, np.array(self._field), value_adds, ends_of_values)
         item_rows, rows, tokens = self._rows(group, item_adds, vocabulary)

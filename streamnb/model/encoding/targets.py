@@ -40,18 +40,17 @@ class Targets(NamedTuple):
 
         Raises ValueError where there are not n of each, or a weight lies out of range.
         """
-        none: list[Any] = [None] * n
-        ys, ws, ts = (none if given is None else list(given) for given in (labels, weights, times))
+        ys, ws, ts = (None if given is None else list(given) for given in (labels, weights, times))
         for given in (ys, ws, ts):
-            if len(given) != n:
+            if given is not None and len(given) != n:
                 raise ValueError(f"{n} events, but {len(given)} labels, weights or times")
-        targets = cls(ys, np.full(n, UNIT), np.full(n, np.nan))
-        if weights is not None:
+        targets = cls([None] * n if ys is None else ys, np.full(n, UNIT), np.full(n, np.nan))
+        if ws is not None:
             targets.weights[:] = _units(ws)
-        if set(map(type, ts)) == {float}:
+        if ts is not None and set(map(type, ts)) == {float}:
             seconds = np.array(ts, dtype=np.float64)
             targets.times[:] = np.where(np.isfinite(seconds), seconds, np.nan)
-        elif any(time is not None for time in ts):
+        elif ts is not None and any(time is not None for time in ts):
             targets.times[:] = [_seconds(time) for time in ts]
         return targets
 
