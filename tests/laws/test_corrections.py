@@ -653,3 +653,10 @@ def test_a_copy_that_is_being_made_hears_of_rows_before_they_are_debited():
     model.unlearn_many(xs, ["a", "b"] * 100)
     meta, arrays = making.state()
     assert (meta, {name: (a.dtype.str, a.shape, a.tobytes()) for name, a in arrays.items()}) == expected
+
+
+@pytest.mark.parametrize("new", COUNTING)
+def test_who_forgets_the_labels_is_told(new):
+    model = new()
+    with pytest.raises(TypeError):
+        model.unlearn_many([{"text": "a"}], None)

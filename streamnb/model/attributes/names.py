@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
 
 from streamnb.errors import SnapshotError
+from streamnb.model.attributes.parameters import brief
 from streamnb.model.attributes.ranges import is_missing
 
 _PLAIN = (str, bool, int, float)
@@ -30,14 +33,18 @@ def checked_names(names: Any, declared: Sequence[Any] = ()) -> list[Any]:
     """Names that begin with the `declared`, none missing or twice. Raises SnapshotError."""
     found = checked_attributes(names)
     if found[: len(declared)] != list(declared) or any(map(is_missing, found)):
-        raise SnapshotError(f"expected names that begin with {list(declared)}, none missing, found {names!r}")
+        begin = f" that begin with {brief(repr(list(declared)))}" if declared else ""
+        raise SnapshotError(f"expected names{begin}, none missing, found {brief(repr(names))}")
     return list(found)
 
 
 def checked_attributes(names: Any) -> list[Any]:
     """Names of attributes, of which one may be None; none twice. Raises SnapshotError."""
-    if not isinstance(names, list) or not all(name is None or isinstance(name, _PLAIN) for name in names):
-        raise SnapshotError(f"expected a list of names, found {names!r}")
-    if len(set(names)) < len(names):
-        raise SnapshotError(f"a name occurs twice: {names!r}")
+    if not isinstance(names, list):
+        raise SnapshotError(f"expected a list of names, found {brief(repr(names))}")
+    if odd := [name for name in names if not (name is None or isinstance(name, _PLAIN))]:
+        raise SnapshotError(f"names that are none: {brief(repr(odd))}")
+    name, times = max(Counter(names).items(), key=itemgetter(1), default=(None, 0))
+    if times > 1:
+        raise SnapshotError(f"a name occurs twice: {brief(repr(name))}")
     return names

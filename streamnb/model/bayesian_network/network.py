@@ -309,6 +309,10 @@ class BayesianNetwork(Savable):
 
     # -- for learning by expectation ----------------------------------------------------------------------
 
+    def family(self, v: int) -> tuple[int, ...]:
+        """The numbers of the parents of variable `v`, and its own. Raises IndexError."""
+        return self.counted.family(v)
+
     def encoded(self, x: Values, *, adds: bool) -> list[int]:
         """The code of each variable of an event, -1 where it has none; new values are added if it `adds`."""
         found: list[int] = self._row(self._texts(x), adds=adds).tolist()

@@ -8,7 +8,7 @@ from typing import Any, Self
 from river import base
 
 from streamnb.errors import SnapshotError
-from streamnb.model.attributes.expected import check_made, checked, count, reading
+from streamnb.model.attributes.expected import check_made, checked, count
 from streamnb.model.attributes.names import checked_names, plain
 from streamnb.model.attributes.ranges import is_missing
 from streamnb.model.attributes.signatures import Array, State
@@ -126,9 +126,8 @@ def _restored(asked: Any, positives: int) -> dict[Any, str | None]:
     """Attribute -> value, as `state` listed them. Raises SnapshotError."""
     if not isinstance(asked, list) or (asked and positives == 0):
         raise SnapshotError(f"constraints {asked!r} after {positives} positive examples")
-    with reading("constraints", ValueError):
-        names, values = zip(*asked, strict=True) if asked else ((), ())
-        checked_names([*names])
-    if not all(value is None or isinstance(value, str) for value in values):
-        raise SnapshotError(f"constraints with values that are no texts: {asked!r}")
-    return dict(zip(names, values, strict=True))
+    for pair in asked:
+        if not (isinstance(pair, list) and len(pair) == 2 and isinstance(pair[1], str | None)):
+            raise SnapshotError(f"a constraint must be a name and a value, got {pair!r}")
+    checked_names([name for name, _ in asked])
+    return dict(asked)

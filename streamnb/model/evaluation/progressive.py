@@ -124,6 +124,15 @@ def _empty_tally() -> _Tally:
 
 
 @kernel
+def _are_probabilities(values: Any) -> bool:
+    """Whether every value lies in [0, 1]; NaN does not."""
+    valid = True
+    for value in values.flat:
+        valid &= 0.0 <= value <= 1.0 + _SLACK
+    return valid
+
+
+@kernel
 def _add_slot(labels: Any, terms: Any, slot: int, bins: Any, sums: Any) -> None:
     """Add the event in one slot of a ring to a tally."""
     add(sums, _LOSS, terms[slot, _LOSS])
@@ -290,7 +299,7 @@ class ProgressiveValidation(Shown):
         truths = np.require(truths, np.int64, ("C", "A", "W"))
         if probabilities.ndim != 2 or truths.shape != probabilities.shape[:1]:
             raise ValueError(f"shapes (n, K) and (n,) expected, got {probabilities.shape} and {truths.shape}")
-        if not ((probabilities >= 0.0) & (probabilities <= 1.0 + _SLACK)).all():  # NaN is not
+        if not _are_probabilities(probabilities):
             raise ValueError("probabilities must lie between 0 and 1")
         shown = max(self._classes, probabilities.shape[1], int(truths.max(initial=-1)) + 1)
         if n_classes is not None and n_classes < shown:

@@ -147,7 +147,8 @@ class OnlineBaumWelch(Savable):
         for x in told:
             hash(x)  # what cannot be a symbol is refused before anything is learned
         codes = [-1 if is_missing(x) else self._symbols.setdefault(x, len(self._symbols)) for x in told]
-        self._reserve(met)
+        if met < len(self._symbols):
+            self._reserve(met)
         begins = np.zeros(len(told), dtype=np.bool_)
         begins[:1] = self._begins
         learn_events(
@@ -162,8 +163,7 @@ class OnlineBaumWelch(Savable):
         emitted = roomier(self._counts.emitted, V, times=2)
         self._counts = self._counts._replace(emitted=emitted)
         for r in range(self.starts):
-            if met < V:
-                emitted[met:V, r] = start_symbols(self.seed, r, self.states, met, V)
+            emitted[met:V, r] = start_symbols(self.seed, r, self.states, met, V)
 
     # -- reading ------------------------------------------------------------------------------------------
 

@@ -74,6 +74,7 @@ class HiddenMarkovTables:
         self.prior = prior
         self._states = {state: i for i, state in enumerate(prior.states)}
         self._symbols = {symbol: i for i, symbol in enumerate(prior.emission.columns)}
+        self._names = list(self._symbols)
         self._declared = len(self._states)
         self.transitions = Transitions(self._declared)
         self.emissions = Emissions(len(self._symbols), self._declared, len(self._symbols))
@@ -96,8 +97,9 @@ class HiddenMarkovTables:
             if not is_missing(state):
                 self._states.setdefault(state, len(self._states))
         for symbol, state in zip(observations, states, strict=True):
-            if not (is_missing(symbol) or is_missing(state)):
-                self._symbols.setdefault(symbol, len(self._symbols))
+            if not (is_missing(symbol) or is_missing(state)) and symbol not in self._symbols:
+                self._symbols[symbol] = len(self._symbols)
+                self._names.append(symbol)
         self.transitions.grow(len(self._states))
         self.emissions.grow(len(self._symbols), len(self._states))
         for part, place, times in self._counted(observations, states, begins=begins):
@@ -189,8 +191,7 @@ class HiddenMarkovTables:
             return np.zeros((symbols.size, len(states)))
         live, prior = self.emissions.live, self.prior
         if prior.emission.rows:
-            met = list(self._symbols)
-            names = [met[i] for i in symbols.tolist()]
+            names = [self._names[i] for i in symbols.tolist()]
             p = prior.emission.table(states, names, live).T
         else:
             p = np.full((symbols.size, len(states)), 1.0 / live)
@@ -228,5 +229,6 @@ class HiddenMarkovTables:
         made.transitions = Transitions.from_state(sizes, {"first": arrays["first"], "table": arrays["next"]})
         made.emissions = Emissions.from_state(sizes, {"table": arrays["seen"]})
         made._states = {state: i for i, state in enumerate(states)}
+        made._names = symbols
         made._symbols = {symbol: i for i, symbol in enumerate(symbols)}
         return made

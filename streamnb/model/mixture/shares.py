@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 MOST_ASIDE = 32 << 20
-"""Bytes of features. More are copied in memory first: events would wait for a disk that is slow to take them."""
+"""Bytes of features. More are copied in memory first: events would wait for a disk that is slow."""
 
 
 class RunsMemory(NamedTuple):

@@ -425,6 +425,8 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
     def _encode_earlier(self, *events: Any) -> Encoded:
         """As `_encode`, of events that were taken earlier: other values may have been listed then."""
         reader = self._reader
+        if not reader.closed:
+            return self._encode(*events)
         self._reader = copy.copy(reader)
         self._reader.closed = {}
         try:

@@ -220,7 +220,7 @@ class NaiveBayes(SmoothedModel):
 
         Raises ValueError for ranges that overlap or leave a gap, and what `learn_many` raises.
         """
-        placed, labels, rows = joined(ranges), ys, rows_of(xs)
+        placed, labels, rows = joined(ranges), list(ys), rows_of(xs)
         targets = Targets.of(len(rows), labels, ws)
         is_learned, classes = targets.columns({})[2], self._statistics.classes
         probabilities = np.empty((is_learned.size, len(classes)))

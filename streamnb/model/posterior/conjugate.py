@@ -63,7 +63,13 @@ class Conjugate(SavableValue, ABC):
         if weight:
             self._take(x, weight)
 
-    learn_one, unlearn_one = update, unlearn
+    def learn_one(self, x: Any, w: float = 1.0) -> None:
+        """See `update`."""
+        self.update(x, w)
+
+    def unlearn_one(self, x: Any, w: float = 1.0) -> None:
+        """See `unlearn`."""
+        self.unlearn(x, w)
 
     def merge(self, other: Self) -> Self:
         """Add all that `other` has observed, as if it had been observed here; returns self.

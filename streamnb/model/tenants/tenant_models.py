@@ -418,12 +418,12 @@ class TenantModels:
     ) -> Posteriors:
         """Predict each event by what its tenant's model learned before it, then learn it, in order."""
         rows = rows_of(xs)
-        return self._run(rows, Targets.of(len(rows), ys, ws), predict=True, learn=True)
+        return self._run(rows, Targets.of(len(rows), list(ys), ws), predict=True, learn=True)
 
     def learn_many(self, X: Any, y: Any, w: Weights = None, ts: Times = None) -> None:
         """Learn many events in order."""
         rows = rows_of(X)
-        self._run(rows, Targets.of(len(rows), y, w), predict=False, learn=True)
+        self._run(rows, Targets.of(len(rows), list(y), w), predict=False, learn=True)
 
     def learn_late_many(
         self, xs: Events, ys: Labels, ws: Weights = None, ts: Times = None, *, again: bool = False

@@ -758,6 +758,8 @@ def test_what_is_missing_drops_no_constraint_and_tells_nothing():
         {"asked": None},
         {"asked": [["a"]]},
         {"asked": [["a", 3]]},
+        {"asked": ["ab"]},
+        {"asked": [{"a": 1, "b": 2}]},
         {"asked": [[None, "u"]]},
         {"asked": [["a", "u"], ["a", "v"]]},
     ],

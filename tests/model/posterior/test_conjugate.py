@@ -640,3 +640,17 @@ def test_a_state_is_a_copy():
     _, arrays = coin.state()
     coin.update(True)
     assert arrays["counts"].tolist() == [1024, 0]
+
+
+def test_whoever_overrides_update_is_asked_by_learn_one_too():
+    class Noting(BetaBernoulli):
+        told = ()
+
+        def update(self, x, w=1.0):
+            self.told = (*self.told, x)
+            super().update(x, w)
+
+    coin = Noting()
+    coin.learn_one(True)
+    coin.learn_one(False)
+    assert coin.told == (True, False)
