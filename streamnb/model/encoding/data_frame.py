@@ -148,20 +148,22 @@ def _by_value(
 
     Where those of each event begin, and the group, row and key of each.
     """
+    if not columns:
+        return np.zeros(is_added.size + 1, dtype=np.int64), groups, groups, np.zeros(0, dtype=np.uint64)
     texts = [text for column in columns for text in column.texts]
     sizes = np.array([len(column.texts) for column in columns], dtype=np.int64)
     owners, everything = np.repeat(groups, sizes), np.ones(len(texts), dtype=np.bool_)
     tokens = Tokens(texts, everything, owners, vocabulary.secret)
     text_rows = vocabulary.rows(tokens, owners, ~everything)
     first = np.cumsum(sizes) - sizes
-    values = [column.values for column in columns]
-    which = np.array(values, dtype=np.int64).reshape(len(columns), is_added.size).T.copy()
+    which = np.stack([column.values for column in columns], axis=1)
     present = which >= 0
     chosen, event_items = (which + first)[present], _ends(present)
     rows = text_rows[chosen]
-    adds = (rows == UNKNOWN) & np.repeat(is_added, np.diff(event_items))
-    if adds.any():
-        rows = _added(rows, chosen, adds, texts, owners, vocabulary)
+    unknown = rows == UNKNOWN
+    if unknown.any():
+        adds = unknown & np.repeat(is_added, np.diff(event_items))
+        rows = _added(rows, chosen, adds, texts, owners, vocabulary) if adds.any() else rows
     item_group = np.broadcast_to(groups, present.shape)[present]
     return event_items, item_group, rows, tokens.hashes[chosen]
 
