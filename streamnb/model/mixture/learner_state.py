@@ -13,6 +13,7 @@ from streamnb.model.attributes.signatures import Array, Aside, Flags, concatenat
 from streamnb.model.calibration.histogram_binning import CONFIDENCES
 from streamnb.model.calibration.temperature import FIRST_POWER, LEAST_POWER, MOST_POWER
 from streamnb.model.compiled.arrays import Floats, Ints
+from streamnb.model.compiled.growable import roomier
 from streamnb.model.mixture.components import (
     BYTES,
     CALIBRATED,
@@ -318,11 +319,9 @@ class Learners:
             self.bins.reserve(fields, places)
             self.features.reserve(classes, known, features)
         self.grams.reserve(groups, classes)
-        have = self._bias.shape[2]
-        if classes > have:
-            more = max(classes, have + have // 8) - have
-            self._bias = np.pad(self._bias, ((0, 0), (0, 0), (0, more)))
-            self._pool_bias = np.pad(self._pool_bias, ((0, 0), (0, 0), (0, more)))
+        if classes > self._bias.shape[2]:
+            self._bias = roomier(self._bias, 0, 0, classes, times=1.125)
+            self._pool_bias = roomier(self._pool_bias, 0, 0, classes, times=1.125)
 
     def weighed(self) -> tuple[Floats, Floats, Floats, Floats, Ints]:
         """A copy of what calibrators and pools have learned of how others predict."""
