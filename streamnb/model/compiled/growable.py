@@ -109,8 +109,11 @@ def keep_rows(
     """
     few = _few_rows(array)
     for start in range(0, rows.size, few):
-        moved = rows[start : start + few]
-        array[to + start : to + start + moved.size] = array.take(moved, axis=0)  # faster than array[moved]
+        moved, place = rows[start : start + few], to + start
+        if few == 1:
+            array[place] = array[moved[0]]
+        else:
+            array[place : place + moved.size] = array.take(moved, axis=0)  # faster than array[moved]
     array[max(to + rows.size, first) : used] = 0
 
 

@@ -204,5 +204,7 @@ def row_sums(table: Ints) -> Ints:
 @kernel
 def _add_columns(table: Any, sums: Ints) -> None:
     for row in range(table.shape[0]):
+        total = np.int64(0)
         for k in range(table.shape[1]):
-            sums[row] += table[row, k]
+            total += table[row, k]
+        sums[row] = total

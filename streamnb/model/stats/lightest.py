@@ -1,4 +1,4 @@
-"""Which rows of a table are the lightest, without an array of what all of them weigh.
+"""Which rows of a table are the lightest, without an array of what all of them weigh where columns are few.
 
 That would take as long to lay out as the table to go through. Weights are counted by size in place of it, and
 where many sizes share a place, counted again within it.
@@ -12,8 +12,12 @@ import numpy as np
 
 from streamnb.model.attributes.signatures import Array, Codes, Flags
 from streamnb.model.compiled.arrays import Ints
+from streamnb.model.compiled.growable import ranking
 from streamnb.model.compiled.jit import inlined, kernel
+from streamnb.model.stats.counts import row_sums
 
+_COLUMNS = 16  # of more, an array of what rows weigh takes little beside the table
+_ROWS = 1024  # of fewer, ranking takes less time than the places
 _BITS = 14  # places are laid out and added up each time, however few rows there are
 _PLACES = 1 << _BITS
 _BEYOND = 63 - _BITS  # bits: of what is left of the largest sum, no more than the places tell apart
@@ -30,6 +34,10 @@ def drop_lightest(table: Ints, groups: Codes, stays: Flags, most: int) -> int:
         stays: bool[rows], which may stay; changed in place.
         most: at least 0.
     """
+    if table.shape[1] > _COLUMNS:
+        table = row_sums(table[: stays.size])[:, np.newaxis]
+    if stays.size <= _ROWS:
+        return _drop_ranked(row_sums(table[: stays.size]), groups[: stays.size] >= 0, stays, most)
     low, shift = 1, 0
     while True:
         found = np.zeros(_PLACES + 1, dtype=np.int64)  # and those beyond
@@ -42,6 +50,14 @@ def drop_lightest(table: Ints, groups: Codes, stays: Flags, most: int) -> int:
             return int(_drop(table, groups, stays, low + place, at_least[place] - most if place >= 0 else 0))
         else:
             low, shift = low + (place << shift), max(0, shift - _BITS)
+
+
+def _drop_ranked(weights: Ints, counts: Flags, stays: Flags, most: int) -> int:
+    """As `drop_lightest`, of rows that weigh so much and may count."""
+    ranked = np.flatnonzero(stays & counts)
+    stays[ranked[ranking(weights[ranked])[most:]]] = False
+    stays &= (weights > 0) | ~counts
+    return int(weights[counts & ~stays].sum())
 
 
 @inlined
