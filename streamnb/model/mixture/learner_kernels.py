@@ -20,7 +20,6 @@ from streamnb.model.naive_bayes.tables import Tables
 from streamnb.model.numerics.logspace import log_normalise
 from streamnb.model.softmax.feature_extraction import ExtractedFeatures, extract, note_attributes
 from streamnb.model.softmax.feature_table import (
-    DEAD,
     LIVE,
     NO_CLASS,
     ONCE,
@@ -38,7 +37,7 @@ def has_capacity_for_features(features: FeatureTables, known: Ints, most: int) -
     """Whether an event of so many new features, and as many owners, can be added, or the budget is spent."""
     size = features.size
     need = min(size[LIVE] + 2 * most, most_rows(features, count_positive(known)))
-    entries = size[LIVE] + size[ONCE] + size[DEAD] + 2 * most
+    entries = size[LIVE] + size[ONCE] + 2 * most
     return bool(need <= features.table.shape[0] and entries * 10 <= features.slots.size * 6)
 
 

@@ -52,8 +52,10 @@ from streamnb.model.softmax.feature_table import (
     mixed,
     owner_in,
     promote,
+    put_slot,
     row_in,
     rows_learned,
+    slot_at,
 )
 from streamnb.model.softmax.quantile_bins import (
     CODE,
@@ -334,13 +336,14 @@ def _put_attribute_pairs(context: Context, secret: Any, places: Codes, out: Extr
 @kernel
 def _find_owners(out: ExtractedFeatures, features: FeatureTables, most: int) -> None:
     """The row of each owner, a new one where there is none and less than `most` rows are in use."""
-    slots, table, size = features.slots, features.table, features.size
+    size = features.size
     for o in range(out.n[2]):
         key = out.owner_keys[o] & KEY_BITS
-        place = find_slot(slots, table, key, hash_word(features.secret, key))
-        row = np.int64(NOBODY) if is_met_once(slots[place]) else row_in(slots[place])
-        if slots[place] == 0 and size[LIVE] < most:
-            row = add_feature(slots, table, size, key, NOBODY, place)
+        place = find_slot(features, key, hash_word(features.secret, key))
+        slot = slot_at(features, place)
+        row = np.int64(NOBODY) if is_met_once(slot) else row_in(slot)
+        if slot == 0 and size[LIVE] < most:
+            row = add_feature(features, key, NOBODY, place)
         out.owner_rows[o] = row
 
 
@@ -368,17 +371,17 @@ def _find_features(
         prefetch(table, row_in(slots[out.hashes[i] & mask]) * table.shape[1])  # of one met once: nowhere
     for i in range(first, stop):
         key, owner = out.keys[i], out.owner_rows[out.owners[i]]
-        place = find_slot(slots, table, key, out.hashes[i])
-        slot = slots[place]
+        place = find_slot(features, key, out.hashes[i])
+        slot = slot_at(features, place)
         row = row_in(slot)
         if slot == 0:
             if most_once:
                 if size[ONCE] < most_once:
-                    slots[place] = met_once(key, NO_CLASS)
+                    put_slot(features, place, met_once(key, NO_CLASS))
                     size[ONCE] += 1
                     row = by_place(place)
             elif size[LIVE] < most:
-                row = add_feature(slots, table, size, key, owner, place)
+                row = add_feature(features, key, owner, place)
         elif is_met_once(slot):
             row = promote(features, owner, place, LOG_OF_ONE) if size[LIVE] < most else by_place(place)
         else:
@@ -398,10 +401,10 @@ def _often(times: float) -> float:
 
 
 @inlined
-def _weigh(out: ExtractedFeatures, table: Ints, slots: Hashes, learned: float) -> None:
+def _weigh(out: ExtractedFeatures, features: FeatureTables, learned: float) -> None:
     """From how often a feature occurs to what it weighs, and the sums of squares."""
     values, rows, owners, owner_rows = out.values, out.rows, out.owners, out.owner_rows
-    singles, n = out.n[0], out.n[1]
+    table, singles, n = features.table, out.n[0], out.n[1]
     for part, first, stop in ((0, 0, singles), (1, singles, n)):
         square = 0.0
         for i in range(first, stop):
@@ -410,7 +413,7 @@ def _weigh(out: ExtractedFeatures, table: Ints, slots: Hashes, learned: float) -
                 values[i] = 0.0
                 continue
             having = table[row, TOTAL] / UNIT if row >= 0 else 0.0
-            if row < NOBODY and class_met(slots[by_place(row)]) != NO_CLASS:
+            if row < NOBODY and class_met(slot_at(features, by_place(row))) != NO_CLASS:
                 having = 1.0
             v = _often(values[i]) * rarity(learned, having)
             values[i] = v
@@ -470,7 +473,7 @@ def extract(
     none: Any = np.int64(0)  # of a type: literals would be compiled anew
     _find_features(out, none, out.n[0], features, most, none, batch.label[e])
     _find_features(out, out.n[0], out.n[1], features, most, most_once, batch.label[e])
-    _weigh(out, features.table, features.slots, context.learned[0] / UNIT)
+    _weigh(out, features, context.learned[0] / UNIT)
 
 
 @allocating
@@ -506,8 +509,7 @@ def _select(features: FeatureTables, context: Context, out: ExtractedFeatures) -
     told = np.full(n, -np.inf)
     for a in range(n):
         key = out.attribute_keys[a] & KEY_BITS
-        place = find_slot(features.slots, features.table, key, hash_word(features.secret, key))
-        row = row_in(features.slots[place])
+        row = row_in(slot_at(features, find_slot(features, key, hash_word(features.secret, key))))
         if row >= 0:
             told[a] = score[owner_in(features.table[row, OWNER])]
     chosen, attributes = context.chosen, out.attributes

@@ -10,9 +10,12 @@ Most pairs are met once and never again. Until its second event a pair has no ro
 holds its key and the class of that event: eight bytes in place of hundreds.
 
 Rows that are forgotten are filled with features that come later, from the first one on. No row moves, so
-forgetting takes little time; and slots that led there stay, and lead nowhere, until all are laid out anew. In
-states rows are in the order in which they were learned, wherever they are: of how many forgettings each came
-after, it has a note.
+forgetting takes little time. In states rows are in the order in which they were learned, wherever they are:
+of how many forgettings each came after, it has a note.
+
+Neither as slots grow nor as features are forgotten are all laid out anew at once: those of before stay until
+they were moved, some with each batch, and until then a key is looked for in both. What was forgotten is not
+moved.
 """
 
 from __future__ import annotations
@@ -44,13 +47,14 @@ from streamnb.model.stats.memory_use import Part
 
 KEY, OWNER, TOTAL, COUNTS = 0, 1, 2, 3  # columns of the table; one column for each class from COUNTS on
 NOBODY = -1  # in place of a row
-LIVE, ONCE, END, FREE, DEAD, AGE = range(6)  # of `size`
+LIVE, ONCE, END, FREE, MOVED, VOID, AGE = range(7)  # of `size`
 NO_CLASS = 0x7FFF  # of a feature whose first event is being learned
 KEY_BITS = np.uint64(0xFFFF_FFFF_FFFF)
 _LOW, _HALF, _ONE, _NONE = np.uint64(0xFFFFFFFF), np.uint64(32), np.uint64(1), np.uint64(0)
 _TAG = np.uint64(17)  # of its 48 bits a key has the upper 31 in its slot, beside the row
 _CLASS, _MET_ONCE = np.uint64(48), np.uint64(1 << 63)
-_GONE = np.uint64((1 << 64) - 1)  # in place of the slot of a feature that was met once and is forgotten
+_SLICE = 1 << 17  # slots that are moved with each batch
+_NO_SLOTS = np.zeros(0, dtype=np.uint64)
 _AGE, _OWNER = np.int64(32), np.int64(0xFFFFFFFF)  # of what stands in the column of owners
 _DIGIT, _DIGITS = np.int64(8), np.int64(0xFF)  # of an age, by which rows are sorted
 _ENTRY_BYTES = 27  # of a slot at half the most load: slots are a power of two
@@ -71,10 +75,13 @@ class FeatureTables(NamedTuple):
             weight and weight by class (units). Of a free row the key is `by_place` of the next free one.
         weights: float32[>= R, 1 + M, 1 + C]. First ln(1 + 2 n) of the weight n in each class (examples), from
             column 1 on; then of each learner the sum of squared gradients and its weights by class.
-        size: int64[6], how many rows are in use, how many features were met once, R, the first free row or
-            NOBODY, how many slots lead nowhere, and how often features were forgotten: the age of new rows.
+        size: int64[7], how many rows are in use, how many features were met once, R, the first free row or
+            NOBODY, how many of the former slots were moved, whether those of features that were met once are
+            void, and how often features were forgotten: the age of new rows.
         memory: int64[1], the budget, bytes.
         secret: uint64[2], of the hash by which slots are found.
+        former: as `slots`, those of before; none once all were moved. Their places are behind those of
+            `slots`.
     """
 
     slots: Hashes
@@ -83,6 +90,7 @@ class FeatureTables(NamedTuple):
     size: Ints
     memory: Ints
     secret: Hashes
+    former: Hashes
 
 
 @inlined
@@ -95,20 +103,67 @@ def mixed(a: Any, b: Any) -> Any:
 
 
 @inlined
-def find_slot(slots: Hashes, table: Ints, key: Any, hashed: Any) -> Any:
+def _is_of(slot: Any, table: Ints, key: Any) -> bool:
+    """Whether a slot that is not free is that of a key."""
+    if slot & _MET_ONCE:
+        return bool(slot & KEY_BITS == key)
+    return bool(slot >> _HALF == key >> _TAG and np.uint64(table[row_in(slot), KEY]) == key)
+
+
+@kernel
+def _find_former(features: FeatureTables, key: Any, hashed: Any) -> int:
+    """The place of a key among the former slots that were not moved, behind all others; or NOBODY."""
+    former, size = features.former, features.size
+    mask = np.uint64(former.size - 1)
+    place = hashed & mask
+    while former[place] != _NONE:
+        slot = former[place]
+        if np.int64(place) >= size[MOVED] and _is_of(slot, features.table, key):
+            return NOBODY if size[VOID] and slot & _MET_ONCE else int(features.slots.size + np.int64(place))
+        place = (place + _ONE) & mask
+    return NOBODY
+
+
+@inlined
+def find_slot(features: FeatureTables, key: Any, hashed: Any) -> Any:
     """The place of a key's slot, or of the free one that ends its chain; `hashed` is the hash of the key."""
+    slots = features.slots
     mask = np.uint64(slots.size - 1)
     place = hashed & mask
-    while True:
-        slot = slots[place]
-        if slot == _NONE:
-            return np.int64(place)
-        if slot & _MET_ONCE:
-            if slot & KEY_BITS == key and slot != _GONE:
-                return np.int64(place)
-        elif slot >> _HALF == key >> _TAG and np.uint64(table[row_in(slot), KEY]) == key:
+    while slots[place] != _NONE:
+        if _is_of(slots[place], features.table, key):
             return np.int64(place)
         place = (place + _ONE) & mask
+    if features.former.size:
+        former = _find_former(features, key, hashed)
+        if former != NOBODY:
+            return np.int64(former)
+    return np.int64(place)
+
+
+@inlined
+def slot_at(features: FeatureTables, place: Any) -> Any:
+    """The slot at a place that was found."""
+    slots = features.slots
+    return slots[place] if place < slots.size else features.former[place - slots.size]
+
+
+@inlined
+def put_slot(features: FeatureTables, place: Any, slot: Any) -> None:
+    """Let this be the slot at a place that was found."""
+    slots = features.slots
+    if place < slots.size:
+        slots[place] = slot
+    else:
+        features.former[place - slots.size] = slot
+
+
+def slots_of(keys: Any, rows: Any) -> Any:
+    """The slots of keys that have these rows; all are uint64."""
+    return (keys >> _TAG) << _HALF | (rows + _ONE)
+
+
+_slot_of = inlined(slots_of)
 
 
 @inlined
@@ -150,8 +205,9 @@ owner_in = inlined(owners_in)
 
 
 @inlined
-def add_feature(slots: Hashes, table: Ints, size: Ints, key: Any, owner: Any, place: int) -> int:
+def add_feature(features: FeatureTables, key: Any, owner: Any, place: Any) -> int:
     """The new row of a key whose slot is at `place`; there has to be room."""
+    table, size = features.table, features.size
     row = size[FREE]
     if row == NOBODY:
         row = size[END]
@@ -161,16 +217,16 @@ def add_feature(slots: Hashes, table: Ints, size: Ints, key: Any, owner: Any, pl
     size[LIVE] += 1
     table[row, KEY] = np.int64(key)
     table[row, OWNER] = size[AGE] << _AGE | (owner & _OWNER)
-    slots[place] = (key >> _TAG) << _HALF | np.uint64(row + 1)
+    put_slot(features, place, _slot_of(key, np.uint64(row)))
     return int(row)
 
 
 @inlined
-def promote(features: FeatureTables, owner: Any, place: int, log_of_one: float) -> int:
+def promote(features: FeatureTables, owner: Any, place: Any, log_of_one: float) -> int:
     """The new row of a feature that was met once; `log_of_one` is what it says of the class of that event."""
-    slot = features.slots[place]
+    slot = slot_at(features, place)
     k = class_met(slot)
-    row = add_feature(features.slots, features.table, features.size, slot & KEY_BITS, owner, place)
+    row = add_feature(features, slot & KEY_BITS, owner, place)
     features.size[ONCE] -= 1
     features.table[row, TOTAL] = UNIT
     features.table[row, COUNTS + k] = UNIT
@@ -214,35 +270,37 @@ def _ask(slots: Hashes, secret: Any, key: Any, slot: Any, asked: Hashes, n: int)
 
 @inlined
 def _enter(slots: Hashes, asked: Hashes, n: int) -> None:
-    """Put what was asked for, of which nothing is there yet."""
+    """Put what was asked for; a row that was forgotten and filled anew may be there already."""
     mask = np.uint64(slots.size - 1)
     for i in range(n):
         place = asked[1, i]
-        while slots[place] != _NONE:
+        while slots[place] != _NONE and slots[place] != asked[0, i]:
             place = (place + _ONE) & mask
         slots[place] = asked[0, i]
 
 
 @kernel
-def _fill(end: int, secret: Any, slots: Hashes, table: Ints, before: Hashes, asked: Hashes) -> None:
-    """Enter the rows before `end` into empty `slots`, and those in slots of `before` that were met once.
+def _move(features: FeatureTables, stop: int, asked: Hashes) -> None:
+    """Move the former slots up to this one, but those that are void and those of rows that are another's.
 
     `asked` uint64[2, 64] is scratch: so many places are fetched together.
     """
-    few = asked.shape[1]
-    for first in range(0, end, few):
-        n = 0
-        for row in range(first, min(first + few, end)):
-            if table[row, KEY] >= 0:
-                key = np.uint64(table[row, KEY])
-                n = _ask(slots, secret, key, (key >> _TAG) << _HALF | np.uint64(row + 1), asked, n)
+    slots, former, table, size = features.slots, features.former, features.table, features.size
+    for first in range(size[MOVED], stop, asked.shape[1]):
+        last, n = min(first + asked.shape[1], stop), 0
+        for place in range(first, last):
+            prefetch(table, max(row_in(former[place]) * np.int64(not is_met_once(former[place])), 0))
+        for place in range(first, last):
+            slot = former[place]
+            if slot & _MET_ONCE:
+                if not size[VOID]:
+                    n = _ask(slots, features.secret, slot & KEY_BITS, slot, asked, n)
+            elif slot != _NONE:
+                key = table[row_in(slot), KEY]
+                if key >= 0 and np.uint64(key) >> _TAG == slot >> _HALF:
+                    n = _ask(slots, features.secret, np.uint64(key), slot, asked, n)
         _enter(slots, asked, n)
-    for first in range(0, before.size, few):
-        n = 0
-        for i in range(first, min(first + few, before.size)):
-            if before[i] & _MET_ONCE and before[i] != _GONE:
-                n = _ask(slots, secret, before[i] & KEY_BITS, before[i], asked, n)
-        _enter(slots, asked, n)
+    size[MOVED] = stop
 
 
 @allocating
@@ -270,8 +328,8 @@ def rows_learned(table: Ints, size: Ints) -> Ints:
 
 @kernel
 def _forget(rows: Ints, features: FeatureTables) -> None:
-    """Let these rows be free, and forget what was met once."""
-    slots, table, size = features.slots, features.table, features.size
+    """Let these rows be free, and none be known that was met once."""
+    table, size = features.table, features.size
     for row in rows:
         table[row] = 0
         features.weights[row] = 0
@@ -281,10 +339,6 @@ def _forget(rows: Ints, features: FeatureTables) -> None:
         if table[row, KEY] < 0:
             table[row, KEY] = by_place(size[FREE])
             size[FREE] = row
-    for place in range(slots.size):
-        if slots[place] & _MET_ONCE:
-            slots[place] = _GONE
-    size[DEAD] += rows.size + size[ONCE]
     size[LIVE] -= rows.size
     size[ONCE] = 0
     size[AGE] += 1
@@ -301,10 +355,10 @@ class Features:
     """
 
     def __init__(self, learners: int, memory: int) -> None:
-        self._size = np.array([0, 0, 0, NOBODY, 0, 0], dtype=np.int64)
+        self._size = np.array([0, 0, 0, NOBODY, 0, 0, 0], dtype=np.int64)
         self._memory = np.array([memory], dtype=np.int64)
         self._secret = process_secret()
-        self._slots = np.zeros(64, dtype=np.uint64)
+        self._slots, self._former = np.zeros(64, dtype=np.uint64), _NO_SLOTS
         self.table = np.zeros((32, COUNTS + 2), dtype=np.int64)
         self.weights = np.zeros((32, 1 + learners, 1 + 2), dtype=np.float32)
 
@@ -314,7 +368,8 @@ class Features:
     def __setstate__(self, state: dict[str, Any]) -> None:
         # It may come from another process, and what is mapped may not be written to.
         vars(self).update(state, _secret=process_secret(), _size=state["_size"].copy())
-        self._refill(0)
+        self._lay_out(self._entries(), 0)
+        self.settle()
 
     @property
     def size(self) -> int:
@@ -324,18 +379,26 @@ class Features:
     @property
     def n_bytes(self) -> int:
         """Memory of the tables, bytes, spare capacity included."""
-        return self._slots.nbytes + self.table.nbytes + self.weights.nbytes
+        slots = self._slots.nbytes + self._former.nbytes
+        return slots + self.table.nbytes + self.weights.nbytes
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether no former slots are left to be moved."""
+        return not self._former.size
 
     @property
     def tables(self) -> FeatureTables:
         """As the kernels take them."""
-        return FeatureTables(self._slots, self.table, self.weights, self._size, self._memory, self._secret)
+        held = self._slots, self.table, self.weights, self._size, self._memory, self._secret, self._former
+        return FeatureTables(*held)
 
     def reserve(self, classes: int, known: int, features: int) -> None:
         """Let the tables hold `classes` columns, and so many new features as far as the budget goes.
 
-        `known` of the classes have examples.
+        `known` of the classes have examples. Some former slots are moved.
         """
+        self._sweep(_SLICE)
         have = self.weights.shape[2] - 1
         if classes > have:
             more = max(classes, have + have // 8) - have
@@ -351,8 +414,9 @@ class Features:
             self.weights = grown(self.weights, (rows, *self.weights.shape[1:]))
             if is_ample:  # slots for as many: a batch stops each time that either is short
                 features = max(features, (rows - self.size) * entries // max(self.size, 1))
-        if entries + features + self._size[DEAD] > self._slots.size * _MAX_LOAD:
-            self._refill(features)
+        if entries + features > self._slots.size * _MAX_LOAD:
+            self.settle()
+            self._lay_out(self._slots, features)
 
     def is_short(self, classes: int, more: int = 0) -> bool:
         """Whether, with so many classes, and so many features more, there is no memory for another one."""
@@ -371,15 +435,16 @@ class Features:
         Owners stay: they hold what was learned of all features of theirs.
         """
         if not self.is_short(classes):
-            if self._size[DEAD]:
-                self._refill(0)
             return
+        self.settle()
+        entries = self.size + int(self._size[ONCE])
         rows = rows_learned(self.table, self._size)
         weights, owners = self.table[rows, TOTAL, np.newaxis], self.table[rows, OWNER].astype(np.int32)
         most = int(self._memory[0]) * 7 // 8 // row_bytes(self.weights.shape[1], classes)
         stays = np.ones(rows.size, dtype=np.bool_)
         drop_lightest(weights, owners, stays, max(0, most - np.count_nonzero(owners == NOBODY)))
         _forget(rows[~stays], self.tables)
+        self._lay_out(self._slots, entries - self.size, forgets=True)
 
     def _close_holes(self) -> None:
         """Move the rows that are in use together, where some are free."""
@@ -393,15 +458,35 @@ class Features:
         cells = self.table[: rows.size, OWNER]
         cells[:] = cells & ~_OWNER | numbers[owners_in(cells)] & _OWNER  # of NOBODY: the last
         self._size[[END, FREE]] = rows.size, NOBODY
-        self._refill(0)
+        self._lay_out(self._entries(), 0)
+        self.settle()
 
-    def _refill(self, more: int) -> None:
-        """Lay out slots for all there are and so many more."""
-        entries, before = self.size + int(self._size[ONCE]) + more, self._slots
+    def _entries(self) -> Hashes:
+        """What is in the slots of all there are."""
+        rows = np.flatnonzero(self.table[: self._size[END], KEY] >= 0).astype(np.uint64)
+        return np.concatenate(
+            [slots_of(self.table[rows, KEY].astype(np.uint64), rows), _met_once(self.tables)]
+        )
+
+    def _lay_out(self, former: Hashes, more: int, *, forgets: bool = False) -> None:
+        """Begin to lay out slots for all there are and so many more; see `_forget` for what it `forgets`."""
+        entries = self.size + int(self._size[ONCE]) + more
         self._slots = empty_slots(max(64, 1 << int(entries / _MAX_LOAD).bit_length()))
-        asked = np.empty((2, _AHEAD), dtype=np.uint64)
-        _fill(int(self._size[END]), self._secret, self._slots, self.table, before, asked)
-        self._size[DEAD] = 0
+        self._former = former
+        self._size[[MOVED, VOID]] = 0, forgets
+        self._sweep(_SLICE)
+
+    def _sweep(self, slots: int) -> None:
+        """Move so many of the former slots."""
+        if self._former.size:
+            stop = min(int(self._size[MOVED]) + slots, self._former.size)
+            _move(self.tables, stop, np.empty((2, _AHEAD), dtype=np.uint64))
+            if stop == self._former.size:
+                self._former = _NO_SLOTS
+
+    def settle(self) -> None:
+        """Move all former slots that are left."""
+        self._sweep(self._former.size)
 
     def copying(self, classes: int, aside: Aside, *, is_later: bool) -> Callable[[], dict[str, Array]]:
         """What makes the state of now, for so many classes, of copies; any thread may call it.
@@ -409,6 +494,7 @@ class Features:
         Copies are put `aside` in the order of a state: now, or, where `is_later`, as it is made, and are in
         memory until then. Rows that lie all over a large table take longer to be read than in their order.
         """
+        self.settle()
         tables, end = self.tables, int(self._size[END])
         if not is_later:
             state = _state_of(tables, classes, aside)
@@ -440,7 +526,7 @@ class Features:
     def load(self, arrays: Mapping[str, Array], classes: int) -> None:
         """Replace everything by what a state holds, which is as `expected`."""
         table, weights, once = (arrays[name] for name in ("features", "feature_weights", "features_met_once"))
-        self._size[:] = 0, 0, 0, NOBODY, 0, 0
+        self._size[:] = 0, 0, 0, NOBODY, 0, 0, 0
         self.reserve(classes, classes, 0)
         if len(table) > len(self.table):
             self.table = grown(self.table, (len(table), self.table.shape[1]))
@@ -449,8 +535,9 @@ class Features:
         self.table[: len(table), OWNER] &= _OWNER
         self.weights[: len(table), :, : 1 + classes] = weights
         self._size[[LIVE, ONCE, END]] = len(table), len(once), len(table)
-        self._slots = once
-        self._refill(0)
+        self._slots, self._former = once, _NO_SLOTS
+        self._lay_out(self._entries(), 0)
+        self.settle()
 
 
 def _state_of(tables: FeatureTables, classes: int, aside: Aside) -> dict[str, Array]:
@@ -467,12 +554,15 @@ def _state_of(tables: FeatureTables, classes: int, aside: Aside) -> dict[str, Ar
 
     return {
         "features": aside(map(table, parts)),
-        "features_met_once": aside([np.sort(_met_once(tables.slots))]),
+        "features_met_once": aside([np.sort(_met_once(tables))]),
         "feature_weights": aside(tables.weights.take(part, axis=0)[:, :, : 1 + classes] for part in parts),
     }
 
 
-def _met_once(slots: Hashes) -> Hashes:
+def _met_once(tables: FeatureTables) -> Hashes:
     """The slots of features that were met once."""
-    found: Hashes = slots[(slots >= _MET_ONCE) & (slots != _GONE)]
+    slots = tables.slots
+    if tables.former.size and not tables.size[VOID]:
+        slots = np.append(slots, tables.former[tables.size[MOVED] :])
+    found: Hashes = slots[slots >= _MET_ONCE]
     return found

@@ -37,6 +37,8 @@ from streamnb.model.softmax.feature_table import (
     by_place,
     class_met,
     met_once,
+    put_slot,
+    slot_at,
 )
 
 TRUST = 0.5  # of the log likelihoods; together with |x| = 1 it keeps them from saying too much
@@ -127,7 +129,7 @@ def score_features(
         dots: float64[M, 2, K], filled with those of v w.
         by_owner: float64[2, >= owners], scratch.
     """
-    table, weights, slots = features.table, features.weights, features.slots
+    table, weights = features.table, features.weights
     rows, values, owners = extracted.rows, extracted.values, extracted.owners
     singles, M, K = extracted.n[0], dots.shape[0], likelihoods.shape[1]
     for part in range(2):
@@ -138,7 +140,7 @@ def score_features(
     for i in range(extracted.n[1]):
         row, v = rows[i], values[i]
         if row < NOBODY:
-            met = class_met(slots[by_place(row)])
+            met = class_met(slot_at(features, by_place(row)))
             if met != NO_CLASS and v != 0.0:
                 by_owner[1, owners[i]] += v
                 likelihoods[1, met] += v * LOG_OF_ONE
@@ -221,7 +223,7 @@ def feature_log_odds(
             if row >= 0:
                 likelihood += weights[row, 0, 1 + k]
                 correction = weights[row, 1 + m, 1 + k]
-            elif class_met(features.slots[by_place(row)]) == k:
+            elif class_met(slot_at(features, by_place(row))) == k:
                 likelihood += LOG_OF_ONE
             odds[i] += sign * scale * v * (TRUST * likelihood + correction)
 
@@ -288,13 +290,12 @@ def count_features(extracted: Any, features: FeatureTables, label: int, weight: 
         if owner >= 0:
             table[owner, TOTAL] += weight
             table[owner, COUNTS + label] += weight
-    slots = features.slots
     for i in range(extracted.n[1]):
         row = extracted.rows[i]
         if row < NOBODY:
-            slot = slots[by_place(row)]
+            slot = slot_at(features, by_place(row))
             if class_met(slot) == NO_CLASS:
-                slots[by_place(row)] = met_once(slot & KEY_BITS, label)
+                put_slot(features, by_place(row), met_once(slot & KEY_BITS, label))
         elif row >= 0:
             table[row, TOTAL] += weight
             table[row, COUNTS + label] += weight
