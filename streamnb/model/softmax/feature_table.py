@@ -289,7 +289,7 @@ def _move(features: FeatureTables, stop: int, asked: Hashes) -> None:
     for first in range(size[MOVED], stop, asked.shape[1]):
         last, n = min(first + asked.shape[1], stop), 0
         for place in range(first, last):
-            prefetch(table, max(row_in(former[place]) * np.int64(not is_met_once(former[place])), 0))
+            prefetch(table, row_in(former[place]) * table.shape[1])  # of one met once: nowhere
         for place in range(first, last):
             slot = former[place]
             if slot & _MET_ONCE:
@@ -451,6 +451,7 @@ class Features:
         end = int(self._size[END])
         if self.size == end:
             return
+        self.settle()
         is_live = self.table[:end, KEY] >= 0
         rows, numbers = np.flatnonzero(is_live), np.append(np.cumsum(is_live) - 1, NOBODY)
         keep_rows(self.table, rows, end)
@@ -464,9 +465,7 @@ class Features:
     def _entries(self) -> Hashes:
         """What is in the slots of all there are."""
         rows = np.flatnonzero(self.table[: self._size[END], KEY] >= 0).astype(np.uint64)
-        return np.concatenate(
-            [slots_of(self.table[rows, KEY].astype(np.uint64), rows), _met_once(self.tables)]
-        )
+        return np.append(slots_of(self.table[rows, KEY].astype(np.uint64), rows), _met_once(self._slots))
 
     def _lay_out(self, former: Hashes, more: int, *, forgets: bool = False) -> None:
         """Begin to lay out slots for all there are and so many more; see `_forget` for what it `forgets`."""
@@ -554,15 +553,12 @@ def _state_of(tables: FeatureTables, classes: int, aside: Aside) -> dict[str, Ar
 
     return {
         "features": aside(map(table, parts)),
-        "features_met_once": aside([np.sort(_met_once(tables))]),
+        "features_met_once": aside([np.sort(_met_once(tables.slots))]),
         "feature_weights": aside(tables.weights.take(part, axis=0)[:, :, : 1 + classes] for part in parts),
     }
 
 
-def _met_once(tables: FeatureTables) -> Hashes:
+def _met_once(slots: Hashes) -> Hashes:
     """The slots of features that were met once."""
-    slots = tables.slots
-    if tables.former.size and not tables.size[VOID]:
-        slots = np.append(slots, tables.former[tables.size[MOVED] :])
     found: Hashes = slots[slots >= _MET_ONCE]
     return found

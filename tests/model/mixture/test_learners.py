@@ -28,7 +28,9 @@ from streamnb.model.mixture.default_hypotheses import DEFAULT_HYPOTHESES
 from streamnb.model.softmax import feature_table
 from streamnb.model.softmax.feature_table import (
     AGE,
+    LIVE,
     NOBODY,
+    ONCE,
     OWNER,
     TOTAL,
     Features,
@@ -683,6 +685,8 @@ def check_forgetting(rng, memory, labels, attributes):
             models[1].load_state(*models[1].state())
     assert bytes_of(models[0]) == bytes_of(models[1])
     assert ages[AGE] > 1
+    for model in models:
+        assert np.count_nonzero(model._learners.features.tables.slots) == ages[[LIVE, ONCE]].sum()
 
 
 # -- bins ---------------------------------------------------------------------------------------------------
