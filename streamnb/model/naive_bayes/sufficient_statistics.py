@@ -42,12 +42,13 @@ from streamnb.model.encoding.vocabulary import Vocabulary
 from streamnb.model.naive_bayes.room import KEPT, Room
 from streamnb.model.naive_bayes.state_copy import Copied, StateCopy
 from streamnb.model.naive_bayes.tables import Reading, Tables
-from streamnb.model.stats.counts import Counts, add_rows, row_sums
+from streamnb.model.stats.counts import Counts, add_rows
 from streamnb.model.stats.decayed import Decayed
 from streamnb.model.stats.lightest import drop_lightest
 from streamnb.model.stats.memory_use import MemoryUse
 from streamnb.model.stats.moments import FARTHEST, Moments, merge_moments
 from streamnb.model.stats.presence import Presence
+from streamnb.model.stats.row_sums import row_sums
 from streamnb.model.stats.sources import Sources
 
 _NEVER = 1 << 40  # no row has such a number

@@ -27,6 +27,7 @@ from streamnb.model.stats.histograms import (
     widened,
     without_places,
 )
+from streamnb.model.stats.row_sums import row_sums
 
 
 class Counts(Growable):
@@ -192,19 +193,3 @@ def _take_out(table: Any, groups: Any, slot: Any, histograms: Any) -> None:
         for k in range(table.shape[1] if slot[groups[row]] >= 0 else 0):
             if table[row, k] > 0:
                 change_count(histograms, slot[groups[row]] * table.shape[1] + k, table[row, k], 0)
-
-
-def row_sums(table: Ints) -> Ints:
-    """The sum of each row. Numpy's own is made for long ones."""
-    sums = np.zeros(len(table), dtype=np.int64)
-    _add_columns(table, sums)
-    return sums
-
-
-@kernel
-def _add_columns(table: Any, sums: Ints) -> None:
-    for row in range(table.shape[0]):
-        total = np.int64(0)
-        for k in range(table.shape[1]):
-            total += table[row, k]
-        sums[row] = total

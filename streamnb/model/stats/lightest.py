@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from streamnb.model.attributes.signatures import Array, Codes, Flags
+from streamnb.model.attributes.signatures import Codes, Flags
 from streamnb.model.compiled.arrays import Ints
 from streamnb.model.compiled.growable import ranking
-from streamnb.model.compiled.jit import inlined, kernel
-from streamnb.model.stats.counts import row_sums
+from streamnb.model.compiled.jit import kernel
+from streamnb.model.stats.row_sums import row_sum, row_sums
 
 _COLUMNS = 16  # of more, an array of what rows weigh takes little beside the table
 _ROWS = 1024  # of fewer, ranking takes less time than the places
@@ -60,20 +60,12 @@ def _drop_ranked(weights: Ints, counts: Flags, stays: Flags, most: int) -> int:
     return int(weights[counts & ~stays].sum())
 
 
-@inlined
-def _weight(table: Array, row: int) -> Any:
-    total = np.int64(0)
-    for k in range(table.shape[1]):
-        total += table[row, k]
-    return total
-
-
 @kernel
 def _count_sizes(table: Any, groups: Any, stays: Any, low: int, shift: int, found: Any) -> None:
     """How many rows that may stay weigh `low` and so many times two to the `shift` more."""
     for row in range(stays.size):
         if stays[row] and groups[row] >= 0:
-            total = _weight(table, row)
+            total = row_sum(table, row)
             if total >= low:
                 found[min((total - low) >> shift, found.size - 1)] += 1
 
@@ -84,7 +76,7 @@ def _drop(table: Any, groups: Any, stays: Any, least: int, equals: int) -> Any:
     lost = np.int64(0)
     for row in range(stays.size):
         if groups[row] >= 0:
-            total = _weight(table, row)
+            total = row_sum(table, row)
             if total == least and equals > 0 and stays[row]:
                 equals -= 1
                 stays[row] = False

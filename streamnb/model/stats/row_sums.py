@@ -1,0 +1,32 @@
+"""What the rows of a table weigh."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from streamnb.model.compiled.arrays import Ints
+from streamnb.model.compiled.jit import inlined, kernel
+
+
+@inlined
+def row_sum(table: Any, row: Any) -> Any:
+    """The sum of one row."""
+    total = np.int64(0)
+    for k in range(table.shape[1]):
+        total += table[row, k]
+    return total
+
+
+def row_sums(table: Ints) -> Ints:
+    """The sum of each row. Numpy's own is made for long ones."""
+    sums = np.empty(len(table), dtype=np.int64)
+    _fill_sums(table, sums)
+    return sums
+
+
+@kernel
+def _fill_sums(table: Any, sums: Ints) -> None:
+    for row in range(table.shape[0]):
+        sums[row] = row_sum(table, row)
