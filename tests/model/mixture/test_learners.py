@@ -22,6 +22,7 @@ from learner_oracle import Oracle, doubt, softmax
 
 from streamnb import BayesOptimalNB, ByteSoftmax, Hypothesis, OneDependence, Pool, Softmax
 from streamnb.errors import UnlearnError
+from streamnb.model.encoding.keyed_hash import hash_word
 from streamnb.model.evaluation.progressive import ESCAPE
 from streamnb.model.mixture import learner_state
 from streamnb.model.mixture.default_hypotheses import DEFAULT_HYPOTHESES
@@ -34,6 +35,7 @@ from streamnb.model.softmax.feature_table import (
     OWNER,
     TOTAL,
     Features,
+    _forget,
     add_feature,
     class_met,
     find_slot,
@@ -42,6 +44,7 @@ from streamnb.model.softmax.feature_table import (
     row_bytes,
     row_in,
     rows_learned,
+    slot_at,
 )
 from streamnb.model.softmax.quantile_bins import FIRST_EDGES, Bins, bin_of, first_edge, note_value
 from streamnb.wire.snapshot import Part, Snapshot, decode, encode
@@ -544,6 +547,25 @@ def test_keys_that_share_a_slot_and_a_tag_are_told_apart():
     found = [tables.slots[find_slot(tables, key, begin)] for key in keys]
     assert [row_in(slot) for slot in found[::2]] == list(range(10))
     assert [(is_met_once(slot), class_met(slot)) for slot in found[1::2]] == [(1, i) for i in range(1, 20, 2)]
+
+
+def test_a_feature_that_comes_back_to_its_row_before_slots_were_moved_has_one_slot():
+    features, key = Features(1, 1 << 20), np.uint64(5)
+    features.reserve(2, 2, 20)
+
+    def added():
+        tables = features.tables
+        place = find_slot(tables, key, hash_word(tables.secret, key))
+        assert slot_at(tables, place) == 0
+        return add_feature(tables, key, -1, place)
+
+    with mock.patch.object(feature_table, "_SLICE", 0):
+        assert added() == 0
+        _forget(np.array([0]), features.tables)
+        features._lay_out(features.tables.slots, 0, forgets=True)
+        assert added() == 0
+    features.settle()
+    assert np.count_nonzero(features.tables.slots) == 1
 
 
 # -- memory -------------------------------------------------------------------------------------------------
