@@ -13,6 +13,7 @@ from streamnb.model.attributes.signatures import Array, Codes, Flags
 from streamnb.model.attributes.values import LARGEST
 from streamnb.model.attributes.weights import UNIT
 from streamnb.model.compiled.arrays import Floats, Hashes, Ints
+from streamnb.model.compiled.jit import kernel
 from streamnb.model.encoding.batch import Batch, Encoded
 from streamnb.model.encoding.layout import Layout
 from streamnb.model.encoding.rows import UNKNOWN
@@ -156,16 +157,27 @@ def _by_value(
     tokens = Tokens(texts, everything, owners, vocabulary.secret)
     text_rows = vocabulary.rows(tokens, owners, ~everything)
     first = np.cumsum(sizes) - sizes
-    which = np.stack([column.values for column in columns], axis=1)
-    present = which >= 0
-    chosen, event_items = (which + first)[present], _ends(present)
-    rows = text_rows[chosen]
+    which = np.array([column.values for column in columns])
+    event_items, chosen = np.zeros(is_added.size + 1, dtype=np.int64), np.empty(which.size, dtype=np.int64)
+    chosen = chosen[: choose_texts(which, first, event_items, chosen)]
+    rows = text_rows.take(chosen)
     unknown = rows == UNKNOWN
     if unknown.any():
         adds = unknown & np.repeat(is_added, np.diff(event_items))
         rows = _added(rows, chosen, adds, texts, owners, vocabulary) if adds.any() else rows
-    item_group = np.broadcast_to(groups, present.shape)[present]
-    return event_items, item_group, rows, tokens.hashes[chosen]
+    return event_items, owners.take(chosen), rows, tokens.hashes.take(chosen)
+
+
+@kernel
+def choose_texts(which: Any, first: Any, ends: Any, chosen: Any) -> int:
+    """Fill which text each value that is there has, event by event, and where each event's end; how many."""
+    item = 0
+    for e in range(which.shape[1]):
+        for c in range(which.shape[0]):
+            chosen[item] = first[c] + which[c, e]
+            item += which[c, e] >= 0
+        ends[e + 1] = item
+    return item
 
 
 def _ends(present: Present) -> Ints:

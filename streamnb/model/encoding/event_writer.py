@@ -129,7 +129,10 @@ class EventWriter:
             time=targets.times,
         )
         skipped = int(np.count_nonzero(group < 0) + np.count_nonzero(field < 0))
-        most = mark_repeats(batch, layout.kinds, vocabulary.secret) if layout.has_bernoulli else 0
+        most = 0
+        if layout.has_bernoulli:
+            scratch = np.empty(4 * rows.size, dtype=np.int32)
+            most = mark_repeats(batch, layout.kinds, vocabulary.secret, scratch)
         return Encoded(batch, most, skipped, known, tokens)
 
     def add_one(

@@ -12,19 +12,13 @@ from streamnb.model.encoding.keyed_hash import hash_number
 from streamnb.model.encoding.rows import STOPPED
 
 
-def mark_repeats(batch: Any, kinds: Any, secret: Any) -> int:
+@kernel
+def mark_repeats(batch: Any, kinds: Any, secret: Any, scratch: Any) -> int:
     """Within each Bernoulli text, keep the first of equal rows; the most rows of any text.
 
-    `secret` is that of the hash: an event may hold rows that were chosen.
+    `secret` is that of the hash: an event may hold rows that were chosen. `scratch` has four places for each
+    row of any event, or more.
     """
-    most = int(np.diff(batch.item_rows[batch.event_items]).max(initial=1))
-    scratch = np.empty(1 << (2 * most - 1).bit_length(), dtype=np.int32)
-    return mark_repeats_within(batch, kinds, secret, scratch)
-
-
-@kernel
-def mark_repeats_within(batch: Any, kinds: Any, secret: Any, scratch: Any) -> int:
-    """The same; `scratch` holds a power of two that is at least twice the rows of any event, or more."""
     most = 0
     for e in range(batch.event_items.size - 1):
         first, stop = batch.event_items[e], batch.event_items[e + 1]

@@ -20,6 +20,9 @@ from streamnb.model.hidden_markov.parameters import HiddenMarkovTables
 
 Name = Hashable
 
+_SYMBOLS = np.array([0]), np.array([-1])  # of one event: the row that is given; one that says nothing
+_FLAGS = np.array([False]), np.array([True])
+
 
 class RunningSequence:
     """P(s_t | x_1..t) of one sequence, in constant time and memory an event; made by a model's `begin`.
@@ -47,6 +50,7 @@ class RunningSequence:
         self._states: list[Any] = []
         self._now: Floats = np.empty(0)  # of logarithms where `_is_log`: see `filter_forward`
         self._is_log = False
+        self._out: tuple[Array, ...] = (self._now,)  # what the kernel fills, for so many states
         self._known: Name = None
         self.events = 0
         """How many events there were, missing observations among them."""
@@ -156,12 +160,14 @@ class RunningSequence:
         if states:
             K, begins = len(states), self.events == 0 or not self._now.size
             log_rows, rows = self._tables.rows_of(code) if code >= 0 else np.zeros((2, 0, K))
-            symbol, begun = np.array([min(code, 0)]), np.array([begins])
-            filtered, is_log, _ = out = np.zeros((1, K)), np.empty(1, dtype=np.bool_), np.empty((3, K))
+            if self._out[0].size != K:
+                self._out = np.zeros((1, K)), np.empty(1, dtype=np.bool_), np.empty((3, K))
+            filtered, is_log, *_ = self._out
             entry = filtered[0] if begins else self._now  # where it begins nothing is read from there
             was_log = self._is_log and not begins
-            self.log_evidence += filter_forward(symbol, begun, log_rows, rows, chain, entry, was_log, out)
-            self._states, self._now, self._is_log = states, filtered[0], bool(is_log[0])
+            event = _SYMBOLS[code < 0], _FLAGS[begins]
+            self.log_evidence += filter_forward(*event, log_rows, rows, chain, entry, was_log, self._out)
+            self._states, self._now, self._is_log = states, filtered[0].copy(), bool(is_log[0])
         self.events += 1
 
     def _probabilities(self) -> Floats:

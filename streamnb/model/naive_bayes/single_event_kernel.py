@@ -15,7 +15,7 @@ from streamnb.model.attributes.weights import UNIT
 from streamnb.model.compiled.arrays import Floats, Hashes, Ints
 from streamnb.model.compiled.jit import inlined, kernel
 from streamnb.model.encoding.batch import Batch
-from streamnb.model.encoding.repeats import mark_repeats_within
+from streamnb.model.encoding.repeats import mark_repeats
 from streamnb.model.encoding.tokenizer import most_tokens_within, tokenize
 from streamnb.model.encoding.vocabulary import DONE, KeyArrays, Vocabulary, look_up
 from streamnb.model.naive_bayes.kernels import run
@@ -177,9 +177,8 @@ def run_single(
     )
     most = 0
     if tables.histograms.used.size:
-        most = mark_repeats_within(
-            batch, tables.kinds, arrays.secret, carve(scratch, at, (4 * n_tokens,), np.int32)[0]
-        )
+        spare = carve(scratch, at, (4 * n_tokens,), np.int32)[0]
+        most = mark_repeats(batch, tables.kinds, arrays.secret, spare)
     answers = carve(scratch, 0, (1, K), np.float64)[0][: 0 if learns else 1]
     told = answers, answers[:0], product[:0]  # nobody asks for evidence
     if run(0, most, tables, batch, learns, told, Score(joint, missed, product, exponent)) == 0:
