@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 import mmap
 from contextlib import suppress
+from operator import ge
 from typing import Any
 
 import numpy as np
@@ -67,10 +68,11 @@ class Growable:
 
 def roomier(array: npt.NDArray[Any], *shape: int, times: float = 1.5, fill: float = 0) -> npt.NDArray[Any]:
     """The array with at least this shape; too short an axis gets so many `times` its length, or more."""
+    if all(map(ge, array.shape, shape)):
+        return array
     axes = zip(shape, array.shape, strict=False)
-    more = [max(n, int(times * have)) - have if n > have else 0 for n, have in axes]
-    pad = [(0, n) for n in more] + [(0, 0)] * (array.ndim - len(more))
-    return np.pad(array, pad, constant_values=fill) if any(more) else array
+    more = [(0, max(n, int(times * have)) - have if n > have else 0) for n, have in axes]
+    return np.pad(array, more + [(0, 0)] * (array.ndim - len(more)), constant_values=fill)
 
 
 def capacity_for(rows: int, most: int = 1 << 62) -> int:
