@@ -20,7 +20,6 @@ from streamnb.model.hidden_markov.parameters import HiddenMarkovTables
 
 Name = Hashable
 
-_SYMBOLS = np.array([0]), np.array([-1])  # of one event: the row that is given; one that says nothing
 _FLAGS = np.array([False]), np.array([True])
 
 
@@ -50,6 +49,7 @@ class RunningSequence:
         self._states: list[Any] = []
         self._now: Floats = np.empty(0)  # of logarithms where `_is_log`: see `filter_forward`
         self._is_log = False
+        self._symbol = np.zeros(1, dtype=np.int64)
         self._out: tuple[Array, ...] = (self._now,)  # what the kernel fills, for so many states
         self._known: Name = None
         self.events = 0
@@ -165,8 +165,9 @@ class RunningSequence:
             filtered, is_log, *_ = self._out
             entry = filtered[0] if begins else self._now  # where it begins nothing is read from there
             was_log = self._is_log and not begins
-            event = _SYMBOLS[code < 0], _FLAGS[begins]
-            self.log_evidence += filter_forward(*event, log_rows, rows, chain, entry, was_log, self._out)
+            self._symbol[0] = min(code, 0)
+            event = self._symbol, _FLAGS[begins], log_rows, rows
+            self.log_evidence += filter_forward(*event, chain, entry, was_log, self._out)
             self._states, self._now, self._is_log = states, filtered[0].copy(), bool(is_log[0])
         self.events += 1
 
