@@ -85,10 +85,12 @@ def _can_unlearn(tables: Any, codes: Any, e: int, k: int, weight: int) -> bool:
         return False
     paired = min(codes.shape[1], tables.pair_first.shape[0])
     for a in range(codes.shape[1]):
-        v = codes[e, a]
-        if v < 0:
+        v, start = codes[e, a], tables.first[a]
+        if v < 0:  # the events that are left have to be as many as those that had the attribute
+            if tables.values[start : start + tables.rows[a], k].sum() > tables.classes[k] - weight:
+                return False
             continue
-        if tables.values[tables.first[a] + v, k] < weight:
+        if tables.values[start + v, k] < weight:
             return False
         first, rows = tables.pair_first[a], tables.rows
         for b in range(a + 1, paired):

@@ -16,6 +16,7 @@ from two_runs import run_stopped_run_again_and_verified
 from streamnb import BayesOptimalNB, Hypothesis, OneDependence, Pool, Softmax
 from streamnb.cli import wiring
 from streamnb.config import load
+from streamnb.errors import UnlearnError
 
 LABEL = "one-dependence prior_weight=5"
 COUNTS = ("class_weights", "totals", "values", "pairs")
@@ -69,6 +70,20 @@ def test_what_is_said_is_the_mean_over_all_parents(steps, asked):
             oracle.unlearn({name: value for name, value in x.items() if name != "text"}, y, w)
         for x, *_ in [*asked, *live[-2:]]:
             assert_is_said(model, oracle, x)
+
+
+def test_what_would_leave_more_values_than_events_was_never_learned():
+    """Values of an attribute are as many as the events that had it: more would be refused of a state."""
+    model = mixture()
+    model.learn_many([{"shape": "a"}, {"shape": "b", "depth": 1.0}, {}], ["a", "b", "a"])
+    before = digest(model)
+    with pytest.raises(UnlearnError, match="never learned as 'b'"):
+        model.unlearn_many([{}], ["b"])
+    assert digest(model) == before
+    model.unlearn_many([{}], ["a"])
+    with pytest.raises(UnlearnError, match="never learned as 'a'"):
+        model.unlearn_many([{}], ["a"])
+    assert digest(mixture().load_state(*model.state())) == digest(model)
 
 
 def test_a_wide_event_does_not_underflow():
