@@ -67,3 +67,8 @@ def test_the_log_is_a_flag_as_it_is_elsewhere(shown):
 
 def test_check_says_only_that_it_is_valid(shown):
     assert shown("check").startswith("valid (hash ")
+
+
+def test_serve_says_that_it_answers_elsewhere(capsys):
+    assert main(["serve", "--set", "http.listen=127.0.0.1:9999"]) == 2
+    assert "--set http.listen: that is where `run` answers; --listen says" in capsys.readouterr().err

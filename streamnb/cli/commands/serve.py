@@ -29,6 +29,8 @@ _LETTERS = 5000
 def run(options: argparse.Namespace, *, rests: bool = False) -> int:
     """Answer until SIGTERM or SIGINT; with a model at all times, or with one that rests between questions."""
     config = wiring.load_config(options)
+    if any(one.partition("=")[0].strip() == "http.listen" for one in options.set):
+        raise ConfigError("--set http.listen: that is where `run` answers; --listen says where serve does")
     address = parse_address(options.listen)
     if address is None:
         raise ConfigError(f"--listen: expected HOST:PORT, got {options.listen!r}")
