@@ -275,6 +275,10 @@ def test_what_a_merge_needs_it_names(shards):
     for shard in shards.learners:
         assert "counted once each" in shard.run("verify")
     assert list(shards.wrong()) == []
+    one.run("snapshot", "rollback", "--to", "0")
+    merge = shards.merge()
+    merge.output()
+    assert "and the last one was of 400: a shard was rolled back, or learned anew" in merge.said()
 
 
 def test_partitions_that_are_not_there_and_other_ones_are_refused(shards):

@@ -17,6 +17,7 @@ from streamnb.engine.labels.rebuilt import Rebuilt
 from streamnb.engine.ports import Log, Partition, Patience
 from streamnb.engine.sensor import Sensor
 from streamnb.errors import ConfigError, Fenced, JournalError, NotElected, StreamnbError
+from streamnb.model.attributes.parameters import of
 from streamnb.wire.snapshot import Part
 from streamnb.worker import Worker
 
@@ -64,6 +65,12 @@ class Publisher:
         Raises ConfigError and JournalError where it is refused; then nothing was written.
         """
         self.refuse(state)
+        before, events = self._worker.learner.model.n_events, state.model.n_events
+        if events < before:
+            self._sensor.noted(
+                f"this sum is of {of(events, 'event')}, and the last one was of {before:,}: a shard was "
+                "rolled back, or learned anew; `streamnb snapshot list` of each tells which"
+            )
         at = self._worker.checkpoint
         none = np.zeros(0, dtype=np.int32)
         model = Part(*state.model.state())
