@@ -150,7 +150,8 @@ class Search:
             more = "all that are kept: it was not predicted yet, or refused, or retention has removed it"
         raise _Unmet(
             f"there is no prediction of {id_!r} by model {self._model!r} among the newest {looked:,} offsets "
-            f"of topic {self._predictions!r}, {more}; --place says where an event lies"
+            f"of topic {self._predictions!r}, {more}; --place says where an event lies, "
+            "also where events.id was another when it came"
         )
 
     def _between(self, partition: Partition, start: int, end: int, at_once: int) -> Iterator[Record]:
