@@ -191,6 +191,7 @@ def assert_it_says_which_label_holds(ask):
     assert (other["label"], other["source"]) == (own, "event")
     assert other["ts"] <= found["ts"]
     assert found["journal"] <= ask("/model")[1]["journal"]
+    assert ask("/labels/m%FF") == (400, {"detail": "the id in the path is not UTF-8"})
     alone = ask("/labels/m200")[1]
     assert (alone["source"], alone["others"]) == ("event", [])
     said = [{"id": "m499", "label": None, "source": who} for who in ("me", "else")]

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from functools import partial
 from importlib.metadata import version
 from typing import Annotated, Any
+from urllib.parse import unquote_to_bytes
 
 import anyio
 from anyio import CapacityLimiter
@@ -268,8 +269,12 @@ def _ask(app: FastAPI, replica: Replica) -> None:
             return known_of(model, word)
 
     @app.get("/labels/{id:text}")
-    def label(id_: Annotated[str, Path(alias="id", min_length=1, max_length=1000)]) -> Held:
+    def label(request: Request, id_: Annotated[str, Path(alias="id", min_length=1, max_length=1000)]) -> Held:
         """Which label holds of the newest event of this id, who said so, and what others said."""
+        try:
+            unquote_to_bytes(request.scope.get("raw_path", b"")).decode()
+        except UnicodeDecodeError:
+            raise HTTPException(_UNREADABLE, "the id in the path is not UTF-8") from None
         with asked():
             return Held(**_held(replica, id_))
 
