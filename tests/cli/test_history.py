@@ -228,7 +228,10 @@ def test_where_nothing_is_scored_it_says_why(tmp_path, capsys, lines):
 @pytest.mark.parametrize(
     ("key", "says"),
     [
-        ("events.label=$.no", "no event to learn has a label at $.no;"),
+        (
+            "events.label=$.no",
+            "no event to learn has a label at $.no; --against events.label=PATH says where",
+        ),
         ("events.id=$.no", "each of its records is a dead letter: missing"),
     ],
 )
