@@ -109,24 +109,14 @@ def keep_rows(
     Behind `to` there were zeros up to the `first` row that may not be zero. In place and a few at a time, so
     that there are never two of a large table.
     """
-    few = _few_rows(array)
-    for start in range(0, rows.size, few):
-        moved, place = rows[start : start + few], to + start
-        if few == 1:
-            array[place] = array[moved[0]]
-        else:
-            array[place : place + moved.size] = array.take(moved, axis=0)  # faster than array[moved]
+    for part in blocks(rows.size, array[:1].nbytes, _AT_ONCE):
+        array[to + part.start : to + part.stop] = array.take(rows[part], axis=0)  # faster than array[rows]
     array[max(to + rows.size, first) : used] = 0
 
 
-def _few_rows(array: npt.NDArray[Any]) -> int:
-    """How many rows are copied at once."""
-    return max(1, _AT_ONCE // max(1, array[:1].nbytes))
-
-
-def blocks(rows: int, row_bytes: int) -> list[slice]:
+def blocks(rows: int, row_bytes: int, most: int = _BLOCK) -> list[slice]:
     """The parts of a table that may be copied at once, one of them at least."""
-    step = max(1, _BLOCK // max(row_bytes, 1))
+    step = max(1, most // max(row_bytes, 1))
     return [slice(first, min(first + step, rows)) for first in range(0, max(rows, 1), step)]
 
 
@@ -140,9 +130,8 @@ def widened(array: npt.NDArray[Any], columns: int) -> npt.NDArray[Any]:
     shape, have = (*array.shape[:-1], columns), array.shape[-1]
     whole = grown(array, shape)
     rows, wide = whole.reshape(-1)[: array.size].reshape(-1, have), whole.reshape(-1, columns)
-    few = _few_rows(wide)
-    for stop in range(len(rows), 0, -few):  # from the last: none is written over before it is read
-        part = slice(max(0, stop - few), stop)
+    parts = blocks(len(rows), wide[:1].nbytes, _AT_ONCE)
+    for part in reversed(parts):  # from the last: none is written over before it is read
         moved = rows[part].copy()
         wide[part, have:] = 0
         wide[part, :have] = moved

@@ -12,6 +12,7 @@ from streamnb.model.attributes.naming import packed, unpacked
 from streamnb.model.attributes.parameters import check_whole
 from streamnb.model.attributes.signatures import Array, Flags
 from streamnb.model.compiled.arrays import Ints
+from streamnb.model.compiled.growable import roomier
 
 _OBJECTS = 250  # bytes, about, that a name and its place take beside its text
 _ARRAYS = {"arena": np.uint8, "ends": np.int64, "last": np.int64, "seen": np.float64, "beliefs": np.float64}
@@ -83,14 +84,12 @@ class Entities:
 
     def reserve(self, K: int) -> None:
         """Reserve every row, and K states."""
-        rows, columns = self.beliefs.shape
-        more = 0 if rows >= len(self.rows) else min(self._limit, max(len(self.rows), 2 * rows)) - rows
-        wider = 0 if columns >= K else max(K, columns + columns // 2) - columns
-        if more or wider:
-            self.beliefs = np.pad(self.beliefs, ((0, more), (0, wider)))
-        if more:
-            self.last = np.pad(self.last, (0, more), constant_values=-1)
-            self.seen = np.pad(self.seen, (0, more), constant_values=np.nan)
+        (rows, columns), need = self.beliefs.shape, len(self.rows)
+        if need > rows or columns < K:
+            rows = min(self._limit, max(need, 2 * rows)) if need > rows else rows
+            self.beliefs = roomier(roomier(self.beliefs, rows, times=1), 0, K)
+            self.last = roomier(self.last, rows, times=1, fill=-1)
+            self.seen = roomier(self.seen, rows, times=1, fill=np.nan)
 
     def state(self, K: int) -> dict[str, Array]:
         """All of it as arrays, the entity not seen the longest first; K states."""

@@ -19,6 +19,7 @@ from streamnb.model.attributes.expected import checked, count, counts, named, re
 from streamnb.model.attributes.signatures import Array, State
 from streamnb.model.attributes.values import LARGEST
 from streamnb.model.compiled.arrays import Floats, Ints
+from streamnb.model.compiled.growable import roomier
 from streamnb.model.numerics.counter_rng import uniforms
 
 _SEED, _AT_ONCE = 1985, 1024
@@ -136,8 +137,7 @@ class KeptRows:
     def _reserve(self, rows: int, columns: int) -> None:
         have, wide = self._rows.shape
         if rows > have or columns > wide:
-            more = min(self.size, max(16, have * 3 // 2)) - have if rows > have else 0
-            more = max(more, rows - have)
-            wider = max(columns, wide * 5 // 4) - wide if columns > wide else 0
-            self._rows = np.pad(self._rows, ((0, more), (0, wider)))
-            self._labels, self._weights = np.pad(self._labels, (0, more)), np.pad(self._weights, (0, more))
+            rows = max(rows, min(self.size, max(16, have * 3 // 2))) if rows > have else have
+            self._rows = roomier(roomier(self._rows, rows, times=1), 0, columns, times=1.25)
+            self._labels = roomier(self._labels, rows, times=1)
+            self._weights = roomier(self._weights, rows, times=1)
