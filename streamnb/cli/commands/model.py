@@ -42,11 +42,11 @@ _SQLITE = b"SQLite format 3\0"
 
 
 def run(options: argparse.Namespace) -> int:
-    """Merge, export or compare."""
+    """Merge, export or compare; 1 where two models differ."""
     _refuse_read(options)
     if options.action == "diff":
-        _diff(options)
-    elif options.action == "export":
+        return _diff(options)
+    if options.action == "export":
         _write(of_learner(wiring.load_config(options)), options)
     else:
         _merge(options)
@@ -85,7 +85,7 @@ def _write(state: ModelState, options: argparse.Namespace) -> None:
         temporary.replace(path)
 
 
-def _diff(options: argparse.Namespace) -> None:
+def _diff(options: argparse.Namespace) -> int:
     before, after = map(_state_at, (options.before, options.after))
     answer = differences(before, after, options.top)
     for side in ("before", "after"):
@@ -94,6 +94,8 @@ def _diff(options: argparse.Namespace) -> None:
         print(json.dumps(answer))
     else:
         print_differences(answer, (options.before, options.after))
+    sides = answer.pop("before"), answer.pop("after")
+    return 1 if sides[0] != sides[1] or any(answer.values()) else 0
 
 
 def _state_at(place: str) -> StateAt:
