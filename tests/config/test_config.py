@@ -596,9 +596,9 @@ def test_what_is_given_in_vain_is_told(tmp_path):
         "c.toml: posterior.seed has no effect: the model weighs no hypotheses",
         "c.toml: kafka.username has no effect: log.url is no Kafka cluster",
     ]  # fmt: skip
-    (vain,) = idle("sqlite:///l.db", "memory.budget=0", "memory.shares=2")
+    (vain,) = idle("kafka://h:1", "topics.labels=labels", "memory.budget=0", "memory.shares=2")
     assert vain == "flag --set: memory.shares has no effect: memory.budget is 0, which is no limit"
-    assert idle("sqlite:///l.db", "memory.shares=2") == []  # the stream may have begun with a budget
+    assert idle("kafka://h:1", "topics.labels=labels", "memory.shares=2") == []  # the stream may have begun with a budget
     (vain,) = idle("kafka://h:1", "topics.labels=labels", "topics.tenants=tenants")
     assert vain == 'flag --set: topics.tenants has no effect: model.kind is not "tenants"'
     assert idle("sqlite:///l.db", "events.repeats=skip") == [
