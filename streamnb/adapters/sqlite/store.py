@@ -137,14 +137,31 @@ class SqliteStore:
             )
         with suppress(OSError):  # it is there, or SQLite says why it cannot be
             os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        self._is_constant = self._is_on_read_only_medium()
+        place = f"{self.path.absolute().as_uri()}?immutable={int(self._is_constant)}"
         with self.errors():
-            self.db = sqlite3.connect(self.path, timeout=BUSY_TIMEOUT, isolation_level=None)
+            self.db = sqlite3.connect(place, timeout=BUSY_TIMEOUT, isolation_level=None, uri=True)
         try:
             self._prepare()
             self._file = self._identity()
         except BaseException:
             self.db.close()
             raise
+
+    def _is_on_read_only_medium(self) -> bool:
+        """Whether nobody can write to the file, so that it is read as it is: SQLite makes no file beside it.
+
+        Raises LogError where there are commits beside it, which SQLite would pass over.
+        """
+        told = os.statvfs(self.path) if hasattr(os, "statvfs") and self.path.exists() else None
+        if told is None or not told.f_flag & os.ST_RDONLY:
+            return False
+        if self._wal.exists() and self._wal.stat().st_size:
+            raise LogError(
+                f"{self.path}: is on a read-only medium, and its last commits are in {self._wal.name}: copy "
+                "both to where they can be written"
+            )
+        return True
 
     def check_in_place(self) -> None:
         """Raises LogError where the path has another file by now, or none.
@@ -357,6 +374,8 @@ class SqliteStore:
         """Look before touching: a file that is not a log is left as it was; whether one was made there."""
         with self.transaction("DEFERRED"):
             made = self._has_schema()
+        if self._is_constant:
+            return made
         with self.errors():
             mode = self._enter_wal()
             if mode != "wal":

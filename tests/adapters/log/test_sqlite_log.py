@@ -922,3 +922,22 @@ def test_headers_that_are_none_are_an_error_that_names_the_record(logs, headers)
     assert [record.offset for record in log.read(EVENTS, 0, 1)] == [0]
     with pytest.raises(LogError, match=r"log\.db: is damaged: the headers of events\[0\] offset 1 "):
         log.read(EVENTS, 0, 10)
+
+
+def test_a_log_on_a_read_only_medium_is_read_as_it_is(logs, monkeypatch):
+    """Nothing is made beside it, and a write is refused; commits that only a file beside it has are not passed over."""
+    read_only = os.statvfs_result((0,) * 8 + (os.ST_RDONLY, 255))
+    logs(journal=1, events=1).append([new("events", b"a")])
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "statvfs", lambda _: read_only)
+        with pytest.raises(LogError, match=r"its last commits are in log\.db-wal: copy both"):
+            logs()
+    logs.close()
+    files = sorted(logs.path.parent.iterdir())
+    assert files == [logs.path]
+    monkeypatch.setattr(os, "statvfs", lambda _: read_only)
+    log = logs()
+    assert [record.value for record in everything(log, "events")] == [b"a"]
+    with pytest.raises(LogError, match="cannot be written to"):
+        log.append([new("events", b"b")])
+    assert sorted(logs.path.parent.iterdir()) == files
