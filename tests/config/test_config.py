@@ -598,7 +598,8 @@ def test_what_is_given_in_vain_is_told(tmp_path):
     ]  # fmt: skip
     (vain,) = idle("kafka://h:1", "topics.labels=labels", "memory.budget=0", "memory.shares=2")
     assert vain == "flag --set: memory.shares has no effect: memory.budget is 0, which is no limit"
-    assert idle("kafka://h:1", "topics.labels=labels", "memory.shares=2") == []  # the stream may have begun with a budget
+    # Without a budget of its own the stream has that with which it began.
+    assert idle("kafka://h:1", "topics.labels=labels", "memory.shares=2") == []
     (vain,) = idle("kafka://h:1", "topics.labels=labels", "topics.tenants=tenants")
     assert vain == 'flag --set: topics.tenants has no effect: model.kind is not "tenants"'
     assert idle("sqlite:///l.db", "events.repeats=skip") == [

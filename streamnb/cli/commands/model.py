@@ -94,8 +94,8 @@ def _diff(options: argparse.Namespace) -> int:
         print(json.dumps(answer))
     else:
         print_differences(answer, (options.before, options.after))
-    sides = answer.pop("before"), answer.pop("after")
-    return 1 if sides[0] != sides[1] or any(answer.values()) else 0
+    found = [one for one in answer.values() if isinstance(one, list)]
+    return 1 if any(found) or any((answer["attributes"] or {}).values()) else 0
 
 
 def _state_at(place: str) -> StateAt:
