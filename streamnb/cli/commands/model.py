@@ -157,7 +157,9 @@ def _publish(config: Config, options: argparse.Namespace, stop: Stop, waiting: W
         if options.every is not None:
             publisher.follow(options.shards, options.every, stop, waiting)
         elif worker.has_recovered:
-            _tell(options, publisher.publish(state), state, publisher.missing(state))
+            for line in (*publisher.undone(state), *(missing := publisher.missing(state))):
+                print(printable(line), file=sys.stderr)
+            _tell(options, publisher.publish(state), state, missing)
     finally:
         worker.close()
 
@@ -194,8 +196,6 @@ def _stand_by(error: NotElected, *, once: bool) -> None:
 
 
 def _tell(options: argparse.Namespace, n: int, state: ModelState, missing: list[str]) -> None:
-    for line in missing:
-        print(printable(line), file=sys.stderr)
     positions = [[*place, one.position, one.by] for place, one in sorted(state.positions.items())]
     answer: dict[str, Any] = {
         "n": n,

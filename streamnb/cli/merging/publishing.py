@@ -65,12 +65,6 @@ class Publisher:
         Raises ConfigError and JournalError where it is refused; then nothing was written.
         """
         self.refuse(state)
-        before, events = self._worker.learner.model.n_events, state.model.n_events
-        if events < before:
-            self._sensor.noted(
-                f"this sum is of {of(events, 'event')}, and the last one was of {before:,}: a shard was "
-                "rolled back, or learned anew; `streamnb snapshot list` of each tells which"
-            )
         at = self._worker.checkpoint
         none = np.zeros(0, dtype=np.int32)
         model = Part(*state.model.state())
@@ -82,6 +76,15 @@ class Publisher:
             n = self._worker.adopt(rebuilt, merges=merges).n
         self._digests = state.digests
         return n
+
+    def undone(self, state: ModelState) -> list[str]:
+        """A line that says so, where a sum is of fewer events than the last one."""
+        before, events = self._worker.learner.model.n_events, state.model.n_events
+        told = (
+            f"this sum is of {of(events, 'event')}, and the last one was of {before:,}: a shard was rolled "
+            "back, or learned anew; `streamnb snapshot list` of each tells which"
+        )
+        return [told] if events < before else []
 
     def missing(self, state: ModelState) -> list[str]:
         """The partitions that nobody has learned: a line for each topic that has some."""
@@ -117,7 +120,7 @@ class Publisher:
             except StreamnbError as error:
                 self.tell(f"the last merge stays: {error}")
             else:
-                self.tell("; ".join(self.missing(state)))
+                self.tell("; ".join([*self.undone(state), *self.missing(state)]))
                 if state.digests != self._digests:
                     self.publish(state)
             while time.monotonic() < due and not stopping():

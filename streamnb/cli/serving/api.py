@@ -268,13 +268,15 @@ def _ask(app: FastAPI, replica: Replica) -> None:
         with asked() as model:
             return known_of(model, word)
 
-    @app.get("/labels/{id:text}")
-    def label(request: Request, id_: Annotated[str, Path(alias="id", min_length=1, max_length=1000)]) -> Held:
+    @app.get("/labels/{id:text}", response_model=Held)
+    def label(
+        request: Request, id_: Annotated[str, Path(alias="id", min_length=1, max_length=1000)]
+    ) -> Held | Response:
         """Which label holds of the newest event of this id, who said so, and what others said."""
         try:
             unquote_to_bytes(request.scope.get("raw_path", b"")).decode()
         except UnicodeDecodeError:
-            raise HTTPException(_UNREADABLE, "the id in the path is not UTF-8") from None
+            return _problem(_UNREADABLE, "the id in the path is not UTF-8")
         with asked():
             return Held(**_held(replica, id_))
 
