@@ -619,12 +619,11 @@ def test_labels_weights_and_times_are_as_many_as_the_events(more):
     assert bytes_of(model) == before
 
 
-def test_labels_of_one_model_may_be_of_any_type_that_can_be_saved():
+def test_labels_of_one_model_may_be_of_any_hashable_type():
     model = NaiveBayes()
-    labels = [True, "True", 2, 2.5]
-    for label in labels:
+    labels = [True, "True", 2, 2.5, ("a", 1), None]
+    for label in labels[:-1]:
         model.learn_one({"f": str(label)}, label)
+    assert model.classes == labels[:-1]
     with pytest.raises(TypeError, match=r"\('a', 1\) cannot be saved"):
-        model.learn_one({"f": "a"}, ("a", 1))
-    assert model.classes == labels
-    assert NaiveBayes().load_state(*model.state()).classes == labels
+        model.state()
