@@ -114,7 +114,7 @@ class Columns:
     ) -> Encoded:
         """The events, with their classes, groups, fields and rows looked up or added.
 
-        Raises TypeError, and adds nothing, for a label that cannot be saved.
+        Raises TypeError, and adds nothing, for a label that cannot be hashed.
         """
         label, known, is_added = targets.columns(classes)
         discrete, groups, others = _numbered(

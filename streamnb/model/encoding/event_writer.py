@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from streamnb.model.attributes.kinds import BERNOULLI, NOMINAL
-from streamnb.model.attributes.names import plain
 from streamnb.model.attributes.ranges import is_above_zero
 from streamnb.model.attributes.signatures import Codes, Flags
 from streamnb.model.attributes.values import LARGEST, value_text
@@ -106,7 +105,7 @@ class EventWriter:
     ) -> Encoded:
         """All events written, with their classes, groups, fields and rows looked up or added.
 
-        Raises TypeError, and adds nothing, for a label that cannot be saved.
+        Raises TypeError, and adds nothing, for a label that cannot be hashed.
         """
         label, known, adds = targets.columns(classes)
         ends_of_items, ends_of_values = np.array(self._event_items), np.array(self._event_values)
@@ -147,9 +146,7 @@ class EventWriter:
         n_bytes = sum(map(len, self._item))
         if n_bytes > _LONG:
             return None
-        if label not in classes:
-            plain(label)
-            classes[label] = len(classes)
+        classes.setdefault(label, len(classes))
         for group in self._groups:
             layout.group(group, adds=True)
         for field in self._fields:

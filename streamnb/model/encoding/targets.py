@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from streamnb.model.attributes.names import plain
 from streamnb.model.attributes.ranges import is_missing
 from streamnb.model.attributes.signatures import Flags, Times, Weights
 from streamnb.model.attributes.weights import HEAVIEST, UNIT, units
@@ -62,7 +61,7 @@ class Targets(NamedTuple):
     def columns(self, classes: dict[Any, int]) -> tuple[Ints, Ints, Flags]:
         """Of each event the column of its class, -1 where it is not learned; how many were known; if it adds.
 
-        New classes are added in order. Raises TypeError, before that, for a label that cannot be saved.
+        New classes are added in order. Raises TypeError, before that, for a label that cannot be hashed.
         """
         n = len(self.labels)
         if self.labels.count(None) == n:
@@ -75,9 +74,6 @@ class Targets(NamedTuple):
             columns = np.array([classes.setdefault(label, len(classes)) for label in self.labels])
             known = np.maximum.accumulate(np.append(before, columns[:-1] + 1))
             return columns, known, np.ones(n, dtype=np.bool_)
-        for label in set(self.labels).difference(classes):
-            if not is_missing(label):
-                plain(label)
         counts, column = [], []
         for label, weight in zip(self.labels, self.weights.tolist(), strict=True):
             counts.append(len(classes))

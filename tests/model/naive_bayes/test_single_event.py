@@ -575,19 +575,3 @@ def test_smoothing_lies_in_memory_alike_however_attributes_come(later):
     model.predict_proba_one({"a": "x"})
     assert model._reading()[0].shape == (4, 1 + len(later))
     assert model._reading()[0].flags.c_contiguous
-
-
-@pytest.mark.parametrize("label", [("a", 1), b"a", frozenset(), np.datetime64(1, "s")], ids=repr)
-@pytest.mark.parametrize("made", [NaiveBayes, BayesOptimalNB])
-def test_a_label_that_cannot_be_saved_is_refused_and_nothing_learned(made, label):
-    model = made()
-    model.learn_one({"a": "x"}, "p")
-    before = state_bytes(model)
-    with pytest.raises(TypeError, match="cannot be saved: only strings, booleans and numbers"):
-        model.learn_one({"a": "y"}, label)
-    with pytest.raises(TypeError, match="cannot be saved"):
-        model.learn_many([{"b": "y"}, {"a": "y"}], ["q", label])
-    assert state_bytes(model) == before
-    for allowed in (1, True, np.float64(2.5), np.str_("z"), math.nan, None):
-        model.learn_one({"a": "y"}, allowed)
-    model.state()
