@@ -193,7 +193,7 @@ class ChangeTest:
             since=int(self.kept[SINCE]),
             observations=int(n),
             rate=float(self.kept[HITS]) / n,
-            tolerated=round(float(self.kept[TOLERATED]) / n, 12),  # as it was configured
+            tolerated=float(self.kept[TOLERATED]) / n,
             bayes_factor=self.bayes_factor,
             false_alarm=self.false_alarm,
         )
