@@ -71,8 +71,10 @@ def roomier(array: npt.NDArray[Any], *shape: int, times: float = 1.5, fill: floa
     if all(map(ge, array.shape, shape)):
         return array
     axes = zip(shape, array.shape, strict=False)
-    more = [(0, max(n, int(times * have)) - have if n > have else 0) for n, have in axes]
-    return np.pad(array, more + [(0, 0)] * (array.ndim - len(more)), constant_values=fill)
+    lengths = (max(n, int(times * have)) if n > have else have for n, have in axes)
+    longer = np.full((*lengths, *array.shape[len(shape) :]), fill, dtype=array.dtype)  # `np.pad` takes five times as long for a few rows
+    longer[tuple(map(slice, array.shape))] = array
+    return longer
 
 
 def capacity_for(rows: int, most: int = 1 << 62) -> int:

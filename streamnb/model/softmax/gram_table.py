@@ -339,10 +339,11 @@ def _without_zeros(copied: Any, learners: int, parts: Sequence[slice], aside: As
         return (_cells_of(copied[part], learners) for part in parts)
 
     are_cells, are_buckets = [*map(_any_of_columns, cells())], [*map(_any_of_columns, sums())]
+    columns, are_cells = np.arange(are_cells[0].shape[1]), [*map(_index, are_cells)]
 
     def numbers() -> Iterator[Array]:
         for part, is_cell in zip(parts, are_cells, strict=True):
-            places = np.arange(part.start, part.stop)[:, np.newaxis] * CELLS + np.arange(is_cell.shape[1])
+            places = np.arange(part.start, part.stop)[:, np.newaxis] * CELLS + columns
             yield places[is_cell]
 
     def each(column: int) -> Iterator[Array]:
@@ -368,6 +369,11 @@ def _told_by(counts: Any) -> Floats:
 def _any_of_columns(table: Any) -> Any:
     """Where a table (B, G, ...) is not all zero, (B, ...): what `any` finds along G, three times as fast."""
     return reduce(np.logical_or, (table[:, g] != 0 for g in range(table.shape[1])))
+
+
+def _index(where: Any) -> Any:
+    """The same as an index: by places where these are few, which takes half the time and no more memory."""
+    return where.nonzero() if 16 * np.count_nonzero(where) < where.size else where
 
 
 class Grams:
