@@ -17,10 +17,11 @@ ERRORS = "monitors=[{name='errors', kind='error-rate', tolerated=0.05, alarming=
 COSTS = "decision.costs={spam={ham=1}, ham={spam=1}}"
 LATE = "topics.labels=labels"
 TENANTS = ["model.kind=tenants", "events.entity=$.tenant", "topics.tenants=tenants"]
+SMALL = "posterior.memory=1MiB"  # each commit, start and `verify` looks through all tables
 CONFIGURATIONS = {
-    "mixture": [],
-    "renewed": [ERRORS % ", action='renew'", "topics.alerts=alerts"],
-    "paused": [ERRORS % ", action='pause'", "topics.alerts=alerts", LATE],
+    "mixture": [SMALL],
+    "renewed": [SMALL, ERRORS % ", action='renew'", "topics.alerts=alerts"],
+    "paused": [SMALL, ERRORS % ", action='pause'", "topics.alerts=alerts", LATE],
     "quarantine": ["model.kind=naive_bayes", LATE, "classes.min_learns=3"],
     "novelty": ["model.kind=naive_bayes", "decision.novelty=0.05", COSTS, LATE],
     "windowed": ["model.kind=naive_bayes", "decision.priors=windowed", COSTS],
