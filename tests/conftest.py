@@ -9,7 +9,7 @@ import re
 import socket
 import sys
 import warnings
-from functools import partial
+from functools import cache, partial
 from itertools import count
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, settings
 
 from streamnb.config import Config
 
-HELD = pytest.StashKey()
+HELD, FOREBEAR = pytest.StashKey(), pytest.StashKey()
 LOGS = ["sqlite", "kafka"]
 """What `open_log` opens, unless a file has LOGS of its own; "librdkafka" is Kafka by another client."""
 ROOT = Path(__file__).resolve().parents[1]
@@ -190,17 +190,34 @@ def pytest_configure(config):
 
     Else it fails now and then, when the learner of another test is there at the same time.
     """
-    if not hasattr(config, "workerinput"):
+    if hasattr(config, "workerinput"):
+        import commands
+
+        commands.SHARED[:] = [config.workerinput["forebear"]]
+    else:
         held = config.stash[HELD] = socket.socket()
         with contextlib.suppress(OSError):  # another run of the tests holds it, or a learner
             held.bind(Config().http.address)
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node):
+    """Called of each worker in the process that has them."""
+    import commands
+
+    stash = node.config.stash
+    if FOREBEAR not in stash:
+        stash[FOREBEAR] = commands.Forebear()
+    node.workerinput["forebear"] = stash[FOREBEAR].address
+
+
 def pytest_unconfigure(config):
-    if HELD in config.stash:
-        config.stash[HELD].close()
+    for held in (HELD, FOREBEAR):
+        if held in config.stash:
+            config.stash[held].close()
 
 
+@cache  # thousands of tests are in the same hundreds of files
 def inside(path):
     """As the tuples above name it."""
     return path.relative_to(TESTS).as_posix() if path.is_relative_to(TESTS) else ""
