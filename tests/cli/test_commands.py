@@ -350,7 +350,7 @@ def test_evaluate_tells_precision_recall_lift_and_the_ranking_of_two_classes(tmp
 
 
 def test_evaluate_shows_first_what_a_newcomer_asks_for(file):
-    shown = streamnb("evaluate", file).stdout
+    shown, detailed = (streamnb("evaluate", file, *more).stdout for more in ((), ("--details",)))
     told = answer("evaluate", file)
     interval = told["cumulative"]["accuracy_interval"]
     assert (
@@ -359,12 +359,12 @@ def test_evaluate_shows_first_what_a_newcomer_asks_for(file):
     )
     for label in told["labels"]:
         assert re.search(rf"^{label} +\d", shown, re.MULTILINE)  # the confusion
-        for more in ((), ("--details",)):  # which add, and drop nothing
-            assert re.search(rf"^{label}: \w+", streamnb("evaluate", file, *more).stdout, re.MULTILINE)
+        for text in (shown, detailed):  # which adds, and drops nothing
+            assert re.search(rf"^{label}: \w+", text, re.MULTILINE)
     assert "more with --details" in shown
     for word in ("posterior", "regret", "kappa", "confidence"):
         assert word not in shown
-        assert word in streamnb("evaluate", file, "--details").stdout
+        assert word in detailed
 
 
 def test_csv_without_labels_is_refused(tmp_path):
