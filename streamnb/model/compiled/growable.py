@@ -72,9 +72,8 @@ def roomier(array: npt.NDArray[Any], *shape: int, times: float = 1.5, fill: floa
         return array
     axes = zip(shape, array.shape, strict=False)
     lengths = (max(n, int(times * have)) if n > have else have for n, have in axes)
-    longer = np.full(
-        (*lengths, *array.shape[len(shape) :]), fill, dtype=array.dtype
-    )  # `np.pad` takes five times as long for a few rows
+    # `np.pad` takes five times as long for a few rows.
+    longer = np.full((*lengths, *array.shape[len(shape) :]), fill, dtype=array.dtype)
     longer[tuple(map(slice, array.shape))] = array
     return longer
 
