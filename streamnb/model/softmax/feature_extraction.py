@@ -367,6 +367,9 @@ def _find_features(
     stride = weights.shape[1] * weights.shape[2]
     for i in range(first, stop):
         prefetch(slots, np.int64(out.hashes[i] & mask))
+    if features.former.size:
+        for i in range(first, stop):
+            prefetch(features.former, np.int64(out.hashes[i] & np.uint64(features.former.size - 1)))
     for i in range(first, stop):
         prefetch(table, row_in(slots[out.hashes[i] & mask]) * table.shape[1])  # of one met once: nowhere
     for i in range(first, stop):

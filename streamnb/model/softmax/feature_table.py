@@ -398,7 +398,7 @@ class Features:
 
         `known` of the classes have examples. Some former slots are moved.
         """
-        self._sweep(_SLICE)
+        self._sweep(_SLICE + features)
         have = self.weights.shape[2] - 1
         if classes > have:
             more = max(classes, have + have // 8) - have
@@ -417,6 +417,7 @@ class Features:
         if entries + features > self._slots.size * _MAX_LOAD:
             self.settle()
             self._lay_out(self._slots, features)
+            self._sweep(_SLICE)
 
     def is_short(self, classes: int, more: int = 0) -> bool:
         """Whether, with so many classes, and so many features more, there is no memory for another one."""
@@ -473,7 +474,6 @@ class Features:
         self._slots = empty_slots(max(64, 1 << int(entries / _MAX_LOAD).bit_length()))
         self._former = former
         self._size[[MOVED, VOID]] = 0, forgets
-        self._sweep(_SLICE)
 
     def _sweep(self, slots: int) -> None:
         """Move so many of the former slots."""
