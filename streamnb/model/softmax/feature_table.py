@@ -112,13 +112,13 @@ def _is_of(slot: Any, table: Ints, key: Any) -> bool:
 
 @kernel
 def _find_former(features: FeatureTables, key: Any, hashed: Any) -> int:
-    """The place of a key among the former slots that were not moved, behind all others; or NOBODY."""
+    """The place of a key among the former slots, behind all others; or NOBODY."""
     former, size = features.former, features.size
     mask = np.uint64(former.size - 1)
     place = hashed & mask
     while former[place] != _NONE:
         slot = former[place]
-        if np.int64(place) >= size[MOVED] and _is_of(slot, features.table, key):
+        if _is_of(slot, features.table, key):
             return NOBODY if size[VOID] and slot & _MET_ONCE else int(features.slots.size + np.int64(place))
         place = (place + _ONE) & mask
     return NOBODY
@@ -363,6 +363,7 @@ class Features:
         self.weights = np.zeros((32, 1 + learners, 1 + 2), dtype=np.float32)
 
     def __getstate__(self) -> dict[str, Any]:
+        self.settle()
         return {name: held for name, held in vars(self).items() if name != "_secret"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
