@@ -88,7 +88,6 @@ class Forebear:
         if self._closing not in ready:
             number = self._listener.fileno()
             self._process = begun(Path(__file__), str(number), pass_fds=[number])
-            self._listener.close()  # who comes is its guest alone, and turned away where it has ended
 
     def close(self):
         os.close(self._close)
