@@ -9,7 +9,7 @@ import re
 import socket
 import sys
 import warnings
-from functools import cache, partial
+from functools import partial
 from itertools import count
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, settings
 
 from streamnb.config import Config
 
-HELD, FOREBEAR = pytest.StashKey(), pytest.StashKey()
+HELD = pytest.StashKey()
 LOGS = ["sqlite", "kafka"]
 """What `open_log` opens, unless a file has LOGS of its own; "librdkafka" is Kafka by another client."""
 ROOT = Path(__file__).resolve().parents[1]
@@ -191,34 +191,17 @@ def pytest_configure(config):
 
     Else it fails now and then, when the learner of another test is there at the same time.
     """
-    if hasattr(config, "workerinput"):
-        import commands
-
-        commands.SHARED[:] = [config.workerinput["forebear"]]
-    else:
+    if not hasattr(config, "workerinput"):
         held = config.stash[HELD] = socket.socket()
         with contextlib.suppress(OSError):  # another run of the tests holds it, or a learner
             held.bind(Config().http.address)
 
 
-@pytest.hookimpl(optionalhook=True)
-def pytest_configure_node(node):
-    """Called of each worker in the process that has them."""
-    import commands
-
-    stash = node.config.stash
-    if FOREBEAR not in stash:
-        stash[FOREBEAR] = commands.Forebear()
-    node.workerinput["forebear"] = stash[FOREBEAR].address
-
-
 def pytest_unconfigure(config):
-    for held in (HELD, FOREBEAR):
-        if held in config.stash:
-            config.stash[held].close()
+    if HELD in config.stash:
+        config.stash[HELD].close()
 
 
-@cache  # thousands of tests are in the same hundreds of files
 def inside(path):
     """As the tuples above name it."""
     return path.relative_to(TESTS).as_posix() if path.is_relative_to(TESTS) else ""

@@ -6,12 +6,10 @@ import contextlib
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
 import time
-from functools import partial
 from itertools import count
 from pathlib import Path
 
@@ -100,41 +98,28 @@ class Life:
         self.code = event.get(ENDED, self.code)
 
 
-def begun(zygote, *arguments, **options):
-    """The process of a zygote."""
-    return subprocess.Popen(
-        [sys.executable, zygote, *arguments],
-        # One thread: those of linear algebra would not live through a fork.
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "OPENBLAS_NUM_THREADS": "1"},
-        stdin=subprocess.PIPE,
-        **options,
-    )
-
-
 class Nursery:
     """Starts lives through one zygote; may be used by many threads.
 
     Args:
         zygote: the file that is run.
         kind: of the lives.
-        shared: the address of a `Forebear`, which forks a zygote for whoever comes; None: it is started here.
     """
 
-    def __init__(self, zygote=ZYGOTE, kind=Life, shared=None):
+    def __init__(self, zygote=ZYGOTE, kind=Life):
         self.news = threading.Condition()
         self._kind = kind
         self._lives = {}
         self._numbers = count()
-        if shared is None:
-            process = begun(zygote, stdout=subprocess.PIPE)
-            self._orders, self._told = process.stdin, process.stdout
-            self._hang_up, self._end = process.stdin.close, process.wait
-        else:
-            visit = socket.socket(socket.AF_UNIX)
-            visit.connect(shared)
-            self._orders, self._told = visit.makefile("wb"), visit.makefile("rb")
-            self._hang_up, self._end = partial(visit.shutdown, socket.SHUT_WR), visit.close
-        assert "ready" in json.loads(self._told.readline())
+        self._process = subprocess.Popen(
+            [sys.executable, zygote],
+            # One thread: those of linear algebra would not live through a fork.
+            env=os.environ
+            | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "OPENBLAS_NUM_THREADS": "1"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        assert "ready" in json.loads(self._process.stdout.readline())
         self._listener = threading.Thread(target=self._listen)
         self._listener.start()
 
@@ -143,19 +128,18 @@ class Nursery:
         life = self._kind(self, order | {"number": number})
         with self.news:
             self._lives[number] = life
-            self._orders.write(json.dumps(life.order).encode() + b"\n")
-            self._orders.flush()
+            self._process.stdin.write(json.dumps(life.order).encode() + b"\n")
+            self._process.stdin.flush()
         return life
 
     def close(self):
-        self._hang_up()
+        self._process.stdin.close()
         self._listener.join()
-        self._told.close()
-        self._orders.close()
-        self._end()
+        self._process.stdout.close()
+        self._process.wait()
 
     def _listen(self):
-        for line in self._told:
+        for line in self._process.stdout:
             event = json.loads(line)
             with self.news:
                 self._lives[event["number"]].learn(event)

@@ -1,7 +1,7 @@
 """The command line, in processes of its own that begin at once: forks of one that has imported everything.
 
 A command's own work takes milliseconds and its imports a second, which a suite that runs hundreds pays hundreds of
-times. Workers share the process that has imported, see `Forebear`. Each is a process all the same: it has its own folder, environment, files and exit code, and can be killed.
+times. Each is a process all the same: it has its own folder, environment, files and exit code, and can be killed.
 What a start costs, imports, or keeps on disk is tested with ``python -m streamnb``; so are long storms.
 Commands that measure are those of `measure`.
 """
@@ -12,9 +12,6 @@ import atexit
 import gc
 import os
 import pkgutil
-import select
-import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -24,12 +21,11 @@ from functools import cache
 from importlib import import_module
 from pathlib import Path
 
-from crashes.nursery import Life, Nursery, begun
+from crashes.nursery import Life, Nursery
 from crashes.zygote import Zygote
 
 PATIENCE = 300  # seconds that a command may take
 PROGRAM = "from streamnb.cli import main; sys.exit(main())"
-SHARED = []  # the address of the forebear, where this is one of several workers
 
 
 class Process(Life):
@@ -66,38 +62,7 @@ class Process(Life):
 
 @cache
 def _nursery():
-    return Nursery(Path(__file__), Process, *SHARED)
-
-
-class Forebear:
-    """Of the zygotes of all workers of a run: it imports once for all, as soon as the first of them asks."""
-
-    def __init__(self):
-        self._folder = tempfile.TemporaryDirectory()
-        self.address = str(Path(self._folder.name) / "forebear")
-        self._listener = socket.socket(socket.AF_UNIX)
-        self._listener.bind(self.address)
-        self._listener.listen()
-        self._closing, self._close = os.pipe()
-        self._process = None
-        self._thread = threading.Thread(target=self._begin, daemon=True)
-        self._thread.start()
-
-    def _begin(self):
-        ready, _, _ = select.select([self._listener, self._closing], [], [])
-        if self._closing not in ready:
-            number = self._listener.fileno()
-            self._process = begun(Path(__file__), str(number), pass_fds=[number])
-
-    def close(self):
-        os.close(self._close)
-        self._thread.join()
-        if self._process is not None:
-            self._process.stdin.close()
-            self._process.wait()
-        os.close(self._closing)
-        self._listener.close()
-        self._folder.cleanup()
+    return Nursery(Path(__file__), Process)
 
 
 def close():
@@ -188,24 +153,6 @@ class Ready(Zygote):
         os.close(opened)
 
 
-def _fork_for_all(listener):
-    """Return in a process for each who comes, whose words are on standard input and output; end with who has us."""
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for them
-    listening = socket.socket(fileno=listener)
-    while True:
-        ready, _, _ = select.select([0, listening], [], [])
-        if 0 in ready:  # its end
-            os._exit(0)
-        visitor, _ = listening.accept()
-        if not os.fork():
-            listening.close()
-            for number in (0, 1):
-                os.dup2(visitor.fileno(), number)
-            visitor.close()
-            return
-        visitor.close()
-
-
 if __name__ == "__main__":
     import kafka  # noqa: F401
     import measure
@@ -222,6 +169,4 @@ if __name__ == "__main__":
             import_module(module.name)
     warm()
     gc.freeze()  # or each collection copies all pages of this process
-    if sys.argv[1:]:
-        _fork_for_all(int(sys.argv[1]))
     Ready(program).serve()
