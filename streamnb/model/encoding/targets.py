@@ -101,7 +101,7 @@ class Taught(NamedTuple):
     def of(cls, xs: Iterable[Any], ys: Iterable[Any], ws: Weights, prunings: Iterable[int] | None) -> Taught:
         """Of n events. Raises ValueError where there are not n of each, or a weight lies out of range."""
         events = list(xs)
-        labels, weights, _ = Targets.of(len(events), ys, ws)
+        labels, weights, _ = Targets.of(len(events), list(ys), ws)
         numbers = None if prunings is None else np.fromiter(prunings, dtype=np.int64)
         if numbers is not None and numbers.size != len(events):
             raise ValueError(f"{len(events)} events, but {numbers.size} numbers of prunings")
