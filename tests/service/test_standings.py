@@ -201,7 +201,7 @@ SEEDS = st.integers(0, 10**6).map(random.Random)
 
 
 @pytest.mark.parametrize("open_log", ["sqlite"], indirect=True)
-@settings(ON_LOGS, max_examples=30)
+@settings(ON_LOGS, max_examples=40)
 @given(SEEDS)
 def test_the_last_record_of_each_tenant_is_a_recount(open_log, tmp_path, rng):
     dies_and_goes_on(open_log.other(), tmp_path, rng)

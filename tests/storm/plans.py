@@ -6,7 +6,7 @@ from storm.course import Plan
 
 
 def short(seed: int) -> Plan:
-    return Plan(seed, events=9_000, rate=360.0, kills=8, freezes=1, broker_kills=1)
+    return Plan(seed, events=15_000, rate=600.0, kills=8, freezes=1, broker_kills=1)
 
 
 def chains(seed: int) -> list[Plan]:

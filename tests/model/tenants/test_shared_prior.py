@@ -369,8 +369,8 @@ def test_how_often_tenants_were_predicted_right_begins_with_their_first_event():
 @pytest.mark.parametrize("shared", [False, True])
 def test_attributes_beyond_the_most_are_no_ones(shared):
     models = TenantModels(shared=shared, entity="who")
-    for i in range(0, 4200, 50):
-        models.learn_many([{f"c{j}": "x", "who": j % 3} for j in range(i, i + 50)], ["a", "b"] * 25)
+    for i in range(4200):
+        models.learn_many([{f"c{i}": "x", "who": i % 3}], ["ab"[i % 2]])
     assert not shared or models._attributes.groups == models.shared.statistics.layout.groups
     assert len(models._attributes.groups) == 4096
     again = TenantModels(shared=shared, entity="who").load_state(*models.state())

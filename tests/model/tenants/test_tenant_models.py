@@ -94,7 +94,7 @@ class EachAlone:
 @pytest.mark.parametrize("reading", READINGS)
 def test_each_model_is_what_it_would_be_alone(reading, memory):
     """However the stream is cut, with predictions, copies, restarts and corrections between."""
-    for seed in range(2):
+    for seed in range(4):
         chance = random.Random(seed)
         events, labels, weights = stream(seed)
         models, alone, at = TenantModels(memory=memory, **reading), EachAlone(reading), 0
