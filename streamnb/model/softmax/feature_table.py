@@ -369,8 +369,7 @@ class Features:
     def __setstate__(self, state: dict[str, Any]) -> None:
         # It may come from another process, and what is mapped may not be written to.
         vars(self).update(state, _secret=process_secret(), _size=state["_size"].copy())
-        self._lay_out(self._entries(), 0)
-        self.settle()
+        self._enter_all()
 
     @property
     def size(self) -> int:
@@ -461,13 +460,14 @@ class Features:
         cells = self.table[: rows.size, OWNER]
         cells[:] = cells & ~_OWNER | numbers[owners_in(cells)] & _OWNER  # of NOBODY: the last
         self._size[[END, FREE]] = rows.size, NOBODY
-        self._lay_out(self._entries(), 0)
-        self.settle()
+        self._enter_all()
 
-    def _entries(self) -> Hashes:
-        """What is in the slots of all there are."""
+    def _enter_all(self) -> None:
+        """Lay out slots for all there are at once, wherever their rows are now."""
         rows = np.flatnonzero(self.table[: self._size[END], KEY] >= 0).astype(np.uint64)
-        return np.append(slots_of(self.table[rows, KEY].astype(np.uint64), rows), _met_once(self._slots))
+        slots = slots_of(self.table[rows, KEY].astype(np.uint64), rows)
+        self._lay_out(np.append(slots, _met_once(self._slots)), 0)
+        self.settle()
 
     def _lay_out(self, former: Hashes, more: int, *, forgets: bool = False) -> None:
         """Begin to lay out slots for all there are and so many more; see `_forget` for what it `forgets`."""
@@ -536,8 +536,7 @@ class Features:
         self.weights[: len(table), :, : 1 + classes] = weights
         self._size[[LIVE, ONCE, END]] = len(table), len(once), len(table)
         self._slots, self._former = once, _NO_SLOTS
-        self._lay_out(self._entries(), 0)
-        self.settle()
+        self._enter_all()
 
 
 def _state_of(tables: FeatureTables, classes: int, aside: Aside) -> dict[str, Array]:
