@@ -9,6 +9,7 @@ from typing import Any, ParamSpec, TypeVar, cast
 from numba import types
 from numba.core.registry import CPUDispatcher
 
+import streamnb.compiler.late_blas  # noqa: F401  before numba registers anything
 from streamnb.compiler.kept_code import KeptCode
 from streamnb.compiler.nested_kernels import NestedCompiler, OuterCompiler
 
