@@ -1,7 +1,7 @@
 """numba without SciPy until somebody compiles linear algebra, which no kernel here has.
 
-numba imports `scipy.linalg` when its array functions are registered, to see whether there is a BLAS. That takes
-a fifth of the time from a start to the first prediction. Where linear algebra is compiled numba looks again.
+As numba registers its array functions it imports `scipy.linalg` to see whether there is a BLAS. That takes a
+quarter of the time from a start to the first prediction. Where linear algebra is compiled numba looks again.
 """
 
 from __future__ import annotations

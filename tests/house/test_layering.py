@@ -135,6 +135,7 @@ ONLY_IN = {
     "numba": {
         "model/compiled/jit.py",
         "compiler/bundles.py",
+        "compiler/late_blas.py",
         "compiler/pinned.py",
         "compiler/nested_kernels.py",
         "compiler/kept_code.py",

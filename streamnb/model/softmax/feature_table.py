@@ -28,7 +28,7 @@ import numpy.typing as npt
 
 from streamnb.compiler.bundles import bundle
 from streamnb.model.attributes.expected import MOST, Expected, real, whole
-from streamnb.model.attributes.signatures import Array, Aside
+from streamnb.model.attributes.signatures import Array, Aside, Codes
 from streamnb.model.attributes.weights import UNIT
 from streamnb.model.compiled.arrays import Hashes, Ints
 from streamnb.model.compiled.growable import (
@@ -72,7 +72,8 @@ class FeatureTables(NamedTuple):
         slots: uint64[power of two], the upper bits of a key and row + 1; or, where the highest bit is set,
             the class of the only event so far and the key.
         table: int64[>= R, 3 + C], key, owner's row or NOBODY (`owners_in`) with the age of the row, total
-            weight and weight by class (units). Of a free row the key is `by_place` of the next free one.
+            weight and weight by class (units). Of a free row the key is `by_place` of the next free one, and
+            the rest is what it was.
         weights: float32[>= R, 1 + M, 1 + C]. First ln(1 + 2 n) of the weight n in each class (examples), from
             column 1 on; then of each learner the sum of squared gradients and its weights by class.
         size: int64[7], how many rows are in use, how many features were met once, R, the first free row or
@@ -204,6 +205,13 @@ def owners_in(cells: Any) -> Any:
 owner_in = inlined(owners_in)
 
 
+@kernel
+def _empty(features: FeatureTables, row: int) -> None:
+    """Take what a row that was forgotten held."""
+    features.table[row] = 0
+    features.weights[row] = 0
+
+
 @inlined
 def add_feature(features: FeatureTables, key: Any, owner: Any, place: Any) -> int:
     """The new row of a key whose slot is at `place`; there has to be room."""
@@ -214,6 +222,7 @@ def add_feature(features: FeatureTables, key: Any, owner: Any, place: Any) -> in
         size[END] += 1
     else:
         size[FREE] = by_place(table[row, KEY])
+        _empty(features, row)
     size[LIVE] += 1
     table[row, KEY] = np.int64(key)
     table[row, OWNER] = size[AGE] << _AGE | (owner & _OWNER)
@@ -326,19 +335,32 @@ def rows_learned(table: Ints, size: Ints) -> Ints:
     return rows
 
 
+@allocating
+def _weighed(features: FeatureTables) -> tuple[Ints, Codes]:
+    """int64[R, 1], what rows weigh; and int32[R], their owners, or NOBODY for owners and free rows."""
+    table, end = features.table, features.size[END]
+    weights, owners = np.empty((end, 1), dtype=np.int64), np.empty(end, dtype=np.int32)
+    for row in range(end):
+        weights[row, 0] = table[row, TOTAL]
+        owners[row] = owner_in(table[row, OWNER]) if table[row, KEY] >= 0 else NOBODY
+    return weights, owners
+
+
 @kernel
 def _forget(rows: Ints, features: FeatureTables) -> None:
-    """Let these rows be free, and none be known that was met once."""
+    """Let these rows, the first one first, be free, and none be known that was met once."""
     table, size = features.table, features.size
+    last = np.int64(NOBODY)
     for row in rows:
-        table[row] = 0
-        features.weights[row] = 0
-        table[row, KEY] = NOBODY
-    size[FREE] = NOBODY
-    for row in range(size[END] - 1, -1, -1):
-        if table[row, KEY] < 0:
-            table[row, KEY] = by_place(size[FREE])
+        free = size[FREE] if last == NOBODY else by_place(table[last, KEY])
+        while free != NOBODY and free < row:
+            last, free = free, by_place(table[free, KEY])
+        table[row, KEY] = by_place(free)
+        if last == NOBODY:
             size[FREE] = row
+        else:
+            table[last, KEY] = by_place(row)
+        last = row
     size[LIVE] -= rows.size
     size[ONCE] = 0
     size[AGE] += 1
@@ -439,12 +461,17 @@ class Features:
             return
         self.settle()
         entries = self.size + int(self._size[ONCE])
-        rows = rows_learned(self.table, self._size)
-        weights, owners = self.table[rows, TOTAL, np.newaxis], self.table[rows, OWNER].astype(np.int32)
+        weights, owners = _weighed(self.tables)
+        stays, counts = np.ones(owners.size, dtype=np.bool_), owners >= 0
         most = int(self._memory[0]) * 7 // 8 // row_bytes(self.weights.shape[1], classes)
-        stays = np.ones(rows.size, dtype=np.bool_)
-        drop_lightest(weights, owners, stays, max(0, most - np.count_nonzero(owners == NOBODY)))
-        _forget(rows[~stays], self.tables)
+        drop_lightest(weights, owners, stays, max(0, most - self.size + np.count_nonzero(counts)))
+        # Of the heaviest that go others may have been met first: rows are filled in any order.
+        heaviest = weights[:, 0].max(where=~stays, initial=0)
+        equals = np.flatnonzero(counts & (weights[:, 0] == heaviest))
+        ages, stay = self.table[equals, OWNER, np.newaxis] >> _AGE, np.ones(equals.size, dtype=np.bool_)
+        drop_lightest(ages + 1, owners[equals], stay, int(np.count_nonzero(stays[equals])))
+        stays[equals] = stay
+        _forget(np.flatnonzero(~stays), self.tables)
         self._lay_out(self._slots, entries - self.size, forgets=True)
 
     def _close_holes(self) -> None:

@@ -151,6 +151,22 @@ print(own.four_times(3), len(begun))
 """
 
 
+def test_scipy_is_loaded_by_who_compiles_linear_algebra_and_by_nobody_else():
+    """Whoever else uses numba in the process has its linear algebra."""
+    program = """
+import sys
+from streamnb import NaiveBayes
+model = NaiveBayes()
+model.learn_one({"a": 1}, "x")
+print(model.predict_one({"a": 1}), "scipy.linalg" in sys.modules)
+import numba, numpy
+matrix = numpy.array([[2.0, 1.0], [1.0, 1.0]])
+print(numba.njit(lambda a: numpy.dot(numpy.linalg.inv(a), a))(matrix).round(9).tolist(), "scipy.linalg" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["x False", "[[1.0, 0.0], [0.0, 1.0]] True"]
+
+
 def test_what_is_kept_is_loaded_and_what_is_damaged_is_compiled_again(tmp_path):
     assert doubled(tmp_path) == [12, 2]
     assert doubled(tmp_path) == [12, 0]
