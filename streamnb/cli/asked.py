@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from streamnb.cli import wiring
+from streamnb.cli import opening, wiring
 from streamnb.cli.printable import duration, printable
 from streamnb.config import CLASSIFIERS, Config
 from streamnb.engine.journal.checkpoint import origin_of
@@ -201,7 +201,7 @@ class Asked(NamedTuple):
 
 def asked(options: argparse.Namespace, snapshot: str | None = None) -> Asked:
     """The model that the options name: the newest snapshot, or another one. Raises StreamnbError."""
-    config = wiring.load_config(options)
+    config = opening.load_config(options)
     loaded = _loaded(config, snapshot or options.snapshot)
     model, learned = loaded.model, loaded.config
     if not hasattr(model, "predict_posteriors"):
@@ -228,7 +228,7 @@ def asked_of(
     """A model that was learned under a configuration, and the decisions that it served, if any yet."""
     rule = wiring.rule(learned)
     decisions = ServedDecisions(rule, 1) if rule and decisions is None else decisions
-    schema = wiring.schema(learned)
+    schema = opening.schema(learned)
     reads_texts = learned.model.kind not in CLASSIFIERS or CLASSIFIERS[learned.model.kind].reads_texts
     texts = [place.name for place in schema.places if place.kind == "text"] if reads_texts else []
     least = learned.classes.min_learns
@@ -274,7 +274,7 @@ def _told(loaded: Loaded, config: Config) -> dict[str, Any]:
     snapshot, written, behind, strange = loaded.snapshot, None, None, False
     with suppress(StreamnbError):
         if snapshot.journal_n >= 0 and not config.log.is_kafka:
-            with closing(wiring.existing_log(config)) as log:
+            with closing(opening.existing_log(config)) as log:
                 journal = log.partitions(config.topics.journal)[0]
                 own, end = find(log, journal, snapshot.journal_n), last(log, journal)
                 strange = own is None or end is None or own.record.digest != snapshot.digest

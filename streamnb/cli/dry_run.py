@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 
-from streamnb.cli import wiring
+from streamnb.cli import opening, wiring
 from streamnb.cli.printable import printable
 from streamnb.config import Config
 from streamnb.engine.journal.entries import missing_records, partitions_of
@@ -39,7 +39,7 @@ def dry_run(
     The learner recovers as it would in `run`, and learns in memory. No election is held, no group joined,
     nothing committed: a learner that runs meanwhile does not notice. Raises StreamnbError as `run` would.
     """
-    with closing(wiring.existing_log(config)) as log:
+    with closing(opening.existing_log(config)) as log:
         wiring.check_topics(config, log)
         config = wiring.as_begun(wiring.fitted(config, log), log)
         fresh, identity = wiring.learner(config), wiring.identity(config)

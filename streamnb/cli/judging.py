@@ -6,7 +6,7 @@ import math
 
 from msgspec.structs import replace
 
-from streamnb.cli import wiring
+from streamnb.cli import opening
 from streamnb.config import Config
 from streamnb.engine.labels.verdicts import Said, effective, merged
 from streamnb.engine.labels.voids import Voids
@@ -24,7 +24,7 @@ class Judging:
     """
 
     def __init__(self, config: Config, most: int | None = None) -> None:
-        self._schema, self._ranks, self._most = wiring.schema(config), config.labels.ranks, most
+        self._schema, self._ranks, self._most = opening.schema(config), config.labels.ranks, most
         self._said: dict[str, tuple[Said, ...]] = {}
         self._voids = Voids()
 

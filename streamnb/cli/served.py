@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import UNSET
 
-from streamnb.cli import wiring
+from streamnb.cli import opening, wiring
 from streamnb.cli.answers import explained, held
 from streamnb.cli.asked import asked_of
 from streamnb.config import Config, restored
@@ -33,7 +33,7 @@ def reader(log: Log, config: Config) -> tuple[Checkpoint, Read]:
     end = standing(log, wiring.snapshots(config), wiring.identity(config))
     if end.n < 0:
         raise JournalError("the journal is empty: nothing has been learned yet; `streamnb run` learns")
-    schema, rules = wiring.schema(restored(end.origin.config)), end.origin.rules
+    schema, rules = opening.schema(restored(end.origin.config)), end.origin.rules
     return end, lambda record: decode_event(record.value, schema, record.key, record.timestamp, rules)
 
 

@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
-import argparse
 import gc
 import os
 import socket
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
-from streamnb import config as configuration
 from streamnb.adapters.fingerprint import fingerprint
 from streamnb.adapters.machine_memory import machine_memory
 from streamnb.adapters.mapped_memory import mapped_beyond
 from streamnb.adapters.snapshot_folder import Damaged, SnapshotFolder
-from streamnb.adapters.sqlite.log import SqliteLog
-from streamnb.cli.observers import Waiting
+from streamnb.cli import opening
 from streamnb.cli.printable import printable
 from streamnb.cli.rehearsal import rehearse
 from streamnb.compiler import kept_code
 from streamnb.config import SHAPELESS, Config, changes, config_hash, restored, shaping_of
 from streamnb.config.hypotheses import former_defaults
-from streamnb.config.in_parts import refuse_of_shards
 from streamnb.config.models import model as model_in_memory
 from streamnb.config.monitors import MonitorConfig
 from streamnb.engine.journal.history import entries
@@ -34,11 +29,11 @@ from streamnb.engine.journal.identity import Identity
 from streamnb.engine.journal.recovery import refuse_changes, standing
 from streamnb.engine.journal.snapshot_store import Snapshots
 from streamnb.engine.learner import Learner
-from streamnb.engine.ports import Log, Patience
+from streamnb.engine.ports import Log
 from streamnb.engine.sensor import SILENT, Sensor
 from streamnb.engine.settings import LabelSettings, MonitorSettings, Pruning, Settings
 from streamnb.engine.topic_plan import TENANT_BYTES
-from streamnb.errors import ConfigError, JournalError, LogError, StreamnbError, UnknownTopic
+from streamnb.errors import ConfigError, JournalError, StreamnbError, UnknownTopic
 from streamnb.model.evaluation.decisions import DecisionRule
 from streamnb.model.interface.stream_model import StreamModel
 from streamnb.model.naive_bayes.room import NEWEST
@@ -47,68 +42,14 @@ from streamnb.model.tenants.tenant_models import TenantModels
 from streamnb.model.warm import warm
 from streamnb.wire.dead_letter import USUAL_LIMIT, largest_body
 from streamnb.wire.journal import Change
-from streamnb.wire.schema import AttributeSpec, EventSchema
 from streamnb.worker import Pace, Worker
-
-if TYPE_CHECKING:
-    from streamnb.adapters.kafka.kafka_python import KafkaPython
-    from streamnb.adapters.kafka.librdkafka import Librdkafka
 
 LEARN_ONLY = "predictions.by=scorers"
 """What `run --learn-only` sets."""
-_ELECTED_WITHIN = 1.0  # seconds of one try: whoever stands by looks around in between
 _MOST_BUDGET = 1 << 30  # bytes
 _COLLECTED_AFTER = 20_000, 20, 10  # objects, collections of those, and of the latter
 _BESIDE_A_BODY = 40 << 10  # bytes of a dead letter's key and headers
-_CALM = 40.0  # seconds; four times what a request waits by itself
 _TURN_SECONDS = 0.05  # ten times what the interpreter begins with
-
-
-def load_config(options: argparse.Namespace, *more: str) -> Config:
-    """The configuration of a command: file, environment, flags; `--log` is a flag for log.url.
-
-    Raises ConfigError, as `streamnb.config.load`, for pruning that would never come (a journal may hold it,
-    from before it was refused), and for a shard that learns what cannot be added.
-    """
-    config = configuration.load(*layers(options, *more))
-    unread = config.model.prune.unread
-    if unread and getattr(options, "holdout", None) is None:
-        raise ConfigError(
-            f"model.prune.{unread} says what to forget, but model.prune.every is 0, which is never: "
-            "set model.prune.every too, the events between two prunings, such as 10000"
-        )
-    if config.events.partitions:
-        if not config.log.is_kafka:
-            raise ConfigError(
-                f"events.partitions is set, and log.url is {config.log.url}: an embedded log has one "
-                "learner, which reads all of it; leave the key out, or give learners logs of their own"
-            )
-        refuse_of_shards(config)
-    return config
-
-
-def layers(options: argparse.Namespace, *more: str) -> tuple[Path | None, Mapping[str, str], list[str]]:
-    """File, environment and flags of a command, as `streamnb.config.load` takes them."""
-    path = None if options.config is None else Path(options.config)
-    url = getattr(options, "log", None)
-    log = [] if url is None else [f"log.url={url}"]
-    return path, os.environ, [*options.set, *log, *more]
-
-
-def schema(config: Config) -> EventSchema:
-    """How events are read."""
-    return EventSchema(
-        attributes=tuple(
-            AttributeSpec(a.name, a.kind, a.path, a.values, a.min, a.max) for a in config.attributes
-        ),
-        id_path=config.events.id,
-        label_path=config.events.label,
-        ts_path=config.events.ts,
-        max_bytes=config.events.max_bytes,
-        entity_path=(config.events.entity or "") if config.model.reads_entity else None,
-        clock=config.events.clock,
-        aliases=config.classes.aliases,
-    )
 
 
 def model(config: Config) -> StreamModel:
@@ -128,7 +69,7 @@ def settings(config: Config) -> Settings:
     """What a learner does beside learning."""
     prune = config.model.prune
     return Settings(
-        schema=schema(config),
+        schema=opening.schema(config),
         predictions=config.topics.predictions,
         metrics=config.topics.metrics,
         dead_letters=config.topics.dead_letters,
@@ -234,68 +175,6 @@ def passed_over(damaged: Damaged) -> None:
     print(printable(f"passing over {damaged.path}: {damaged.reason}"), file=sys.stderr)
 
 
-def open_log(config: Config, patience: Patience | None = None) -> Log:
-    """The log; the embedded one with its topics, a Kafka cluster as it is.
-
-    `patience` says how long to wait for a cluster, or a file that is locked; without one for a cluster as
-    long as the configuration allows, and for a file not at all.
-    """
-    if not config.log.is_kafka:
-        log = _embedded_log(config, patience)
-        for key, name in config.topics.names:
-            log.create_topic(name, 1 if key == "journal" else config.topics.partitions)
-        return log
-    from streamnb.adapters.kafka.log import KafkaLog  # noqa: PLC0415  only who uses Kafka needs it
-
-    return KafkaLog(
-        _answering(config.log.hang_timeout) | config.kafka.settings(config.log),
-        model=config.model.name,
-        journal_topic=config.topics.journal,
-        session_timeout=config.log.session_timeout,
-        transaction_timeout=config.kafka.transaction_timeout,
-        elected_within=_ELECTED_WITHIN,
-        patience=patience or Waiting(config.kafka.give_up_after),
-        library=library(config),
-    )
-
-
-def _answering(hang_timeout: float) -> dict[str, Any]:
-    """How long a request may wait, where 10 s might be taken for a hang."""
-    return {"request_timeout_ms": max(1_000, int(hang_timeout * 250))} if 0 < hang_timeout < _CALM else {}
-
-
-def library(config: Config) -> type[KafkaPython | Librdkafka]:
-    """What reads and writes on Kafka. Raises LogError where it is not installed."""
-    if config.log.client == "kafka-python":
-        from streamnb.adapters.kafka.kafka_python import KafkaPython  # noqa: PLC0415  only who uses it needs it
-
-        return KafkaPython
-    try:
-        from streamnb.adapters.kafka.librdkafka import Librdkafka  # noqa: PLC0415  an extra
-    except ImportError as error:
-        raise LogError(
-            f'log.client = "librdkafka" needs confluent-kafka ({error}); '
-            "pip install 'streamnb[librdkafka]', or set log.client = \"kafka-python\""
-        ) from error
-    return Librdkafka
-
-
-def existing_log(config: Config, patience: Patience | None = None) -> Log:
-    """The log, where there is one: nothing is created. Raises LogError."""
-    if config.log.is_kafka:
-        return open_log(config, patience)
-    if missing := no_log(config):
-        raise LogError(missing)
-    return _embedded_log(config, patience)
-
-
-def no_log(config: Config) -> str:
-    """That there is no embedded log, where there is none; else empty."""
-    if config.log.is_kafka or config.log.path.exists():
-        return ""
-    return f"there is no log at {config.log.path}: `streamnb topics create` makes one"
-
-
 def owner() -> str:
     """What a learner of this process is called."""
     return f"{socket.gethostname()}:{os.getpid()}"
@@ -399,15 +278,6 @@ def _with_budget(config: Config, begun: Mapping[str, Any] | None) -> Config:
     return msgspec.structs.replace(config, memory=msgspec.structs.replace(config.memory, **first))
 
 
-def _embedded_log(config: Config, patience: Patience | None = None) -> SqliteLog:
-    return SqliteLog(
-        config.log.path,
-        journal_topic=config.topics.journal,
-        session_timeout=config.log.session_timeout,
-        patience=patience,
-    )
-
-
 def worker(
     config: Config, learner: Learner, log: Log, sensor: Sensor = SILENT, *, accepts_loss: bool = False
 ) -> Worker:
@@ -457,7 +327,7 @@ def warm_up(
         warm()
     else:
         rehearsed = learner(config)
-        rehearse(rehearsed, schema(config))
+        rehearse(rehearsed, opening.schema(config))
         asks(rehearsed, config)
         kept_code.note_ready(reach(config))
     beta_intervals(1.0, 1.0, 0.5)  # so that the first report does not wait for scipy to be loaded

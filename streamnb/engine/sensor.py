@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from streamnb.engine.ports import Partition, Record
 from streamnb.engine.tally import LearnerTally
 from streamnb.events import MetricsReport
 from streamnb.model.stats.memory_use import MemoryUse
-from streamnb.model.tenants.tenant_models import TenantsUse
+
+if TYPE_CHECKING:  # whoever watches needs no model, which takes longest to import
+    from streamnb.model.tenants.tenant_models import TenantsUse
 
 MOST_TENANTS = 20
 """Of so many at most more is told."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from streamnb.cli import wiring
+from streamnb.cli import opening, wiring
 from streamnb.cli.printable import printable
 from streamnb.config import Config
 from streamnb.engine.ports import Partition
@@ -26,7 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run until it is killed, or, with ``--once``, until what is there is learned; any death is safe."""
     options = _parser().parse_args(arguments)
     try:
-        config = wiring.load_config(options)
+        config = opening.load_config(options)
         refuse_unfit(config)
         learn(config, options)
     except StreamnbError as error:
@@ -53,7 +53,7 @@ def learn(config: Config, options: argparse.Namespace) -> None:
     from pyspark.errors import StreamingQueryException  # noqa: PLC0415  so that this file is read without Spark
     from pyspark.sql import SparkSession  # noqa: PLC0415
 
-    with closing(wiring.open_log(config)) as log:
+    with closing(opening.open_log(config)) as log:
         wiring.check_topics(config, log)
         config = wiring.fitted(config, log)
         topic_ids = log.topic_ids(config.topics.events)

@@ -18,7 +18,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from streamnb.adapters.snapshot_folder import SnapshotFolder
-from streamnb.cli import wiring
+from streamnb.cli import opening, wiring
 from streamnb.cli.rehearsal import rehearse
 from streamnb.config import load
 from streamnb.engine.ports import Partition, Record
@@ -110,7 +110,7 @@ def learned(name, model, budget, n):
     """One run, in this process."""
     config = load(None, {}, [*MODELS[model], f"memory.budget={budget}"])
     learner = wiring.learner(config)
-    rehearse(learner, wiring.schema(config))
+    rehearse(learner, opening.schema(config))
     learner = wiring.learner(config)
     folder = TemporaryDirectory()
     timed, waits, aside = Timed(learner), [], SnapshotFolder(folder.name).aside

@@ -21,7 +21,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from streamnb import config as configuration
-from streamnb.cli import wiring
+from streamnb.cli import opening, wiring
 from streamnb.engine.journal.recovery import recover
 from streamnb.engine.journal.snapshot_store import NoSnapshots
 from streamnb.engine.ports import NewRecord, Record
@@ -73,7 +73,7 @@ def produce(log, topic, raws):
 def worked(config, pace, sensor=None):
     """A worker that has learned all there is, closed."""
     learner = wiring.learner(config)
-    log = wiring.open_log(config)
+    log = opening.open_log(config)
     made = wiring.worker(config, learner, log, sensor or Sensor())
     made._pace = pace
     if sensor is not None:
@@ -93,7 +93,7 @@ def timed(work):
 
 
 def recovered(config, snapshots):
-    log = wiring.open_log(config)
+    log = opening.open_log(config)
     try:
         config = wiring.as_begun(config, log)
         learner = wiring.learner(config)
@@ -108,7 +108,7 @@ def measure(config, attributes):
     topic = config.topics.events[0]
     count = attributes // WORDS_AN_EVENT
     raws = list(events(0, count, attributes))
-    log = wiring.open_log(config)
+    log = opening.open_log(config)
     produce(log, topic, raws)
     log.close()
     rare = Pace(snapshot_events=1 << 60, snapshot_seconds=1e9)
@@ -121,7 +121,7 @@ def measure(config, attributes):
     assert loaded.model.n_attributes == again.model.n_attributes == learned.model.n_attributes == attributes
     size = max(entry.size for entry in wiring.snapshots(config).list())
 
-    log = wiring.open_log(config)
+    log = opening.open_log(config)
     produce(log, topic, events(count, 3 * count, attributes))
     log.close()
     cycles = Cycles()

@@ -19,7 +19,7 @@ from test_commands import streamnb as measure
 from test_commands import write_lines
 
 from streamnb.adapters.sqlite.log import SqliteLog
-from streamnb.cli import wiring
+from streamnb.cli import opening
 from streamnb.config import load as load_config
 from streamnb.engine.ports import NewRecord
 from streamnb.wire.codec import decode_event
@@ -49,7 +49,7 @@ class Orders:
 
 
 def written(config, topic):
-    with closing(wiring.existing_log(config)) as log:
+    with closing(opening.existing_log(config)) as log:
         return [
             record
             for partition in log.partitions(topic)

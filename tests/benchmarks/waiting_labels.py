@@ -29,7 +29,7 @@ from measuring.topics import place
 from recovery import broker
 
 from streamnb import config as configuration
-from streamnb.cli import wiring
+from streamnb.cli import opening, wiring
 from streamnb.engine.ports import NewRecord, Partition, Record
 from streamnb.engine.sensor import Sensor
 
@@ -72,9 +72,9 @@ def turn(options):
     with place(options, "streamnb-bench", "service", [], *flags) as found:
         topic, sensor, spent = found.config.topics.events[0], LastCommit(), []
         worker = wiring.worker(
-            found.config, wiring.learner(found.config), wiring.open_log(found.config), sensor
+            found.config, wiring.learner(found.config), opening.open_log(found.config), sensor
         )
-        with closing(worker), closing(wiring.existing_log(found.config)) as log:
+        with closing(worker), closing(opening.existing_log(found.config)) as log:
 
             def work_off(events, verdicts=()):
                 log.append([NewRecord(topic, None, raw) for raw in events])

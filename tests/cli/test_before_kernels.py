@@ -13,7 +13,7 @@ import pytest
 from unwarmed import TOUCHED
 
 from streamnb.adapters.sqlite.log import SqliteLog
-from streamnb.cli import wiring
+from streamnb.cli import opening, wiring
 from streamnb.cli.parser import build_parser
 from streamnb.engine.journal.entries import begin
 
@@ -93,8 +93,8 @@ def answers(tmp_path_factory):
     with SqliteLog(folder / "parts.db") as log:
         log.create_topic("events", 2)
     options = build_parser().parse_args(["run", "--log", f"sqlite:///{folder / 'begun.db'}"])
-    config = wiring.load_config(options)
-    with wiring.open_log(config) as log:
+    config = opening.load_config(options)
+    with opening.open_log(config) as log:
         log.acquire("a")
         begin(log, wiring.identity(config), 0.0)
     with SqliteLog(folder / "empty.db") as log:

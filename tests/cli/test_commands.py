@@ -20,6 +20,7 @@ from service import predictions, raw_events, read_topic
 
 from streamnb import cli
 from streamnb.adapters.sqlite.log import SqliteLog
+from streamnb.cli import main
 from streamnb.cli.reports.by_class import print_improbable
 from streamnb.engine.ports import NewRecord, Partition
 from streamnb.events import ReliabilityBin
@@ -60,6 +61,32 @@ def test_help_is_light():
     assert done.stdout.splitlines()[-1] == "[]"
     for command in ("demo", "run", "replay", "evaluate", "inspect", "read", "config"):
         assert re.search(rf"^  {command} ", done.stdout, re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["topics", "create"],
+        ["read", "events"],
+        ["label", "1", "spam"],
+        ["labels", "withdraw", "--source", "me"],
+        ["dlq", "list"],
+    ],
+    ids=" ".join,
+)
+def test_who_needs_no_model_imports_none(tmp_path, command):
+    """That is most of the time of a start, and scripts run these again and again."""
+    log = ["--log", f"sqlite:///{tmp_path}/log.db", "--set", "topics.labels=labels"]
+    main(["topics", "create", *log])
+    code = (
+        "import sys, streamnb.cli as cli\n"
+        "try: cli.main(sys.argv[1:])\n"
+        "finally: print([name for name in ('numpy', 'numba', 'river', 'tqdm', 'pandas') if name in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *command, *log], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines()[-1] == "[]"
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from streamnb.adapters.kafka.group import GroupMember
 from streamnb.adapters.kafka.tool_line import ToolLine
 from streamnb.adapters.snapshot_folder import SnapshotFolder
 from streamnb.adapters.sqlite.store import OFFSET_BITS
-from streamnb.cli import main, wiring
+from streamnb.cli import main, opening
 from streamnb.cli.checks.cluster import (
     SeenCluster,
     check_brokers,
@@ -454,7 +454,7 @@ def topics_of(flags):
 def config_of(flags):
     from streamnb.cli import build_parser
 
-    return wiring.load_config(build_parser().parse_args(["doctor", *flags]))
+    return opening.load_config(build_parser().parse_args(["doctor", *flags]))
 
 
 def test_the_embedded_log(capsys, tmp_path):
@@ -664,7 +664,7 @@ def test_a_topic_was_deleted(capsys, flags, admin):
 
 
 def test_the_learner_is_named(capsys, flags):
-    with closing(wiring.open_log(config_of(flags))) as log:
+    with closing(opening.open_log(config_of(flags))) as log:
         until(lambda: elected(log))
         _, found = doctor(capsys, *flags)
     assert found["learner"][0].state is OK
@@ -699,7 +699,7 @@ def test_retention_has_taken_what_a_recovery_needs(capsys, tmp_path, flags, admi
     for snapshot in config_of(flags).snapshot_folder.iterdir():
         snapshot.unlink()
     mails = topics_of(flags)[0][0]
-    with closing(wiring.open_log(config_of(flags))) as log:
+    with closing(opening.open_log(config_of(flags))) as log:
         partition = max(log.partitions(mails), key=lambda place: log.offsets(place)[1])
     admin.delete_records({TopicPartition(*partition): 3})
     code, found = doctor(capsys, *flags)
@@ -748,7 +748,7 @@ def test_records_are_found_among_the_gaps(flags):
     """Markers of transactions take offsets of their own."""
     journal, mails = Partition(topics_of(flags)[1], 0), Partition(topics_of(flags)[0][0], 0)
     chained = journal_records(7)
-    with closing(wiring.open_log(config_of(flags))) as log:
+    with closing(opening.open_log(config_of(flags))) as log:
         until(lambda: elected(log))
         assert last(log, journal) is None
         assert find(log, journal, 0) is None

@@ -16,7 +16,7 @@ from topics_of_logs import trim
 
 import streamnb
 from streamnb.adapters.sqlite.log import SqliteLog
-from streamnb.cli import main, wiring
+from streamnb.cli import main, opening
 from streamnb.cli.parser import build_parser
 from streamnb.engine.ports import NewRecord, Partition
 
@@ -63,7 +63,7 @@ def start(request, tmp_path, monkeypatch, capsys):
 
 def opened(program):
     options = build_parser().parse_args(["read", "x", "--config", str(program.file)])
-    return wiring.existing_log(wiring.load_config(options))
+    return opening.existing_log(opening.load_config(options))
 
 
 def removed(program, topic, before):
@@ -203,7 +203,7 @@ def snapshot_n(program):
 
 def snapshots(program):
     options = build_parser().parse_args(["read", "x", "--config", str(program.file)])
-    return wiring.load_config(options).snapshot_folder
+    return opening.load_config(options).snapshot_folder
 
 
 def numbers(program):

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from streamnb import config as configuration
-from streamnb.cli import main, wiring
+from streamnb.cli import main, opening, wiring
 from streamnb.cli.evaluation.seen_fields import Seen
 from streamnb.wire.codec import decode_event
 
@@ -93,7 +93,7 @@ def test_objects_of_any_shape_get_paths(init):
     assert (code, told["dead_letters"]) == (0, 0)
     assert (made.events.id, made.events.label, made.events.ts) == ("$._id", "$.category", "$.created_at")
     assert kinds(made) == {"user.age": ("continuous", "$.user.age"), "vip": ("nominal", "$.vip")}
-    read = decode_event(json.dumps(NESTED[3]).encode(), wiring.schema(made))
+    read = decode_event(json.dumps(NESTED[3]).encode(), opening.schema(made))
     assert (read.id, read.label, read.x) == ("3", "spam", {"user.age": 23.5, "vip": "true"})
 
 

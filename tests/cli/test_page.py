@@ -17,7 +17,7 @@ from prometheus_client import CollectorRegistry
 
 from streamnb import config as configuration
 from streamnb.adapters.snapshot_folder import SnapshotFolder
-from streamnb.cli import main, wiring
+from streamnb.cli import main, opening
 from streamnb.cli.serving import follower
 from streamnb.cli.serving import learned as learning
 from streamnb.cli.serving import watch as watching
@@ -270,7 +270,7 @@ def test_predicted_wrong_is_what_the_label_that_holds_contradicts(tmp_path):
         if holds == "b":
             wrong[f"e{n}"] = holds
     labels += [{"withdraw": True, "source": "bot"}]
-    with closing(wiring.open_log(config)) as log:
+    with closing(opening.open_log(config)) as log:
         for topic, rows in (("predictions", predictions), ("labels", labels)):
             log.append([NewRecord(topic, None, json.dumps(row).encode()) for row in rows])
         for one in log.read(log.partitions("labels")[0], 0, 100):
@@ -285,7 +285,7 @@ def test_a_long_topic_is_read_from_near_its_end(config, monkeypatch):
     """Of 3,000 predictions it asks for the last 300; what no learner wrote is passed over."""
     monkeypatch.setattr(watching, "_PREDICTIONS", 300)
     raws = [json.dumps(prediction(n, f"e{n}")).encode() for n in range(3000)]
-    with closing(wiring.open_log(config)) as log:
+    with closing(opening.open_log(config)) as log:
         log.append([NewRecord("predictions", None, raw) for raw in raws])
         log.append(
             [
@@ -310,7 +310,7 @@ def test_it_says_that_there_is_no_log_and_goes_on_once_there_is_one(config, monk
     watch = Watch(config, print)
     watch.start()
     until(lambda: "there is no log" in watch.problem)
-    wiring.open_log(config).close()
+    opening.open_log(config).close()
     until(lambda: not watch.problem)
     watch.close()
 
@@ -332,7 +332,7 @@ def learned(config, tmp_path, capsys):
             {"id": f"e{part}{i}", "text": f"{EVIL} w{part}", "label": EVIL if i % 2 else "ham"}
             for i in range(50)
         ]
-        with closing(wiring.open_log(config)) as log:
+        with closing(opening.open_log(config)) as log:
             log.append([NewRecord("events", None, json.dumps(one).encode()) for one in events])
         assert main(["run", "--until-end", *command]) == 0
     capsys.readouterr()

@@ -9,14 +9,14 @@ import sys
 
 import pytest
 
-from streamnb.cli import wiring
+from streamnb.cli import opening, wiring
 from streamnb.cli.rehearsal import rehearse
 from streamnb.config import load
 
 PROGRAM = """
 import sys
 from streamnb.adapters.sqlite.log import SqliteLog
-from streamnb.cli import main, wiring
+from streamnb.cli import main, opening, wiring
 from streamnb.cli.answers import rehearse_answers
 from streamnb.config import load
 from streamnb.engine.ports import NewRecord
@@ -109,7 +109,7 @@ def test_paths_that_lead_through_each_others_values_end_no_rehearsal(settings):
     """Whatever such a configuration makes of real events, a learner says so itself."""
     config = load(None, {}, ["model.kind=naive_bayes", *settings])
     learner = wiring.learner(config)
-    rehearse(learner, wiring.schema(config))
+    rehearse(learner, opening.schema(config))
     assert learner.consumed == 60
 
 
@@ -117,5 +117,5 @@ def test_paths_that_lead_through_each_others_values_end_no_rehearsal(settings):
 def test_all_events_of_a_rehearsal_are_learned_but_those_without_a_label(settings):
     config = load(None, {}, ["model.kind=naive_bayes", *settings])
     learner = wiring.learner(config)
-    rehearse(learner, wiring.schema(config))
+    rehearse(learner, opening.schema(config))
     assert (learner.consumed, learner.dead_letters, learner.model.n_events) == (60, 0, 45)

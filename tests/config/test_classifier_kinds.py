@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from service import model_digest, predictions, raw_events, records
 from two_runs import run_stopped_run_again_and_verified
 
-from streamnb.cli import main, wiring
+from streamnb.cli import main, opening, wiring
 from streamnb.config import CLASSIFIERS, KEYS, ClassifierKind, changes, load, restored, shaping_of, show
 from streamnb.config.classifiers import ModelKind
 from streamnb.engine.ports import NewRecord
@@ -195,7 +195,7 @@ def site(tmp_path, monkeypatch):
         "[commit]\nevents = 30\n[snapshots]\nevery_events = 60\n[predictions]\nevidence = 2\nhypotheses = true\n"
         "[metrics]\nevery_events = 50\n[http]\nlisten = ''\n"
     )
-    with closing(wiring.open_log(load(tmp_path / "site.toml", {}, []))) as log:
+    with closing(opening.open_log(load(tmp_path / "site.toml", {}, []))) as log:
         log.append([NewRecord("events", None, raw) for raw in raw_events(200, labelled=0.3)])
     return tmp_path
 
@@ -220,7 +220,7 @@ def test_the_service_runs_verifies_and_inspects(site, capsys):
     config = load(site / "site.toml", {}, [])
     alone = wiring.learner(config)
     outputs = alone.process(records(raw_events(200, labelled=0.3)), 1.0)
-    with closing(wiring.existing_log(config)) as log:
+    with closing(opening.existing_log(config)) as log:
         found = predictions(log)
     assert found == predictions(outputs)
     assert found[150]["evidence"]

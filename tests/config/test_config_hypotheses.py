@@ -17,7 +17,7 @@ import msgspec
 import pytest
 from service import digests, produce, records
 
-from streamnb.cli import wiring
+from streamnb.cli import opening, wiring
 from streamnb.config import (
     Config,
     HypothesisConfig,
@@ -545,7 +545,7 @@ def test_a_mixture_on_a_log_goes_on_with_other_memory_and_never_as_naive_bayes(t
     mixture = of(*flags, MIXTURE)
 
     def learned(config, raws):
-        log = wiring.open_log(config)
+        log = opening.open_log(config)
         produce(log, raws)
         worker = wiring.worker(config, wiring.learner(config), log)
         worker.start("test")
@@ -554,7 +554,7 @@ def test_a_mixture_on_a_log_goes_on_with_other_memory_and_never_as_naive_bayes(t
         return worker.learner
 
     learned(mixture, RAWS[:80])
-    log = wiring.open_log(mixture)
+    log = opening.open_log(mixture)
     single = of(*flags, NAIVE)
     with pytest.raises(JournalError, match=r'model\.kind was "mixture" and is "naive_bayes"'):
         wiring.worker(single, wiring.learner(single), log).start("test")
@@ -564,5 +564,5 @@ def test_a_mixture_on_a_log_goes_on_with_other_memory_and_never_as_naive_bayes(t
     assert learner.model.n_events == len(RAWS)
     assert learner.model.memory == 1 << 10
     again = wiring.learner(less)
-    recover(wiring.open_log(less), NoSnapshots(), again, wiring.identity(less))
+    recover(opening.open_log(less), NoSnapshots(), again, wiring.identity(less))
     assert digests(again) == digests(learner)

@@ -24,7 +24,7 @@ from streamnb.adapters.snapshot_folder import SnapshotFolder
 from streamnb.adapters.sqlite import log as sqlite_log
 from streamnb.adapters.sqlite import store
 from streamnb.adapters.sqlite.log import SqliteLog
-from streamnb.cli import wiring
+from streamnb.cli import opening, wiring
 from streamnb.config import load
 from streamnb.engine import actions
 from streamnb.engine.ports import Patience
@@ -102,7 +102,7 @@ def fresh_learner(kind="hypotheses"):
     if kind in OF_ENTITIES:
         sets = [f"model.kind={kind}", *OF_ENTITIES[kind]]
         config = load(None, {}, sets)
-        settings = {"report_every": REPORT_EVERY, "report_seconds": 1e9, "schema": wiring.schema(config)}
+        settings = {"report_every": REPORT_EVERY, "report_seconds": 1e9, "schema": opening.schema(config)}
         settings["tenants"] = config.topics.tenants
         return new_learner(model=wiring.model(config), **settings)
     if kind == "semi_supervised":

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from service import predictions, raw_events, records
 
 from streamnb import BayesOptimalNB, NaiveBayes, Nominal, Text
-from streamnb.cli import build_parser, wiring
+from streamnb.cli import build_parser, opening, wiring
 from streamnb.cli.commands.run import run
 from streamnb.engine.learner import Learner
 from streamnb.engine.ports import NewRecord
@@ -114,8 +114,8 @@ def test_an_event_of_words_that_meet_is_an_event_like_any_other(tmp_path):
     event = json.dumps({"id": "flood", "text": text, "label": "x"}).encode()
     assert len(event) < 1_000_000
     flags = ["--log", f"sqlite:///{tmp_path / 'log.db'}", "--set", "http.listen=", "--until-end"]
-    config = wiring.load_config(build_parser().parse_args(["run", *flags]))
-    with wiring.open_log(config) as log:
+    config = opening.load_config(build_parser().parse_args(["run", *flags]))
+    with opening.open_log(config) as log:
         log.append([NewRecord("events", None, event)])
     learner = ran(*flags)
     assert learner.model.n_attributes == 100_000

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from late import late_learner, look_for_room_often, random_stream
 
 from streamnb import BayesOptimalNB, HiddenMarkovNB, Hypothesis, NaiveBayes, OneDependence, Text
-from streamnb.cli import main, wiring
+from streamnb.cli import main, opening
 from streamnb.config import load
 from streamnb.engine.ports import NewRecord
 from streamnb.engine.verification.findings import Findings
@@ -121,7 +121,7 @@ def test_a_budget_is_raised_old_labels_are_corrected_and_all_is_verified(kind, t
         flags = [f"model.kind={kind}", "topics.labels=labels", f"memory.budget={budget}", "http.listen="]
         config = load(None, {}, flags)
         given = [word for flag in flags for word in ("--set", flag)]
-        with closing(wiring.open_log(config)) as log:
+        with closing(opening.open_log(config)) as log:
             log.append([NewRecord(topic, None, json.dumps(line).encode()) for line in lines])
         assert main(["run", "--until-end", *given]) == 0
         for module in ("entries", "recovery"):

@@ -43,7 +43,7 @@ from streamnb import (
     SigmoidUnit,
 )
 from streamnb.cli import build_parser, main
-from streamnb.cli.wiring import load_config
+from streamnb.cli.opening import load_config
 
 PLAY_TENNIS = [  # Mitchell (1997), table 3.2
     ("sunny", "hot", "high", "weak", "no"),

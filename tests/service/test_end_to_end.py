@@ -32,7 +32,7 @@ from test_commands import answer
 
 from streamnb import config as configuration
 from streamnb.adapters.snapshot_folder import SnapshotFolder
-from streamnb.cli import wiring
+from streamnb.cli import opening, wiring
 from streamnb.engine.journal.recovery import recover
 from streamnb.engine.journal.snapshot_store import NoSnapshots
 from streamnb.engine.ports import Partition, Record
@@ -201,7 +201,7 @@ class Site:
     def replayed(self):
         """A learner that has replayed the journal from nothing."""
         again = wiring.learner(self.config)
-        with closing(wiring.open_log(self.config)) as log:
+        with closing(opening.open_log(self.config)) as log:
             recover(log, NoSnapshots(), again, wiring.identity(self.config))
         return again
 

@@ -12,7 +12,7 @@ from service import model_digest, predictions, raw_events, records
 from verifying import configured, edit_snapshot, learn, new_worker, places, told, verified
 
 from streamnb import HiddenMarkovNB
-from streamnb.cli import main, wiring
+from streamnb.cli import main, opening, wiring
 from streamnb.config import changes, load, shaping_of
 from streamnb.engine.ports import NewRecord
 from streamnb.engine.verification.findings import Findings
@@ -122,8 +122,8 @@ def test_the_configuration_makes_the_model():
     assert (model.entity, model.entities, model.time_to_live, model.transition_m, model.alpha) == (
         "entity", 7, 10800.0, 0.5, 0.1,
     )  # fmt: skip
-    assert wiring.schema(config).entity_path == "$.who"
-    assert wiring.schema(configured()).entity_path is None
+    assert opening.schema(config).entity_path == "$.who"
+    assert opening.schema(configured()).entity_path is None
 
 
 def test_smoothing_may_change_and_what_is_kept_may_not():
@@ -313,7 +313,7 @@ def test_what_no_attribute_reads_takes_no_event_its_key(tmp_path, monkeypatch):
     command = ["replay", "events.jsonl", "--config", "one.toml", "--key", "$.features.who", *given]
     assert main([*command, "--key", ""]) == 2
     assert main(command) == 0
-    with closing(wiring.existing_log(configured(*flags))) as log:
+    with closing(opening.existing_log(configured(*flags))) as log:
         keys = [r.key for partition in log.partitions("events") for r in log.read(partition, 0, 100)]
     assert keys == [b"w"] * 4
 
@@ -334,7 +334,7 @@ def test_a_file_is_replayed_by_entity_run_inspected_and_verified(tmp_path, monke
     given = [word for flag in flags for word in ("--set", flag)]
     by_path = [*given, "--set", "events.entity=$.features.sender"]
     assert main(["replay", "events.jsonl", "--key", "$.features.sender", *given]) == 0
-    with closing(wiring.existing_log(configured(*flags))) as log:
+    with closing(opening.existing_log(configured(*flags))) as log:
         for partition in log.partitions("events"):
             for record in log.read(partition, 0, 1000):
                 assert json.loads(record.value)["features"]["sender"].encode() == record.key
@@ -351,6 +351,6 @@ def test_a_file_is_replayed_by_entity_run_inspected_and_verified(tmp_path, monke
     assert "a file has no keys" in capsys.readouterr().err
     other = [*by_path, "--set", "log.url=sqlite:///other.db"]
     assert main(["replay", "events.jsonl", *other]) == 0
-    with closing(wiring.existing_log(configured(*flags, "log.url=sqlite:///other.db"))) as log:
+    with closing(opening.existing_log(configured(*flags, "log.url=sqlite:///other.db"))) as log:
         for partition in log.partitions("events"):
             assert {r.key for r in log.read(partition, 0, 1000)} <= {s.encode() for s in states}

@@ -23,7 +23,7 @@ from service import raw_events
 from storm.reading import read
 
 from streamnb import config as configuration
-from streamnb.cli import wiring
+from streamnb.cli import opening, wiring
 from streamnb.engine.journal.recovery import Following, recover
 from streamnb.engine.journal.snapshot_store import NoSnapshots
 from streamnb.wire.codec import decode_event
@@ -185,11 +185,11 @@ def otherwise(program, predictions):
     """Predictions that the model at the journal record which they name does not give."""
     events = {}
     config = configuration.load(program.file, {}, [wiring.LEARN_ONLY])
-    schema = wiring.schema(config)
+    schema = opening.schema(config)
     for one in read(program.address, program.topics["events"]):
         event = decode_event(one.value, schema, recorded=one.at)
         events[event.id] = event
-    with closing(wiring.existing_log(config)) as log:
+    with closing(opening.existing_log(config)) as log:
         config = wiring.as_begun(config, log)
         identity, learner = wiring.identity(config), wiring.learner(config)
         begun = recover(log, NoSnapshots(), learner, identity, at=0)

@@ -29,7 +29,7 @@ from uvicorn.server import ServerState
 import streamnb
 from streamnb import config as configuration
 from streamnb.adapters.snapshot_folder import SnapshotFolder
-from streamnb.cli import wiring
+from streamnb.cli import opening, wiring
 from streamnb.cli.serving import replica as following
 from streamnb.cli.serving.api import _held, application
 from streamnb.cli.serving.replica import Replica
@@ -73,7 +73,7 @@ def made(request, tmp_path):
     program.run("topics", "create")
 
     def append(raws):
-        with closing(wiring.open_log(configured(program))) as log:
+        with closing(opening.open_log(configured(program))) as log:
             log.append([NewRecord(program.topics["events"], None, raw) for raw in raws])
 
     append(events(200))
@@ -111,7 +111,7 @@ def serving(program, *more):
 def present(program):
     """The model that a learner would begin with."""
     config = configured(program)
-    with closing(wiring.open_log(config)) as log:
+    with closing(opening.open_log(config)) as log:
         config = wiring.as_begun(config, log)  # the budget of memory, above all
         learner = wiring.learner(config)
         checkpoint = recover(log, wiring.snapshots(config), learner, wiring.identity(config))
@@ -435,7 +435,7 @@ def test_a_log_that_is_replaced_by_its_backup_is_followed(tmp_path):
     program.run("topics", "create")
 
     def learn(*which):
-        with closing(wiring.open_log(configured(program))) as log:
+        with closing(opening.open_log(configured(program))) as log:
             log.append([NewRecord(program.topics["events"], None, raw) for raw in events(*which)])
         program.run("run", "--until-end")
 
@@ -461,13 +461,13 @@ def test_a_replica_that_rests_follows_while_it_is_asked(tmp_path, monkeypatch):
     monkeypatch.setattr(following, "REST_SECONDS", 1.0)
     program = Program(tmp_path, f"sqlite:///{tmp_path / 'log.db'}", model_keys={"kind": "naive_bayes"})
     program.run("topics", "create")
-    with closing(wiring.open_log(configured(program))) as log:
+    with closing(opening.open_log(configured(program))) as log:
         log.append([NewRecord(program.topics["events"], None, raw) for raw in events(200)])
     program.run("run", "--until-end", "--set", "commit.events=20")
     for file in SnapshotFolder(configured(program).snapshot_folder).list():
         file.path.unlink()  # so that all is replayed
-    opened, existing = [], wiring.existing_log
-    monkeypatch.setattr(wiring, "existing_log", lambda config: opened.append(1) or existing(config))
+    opened, existing = [], opening.existing_log
+    monkeypatch.setattr(opening, "existing_log", lambda config: opened.append(1) or existing(config))
     told, advanced = [], threading.Event()
 
     def recover_slowly(*given, **more):
@@ -515,7 +515,7 @@ def test_a_body_that_is_cut_short_writes_nothing(made):
         client.settimeout(20)
         client.recv(1000)
     time.sleep(0.5)
-    with closing(wiring.open_log(configured(program))) as log:
+    with closing(opening.open_log(configured(program))) as log:
         assert log.offsets(log.partitions(program.model + "-labels")[0]) == (0, 0)
 
 

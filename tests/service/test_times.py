@@ -10,7 +10,7 @@ from malformed import LABEL_RECORDS, NOT_LABELS
 from service import TOPICS, AtOnce, digests, model_digest, produce, raw_events, read_topic
 from verifying import told, verified
 
-from streamnb.cli import main, wiring
+from streamnb.cli import main, opening, wiring
 from streamnb.config import load
 from streamnb.engine.journal.recovery import recover
 from streamnb.engine.journal.snapshot_store import NoSnapshots
@@ -192,4 +192,4 @@ def test_a_table_of_labels_alone_is_one_of_events():
     from streamnb.wire.event_csv import CsvColumns, rows_to_events
 
     (raw,) = rows_to_events(["id,label,n\n", "m,ham,\n"], CsvColumns())
-    assert decode_event(raw, wiring.schema(configured())).label == "ham"
+    assert decode_event(raw, opening.schema(configured())).label == "ham"

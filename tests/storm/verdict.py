@@ -19,7 +19,7 @@ from storm.undisturbed import disturbances
 
 from streamnb import config as configuration
 from streamnb.adapters.snapshot_folder import SnapshotFolder
-from streamnb.cli import wiring
+from streamnb.cli import opening, wiring
 from streamnb.cli.commands.rebuild import rebuilding_of
 from streamnb.engine.journal.history import entries
 from streamnb.engine.journal.recovery import recover
@@ -144,11 +144,11 @@ def _learned_anew(
 ) -> Iterator[str]:
     """A model learned anew, and one that nobody disturbed, of events that carried the labels of the end."""
     config = configuration.load(program.file, {}, [])
-    with closing(wiring.open_log(config)) as log:
+    with closing(opening.open_log(config)) as log:
         rebuilt = Rebuilding(rebuilding_of(config, log)).rebuilt()
         journal = [found.record for found in entries(log, log.partitions(config.topics.journal)[0])]
     at = {(found.partition, found.offset): found for found in went_in}
-    alone, schema = wiring.model(config), wiring.schema(config)
+    alone, schema = wiring.model(config), opening.schema(config)
     for part in (part for record in journal for part in record.slices if part.topic in config.topics.events):
         for offset in range(part.first, part.next):
             found = at.get((part.partition, offset))
@@ -163,7 +163,7 @@ def recovered(program: Program, snapshots: Path) -> Learner:
     """A learner that stands where the journal does, by the snapshots of a folder."""
     config = configuration.load(program.file, {}, [])
     learner = wiring.learner(config)
-    with closing(wiring.open_log(config)) as log:
+    with closing(opening.open_log(config)) as log:
         recover(log, SnapshotFolder(snapshots), learner, wiring.identity(config))
     return learner
 

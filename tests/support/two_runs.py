@@ -7,14 +7,14 @@ from contextlib import closing
 
 from service import predictions, records
 
-from streamnb.cli import main, wiring
+from streamnb.cli import main, opening, wiring
 from streamnb.engine.ports import NewRecord
 
 
 def run_stopped_run_again_and_verified(config, given, raws, capsys):
     """(A learner that nobody stopped, the predictions that are visible); flags `given` are of `config`."""
     for part in (raws[:90], raws[90:]):
-        with closing(wiring.open_log(config)) as log:
+        with closing(opening.open_log(config)) as log:
             log.append([NewRecord("events", None, raw) for raw in part])
         assert main(["run", "--until-end", *given]) == 0
     capsys.readouterr()
@@ -22,7 +22,7 @@ def run_stopped_run_again_and_verified(config, given, raws, capsys):
     assert json.loads(capsys.readouterr().out)["verified"]
     alone = wiring.learner(config)
     outputs = alone.process(records(raws), 1.0)
-    with closing(wiring.existing_log(config)) as log:
+    with closing(opening.existing_log(config)) as log:
         found = predictions(log)
     assert found == predictions(outputs)
     return alone, found

@@ -117,13 +117,13 @@ def configuration(model, url="sqlite:///log.db"):
 def freeze(folder, model, n=300):
     """Learn n events in `folder`, and be killed."""
     from streamnb import config as configured
-    from streamnb.cli import wiring
+    from streamnb.cli import opening
     from streamnb.engine.ports import NewRecord
 
     toml = folder / "streamnb.toml"
     toml.write_text(configuration(model, f"sqlite:///{folder / 'log.db'}"))
     raws = list(raw_events(n, seed=18))
-    with closing(wiring.open_log(configured.load(toml, {}, []))) as log:
+    with closing(opening.open_log(configured.load(toml, {}, []))) as log:
         log.append([NewRecord("events", KEYS[i % 3 == 0], raw) for i, raw in enumerate(raws)])
     run = subprocess.Popen([sys.executable, "-m", "streamnb", "run", "--config", toml], cwd=folder)
     while outputs(folder) < n:

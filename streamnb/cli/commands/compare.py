@@ -12,14 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from streamnb.cli import wiring
+from streamnb.cli import opening, wiring
 from streamnb.cli.evaluation.event_files import begun, columns_of, events_of, numbered, origin_of
 from streamnb.cli.evaluation.history import Past, history_of, history_of_file, live_through, log_of
 from streamnb.cli.evaluation.judged import Costs, Judged
 from streamnb.cli.evaluation.odd_fields import OddFields
 from streamnb.cli.evaluation.progressive import say_why_nothing_was_learned
 from streamnb.cli.printable import left_out
-from streamnb.cli.reports.text_tables import MOST_CLASSES, table
+from streamnb.cli.reports.columns import table
+from streamnb.cli.reports.text_tables import MOST_CLASSES
 from streamnb.config import Config
 from streamnb.engine.ports import Log
 from streamnb.errors import ConfigError
@@ -35,7 +36,7 @@ _BOUNDS = {"log_loss": -math.log(ESCAPE), "accuracy": 1.0}
 def run(options: argparse.Namespace) -> int:
     """Compare the configuration with the one that ``--against`` makes of it; 1 where nothing is scored."""
     with ExitStack() as stack:
-        present = wiring.load_config(options)
+        present = opening.load_config(options)
         other = _against(options, present)
         log = None
         if options.file is None:
@@ -76,7 +77,7 @@ def run(options: argparse.Namespace) -> int:
 def _against(options: argparse.Namespace, present: Config) -> Config:
     """The other configuration. Raises ConfigError, also where it is of another history."""
     try:
-        other = wiring.load_config(options, *options.against)
+        other = opening.load_config(options, *options.against)
     except ConfigError as error:  # what --set says is right by itself
         raise ConfigError(str(error).replace("flag --set", "--against", 1)) from error
     if other.topics != present.topics:
@@ -88,7 +89,7 @@ def _past(options: argparse.Namespace, config: Config, log: Log | None) -> Itera
     if log is not None:
         yield from history_of(config, log)
         return
-    schema = wiring.schema(config)
+    schema = opening.schema(config)
     odd = OddFields(schema, origin_of(options.file), expects_label=True, counts_refusals=True)
     events = events_of(options.file, columns_of(options, schema, learns=True))
     for past in history_of_file(odd.watched(numbered(events, None)), config):

@@ -6,7 +6,7 @@ import argparse
 import json
 import tomllib
 
-from streamnb.cli import wiring
+from streamnb.cli import opening, wiring
 from streamnb.cli.printable import printable
 from streamnb.config import config_hash, given, show, without_effect
 from streamnb.engine.learner import Learner
@@ -21,14 +21,14 @@ def run(options: argparse.Namespace) -> int:
     `lint` also reads the files that it names, and tells how soon monitors raise their alarms, and what has no
     effect; 1 where there is any.
     """
-    config = wiring.load_config(options)
+    config = opening.load_config(options)
     learner = wiring.learner(config)
     idle: list[str] = []
     if options.action == "lint":
         if config.log.is_kafka:
             config.kafka.settings(config.log)
-            wiring.library(config)
-        idle = without_effect(config, given(*wiring.layers(options)))
+            opening.library(config)
+        idle = without_effect(config, given(*opening.layers(options)))
     text = show(config)
     digest = config_hash(config)
     if options.json:

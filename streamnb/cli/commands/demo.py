@@ -17,7 +17,7 @@ import msgspec
 from river.datasets import ImageSegments
 
 from streamnb import config as configuration
-from streamnb.cli import wiring
+from streamnb.cli import opening, wiring
 from streamnb.cli.commands.replay import write_events
 from streamnb.cli.commands.sample import tickets
 from streamnb.cli.reports.text_tables import print_report
@@ -62,15 +62,15 @@ def _stream(folder: Path, name: str, events: Sequence[dict[str, Any]], *, quiet:
     """Write events to a log of their own, part by part, and let a worker learn each part."""
     config = configuration.load(None, {}, [f"log.url=sqlite:///{folder / name}.db", f"model.name={name}"])
     learner = wiring.learner(config)
-    worker = wiring.worker(config, learner, wiring.open_log(config))
+    worker = wiring.worker(config, learner, opening.open_log(config))
     if not quiet:
         print(f"\n{name}: {of(len(events), 'event')} through {config.log.url}")
     worker.start("demo")
-    with closing(worker), closing(wiring.open_log(config)) as producer:
+    with closing(worker), closing(opening.open_log(config)) as producer:
         size = -(-len(events) // _PARTS)
         for start in range(0, len(events), size):
             part = map(encode_event, events[start : start + size])
-            write_events(producer, config.topics.events[0], part, wiring.schema(config))
+            write_events(producer, config.topics.events[0], part, opening.schema(config))
             worker.run(until_end=True)
             window = learner.progressive.window()
             if not quiet:
@@ -88,7 +88,7 @@ def _stream(folder: Path, name: str, events: Sequence[dict[str, Any]], *, quiet:
 
 def _show_proof(config: Config, learner: Learner) -> None:
     """Learn the whole log again, from the journal alone, and compare the bytes."""
-    with closing(wiring.open_log(config)) as log:
+    with closing(opening.open_log(config)) as log:
         config = wiring.as_begun(config, log)
         again = wiring.learner(config)
         checkpoint = recover(log, NoSnapshots(), again, wiring.identity(config))

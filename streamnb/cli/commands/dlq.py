@@ -14,10 +14,10 @@ from itertools import groupby, takewhile
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from streamnb.cli import wiring
+from streamnb.cli import opening
 from streamnb.cli.commands.read import records_of
 from streamnb.cli.printable import printable
-from streamnb.cli.reports.text_tables import table
+from streamnb.cli.reports.columns import table
 from streamnb.config import Config
 from streamnb.engine.ports import Log, NewRecord, Partition, Record
 from streamnb.errors import ConfigError, LogError, MalformedEvent, OutOfRange, UnknownTopic
@@ -73,8 +73,8 @@ class _Letter(NamedTuple):
 
 def run(options: argparse.Namespace) -> int:
     """Do what was asked for."""
-    config = wiring.load_config(options)
-    with closing(wiring.existing_log(config)) as log:
+    config = opening.load_config(options)
+    with closing(opening.existing_log(config)) as log:
         action: Callable[[argparse.Namespace, Config, Log], int] = _ACTIONS[options.action]
         return action(options, config, log)
 
@@ -146,7 +146,7 @@ class _Replay:
     """What becomes of dead letters under the configuration of now."""
 
     def __init__(self, config: Config, log: Log) -> None:
-        self._schema: EventSchema = wiring.schema(config)
+        self._schema: EventSchema = opening.schema(config)
         self._topics = {*config.topics.events, config.topics.labels} - {""}
         self._labels = config.topics.labels
         self._log = log

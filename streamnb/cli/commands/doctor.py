@@ -14,7 +14,7 @@ from streamnb.adapters.kafka.admin import KafkaAdmin, NotAuthorised
 from streamnb.adapters.snapshot_folder import SnapshotFolder
 from streamnb.adapters.sqlite.log import SqliteLog
 from streamnb.adapters.sqlite.store import wal_reset_bug
-from streamnb.cli import wiring
+from streamnb.cli import opening, wiring
 from streamnb.cli.checks.cluster import (
     SeenCluster,
     check_brokers,
@@ -52,7 +52,7 @@ _READ_TIMES = 4  # reading takes many questions to the log
 
 def run(options: argparse.Namespace) -> int:
     """Look, and say what was found; 1 where there is a problem."""
-    config = wiring.load_config(options)
+    config = opening.load_config(options)
     on_log = _kafka if config.log.is_kafka else _embedded
     findings = list(on_log(config, options.timeout))
     findings += finding_of("disk of snapshots", lambda: [_snapshot_space(config)])
@@ -112,7 +112,7 @@ def _embedded(config: Config, timeout: float) -> Iterator[Finding]:
 
 def _library(config: Config) -> Finding:
     """What reads and writes, and in which version. Raises LogError where it is not installed."""
-    wiring.library(config)
+    opening.library(config)
     package = _PACKAGES[config.log.client]
     return Finding("client", Severity.OK, f"{config.log.client}, of {package} {version(package)}")
 
@@ -172,7 +172,7 @@ def _read(config: Config, found: Found) -> list[Finding]:
         for name, topic in found.topics.items()
         if topic.settings and int(topic.settings["retention.ms"]) >= 0
     }
-    with closing(wiring.open_log(config, Patience())) as log:
+    with closing(opening.open_log(config, Patience())) as log:
         return list(_stream(config, log, retention))
 
 

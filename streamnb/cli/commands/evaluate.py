@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from streamnb.cli import wiring
+from streamnb.cli import opening, wiring
 from streamnb.cli.evaluation.delayed_labels import LABELS, Feedback, feedback_of
 from streamnb.cli.evaluation.event_files import begun, columns_of, events_of, numbered, origin_of
 from streamnb.cli.evaluation.history import history_of, log_of, relived
@@ -29,7 +29,8 @@ from streamnb.cli.evaluation.progressive import (
 from streamnb.cli.evaluation.refusals import Tally
 from streamnb.cli.evaluation.user_model import given_model
 from streamnb.cli.reports.by_class import by_class, print_by_class, print_chance, print_improbable
-from streamnb.cli.reports.text_tables import print_report, print_summary, print_telling, table
+from streamnb.cli.reports.columns import table
+from streamnb.cli.reports.text_tables import print_report, print_summary, print_telling
 from streamnb.config import Config
 from streamnb.engine.ports import NewRecord
 from streamnb.engine.reports import why_nothing_is_forgotten
@@ -46,7 +47,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _run_on_file(options: argparse.Namespace) -> int:
     feedback, topic = _feedback(options)
-    config = wiring.load_config(options, *topic)
+    config = opening.load_config(options, *topic)
     _say_that_files_have_no_keys(config)
     share = None if options.holdout is None else share_of(options.holdout)
     if options.holdout is not None and options.predictions is not None:
@@ -69,7 +70,7 @@ def _run_on_log(options: argparse.Namespace) -> int:
     for flag in ("order", "holdout", "delay", "reveal", "noise", "map_labels"):
         if getattr(options, flag):
             raise ConfigError(f"--{flag.replace('_', '-')}: needs a file; without one the log is evaluated")
-    config = wiring.load_config(options)
+    config = opening.load_config(options)
     with closing(log_of(config)) as log:
         config = wiring.as_begun(config, log)
         made = _Evaluation(options, config)

@@ -9,13 +9,13 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from typing import Any
 
-from streamnb.cli import served, wiring
+from streamnb.cli import opening, served
 from streamnb.cli.answers import decision_of, explained
 from streamnb.cli.asked import asked
 from streamnb.cli.commands.predict import one_event
 from streamnb.cli.printable import printable
+from streamnb.cli.reports.columns import table
 from streamnb.cli.reports.state_diff import time_of
-from streamnb.cli.reports.text_tables import table
 from streamnb.errors import ConfigError, SnapshotError
 from streamnb.events import Event
 from streamnb.wire.codec import IN_EVENT
@@ -57,8 +57,8 @@ def _check(options: argparse.Namespace) -> None:
 
 def _event_of_log(options: argparse.Namespace) -> tuple[Event, dict[str, Any]]:
     """The event, and what there is to say of it; with what was derived, where that is asked for."""
-    config = wiring.load_config(options)
-    with closing(wiring.existing_log(config)) as log:
+    config = opening.load_config(options)
+    with closing(opening.existing_log(config)) as log:
         end, read = served.reader(log, config)
         found = served.found(log, config, read, options.id, options.place, options.look_back)
         label = served.label_of(config, found)

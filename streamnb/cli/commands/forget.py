@@ -9,7 +9,7 @@ from contextlib import closing
 from itertools import islice
 from pathlib import Path
 
-from streamnb.cli import wiring
+from streamnb.cli import opening, wiring
 from streamnb.cli.commands.rebuild import learned_anew, tell
 from streamnb.cli.printable import printable
 from streamnb.engine.ports import Record
@@ -80,8 +80,8 @@ class WithValue:
 
 def run(options: argparse.Namespace) -> int:
     """Learn the model anew without the events that the flags name; 1 where there is none."""
-    config, chosen = wiring.load_config(options), _chosen(options)
-    with closing(wiring.existing_log(config)) as log:
+    config, chosen = opening.load_config(options), _chosen(options)
+    with closing(opening.existing_log(config)) as log:
         rebuilding, n = learned_anew(wiring.as_begun(config, log), log, chosen)
     if isinstance(chosen, WithIds) and chosen.unmet:
         print(printable(chosen.told), file=sys.stderr)

@@ -14,7 +14,7 @@ from typing import Any
 
 from streamnb import config as configuration
 from streamnb.adapters.event_files import has_columns
-from streamnb.cli import wiring
+from streamnb.cli import opening
 from streamnb.cli.commands.read import records_of
 from streamnb.cli.evaluation.event_files import cells_of, columns_of, events_of, given_columns
 from streamnb.cli.evaluation.refusals import Tally
@@ -38,7 +38,7 @@ _MOST_ATTRIBUTES = 100
 
 def run(options: argparse.Namespace) -> int:
     """Look at some events, write what is proposed, and say what it would make of them."""
-    given = wiring.load_config(options)
+    given = opening.load_config(options)
     strings = frozenset(name for role, name in _columns(options).items() if role != "ts")
     columns = CsvColumns(**cells_of(options), strings=strings)
     with closing(_raws(options, given, columns)) as source:
@@ -64,7 +64,7 @@ def run(options: argparse.Namespace) -> int:
     except FileExistsError as error:
         raise ConfigError(f"{options.out} is there: remove it, or name another file with --out") from error
     config = configuration.load(Path(options.out), {}, [])
-    tally, letters, schema = Tally(), 0, wiring.schema(config)
+    tally, letters, schema = Tally(), 0, opening.schema(config)
     if options.file is not None and has_columns(options.file):  # again, as the columns are declared now
         with closing(_raws(options, given, columns_of(options, schema))) as source:
             raws = list(islice(source, options.events))
@@ -90,7 +90,7 @@ def _raws(options: argparse.Namespace, config: Config, columns: CsvColumns) -> G
     if options.file is not None:
         yield from events_of(options.file, columns)
         return
-    with closing(wiring.existing_log(config)) as log:
+    with closing(opening.existing_log(config)) as log:
         for record in records_of(log, options.topic or config.topics.events[0], defaultdict(int)):
             yield record.value
 

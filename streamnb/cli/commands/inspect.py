@@ -9,11 +9,12 @@ from typing import Any
 
 import msgspec
 
-from streamnb.cli import wiring
+from streamnb.cli import opening, wiring
 from streamnb.cli.asked import readiness
 from streamnb.cli.printable import printable
+from streamnb.cli.reports.columns import table
 from streamnb.cli.reports.tenants import print_tenants, tenants
-from streamnb.cli.reports.text_tables import action_text, print_posterior, table, words_and_values
+from streamnb.cli.reports.text_tables import action_text, print_posterior, words_and_values
 from streamnb.engine.journal.recovery import recover
 from streamnb.engine.learner import Learner
 from streamnb.engine.reports import posterior_report
@@ -29,8 +30,8 @@ from streamnb.wire.snapshot import part_digest
 
 def run(options: argparse.Namespace) -> int:
     """Rebuild the model from snapshot and journal, without disturbing the learner, and describe it."""
-    config = wiring.load_config(options)
-    with closing(wiring.existing_log(config)) as log:
+    config = opening.load_config(options)
+    with closing(opening.existing_log(config)) as log:
         config = wiring.as_begun(config, log)
         journal = log.partitions(config.topics.journal)[0]
         if not log.read(journal, log.offsets(journal)[0], 1):

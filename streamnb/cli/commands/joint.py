@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from streamnb.cli.printable import printable
-from streamnb.cli.reports.text_tables import table
+from streamnb.cli.reports.columns import table
 from streamnb.errors import ConfigError, told_as
 from streamnb.model.bayesian_network.independence import Comparison, Independence
 from streamnb.model.bayesian_network.joint_query import Answer, Query, Row, answer, parse_query

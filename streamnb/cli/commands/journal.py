@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from contextlib import closing
 from itertools import chain
 
-from streamnb.cli import wiring
+from streamnb.cli import opening, wiring
 from streamnb.cli.commands.snapshot import acquire
 from streamnb.engine.journal.entries import pass_over
 from streamnb.engine.journal.history import decoded, strays_listed
@@ -20,8 +20,8 @@ from streamnb.model.attributes.attributes import some_of
 
 def run(options: argparse.Namespace) -> int:
     """Write down that they are passed over. Raises JournalError for one that the journal needs."""
-    config = wiring.load_config(options)
-    with closing(wiring.existing_log(config)) as log:
+    config = opening.load_config(options)
+    with closing(opening.existing_log(config)) as log:
         journal = log.partitions(config.topics.journal)[0]
         offsets = frozenset(chain.from_iterable(_held(log, journal, given) for given in options.offsets))
         place = f"{journal} offset {some_of([str(offset) for offset in sorted(offsets)])}"

@@ -10,8 +10,8 @@ from contextlib import closing
 from msgspec.structs import replace
 
 from streamnb.adapters.event_files import open_counted
-from streamnb.cli import wiring
-from streamnb.cli.evaluation.event_files import parts_of
+from streamnb.adapters.parts import parts_of
+from streamnb.cli import opening
 from streamnb.config import Config
 from streamnb.engine.ports import NewRecord
 from streamnb.errors import ConfigError, LogError, MalformedEvent, told_as
@@ -25,7 +25,7 @@ _PATIENCE = 0.2  # seconds that a label waits for others
 
 def run(options: argparse.Namespace) -> int:
     """Write verdicts to the topic of labels; whoever learns takes them from there."""
-    config = wiring.load_config(options)
+    config = opening.load_config(options)
     topic, count = labels_topic(config), 0
     found = _of_file(options) if options.file else [_given(options)]
     try:
@@ -57,9 +57,9 @@ def writing(config: Config, verdicts: Iterable[Verdict | Withdrawal]) -> Iterato
     Yields, again and again, how many are written. Raises ConfigError where there is no topic of labels.
     """
     topic, count = labels_topic(config), 0
-    if missing := wiring.no_log(config):
+    if missing := opening.no_log(config):
         raise LogError(missing)
-    with closing(wiring.open_log(config)) as log:  # begun with events alone, it has no topic for these yet
+    with closing(opening.open_log(config)) as log:  # begun with events alone, it has no topic for these yet
         log.partitions(topic)
         for part in parts_of(verdicts, _AT_ONCE, _PATIENCE):
             log.append([NewRecord(topic, _key(one), encode_verdict(one)) for one in part])

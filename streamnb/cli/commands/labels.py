@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 
-from streamnb.cli import wiring
+from streamnb.cli import opening
 from streamnb.cli.commands.label import checked, writing
 from streamnb.errors import ConfigError
 from streamnb.events import Withdrawal
@@ -14,7 +14,7 @@ from streamnb.wire.codec import IN_EVENT
 
 def run(options: argparse.Namespace) -> int:
     """Write the withdrawal; whoever learns works through the events that wait, while it goes on."""
-    config = wiring.load_config(options)
+    config = opening.load_config(options)
     if options.source == IN_EVENT:
         raise ConfigError(f"--source: {IN_EVENT!r} is what labels inside events are called; they stay")
     max(writing(config, [checked(Withdrawal(options.source, options.since))]))

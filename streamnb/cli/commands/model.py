@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from streamnb.adapters.snapshot_folder import save_file
-from streamnb.cli import wiring
+from streamnb.cli import opening, wiring
 from streamnb.cli.merging.publishing import Publisher
 from streamnb.cli.merging.states import ModelState, merged, of_learner, state_of_source
 from streamnb.cli.observers import Waiting, watched
@@ -47,7 +47,7 @@ def run(options: argparse.Namespace) -> int:
     if options.action == "diff":
         return _diff(options)
     if options.action == "export":
-        _write(of_learner(wiring.load_config(options)), options)
+        _write(of_learner(opening.load_config(options)), options)
     else:
         _merge(options)
     return 0
@@ -107,7 +107,7 @@ def _state_at(place: str) -> StateAt:
 
 
 def _merge(options: argparse.Namespace) -> None:
-    config = wiring.load_config(options, "memory.budget=0")
+    config = opening.load_config(options, "memory.budget=0")
     if config.events.partitions:
         raise ConfigError("events.partitions is set: the merged model is of all shards; leave it out")
     refuse_of_shards(config)
@@ -146,7 +146,7 @@ def _publish(config: Config, options: argparse.Namespace, stop: Stop, waiting: W
     state = _first(config, options, stop, waiting)
     if state is None:
         return
-    log = wiring.open_log(config, waiting)
+    log = opening.open_log(config, waiting)
     wiring.check_topics(config, log)
     worker = stop.worker = wiring.worker(config, wiring.learner(config), log, sensor)
     try:

@@ -10,7 +10,7 @@ from contextlib import closing, suppress
 from typing import Any
 
 from streamnb.adapters.snapshot_folder import SnapshotFolder
-from streamnb.cli import wiring
+from streamnb.cli import opening, wiring
 from streamnb.cli.commands.snapshot import acquire
 from streamnb.cli.printable import left_out
 from streamnb.config import Config
@@ -33,8 +33,8 @@ _PAUSE_SECONDS = 30.0  # half as long as the learner waits
 
 def run(options: argparse.Namespace) -> int:
     """Learn the model anew, and have it taken up."""
-    config = wiring.load_config(options)
-    with closing(wiring.existing_log(config)) as log:
+    config = opening.load_config(options)
+    with closing(opening.existing_log(config)) as log:
         config = wiring.as_begun(config, log)
         rebuilding, n = learned_anew(config, log, under=_new_configuration(config, log))
     tell(options, rebuilding, n, "")
@@ -75,7 +75,7 @@ def _new_configuration(config: Config, log: Log) -> Mapping[str, Any] | None:
             f"a model that is learned anew cannot take this up: {'; '.join(refused)}; "
             "keep the values that were, or begin another model, with a journal of its own"
         )
-    with closing(wiring.existing_log(config)) as other:
+    with closing(opening.existing_log(config)) as other:
         acquire(other, config.log.session_timeout)
     return identity.shaping
 
@@ -102,7 +102,7 @@ def rebuilding_of(config: Config, log: Log) -> Source:
 
 def _hand_over(config: Config, rebuilding: Rebuilding) -> int:
     """Have it taken up by the learner that runs, or by one that is begun for it; the journal record."""
-    worker = wiring.worker(config, wiring.learner(config), wiring.existing_log(config))
+    worker = wiring.worker(config, wiring.learner(config), opening.existing_log(config))
     with closing(worker):
         return taken_up(rebuilding, wiring.snapshots(config), worker)
 
@@ -110,7 +110,7 @@ def _hand_over(config: Config, rebuilding: Rebuilding) -> int:
 def _begun_with(config: Config, rebuilding: Rebuilding) -> int:
     """Become the learner as it was, and take up the model with its configuration; the journal record."""
     present = wiring.as_journalled(config, rebuilding.checkpoint.origin.config)
-    worker = wiring.worker(present, wiring.learner(present), wiring.existing_log(config))
+    worker = wiring.worker(present, wiring.learner(present), opening.existing_log(config))
     folder = wiring.snapshots(config)
     with closing(worker), folder.asking():
         _refuse_another(rebuilding.follow())

@@ -12,8 +12,9 @@ from itertools import chain
 
 import msgspec
 
-from streamnb.cli import wiring
-from streamnb.cli.evaluation.event_files import columns_of, decoded, events_of, origin_of, parts_of
+from streamnb.adapters.parts import parts_of
+from streamnb.cli import opening
+from streamnb.cli.evaluation.event_files import columns_of, decoded, events_of, origin_of
 from streamnb.cli.evaluation.odd_fields import LOOKED_AT, OddFields
 from streamnb.cli.observers import Waiting
 from streamnb.cli.stopping import Stop
@@ -31,14 +32,14 @@ _LOOKED_AT_BYTES = 16 << 20
 
 def run(options: argparse.Namespace) -> int:
     """Write the events of a file to a topic, at a rate or as fast as the log takes them."""
-    config = wiring.load_config(options, *([f"topics.events={options.topic}"] if options.topic else []))
+    config = opening.load_config(options, *([f"topics.events={options.topic}"] if options.topic else []))
     topic = config.topics.events[0]
     if options.topic not in (None, topic):
         raise ConfigError(f"--topic: expected the name of one topic, got {options.topic!r}")
     stop = Stop()
     started = time.monotonic()
     count = 0
-    schema = wiring.schema(config)
+    schema = opening.schema(config)
     keyed = _keyed_by(schema, options.key)
     odd = OddFields(
         schema,
@@ -50,7 +51,7 @@ def run(options: argparse.Namespace) -> int:
     events = events_of(options.file, columns_of(options, schema))
     events = _told_of(events, odd) if options.file == "-" else _looked_at(events, odd)
     try:
-        with closing(wiring.open_log(config, Waiting(config.kafka.give_up_after, stop))) as log:
+        with closing(opening.open_log(config, Waiting(config.kafka.give_up_after, stop))) as log:
             for count in writing(log, topic, events, keyed, options.rate, stop):  # noqa: B007
                 pass
     except LogError as error:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from streamnb.cli import wiring
+from streamnb.cli import opening, wiring
 from streamnb.cli.checks.machine import disk_space
 from streamnb.cli.dry_run import dry_run
 from streamnb.cli.evaluation.odd_fields import LOOKED_AT, OddFields
@@ -27,7 +27,7 @@ from streamnb.errors import ConfigError, NotElected, Unavailable
 
 def run(options: argparse.Namespace) -> int:
     """Learn from the log until SIGTERM, SIGINT or SIGHUP, or until its end."""
-    config = wiring.load_config(options, *([wiring.LEARN_ONLY] if options.learn_only else []))
+    config = opening.load_config(options, *([wiring.LEARN_ONLY] if options.learn_only else []))
     if config.predictions.by == "scorers" and not config.log.is_kafka:
         raise ConfigError(
             f'log.url is {config.log.url}, and predictions.by is "scorers": these need a Kafka cluster, and '
@@ -73,7 +73,7 @@ def _learn(config: Config, learner: Learner, options: argparse.Namespace, stop: 
     with watched(config, waiting, _Fields(learner, config), is_brief=options.until_end) as sensor:
         waiting.sensor = sensor
         try:
-            log = wiring.open_log(config, waiting)
+            log = opening.open_log(config, waiting)
             _check_snapshots(config)
             wiring.check_topics(config, log)
             config = wiring.fitted(config, log)

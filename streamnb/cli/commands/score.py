@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from contextlib import closing
 
-from streamnb.cli import wiring
+from streamnb.cli import opening, wiring
 from streamnb.cli.observers import Waiting, watched
 from streamnb.cli.stopping import Stop, warm_up
 from streamnb.engine.sensor import WorkerState
@@ -16,7 +16,7 @@ _LOOK_SECONDS = 1.0  # where nobody has seen that there is more of the journal
 
 def run(options: argparse.Namespace) -> int:
     """Predict until SIGTERM, SIGINT or SIGHUP."""
-    config = wiring.load_config(options, wiring.LEARN_ONLY)
+    config = opening.load_config(options, wiring.LEARN_ONLY)
     if not config.log.is_kafka:
         raise ConfigError(
             f"log.url is {config.log.url}: scorers share the partitions of a Kafka cluster; on an embedded "
@@ -32,7 +32,7 @@ def run(options: argparse.Namespace) -> int:
         waiting.sensor = sensor
         sensor.entered(WorkerState.STARTING)
         try:
-            log = wiring.open_log(config, waiting)
+            log = opening.open_log(config, waiting)
             assert isinstance(log, KafkaLog)  # noqa: S101
             with closing(log):
                 wiring.check_topics(config, log)

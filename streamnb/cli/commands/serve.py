@@ -11,7 +11,7 @@ import sys
 from contextlib import closing
 from pathlib import Path
 
-from streamnb.cli import wiring
+from streamnb.cli import opening, wiring
 from streamnb.cli.answers import rehearse_answers
 from streamnb.cli.commands.dlq import send_again
 from streamnb.cli.commands.label import writing
@@ -28,7 +28,7 @@ _LETTERS = 5000
 
 def run(options: argparse.Namespace, *, rests: bool = False) -> int:
     """Answer until SIGTERM or SIGINT; with a model at all times, or with one that rests between questions."""
-    config = wiring.load_config(options)
+    config = opening.load_config(options)
     if any(one.partition("=")[0].strip() == "http.listen" for one in options.set):
         raise ConfigError("--set http.listen: that is where `run` answers; --listen says where serve does")
     address = parse_address(options.listen)
@@ -43,7 +43,7 @@ def run(options: argparse.Namespace, *, rests: bool = False) -> int:
             f"serve needs FastAPI and uvicorn ({error}); pip install 'streamnb[web]'"
         ) from error
     waiting = Waiting(config.kafka.give_up_after)
-    wiring.existing_log(config, waiting).close()  # what is wrong shows before kernels are compiled
+    opening.existing_log(config, waiting).close()  # what is wrong shows before kernels are compiled
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))  # nothing is held until the server hears it itself
     if not rests:
         wiring.warm_up(config, rehearse_answers)
@@ -109,5 +109,5 @@ def _check_certificate(certificate: str | None, private_key: str | None) -> None
 
 def _replayed(config: Config) -> str:
     """Send dead letters once more, and say what became of them; a log serves one thread: this opens one."""
-    with closing(wiring.existing_log(config)) as log:
+    with closing(opening.existing_log(config)) as log:
         return send_again(config, log, most=_LETTERS).told("sent")

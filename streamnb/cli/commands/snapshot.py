@@ -12,7 +12,7 @@ from contextlib import closing
 from typing import Any
 
 from streamnb.adapters.snapshot_folder import SnapshotFolder
-from streamnb.cli import wiring
+from streamnb.cli import opening, wiring
 from streamnb.cli.printable import printable
 from streamnb.cli.reports.snapshot_list import listed, print_list
 from streamnb.cli.reports.state_diff import StateAt, compared, print_differences, state_at, time_of
@@ -30,7 +30,7 @@ _TRY_AGAIN_SECONDS = 0.2
 
 def run(options: argparse.Namespace) -> int:
     """List the snapshots, compare two states, or roll back."""
-    config = wiring.load_config(options)
+    config = opening.load_config(options)
     if options.action == "rollback":
         _roll_back(config, options)
         return 0
@@ -46,7 +46,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _compared(config: Config, options: argparse.Namespace) -> dict[str, Any]:
-    with closing(wiring.existing_log(config)) as log:
+    with closing(opening.existing_log(config)) as log:
         journal = _WholeJournal(log, config)
         after = journal.last if options.after is None else options.after
         answer = compared(log, config, options.before, after, options.top)
@@ -76,7 +76,7 @@ def _roll_back(config: Config, options: argparse.Namespace) -> None:
     5. Write the rollback to the journal. From here on it holds, whatever happens: recovery follows it.
     6. Keep a snapshot there, so that recovery need not begin with an older one.
     """
-    with closing(wiring.existing_log(config)) as log:
+    with closing(opening.existing_log(config)) as log:
         config = wiring.as_begun(config, log)
         _refuse_nothing(log, config, options.to)
         wiring.warm_up(config)  # while nothing is held

@@ -10,7 +10,7 @@ from typing import Any
 from streamnb.cli.answers import known_of
 from streamnb.cli.asked import asked
 from streamnb.cli.printable import printable
-from streamnb.cli.reports.text_tables import table
+from streamnb.cli.reports.columns import table
 
 
 def run(options: argparse.Namespace) -> int:

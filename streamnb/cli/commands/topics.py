@@ -9,11 +9,11 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from typing import Any, NamedTuple
 
-from streamnb.cli import wiring
+from streamnb.cli import opening
 from streamnb.cli.checks.kafka_tools import KafkaTools, principal_of
 from streamnb.cli.observers import Waiting
 from streamnb.cli.planned_topics import _MEANINGS, acls_of_all, planned_topics
-from streamnb.cli.reports.text_tables import table
+from streamnb.cli.reports.columns import table
 from streamnb.config import Config
 from streamnb.engine.topic_plan import Difference, Found, TopicAdmin, TopicSpec, differences
 from streamnb.errors import ConfigError, LogError, Unavailable
@@ -41,7 +41,7 @@ class Row(NamedTuple):
 
 def run(options: argparse.Namespace) -> int:
     """Show the plan, or create what is missing of it; nothing that exists is changed."""
-    config = wiring.load_config(options)
+    config = opening.load_config(options)
     creates = options.action == "create"
     principal, acls = _principal(options, config), acls_of_all(config)
 

@@ -13,10 +13,10 @@ from typing import Any
 from tqdm import tqdm
 
 from streamnb.adapters.snapshot_folder import Damaged, SnapshotFolder
-from streamnb.cli import wiring
+from streamnb.cli import opening, wiring
 from streamnb.cli.commands.forget import WithIds, with_ids
 from streamnb.cli.printable import left_out
-from streamnb.cli.reports.text_tables import table
+from streamnb.cli.reports.columns import table
 from streamnb.cli.suggested import repeated
 from streamnb.config import Config, restored
 from streamnb.config.models import model
@@ -34,12 +34,12 @@ from streamnb.model.attributes.parameters import of
 
 def run(options: argparse.Namespace) -> int:
     """Verify everything, without disturbing the learner; 1 where anything differs or is missing."""
-    config = wiring.load_config(options)
+    config = opening.load_config(options)
     damaged: list[Damaged] = []  # a file as often as it was met
     folder = SnapshotFolder(config.snapshot_folder, config.snapshots.keep, damaged.append)
     findings = Findings()
     bar = tqdm(unit=" events recounted", disable=not sys.stderr.isatty(), leave=False)
-    with closing(wiring.existing_log(config)) as log, bar:
+    with closing(opening.existing_log(config)) as log, bar:
         _refuse_sums(config, log)
         source = source_of(config, log, folder)
         verified = verify(source, findings, lambda events: bar.update(events - bar.n))

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
 from itertools import chain, islice
-from queue import Empty, Queue
-from threading import Thread
 from typing import Any, TypeVar
 
 from tqdm import tqdm
@@ -144,38 +140,3 @@ def decoded(raw: bytes, schema: EventSchema) -> Event | None:
         return decode_event(raw, schema)
     except MalformedEvent:
         return None
-
-
-def parts_of(
-    stream: Iterable[T], most: int, patience: float, stopped: Callable[[], bool] = lambda: False
-) -> Iterator[list[T]]:
-    """Cut a stream into parts of at most `most` things, none of which waits longer than `patience` seconds.
-
-    A thread reads, so that waiting for the stream keeps nothing back. Ends soon after `stopped` says so; what
-    had been read, but not yielded, is lost then. What came before an error is yielded before it is raised.
-    """
-    arrivals: Queue[list[T]] = Queue(most)  # nothing more, after an empty one
-    failed: list[Exception] = []
-
-    def feed() -> None:
-        try:
-            for one in stream:
-                arrivals.put([one])
-        except Exception as error:  # noqa: BLE001  it is raised again by the reader of the queue
-            failed.append(error)
-        arrivals.put([])
-
-    Thread(target=feed, daemon=True).start()
-    part: list[T] = []
-    due, is_over = 0.0, False
-    while not is_over and not stopped():
-        with suppress(Empty):
-            arrived = arrivals.get(timeout=max(0.0, due - time.monotonic()) if part else patience)
-            is_over = not arrived
-            due = due if part else time.monotonic() + patience
-            part += arrived
-        if part and (is_over or len(part) == most or time.monotonic() >= due):
-            yield part
-            part = []
-    if is_over and failed:
-        raise failed[0]

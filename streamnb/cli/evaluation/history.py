@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
-from streamnb.cli import wiring
+from streamnb.cli import opening, wiring
 from streamnb.cli.evaluation.holdout import Row
 from streamnb.cli.evaluation.page import Page
 from streamnb.config import Config
@@ -44,7 +44,7 @@ class Past(NamedTuple):
 def log_of(config: Config) -> Log:
     """The log whose history is meant where no file is given. Raises LogError where there is none."""
     try:
-        return wiring.existing_log(config)
+        return opening.existing_log(config)
     except LogError as error:
         raise LogError(f"{error}; give a FILE of events, or the --log of a learner") from error
 

@@ -15,7 +15,7 @@ from streamnb.cli.evaluation.delayed_labels import Feedback
 from streamnb.cli.evaluation.holdout import Row
 from streamnb.cli.evaluation.page import AT_ONCE, Page
 from streamnb.cli.evaluation.refusals import Tally
-from streamnb.cli.reports.text_tables import table
+from streamnb.cli.reports.columns import table
 from streamnb.config import Config
 from streamnb.engine.learner import Learner
 from streamnb.engine.ports import NewRecord, Partition, Record

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamnb.cli.reports.text_tables import table
+from streamnb.cli.reports.columns import table
 from streamnb.errors import MalformedEvent
 from streamnb.events import Event
 from streamnb.wire.codec import decode_event

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple, cast
 
 from streamnb import config as configuration
-from streamnb.cli import wiring
+from streamnb.cli import opening, wiring
 from streamnb.cli.suggested import repeated
 from streamnb.config import Config, changes, config_hash, restored, shaping_of
 from streamnb.config.in_parts import refuse_of_shards
@@ -126,7 +126,7 @@ def of_learner(
     Where it has learned from no record yet, that of its journal's end. Raises ConfigError for a model that is
     no sum, SnapshotError where none is kept yet, and as `recover`.
     """
-    with closing(wiring.existing_log(config, patience)) as log:
+    with closing(opening.existing_log(config, patience)) as log:
         identity, snapshots = wiring.identity(config), wiring.snapshots(config)
         at, snapshot = committed(log, snapshots, identity, alive)
         if snapshot is None:

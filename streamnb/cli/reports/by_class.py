@@ -7,7 +7,8 @@ from typing import Any
 
 import msgspec
 
-from streamnb.cli.reports.text_tables import MOST_CLASSES, table
+from streamnb.cli.reports.columns import table
+from streamnb.cli.reports.text_tables import MOST_CLASSES
 from streamnb.events import MetricsReport
 from streamnb.model.evaluation.ranking import ByChance
 

@@ -8,10 +8,10 @@ from contextlib import closing
 from typing import Any
 
 from streamnb.adapters.snapshot_folder import SnapshotFile, SnapshotFolder
-from streamnb.cli import wiring
+from streamnb.cli import opening
 from streamnb.cli.printable import printable
+from streamnb.cli.reports.columns import table
 from streamnb.cli.reports.state_diff import time_of
-from streamnb.cli.reports.text_tables import table
 from streamnb.config import Config
 from streamnb.engine.journal.history import entries, find, is_on, last, path_to
 from streamnb.engine.ports import Log, Patience
@@ -24,7 +24,7 @@ def listed(config: Config) -> dict[str, Any]:
     found = folder.list()
     journal, unread = None, None
     try:
-        with closing(wiring.existing_log(config, Patience())) as log:  # a list waits for no cluster
+        with closing(opening.existing_log(config, Patience())) as log:  # a list waits for no cluster
             journal = _Journal(log, config, [entry.n for entry in found])
     except (LogError, JournalError) as error:
         unread = str(error)

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamnb.cli import wiring
-from streamnb.cli.reports.text_tables import table
+from streamnb.cli.reports.columns import table
 from streamnb.config import Config, changes, restored, shaping_of
 from streamnb.engine.journal.checkpoint import Checkpoint
 from streamnb.engine.journal.history import find

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from streamnb.cli.printable import printable
-from streamnb.cli.reports.text_tables import table
+from streamnb.cli.reports.columns import table
 from streamnb.model.attributes.parameters import brief
 from streamnb.model.tenants.tenant_models import TenantModels
 

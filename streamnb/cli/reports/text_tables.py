@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-
 from streamnb.cli.printable import counted, printable
+from streamnb.cli.reports.columns import table
 from streamnb.events import ActionReport, Interval, MetricsReport, PosteriorReport
 from streamnb.model.attributes.kinds import NOMINAL
 from streamnb.model.attributes.parameters import of
@@ -15,20 +14,6 @@ from streamnb.model.naive_bayes.most_informative import Strong, strongest
 MOST_CLASSES = 10
 """Beyond so many a table of classes is no help."""
 _TELLING = 8
-
-
-def table(rows: Iterable[Sequence[object]], header: Sequence[str]) -> str:
-    """Columns as wide as they need to be; numbers to the right."""
-    cells = [[printable(name) for name in header], *([_text(value) for value in row] for row in rows)]
-    widths = [max(len(row[i]) for row in cells) for i in range(len(header))]
-    lines = []
-    for row in cells:
-        line = (
-            cell.rjust(width) if _is_number(cell) else cell.ljust(width)
-            for cell, width in zip(row, widths, strict=True)
-        )
-        lines.append("  ".join(line).rstrip())
-    return "\n".join(lines)
 
 
 def print_summary(report: MetricsReport) -> None:
@@ -172,13 +157,3 @@ def _between(interval: Interval | None) -> str:
 
 def _weight(weight: float) -> float:
     return int(weight) if weight.is_integer() else weight
-
-
-def _text(value: object) -> str:
-    if isinstance(value, float):
-        return f"{value:.4f}"
-    return f"{value:,}" if isinstance(value, int) else printable(value)
-
-
-def _is_number(cell: str) -> bool:
-    return cell.replace(",", "").replace(".", "").replace("-", "").replace("+", "").isdigit()

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import closing
 from typing import ClassVar
 
-from streamnb.cli import wiring
+from streamnb.cli import opening
 from streamnb.cli.serving.turns import Turns
 from streamnb.config import Config
 from streamnb.engine.ports import Log
@@ -72,7 +72,7 @@ class Follower(ABC):
     def _run(self) -> None:
         while self._is_due():
             try:
-                with closing(wiring.existing_log(self.config)) as log:
+                with closing(opening.existing_log(self.config)) as log:
                     self._follow(log)
             except StreamnbError as error:
                 if self._is_over():

@@ -10,7 +10,7 @@ from contextlib import closing
 from typing import Any
 
 from streamnb.adapters.snapshot_folder import SnapshotFolder
-from streamnb.cli import wiring
+from streamnb.cli import opening
 from streamnb.cli.reports import charts
 from streamnb.cli.reports.charts import card, listing, missing, tile
 from streamnb.cli.reports.state_diff import compared
@@ -92,7 +92,7 @@ class Learned:
             if time.monotonic() > deadline:
                 raise LogError(f"a snapshot cannot be read at once: {command}")
 
-        with closing(wiring.existing_log(self._config)) as log:
+        with closing(opening.existing_log(self._config)) as log:
             found = compared(log, self._config, int(before), int(after), _ROWS, alive)
         sides = ["record " + before, "record " + after]
         old, new = found["before"], found["after"]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from streamnb.model.attributes.ranges import is_above_zero, lies_between
 
 HEAVIEST = 2**20  # in units 2^30, so that a count times a weight still fits 64 bits
@@ -21,7 +19,9 @@ def units(weight: float) -> int:
         raise TypeError(f"a weight or count is a number, not {type(weight).__name__}") from None
     if not fits:
         raise ValueError(f"a weight or count must lie between 0 and 2^20, not {weight!r}")
-    return round((float(weight) if isinstance(weight, np.floating) else weight) * UNIT)
+    return round(
+        (float(weight) if hasattr(weight, "dtype") else weight) * UNIT
+    )  # a float16 has no room for it
 
 
 def has_weight(weight: float) -> bool:

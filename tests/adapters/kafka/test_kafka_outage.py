@@ -21,7 +21,7 @@ from service import model_digest, produce, raw_events, read_topic
 from streamnb import config as configuration
 from streamnb.adapters.kafka.error_texts import translate
 from streamnb.adapters.snapshot_folder import SnapshotFolder
-from streamnb.cli import wiring
+from streamnb.cli import opening, wiring
 from streamnb.engine.journal.recovery import recover
 from streamnb.engine.journal.snapshot_store import NoSnapshots
 from streamnb.engine.ports import Partition, Record
@@ -208,7 +208,7 @@ def replayed(program):
     """A learner that has replayed the journal from nothing."""
     config = configured(program)
     again = wiring.learner(config)
-    with closing(wiring.open_log(config)) as log:
+    with closing(opening.open_log(config)) as log:
         recover(log, NoSnapshots(), again, wiring.identity(config))
     return again
 
@@ -383,7 +383,7 @@ def test_a_commit_that_is_cut_at_any_step_is_made_once(make, cluster, settings):
     """Each request of a transaction is lost, or its answer is; the connection ends, or stays open and silent."""
     program = make()
     learner = make(cluster.proxy.address, program.model, **settings).start("run")
-    with closing(wiring.open_log(configured(program))) as log:  # past the proxy
+    with closing(opening.open_log(configured(program))) as log:  # past the proxy
         for number, trap in enumerate([None, *TRAPS, None], 1):
             cluster.proxy.trap = trap
             produce(log, RAWS[(number - 1) * BATCH : number * BATCH], program.topics["events"])

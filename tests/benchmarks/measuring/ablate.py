@@ -13,12 +13,12 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 from msgspec.structs import replace
 
-from streamnb.cli import wiring
+from streamnb.cli import opening, wiring
 from streamnb.cli.evaluation.event_files import begun, columns_of, events_of, numbered
 from streamnb.cli.evaluation.holdout import Row
 from streamnb.cli.evaluation.progressive import outputs_of, say_why_nothing_was_learned
 from streamnb.cli.printable import printable
-from streamnb.cli.reports.text_tables import _text, table
+from streamnb.cli.reports.columns import _text, table
 from streamnb.config import CLASSIFIERS, Config, HypothesisConfig
 from streamnb.errors import ConfigError
 
@@ -61,7 +61,7 @@ def run(options: argparse.Namespace) -> int:
         raise ConfigError("--order: is the order of one file")
     if options.json and options.markdown:
         raise ConfigError("--markdown: not with --json")
-    config = wiring.load_config(options)
+    config = opening.load_config(options)
     if config.model.kind in CLASSIFIERS:
         raise ConfigError(
             f'model.kind is "{config.model.kind}", which has no [[hypotheses]] that could be left out; '
@@ -69,7 +69,7 @@ def run(options: argparse.Namespace) -> int:
         )
     if not config.weighs:
         config = replace(config, model=replace(config.model, kind="mixture"))
-    columns = columns_of(options, wiring.schema(config), learns=True)
+    columns = columns_of(options, opening.schema(config), learns=True)
     streams = [begun(numbered(events_of(path, columns), options.order)) for path in options.files]
     wiring.warm_up(config)
     ablations = []

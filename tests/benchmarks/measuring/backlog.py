@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from measuring.bare_clients import CLIENTS, Bare, Pair
 from measuring.echo_loops import batches
-from streamnb.cli import wiring
+from streamnb.cli import opening, wiring
 from streamnb.cli.observers import watched
 from streamnb.config import Config
 from streamnb.engine.ports import NewRecord, Partition, Record
@@ -72,7 +72,7 @@ class _Until(Sensor):
 def fill(config: Config, events: Sequence[Pair]) -> None:
     """Produce the backlog; the log's topics are there. Raises LogError."""
     topic = config.topics.events[0]
-    with closing(wiring.existing_log(config)) as log:
+    with closing(opening.existing_log(config)) as log:
         for start in range(0, len(events), _AT_ONCE):
             log.append([NewRecord(topic, key, value) for key, value in events[start : start + _AT_ONCE]])
 
@@ -90,7 +90,9 @@ def serve(orders: Connection, config: Config, events: int) -> None:
     wiring.warm_up()
     until = _Until(events)
     with watched(config, until) as sensor:
-        worker = until.worker = wiring.worker(config, wiring.learner(config), wiring.open_log(config), sensor)
+        worker = until.worker = wiring.worker(
+            config, wiring.learner(config), opening.open_log(config), sensor
+        )
         try:
             worker.start("bench")
             _wait_for_order(orders)

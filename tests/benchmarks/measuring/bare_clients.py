@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from streamnb.adapters.kafka.librdkafka_settings import translated_settings
-from streamnb.cli import wiring
+from streamnb.cli import opening
 from streamnb.config import Config
 from streamnb.engine.ports import NewRecord
 
@@ -162,7 +162,7 @@ class _Embedded:
 
     def __init__(self, bare: Bare) -> None:
         self._target = bare.target
-        self._log = wiring.existing_log(bare.config)
+        self._log = opening.existing_log(bare.config)
         self._log.seek(dict.fromkeys(self._log.partitions(bare.source), 0))
 
     def poll(self, limit: int, seconds: float) -> Sequence[Pair]:

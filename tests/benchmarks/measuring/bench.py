@@ -18,7 +18,7 @@ from typing import Any
 from measuring import drawn_messages, growth, service_bench
 from measuring.contenders import OURS, contenders, count_words, labelled_texts, missing
 from streamnb.cli import wiring
-from streamnb.cli.reports.text_tables import table
+from streamnb.cli.reports.columns import table
 from streamnb.errors import ConfigError
 
 _PACKAGES = ("numba", "numpy", "river", "vowpalwabbit")

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamnb.cli import wiring
-from streamnb.cli.reports.text_tables import table
+from streamnb.cli.reports.columns import table
 from streamnb.model.naive_bayes.variants import BernoulliNB, MultinomialNB
 
 CLASSES = (2, 20, 200)

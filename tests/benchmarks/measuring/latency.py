@@ -15,14 +15,14 @@ from measuring.environment import environment
 from measuring.open_loop import LEARNER, Load, Measured, echoes_for, measure
 from measuring.percentiles import Figures, breakdown, latencies, ratio
 from measuring.topics import place
-from streamnb.cli import wiring
-from streamnb.cli.reports.text_tables import table
+from streamnb.cli import opening, wiring
+from streamnb.cli.reports.columns import table
 
 
 def run(options: argparse.Namespace) -> int:
     """Measure, and take everything away again; 1 where an event was not seen exactly once."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # what was made is taken away then, too
-    config = wiring.load_config(options)
+    config = opening.load_config(options)
     load = Load(options.rate, options.bytes, options.warm_up, options.seconds)
     echoes, absent = echoes_for(config)
     for reason in absent:

@@ -18,7 +18,7 @@ from measuring.percentiles import Passage
 from measuring.processes import Actor, AnsweringActor, learn
 from measuring.topics import Place
 from streamnb.adapters.kafka.librdkafka_settings import translated_settings
-from streamnb.cli import wiring
+from streamnb.cli import opening
 from streamnb.config import Config
 from streamnb.engine.ports import Log
 from streamnb.errors import LogError
@@ -183,7 +183,7 @@ def _put_together(
     answers: dict[str, list[load.Seen]] = {route.target: [] for route in place.routes.values()}
     for one in seen:
         answers[one.record.partition.topic].append(one)
-    with closing(wiring.existing_log(place.config)) as log:
+    with closing(opening.existing_log(place.config)) as log:
         return {
             name: passages_of(produced[name], _stamps(log, route.source), answers[route.target])
             for name, route in place.routes.items()

@@ -23,9 +23,9 @@ from measuring.environment import environment
 from measuring.open_loop import echoes_for
 from measuring.processes import AnsweringActor
 from measuring.topics import Place, place
-from streamnb.cli import wiring
+from streamnb.cli import opening, wiring
 from streamnb.cli.planned_topics import group_of
-from streamnb.cli.reports.text_tables import table
+from streamnb.cli.reports.columns import table
 from streamnb.config import Config
 from streamnb.errors import ConfigError
 
@@ -53,7 +53,7 @@ class Contender(NamedTuple):
 def run(options: argparse.Namespace) -> int:
     """Let everyone work off the same backlog in turn; print rates, processor time and ratios of pairs."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # what was made is taken away then, too
-    config = wiring.load_config(options)
+    config = opening.load_config(options)
     everyone, absent = contenders_for(config)
     for reason in absent:
         print(f"streamnb: left out: {reason}", file=sys.stderr)

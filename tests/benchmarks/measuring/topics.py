@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from streamnb.adapters.sqlite.admin import SqliteAdmin
 from streamnb.adapters.sqlite.store import SqliteStore
-from streamnb.cli import wiring
+from streamnb.cli import opening
 from streamnb.cli.planned_topics import group_of, planned_topics
 from streamnb.config import Config
 from streamnb.engine.topic_plan import TopicSpec
@@ -69,11 +69,11 @@ def place(
     if not _PREFIX.fullmatch(prefix):  # a comma would make two topics of one, and the first not our own
         raise ConfigError(f"--prefix: expected 1 to 200 {_CHARACTERS}, got {prefix!r}")
     name = f"{prefix}-{secrets.token_hex(6)}"
-    given = wiring.load_config(options)
+    given = opening.load_config(options)
     beside = None if given.log.is_kafka else given.log.path.resolve().parent
     with tempfile.TemporaryDirectory(prefix=f"{prefix}-", dir=beside) as folder:
         overrides = (*_overrides(name, Path(folder), is_kafka=given.log.is_kafka), *more)
-        config = wiring.load_config(options, *overrides)
+        config = opening.load_config(options, *overrides)
         group = group_of(config)
         routes = {learner: Route(config.topics.events[0], config.topics.predictions, group)}
         for echo in echoes:
