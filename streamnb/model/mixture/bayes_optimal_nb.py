@@ -335,11 +335,6 @@ class BayesOptimalNB(CountingModel):
             is_bounded and (features.is_short(classes, 8 * words) or grams.is_to_fold(classes))
         )
 
-    @property
-    def is_settled(self) -> bool:
-        """As any model, and no slots of features."""
-        return super().is_settled and (not self._plan.takes_features or self._learners.features.is_settled)
-
     def make_room(self, classes: int) -> None:
         """As any model, and for features."""
         super().make_room(classes)

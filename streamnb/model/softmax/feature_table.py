@@ -27,6 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamnb.compiler.bundles import bundle
+from streamnb.errors import SnapshotError
 from streamnb.model.attributes.expected import MOST, Expected, real, whole
 from streamnb.model.attributes.signatures import Array, Aside, Codes
 from streamnb.model.attributes.weights import UNIT
@@ -385,10 +386,13 @@ class Features:
         self.weights = np.zeros((32, 1 + learners, 1 + 2), dtype=np.float32)
 
     def __getstate__(self) -> dict[str, Any]:
-        self.settle()
         return {name: held for name, held in vars(self).items() if name != "_secret"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
+        if state["_size"].size != AGE + 1:
+            raise SnapshotError(
+                "another version of streamnb pickled this; what `save` writes, any later one reads"
+            )
         # It may come from another process, and what is mapped may not be written to.
         vars(self).update(state, _secret=process_secret(), _size=state["_size"].copy())
         self._enter_all()
@@ -403,11 +407,6 @@ class Features:
         """Memory of the tables, bytes, spare capacity included."""
         slots = self._slots.nbytes + self._former.nbytes
         return slots + self.table.nbytes + self.weights.nbytes
-
-    @property
-    def is_settled(self) -> bool:
-        """Whether no former slots are left to be moved."""
-        return not self._former.size
 
     @property
     def tables(self) -> FeatureTables:
@@ -459,8 +458,6 @@ class Features:
         """
         if not self.is_short(classes):
             return
-        self.settle()
-        entries = self.size + int(self._size[ONCE])
         weights, owners = _weighed(self.tables)
         stays, counts = np.ones(owners.size, dtype=np.bool_), owners >= 0
         most = int(self._memory[0]) * 7 // 8 // row_bytes(self.weights.shape[1], classes)
@@ -471,15 +468,15 @@ class Features:
         ages, stay = self.table[equals, OWNER, np.newaxis] >> _AGE, np.ones(equals.size, dtype=np.bool_)
         drop_lightest(ages + 1, owners[equals], stay, int(np.count_nonzero(stays[equals])))
         stays[equals] = stay
+        self.settle()
+        self._lay_out(self._slots, 0, forgets=True)
         _forget(np.flatnonzero(~stays), self.tables)
-        self._lay_out(self._slots, entries - self.size, forgets=True)
 
     def _close_holes(self) -> None:
         """Move the rows that are in use together, where some are free."""
         end = int(self._size[END])
         if self.size == end:
             return
-        self.settle()
         is_live = self.table[:end, KEY] >= 0
         rows, numbers = np.flatnonzero(is_live), np.append(np.cumsum(is_live) - 1, NOBODY)
         keep_rows(self.table, rows, end)
@@ -493,8 +490,13 @@ class Features:
         """Lay out slots for all there are at once, wherever their rows are now."""
         rows = np.flatnonzero(self.table[: self._size[END], KEY] >= 0).astype(np.uint64)
         slots = slots_of(self.table[rows, KEY].astype(np.uint64), rows)
-        self._lay_out(np.append(slots, _met_once(self._slots)), 0)
+        self._lay_out(np.append(slots, self._met_once()), 0)
         self.settle()
+
+    def _met_once(self) -> Hashes:
+        """The slots of features that were met once, wherever they are."""
+        left = self._former[self._size[MOVED] :] if not self._size[VOID] else _NO_SLOTS
+        return np.concatenate([slots[slots >= _MET_ONCE] for slots in (self._slots, left)])
 
     def _lay_out(self, former: Hashes, more: int, *, forgets: bool = False) -> None:
         """Begin to lay out slots for all there are and so many more; see `_forget` for what it `forgets`."""
@@ -521,18 +523,16 @@ class Features:
         Copies are put `aside` in the order of a state: now, or, where `is_later`, as it is made, and are in
         memory until then. Rows that lie all over a large table take longer to be read than in their order.
         """
-        self.settle()
-        tables, end = self.tables, int(self._size[END])
+        tables, end, once = self.tables, int(self._size[END]), self._met_once()
         if not is_later:
-            state = _state_of(tables, classes, aside)
+            state = _state_of(tables, once, classes, aside)
             return lambda: state
         copied = tables._replace(
-            slots=tables.slots.copy(),
             table=tables.table[:end].copy(),
             weights=tables.weights[:end].copy(),
             size=tables.size.copy(),
         )
-        return lambda: _state_of(copied, classes, aside)
+        return lambda: _state_of(copied, once, classes, aside)
 
     def expected(self, arrays: Mapping[str, Array], classes: int) -> dict[str, Expected]:
         """The arrays of a state, which these are to be."""
@@ -566,8 +566,8 @@ class Features:
         self._enter_all()
 
 
-def _state_of(tables: FeatureTables, classes: int, aside: Aside) -> dict[str, Array]:
-    """Copies of all arrays, for so many classes."""
+def _state_of(tables: FeatureTables, once: Hashes, classes: int, aside: Aside) -> dict[str, Array]:
+    """Copies of all arrays, for so many classes, and of the slots of features that were met once."""
     rows = rows_learned(tables.table, tables.size)
     numbers = np.full(int(tables.size[END]) + 1, NOBODY)  # the last is that of NOBODY
     numbers[rows] = np.arange(rows.size)
@@ -580,12 +580,6 @@ def _state_of(tables: FeatureTables, classes: int, aside: Aside) -> dict[str, Ar
 
     return {
         "features": aside(map(table, parts)),
-        "features_met_once": aside([np.sort(_met_once(tables.slots))]),
+        "features_met_once": aside([np.sort(once)]),
         "feature_weights": aside(tables.weights.take(part, axis=0)[:, :, : 1 + classes] for part in parts),
     }
-
-
-def _met_once(slots: Hashes) -> Hashes:
-    """The slots of features that were met once."""
-    found: Hashes = slots[slots >= _MET_ONCE]
-    return found

@@ -21,7 +21,7 @@ from learner_oracle import Bins as BinsByDefinition
 from learner_oracle import Oracle, doubt, softmax
 
 from streamnb import BayesOptimalNB, ByteSoftmax, Hypothesis, OneDependence, Pool, Softmax
-from streamnb.errors import UnlearnError
+from streamnb.errors import SnapshotError, UnlearnError
 from streamnb.model.encoding.keyed_hash import hash_word
 from streamnb.model.evaluation.progressive import ESCAPE
 from streamnb.model.mixture import learner_state
@@ -711,7 +711,25 @@ def check_forgetting(rng, memory, labels, attributes):
     assert bytes_of(models[0]) == bytes_of(models[1])
     assert ages[AGE] > 1
     for model in models:
+        model._learners.features.settle()
         assert np.count_nonzero(model._learners.features.tables.slots) == ages[[LIVE, ONCE]].sum()
+
+
+def test_a_snapshot_does_not_wait_for_slots_to_be_moved():
+    """They may be moved again and again, and are not while no events come."""
+    model = BayesOptimalNB(ATTRIBUTES, memory=100_000)
+    model.keep_within(1 << 24)
+    with mock.patch.object(feature_table, "_SLICE", 0):
+        run(model, list(crowded_stream(40, 3)), 20)
+    assert model._learners.features.tables.former.size
+    assert model.is_settled
+
+
+def test_what_a_version_with_other_tables_pickled_is_refused():
+    state = Features(1, 1 << 16).__getstate__()
+    state["_size"] = state["_size"][:6]
+    with pytest.raises(SnapshotError, match="another version of streamnb pickled this"):
+        Features.__new__(Features).__setstate__(state)
 
 
 # -- bins ---------------------------------------------------------------------------------------------------
