@@ -354,7 +354,7 @@ class Worker:
                     if self.learner.monitors and self._silence(self._clock()):
                         self._step([])
                 self._look_around()
-                self._save_if_due()
+                self._save_if_due(is_idle=not records)
             self._report_if_due(0.0)
             while until_end and self.has_recovered and not self._stopping and self.learner.owes_report:
                 self._step([])
@@ -645,8 +645,11 @@ class Worker:
             self.checkpoint = self.checkpoint.with_new_partitions(found)
             self._seek()
 
-    def _save_if_due(self) -> None:
-        """Go on with the snapshot on its way, or begin one where it is due."""
+    def _save_if_due(self, *, is_idle: bool) -> None:
+        """Go on with the snapshot on its way, or begin one where it is due.
+
+        While events come it waits for rows that are moved with them; where none came, nobody is held up.
+        """
         if self._saving is not None:
             if not self._saving.advance():
                 self._tell_if_stuck()
@@ -655,7 +658,8 @@ class Worker:
         events = self.learner.consumed - self._saved_consumed
         seconds = time.monotonic() - self._saved_at
         is_due = events >= self._pace.snapshot_events or (events and seconds >= self._pace.snapshot_seconds)
-        if is_due and (self.learner.model.is_settled or seconds > 2 * self._pace.snapshot_seconds):
+        cannot_wait = is_idle or seconds > 2 * self._pace.snapshot_seconds
+        if is_due and (cannot_wait or self.learner.model.is_settled):
             self._settle()
             self._begin_saving(self.checkpoint)
 

@@ -424,6 +424,28 @@ def test_snapshots_are_kept_when_due_and_at_the_end(open_log, events, pace, expe
     assert kept.numbers == expected
 
 
+def test_a_snapshot_waits_for_rows_that_are_moved_only_while_events_come(open_log, monkeypatch):
+    """They are moved as events come."""
+
+    class Ending(Around):
+        def poll(self, *arguments):
+            found = self._log.poll(*arguments)
+            waited.extend([] if found else [list(kept.numbers)])
+            if len(waited) == 3:
+                worker.stop()
+            return found
+
+    log, kept, waited = open_log(**TOPICS), Kept(), []
+    produce(log, RAWS[:90])
+    learner, pace = new_learner(), Pace(commit_events=10, snapshot_events=30, snapshot_seconds=1e9)
+    monkeypatch.setattr(type(learner.model), "is_settled", False)
+    worker = Worker(Ending(log), kept, learner, IDENTITY, pace, Ticking())
+    worker.start("test")
+    worker.run()
+    assert (waited[0], waited[-1]) == ([], [9])
+    worker.close()
+
+
 def test_an_idle_learner_shows_that_it_is_alive_and_keeps_no_snapshots(open_log):
     class Idle(Around):
         polls = beats = 0
