@@ -42,6 +42,7 @@ from streamnb.model.tenants.tenant_models import TenantModels
 _TURN_SECONDS = 0.5
 _STAND_BY_SECONDS = 0.2
 _LOOK_SECONDS = 1.0
+_CALM_SECONDS = 1.0  # without an event
 _COMMIT_BYTES = 16 << 20  # of events, or of outputs
 _RUNS = 2000  # of records of one partition, each at most 400 bytes in a journal record
 _PARTITION_SECONDS = 5.0
@@ -648,7 +649,7 @@ class Worker:
     def _save_if_due(self, *, is_idle: bool) -> None:
         """Go on with the snapshot on its way, or begin one where it is due.
 
-        While events come it waits for rows that are moved with them; where none came, nobody is held up.
+        While events come it waits for rows that are moved with them; where none has come, nobody is held up.
         """
         if self._saving is not None:
             if not self._saving.advance():
@@ -658,8 +659,9 @@ class Worker:
         events = self.learner.consumed - self._saved_consumed
         seconds = time.monotonic() - self._saved_at
         is_due = events >= self._pace.snapshot_events or (events and seconds >= self._pace.snapshot_seconds)
-        cannot_wait = is_idle or seconds > 2 * self._pace.snapshot_seconds
-        if is_due and (cannot_wait or self.learner.model.is_settled):
+        is_calm = is_idle and time.monotonic() - self._began >= _CALM_SECONDS
+        is_late = seconds > 2 * self._pace.snapshot_seconds
+        if is_due and (is_calm or is_late or self.learner.model.is_settled):
             self._settle()
             self._begin_saving(self.checkpoint)
 

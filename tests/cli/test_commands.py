@@ -71,6 +71,7 @@ def test_help_is_light():
         ["label", "1", "spam"],
         ["labels", "withdraw", "--source", "me"],
         ["dlq", "list"],
+        ["init", "events.jsonl"],
     ],
     ids=" ".join,
 )
@@ -78,13 +79,18 @@ def test_who_needs_no_model_imports_none(tmp_path, command):
     """That is most of the time of a start, and scripts run these again and again."""
     log = ["--log", f"sqlite:///{tmp_path}/log.db", "--set", "topics.labels=labels"]
     main(["topics", "create", *log])
+    (tmp_path / "events.jsonl").write_bytes(b"\n".join(raw_events(20, seed=1)))
     code = (
         "import sys, streamnb.cli as cli\n"
         "try: cli.main(sys.argv[1:])\n"
-        "finally: print([name for name in ('numpy', 'numba', 'river', 'tqdm', 'pandas') if name in sys.modules])"
+        "finally: print([name for name in ('numpy', 'numba', 'river', 'pandas') if name in sys.modules])"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code, *command, *log], capture_output=True, text=True, check=True
+        [sys.executable, "-c", code, *command, *log],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=tmp_path,
     )
     assert done.stdout.splitlines()[-1] == "[]"
 

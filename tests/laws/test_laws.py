@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from streamnb import BernoulliNB, CategoricalNB, GaussianNB, MultinomialNB, NaiveBayes, Nominal, Text
 from streamnb.errors import UnlearnError
+from streamnb.model.attributes.weights import units
 
 SPEC = {"body": Text(), "subject": Text(event_model="bernoulli", alpha=0.5), "colour": Nominal(m=2.0)}
 WORDS = st.sampled_from([f"w{i}" for i in range(12)] + ["Größe", "ΣΑΣ"])
@@ -372,6 +373,19 @@ def test_numbers_of_any_type_are_numbers(number):
         expected.learn_one({"height": x}, y)
     assert bytes_of(model) == bytes_of(expected)
     assert model.predict_proba_one({"height": number(3)}) == expected.predict_proba_one({"height": 3.0})
+
+
+@pytest.mark.parametrize(
+    "number", [np.int8, np.uint8, np.int16, np.uint64, np.float16, np.float32, np.longdouble, np.array]
+)
+def test_weights_of_any_type_are_weights(number):
+    assert units(number(100)) == 100 * 1024
+
+
+@pytest.mark.parametrize("number", [2j, np.complex64(2 + 5j), np.array([2.0]), "2", None])
+def test_what_is_no_number_is_no_weight(number):
+    with pytest.raises(TypeError):
+        units(number)
 
 
 def test_weights_are_rounded_to_steps_of_1_in_1024():

@@ -19,9 +19,9 @@ def units(weight: float) -> int:
         raise TypeError(f"a weight or count is a number, not {type(weight).__name__}") from None
     if not fits:
         raise ValueError(f"a weight or count must lie between 0 and 2^20, not {weight!r}")
-    return round(
-        (float(weight) if hasattr(weight, "dtype") else weight) * UNIT
-    )  # a float16 has no room for it
+    if getattr(weight, "shape", None) == ():  # numpy's small ones have no room for it
+        weight = weight.item()  # type: ignore[attr-defined]
+    return round(weight * UNIT)
 
 
 def has_weight(weight: float) -> bool:
