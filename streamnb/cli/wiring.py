@@ -1,4 +1,4 @@
-"""From the configuration to the objects: the one place where the config object is taken apart."""
+"""From the configuration to what learns: the one place, with `opening`, where the config is taken apart."""
 
 from __future__ import annotations
 
