@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from kafka import TopicPartition, errors
 from kafka.producer.record_accumulator import RecordAccumulator
+from kafka.record.default_records import DefaultRecordBatch
 from kafka.structs import OffsetAndMetadata
 
 from streamnb.adapters.kafka.clients import Clients
@@ -77,6 +78,38 @@ def _partition(producer: Any, record: NewRecord) -> int | None:
 
 _ANSWER_MS = 5_000  # the longest that a question about offsets waits for an answer
 _TURN_SECONDS = 0.2
+
+
+class _Name(bytearray):
+    def decode(self, *_: object) -> str:
+        return super().decode("utf-8", "replace")
+
+
+class _AnyNames(bytearray):
+    """The bytes of a batch, of which parts are text whatever bytes they are."""
+
+    def __getitem__(self, place: Any) -> Any:
+        found = super().__getitem__(place)
+        return _Name(found) if isinstance(place, slice) else found
+
+
+def _with_any_names(read: Callable[..., Any]) -> Callable[..., Any]:
+    """Read records that have a header whose name is not UTF-8, which a broker takes.
+
+    kafka-python 3.0.12 calls their batch damaged, so that nobody gets past it.
+    """
+
+    def read_any(batch: Any, *rest: Any) -> Any:
+        try:
+            return read(batch, *rest)
+        except UnicodeDecodeError:
+            batch._buffer = _AnyNames(batch._buffer)  # noqa: SLF001  see above
+            return read(batch, *rest)
+
+    return read_any
+
+
+DefaultRecordBatch._read_msg = _with_any_names(DefaultRecordBatch._read_msg)  # noqa: SLF001
 
 
 class KafkaPython:

@@ -78,6 +78,15 @@ class _Partitions(dict[tuple[str, int], Partition]):
         return self.setdefault(place, Partition(*place))
 
 
+def _headers(message: Any) -> tuple[tuple[str, bytes], ...]:
+    """None where a name is not UTF-8, which a broker takes: confluent-kafka tells no header then."""
+    try:
+        given = message.headers()
+    except SystemError:  # with a UnicodeDecodeError
+        return ()
+    return headers_of(given) if given else ()
+
+
 class _Reader:
     def __init__(self, consumer: Any) -> None:
         self._consumer = consumer
@@ -128,7 +137,7 @@ class _Reader:
             self._next[partition] = max(self._next[partition], last + 1)
         values = [value or b"" for value in map(Message.value, messages)]  # a tombstone is read as empty
         times = [milliseconds / 1000.0 for _, milliseconds in map(Message.timestamp, messages)]
-        headers = [headers_of(given) if given else () for given in map(Message.headers, messages)]
+        headers = list(map(_headers, messages))
         keys = map(Message.key, messages)
         return tuples(Record, zip(partitions, offsets, keys, values, times, headers, strict=True))
 

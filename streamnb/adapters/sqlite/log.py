@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from streamnb.adapters.sqlite.store import CHECKPOINT_BYTES, Extent, SqliteStore
+from streamnb.adapters.sqlite.store import CHECKPOINT_BYTES, FETCH_BYTES, Extent, SqliteStore
 from streamnb.engine.ports import (
     CommitUnderWay,
     Log,
@@ -328,23 +328,30 @@ class SqliteLog(Log):
 
         Nothing but commits writes there through this class; whoever uses SQLite itself may.
         """
-        for start in range(extent.next, extent.earliest - 1, -_LOOK_BACK):
-            offset = max(extent.earliest, start - _LOOK_BACK)
-            found = self._store.fetch(self._journal, extent, offset, extent.next - offset)
-            if (last := last_number(record.value for record in found)) is not None:
+        for stop in range(extent.next, extent.earliest, -_LOOK_BACK):
+            offset, values = max(extent.earliest, stop - _LOOK_BACK), []
+            while offset < stop:
+                found = self._store.fetch(self._journal, extent, offset, stop - offset)
+                values += [record.value for record in found]
+                offset = found[-1].offset + 1
+            if (last := last_number(values)) is not None:
                 return extent.next - 1 - last
         return 0 if extent.earliest else extent.next
 
     def _serve_turns(self, limit: int) -> list[Record]:
-        """Take up to `limit` records in the order of turns; who was served goes to the end of the queue."""
+        """Take up to `limit` records, or `FETCH_BYTES`, in the order of turns; who was served goes to the end of the queue."""
         records: list[Record] = []
         served: dict[Partition, _Turn] = {}
+        size = 0
         with self._store.transaction("DEFERRED"):
             for partition, turn in self._turns.items():
+                if size >= FETCH_BYTES:
+                    break
                 extent = self._extent(partition, turn)
                 batch = self._store.fetch(partition, extent, turn.position, limit - len(records))
                 if batch:
                     records += batch
+                    size += sum([len(record.value) for record in batch])
                     served[partition] = turn._replace(position=batch[-1].offset + 1)
         for partition, turn in served.items():
             del self._turns[partition]

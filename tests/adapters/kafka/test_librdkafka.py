@@ -12,7 +12,7 @@ from itertools import chain
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
-from kafka import KafkaAdminClient, errors
+from kafka import KafkaAdminClient, KafkaProducer, errors
 from kafka.admin import NewTopic
 from kafka.structs import ConsumerGroupMetadata
 from numbered import NUMBERS
@@ -274,6 +274,32 @@ def test_what_a_stranger_wrote_is_the_same_record_by_either_library(broker, clie
         ]
         * 2
     )
+
+
+class NotText(str):
+    """The name of a header that other clients write as bytes, and a broker takes."""
+
+    def encode(self, *_):
+        return b"\xff\xfe"
+
+
+@pytest.mark.parametrize("compression", [None, "gzip"])
+def test_the_name_of_a_header_that_is_not_text_stops_nobody(broker, clients, topic, compression):
+    odd = [("before", b"1"), (NotText(), b"2"), ("after", b"3")]
+    with contextlib.closing(
+        KafkaProducer(bootstrap_servers=broker.address, linger_ms=200, compression_type=compression)
+    ) as stranger:
+        for number in range(6):
+            stranger.send(topic, b"%d" % number, partition=3, headers=odd if number % 3 == 1 else None)
+        stranger.flush()
+    for name, library in LIBRARIES.items():
+        with contextlib.closing(library(clients, "g").reader()) as reader:
+            read = []
+            reader.seek({Partition(topic, 3): 0})
+            until(lambda read=read, reader=reader: read.extend(reader.poll(9, 1.0)) or len(read) >= 6)
+            assert [(record.offset, record.value) for record in read] == [(n, b"%d" % n) for n in range(6)]
+            kept = (("before", b"1"), ("\ufffd\ufffd", b"2"), ("after", b"3")) if name == "kafka" else ()
+            assert [record.headers for record in read] == [(), kept, (), (), kept, ()]
 
 
 def test_the_time_that_the_broker_notes_is_the_same_at_every_reading(broker, clients):

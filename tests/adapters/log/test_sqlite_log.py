@@ -120,6 +120,34 @@ def test_partitions_take_turns_however_long_one_backlog_is(logs):
     assert seen == {"long", "b", "c"}
 
 
+def test_a_poll_is_bounded_in_bytes_over_all_partitions(logs):
+    log = logs(events=20)
+    log.append([new("events", b"x" * (1 << 20)) for _ in range(60)])
+    log.seek({partition: 0 for partition in log.partitions("events")})
+    sizes = []
+    while found := log.poll(1000, 0.0):
+        sizes.append(sum(len(record.value) for record in found))
+    assert sum(sizes) == 60 << 20
+    assert max(sizes) < 2 * sqlite_store.FETCH_BYTES
+
+
+@pytest.mark.parametrize("strays", [0, 1, 150])
+def test_a_learner_goes_on_after_large_records_of_the_journal_and_strays(logs, strays):
+    """More than are read at once: the last of them bears the number, or none of a hundred does."""
+    log = logs(journal=1)
+    log.acquire("a")
+    for n in range(120):
+        log.commit(Transaction(n, new("journal", journal(n) + b" " * 50_000), [], {}))
+    with log._store.transaction("IMMEDIATE"):  # as whoever uses SQLite itself may
+        log._store.insert([new("journal", b"x" * 50_000)] * strays, 0.0)
+    log.close()
+    again = logs()
+    again.acquire("a")
+    again.commit(transaction(120))
+    with pytest.raises(Fenced, match="next is 121"):
+        again.commit(transaction(122))
+
+
 def test_lag_is_of_one_moment(logs, monkeypatch):
     log, learner = logs(journal=1, predictions=1), logs()
     learner.acquire("a")
