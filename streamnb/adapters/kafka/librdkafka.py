@@ -78,13 +78,20 @@ class _Partitions(dict[tuple[str, int], Partition]):
         return self.setdefault(place, Partition(*place))
 
 
-def _headers(message: Any) -> tuple[tuple[str, bytes], ...]:
-    """None where a name is not UTF-8, which a broker takes: confluent-kafka tells no header then."""
-    try:
-        given = message.headers()
-    except SystemError:  # with a UnicodeDecodeError
-        return ()
-    return headers_of(given) if given else ()
+def _headers(messages: Sequence[Any]) -> list[tuple[tuple[str, bytes], ...]]:
+    """Of each message; none where a name is not UTF-8, which a broker takes.
+
+    confluent-kafka 2.16 returns a list with a hole then, and an error beside it. That is not looked for where
+    Python calls a method that it has called often, so it is called by `map`, which looks.
+    """
+    headers: list[tuple[tuple[str, bytes], ...]] = []
+    told = map(Message.headers, messages)
+    while len(headers) < len(messages):
+        try:
+            headers.extend(headers_of(given) if given else () for given in told)
+        except (SystemError, UnicodeDecodeError):
+            headers.append(())
+    return headers
 
 
 class _Reader:
@@ -137,7 +144,7 @@ class _Reader:
             self._next[partition] = max(self._next[partition], last + 1)
         values = [value or b"" for value in map(Message.value, messages)]  # a tombstone is read as empty
         times = [milliseconds / 1000.0 for _, milliseconds in map(Message.timestamp, messages)]
-        headers = list(map(_headers, messages))
+        headers = _headers(messages)
         keys = map(Message.key, messages)
         return tuples(Record, zip(partitions, offsets, keys, values, times, headers, strict=True))
 
