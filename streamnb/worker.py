@@ -139,6 +139,7 @@ class Worker:
         self._stopping = False
         self._stood_for = ""  # who asked for it last, and may ask still
         self._only_events = False  # until those come of which labels are there
+        self._ends: Mapping[Partition, int] = {}  # of what there was to read as labels began to wait
         self._ahead = False  # the model knows records that no commit holds, or one that failed
         self._begun: _Begun | None = None
         self.checkpoint = BEFORE  # after the commit under way
@@ -481,7 +482,7 @@ class Worker:
             and self.learner.late is not None
             and self.learner.late.fullness > _EARLY_MOST
         ):
-            self._wait_for_events(self._log.lag())
+            self._wait_for_events(self._lag())
         self._settle_if_over()
 
     def _silence(self, now: float) -> float:
@@ -538,8 +539,7 @@ class Worker:
             self._outlive_trimming()
         if now - self._looked >= _LOOK_SECONDS:
             self._looked = now
-            waits = Counter(record.partition for record in self._left)
-            lag = {partition: behind + waits[partition] for partition, behind in self._log.lag().items()}
+            lag = self._lag()
             self._sensor.observed(lag, self.learner.n_bytes)
             memory = self.learner.memory_use
             self._sensor.remembered(memory)
@@ -573,17 +573,30 @@ class Worker:
                     f"{key} may be raised{most}"
                 )
 
+    def _lag(self) -> Mapping[Partition, int]:
+        """Of each partition that is read, how many offsets there are after what was processed."""
+        left = Counter(record.partition for record in self._left)
+        return {partition: behind + left[partition] for partition, behind in self._log.lag().items()}
+
     def _wait_for_events(self, lag: Mapping[Partition, int]) -> None:
         """Read no labels while too many wait for events that are there, and have not been read.
 
         Where labels are read faster than events, they would have to be dropped: nobody could tell them from
-        labels of events that never come.
+        labels of events that never come. They wait for the events that were there as they began to, for a
+        stream that never stands still has always others, and for no partition of which nothing can be read.
         """
         late = self.learner.late
         if late is None or not self.has_recovered:
             return
-        labels = late.settings.topic
-        is_behind = any(records for partition, records in lag.items() if partition.topic != labels)
+        at, labels, now = self.checkpoint.positions, late.settings.topic, time.monotonic()
+        if not self._only_events:
+            self._ends = {p: at[p] + n for p, n in lag.items() if n and p in at and p.topic != labels}
+        stuck = {
+            p
+            for p, (place, since) in self._waiting.items()
+            if place == at.get(p) and now - since >= _LONG_SECONDS
+        }
+        is_behind = any(at[p] < end for p, end in self._ends.items() if p not in stuck)
         waits = is_behind and late.fullness > (_EARLY_AGAIN if self._only_events else _EARLY_MOST)
         if waits != self._only_events:
             self._only_events = waits

@@ -339,7 +339,10 @@ class SqliteLog(Log):
         return 0 if extent.earliest else extent.next
 
     def _serve_turns(self, limit: int) -> list[Record]:
-        """Take up to `limit` records, or `FETCH_BYTES`, in the order of turns; who was served goes to the end of the queue."""
+        """Take up to `limit` records in the order of turns; who was served goes to the end of the queue.
+
+        No more once they fill `FETCH_BYTES`, however many partitions have as much.
+        """
         records: list[Record] = []
         served: dict[Partition, _Turn] = {}
         size = 0

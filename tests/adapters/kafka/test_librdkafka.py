@@ -279,6 +279,8 @@ def test_what_a_stranger_wrote_is_the_same_record_by_either_library(broker, clie
 class NotText(str):
     """The name of a header that other clients write as bytes, and a broker takes."""
 
+    __slots__ = ()
+
     def encode(self, *_):
         return b"\xff\xfe"
 

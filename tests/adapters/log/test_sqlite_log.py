@@ -123,7 +123,7 @@ def test_partitions_take_turns_however_long_one_backlog_is(logs):
 def test_a_poll_is_bounded_in_bytes_over_all_partitions(logs):
     log = logs(events=20)
     log.append([new("events", b"x" * (1 << 20)) for _ in range(60)])
-    log.seek({partition: 0 for partition in log.partitions("events")})
+    log.seek(dict.fromkeys(log.partitions("events"), 0))
     sizes = []
     while found := log.poll(1000, 0.0):
         sizes.append(sum(len(record.value) for record in found))

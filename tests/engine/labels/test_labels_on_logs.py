@@ -10,6 +10,7 @@ from dataclasses import replace as replace_n
 import pytest
 from late import (
     EVENTS,
+    LABELS,
     Stream,
     counts_of,
     effective_labels,
@@ -23,6 +24,7 @@ from service import digests, many, new_worker, read_topic
 from verifying import learn, told, verified
 from verifying import new_worker as new_worker_of
 
+from streamnb import worker as worker_module
 from streamnb.adapters.snapshot_folder import SnapshotFolder
 from streamnb.engine.journal.checkpoint import Checkpoint, snapshot_of
 from streamnb.engine.journal.identity import Identity
@@ -278,3 +280,40 @@ def test_labels_that_are_read_before_their_events_wait_for_them(open_log, tmp_pa
     worker.run(until_end=True)
     worker.close()
     assert (learner.model.n_events, learner.late.outcomes["unknown"]) == (600, 0)
+
+
+@pytest.mark.parametrize("hangs", [False, True])
+def test_a_stream_that_never_stands_still_does_not_starve_labels(open_log, tmp_path, monkeypatch, hangs):
+    """Most are of events that never come; or of one partition nothing can be read, as in a long transaction."""
+    log = open_log(**TOPICS)
+    raws = [json.dumps({"id": f"never{i}", "label": "x"}).encode() for i in range(900)]
+    log.append([NewRecord("labels", None, raw) for raw in raws])
+    learner = late_learner(report_every=10**6, memory=8 * 100_000)
+    worker = new_worker(
+        log, tmp_path, learner=learner, identity=IDENTITY, pace=Pace(commit_events=50, commit_seconds=0.0)
+    )
+    worker.start("a learner")
+    poll, lag, polls = log.poll, log.lag, []
+
+    def poll_and_append(limit, seconds):
+        polls.append(limit)
+        if not hangs and worker.checkpoint.positions[LABELS] < 900 and learner.consumed < 20_000:
+            event = json.dumps({"id": f"e{len(polls)}", "text": "w1"}).encode()
+            log.append([NewRecord("events", None, event)] * 60)
+        return poll(limit, seconds)
+
+    monkeypatch.setattr(log, "poll", poll_and_append)
+    if hangs:
+        monkeypatch.setattr(worker_module, "_LONG_SECONDS", 0.2)
+        monkeypatch.setattr(worker_module, "_LOOK_SECONDS", 0.1)
+        monkeypatch.setattr(
+            log, "lag", lambda: lag() | ({EVENTS: 9} if worker.checkpoint.positions[LABELS] < 900 else {})
+        )
+    waited = set()
+    look = worker._look_around
+    monkeypatch.setattr(worker, "_look_around", lambda: (waited.add(worker._only_events), look()))
+    worker.run(until_end=True)
+    assert waited == {False, True}
+    assert worker.checkpoint.positions[LABELS] == 900
+    assert learner.consumed < 15_000  # before the stream stood still
+    worker.close()
