@@ -140,6 +140,7 @@ class Worker:
         self._stood_for = ""  # who asked for it last, and may ask still
         self._only_events = False  # until those come of which labels are there
         self._ends: Mapping[Partition, int] = {}  # of what there was to read as labels began to wait
+        self._labels_read: Mapping[Partition, int] = {}  # as far as, when they last waited
         self._ahead = False  # the model knows records that no commit holds, or one that failed
         self._begun: _Begun | None = None
         self.checkpoint = BEFORE  # after the commit under way
@@ -589,8 +590,11 @@ class Worker:
         if late is None or not self.has_recovered:
             return
         at, labels, now = self.checkpoint.positions, late.settings.topic, time.monotonic()
+        read = {p: place for p, place in at.items() if p.topic == labels}
         if not self._only_events:
-            self._ends = {p: at[p] + n for p, n in lag.items() if n and p in at and p.topic != labels}
+            if read == self._labels_read:
+                return  # none since they waited: events may be read first, each time
+            self._ends = {p: at[p] + n for p, n in lag.items() if n and p in at and p not in read}
         stuck = {
             p
             for p, (place, since) in self._waiting.items()
@@ -600,6 +604,7 @@ class Worker:
         waits = is_behind and late.fullness > (_EARLY_AGAIN if self._only_events else _EARLY_MOST)
         if waits != self._only_events:
             self._only_events = waits
+            self._labels_read = read
             self._seek()
 
     def _seek(self) -> None:

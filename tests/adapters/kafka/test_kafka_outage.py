@@ -345,7 +345,7 @@ def test_a_partition_without_a_leader_is_waited_for():
 
 def test_a_standby_outlives_a_cluster_that_is_gone_for_longer_than_any_election(make, cluster, events):
     """Its learner was killed, and the broker is, while the group has still to find out."""
-    program = make(log={"session_timeout": "10s"})
+    program = make(log={"session_timeout": "30s"})
     group = f"streamnb.{program.model}"
     program.run("replay", events)
     first = program.start("run")
@@ -353,7 +353,7 @@ def test_a_standby_outlives_a_cluster_that_is_gone_for_longer_than_any_election(
     first.kill()
     program.run("replay", events)
     impatient = "from streamnb.adapters.kafka import election; election._MOST_PATIENT = 2.0"
-    standby = make(model=program.model, log={"session_timeout": "10s"}).start("run", first=impatient)
+    standby = make(model=program.model, log={"session_timeout": "30s"}).start("run", first=impatient)
     with KafkaAdminClient(bootstrap_servers=cluster.address) as admin:
         until(lambda: admin.describe_groups([group])[group]["group_state"] == "PreparingRebalance")
     cluster.kill()

@@ -299,13 +299,13 @@ def test_a_stream_that_never_stands_still_does_not_starve_labels(open_log, tmp_p
         polls.append(limit)
         if not hangs and worker.checkpoint.positions[LABELS] < 900 and learner.consumed < 20_000:
             event = json.dumps({"id": f"e{len(polls)}", "text": "w1"}).encode()
-            log.append([NewRecord("events", None, event)] * 60)
+            log.append([NewRecord("events", None, event)] * (200 - lag().get(EVENTS, 0)))
         return poll(limit, seconds)
 
     monkeypatch.setattr(log, "poll", poll_and_append)
+    monkeypatch.setattr(worker_module, "_LOOK_SECONDS", 0.01)
     if hangs:
         monkeypatch.setattr(worker_module, "_LONG_SECONDS", 0.2)
-        monkeypatch.setattr(worker_module, "_LOOK_SECONDS", 0.1)
         monkeypatch.setattr(
             log, "lag", lambda: lag() | ({EVENTS: 9} if worker.checkpoint.positions[LABELS] < 900 else {})
         )
