@@ -12,6 +12,7 @@ import csv
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import chain, islice
@@ -172,9 +173,8 @@ def check_header(header: Sequence[str], columns: CsvColumns) -> None:
         hint += "; the first row has to name the columns, and looks like data"
     if any(one in column for column in header for one in DELIMITERS):
         hint += "; --delimiter C says what stands between two cells"
-    for column in header:
-        if header.count(column) > 1:
-            raise ConfigError(f"CSV header: column {column!r} is named twice{hint}")
+    if twice := [column for column, n in Counter(header).items() if n > 1]:
+        raise ConfigError(f"CSV header: column {twice[0]!r} is named twice{hint}")
     for role in ("id", "label", "text", "ts"):
         column = getattr(columns, role)
         if column not in {role, None} and column not in header:

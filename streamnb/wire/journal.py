@@ -236,7 +236,9 @@ def decode_journal(raw: bytes) -> JournalRecord:
     except ValueError:  # `previous` is no hex
         is_whole = False
     if not is_whole:
-        raise JournalError(f"journal record {record.n} does not have the digest it claims: it was altered")
+        added = ", ".join(sorted(msgspec.json.decode(raw).keys() - set(record.__struct_fields__)))
+        why = "it was altered" + f", or written by a later version, which knows its {added}" * bool(added)
+        raise JournalError(f"journal record {record.n} does not have the digest it claims: {why}")
     return record
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from streamnb.errors import ConfigError
@@ -58,8 +59,8 @@ def read_joint_table(
 
 def _place(header: Sequence[str], column: str | None) -> int:
     """Which column holds the probabilities."""
-    for name in header:
-        if header.count(name) > 1 or not name:
+    for name, n in Counter(header).items():
+        if n > 1 or not name:
             raise ConfigError(f"header: expected a name for each column, none of them twice, found {name!r}")
     if len(header) < 2:
         raise ConfigError("header: expected a column for each variable, and one of probabilities")

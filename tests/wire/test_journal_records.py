@@ -35,3 +35,9 @@ def test_a_record_that_names_no_digest_before_it_is_refused(previous):
     raw = msgspec.json.encode(msgspec.json.decode(encode_journal(SEALED)) | {"previous": previous})
     with pytest.raises(JournalError, match="journal record 3 does not have the digest it claims"):
         decode_journal(raw)
+
+
+def test_a_field_of_a_later_version_is_named():
+    record = msgspec.json.decode(encode_journal(SEALED)) | {"zeal": 7, "digest": "ab" * 32}
+    with pytest.raises(JournalError, match="altered, or written by a later version, which knows its zeal"):
+        decode_journal(msgspec.json.encode(record))

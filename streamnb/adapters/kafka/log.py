@@ -13,6 +13,7 @@ predecessor fail. The election only decides who tries. Brokers 2.7 or later.
 from __future__ import annotations
 
 import contextlib
+import math
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -400,11 +401,14 @@ class KafkaLog(Log):
 
     def _fetch(self, partition: Partition, offset: int, end: int, limit: int) -> Sequence[Record]:
         """The first records up to `end`; waits for transactions that are open before it."""
-        deadline = time.monotonic() + self._transaction_timeout + GRACE_SECONDS
+        deadline, before = math.inf, -1
         if self._seeking != (partition, offset):  # else what was fetched ahead is still at hand
             self._seeker.seek({partition: offset})
         self._seeking = None
-        while self._seeker.position(partition) < end:
+        while (position := self._seeker.position(partition)) < end:
+            if position > before:  # over what was aborted, which may be much
+                deadline = time.monotonic() + self._transaction_timeout + GRACE_SECONDS
+                before = position
             if found := self._seeker.poll(limit, _POLL_SECONDS):
                 self._seeking = partition, found[-1].offset + 1
                 return found

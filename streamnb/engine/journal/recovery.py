@@ -156,7 +156,8 @@ def refuse_changes(checkpoint: Checkpoint, identity: Identity) -> Sequence[Chang
             f"what was learned cannot be continued under this configuration: {'; '.join(refused[:_TOLD])}"
             f"{f'; and {more:,} more' if (more := len(refused) - _TOLD) > 0 else ''}; "
             f"run with the values that were (by --config, if a file gave them){anew}, or begin a new log; a "
-            "second model beside this one needs its own model.name, topics.journal and snapshots.folder"
+            "second model beside this one needs its own model.name, topics.journal and snapshots.folder, and "
+            "beside an embedded log a log of its own"
         )
     return changes
 

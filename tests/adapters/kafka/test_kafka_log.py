@@ -26,9 +26,10 @@ from service import (
     records,
 )
 
+from streamnb.adapters.kafka import log as log_module
 from streamnb.adapters.kafka.log import KafkaLog
 from streamnb.adapters.kafka.transactions import Transactions
-from streamnb.engine.ports import NewRecord, Patience
+from streamnb.engine.ports import NewRecord, Partition, Patience
 from streamnb.engine.sensor import Sensor
 from streamnb.errors import Fenced, LogError, NotElected, Unavailable, UnknownTopic
 from streamnb.worker import Pace
@@ -329,6 +330,35 @@ def test_what_waits_behind_a_transaction_of_somebody_is_told_and_read_when_that_
         rf"where its producer is gone, end it: {tool} abort {where} --start-offset 30$",
         note,
     )
+
+
+def test_a_long_stretch_of_aborted_records_is_no_transaction_that_hangs(connect, monkeypatch):
+    """A reader that passes over them returns nothing for longer than any transaction may last."""
+    log = connect(transaction_timeout=0.5)
+    produce(log, RAWS[:30])
+    monkeypatch.setattr(log_module, "GRACE_SECONDS", 0.0)
+    seeker, polls = log._log._seeker, []
+
+    class Passing:
+        """Advances by one offset in a fifth of a second, and stands still from the 20th on where it `sticks`."""
+
+        def __getattr__(self, name):
+            return getattr(seeker, name)
+
+        def poll(self, limit, _):
+            polls.append(limit)
+            time.sleep(0.2)
+            return seeker.poll(limit, 1.0) if len(polls) == 6 else []
+
+        def position(self, _):
+            return min(len(polls), 6 if not sticks else 2)
+
+    log._log._seeker, sticks = Passing(), False
+    assert [record.value for record in log.read(Partition("events", 0), 0, 30)] != []
+    polls.clear()
+    log._log._seeking, sticks = None, True
+    with pytest.raises(LogError, match="it hangs"):
+        log.read(Partition("events", 0), 0, 30)
 
 
 # Commits whose outcome is unknown

@@ -21,6 +21,7 @@ from late import (
 )
 from msgspec.structs import replace
 from service import digests, many, new_worker, read_topic
+from topics_of_logs import trim
 from verifying import learn, told, verified
 from verifying import new_worker as new_worker_of
 
@@ -194,6 +195,17 @@ def test_the_topic_can_be_added_to_a_running_model_and_not_taken_away(open_log, 
     assert outcome.compared.counts > 50
     with pytest.raises(JournalError, match=r"topics\.labels was"):
         learn(open_log(), tmp_path / "kept", "model.kind=naive_bayes")
+
+
+def test_a_topic_that_is_added_is_read_from_the_first_record_that_is_kept(open_log, tmp_path):
+    stream = random_stream(random.Random(8), 40, 60, labelled=0.5).records
+    log = open_log(**TOPICS)
+    append(log, stream)
+    trim(log, LABELS, 7)
+    learn(log, tmp_path / "kept", "model.kind=naive_bayes")
+    learn(open_log(), tmp_path / "kept", "topics.labels=labels", "model.kind=naive_bayes")
+    outcome = verified(open_log(), tmp_path / "kept", "topics.labels=labels", "model.kind=naive_bayes")
+    assert told(outcome) == []
 
 
 def test_a_snapshot_writes_what_is_new_and_a_damaged_segment_is_damage(tmp_path):

@@ -238,6 +238,8 @@ def _check_positions(step: Step, findings: Findings) -> None:
         _tell_loss(step, findings)
         return
     positions = dict.fromkeys(step.after.positions, 0) | dict(step.before.positions)  # added ones begin at 0
+    added = record.topic_ids.keys() - step.before.origin.topic_ids.keys()
+    positions |= {p: at for p, at in step.after.positions.items() if p.topic in added}  # or what is kept
     for part in record.slices:
         partition = Partition(part.topic, part.partition)
         position = positions.get(partition, 0)
