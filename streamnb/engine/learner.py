@@ -23,6 +23,7 @@ from streamnb.engine.admission import Admission
 from streamnb.engine.copying import PartsCopy
 from streamnb.engine.known_classes import KnownClasses, class_bytes
 from streamnb.engine.labels.heard import Arrived, Heard
+from streamnb.engine.labels.horizon import dated
 from streamnb.engine.labels.late_labels import LateLabels
 from streamnb.engine.labels.rebuilt import Offsets, Rebuilt, offsets_of, part_of
 from streamnb.engine.labels.report import verdict_report
@@ -144,6 +145,7 @@ class Learner:
         done again where `acted` says it, as a replay is told, and else decided here.
         """
         outputs: list[NewRecord] = []
+        records = dated(records, self.rules)
         self._hears_events = self._hears_labels = False
         start, reported, left = 0, -1, most_bytes
         self.actions.begin(acted)
@@ -223,7 +225,7 @@ class Learner:
         """One step of it."""
         if self.late is not None:
             self._admission.hold()
-            self.late.work(self.model, weighs_corrections=self.rules.weigh_corrections)
+            self.late.work(self.model, self.rules)
 
     def _is_due(self, now: float) -> bool:
         """Whether the last report is old, or of a time to come: the clock was put back."""
@@ -464,8 +466,7 @@ class Learner:
         learned, learned_before, classes = self._n_learned, self.model.n_events, len(self.model.classes)
         self._hears_labels = True
         self._pass_over([verdict.label for verdict in heard.verdicts])
-        weighs = self.rules.weigh_corrections
-        taken = self.late.take(heard, self.model, alive, weighs_corrections=weighs)
+        taken = self.late.take(heard, self.model, alive, self.rules)
         self.tally.learned.update(taken.learned)
         self._prune(learned)
         for refused in taken.refused:
@@ -619,7 +620,7 @@ class Learner:
         labels, weights = [event.label for event in events], [event.weight for event in events]
         self._pass_over(labels)
         if self.late is not None:
-            said = self.late.said_before(arrived)
+            said = self.late.said_before(arrived, self.rules)
             truths = [self.late.truth(one) if one else None for one in said]
             labels = [truth and truth.label for truth in truths]
             weights = [truth.weight if truth else 0.0 for truth in truths]

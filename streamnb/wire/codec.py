@@ -42,7 +42,7 @@ from streamnb.wire.values import (
     undeclared,
 )
 
-READING = 5
+READING = 6
 """The rules by which events are read and counted; raised where the same bytes come to mean something else.
 
 The journal holds it: what an earlier version learned by other rules is not counted again by these. Since 3,
@@ -50,6 +50,8 @@ label records and odd times (`wire.event_rules`) are refused, and a log that beg
 what was learned by earlier rules is replayed without that. Since 4, a budget of memory that becomes another
 is taken down, so that what there was no room for is not taken back later, and reports estimate accuracy
 without labels; events are read as by 3. Since 5, a correction weighs no hypotheses; events are read as by 3.
+Since 6, a record's own time is none where it cannot be meant, and labels before their events wait in the
+order in which they were last heard, and are told with their own weight.
 """
 
 
@@ -79,6 +81,16 @@ class Rules(NamedTuple):
         """Whether an event that is learned again, under another label, weighs hypotheses once more."""
         return self.now < 5
 
+    @property
+    def doubt_log(self) -> bool:
+        """Whether a record's own time, which is its producer's in most topics, may be none."""
+        return self.now > 5
+
+    @property
+    def order_early(self) -> bool:
+        """Whether a label that is said again before its event waits behind all others, and is told whole."""
+        return self.now > 5
+
     def read_as(self, now: int) -> bool:
         """Whether events are read as by other rules."""
         return now == self.now or min(now, self.now) > 2
@@ -88,7 +100,7 @@ class Rules(NamedTuple):
         return schema.clock == "log" or (schema.clock is None and self.first > 2)
 
 
-_NEWEST = Rules()
+NEWEST = Rules()
 
 _USUAL = EventSchema()
 _FAULT = re.compile(
@@ -133,7 +145,7 @@ _decode_plain_verdicts = msgspec.json.Decoder(_PlainVerdict).decode_lines
 
 
 def decode_event(
-    raw: bytes, schema: EventSchema, key: bytes | None = None, recorded: float = 0.0, rules: Rules = _NEWEST
+    raw: bytes, schema: EventSchema, key: bytes | None = None, recorded: float = 0.0, rules: Rules = NEWEST
 ) -> Event:
     r"""The event in a record.
 
@@ -145,8 +157,9 @@ def decode_event(
         schema: how it is read.
         key: the record's key, which names the entity where the schema says so; bytes of it that are no UTF-8
             stand as ``\xNN``. None and an empty one name none.
-        recorded: when the log recorded it, seconds since the epoch; 0 or less is unknown. Where the log's
-            clock counts it is the time of an event that has none, and no time may be a day later.
+        recorded: when the log recorded it, seconds since the epoch; 0 or less is unknown, and so is a time
+            after 2099. Where the log's clock counts it is the time of an event that has none, and no time
+            may be a day later.
         rules: by which it is read.
 
     Raises:
@@ -159,6 +172,8 @@ def decode_event(
         event.x.pop(ENTITY, None)  # a feature of that name, where the event took the fast road
         if key:
             event.x[ENTITY] = name(key.decode(errors="backslashreplace"), ())
+    if rules.doubt_log and recorded >= LATEST:
+        recorded = 0.0
     if recorded > 0.0 and rules.go_by_log(schema):
         if event.ts is None:
             msgspec.structs.force_setattr(event, "ts", recorded)

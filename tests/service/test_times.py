@@ -17,6 +17,7 @@ from streamnb.engine.journal.snapshot_store import NoSnapshots
 from streamnb.engine.sensor import Sensor
 from streamnb.wire.codec import READING, Rules, decode_event
 from streamnb.wire.journal import decode_journal
+from streamnb.wire.schema import EventSchema
 from streamnb.worker import Pace, Worker
 
 HYPOTHESES = 'hypotheses=[{name="all"}, {half_life="6h"}]'
@@ -110,6 +111,13 @@ def test_a_time_after_the_record_is_refused_and_forgetting_goes_on(open_log, tmp
     assert clock(learner) == [json.loads(RAWS[0])["ts"], pytest.approx(now + DAY / 2)]
     assert digests(recovered(open_log, config)) == digests(learner)
     assert told(verified(open_log(), tmp_path, HYPOTHESES)) == []
+
+
+def test_a_record_whose_own_time_cannot_be_meant_has_none():
+    raw = b'{"id": "e1", "text": "w1"}'
+    assert decode_event(raw, EventSchema(), None, 1.79e9).ts == 1.79e9
+    assert decode_event(raw, EventSchema(), None, 1.79e15).ts is None
+    assert decode_event(raw, EventSchema(), None, 1.79e15, Rules(5)).ts == 1.79e15
 
 
 def test_times_of_events_alone_count_where_that_is_configured(open_log, tmp_path):

@@ -18,7 +18,7 @@ from streamnb.errors import MalformedEvent
 from streamnb.model.attributes.attributes import some_of
 from streamnb.model.attributes.nearest import nearest
 from streamnb.model.attributes.parameters import of
-from streamnb.wire.codec import Rules, decode_event
+from streamnb.wire.codec import NEWEST, Rules, decode_event
 from streamnb.wire.paths import parse_path, render_path
 from streamnb.wire.schema import EventSchema
 
@@ -63,7 +63,6 @@ class Origin(NamedTuple):
 
 
 _LOG = Origin()
-_NEWEST = Rules()
 
 
 class OddFields:
@@ -108,7 +107,7 @@ class OddFields:
             self._read.add(parse_path(key_path))
 
     def look(
-        self, raw: bytes, key: bytes | None = None, recorded: float = 0.0, rules: Rules = _NEWEST
+        self, raw: bytes, key: bytes | None = None, recorded: float = 0.0, rules: Rules = NEWEST
     ) -> None:
         """Note what an event holds; see `decode_event`."""
         if len(raw) > _LONGEST:

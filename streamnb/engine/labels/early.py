@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -60,24 +61,32 @@ class EarlyVerdicts:
     def __len__(self) -> int:
         return len(self._entries)
 
-    def add(self, event_id: str, said: Said, record: Record, earliest: float) -> list[Dropped]:
-        """Keep a verdict that came in `record`; what makes room, or has waited since before `earliest`."""
+    def add(
+        self, event_id: str, said: Said, record: Record, earliest: float, *, moves: bool
+    ) -> list[Dropped] | None:
+        """Keep a verdict that came in `record`; what makes room, or has waited since before `earliest`.
+
+        None where it is of a source too many. An event of which something is said again `moves` behind all
+        others, as those who look only at the oldest expect.
+        """
         entry = self._entries.get(event_id)
         before = () if entry is None else entry.said
         now = merged(before, said)
         if len(now) > MOST_SOURCES:
-            return [Dropped(event_id, said, record.partition, record.offset)]
+            return None
+        if moves:
+            self._entries.pop(event_id, None)
         self._entries[event_id] = _Entry(now, record.timestamp, record.partition, record.offset)
         self._bytes += _size(event_id, now) - (0 if entry is None else _size(event_id, before))
         return list(self._make_room(earliest))
 
-    def take(self, event_id: str, earliest: float) -> tuple[Said, ...]:
-        """What was said of an event that comes now."""
+    def take(self, event_id: str) -> tuple[tuple[Said, ...], float]:
+        """What was said of an event that comes now, and when it was last heard."""
         entry = self._entries.pop(event_id, None)
         if entry is None:
-            return ()
+            return (), math.inf
         self._bytes -= _size(event_id, entry.said)
-        return entry.said if entry.time >= earliest else ()
+        return entry.said, entry.time
 
     def _make_room(self, earliest: float) -> Iterator[Dropped]:
         while self._entries:

@@ -9,15 +9,30 @@ commits begin and end does not matter.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from streamnb.engine.ports import Record
 from streamnb.model.attributes.expected import count
+from streamnb.wire.codec import Rules
+from streamnb.wire.event_rules import LATEST
 
 _NEVER = -math.inf
+_TIME = attrgetter("timestamp")
+
+
+def dated(records: Sequence[Record], rules: Rules) -> Sequence[Record]:
+    """The records, without times that cannot be meant: in most topics they are what a producer says.
+
+    Two in a row with microseconds for milliseconds would end the wait of all that ever comes.
+    """
+    if not rules.doubt_log or max(map(_TIME, records), default=0.0) < LATEST:
+        return records
+    return [one._replace(timestamp=0.0) if one.timestamp >= LATEST else one for one in records]
 
 
 class Horizon:

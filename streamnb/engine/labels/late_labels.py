@@ -37,7 +37,7 @@ from streamnb.model.evaluation.progressive import ProgressiveValidation
 from streamnb.model.evaluation.served_scores import NOTHING, Score, ServedScores
 from streamnb.model.interface.predictions import Posteriors
 from streamnb.model.interface.stream_model import StreamModel
-from streamnb.wire.codec import IN_EVENT, encode_verdict
+from streamnb.wire.codec import IN_EVENT, NEWEST, Rules, encode_verdict
 from streamnb.wire.snapshot import Part
 
 _TOO_MANY = "too-many-sources"
@@ -111,7 +111,7 @@ class LateLabels:
 
     # -- events -------------------------------------------------------------------------------------------
 
-    def said_before(self, arrived: Arrived) -> list[tuple[Said, ...]]:
+    def said_before(self, arrived: Arrived, rules: Rules = NEWEST) -> list[tuple[Said, ...]]:
         """What is said of each event as it comes: in itself, and by verdicts that came before it."""
         events, records, _, earliest = arrived
         if not len(self._early) and not any(event.label for event in events):
@@ -121,7 +121,10 @@ class LateLabels:
         for event, record, limit in zip(events, records, earliest.tolist(), strict=True):
             said: tuple[Said, ...] = ()
             if len(self._early):
-                heard = self._early.take(event.id, limit)
+                heard, time = self._early.take(event.id)
+                if time < limit:
+                    self.outcomes["unknown"] += len(heard) * rules.order_early
+                    heard = ()
                 said = tuple(one for one in heard if not self._voids.cover(one))
                 self.outcomes["early"] += len(said)
             if event.label is not None:
@@ -237,13 +240,9 @@ class LateLabels:
         heard: Heard,
         model: StreamModel,
         alive: Callable[[], None] = lambda: None,
-        *,
-        weighs_corrections: bool = False,
+        rules: Rules = NEWEST,
     ) -> Taken:
-        """What verdicts change, in order. That may take long: `alive` is called now and then.
-
-        A correction does not weigh the hypotheses of the model, unless `weighs_corrections`.
-        """
+        """What verdicts change, in order. That may take long: `alive` is called now and then."""
         self._follow(model)
         n = len(heard.verdicts)
         least = np.full(n, self.pending.horizon.least)
@@ -252,7 +251,7 @@ class LateLabels:
         words = self._sayings.heard(heard, self.settings.weights)
         is_plain = self._plain(found, words)
         taken = Taken([], [], Counter())
-        teacher = Teacher(self.pending, model, alive, weighs_corrections=weighs_corrections)
+        teacher = Teacher(self.pending, model, alive, weighs_corrections=rules.weigh_corrections)
         at, limit = 0, self.pending.horizon.least
         while at < n:
             if self.pending.horizon.least > limit:  # what several sources say of an event takes memory
@@ -264,7 +263,7 @@ class LateLabels:
                 stop = at + int(np.append(is_plain[at:], False).argmin())
                 taken.firsts.append(self._hear_firsts(found, words, heard, slice(at, stop), teacher))
             else:
-                self._hear(int(found[at]), words, heard, at, teacher, taken)
+                self._hear(int(found[at]), words, heard, at, teacher, taken, rules)
             at = stop
         teacher.finish()
         self.learned += teacher.learned.total()
@@ -316,7 +315,16 @@ class LateLabels:
             label = self.scoring.names.names[truth]
             yield FirstVerdict(verdict.id, label, is_right, confidence, age, place)
 
-    def _hear(self, number: int, words: Words, heard: Heard, at: int, teacher: Teacher, taken: Taken) -> None:
+    def _hear(
+        self,
+        number: int,
+        words: Words,
+        heard: Heard,
+        at: int,
+        teacher: Teacher,
+        taken: Taken,
+        rules: Rules,
+    ) -> None:
         """Any verdict."""
         record, place = heard.records[at], heard.places[at]
         if words.sources[at] == NONE:
@@ -326,8 +334,13 @@ class LateLabels:
         if self._voids.cover(said):
             self.outcomes["source_withdrawn"] += 1
         elif number == ABSENT:
-            dropped = self._early.add(heard.verdicts[at].id, said, record, heard.earliest[at].item())
-            taken.refused.extend(self._not_taken(one, place) for one in dropped)
+            event_id, earliest = heard.verdicts[at].id, heard.earliest[at].item()
+            dropped = self._early.add(event_id, said, record, earliest, moves=rules.order_early)
+            if dropped is None and rules.order_early:
+                taken.refused.append(Refused(_TOO_MANY, record, place))
+            elif dropped is None:
+                dropped = [Dropped(event_id, said, record.partition, record.offset)]
+            taken.refused.extend(self._not_taken(one, place, rules) for one in dropped or ())
         else:
             before = self._sayings.of(number)
             now = merged(before, said)
@@ -365,10 +378,15 @@ class LateLabels:
             self.scoring.replace(number, before, after)
         return ()
 
-    def _not_taken(self, dropped: Dropped, place: int) -> Refused:
-        """A verdict without an event; or one of a source too many on an event that has not come."""
+    def _not_taken(self, dropped: Dropped, place: int, rules: Rules) -> Refused:
+        """A verdict without an event.
+
+        It is told as it was said, without what its source counts, so that it can be said again.
+        """
         event_id, said, partition, offset = dropped
-        verdict = Verdict(event_id, said.label, said.source, said.weight, said.time)
+        share = self.settings.weights.get(said.source, 1.0) if rules.order_early else 1.0
+        weight = said.weight / share if share else 1.0
+        verdict = Verdict(event_id, said.label, said.source, weight, said.time)
         self.outcomes["unknown"] += 1
         return Refused(
             "unknown-event", Record(partition, offset, None, encode_verdict(verdict), said.time), place
@@ -403,14 +421,14 @@ class LateLabels:
         """Whether there are events left to be worked through."""
         return bool(self._sweeps)
 
-    def work(self, model: StreamModel, *, weighs_corrections: bool = False) -> None:
+    def work(self, model: StreamModel, rules: Rules = NEWEST) -> None:
         """Take back what a withdrawn source said of some hundreds of events; otherwise as `take`."""
         if not self._sweeps:
             return
         self._follow(model)
         source, first = next(iter(self._sweeps.items()))
         numbers = list(islice(self._said_by(source, first), _SWEPT))
-        teacher = Teacher(self.pending, model, lambda: None, weighs_corrections=weighs_corrections)
+        teacher = Teacher(self.pending, model, lambda: None, weighs_corrections=rules.weigh_corrections)
         for number in numbers:
             before = self._sayings.of(number)
             now = tuple(one._replace(label=None) if self._voids.cover(one) else one for one in before)

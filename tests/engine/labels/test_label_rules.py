@@ -10,6 +10,7 @@ from late import EVENTS, LABELS, Stream, counts_of, late_learner
 from service import digests
 
 from streamnb.engine.settings import Pruning
+from streamnb.wire.codec import Rules
 
 FOREVER = 1e9
 
@@ -90,7 +91,56 @@ def test_a_verdict_waits_for_its_event_no_longer_than_an_event_for_its_label():
     stream.verdict("h", at=1160.0, label="x")
     stream.verdict("i", at=1160.0, label="x")
     learner, _ = taught(stream, window=100.0)
-    assert learner.late.outcomes["unknown"] == 1  # nobody's
+    assert learner.late.outcomes["unknown"] == 2  # nobody's, and the one that came too late for its event
+
+
+@pytest.mark.parametrize(
+    ("rules", "left"), [(Rules(), ["again", "new"]), (Rules(5), ["again", "old", "new"])]
+)
+def test_a_verdict_that_is_repeated_keeps_no_other_from_its_end(rules, left):
+    stream = Stream()
+    for name, at in [("again", 1000.0), ("old", 1000.0), ("again", 1090.0), ("new", 1120.0), ("new", 1120.0)]:
+        stream.verdict(name, "x", at=at)
+    learner = late_learner(window=100.0)
+    learner.rules = rules
+    learner.process(stream.records, 1.0)
+    assert [name for name in ("again", "old", "new") if learner.late.labels_before(name)] == left
+
+
+def test_a_verdict_without_an_event_is_told_as_it_was_said():
+    """With its own weight, whatever its source counts: it may be said again. And so is one of a fifth source."""
+    stream = Stream()
+    for n, source in enumerate(["bot", "none", "plain", "d", "e"]):
+        stream.verdict("nobody", "x", source, weight=3.0, ts=9.0 + n, at=1000.0)
+    stream.verdict("late", "x", at=1200.0)
+    stream.verdict("late", "x", at=1200.0)
+    learner = late_learner(window=100.0, weights={"bot": 0.3, "none": 0.0})
+    made = learner.process(stream.records, 1.0)
+    letters = [(dict(one.headers)["reason"], json.loads(one.value)) for one in made if one.headers]
+    assert [(reason, said["source"], said["weight"]) for reason, said in letters] == [
+        (b"too-many-sources", "e", 3.0),
+        (b"unknown-event", "bot", pytest.approx(3.0)),
+        (b"unknown-event", "none", 1.0),  # which its source makes nothing of
+        (b"unknown-event", "plain", 3.0),
+        (b"unknown-event", "d", 3.0),
+    ]
+
+
+def test_a_record_with_a_time_that_cannot_be_meant_ends_no_wait():
+    """As of a producer that takes microseconds for milliseconds."""
+    stream = Stream()
+    stream.event("e", "w1", at=1000.0)
+    for number in range(3):
+        stream.event(f"odd{number}", "w2", at=1.79e15)
+    stream.event("f", "w1", at=1050.0)
+    stream.event("g", "w1", at=1060.0)
+    stream.verdict("e", "x", at=1070.0)
+    learner, _ = taught(stream, window=100.0)
+    assert (classes(learner), learner.late.pending.horizon.earliest) == ({"x": 1.0}, 960.0)
+    before = late_learner(window=100.0)
+    before.rules = Rules(5)  # a journal of before is replayed as it was written
+    before.process(stream.records, 1.0)
+    assert (classes(before), before.late.pending.horizon.earliest) == ({}, 1.79e15 - 100.0)
 
 
 def test_what_waits_is_decided_at_each_record_and_not_at_each_commit():

@@ -11,6 +11,7 @@ import msgspec
 from streamnb.engine.actions import PAUSE
 from streamnb.engine.journal.identity import Origin
 from streamnb.engine.journal.replay import SliceReader
+from streamnb.engine.labels.horizon import dated
 from streamnb.engine.ports import Log, Partition, Record, between
 from streamnb.engine.settings import Settings
 from streamnb.engine.verification.findings import Findings
@@ -69,8 +70,8 @@ class ProcessedReader:
         self._reader = SliceReader(self.log)
         for step in steps(self.log, self.seen, self.origins):
             plan = self.plan(step.after.origin)
-            found = [record for part in self._slices(step, findings) for record in part]
             settings, rules = None if plan is None else plan.settings, step.after.origin.rules
+            found = dated([record for part in self._slices(step, findings) for record in part], rules)
             read = [] if settings is None else [(r, _read(r, settings, rules)) for r in found]
             yield Processed(step, _weighed(read, step.record.acted))
 

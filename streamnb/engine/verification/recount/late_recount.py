@@ -21,13 +21,12 @@ from streamnb.engine.settings import ROOM_EVERY, LabelSettings
 from streamnb.engine.verification.recount.recount import Recount, RecountPlan
 from streamnb.events import Event, Verdict, Withdrawal
 from streamnb.model.attributes.weights import HEAVIEST, UNIT
-from streamnb.wire.codec import IN_EVENT, Rules
+from streamnb.wire.codec import IN_EVENT, NEWEST, Rules
 
 _SPEAKERS, _SOURCES = 4, 1000  # at most, on one event and in all
 _EVENT_BYTES, _SPEAKER_BYTES, _EARLY_BYTES = 256, 800, 200  # docs/labels.md, "How long events wait"
 _SWEPT = 256  # events worked through in a step
 _size = msgspec.msgpack.encode
-_NEWEST = Rules()
 
 
 class _Word(NamedTuple):
@@ -85,7 +84,7 @@ class LateRecount:
     _told: tuple[int, int] = 0, 0
 
     def take(
-        self, records: Iterable[tuple[Record, Read]], work: int, plan: RecountPlan, rules: Rules = _NEWEST
+        self, records: Iterable[tuple[Record, Read]], work: int, plan: RecountPlan, rules: Rules = NEWEST
     ) -> None:
         """Count what one journal record processed, with its steps of work, under this configuration."""
         if rules.count_room_changes:
@@ -227,6 +226,8 @@ class LateRecount:
             self._refuse()
             return
         now = {**words, source: word} if _is_news(source, word, words) else words
+        if self._rules.order_early:
+            self._early.pop(event_id, None)
         self._early[event_id] = now, recorded
         self._early_bytes += _early_size(event_id, now) - _early_size(event_id, words)
         while self._early:
