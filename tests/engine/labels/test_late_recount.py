@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from late import EVENTS, LABELS, Stream, late_learner, random_stream
@@ -65,7 +66,8 @@ def differing(learner, left, work=lambda: 0):
     while left and findings.is_clean:
         part, left, steps = left[:17], left[17:], work()
         learner.process(part, 1.0, work=steps)
-        late.take([(one, _read(one, learner.settings, Rules())) for one in part], steps, plan)
+        read = [(one, _read(one, learner.settings, learner.rules)) for one in part]
+        late.take(read, steps, plan, learner.rules)
         compare(late.recount, LearnedState.of(learner), "recount", len(left), findings)
     return findings.all()
 
@@ -74,6 +76,19 @@ def differing(learner, left, work=lambda: 0):
 @given(rng=SEEDS)
 def test_counts_and_moments_are_those_of_the_learner(rng):
     assert compared(rng) == []
+
+
+@pytest.mark.parametrize("rules", [Rules(), Rules(5)])
+def test_so_are_labels_that_are_repeated_before_their_events(rules):
+    stream = Stream()
+    for name, at in [("again", 1000.0), ("old", 1000.0), ("again", 1090.0), ("new", 1120.0), ("new", 1120.0)]:
+        stream.verdict(name, "x", at=at)
+    for name in ("old", "again", "new"):
+        stream.event(name, f"w {name}", at=1120.0)
+    learner = late_learner(window=100.0)
+    learner.rules = rules
+    assert differing(learner, stream.records) == []
+    assert learner.dead_letters == (rules.order_early)
 
 
 @settings(max_examples=4)
