@@ -448,7 +448,7 @@ class Learner:
                 outputs.append(self._dead_letter(records[place], one))
             else:
                 take()
-                if not self.late.withdraw(one, records[place].timestamp):
+                if not self.late.withdraw(one, records[place].timestamp, self.rules):
                     refused = MalformedEvent(
                         "too-many-sources", "$.source", "too many sources were withdrawn"
                     )

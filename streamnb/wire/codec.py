@@ -51,7 +51,8 @@ what was learned by earlier rules is replayed without that. Since 4, a budget of
 is taken down, so that what there was no room for is not taken back later, and reports estimate accuracy
 without labels; events are read as by 3. Since 5, a correction weighs no hypotheses; events are read as by 3.
 Since 6, a record's own time is none where it cannot be meant, and labels before their events wait in the
-order in which they were last heard, and are told with their own weight.
+order in which they were last heard, and are told with their own weight; and a source that is withdrawn again
+and again keeps no work from its end.
 """
 
 
@@ -89,6 +90,11 @@ class Rules(NamedTuple):
     @property
     def order_early(self) -> bool:
         """Whether a label that is said again before its event waits behind all others, and is told whole."""
+        return self.now > 5
+
+    @property
+    def finish_sweeps(self) -> bool:
+        """Whether a source that is withdrawn again is worked through to its end before it is once more."""
         return self.now > 5
 
     def read_as(self, now: int) -> bool:

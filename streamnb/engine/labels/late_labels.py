@@ -73,7 +73,8 @@ class LateLabels:
         self._early = EarlyVerdicts(settings.memory // _EARLY)
         self._sayings = Sayings(self.pending, self.scoring.names)
         self._voids = Voids()
-        self._sweeps: dict[str, int] = {}  # source that was withdrawn -> the number of the event that is next
+        # Source that was withdrawn -> the number of the event that is next; ~ that, where all come once more.
+        self._sweeps: dict[str, int] = {}
         self._prunings = 0  # of the model, so far
         self._told = 0, 0  # verdicts that became dead letters in a block of records
 
@@ -394,7 +395,7 @@ class LateLabels:
 
     # -- sources that are withdrawn -----------------------------------------------------------------------
 
-    def withdraw(self, withdrawal: Withdrawal, recorded: float) -> bool:
+    def withdraw(self, withdrawal: Withdrawal, recorded: float, rules: Rules = NEWEST) -> bool:
         """Nothing counts any more of what a source said; events that wait are worked through by `work`.
 
         False, and nothing is changed, where more sources were withdrawn than are kept in mind.
@@ -403,7 +404,8 @@ class LateLabels:
         until = recorded if withdrawal.ts is None else withdrawal.ts
         is_taken = self._voids.add(source, since, until)
         if is_taken and source in self._sayings.sources:
-            self._sweeps[source] = 0  # from the beginning, also where one is on its way
+            at = self._sweeps.get(source, 0) if rules.finish_sweeps else 0
+            self._sweeps[source] = at and min(at, ~at)
         return is_taken
 
     @property
@@ -426,8 +428,8 @@ class LateLabels:
         if not self._sweeps:
             return
         self._follow(model)
-        source, first = next(iter(self._sweeps.items()))
-        numbers = list(islice(self._said_by(source, first), _SWEPT))
+        source, at = next(iter(self._sweeps.items()))
+        numbers = list(islice(self._said_by(source, max(at, ~at)), _SWEPT))
         teacher = Teacher(self.pending, model, lambda: None, weighs_corrections=rules.weigh_corrections)
         for number in numbers:
             before = self._sayings.of(number)
@@ -438,9 +440,11 @@ class LateLabels:
         teacher.finish()
         self.learned += teacher.learned.total()
         if len(numbers) == _SWEPT:
-            self._sweeps[source] = numbers[-1] + 1
+            self._sweeps[source] = ~(numbers[-1] + 1) if at < 0 else numbers[-1] + 1
         else:
             del self._sweeps[source]
+            if at < 0:
+                self._sweeps[source] = 0
 
     def _said_by(self, source: str, first: int) -> Iterator[int]:
         """The events from number `first` on of which a source may have said something."""

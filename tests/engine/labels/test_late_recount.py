@@ -7,7 +7,7 @@ import random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from late import EVENTS, LABELS, Stream, late_learner, random_stream
+from late import EVENTS, LABELS, Stream, counts_of, late_learner, random_stream
 
 from streamnb.engine.settings import Pruning
 from streamnb.engine.verification.exact.moments import ExactMoments
@@ -89,6 +89,27 @@ def test_so_are_labels_that_are_repeated_before_their_events(rules):
     learner.rules = rules
     assert differing(learner, stream.records) == []
     assert learner.dead_letters == (rules.order_early)
+
+
+@pytest.mark.parametrize("rules", [Rules(), Rules(5)])
+def test_so_are_those_of_a_source_that_is_withdrawn_more_often_than_all_it_said_is_worked_through(rules):
+    stream = Stream()
+    for i in range(697):
+        stream.event(f"e{i}", f"w{i % 9}")
+        stream.verdict(f"e{i}", "xy"[i % 2], ["bot", "other"][i % 2])
+    for i in range(16 * 14):
+        if i % 16 == 0:
+            stream.withdraw("bot")
+        if i == 16:
+            stream.withdraw("other")
+        stream.event(f"f{i}", "w1")
+    learner = late_learner()
+    learner.rules = rules
+    assert (
+        differing(learner, stream.records, lambda: int(len(stream.records) - learner.consumed < 16 * 14))
+        == []
+    )
+    assert (counts_of(learner.model)["classes"] == {}) == rules.finish_sweeps
 
 
 @settings(max_examples=4)

@@ -80,7 +80,7 @@ class LateRecount:
     _early_bytes: int = 0
     _sources: set[str] = field(default_factory=set)
     _voids: dict[str, list[tuple[float, float]]] = field(default_factory=lambda: defaultdict(list))
-    _sweeps: dict[str, int] = field(default_factory=dict)
+    _sweeps: dict[str, tuple[int, bool]] = field(default_factory=dict)  # from where on; and whether no more
     _told: tuple[int, int] = 0, 0
 
     def take(
@@ -130,7 +130,7 @@ class LateRecount:
         if not self._sweeps:
             return
         self.recount.held = len(self.recount.classes)
-        source, first = next(iter(self._sweeps.items()))
+        source, (first, is_last) = next(iter(self._sweeps.items()))
         there = (n for n in range(max(first, self._first), self._next) if self._waits(n))
         numbers = list(islice((n for n in there if self._may_speak(source, n)), _SWEPT))
         for number in numbers:
@@ -143,9 +143,11 @@ class LateRecount:
                 one.words = words
                 self._follow(one, prunes=False)
         if len(numbers) == _SWEPT:
-            self._sweeps[source] = numbers[-1] + 1
+            self._sweeps[source] = numbers[-1] + 1, is_last
         else:
             del self._sweeps[source]
+            if not is_last:
+                self._sweeps[source] = 0, True
 
     def _may_speak(self, source: str, number: int) -> bool:
         words = self._waiting[number].words
@@ -214,7 +216,8 @@ class LateRecount:
             (-math.inf if since is None else since, recorded if until is None else until)
         )
         if source in self._sources:
-            self._sweeps[source] = 0
+            first, _ = self._sweeps.get(source, (0, True)) if self._rules.finish_sweeps else (0, True)
+            self._sweeps[source] = first, first == 0
 
     def _is_void(self, source: str, word: _Word) -> bool:
         return source in self._voids and any(a <= word.time <= b for a, b in self._voids[source])
