@@ -28,7 +28,7 @@ from streamnb.model.attributes.expected import Expected, counts, real, reject, w
 from streamnb.model.attributes.signatures import Array, Aside
 from streamnb.model.attributes.weights import UNIT
 from streamnb.model.compiled.arrays import Floats, Ints
-from streamnb.model.compiled.growable import blocks
+from streamnb.model.compiled.growable import blocks, roomier
 from streamnb.model.compiled.intrinsics import prefetch
 from streamnb.model.compiled.jit import inlined, kernel
 from streamnb.model.compiled.vectors import fill
@@ -438,9 +438,7 @@ class Grams:
 
     def reserve(self, groups: int, classes: int) -> None:
         """Let there be so many attributes and classes."""
-        more = [max(0, groups - len(self._events)), max(0, COUNTS + classes - self._events.shape[1])]
-        if any(more):
-            self._events = np.pad(self._events, [(0, n) for n in more])
+        self._events = roomier(self._events, groups, COUNTS + classes, times=1.0)
         self.make_room(classes)
 
     def make_room(self, classes: int) -> None:
