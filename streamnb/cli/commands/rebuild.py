@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import time
 from collections.abc import Mapping
 from contextlib import closing, suppress
@@ -127,12 +128,13 @@ def taken_up(rebuilding: Rebuilding, folder: SnapshotFolder, worker: Worker) -> 
 
     Where none runs, or the one that did is dead for sure, `worker` becomes the learner, and does it.
     """
-    now = quiet_since = time.monotonic()
-    slowest = 0.0
-    deadline, next_try, digest, offered = now + _PATIENCE_SECONDS, now, "", -1
+    _catch_up(rebuilding)
     with folder.asking():
         _refuse_another(rebuilding.follow())  # the file of one that was just taken up is needed
         folder.remove_offers(rebuilding.checkpoint.n)
+        now = quiet_since = time.monotonic()
+        slowest = 0.0
+        deadline, next_try, digest, offered = now + _PATIENCE_SECONDS, now, "", -1
         while now < deadline:
             if now >= next_try:
                 next_try = now + _TRY_SECONDS
@@ -160,6 +162,20 @@ def taken_up(rebuilding: Rebuilding, folder: SnapshotFolder, worker: Worker) -> 
         f"the learner has not taken the model up within {_PATIENCE_SECONDS:g} s, and goes on with its own: "
         f"does it keep its snapshots in {folder.path}, too? Stop it, and run this again"
     )
+
+
+def _catch_up(rebuilding: Rebuilding) -> None:
+    """Learn what came meanwhile before the learner is asked to stand still: it waits a minute, and once.
+
+    What comes while that is learned takes less time, and so on; unless a learner is as fast as this.
+    """
+    took = math.inf
+    while True:
+        began, record = time.monotonic(), rebuilding.follow()
+        before, took = took, time.monotonic() - began
+        _refuse_another(record)
+        if record is None or took < _LOOK_SECONDS or took > 0.9 * before:
+            return
 
 
 def _by(

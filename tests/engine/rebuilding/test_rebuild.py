@@ -6,6 +6,7 @@ import json
 import os
 import random
 import threading
+import time
 from contextlib import closing
 
 import pytest
@@ -300,8 +301,15 @@ def test_a_forgotten_event_that_still_teaches_is_found(open_log, tmp_path):
     assert "1 of these events" in findings.all()[0].text
 
 
-def test_a_running_learner_stands_still_and_takes_it_up(open_log, tmp_path):
-    """The learner runs in this thread, and goes on with a stream that goes on."""
+@pytest.mark.parametrize("slow", [0.0, 7.0])
+def test_a_running_learner_stands_still_and_takes_it_up(open_log, tmp_path, monkeypatch, slow):
+    """The learner runs in this thread, and goes on with a stream that goes on.
+
+    What came meanwhile may take longer than it stands still, and than it is waited for.
+    """
+    if slow:
+        monkeypatch.setattr(rebuild, "_PATIENCE_SECONDS", 6.0)
+        monkeypatch.setattr("streamnb.worker._STANDS_SECONDS", 6.0)
     log = open_log(**TOPICS)
     stream = random_stream(random.Random(8), 150, 200).records
     append(log, stream[:200])
@@ -316,6 +324,8 @@ def test_a_running_learner_stands_still_and_takes_it_up(open_log, tmp_path):
             for first in range(200, len(stream), 20):
                 append(producer, stream[first : first + 20])
             other = new_worker(open_log.hurried(), tmp_path, *LATE)
+            follow, waits = rebuilding.follow, iter([slow])
+            monkeypatch.setattr(rebuilding, "follow", lambda: (time.sleep(next(waits, 0.0)), follow())[1])
             with closing(other):
                 n = taken_up(rebuilding, AtOnce(tmp_path, 100), other)
             numbers.append((n, rebuilding.rebuilt()))
