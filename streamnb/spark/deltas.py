@@ -223,12 +223,15 @@ class Deltas:
         return state.after(delta)
 
     def save(self, state: State) -> None:
-        """Keep a full state, and remove the deltas that no kept one needs."""
+        """Keep a full state, and remove the deltas that no kept one needs.
+
+        That of the last batch stays: Spark may bring it again, and it says what was learned.
+        """
         told = {"tested": list(state.tested), "ranges": list(map(list, state.ranges))}
         parts = {**state.learner.parts(), _PART: Part(told, {})}
         identity = wiring.identity(restored(state.checkpoint.origin.config))
         self._full.save(snapshot_of(state.checkpoint, parts, identity))
-        oldest = self._full.list()[0].n
+        oldest = min(self._full.list()[0].n, state.next - 1)
         for number in self._numbers():
             if number < oldest:
                 self._path(number).unlink(missing_ok=True)

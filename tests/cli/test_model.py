@@ -364,6 +364,15 @@ def test_a_difference_tells_the_numbers_that_are_others_and_no_rounding(rows, mo
             assert moved[side] == (expected and pytest.approx(expected, rel=1e-6, abs=1e-6))
 
 
+def test_one_example_more_is_told_however_large_numbers_are(attributes):
+    """As times are: rounding is of means and deviations, and counts have none."""
+    rows = [({"size": 1.7e12}, "a")] * 20
+    states = [state(some, 0, attributes) for some in (rows, rows[1:])]
+    before, after = (StateAt(one.checkpoint, wiring.learner(one.config, one.model)) for one in states)
+    (moved,) = state_differences(before, after, 3)["numbers"]
+    assert (moved["before"]["weight"], moved["after"]["weight"]) == (20, 19)
+
+
 def test_a_learner_that_has_learned_nothing_yet_holds_up_no_sum(sites, tmp_path):
     (one, raws), _ = sites
     new = Program(

@@ -584,6 +584,19 @@ def test_of_equally_rare_words_those_met_later_are_forgotten():
     assert list(model.class_counts("body")) == ["d", "c"]
 
 
+@pytest.mark.parametrize("x", [{}, {"text": "w w"}])
+def test_counts_that_no_integer_holds_are_not_merged(x):
+    model = NaiveBayes({"text": "text"})
+    model.learn_one(x, "a", 2.0**20)
+    for _ in range(31 if x else 32):
+        model.merge(copy.deepcopy(model))
+    before = bytes_of(model)
+    with pytest.raises(ValueError, match="more than 4,503,599,627,370,496 words or examples"):
+        model.merge(copy.deepcopy(model))
+    assert bytes_of(model) == before
+    assert model.predict_proba_one(x) == {"a": 1.0}
+
+
 def test_models_pruned_alike_can_be_merged():
     rows = [({"colour": "r", "subject": "s", "body": "the the cat"}, "a", 1.0)]
     more = [({"body": "the the dog", "late": "x", "subject": "s"}, "b", 1.0)]

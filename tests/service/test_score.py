@@ -111,6 +111,16 @@ def behind(self):
 Sharing.resume, Scorer._published = beside, behind
 """
 """A scorer that takes no part before there is another; one that waits looks at predictions once there are some."""
+LOST = """
+from streamnb.engine.journal.recovery import Following
+advance = Following.advance
+def lost(self):
+    for record in advance(self):
+        raise MemoryError
+        yield record
+Following.advance = lost
+"""
+"""A replica that has no memory for what comes next."""
 BLIND = """
 from streamnb.cli.serving import scorer
 scorer._behind = lambda *_: 0
@@ -473,6 +483,21 @@ def test_a_journal_that_is_gone_ends_a_scorer(program):
     with closing(KafkaAdminClient(bootstrap_servers=program.address)) as admin:
         admin.delete_topics([program.topics["journal"]])
     assert program.topics["journal"] in scorer.complaint()[0]
+
+
+def test_a_scorer_whose_replica_has_ended_ends_too(program):
+    """For want of memory, say: it would predict by a model that stands still, and keep its partitions."""
+    raws = raw_events(50, seed=15)
+    learned(program, raws)
+    scorer = program.start("score", first=LOST)
+    await_all(program, raws)
+    feed(program, later(raws))
+    program.run("run", "--until-end", "--learn-only")
+    scorer.finish()
+    assert (scorer.process.returncode, scorer.said().count("MemoryError")) == (1, 1)
+    assert (
+        "the thread that follows the journal has ended by the error above" in scorer.said().splitlines()[-1]
+    )
 
 
 def test_predictions_that_are_gone_end_a_scorer_and_are_named(program):

@@ -277,6 +277,20 @@ def test_a_batch_out_of_turn_or_of_other_records_is_refused(tmp_path):
         cluster.deltas.advance(cluster.state, partials, {PLACE: (10, 13)})
 
 
+@pytest.mark.parametrize("keep", [1, 3])
+def test_a_batch_that_comes_again_after_a_full_state_is_known(tmp_path, keep):
+    """As where the driver dies before Spark notes that it was learned."""
+    cluster = Cluster(tmp_path)
+    cluster.deltas = Deltas(tmp_path, keep)
+    for number in range(3):
+        cluster.run(number, of_one(5 * number, 5 * number + 5))
+        cluster.deltas.save(cluster.state)
+        before = digest(cluster.state)
+        cluster.start()
+        cluster.run(number, of_one(5 * number, 5 * number + 5))
+        assert digest(cluster.state) == before
+
+
 def test_adding_without_numbers_counts_twice(tmp_path):
     """Negative control: a driver that does not look at the number of a batch."""
     cluster = Cluster(tmp_path)

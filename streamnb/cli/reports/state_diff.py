@@ -147,11 +147,14 @@ class _Counted:
         live = np.flatnonzero((groups >= 0) & self.table.any(axis=1))
         self.rows: dict[Key, int] = {(names[groups[row]], keys[row]): int(row) for row in live}
 
-    def of(self, keys: Sequence[Key], label: Any) -> npt.NDArray[np.int64]:
-        """The count of each key in a class."""
-        found = np.zeros(len(keys), dtype=np.int64)
+    def rows_of(self, keys: Sequence[Key]) -> npt.NDArray[np.int64]:
+        """The row of each key, -1 without one."""
+        return np.array([self.rows.get(key, -1) for key in keys], dtype=np.int64)
+
+    def of(self, rows: npt.NDArray[np.int64], label: Any) -> npt.NDArray[np.int64]:
+        """The count of each row in a class; 0 without one."""
+        found = np.zeros(rows.size, dtype=np.int64)
         if label in self.labels:
-            rows = np.array([self.rows.get(key, -1) for key in keys], dtype=np.int64)
             there = rows >= 0
             found[there] = self.table[rows[there], self.labels[label]]
         return found
@@ -159,9 +162,10 @@ class _Counted:
 
 def _strongest(old: _Counted, new: _Counted, top: int) -> list[dict[str, Any]]:
     keys = list({**old.rows, **new.rows})
+    rows, later = old.rows_of(keys), new.rows_of(keys)
     found = []
     for label in {**old.labels, **new.labels}:
-        before, after = old.of(keys, label), new.of(keys, label)
+        before, after = old.of(rows, label), new.of(later, label)
         order = np.argsort(-np.abs(after - before), kind="stable")[:top]
         found += [
             {
@@ -193,8 +197,11 @@ def _numbers(statistics: Statistics | None) -> Mapping[Any, Mapping[str, float]]
 
 
 def _are_close(before: Mapping[str, float] | None, after: Mapping[str, float] | None) -> bool:
-    """Whether two sides are the same but for rounding: a sum of shards adds in another order."""
-    if before is None or after is None:
+    """Whether two sides are the same but for rounding: a sum of shards adds in another order.
+
+    Weights are whole, and never rounded.
+    """
+    if before is None or after is None or before["weight"] != after["weight"]:
         return False
     slack = _ROUNDING * max(abs(before["mean"]), before["deviation"])
     return all(math.isclose(before[key], after[key], rel_tol=_ROUNDING, abs_tol=slack) for key in before)

@@ -20,7 +20,7 @@ from streamnb.engine.journal.recovery import Following
 from streamnb.engine.ports import NewRecord, Partition, Record
 from streamnb.engine.sensor import Committed, Sensor, WorkerState
 from streamnb.engine.tally import LearnerTally
-from streamnb.errors import ConfigError, JournalError, MalformedEvent, OutOfRange, UnknownTopic
+from streamnb.errors import ConfigError, JournalError, LogError, MalformedEvent, OutOfRange, UnknownTopic
 from streamnb.wire.codec import decode_prediction
 
 _TURN_SECONDS = 0.2
@@ -83,10 +83,12 @@ class Scorer:
                 while not self._stopping():
                     self._turn(share)
             except OutOfRange as error:
-                raise OutOfRange(
-                    f"events are gone that were not predicted: {error}; bring them back, or go on without "
-                    "them: streamnb score --accept-loss"
-                ) from error
+                way = (
+                    "start it again"
+                    if self._accepts_loss
+                    else ("bring them back, or go on without them: streamnb score --accept-loss")
+                )
+                raise OutOfRange(f"events are gone that were not predicted: {error}; {way}") from error
 
     def _turn(self, share: Sharing) -> None:
         """Read, and commit what is made of it; or see what there is to read."""
@@ -170,7 +172,12 @@ class Scorer:
         return outputs, taken, journal
 
     def _obstacle(self, following: Following | None, end: int) -> str:
-        """Why a model is not to predict; empty where it may."""
+        """Why a model is not to predict; empty where it may. Raises LogError where none will go on."""
+        if not self._replica.is_alive:
+            raise LogError(
+                "the thread that follows the journal has ended by the error above, and no model goes on: "
+                "start it again"
+            )
         if following is None or end <= following.offset:  # or its journal is no more
             return self._replica.told
         if following.learner.settings.by != "scorers":

@@ -244,6 +244,9 @@ class Statistics(Growable):
                 "what is learned within a budget of memory depends on the order of events: nothing is merged "
                 "into it"
             )
+        sums = (self.class_weights, other.class_weights), (self.counts.totals, other.counts.totals)
+        if any(sum(part.sum(dtype=np.float64) for part in both) > MOST for both in sums):
+            raise ValueError(f"counts of more than {MOST // UNIT:,} words or examples are not kept")
         if (stopped := other.stop_words()) and not stopped <= self.stop_words():
             raise ValueError("a model that was pruned to other stop words cannot be merged into this one")
         self.settle()
