@@ -24,9 +24,10 @@ from verifying import configured, learn, told, verified
 
 from streamnb.adapters.sqlite.log import SqliteLog
 from streamnb.cli import main, wiring
+from streamnb.cli.serving.scorer import _behind
 from streamnb.engine.journal.entries import begin, pass_over, restate
 from streamnb.engine.journal.history import entries, find, last
-from streamnb.engine.journal.recovery import recover
+from streamnb.engine.journal.recovery import Following, recover
 from streamnb.engine.journal.snapshot_store import NoSnapshots
 from streamnb.engine.ports import NewRecord, Partition
 from streamnb.engine.sensor import Sensor
@@ -119,6 +120,21 @@ def test_strays_that_the_journal_goes_on_after_change_nothing(open_log, tmp_path
     assert f"passing over offset {offsets(open_log())[0]} of" in notes[0]
     assert notes[1].endswith(r"""12 bytes that are not a journal record: b'hello\x1b[31m'"""[3:])
     assert sensor.notes[-1].startswith("and 12 more")
+
+
+@pytest.mark.parametrize("open_log", ["kafka"], indirect=True)
+def test_a_replica_that_has_passed_over_what_was_aborted_is_not_behind(open_log, tmp_path):
+    """As a learner leaves it that ends in its commit again and again."""
+    log = open_log(**TOPICS)
+    life(log, tmp_path, RAWS)
+    learner, reader = new_learner(), open_log()
+    following = Following(reader, learner, IDENTITY, recover(reader, NoSnapshots(), learner, IDENTITY))
+    stranger = reader.begin([NewRecord("journal", None, b"none")] * 300)
+    stranger.abort()
+    end = reader.offsets(JOURNAL)[1]
+    assert _behind(following, end) > 100
+    assert list(following.advance()) == []
+    assert _behind(following, end) == 0
 
 
 @pytest.mark.parametrize("raw", FOREIGN[:5:2])

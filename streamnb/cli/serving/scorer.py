@@ -310,6 +310,7 @@ class Scorer:
 def _behind(following: Following, end: int) -> int:
     """How many journal records a replica is behind the end of the journal's topic, at most.
 
-    Each is written by a transaction of its own, of which the marker takes an offset, too.
+    Each is written by a transaction of its own, of which the marker takes an offset, too. Where it has gone
+    on to that end all else is aborted, or none of the journal's.
     """
-    return max(0, (end - following.offset) // 2 - 1)
+    return 0 if following.end >= end else max(0, (end - following.offset) // 2 - 1)

@@ -267,6 +267,7 @@ class Following:
 
     Attributes:
         learner: which it is.
+        end: of the journal's topic, up to which it has gone on; -1 at first.
     """
 
     def __init__(
@@ -285,7 +286,7 @@ class Following:
         self._journal = log.partitions(identity.journal)[0]
         found = find(log, self._journal, checkpoint.n)
         self._offset = 0 if found is None else found.offset
-        self._end = -1  # of the journal, up to which it has gone on
+        self.end = -1
         self._replay = _Replay(log, snapshots or NoSnapshots(), learner, identity, alive, held=held)
         self._replay.follow(checkpoint)
 
@@ -306,7 +307,7 @@ class Following:
         follows says what then. Raises JournalError where the journal was rolled back, or cannot be followed.
         """
         end = self._log.offsets(self._journal)[1]
-        if end == self._end:
+        if end == self.end:
             return
         for entry in each_alive(entries(self._log, self._journal, self._offset), self._alive):
             if entry.record.n <= self.checkpoint.n:
@@ -319,7 +320,7 @@ class Following:
             self._replay.process(self.checkpoint, self.checkpoint.after(entry.record), entry.record)
             self._offset = entry.offset
             yield entry.record
-        self._end = end
+        self.end = end
 
 
 @dataclass(eq=False)
