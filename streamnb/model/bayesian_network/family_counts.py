@@ -175,7 +175,8 @@ class FamilyTables:
         for name in ("counts", "met"):
             reject(name, found[name].sum(dtype=np.float64) > MOST, "counts whose sum overflows")
         reject("fine", found["counts"] + fine / FINE < 0.0, "with it, a count is below 0")
-        reject("fine", np.abs(fine).sum(dtype=np.float64) > MOST, "expected counts whose sum overflows")
+        sums = [np.abs(part).sum(dtype=np.float64) for part in _cut(fine, sizes)]
+        reject("fine", max(sums, default=0.0) > MOST, "expected counts whose sum overflows")
         if len(codes) != len(self.dag) or max(map(math.prod, sizes), default=0) > self.cells:
             raise SnapshotError("a state of a network with other variables, or with more cells")
         self._codes = codes

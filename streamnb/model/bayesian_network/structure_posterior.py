@@ -12,6 +12,7 @@ from streamnb.model.attributes.expected import check_made, reading
 from streamnb.model.attributes.names import plain
 from streamnb.model.attributes.parameters import check_whole
 from streamnb.model.attributes.signatures import Array, State
+from streamnb.model.attributes.weights import HEAVIEST
 from streamnb.model.bayesian_network.dag import Dag, ancestors
 from streamnb.model.bayesian_network.joint_table import JointTable
 from streamnb.model.bayesian_network.network import BayesianNetwork
@@ -103,7 +104,8 @@ class StructurePosterior(Savable):
         """The network of that structure, its tables counted from all that was learned."""
         network = BayesianNetwork(self.map(), values=self.table.variables, alpha=alpha)
         for x, n in self.table.examples():
-            network.learn_one(x, n)
+            for done in range(0, math.ceil(n), HEAVIEST):  # at once
+                network.learn_one(x, min(n - done, HEAVIEST))
         return network
 
     def learn_one(self, x: Mapping[Name, Any], w: float = 1.0) -> None:

@@ -189,8 +189,13 @@ class RunningSequence:
         if states is self._states or not self._now.size:
             return
         if states != self._states:
-            plain = dict(zip(self._states, self._probabilities().tolist(), strict=True))
-            now = np.array([plain.get(state, 0.0) for state in states], dtype=np.float64)
-            self._now = now / now.sum() if now.any() else np.empty(0)
-            self._is_log = False
+            none = -math.inf if self._is_log else 0.0  # a state that is new
+            before = dict(zip(self._states, self._now.tolist(), strict=True))
+            now = np.array([before.get(state, none) for state in states], dtype=np.float64)
+            if not (now > none).any():
+                self._now, self._is_log = np.empty(0), False
+            elif self._is_log:
+                self._now = now - np.logaddexp.reduce(now)
+            else:
+                self._now = now / now.sum()
         self._states = states if self._now.size else []

@@ -104,7 +104,7 @@ class OnlineBaumWelch(Savable):
         seed: int = 0,
     ) -> None:
         self.states, self.starts, self.power = states, starts, power
-        self.block, self.lag, self.m, self.seed = block, lag, m, seed
+        self.block, self.lag, self.seed = block, lag, seed
         for name, least in {"states": 1, "starts": 1, "block": 1, "lag": 0}.items():
             check_whole(name, getattr(self, name), least, _MOST)
         if max(starts * states, block + lag) * states > _MOST_NUMBERS:
@@ -115,6 +115,7 @@ class OnlineBaumWelch(Savable):
         if not 0.5 < power <= 1.0:
             raise ValueError(f"power must be above 1/2 and at most 1, not {power!r}")
         check_amount("m", m)
+        self.m = float(m)
         check_seed(seed)
         self._symbols: dict[Any, int] = {}
         self._begins = True
@@ -260,7 +261,7 @@ def _nothing(starts: int, states: int, length: int) -> OnlineCounts:
 
 def _checked(arrays: Mapping[str, Array], own: OnlineCounts, symbols: int) -> OnlineCounts:
     """The counts whose arrays these are, of the shapes of `own`; raises SnapshotError."""
-    lowest = {"log_entry": -np.inf, "log_now": -np.inf, "recent": -FINITE, "evidence": -FINITE}
+    lowest = {"log_entry": -np.inf, "log_now": -np.inf, "recent": -FINITE, "evidence": -np.inf}
     lowest |= {"held": -1, "scale": SMALLEST}
     highest = {"log_entry": 1e-9, "log_now": 1e-9, "held": symbols - 1, "begins": True, "scale": 1.0}
     expected = {

@@ -105,7 +105,6 @@ class LogisticRegression(Savable, base.Classifier):  # type: ignore[misc]  # Riv
         self._units = LaplaceUnits(1, C)
         self._units.reserve(1)
         self._kept = KeptRows(memory)
-        self._goals = np.zeros((0, 1))  # of each class: the targets of its events
 
     # -- reading ------------------------------------------------------------------------------------------
 
@@ -170,7 +169,7 @@ class LogisticRegression(Savable, base.Classifier):  # type: ignore[misc]  # Riv
             row = self._row(x, adds=True)
             self._meet(y)
             label = self._labels[y]
-            self._units.learn(*row, self._goals[label], weight)
+            self._units.learn(*row, self._targets(np.array([label]))[0], weight)
             self._kept.offer(*row, label, weight, len(self._design))
             go_back(self._units, self._kept, self._targets)
 
@@ -237,7 +236,6 @@ class LogisticRegression(Savable, base.Classifier):  # type: ignore[misc]  # Riv
         self._kept = kept
         self._design = design
         self._labels = {label: k for k, label in enumerate(classes)}
-        self._goals = self._targets(np.arange(len(classes)))
         return self
 
     # -- inside -------------------------------------------------------------------------------------------
@@ -259,7 +257,6 @@ class LogisticRegression(Savable, base.Classifier):  # type: ignore[misc]  # Riv
             self._units.order([0, 2, 1])
         if k >= 1:
             self._units.add(0)
-        self._goals = self._targets(np.arange(k + 1))
 
     def _targets(self, labels: Ints) -> Floats:
         """Of events by the numbers of their labels, whether they are for each unit: float64[n, units]."""

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
 from streamnb.model.attributes.expected import checked, counts
+from streamnb.model.attributes.ranges import LARGEST_DOUBLE
 from streamnb.model.attributes.signatures import Array
 from streamnb.model.attributes.weights import UNIT, units
 from streamnb.model.numerics.rising_factorial import log_rising
@@ -106,7 +107,7 @@ def examples(weight: int) -> float:
 
 def positive(name: str, value: float) -> float:
     """The value of a parameter; raises ValueError unless it is finite and above zero."""
-    if not 0.0 < value < math.inf:
+    if not 0.0 < value <= LARGEST_DOUBLE:
         raise ValueError(f"{name} must be finite and above zero, not {value!r}")
     return float(value)
 
@@ -119,10 +120,11 @@ def checked_counts(arrays: Mapping[str, Array], size: int) -> list[int]:
 
 def whole_counts(given: Iterable[float]) -> list[float]:
     """How often each thing happened. Raises ValueError unless they are whole, and none below zero."""
-    found = [float(n) for n in given]
-    for n in found:
-        if not (0.0 <= n < math.inf and n.is_integer()):
+    found = []
+    for n in given:
+        if not (0.0 <= n <= LARGEST_DOUBLE and float(n).is_integer()):
             raise ValueError(f"expected how often something happened, a whole number of 0 or more, not {n!r}")
+        found.append(float(n))
     return found
 
 

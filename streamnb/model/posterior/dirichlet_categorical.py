@@ -179,9 +179,9 @@ class DirichletCategorical(Conjugate):
                 raise ValueError(f"{label!r}: expected the labels that were declared, without others")
         of_each = dict(zip(counts, whole_counts(counts.values()), strict=True))
         terms, before = [log_coefficient(of_each.values())], 0.0
-        rests = dict(zip(self._counts, self._rests(), strict=True))
+        rests, posterior = dict(zip(self._counts, self._rests(), strict=True)), self.posterior
         for label, n in of_each.items():
-            terms.append(log_rising_ratio(self.posterior[label], rests[label] + before, n))
+            terms.append(log_rising_ratio(posterior[label], rests[label] + before, n))
             before += n
         return math.fsum(terms)
 

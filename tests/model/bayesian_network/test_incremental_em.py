@@ -311,6 +311,17 @@ PARENTS = {"a": [], "b": ["a"]}
 EVENTS = [({"a": "x", "b": "y"}, 1), ({"a": "x"}, 1), ({"b": "y"}, 2)]
 
 
+def test_many_variables_hold_as_many_examples_as_few():
+    """What one table holds is bounded, not what all do together."""
+    model = NetworkEM(
+        BayesianNetwork({f"v{i}": [] for i in range(50)}, values={f"v{i}": [0, 1] for i in range(50)})
+    )
+    for _ in range(200):
+        model.learn_one({f"v{i}": 0 for i in range(49)}, 2**20)
+    again = NetworkEM(model.network).load_state(*model.state())
+    assert again.network.probability({"v49": 0}) == model.network.probability({"v49": 0})
+
+
 @pytest.mark.parametrize(
     "spoil",
     [

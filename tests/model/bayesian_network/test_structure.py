@@ -180,6 +180,15 @@ def subsets(name):
     return ([*some] for size in range(3) for some in combinations(others, size))
 
 
+def test_a_network_has_tables_of_more_examples_than_are_learned_at_once():
+    posterior = StructurePosterior({"a": ["H", "T"], "b": ["H", "T"]})
+    for side, n in (("H", 3), ("T", 1)):
+        for _ in range(n):
+            posterior.learn_one({"a": side, "b": side}, 2**20)
+    posterior.learn_one({"a": "H", "b": "H"}, 0.5)
+    assert posterior.network().probability({"a": "H"}) == pytest.approx(0.75, abs=1e-6)
+
+
 def test_what_is_taken_back_was_never_learned_and_order_changes_nothing():
     one, other = StructurePosterior(RAIN, first=1000), StructurePosterior(RAIN, first=1000)
     xs = [*rain(7, 300)]

@@ -336,6 +336,20 @@ def test_a_bad_symbol_is_refused_and_changes_nothing():
     assert state_bytes(model) == before
 
 
+def test_an_impossible_event_leaves_a_state_that_can_be_loaded():
+    def new():
+        return OnlineBaumWelch(m=0, block=1, lag=0, power=0.51, starts=1)
+
+    model = new()
+    for x in ("a", "b" * 400_000, "a", "bb"):
+        model.learn_many(x)
+    assert model.log_evidence == -math.inf
+    assert (
+        new().load_state(*model.state()).state()[1]["evidence"].tolist()
+        == model.state()[1]["evidence"].tolist()
+    )
+
+
 def test_a_state_of_another_model_is_refused_and_changes_nothing():
     model = learned(["a", "b"] * 10)
     meta, arrays = model.state()

@@ -568,6 +568,25 @@ def test_a_running_sequence_survives_a_restart(sequences, observations):
     assert (again.log_evidence, again.events) == (running.log_evidence, running.events)
 
 
+@pytest.mark.parametrize("taught", [[], ["C"], ["C", "D"]])
+def test_a_state_that_is_nearly_ruled_out_comes_back_whatever_other_sequences_teach(taught):
+    """At 1e-339 only its logarithm is left; a state that is new there is none that it may be in."""
+    emission = {"A": {"x": 0.99, "y": 0.01}, "B": {"x": 0.01, "y": 0.99}}
+    stays = {"A": {"A": 1.0}, "B": {"B": 1.0}}
+    model = HiddenMarkovModel({"A": 0.5, "B": 0.5}, stays, emission, m=1e9, emission_m=1e9)
+    running = model.begin()
+    for _ in range(170):
+        running.observe("x")
+    for state in taught:
+        model.learn_one(["x"], [state])
+        assert running.next_state().keys() >= {state}
+    for _ in range(300):
+        running.observe("y")
+    assert running.probabilities["B"] == pytest.approx(1.0)
+    expected = math.log(0.5) + 170 * math.log(0.01) + 300 * math.log(0.99)
+    assert running.log_evidence == pytest.approx(expected, rel=1e-6)
+
+
 def test_a_bad_state_of_a_running_sequence_is_refused():
     model = learned([([("a", "X"), ("b", "Y")], 1.0)])
     running = model.begin()

@@ -231,7 +231,7 @@ def test_counts_of_the_next_ones_sum_to_one():
     coin = BetaBernoulli(0.3, 2.0)
     assert sum(math.exp(coin.log_predictive_counts(h, 9 - h)) for h in range(10)) == pytest.approx(1.0)
     assert coin.log_predictive_counts(0, 0) == DirichletCategorical("ab").log_predictive_counts({}) == 0.0
-    for wrong in (-1, 0.5, math.inf, math.nan):
+    for wrong in (-1, 0.5, math.inf, math.nan, 10**400):
         with pytest.raises(ValueError, match="whole number"):
             coin.log_predictive_counts(wrong, 1)
     with pytest.raises(ValueError, match="'c': expected the labels that were declared"):
