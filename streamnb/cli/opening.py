@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _ELECTED_WITHIN = 1.0  # seconds of one try: whoever stands by looks around in between
 _CALM = 40.0  # seconds; four times what a request waits by itself
+_SQLITE = b"SQLite format 3\0"
 
 
 def load_config(options: argparse.Namespace, *more: str) -> Config:
@@ -141,3 +142,20 @@ def _embedded_log(config: Config, patience: Patience | None = None) -> SqliteLog
         session_timeout=config.log.session_timeout,
         patience=patience,
     )
+
+
+def refuse_overwriting(flag: str, given: str, used: Iterable[str | None], how: str = "is read") -> None:
+    """Raise ConfigError for a file to be written that is a log, or is used; any device or pipe will do."""
+    out, is_log = Path(given), False
+    if out.is_file():
+        with out.open("rb") as file:
+            is_log = file.read(len(_SQLITE)) == _SQLITE
+    elif out.exists():
+        return
+    if is_log or any(_is_same(Path(one), out) for one in used if one):
+        how = "is a log" if is_log else how
+        raise ConfigError(f"{flag} {given}: {how}, and would be overwritten: name another file")
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    return one.samefile(other) if one.exists() and other.exists() else one.resolve() == other.resolve()

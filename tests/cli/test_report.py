@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import re
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from html.parser import HTMLParser
 from importlib.resources import files
@@ -13,6 +15,7 @@ from itertools import count
 import pytest
 from browser import MISSING, Browser
 
+from streamnb.adapters.sqlite.log import SqliteLog
 from streamnb.cli import main
 from streamnb.cli.evaluation.page import Page
 
@@ -147,6 +150,34 @@ def test_a_page_that_cannot_be_written_is_told_before_anything_is_read(evaluate,
     for given, why in (("no/r.html", "there is no folder no"), ("folder", "it is a folder")):
         said = evaluate(["no JSON"], "--report", given, code=2)
         assert why in said.err
+
+
+def test_what_is_read_is_not_overwritten(evaluate, tmp_path):
+    """Nor a log, under whatever name; a device is written to, and stays one."""
+    rows = list(lines(60, ["a", "b"]))
+    used = {"c.toml": "", "order": "0\n1\n", "map.json": "{}", "e.jsonl": "\n".join(rows)}
+    for name, text in used.items():
+        (tmp_path / name).write_text(text)
+    (tmp_path / "link").symlink_to("e.jsonl")
+    (tmp_path / "hard").hardlink_to("e.jsonl")
+    SqliteLog(tmp_path / "b.db", journal_topic="journal").close()
+    reading = ["--config", "c.toml", "--order", "order", "--map-labels", "map.json"]
+    for flag in ("--predictions", "--report"):
+        for out in (*used, "link", "./e.jsonl", "hard", "b.db"):
+            before = (tmp_path / out).read_bytes()
+            said = evaluate(rows, *reading, flag, out, code=2).err
+            how = "is a log" if out == "b.db" else "is read"
+            assert said == f"streamnb: {flag} {out}: {how}, and would be overwritten: name another file\n"
+            assert (tmp_path / out).read_bytes() == before
+    assert main(["evaluate", "--log", "sqlite:///b.db", "--predictions", "b.db"]) == 2
+    said = evaluate(rows, "--predictions", "new", "--report", f"../{tmp_path.name}/new", code=2).err
+    assert "is for --predictions, and would be overwritten" in said
+    os.mkfifo(tmp_path / "pipe")
+    with ThreadPoolExecutor() as threads:
+        page = threads.submit((tmp_path / "pipe").read_bytes)
+        evaluate(rows, "--predictions", "/dev/null", "--report", "pipe")
+    assert page.result().startswith(b"<!doctype html>")
+    assert (tmp_path / "pipe").is_fifo()
 
 
 def test_a_page_that_was_there_stays_whole_where_the_command_ends_early(evaluate, tmp_path, monkeypatch):

@@ -42,6 +42,13 @@ from streamnb.wire.snapshot import part_digest
 
 def run(options: argparse.Namespace) -> int:
     """Predict each event of a file or log, then learn it; or learn one part of a file and score the other."""
+    read = ["/dev/stdin" if options.file == "-" else options.file]
+    read += [options.config, options.order, options.map_labels]
+    for flag in ("predictions", "report"):
+        if (given := getattr(options, flag)) is not None:
+            opening.refuse_overwriting(f"--{flag}", given, read)
+    if options.report is not None:
+        opening.refuse_overwriting("--report", options.report, [options.predictions], "is for --predictions")
     return _run_on_log(options) if options.file is None else _run_on_file(options)
 
 

@@ -38,12 +38,12 @@ from streamnb.model.attributes.parameters import of
 from streamnb.wire.snapshot import Part
 
 _AGAIN_SECONDS = 1.0
-_SQLITE = b"SQLite format 3\0"
 
 
 def run(options: argparse.Namespace) -> int:
     """Merge, export or compare; 1 where two models differ."""
-    _refuse_read(options)
+    if getattr(options, "out", None) not in {None, "-"}:
+        opening.refuse_overwriting("--out", options.out, (*getattr(options, "shards", ()), options.config))
     if options.action == "diff":
         return _diff(options)
     if options.action == "export":
@@ -51,19 +51,6 @@ def run(options: argparse.Namespace) -> int:
     else:
         _merge(options)
     return 0
-
-
-def _refuse_read(options: argparse.Namespace) -> None:
-    """Raise ConfigError for an --out that would replace what is read, or a log."""
-    given = getattr(options, "out", None)
-    if given in {None, "-"} or not (out := Path(given)).is_file():
-        return
-    with out.open("rb") as file:
-        is_log = file.read(len(_SQLITE)) == _SQLITE
-    read = [Path(one) for one in (*getattr(options, "shards", ()), options.config) if one]
-    if is_log or any(one.exists() and one.samefile(out) for one in read):
-        what = "is a log" if is_log else "is read"
-        raise ConfigError(f"--out {out}: {what}, and would be overwritten: name another file")
 
 
 def _write(state: ModelState, options: argparse.Namespace) -> None:

@@ -89,14 +89,18 @@ class Page:
                 self._drifts.append(found)
 
     def write(self, what: str, seconds: float) -> None:
-        """The file, whole or not at all."""
+        """The file, whole or not at all; a device or a pipe as it is."""
         report = self._learner.report(time.time())
         if self._points and self._points[-1].events < report.events:
             self._take_point()
         made = self._whole(report, what, seconds).encode(errors="replace")
-        temporary = self._file.with_name(f".{self._file.name}.tmp")
+        if self._file.exists() and not self._file.is_file():
+            self._file.write_bytes(made)
+            return
+        file = self._file.resolve()
+        temporary = file.with_name(f".{file.name}.tmp")
         temporary.write_bytes(made)
-        temporary.replace(self._file)
+        temporary.replace(file)
 
     def _whole(self, report: MetricsReport, what: str, seconds: float) -> Markup:
         head = tag(
