@@ -340,7 +340,7 @@ def reach(config: Config) -> str:
 
 
 def settle() -> None:
-    """Set the interpreter up for a process that learns, and goes on doing so.
+    """Set the interpreter up for a process that learns or answers, and goes on doing so.
 
     The garbage collector passes over what is there by now, for it stays: modules, kernels, the model.
     Otherwise it looks at all of it every few commits, and the learner stands still meanwhile. And it looks

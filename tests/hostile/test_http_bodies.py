@@ -115,3 +115,56 @@ def test_any_body_has_an_answer_that_is_described(ask, path, data):
 def test_any_word_has_an_answer(ask, word):
     status, answer = ask(f"/tokens/{word}")
     assert (status, answer["word"]) == (200, word)
+
+
+def test_large_bodies_are_bounded_together_and_those_of_many_values_are_read_one_at_a_time():
+    """However they end; what is small is answered meanwhile."""
+    most, inside = 4 << 20, []
+
+    async def ask(guarded, *parts, cut=False):
+        left, sent = list(parts), []
+
+        async def receive():
+            if cut and not left:
+                return {"type": "http.disconnect"}
+            return {"type": "http.request", "body": left.pop(0), "more_body": cut or bool(left)}
+
+        async def send(message):
+            sent.append(message)
+
+        headers = [(b"host", b"localhost")]
+        await guarded(
+            {"type": "http", "method": "POST", "path": "/predict", "headers": headers}, receive, send
+        )
+        return sent[0]["status"], dict(sent[0]["headers"]).get(b"retry-after")
+
+    async def asked():
+        given = asyncio.Event()
+
+        async def app(_, receive, send):
+            inside.append((await receive())["body"])
+            await given.wait()
+            inside.pop()
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+
+        guarded = Guard(app, count=lambda *_: None, token="", is_local=True, most_bytes=most, rate=1e9)
+        large, many = [b"a" * (most // 2)] * 2, b"[" + b"0," * 50_000 + b"0]"
+        given.set()
+        for _ in range(20):
+            assert await ask(guarded, *large, b"a") == (413, None)
+            assert await ask(guarded, *large, cut=True) == (400, None)
+            assert await ask(guarded, b"[]," * 50_001) == (413, None)
+        for body, fit in ((large, 4), ([many], 1)):
+            given.clear()
+            inside.clear()
+            waiting = [asyncio.create_task(ask(guarded, *body)) for _ in range(6)]
+            small = [asyncio.create_task(ask(guarded, b"[" * 5000 * k)) for k in range(14)]
+            await asyncio.sleep(0.01)
+            assert len(inside) == fit + len(small)
+            given.set()
+            assert await asyncio.gather(*small) == [(200, None)] * len(small)
+            refused = [(503, b"1")] * 2 if body is large else []
+            assert await asyncio.gather(*waiting) == [(200, None)] * (6 - len(refused)) + refused
+        assert inside == []
+
+    asyncio.run(asked())

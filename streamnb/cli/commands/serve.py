@@ -47,6 +47,7 @@ def run(options: argparse.Namespace, *, rests: bool = False) -> int:
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))  # nothing is held until the server hears it itself
     if not rests:
         wiring.warm_up(config, rehearse_answers)
+    wiring.settle()
     return server.serve(
         config,
         server.Listening(

@@ -7,7 +7,7 @@ import hmac
 import time
 from base64 import b64decode
 from collections.abc import Awaitable, Callable, MutableMapping
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -16,6 +16,8 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 _OPEN = {"/live", "/ready"}
 _BURST, _BODY_SECONDS = 200.0, 10.0  # requests at once; for a body to come
+_MOST_HELD, _LARGE = 16 << 20, 64 << 10  # bytes of all bodies at a time; of one that may be refused for that
+_MOST_VALUES, _MANY = 100_000, 10_000  # of one body; of one that is answered while no other such one is
 _LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 
 
@@ -54,6 +56,7 @@ class Guard:
         self._app, self._token, self._is_local = app, token.encode(), is_local
         self._most_bytes, self._rate, self._count = most_bytes, rate, count
         self._left, self._at = _BURST, time.monotonic()
+        self._held, self._alone = 0, asyncio.Lock()
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         """Answer a request, or refuse it."""
@@ -69,16 +72,28 @@ class Guard:
                 self._count(getattr(scope.get("route"), "path", "other"), message["status"])
             await send(message)
 
+        held = 0
+
+        async def taken() -> Message:
+            nonlocal held
+            message = await receive()
+            held += (more := len(message.get("body", b"")))
+            self._held += more
+            return message
+
         try:
             self._check(scope)
             async with asyncio.timeout(_BODY_SECONDS):
-                body = await self._body(receive)
+                body = await self._body(taken)
         except _RefusedError as error:
             await _refuse(counted, error.status, str(error), is_page=_is_page(scope["path"]))
         except TimeoutError:
             await _refuse(counted, 408, f"the body did not come within {_BODY_SECONDS:g} s", is_page=False)
         else:
-            await self._app(scope, given_once(body, receive), counted)
+            async with self._alone if _values(body) > _MANY else nullcontext():
+                await self._app(scope, given_once(body, receive), counted)
+        finally:
+            self._held -= held
 
     def _check(self, scope: MutableMapping[str, Any]) -> None:
         is_open = scope["path"] in _OPEN
@@ -122,8 +137,18 @@ class Guard:
             size += len(parts[-1])
             if size > self._most_bytes:
                 raise _RefusedError(413, f"a body has at most {self._most_bytes:,} bytes")
+            if size > _LARGE and self._held > _MOST_HELD:
+                raise _RefusedError(503, "others send too much at this moment: ask again")
             if not message.get("more_body"):
-                return b"".join(parts)
+                break
+        if _values(body := b"".join(parts)) > _MOST_VALUES:
+            raise _RefusedError(413, f"a body has at most {_MOST_VALUES:,} values: ask in parts")
+        return body
+
+
+def _values(body: bytes) -> int:
+    """How many values a large body has at most, for while JSON is read all others wait; 0 of a small one."""
+    return sum(map(body.count, (b",", b"[", b"{"))) if len(body) > _LARGE else 0
 
 
 def _is_page(path: str) -> bool:
@@ -153,7 +178,7 @@ def given_once(body: bytes, receive: Receive) -> Receive:
 
 async def _refuse(send: Send, status: int, why: str, *, is_page: bool) -> None:
     headers = [(b"content-type", b"application/json"), (b"connection", b"close")]
-    headers += [(b"retry-after", b"1")] if status == 429 else []
+    headers += [(b"retry-after", b"1")] if status in {429, 503} else []
     asks = b'Basic realm="streamnb: any name, and the token"' if is_page else b"Bearer"
     headers += [(b"www-authenticate", asks)] if status == 401 else []
     await send({"type": "http.response.start", "status": status, "headers": headers})
