@@ -278,7 +278,7 @@ def _add_operations(command: _Command) -> None:
 
     action = _actions(command("dlq", "list the dead letters, show one, or send them once more"))
     listed = action("list", "show how many there are, and the last ones")
-    text = "show so many (default: %(default)s)"
+    text = "show so many of each partition (default: %(default)s)"
     listed.add_argument("--limit", type=_positive_int, default=20, metavar="N", help=text)
     shown = action("show", "show all of one, and what would come of it now")
     shown.add_argument("place", metavar="PARTITION/OFFSET", help="as `streamnb dlq list` has it")

@@ -185,3 +185,15 @@ def test_strange_records_among_the_letters_stop_nothing(tmp_path, monkeypatch, c
     assert {tuple(name for name, _ in record.headers) for record in sent} == {("trace", "dead-letter")}
     assert len({dict(record.headers)["dead-letter"] for record in sent}) == 30
     log.close()
+
+
+def test_the_last_letters_of_each_partition_are_listed(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    log = SqliteLog("log.db")
+    log.create_topic("dead-letters", 3)
+    log.append([NewRecord("dead-letters", b"%d" % i, b"{}", ()) for i in range(40)])
+    ends = {place: end for place in log.partitions("dead-letters") for end in log.offsets(place)[1:]}
+    log.close()
+    assert main(["dlq", "list", "--limit", "2", "--json", "--log", "sqlite:///log.db"]) == 0
+    told = [letter["place"] for letter in json.loads(capsys.readouterr().out)["last"]]
+    assert told == [f"{place.number}/{end - k}" for place, end in sorted(ends.items()) for k in (2, 1)]

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import random
 import shlex
+import tracemalloc
 from contextlib import closing
 
 import msgspec
+import numpy as np
 import pytest
 from late import EVENTS, Stream, random_stream
 from service import AtOnce, read_topic
@@ -16,8 +18,9 @@ from topics_of_logs import trim
 from verifying import configured, new_worker
 
 from streamnb.cli import main, wiring
+from streamnb.cli.commands.compare import _answer
 from streamnb.cli.evaluation.history import Past, history_of, history_of_file, live_through, relived
-from streamnb.cli.evaluation.judged import Judged
+from streamnb.cli.evaluation.judged import Costs, Judged
 from streamnb.engine.journal.entries import roll_back
 from streamnb.engine.journal.recovery import standing
 from streamnb.engine.ports import Partition, Record
@@ -183,11 +186,30 @@ def test_the_command_says_which_is_better_and_the_command_that_it_gives_takes_it
     assert main(["evaluate", *flags_of(tmp_path), "--json"]) == 0
     scores = json.loads(capsys.readouterr().out)["cumulative"]
     assert other["configured"]["log_loss"] == pytest.approx(scores["log_loss"], rel=1e-12)
-    for key, says in (("topics.events=other", "both read one history"), ("no.key=1", "--against: no.key")):
+    for key, says in (
+        ("topics.events=other", "both read one history"),
+        ("no.key=1", "--against: no.key"),
+        ("events.label=$.other", "--against: events.label: both answer one question; give it by --set"),
+        ("events.id=$.other", "--against: events.id: both answer"),
+        ('classes.aliases={"x" = "y"}', "--against: classes.aliases: both answer"),
+    ):
         status, said = compared("--against", key)
         assert (status, says in said) == (2, True)
     assert main(["evaluate", *flags_of(tmp_path), "--order", "x"]) == 2
     assert "--order: needs a file" in capsys.readouterr().err
+
+
+def test_a_long_label_takes_its_memory_once():
+    """And classes come by events, those of equally many by name."""
+    long, n = "l" * 1000, 20_000
+    labels = np.array(["b", long, "a", 7] * (n // 4), dtype=object)
+    costs = Costs(np.arange(n), labels, np.ones(n), np.ones(n))
+    tracemalloc.start()
+    told = _answer(costs, costs)["by_class"]
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert [(row["label"], row["events"]) for row in told] == [(k, n // 4) for k in ("7", "a", "b", long)]
+    assert most < 200 * n
 
 
 def test_a_better_configuration_is_called_so_and_the_command_that_takes_it_up_is_told(tmp_path, capsys):

@@ -82,6 +82,10 @@ def _against(options: argparse.Namespace, present: Config) -> Config:
         raise ConfigError(str(error).replace("flag --set", "--against", 1)) from error
     if other.topics != present.topics:
         raise ConfigError("--against: topics.*: both read one history; give its topics by --set")
+    for section, name in (("events", "id"), ("events", "label"), ("classes", "aliases")):
+        present_says, other_says = (getattr(getattr(one, section), name) for one in (present, other))
+        if other_says != present_says:
+            raise ConfigError(f"--against: {section}.{name}: both answer one question; give it by --set")
     return other
 
 
@@ -106,8 +110,9 @@ def _answer(present: Costs, other: Costs) -> dict[str, Any]:
     loss = found["log_loss"]
     verdict = "better" if loss["upper"] < 0.0 else "worse" if loss["lower"] > 0.0 else "cannot be told yet"
     ends = sorted({math.ceil(n * k / _CHECKPOINTS) for k in range(1, _CHECKPOINTS + 1)})
-    labels, which = np.unique(present.truth.astype(str), return_inverse=True)
-    classes = [(str(label), np.flatnonzero(which == k)) for k, label in enumerate(labels)]
+    numbers: dict[str, int] = {}  # of labels: as text, numpy takes for each as much as for the longest
+    which = np.array([numbers.setdefault(str(label), len(numbers)) for label in present.truth])
+    classes = [(label, np.flatnonzero(which == k)) for label, k in sorted(numbers.items())]
     return {
         "verdict": verdict,
         "confidence": 1.0 - _MISS,

@@ -7,10 +7,11 @@ import json
 import math
 import sys
 import time
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
-from itertools import groupby, takewhile
+from functools import partial
+from itertools import chain, groupby, takewhile
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -80,17 +81,18 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _list(options: argparse.Namespace, config: Config, log: Log) -> int:
-    """How many there are by reason, and the last ones; memory holds those alone."""
+    """How many there are by reason, and the last ones of each partition; memory holds those alone."""
     counts: Counter[str] = Counter()
     sizes: Counter[str] = Counter()
-    last: deque[_Letter] = deque(maxlen=options.limit)
+    ends: defaultdict[Partition, deque[_Letter]] = defaultdict(partial(deque, maxlen=options.limit))
     handed = log.handed_on(config.topics.dead_letters)
     waiting = 0
     for letter in map(_Letter.of, records_of(log, config.topics.dead_letters, Counter())):
         counts[letter.reason] += 1
         sizes[letter.reason] += len(letter.record.value)
         waiting += letter.record.offset >= handed.get(letter.record.partition, 0)
-        last.append(letter)
+        ends[letter.record.partition].append(letter)
+    last = list(chain.from_iterable(ends.values()))
     if options.json:
         reasons = {reason: {"letters": n, "bytes": sizes[reason]} for reason, n in counts.most_common()}
         told = {"reasons": reasons, "not_replayed": waiting, "last": [letter.told() for letter in last]}
