@@ -79,8 +79,7 @@ class Asked(NamedTuple):
 
     def of_object(self, given: Mapping[str, Any]) -> Event:
         """The event of a JSON object, which need not have an id. Raises MalformedEvent."""
-        name, *more = self.schema.id_keys
-        return self.decode(json.dumps(given if more or name in given else {name: "-", **given}).encode())
+        return self.decode(json.dumps(_with_id(given, *self.schema.id_keys)).encode())
 
     def of_text(self, text: str) -> Event:
         """The event of a text. Raises ConfigError."""
@@ -197,6 +196,14 @@ class Asked(NamedTuple):
         age = self.told["seconds"]
         old = "of unknown age" if age is None else f"{duration(age)} old"
         print(f"by {printable(self.told['file'])}{at}, {old}", file=sys.stderr)
+
+
+def _with_id(given: Mapping[str, Any], name: str, *more: str) -> Mapping[str, Any]:
+    """The same with an id where it has none, or null; what cannot hold one stays."""
+    found = given.get(name)
+    if more and isinstance(found, dict | None):
+        return {**given, name: _with_id(found or {}, *more)}
+    return given if more or found is not None else {**given, name: "-"}
 
 
 def asked(options: argparse.Namespace, snapshot: str | None = None) -> Asked:

@@ -467,8 +467,9 @@ def _whole(text: str, least: int = 0) -> int:
         number = int(text)
     except ValueError:
         number = least - 1
-    if number < least:
-        raise argparse.ArgumentTypeError(f"expected a whole number of at least {least}, got {text!r}")
+    if not least <= number < 2**63:
+        limit = f"of at least {least}" if number < least else "below 2^63"
+        raise argparse.ArgumentTypeError(f"expected a whole number {limit}, got {text!r}")
     return number
 
 

@@ -15,7 +15,7 @@ from streamnb.config.classifiers import CLASSIFIERS, ClassifierKind, refuse_form
 from streamnb.config.decision import DecisionConfig
 from streamnb.config.hypotheses import misfits_of_attributes
 from streamnb.config.kinds import ABOVE_ZERO, SECRET, Kind, refused
-from streamnb.config.schema import KEYS, Config, ModelConfig
+from streamnb.config.schema import KEYS, Config, ModelConfig, PruneConfig
 from streamnb.config.sections import Section, members, unknown, walk
 from streamnb.config.values import format_duration, from_literal, literal
 from streamnb.errors import ConfigError, told_as
@@ -305,8 +305,9 @@ def _classifier(model: ModelConfig, kind: ClassifierKind) -> Iterator[_Misfit]:
         value = getattr(model, name)
         if name not in kind.shared and value != getattr(default, name):
             yield _misfit(f"model.{name}", value, expected)
-    if model.prune.every and not kind.prunes:
-        yield _misfit("model.prune.every", model.prune.every, expected)
+    for name in () if kind.prunes else PruneConfig.__struct_fields__:
+        if value := getattr(model.prune, name):
+            yield _misfit(f"model.prune.{name}", value, expected)
 
 
 def _texts(config: Config) -> Iterator[_Misfit]:

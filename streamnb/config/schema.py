@@ -277,7 +277,7 @@ class MetricsConfig(Section, frozen=True):
 
     every_events: Annotated[int, whole(1)] = 1000
     every: Annotated[float, duration()] = 1.0
-    window: Annotated[int, whole(1)] = 1000
+    window: Annotated[int, whole(1, 10_000_000)] = 1000
     interval: Annotated[float, PROPORTION] = 0.95
 
 

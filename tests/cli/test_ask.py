@@ -30,7 +30,7 @@ from streamnb.cli.answers import explained, known_of
 from streamnb.cli.asked import Asked, asked_of
 from streamnb.config import load
 from streamnb.engine.ports import NewRecord
-from streamnb.errors import ConfigError, SnapshotError
+from streamnb.errors import ConfigError, MalformedEvent, SnapshotError
 from streamnb.events import Event
 from streamnb.model.attributes.parameters import of
 from streamnb.wire.codec import Rules
@@ -153,6 +153,33 @@ def test_an_event_is_a_json_object_and_a_file_is_a_line_each(naive):
     text = ask(naive, "predict", "new.jsonl", code=1).stdout.splitlines()
     assert text[0].startswith("m0\tspam\tspam ")
     assert text[21] == "row 21\t\t" + lines[21]["refused"]
+
+
+@pytest.mark.parametrize(
+    ("path", "given", "found"),
+    [
+        ("$.id", {}, "-"),
+        ("$.id", {"id": None}, "-"),
+        ("$.id", {"id": "m7"}, "m7"),
+        ("$.meta.id", {"id": "m7"}, "-"),
+        ("$.meta.id", {"meta": None}, "-"),
+        ("$.meta.id", {"meta": {"x": 1}}, "-"),
+        ("$.meta.id", {"meta": {"id": None}}, "-"),
+        ("$.meta.id", {"meta": {"id": "m7"}}, "m7"),
+        ("$.meta.of.id", {"meta": {"of": None}}, "-"),
+        ("$.id", {"id": []}, None),
+        ("$.meta.id", {"meta": []}, None),
+    ],
+)
+def test_an_id_may_be_left_out_or_null_wherever_it_stands(path, given, found):
+    asked = Asked(None, EventSchema(id_path=path), ["text"], Rules(), {})
+    before = json.dumps(given)
+    if found is None:
+        with pytest.raises(MalformedEvent):
+            asked.of_object(given)
+    else:
+        assert asked.of_object(given).id == found
+    assert json.dumps(given) == before
 
 
 def test_a_csv_file_and_standard_input(naive):

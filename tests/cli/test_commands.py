@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 
 import commands
@@ -611,6 +612,19 @@ def test_config_is_checked_and_shown(tmp_path):
         (["evaluate", "empty.jsonl", "--delimiter", "ab"], 2, "--delimiter: expected one character"),
         (["demo", "--folder", "empty.jsonl/x"], 1, "streamnb: empty.jsonl/x: Not a directory"),
         (["demo", "--events", "0"], 2, "--events: expected a whole number of at least 1, got '0'"),
+        *(
+            ([*command, str(2**63)], 2, "expected a whole number below 2^63, got '9223372036854775808'")
+            for command in (
+                ["demo", "--events"],
+                ["read", "events", "--limit"],
+                ["dlq", "list", "--limit"],
+                ["init", "--events"],
+                ["journal", "skip"],
+            )
+        ),
+        (["journal", "skip", f"0-{10**29}"], 2, "expected a whole number below 2^63"),
+        (["journal", "skip", f"0-{2**63 - 1}", "--log", "sqlite:///log.db"], 1, "there is no record"),
+        (["config", "check", "--set", f"metrics.window={2**63 - 1}"], 2, "from 1 to 10000000"),
         (["inspect", "--top", "-1"], 2, "--top: expected a whole number"),
         (["replay", "empty.jsonl", "--rate", "nan"], 2, "--rate: expected a finite number above 0"),
         (["replay", "empty.jsonl", "--rate", "inf"], 2, "--rate: expected a finite number above 0"),
@@ -628,6 +642,8 @@ def test_config_is_checked_and_shown(tmp_path):
 def test_what_cannot_be_done_is_said_in_one_line(tmp_path, arguments, code, says):
     (tmp_path / "empty.jsonl").write_text("")
     (tmp_path / "order.txt").write_text("0\n")
+    with closing(SqliteLog(tmp_path / "log.db")) as log:
+        log.create_topic("journal", 1)
     done = streamnb(*arguments, cwd=tmp_path, check=False)
     assert done.returncode == code
     assert says in done.stderr.splitlines()[-1]

@@ -88,6 +88,19 @@ def test_what_is_not_revealed_is_scored_and_not_learned(file, tmp_path, capsys):
     assert asked["cumulative"]["events"] == labelled
 
 
+def test_when_events_were_makes_no_difference(tmp_path, capsys):
+    """Before 1970, at its very beginning, or of late; and the first may have no time."""
+    path, found = tmp_path / "moved.jsonl", []
+    for first in (1_700_000_000.0, -3.0, -150.0, -1e9):
+        events = [json.loads(raw) | {"ts": first + i} for i, raw in enumerate(RAWS)]
+        for event in events[:3]:
+            del event["ts"]
+        path.write_text("\n".join(map(json.dumps, events)))
+        told = evaluated(capsys, path, "--delay", "20s")
+        found.append((told["cumulative"], told["verdicts"]["delays"], told["class_rates"]))
+    assert found == found[:1] * len(found)
+
+
 def test_malformed_events_and_ids_that_come_again_are_no_obstacle(tmp_path, capsys):
     path = tmp_path / "odd.jsonl"
     path.write_bytes(b"\n".join([*RAWS[:20], b"{", *RAWS[:20]]))
@@ -101,6 +114,11 @@ def test_malformed_events_and_ids_that_come_again_are_no_obstacle(tmp_path, caps
     [
         (["--delay", "soon"], "--delay is 'soon'"),
         (["--delay", "exponential:"], "--delay is 'exponential:'"),
+        (["--delay", "9" * 400], "--delay is '999"),
+        (["--delay", "exponential:" + "9" * 400], "--delay is 'exponential:999"),
+        (["--delay", "9" * 400 + "d"], "--delay is '999"),
+        (["--holdout", "1e-999999999"], "--holdout: expected a share between 0 and 1"),
+        (["--holdout", "1e999999999"], "--holdout: expected a share between 0 and 1"),
         (["--reveal", "2"], "--reveal is '2'"),
         (["--noise", "1"], "--noise is 1"),
         (["--delay", "5", "--holdout", "1/2"], "not with --holdout"),

@@ -38,10 +38,11 @@ def evaluated(tmp_path, rows, groups, *more):
 def test_it_is_as_if_the_file_had_these_labels(tmp_path, capsys):
     """Those that are named become their group, null hides, others stay; what is no event stays one less."""
     rows = events("abcabcadabc" * 5)
-    assert evaluated(tmp_path, [*rows, b"{]\n", b'["label"]\n', b'{"label": {}}\n'], GROUPS) == 0
+    odd = [b"{]\n", b'["label"]\n', b'{"label": {}}\n', b'{"label": "\xff"}\n', b"[" * 200_000 + b"\n"]
+    assert evaluated(tmp_path, [*rows, *odd], GROUPS) == 0
     mapped = json.loads(capsys.readouterr().out)
     named = [{**row, "label": GROUPS.get(row["label"], row["label"])} for row in rows]
-    assert evaluated(tmp_path, [*named, b"{]\n", b'["label"]\n', b'{"label": {}}\n'], None) == 0
+    assert evaluated(tmp_path, [*named, *odd], None) == 0
     expected = json.loads(capsys.readouterr().out)
     for report in (mapped, expected):
         for changing in ("ts", "seconds"):
@@ -60,12 +61,18 @@ def test_a_label_may_lie_deeper(tmp_path, capsys):
 
 @pytest.mark.parametrize(
     ("groups", "said"),
-    [("[]", "expected an object such as"), ('{"a": 1}', "expected an object"), (None, "No such file")],
+    [
+        (b"[]", "expected an object such as"),
+        (b'{"a": 1}', "expected an object"),
+        (None, "No such file"),
+        (b'{"\xff": "a"}', "expected an object such as"),
+        (b'{"a": ' + b"[" * 200_000, "expected an object such as"),
+    ],
 )
 def test_what_is_no_file_of_groups_is_refused(groups, said, tmp_path, capsys):
     (tmp_path / "events.jsonl").write_text("{}")
     if groups is not None:
-        (tmp_path / "groups.json").write_text(groups)
+        (tmp_path / "groups.json").write_bytes(groups)
     assert (
         main(["evaluate", str(tmp_path / "events.jsonl"), "--map-labels", str(tmp_path / "groups.json")]) == 2
     )

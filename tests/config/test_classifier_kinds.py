@@ -143,7 +143,10 @@ def test_what_a_kind_does_not_read_is_refused(monkeypatch):
         ClassifierKind("naive_bayes.variants:MultinomialNB", shared=("alpha",)),
     )
     assert configured(KIND, "model.alpha=0.5").model.own == {}
-    for flag in ("model.event_model=bernoulli", "model.prior=uniform", "model.prune.every=100"):
+    pruning = (
+        f"model.prune.{key}=2" for key in ("every", "min_count", "drop_most_frequent", "max_attributes")
+    )
+    for flag in ("model.event_model=bernoulli", "model.prior=uniform", *pruning):
         with pytest.raises(ConfigError, match="which does not read it"):
             configured(KIND, flag)
 

@@ -842,7 +842,7 @@ FILE_ERRORS = [
     ("[snapshots]\nfolder = 1", "snapshots.folder is 1; expected a string"),
     ("[snapshots]\nevery = '0s'", f'snapshots.every is "0s"; expected {POSITIVE}'),
     ("[snapshots]\nkeep = 0", "snapshots.keep is 0; expected an integer of 1 or more"),
-    ("[metrics]\nwindow = [1]", "metrics.window is [1]; expected an integer of 1 or more"),
+    ("[metrics]\nwindow = [1]", "metrics.window is [1]; expected an integer from 1 to 10000000"),
     ("[predictions]\nevidence = 101", "predictions.evidence is 101; expected an integer from 0 to 100"),
     ("[drift]\ndetectors = ['kswin']", f'drift.detectors is ["kswin"]; expected {WATCHERS}'),
     ("[drift]\ndetectors = 'ddm, ddm'", f'drift.detectors is "ddm, ddm"; expected {WATCHERS}'),
@@ -1373,7 +1373,7 @@ def files(draw):
         "posterior": {"switching_rate": draw(st.floats(0, 1, exclude_max=True)), "seed": draw(COUNTS)},
         "commit": {"events": draw(COUNTS), "interval": format_duration(draw(REALS))},
         "snapshots": {"folder": draw(TEXT), "every": format_duration(draw(SECONDS_))},
-        "metrics": {"window": draw(COUNTS)},
+        "metrics": {"window": draw(st.integers(1, 10_000_000))},
         "predictions": {"evidence": draw(st.integers(0, 100)), "hypotheses": draw(st.booleans())},
         "drift": {"detectors": draw(st.lists(st.sampled_from(DETECTORS), unique=True))},
     }

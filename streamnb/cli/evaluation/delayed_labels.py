@@ -9,6 +9,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from typing import Any, NamedTuple
 
 import msgspec
@@ -54,7 +55,8 @@ class Feedback(NamedTuple):
         silent: list[Verdict] = []
         known: list[str] = []
         ids: set[str] = set()
-        now, said = 0.0, 0
+        now, rows = self._begin(rows, schema)
+        said = 0
 
         def released(until: float) -> Iterator[Record]:
             nonlocal said
@@ -67,7 +69,7 @@ class Feedback(NamedTuple):
         for place, (row, raw) in enumerate(rows):
             event, sent = decoded(raw, schema), raw
             if event is not None and self.by_time:
-                now = max(now, event.ts or now)
+                now = max(now, now if event.ts is None else event.ts)
             elif not self.by_time:
                 now = float(place)
             yield from released(now)
@@ -88,6 +90,16 @@ class Feedback(NamedTuple):
             alone = msgspec.structs.replace(verdict, source=_SCORED_ALONE, weight=0.0)
             yield Record(labels, said, None, encode_verdict(alone), now if self.by_time else 0.0)
             said += 1
+
+    def _begin(self, rows: Iterable[Row], schema: EventSchema) -> tuple[float, Iterator[Row]]:
+        """The first time that is known, where that counts, and the same rows."""
+        left, seen = iter(rows), []
+        for row in left if self.by_time else ():
+            seen.append(row)
+            event = decoded(row[1], schema)
+            if event is not None and event.ts is not None:
+                return event.ts, chain(seen, left)
+        return 0.0, chain(seen, left)
 
     def _schedule(
         self, due: list[tuple[float, int, Verdict]], verdict: Verdict, now: float, known: list[str], n: int
@@ -111,7 +123,7 @@ def feedback_of(delay: str | None, reveal: str | None, noise: float, seed: int) 
     kind, _, mean = text.rpartition(":")
     by_time = not mean.isdecimal()
     length = parse_duration(mean) if by_time else float(mean)
-    if kind not in {"", "exponential"} or length is None:
+    if kind not in {"", "exponential"} or length is None or not math.isfinite(length):
         raise ConfigError(
             f"--delay is {text!r}; expected a number of events, such as 500, a time with its unit, such as "
             "2h, or exponential: and the mean of one of these"

@@ -15,7 +15,7 @@ Row = tuple[int, bytes]
 def share_of(text: str) -> Fraction:
     """The share of rows that ``--holdout`` says to learn. Raises ConfigError where it is none."""
     try:
-        share = Fraction(text)
+        share = Fraction(text if "/" in text or 0 < float(text) < 1 else -1)  # 1e-999999999 takes for ever
     except (ValueError, ZeroDivisionError):
         share = Fraction(-1)
     if not 0 < share < 1:

@@ -11,6 +11,8 @@ import msgspec
 from streamnb.errors import ConfigError
 from streamnb.wire.schema import EventSchema
 
+_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
 
 def with_groups(events: Iterable[bytes], options: argparse.Namespace, label_path: str) -> Iterator[bytes]:
     """The raw events, each label replaced by what ``--map-labels`` says, where it is given.
@@ -30,7 +32,7 @@ def _groups(path: str) -> dict[str, str | None]:
         return msgspec.json.decode(Path(path).read_bytes(), type=dict[str, str | None])
     except OSError as error:
         raise ConfigError(f"--map-labels: {path}: {error.strerror}") from error
-    except msgspec.DecodeError as error:
+    except _UNREADABLE as error:
         raise ConfigError(
             f'--map-labels: {path}: {error}; expected an object such as {{"rec.autos": "like"}}'
         ) from error
@@ -46,6 +48,6 @@ def _mapped(events: Iterable[bytes], groups: dict[str, str | None], keys: tuple[
                 place[keys[-1]] = groups[place[keys[-1]]]
                 yield msgspec.json.encode(event)
                 continue
-        except (msgspec.DecodeError, LookupError, TypeError):
+        except (*_UNREADABLE, LookupError, TypeError):
             pass
         yield raw
