@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TypeVar, cast
@@ -17,6 +18,12 @@ from streamnb.cli.suggested import repeating
 from streamnb.errors import ConfigError, StreamnbError, UndeclaredTextWarning
 
 T = TypeVar("T")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_UNCHECKED = frozenset(
+    "after at before certificate config event file folder forgotten id ids label log map_labels "
+    "order out predictions private_key report set shards snapshot token_file".split()
+)
+"""Options that may name files, of whatever bytes; and those that are refused with more to say."""
 _USUAL = "streamnb.toml"
 """What `init` writes; no command reads it unasked, for what it says may be of another stream."""
 
@@ -37,12 +44,21 @@ def _run(given: Sequence[str]) -> int:
     if "module" not in options:
         parser.print_help(sys.stderr)
         return 2
+    _refuse_bytes(vars(options))
     if getattr(options, "config", "") is None and options.module != "init" and Path(_USUAL).is_file():
         print(f"streamnb: {_USUAL} in this folder is not read: add --config {_USUAL}", file=sys.stderr)
     command = importlib.import_module(f"streamnb.cli.commands.{options.module}")
     with _progress(), repeating(options):
         code: int = command.run(options)
     return code
+
+
+def _refuse_bytes(options: Mapping[str, object]) -> None:
+    """Raise ConfigError for text that is not UTF-8."""
+    for name, given in options.items():
+        for one in given if isinstance(given, list) else [given]:
+            if isinstance(one, str) and name not in _UNCHECKED and _SURROGATE.search(one):
+                raise ConfigError(f"argument {name}: it is not UTF-8: convert it, with iconv for example")
 
 
 def exit_code_of(command: Callable[[T], int], given: T) -> int:

@@ -197,6 +197,23 @@ def test_a_column_of_texts_is_one_though_some_of_them_are_numbers(init):
     assert (code, told["dead_letters"], kinds(made)) == (0, 0, {"says": ("text", "$.features.says")})
 
 
+@pytest.mark.parametrize("odd", [["x"], [], "soon", {"at": "soon"}, True, -5])
+def test_a_time_that_is_none_is_not_proposed_and_not_read(init, odd):
+    rows = [{"id": f"e{i}", "label": "ab"[i % 2], "text": f"free {i} x", "ts": odd} for i in range(20)]
+    if not isinstance(odd, dict):
+        rows[3]["ts"] = 1.7e9
+    code, made, told = init("e.jsonl", "\n".join(map(json.dumps, rows)))
+    assert (code, told["dead_letters"], "ts" in told["places"]) == (0, 0, False)
+    assert made.events.ts == "$.no_time"
+
+
+def test_a_place_that_no_event_has_is_not_proposed(init):
+    rows = [{"id": f"e{i}", "label": "ab"[i % 2], "text": f"free {i} x"} for i in range(20)]
+    sets = ("--set", "events.ts=$.a", "--set", "events.id=$.b", "--set", "events.label=$.c")
+    code, _, told = init("e.jsonl", "\n".join(map(json.dumps, rows)), *sets)
+    assert (code, told["places"]) == (0, {"id": "$.id", "label": "$.label"})
+
+
 LEAVES = (
     st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.lists(st.integers(), max_size=2)
 )

@@ -71,6 +71,7 @@ FILE = ["--file", "labels.jsonl"]
         (["label", "e", "x", *FILE], "--source may go with it"),
         (["label", "--ts", "5", *FILE], "--source may go with it"),
         (["label", "--withdraw", *FILE], "--source may go with it"),
+        (["label", "a", "--withdraw", "--weight", "5"], "--weight: what is withdrawn has none"),
         (["labels", "withdraw", "--source", "bot", "--since", "1e30"], "a time until now"),
         (["labels", "withdraw", "--source", "b" * 1001], "1 to 1000 characters"),
     ],

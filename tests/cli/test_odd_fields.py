@@ -253,6 +253,7 @@ TWICE = [
     ("init e.csv --text-column A", "--text-column A: no event has a value there; there are a, id, label, text; did you mean a?"),
     ("evaluate flat.jsonl --label-column kind", "flat.jsonl has no columns, but is read as JSON lines; --set events.label='$.kind'"),
     ("replay flat.jsonl --text-column says", "flat.jsonl has no columns, but is read as JSON lines; `streamnb init FILE`"),
+    ("evaluate flat.jsonl --delimiter ;", "--delimiter: flat.jsonl has no cells, but is read as JSON lines"),
     ("evalute e.csv", "; did you mean evaluate?"),
     ("snapshot lists", "; did you mean list?"),
     ("read prediction", "there is no topic 'prediction', nor does the configuration name it; did you mean predictions?; it names events,"),

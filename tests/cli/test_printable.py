@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from streamnb.adapters.sqlite.log import SqliteLog
 from streamnb.cli import main
 from streamnb.cli.printable import left_out, printable
 
@@ -55,6 +56,37 @@ def test_an_error_is_one_line_of_printable_characters(capsys):
     told = capsys.readouterr().err
     assert told.endswith("\n")
     assert told[:-1].isprintable()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "token \udcff",
+        "read \udcff",
+        "replay e.jsonl --topic \udcff",
+        "replay e.jsonl --key \udcff",
+        "forget --key \udcff",
+        "forget --where a=\udcff",
+        "label a b --source \udcff",
+        "label \udcff b --set topics.labels=l",
+        "labels withdraw --source \udcff",
+        "explain a --against \udcff",
+        "explain --id \udcff",
+        "evaluate e.jsonl --reveal \udcff",
+        "evaluate e.jsonl --model \udcff:x",
+        "evaluate e.jsonl --set model.name=\udcff",
+        "compare e.jsonl --against model.name=\udcff",
+        "topics plan --principal \udcff",
+        "joint table.csv P(\udcff)",
+    ],
+)
+def test_text_that_is_not_utf_8_is_refused_in_one_line(command, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    SqliteLog("streamnb.db").close()
+    assert main(command.split(" ")) == 2
+    told = capsys.readouterr().err.splitlines()[-1]
+    assert "UTF-8" in told or "this is no label" in told
+    assert told.isascii()
 
 
 def test_what_is_printable_stays():

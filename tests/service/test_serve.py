@@ -15,6 +15,7 @@ from contextlib import ExitStack, closing
 from importlib.metadata import version
 from itertools import count
 from unittest.mock import Mock
+from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
@@ -349,7 +350,10 @@ def test_others_are_let_in_with_a_token_alone(made, tmp_path):
     program, _ = made
     file = tmp_path / "token"
     file.write_text(TOKEN)
+    two = tmp_path / "two"
+    two.write_text(f"{TOKEN}\n{TOKEN}\n")
     for arguments, word in [
+        (["--token-file", str(two)], "expected one line of at least 16 ASCII characters"),
         (["--listen", "0.0.0.0:0"], "give --token-file"),
         (["--listen", "0.0.0.0:0", "--token-file", str(file)], "--behind-proxy"),
         (["--certificate", "c.pem"], "belong together"),
@@ -371,6 +375,22 @@ def test_others_are_let_in_with_a_token_alone(made, tmp_path):
     found = [ask("/model", Authorization=f"Bearer {TOKEN}")[0] for _ in range(600)]
     assert set(found) <= {200, 429}
     assert {ask("/live")[0] for _ in range(300)} == {200}
+
+
+@pytest.mark.parametrize("host", ["127.0.0.2", "[::1]"])
+def test_whatever_loopback_address_it_listens_on_it_may_be_asked_by(host, tmp_path):
+    """And by no other name; what it says of the page is an URL."""
+    program = Program(tmp_path, f"sqlite:///{tmp_path / 'log.db'}", model_keys={"kind": "naive_bayes"})
+    program.run("topics", "create")
+    command = program.start("serve", "--listen", f"{host}:0")
+    command.await_word("the page is ")
+    url = urlsplit(command.said().partition("the page is ")[2].split()[0])
+    assert host in {url.hostname, f"[{url.hostname}]"}
+    for asked, is_refused in ((url.netloc, False), (f"localhost:{url.port}", False), ("evil.example", True)):
+        with closing(http.client.HTTPConnection(url.hostname, url.port, timeout=30)) as connection:
+            connection.request("GET", "/live", headers={"Host": asked})
+            assert (connection.getresponse().status == 403) is is_refused
+    command.kill()
 
 
 def test_a_log_that_stands_keeps_nobody_waiting_who_asks(tmp_path):

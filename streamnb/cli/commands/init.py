@@ -120,7 +120,8 @@ def _places(config: Config, flags: Mapping[str, Keys], seen: Mapping[Keys, Seen]
     default = configuration.EventsConfig()
 
     def named(role: str, names: tuple[str, ...]) -> Iterator[Keys]:
-        if (told := getattr(config.events, role)) != getattr(default, role):
+        told = getattr(config.events, role)
+        if told != getattr(default, role) and parse_path(told) in seen:
             yield parse_path(told)
         yield from (p for name in names for p in seen if p[-1].lower() == name)
 
@@ -132,7 +133,9 @@ def _places(config: Config, flags: Mapping[str, Keys], seen: Mapping[Keys, Seen]
             "--set events.id=PATH"
         )
     labels = (p for p in named("label", _LABELS) if seen[p].types <= {str} and not seen[p].differ)
-    times = (p for p in named("ts", _TIMES) if all(map(_is_time, seen[p].values)))
+    times = (
+        p for p in named("ts", _TIMES) if list not in seen[p].types and all(map(_is_time, seen[p].values))
+    )
     found = {"id": next(iter(unique), None), "label": next(labels, None), "ts": next(times, None), **flags}
     return {role: path for role, path in found.items() if path is not None and role != "text"}
 
@@ -176,9 +179,19 @@ def _proposed(
             one = seen[places[role]]
             told = f"  # {len(one.values):,} classes, in {of(one.n, 'event')}" if role == "label" else ""
             lines.append(f"{role} = {literal(render_path(places[role]))}{told}")
+        elif role == "ts" and any(path[0] == role for path in seen):
+            lines.append(f"ts = {literal(_unused(seen))}  # $.ts is no time: no event has one here")
         else:
             lines.append(f'# {role} = "$.{role}"  # no field looks like it')
     return "\n".join([*lines, *_attributes(places, text, seen, n), ""])
+
+
+def _unused(seen: Mapping[Keys, Seen]) -> str:
+    """A path that no event has."""
+    name = "no_time"
+    while any(path[0] == name for path in seen):
+        name += "_"
+    return render_path((name,))
 
 
 def _attributes(

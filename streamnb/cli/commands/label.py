@@ -80,6 +80,8 @@ def checked(given: Verdict | Withdrawal) -> Verdict | Withdrawal:
 def _given(options: argparse.Namespace) -> Verdict | Withdrawal:
     if options.id is None or (options.label is None) == (not options.withdraw):
         raise ConfigError("expected ID LABEL, or ID --withdraw, or --file FILE; see streamnb label --help")
+    if options.withdraw and options.weight != 1.0:
+        raise ConfigError("--weight: what is withdrawn has none; leave it out, or give a LABEL")
     source = UNNAMED if options.source is None else options.source
     return checked(Verdict(options.id, options.label, source, options.weight, options.ts))
 

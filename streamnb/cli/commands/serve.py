@@ -65,7 +65,7 @@ def _token(file: str | None) -> str:
         return ""
     with told_as(ConfigError, f"--token-file: {file} cannot be read", OSError, UnicodeDecodeError):
         token = Path(file).read_text(encoding="utf-8").strip()
-    if not token.isascii() or len(token) < 16:
+    if not (token.isascii() and token.isprintable()) or len(token) < 16:
         raise ConfigError(f"--token-file: {file}: expected one line of at least 16 ASCII characters")
     return token
 

@@ -86,6 +86,10 @@ def _refuse_in_vain(path: str, columns: CsvColumns) -> None:
         raise ConfigError(
             f"--missing: {path} has no cells, but is read as JSON lines, which say what a value is"
         )
+    if columns.delimiter:
+        raise ConfigError(
+            f"--delimiter: {path} has no cells, but is read as JSON lines; CSV has a name such as events.csv"
+        )
     for role in _ROLES:
         name = getattr(columns, role)
         if name not in {role, None}:

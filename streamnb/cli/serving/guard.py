@@ -38,6 +38,7 @@ class Guard:
             and `/ready` are open.
         is_local: listens on loopback alone: `Host` has to be a name of it, so that no page of another site
             can ask by a name of its own.
+        host: on which it listens.
         most_bytes: of a body.
         rate: requests a second, on average; `/live` and `/ready` do not count.
         count: is told the path of each answer, as the application has it, and its status.
@@ -52,9 +53,11 @@ class Guard:
         most_bytes: int,
         rate: float,
         count: Callable[[str, int], None],
+        host: str = "localhost",
     ) -> None:
         self._app, self._token, self._is_local = app, token.encode(), is_local
         self._most_bytes, self._rate, self._count = most_bytes, rate, count
+        self._names = _LOOPBACK | {host.lower()}
         self._left, self._at = _BURST, time.monotonic()
         self._held, self._alone = 0, asyncio.Lock()
 
@@ -99,7 +102,7 @@ class Guard:
         is_open = scope["path"] in _OPEN
         headers = {name.lower(): value for name, value in scope["headers"]}
         host = headers.get(b"host", b"").lower()
-        if self._is_local and _name(host) not in _LOOPBACK:
+        if self._is_local and _name(host) not in self._names:
             raise _RefusedError(403, "this listens on loopback alone: ask it as localhost")
         origin = headers.get(b"origin")
         if origin is not None and origin.lower().partition(b"://")[2] != (host or b"?"):

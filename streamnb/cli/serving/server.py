@@ -124,6 +124,7 @@ def serve(
     replica, watch = Replica(config, tell, rests=rests), Watch(config, tell)
     registry, count = metrics_of(replica)
     app = application(replica, registry, write, watch, replay)
+    host, port = listening.address
     guarded = Guard(
         ShortQuestions(app, replica),
         count=count,
@@ -131,8 +132,8 @@ def serve(
         is_local=listening.is_local,
         most_bytes=_MOST_BYTES,
         rate=listening.rate,
+        host=host,
     )
-    host, port = listening.address
     settings = uvicorn.Config(
         guarded,
         host,
@@ -152,7 +153,8 @@ def serve(
     )
     scheme = "http" if listening.certificate is None else "https"
     told = "answering at {0}:{1}: /predict, /explain, /model ...; the page is {2}://{0}:{1}/"
-    server = _Server(settings, lambda port: tell(told.format(host, port, scheme)))
+    shown = f"[{host}]" if ":" in host else host
+    server = _Server(settings, lambda port: tell(told.format(shown, port, scheme)))
     sys.setswitchinterval(_TURN_SECONDS)
     replica.start()
     watch.start()
@@ -161,7 +163,7 @@ def serve(
     except SystemExit as error:  # uvicorn's word for an OSError that it has met
         is_taken = getattr(error.__context__, "errno", None) == errno.EADDRINUSE
         raise (AddressTaken if is_taken else ConfigError)(
-            f"--listen {host}:{port}: nothing can listen there; is it taken?"
+            f"--listen {shown}:{port}: nothing can listen there; is it taken?"
         ) from error
     finally:
         watch.close()
