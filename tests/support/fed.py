@@ -17,6 +17,8 @@ from pathlib import Path
 WORDS = [f"w{i}" for i in range(2000)]
 PATIENCE = 120
 FED_SECONDS = 1800
+QUIET = ["--set", "http.listen="]
+"""Of commands that answer elsewhere, if at all; `serve` and `dashboard` take no such key."""
 
 
 def text(rng, words=WORDS):
@@ -41,17 +43,18 @@ class Programs:
 
     def __init__(self, folder, *flags):
         self.folder = folder
-        self.flags = ["--log", f"sqlite:///{folder / 'log.db'}", "--set", "http.listen=", *flags]
+        self.flags = ["--log", f"sqlite:///{folder / 'log.db'}", *flags]
         self._started = []
 
     def run(self, *command, **more):
         """A command that ends by itself."""
-        streamnb = [sys.executable, "-m", "streamnb", *command, *self.flags]
+        streamnb = [sys.executable, "-m", "streamnb", *command, *QUIET, *self.flags]
         return subprocess.run(streamnb, check=True, capture_output=True, **more)
 
     def start(self, *command, tree=None):
         """A command in the background, of the streamnb in another folder perhaps, and the file with what it says."""
-        return self.start_python("-m", "streamnb", *command, *self.flags, tree=tree)
+        quiet = [] if command[0] in {"serve", "dashboard"} else QUIET
+        return self.start_python("-m", "streamnb", *command, *quiet, *self.flags, tree=tree)
 
     def start_python(self, *arguments, tree=None):
         said = self.folder / f"said-{len(self._started)}"

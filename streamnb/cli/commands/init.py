@@ -180,18 +180,10 @@ def _proposed(
             told = f"  # {len(one.values):,} classes, in {of(one.n, 'event')}" if role == "label" else ""
             lines.append(f"{role} = {literal(render_path(places[role]))}{told}")
         elif role == "ts" and any(path[0] == role for path in seen):
-            lines.append(f"ts = {literal(_unused(seen))}  # $.ts is no time: no event has one here")
+            lines.append('ts = "$.no_time"  # $.ts is no time, and would make each event a dead letter')
         else:
             lines.append(f'# {role} = "$.{role}"  # no field looks like it')
     return "\n".join([*lines, *_attributes(places, text, seen, n), ""])
-
-
-def _unused(seen: Mapping[Keys, Seen]) -> str:
-    """A path that no event has."""
-    name = "no_time"
-    while any(path[0] == name for path in seen):
-        name += "_"
-    return render_path((name,))
 
 
 def _attributes(
