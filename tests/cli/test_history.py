@@ -250,11 +250,8 @@ def test_where_nothing_is_scored_it_says_why(tmp_path, capsys, lines):
 @pytest.mark.parametrize(
     ("key", "says"),
     [
-        (
-            "events.label=$.no",
-            "no event to learn has a label at $.no; --against events.label=PATH says where",
-        ),
-        ("events.id=$.no", "each of its records is a dead letter: missing"),
+        ("events.ts=$.text", "each of its records is a dead letter: wrong-type"),
+        ("events.max_bytes=20B", "each of its records is a dead letter: oversize"),
     ],
 )
 def test_where_nothing_is_scored_of_the_other_it_says_why_of_that(tmp_path, capsys, key, says):

@@ -56,12 +56,12 @@ def run(options: argparse.Namespace) -> int:
     common, *places = np.intersect1d(costs[0].place, costs[1].place, True, return_indices=True)
     if not common.size:
         what = options.file or present.log.url
-        learner, config, flag = sides[0], present, "--set"
+        learner, config = sides[0], present
         if costs[0].place.size:
-            learner, config, flag = sides[1], other, "--against"
+            learner, config = sides[1], other
             what = f"{what} with {', '.join(options.against)}"
         reasons = f": {', '.join(learner.tally.dead_letters)}"
-        say_why_nothing_was_learned(what, config, learner.consumed, learner.dead_letters, reasons, flag)
+        say_why_nothing_was_learned(what, config, learner.consumed, learner.dead_letters, reasons)
         return 1
     alone = sum(one.place.size - common.size for one in costs)
     present_costs, other_costs = (one.at(at) for one, at in zip(costs, places, strict=True))

@@ -95,12 +95,7 @@ def _decoded(learner: Learner, rows: Iterable[Row], tally: Tally) -> Iterator[Ev
 
 
 def say_why_nothing_was_learned(
-    path: str,
-    config: Config,
-    events: int,
-    dead_letters: int,
-    reasons: str = ", for the reasons below",
-    flag: str = "--set",
+    path: str, config: Config, events: int, dead_letters: int, reasons: str = ", for the reasons below"
 ) -> None:
     """The reason first, before what else there is to tell of a file of which no event was learned."""
     if not events:
@@ -108,9 +103,7 @@ def say_why_nothing_was_learned(
     elif dead_letters == events:
         reason = f"each of its records is a dead letter{reasons}"
     else:
-        reason = (
-            f"no event to learn has a label at {config.events.label}; {flag} events.label=PATH says where"
-        )
+        reason = f"no event to learn has a label at {config.events.label}; --set events.label=PATH says where"
     print(f"streamnb: nothing was learned of {path}: {reason}", file=sys.stderr)
 
 
