@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Callable, Iterable, Iterator
-from itertools import chain
+from itertools import chain, islice
 from typing import Any, NamedTuple
 
 import msgspec
@@ -27,6 +27,7 @@ from streamnb.wire.schema import EventSchema
 
 LABELS = "labels"
 """The topic on which labels come, where none is configured."""
+_LOOK = 10_000  # rows, in search of the first time
 _SCORED_ALONE = "evaluation"
 """Who says, at the end, what was never revealed: it is scored, and teaches nothing."""
 
@@ -92,9 +93,9 @@ class Feedback(NamedTuple):
             said += 1
 
     def _begin(self, rows: Iterable[Row], schema: EventSchema) -> tuple[float, Iterator[Row]]:
-        """The first time that is known, where that counts, and the same rows."""
+        """The first time that is known, where that counts, of the first rows at most; and the same rows."""
         left, seen = iter(rows), []
-        for row in left if self.by_time else ():
+        for row in islice(left, _LOOK) if self.by_time else ():
             seen.append(row)
             event = decoded(row[1], schema)
             if event is not None and event.ts is not None:
