@@ -26,6 +26,7 @@ import hashlib
 import struct
 import zlib
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -236,8 +237,10 @@ def decode_journal(raw: bytes) -> JournalRecord:
     except ValueError:  # `previous` is no hex
         is_whole = False
     if not is_whole:
-        added = ", ".join(sorted(msgspec.json.decode(raw).keys() - set(record.__struct_fields__)))
-        why = "it was altered" + f", or written by a later version, which knows its {added}" * bool(added)
+        why = "it was altered"
+        with suppress(*_NOT_JSON):  # msgspec has not looked at what it skipped
+            if added := sorted(msgspec.json.decode(raw).keys() - set(record.__struct_fields__)):
+                why += f", or written by a later version, which knows its {', '.join(added)[:_SHOWN]}"
         raise JournalError(f"journal record {record.n} does not have the digest it claims: {why}")
     return record
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping
 from numbers import Integral
 from typing import Any
-
-from streamnb.model.attributes.ranges import LARGEST_DOUBLE
 
 _SHOWN = 200  # characters of a value in a message
 
@@ -32,7 +31,7 @@ def check_whole(name: str, number: Any, least: int, most: float = math.inf) -> N
 
 def check_amount(name: str, number: float) -> None:
     """Raise ValueError for a number that is negative, infinite or NaN."""
-    if not 0.0 <= number <= LARGEST_DOUBLE:
+    if not 0.0 <= number <= sys.float_info.max:
         raise ValueError(f"{name} must be finite and not negative, not {number!r}")
 
 
