@@ -61,6 +61,7 @@ _WORK = 4  # steps in a commit of what takes longer than one
 _OFFER_SECONDS = 0.05
 _STRAYS_TOLD = 5
 _LONG_SECONDS = 5.0  # for a partition that lags to stand still
+_STUCK_SECONDS = 60.0  # and until labels do not wait for it any more
 _TELL_SECONDS = 10.0  # between two lines of why
 _OUTLAST = (
     "retention overtook the learner: let topics.retention outlast its lag "
@@ -272,7 +273,7 @@ class Worker:
 
         Once for each: who has what it asked for may go on asking for a moment.
         """
-        self._stood_for = asker
+        self._stood_for, self._waiting = asker, {}
         self._settle()
         self._finish_saving(self._turn)
         self._sensor.noted("standing still, for a model that was learned anew is to be taken up")
@@ -598,9 +599,10 @@ class Worker:
         stuck = {
             p
             for p, (place, since) in self._waiting.items()
-            if place == at.get(p) and now - since >= _LONG_SECONDS
+            if place == at.get(p) and now - since >= _STUCK_SECONDS
         }
-        is_behind = any(at[p] < end for p, end in self._ends.items() if p not in stuck)
+        # Markers of transactions come after the last record, and are no lag.
+        is_behind = any(at[p] < end and lag.get(p) for p, end in self._ends.items() if p not in stuck)
         waits = is_behind and late.fullness > (_EARLY_AGAIN if self._only_events else _EARLY_MOST)
         if waits != self._only_events:
             self._only_events = waits

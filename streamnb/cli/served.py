@@ -23,6 +23,7 @@ from streamnb.engine.settings import LabelSettings
 from streamnb.errors import ConfigError, JournalError, OutOfRange, StreamnbError
 from streamnb.events import Event
 from streamnb.wire.codec import IN_EVENT, decode_event
+from streamnb.wire.event_rules import LATEST
 
 Read = Callable[[Record], Event]
 _DECIDED, _WHY = ("decision", "expected_cost"), ("rejected", "novelty")
@@ -96,7 +97,8 @@ def label_of(config: Config, event: Whereabouts) -> dict[str, Any] | None:
     settings = wiring.settings(restored(origin_of(snapshot).config)).labels or LabelSettings()
     classes = snapshot.parts["model"].meta.get("classes", [])
     late = LateLabels.from_state(settings, snapshot.parts, snapshot.segments, classes)
-    said = late.said_of(event.event.id, event.record.timestamp)
+    recorded = event.record.timestamp
+    said = late.said_of(event.event.id, recorded if recorded < LATEST else None)
     if said is None or all(one.source == IN_EVENT for one in said):
         return None
     return held(said, snapshot.journal_n)

@@ -23,7 +23,6 @@ from streamnb.engine.admission import Admission
 from streamnb.engine.copying import PartsCopy
 from streamnb.engine.known_classes import KnownClasses, class_bytes
 from streamnb.engine.labels.heard import Arrived, Heard
-from streamnb.engine.labels.horizon import dated
 from streamnb.engine.labels.late_labels import LateLabels
 from streamnb.engine.labels.rebuilt import Offsets, Rebuilt, offsets_of, part_of
 from streamnb.engine.labels.report import verdict_report
@@ -145,7 +144,8 @@ class Learner:
         done again where `acted` says it, as a replay is told, and else decided here.
         """
         outputs: list[NewRecord] = []
-        records = dated(records, self.rules)
+        if self.late is not None and self.rules.doubt_log:
+            self.late.pending.horizon.doubt()
         self._hears_events = self._hears_labels = False
         start, reported, left = 0, -1, most_bytes
         self.actions.begin(acted)
@@ -413,6 +413,7 @@ class Learner:
     def _take(self, records: Sequence[Record], now: float, alive: Callable[[], None]) -> list[NewRecord]:
         """What verdicts change; the dead letters among them, and what detectors find by them."""
         assert self.late is not None  # noqa: S101
+        records = self._dated(records)
         outputs: list[NewRecord] = []
         said = decode_labels([record.value for record in records], self.settings.schema)
         if self.actions.is_paused:
@@ -502,6 +503,7 @@ class Learner:
     ) -> list[NewRecord]:
         """The dead letters of some records, and the predictions of the others, as far as `process` may go."""
         events, places, refused = self._decoded(records)
+        records = self._dated(records)
         self._hears_events |= bool(events)
         outputs: list[NewRecord] = []
         done, left, ahead = 0, most_bytes, len(events)
@@ -539,6 +541,12 @@ class Learner:
             self.late.passed(times[:taken])
         self.consumed += taken
         return letters + outputs
+
+    def _dated(self, records: Sequence[Record]) -> Sequence[Record]:
+        """The same, with times for what waits to go by."""
+        if self.late is None or not self.rules.doubt_log:
+            return records
+        return self.late.pending.horizon.dated(records)
 
     @property
     def _admission(self) -> Admission:

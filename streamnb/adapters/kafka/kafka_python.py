@@ -94,17 +94,21 @@ class _AnyNames(bytearray):
 
 
 def _with_any_names(read: Callable[..., Any]) -> Callable[..., Any]:
-    """Read records that have a header whose name is not UTF-8, which a broker takes.
+    """Read a record that has a header whose name is not UTF-8, which a broker takes, without its headers.
 
-    kafka-python 3.0.12 calls their batch damaged, so that nobody gets past it.
+    kafka-python 3.0.12 calls its batch damaged, so that nobody gets past it. Librdkafka tells none, either.
     """
 
     def read_any(batch: Any, *rest: Any) -> Any:
         try:
             return read(batch, *rest)
         except UnicodeDecodeError:
-            batch._buffer = _AnyNames(batch._buffer)  # noqa: SLF001  see above
-            return read(batch, *rest)
+            strict = batch._buffer  # noqa: SLF001  see above
+            any_names = vars(batch).setdefault("any_names", _AnyNames(strict))
+            batch._buffer = any_names  # noqa: SLF001
+            found = read(batch, *rest)
+            batch._buffer, found._headers = strict, []  # noqa: SLF001
+            return found
 
     return read_any
 

@@ -18,21 +18,10 @@ import numpy.typing as npt
 
 from streamnb.engine.ports import Record
 from streamnb.model.attributes.expected import count
-from streamnb.wire.codec import Rules
 from streamnb.wire.event_rules import LATEST
 
 _NEVER = -math.inf
 _TIME = attrgetter("timestamp")
-
-
-def dated(records: Sequence[Record], rules: Rules) -> Sequence[Record]:
-    """The records, without times that cannot be meant: in most topics they are what a producer says.
-
-    Two in a row with microseconds for milliseconds would end the wait of all that ever comes.
-    """
-    if not rules.doubt_log or max(map(_TIME, records), default=0.0) < LATEST:
-        return records
-    return [one._replace(timestamp=0.0) if one.timestamp >= LATEST else one for one in records]
 
 
 class Horizon:
@@ -52,6 +41,27 @@ class Horizon:
         self._window, self._memory = window, memory
         self._time = self._last = self.earliest = _NEVER
         self.least = self.taken = 0
+
+    def doubt(self) -> None:
+        """Forget times that cannot be meant, as earlier rules took them."""
+        if self._time >= LATEST:
+            self._time = self.earliest = _NEVER
+        if self._last >= LATEST:
+            self._last = _NEVER
+
+    def dated(self, records: Sequence[Record]) -> Sequence[Record]:
+        """Records that come next; one whose time cannot be meant is of the time of the one before.
+
+        In most topics it is what a producer says. Two in a row with microseconds for milliseconds would end
+        the wait of all that ever comes, and the last word on an event would be said for good.
+        """
+        if max(map(_TIME, records), default=0.0) < LATEST:
+            return records
+        made, last = [], max(self._last, 0.0)
+        for one in records:
+            last = last if one.timestamp >= LATEST else one.timestamp
+            made.append(one._replace(timestamp=last))
+        return made
 
     def passing(self, times: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """What `earliest` is at each of some records, recorded at these times, that come next."""

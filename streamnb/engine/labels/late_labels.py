@@ -124,7 +124,8 @@ class LateLabels:
             if len(self._early):
                 heard, time = self._early.take(event.id)
                 if time < limit:
-                    self.outcomes["unknown"] += len(heard) * rules.order_early
+                    if rules.order_early:
+                        self.outcomes["unknown"] += len(heard)
                     heard = ()
                 said = tuple(one for one in heard if not self._voids.cover(one))
                 self.outcomes["early"] += len(said)

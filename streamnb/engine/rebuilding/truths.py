@@ -134,7 +134,7 @@ class Truths(Learner):
             return ()
         self.labels.extend([NONE] * len(events))
         self.weights.extend([0.0] * len(events))
-        said = self.late.said_before(arrived)
+        said = self.late.said_before(arrived, self.rules)
         nothing = Posteriors([], np.zeros((len(events), 0)), np.zeros(len(events), dtype=np.int64))
         truths = list(map(self.late.truth, said))
         weights = [one.weight if one else 0.0 for one in truths]

@@ -126,21 +126,60 @@ def test_a_verdict_without_an_event_is_told_as_it_was_said():
     ]
 
 
-def test_a_record_with_a_time_that_cannot_be_meant_ends_no_wait():
-    """As of a producer that takes microseconds for milliseconds."""
+def odd_times():
+    """As of a producer that takes microseconds for milliseconds, for a while."""
     stream = Stream()
     stream.event("e", "w1", at=1000.0)
     for number in range(3):
-        stream.event(f"odd{number}", "w2", at=1.79e15)
+        stream.event(f"odd{number}", "w2", at=1.79e15 + number)
+    stream.verdict("odd1", "y", at=1.79e15)
     stream.event("f", "w1", at=1050.0)
     stream.event("g", "w1", at=1060.0)
     stream.verdict("e", "x", at=1070.0)
-    learner, _ = taught(stream, window=100.0)
-    assert (classes(learner), learner.late.pending.horizon.earliest) == ({"x": 1.0}, 960.0)
+    stream.verdict("odd1", "z", at=1.79e15 + 9)
+    stream.verdict("odd1", None, at=1071.0)
+    stream.verdict("odd2", "x", at=1.79e15 + 10)
+    return stream
+
+
+def test_a_record_with_a_time_that_cannot_be_meant_is_of_that_of_the_one_before():
+    """It ends no wait, waits itself, and is not the last word for good."""
+    learner, _ = taught(odd_times(), window=100.0)
+    assert (classes(learner), learner.late.pending.horizon.earliest) == ({"x": 2.0}, 971.0)
+    assert learner.late.outcomes == {"first": 3, "changed": 1, "withdrawn": 1}
+    assert [said.time for said in learner.late.said_of("odd2")] == [1071.0]
     before = late_learner(window=100.0)
     before.rules = Rules(5)  # a journal of before is replayed as it was written
+    before.process(odd_times().records, 1.0)
+    assert (classes(before), before.late.pending.horizon.earliest) == ({"z": 1.0, "x": 1.0}, 1.79e15 - 99.0)
+    before.rules = Rules()  # and heals from there on
+    stream = Stream()
+    stream.event("h", "w1", at=1080.0)
+    stream.event("i", "w1", at=1081.0)
+    stream.verdict("h", "x", at=1082.0)
     before.process(stream.records, 1.0)
-    assert (classes(before), before.late.pending.horizon.earliest) == ({}, 1.79e15 - 100.0)
+    assert (classes(before), before.late.pending.horizon.earliest) == ({"z": 1.0, "x": 2.0}, 981.0)
+
+
+def test_times_that_all_cannot_be_meant_let_all_wait():
+    stream = Stream()
+    for number in range(9):
+        stream.event(f"e{number}", "w1", at=1.79e15 + 1e9 * number)
+    for number in range(9):
+        stream.verdict(f"e{number}", "x", at=1.8e15)
+    learner, _ = taught(stream, window=100.0)
+    assert classes(learner) == {"x": 9.0}
+
+
+def test_what_earlier_rules_did_not_tell_is_not_told_by_them():
+    stream = Stream()
+    stream.verdict("e", "x", at=1000.0)
+    for name in "fge":
+        stream.event(name, "w1", at=1200.0)
+    learner = late_learner(window=100.0)
+    learner.rules = Rules(5)
+    learner.process(stream.records, 1.0)
+    assert dict(learner.late.outcomes) == {"early": 0}
 
 
 def test_what_waits_is_decided_at_each_record_and_not_at_each_commit():

@@ -294,9 +294,12 @@ def test_labels_that_are_read_before_their_events_wait_for_them(open_log, tmp_pa
     assert (learner.model.n_events, learner.late.outcomes["unknown"]) == (600, 0)
 
 
-@pytest.mark.parametrize("hangs", [False, True])
-def test_a_stream_that_never_stands_still_does_not_starve_labels(open_log, tmp_path, monkeypatch, hangs):
-    """Most are of events that never come; or of one partition nothing can be read, as in a long transaction."""
+@pytest.mark.parametrize("ends", ["busy", "hanging", "marked"])
+def test_a_stream_that_never_stands_still_does_not_starve_labels(open_log, tmp_path, monkeypatch, ends):
+    """Most are of events that never come; or of one partition nothing can be read, as in a long transaction.
+
+    Or it ends with the marker of one, which is lag for a moment, and no record.
+    """
     log = open_log(**TOPICS)
     raws = [json.dumps({"id": f"never{i}", "label": "x"}).encode() for i in range(900)]
     log.append([NewRecord("labels", None, raw) for raw in raws])
@@ -309,18 +312,21 @@ def test_a_stream_that_never_stands_still_does_not_starve_labels(open_log, tmp_p
 
     def poll_and_append(limit, seconds):
         polls.append(limit)
-        if not hangs and worker.checkpoint.positions[LABELS] < 900 and learner.consumed < 20_000:
+        if ends == "busy" and worker.checkpoint.positions[LABELS] < 900 and learner.consumed < 20_000:
             event = json.dumps({"id": f"e{len(polls)}", "text": "w1"}).encode()
             log.append([NewRecord("events", None, event)] * (200 - lag().get(EVENTS, 0)))
         return poll(limit, seconds)
 
     monkeypatch.setattr(log, "poll", poll_and_append)
     monkeypatch.setattr(worker_module, "_LOOK_SECONDS", 0.01)
-    if hangs:
-        monkeypatch.setattr(worker_module, "_LONG_SECONDS", 0.2)
+    if ends == "hanging":
+        monkeypatch.setattr(worker_module, "_STUCK_SECONDS", 0.2)
         monkeypatch.setattr(
             log, "lag", lambda: lag() | ({EVENTS: 9} if worker.checkpoint.positions[LABELS] < 900 else {})
         )
+    if ends == "marked":
+        log.append([NewRecord("events", None, b'{"id": "e1", "text": "w1"}')] * 400)
+        monkeypatch.setattr(log, "lag", lambda: {place: n and n + 1 for place, n in lag().items()})
     waited = set()
     look = worker._look_around
     monkeypatch.setattr(worker, "_look_around", lambda: (waited.add(worker._only_events), look()))

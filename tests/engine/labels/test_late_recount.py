@@ -91,6 +91,24 @@ def test_so_are_labels_that_are_repeated_before_their_events(rules):
     assert learner.dead_letters == (rules.order_early)
 
 
+@pytest.mark.parametrize("rules", [[Rules()] * 2, [Rules(5)] * 2, [Rules(5), Rules()]])
+def test_so_are_those_of_records_with_times_that_cannot_be_meant(rules):
+    stream = Stream()
+    for i in range(90):
+        stream.event(f"e{i}", f"w{i % 9}", at=1.79e15 + i if i % 5 == 2 or 40 < i < 45 else 1000.0 + i)
+        stream.verdict(f"e{i // 2}", "xyz"[i % 3], at=1.79e15 if i % 7 == 3 else 1000.0 + i)
+    learner = late_learner(window=30.0)
+    learner.rules = rules[0]
+    switch = iter(range(len(stream.records)))
+
+    def work():
+        if next(switch) * 17 >= 102:
+            learner.rules = rules[1]
+        return 0
+
+    assert differing(learner, stream.records, work) == []
+
+
 @pytest.mark.parametrize("rules", [Rules(), Rules(5)])
 def test_so_are_those_of_a_source_that_is_withdrawn_more_often_than_all_it_said_is_worked_through(rules):
     stream = Stream()

@@ -11,7 +11,6 @@ import msgspec
 from streamnb.engine.actions import PAUSE
 from streamnb.engine.journal.identity import Origin
 from streamnb.engine.journal.replay import SliceReader
-from streamnb.engine.labels.horizon import dated
 from streamnb.engine.ports import Log, Partition, Record, between
 from streamnb.engine.settings import Settings
 from streamnb.engine.verification.findings import Findings
@@ -71,7 +70,7 @@ class ProcessedReader:
         for step in steps(self.log, self.seen, self.origins):
             plan = self.plan(step.after.origin)
             settings, rules = None if plan is None else plan.settings, step.after.origin.rules
-            found = dated([record for part in self._slices(step, findings) for record in part], rules)
+            found = [record for part in self._slices(step, findings) for record in part]
             read = [] if settings is None else [(r, _read(r, settings, rules)) for r in found]
             yield Processed(step, _weighed(read, step.record.acted))
 

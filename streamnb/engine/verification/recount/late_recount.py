@@ -22,6 +22,7 @@ from streamnb.engine.verification.recount.recount import Recount, RecountPlan
 from streamnb.events import Event, Verdict, Withdrawal
 from streamnb.model.attributes.weights import HEAVIEST, UNIT
 from streamnb.wire.codec import IN_EVENT, NEWEST, Rules
+from streamnb.wire.event_rules import LATEST
 
 _SPEAKERS, _SOURCES = 4, 1000  # at most, on one event and in all
 _EVENT_BYTES, _SPEAKER_BYTES, _EARLY_BYTES = 256, 800, 200  # docs/labels.md, "How long events wait"
@@ -90,6 +91,10 @@ class LateRecount:
         if rules.count_room_changes:
             self.recount.change_room(plan)
         self._plan, self._rules = plan, rules
+        if rules.doubt_log and self._time >= LATEST:
+            self._time = self._earliest = -math.inf
+        if rules.doubt_log and self._last >= LATEST:
+            self._last = -math.inf
         if plan.settings.labels is not None:
             self._settings = plan.settings.labels
             self._learned = self.recount.events if self._learned is None else self._learned
@@ -106,21 +111,24 @@ class LateRecount:
             assert read is None or isinstance(read, Event)  # noqa: S101
             recount.take(read, self._plan)
             return
-        self._time, self._last = max(self._time, min(self._last, record.timestamp)), record.timestamp
+        recorded = record.timestamp
+        if self._rules.doubt_log and recorded >= LATEST:
+            recorded = max(self._last, 0.0)
+        self._time, self._last = max(self._time, min(self._last, recorded)), recorded
         self._drop(0)
         if isinstance(read, Event):
             said = {word.label for word in self._early.get(read.id, ({}, 0.0))[0].values() if word.is_label}
             if recount.admits({read.label, *said}, self._plan):
-                self._event(read, record.timestamp)
+                self._event(read, recorded)
             else:
                 recount.dead_letters += 1
         elif isinstance(read, Verdict) and not recount.admits({read.label}, self._plan):
             recount.dead_letters += 1
         elif isinstance(read, Verdict):
-            time = record.timestamp if read.ts is None else read.ts
-            self._hear(read.id, read.source, time, read.label, read.weight, record.timestamp)
+            time = recorded if read.ts is None else read.ts
+            self._hear(read.id, read.source, time, read.label, read.weight, recorded)
         elif isinstance(read, Withdrawal):
-            self._withdraw(read, record.timestamp)
+            self._withdraw(read, recorded)
         else:
             recount.dead_letters += 1
         recount.consumed += 1
