@@ -80,17 +80,27 @@ _ANSWER_MS = 5_000  # the longest that a question about offsets waits for an ans
 _TURN_SECONDS = 0.2
 
 
-class _Name(bytearray):
-    def decode(self, *_: object) -> str:
-        return super().decode("utf-8", "replace")
-
-
 class _AnyNames(bytearray):
-    """The bytes of a batch, of which parts are text whatever bytes they are."""
+    """The bytes of a batch, which say whether a part of them that was to be text was none."""
+
+    is_odd = False
 
     def __getitem__(self, place: Any) -> Any:
         found = super().__getitem__(place)
-        return _Name(found) if isinstance(place, slice) else found
+        return _Name(self, found) if isinstance(place, slice) else found
+
+
+class _Name(bytearray):
+    def __init__(self, batch: _AnyNames, found: bytes) -> None:
+        super().__init__(found)
+        self._batch = batch
+
+    def decode(self, *_: object) -> str:
+        try:
+            return super().decode()
+        except UnicodeDecodeError:
+            self._batch.is_odd = True
+            return ""
 
 
 def _with_any_names(read: Callable[..., Any]) -> Callable[..., Any]:
@@ -101,14 +111,15 @@ def _with_any_names(read: Callable[..., Any]) -> Callable[..., Any]:
 
     def read_any(batch: Any, *rest: Any) -> Any:
         try:
-            return read(batch, *rest)
-        except UnicodeDecodeError:
-            strict = batch._buffer  # noqa: SLF001  see above
-            any_names = vars(batch).setdefault("any_names", _AnyNames(strict))
-            batch._buffer = any_names  # noqa: SLF001
             found = read(batch, *rest)
-            batch._buffer, found._headers = strict, []  # noqa: SLF001
-            return found
+        except UnicodeDecodeError:
+            batch._buffer = _AnyNames(batch._buffer)  # noqa: SLF001  see above
+            found = read(batch, *rest)
+        content = batch._buffer  # noqa: SLF001
+        if type(content) is _AnyNames and content.is_odd:
+            found._headers = []  # noqa: SLF001
+            content.is_odd = False
+        return found
 
     return read_any
 
