@@ -88,12 +88,13 @@ class Guard:
             self._check(scope)
             async with asyncio.timeout(_BODY_SECONDS):
                 body = await self._body(taken)
+            values = _values(body)
         except _RefusedError as error:
             await _refuse(counted, error.status, str(error), is_page=_is_page(scope["path"]))
         except TimeoutError:
             await _refuse(counted, 408, f"the body did not come within {_BODY_SECONDS:g} s", is_page=False)
         else:
-            async with self._alone if _values(body) > _MANY else nullcontext():
+            async with self._alone if values > _MANY else nullcontext():
                 await self._app(scope, given_once(body, receive), counted)
         finally:
             self._held -= held
@@ -143,15 +144,18 @@ class Guard:
             if size > _LARGE and self._held > _MOST_HELD:
                 raise _RefusedError(503, "others send too much at this moment: ask again")
             if not message.get("more_body"):
-                break
-        if _values(body := b"".join(parts)) > _MOST_VALUES:
-            raise _RefusedError(413, f"a body has at most {_MOST_VALUES:,} values: ask in parts")
-        return body
+                return b"".join(parts)
 
 
 def _values(body: bytes) -> int:
-    """How many values a large body has at most, for while JSON is read all others wait; 0 of a small one."""
-    return sum(map(body.count, (b",", b"[", b"{"))) if len(body) > _LARGE else 0
+    """How many values a large body has at most, for while JSON is read all others wait; 0 of a small one.
+
+    Raises _RefusedError for too many.
+    """
+    found = sum(map(body.count, (b",", b"[", b"{"))) if len(body) > _LARGE else 0
+    if found > _MOST_VALUES:
+        raise _RefusedError(413, f"a body has at most {_MOST_VALUES:,} values: ask in parts")
+    return found
 
 
 def _is_page(path: str) -> bool:
