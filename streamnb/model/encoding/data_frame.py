@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Sequence
 from itertools import compress
 from typing import Any, NamedTuple
@@ -87,7 +88,7 @@ def _column(name: Any, series: Any, kind_of: Callable[[Any, Any], int]) -> Colum
         return Column(CONTINUOUS, name, numbers, np.isfinite(numbers)) if is_number else None
     if kind_of(name, "") != NOMINAL:
         return None
-    which, values = series.factorize()
+    which, values = _codes(series)
     texts = values.tolist()
     if not set(map(type, texts)) <= {str}:
         return None
@@ -96,6 +97,15 @@ def _column(name: Any, series: Any, kind_of: Callable[[Any, Any], int]) -> Colum
     except UnicodeEncodeError:
         return None
     return Column(NOMINAL, name, which.astype(np.int64, copy=False), which >= 0, encoded)
+
+
+def _codes(series: Any) -> tuple[Any, Any]:
+    """Which value each event has, -1 where it is missing, and the values, among which may be others."""
+    held = series.array
+    if series.dtype.name == "category" and len(held.categories) <= len(held):
+        return held.codes, held.categories
+    found: tuple[Any, Any] = series.factorize()
+    return found
 
 
 class Columns:
@@ -180,11 +190,6 @@ def choose_texts(which: Any, first: Any, ends: Any, chosen: Any) -> int:
     return item
 
 
-def _ends(present: Present) -> Ints:
-    """Where the values of each event begin, and the last ones end, of bool[events, columns]."""
-    return np.append(0, np.cumsum(np.count_nonzero(present, axis=1)))
-
-
 def _added(
     rows: Codes, chosen: Ints, adds: Present, texts: Sequence[bytes], owners: Codes, vocabulary: Vocabulary
 ) -> Codes:
@@ -203,12 +208,24 @@ def _added(
 
 def _values(columns: list[Column], fields: Codes, events: int) -> tuple[Ints, Codes, Floats]:
     """Where the numbers of each event begin, the field of each, and the numbers."""
-    numbers = np.empty((events, len(columns)))
-    for c, column in enumerate(columns):
-        numbers[:, c] = column.values
-    present = np.isfinite(numbers)
-    value_field = np.broadcast_to(fields, present.shape)[present]
-    return _ends(present), value_field, numbers[present].clip(-LARGEST, LARGEST)
+    numbers = np.array([column.values for column in columns]).reshape(len(columns), events)
+    ends, value_field = np.zeros(events + 1, dtype=np.int64), np.empty(numbers.size, dtype=np.int32)
+    value = np.empty(numbers.size)
+    found = choose_numbers(numbers, fields, ends, value_field, value)
+    return ends, value_field[:found], value[:found]
+
+
+@kernel
+def choose_numbers(numbers: Any, fields: Any, ends: Any, value_field: Any, value: Any) -> int:
+    """Fill which numbers are there, event by event, the field of each, and where each event's end."""
+    item = 0
+    for e in range(numbers.shape[1]):
+        for c in range(numbers.shape[0]):
+            value_field[item] = fields[c]
+            value[item] = min(max(numbers[c, e], -LARGEST), LARGEST)
+            item += math.isfinite(numbers[c, e])
+        ends[e + 1] = item
+    return item
 
 
 def _numbered(

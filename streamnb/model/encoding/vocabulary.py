@@ -401,11 +401,11 @@ class Vocabulary(Growable):
         Shape (number of tokens,).
         """
         rows = np.empty(tokens.ends.size, dtype=np.int32)
-        if self.former.size and not self.holes:
-            self.sweep(_SWEPT + _SWEPT_FOR_EACH * rows.size)
         words = tokens.bytes, tokens.ends, tokens.places, tokens.item_tokens, item_group, item_adds
         token = 0
         while token != DONE:
+            if self.former.size and not self.holes:
+                self.sweep(_SWEPT + _SWEPT_FOR_EACH * (rows.size - token))
             token, self.size = look_up(token, words, self.size, self.arrays, rows)
             if token != DONE:
                 start = int(tokens.ends[token - 1]) if token else 0
