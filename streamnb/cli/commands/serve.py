@@ -40,7 +40,7 @@ def run(options: argparse.Namespace, *, rests: bool = False) -> int:
         from streamnb.cli.serving import server  # noqa: PLC0415  an extra
     except ImportError as error:
         raise ConfigError(
-            f"serve needs FastAPI and uvicorn ({error}); pip install 'streamnb[web]'"
+            f"{options.module} needs FastAPI and uvicorn ({error}); pip install 'streamnb[web]'"
         ) from error
     waiting = Waiting(config.kafka.give_up_after)
     opening.existing_log(config, waiting).close()  # what is wrong shows before kernels are compiled
