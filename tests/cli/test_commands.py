@@ -96,6 +96,18 @@ def test_who_needs_no_model_imports_none(tmp_path, command):
     assert done.stdout.splitlines()[-1] == "[]"
 
 
+@pytest.mark.parametrize("command", ["serve", "dashboard"])
+def test_who_answers_over_http_says_what_that_needs(command, tmp_path, monkeypatch, capsys):
+    """By the name of the command that was given."""
+    monkeypatch.setattr("os.nice", int)
+    monkeypatch.delattr("streamnb.cli.serving.server", raising=False)
+    monkeypatch.setitem(sys.modules, "streamnb.cli.serving.server", None)
+    assert main([command, "--log", f"sqlite:///{tmp_path}/log.db"]) == 2
+    assert re.match(
+        rf"streamnb: {command} needs FastAPI and uvicorn .*streamnb\[web\]", capsys.readouterr().err
+    )
+
+
 @pytest.mark.parametrize(
     ("model", "events"),
     [(["model.kind=naive_bayes", "model.alpha=0.5"], 2500), (["predictions.evidence=2"], 300)],
