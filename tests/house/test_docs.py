@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from every_case import failures
+from markdown.extensions.toc import slugify
 from picture import BLOCK, PAGE, TABLE, picture, table
 
 from streamnb import config as configuration
@@ -36,6 +37,24 @@ def test_links_lead_somewhere():
         (page, to) for page, to in links if not (to.startswith("https://") or (page.parent / to).exists())
     ]
     assert astray == []
+
+
+def headings(page):
+    """The anchors of a page, as the site has them."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+    found = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {slugify(re.sub(r"\[(.*?)\]\(.*?\)|[`*]", r"\1", heading), "-") for heading in found}
+
+
+def test_links_lead_to_headings():
+    links = pages(r"\]\(((?!https://)[^)#\s]*)#([^)\s]+)\)")
+    there = {page.resolve(): headings(page) for page in PAGES}
+    assert links
+    assert [
+        (page, *to)
+        for page, to in links
+        if to[1] not in there[(page.parent / to[0]).resolve() if to[0] else page.resolve()]
+    ] == []
 
 
 def test_commands_are_commands(capsys):
