@@ -1,6 +1,6 @@
 """What learning by batches on Spark costs: processor time an event, and log loss for a model that is a batch old.
 
-    python tests/benchmarks/spark_batches.py ../shared/data/sms_spam.jsonl.gz ../shared/data/20news_bydate.jsonl.gz
+    python tests/benchmarks/spark_batches.py sms_spam.jsonl.gz 20news_bydate.jsonl.gz
 
 Of each file, shuffled: the log loss of its second half in strict order, and in batches of several sizes, naive Bayes which has
 learned the first half. Of the first file, over
