@@ -21,6 +21,7 @@ from hostile.mutated_states import AFTER, MODELS, ROWS, Made
 from program import Program
 
 import streamnb
+import streamnb.saved
 from streamnb import (
     BayesianNetwork,
     BayesOptimalNB,
@@ -330,3 +331,9 @@ def test_a_learner_on_a_broker_is_loaded_by_its_url_while_it_runs(client, broker
     monkeypatch.setenv("STREAMNB_MODEL__NAME", "another")
     with pytest.raises(SnapshotError, match=r"there is no snapshot in another\.snapshots"):
         streamnb.load(url)
+
+
+def test_the_page_names_what_a_file_may_make():
+    page = (Path(__file__).parents[2] / "docs" / "snapshot-format.md").read_text()
+    told = re.search(r"The classes are the classifiers of streamnb, and (.*?)\.", page, re.DOTALL)
+    assert re.findall(r"`(\w+)`", told[1]) == [*streamnb.saved._VALUES]

@@ -87,6 +87,7 @@ class LateLabels:
         made.scoring.scores = ServedScores.after(before)
         made.served = made.learned = made.scoring.scores.events
         made.scoring.follow(classes)
+        made.scoring.reserve(made.scoring.scores.n_classes)
         return made
 
     def settle(self, settings: LabelSettings) -> None:

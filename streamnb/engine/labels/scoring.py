@@ -58,6 +58,11 @@ class Scoring:
             known = known if len(classes) > known else 0  # of another state
             self._by_column = np.append(self._by_column[:known], self._places(classes[known:]))
 
+    def reserve(self, numbers: int) -> None:
+        """Give no class a number below this: scores are of classes that a model learned anew has no more."""
+        for number in range(len(self.names), numbers):
+            self.names[f"\0{number}"]
+
     def adopt(self) -> None:
         """Another model follows, with classes in another order."""
         names = [self.names.names[k] for k in self._by_column[:-1].tolist()]

@@ -183,6 +183,12 @@ class ServedScores:
         return self._all.cells.total()
 
     @property
+    def n_classes(self) -> int:
+        """One more than the greatest number of a class that scores are of."""
+        cells = map(max, self._all.cells)
+        return 1 + max(int(self._truth.max()), int(self._predicted.max()), *cells, NOTHING)
+
+    @property
     def window_size(self) -> int:
         """The most events in the window."""
         return len(self._truth)

@@ -136,3 +136,18 @@ def test_labels_that_come_apart_are_corrected_across_the_change(open_log, tmp_pa
     assert told(verified(open_log(), folder, *LATE, "model.kind=naive_bayes", SETS)) == []
     rebuilt = Rebuilding(source(open_log(), folder, *LATE, "model.kind=naive_bayes", SETS))
     assert rebuilt.learned
+
+
+@pytest.mark.parametrize("open_log", ["sqlite"], indirect=True)
+def test_labels_may_come_apart_once_classes_are_gone(open_log, tmp_path):
+    """Scores of before are of classes that the model has no more; a snapshot that has them is read again."""
+    log, folder = open_log(**TOPICS, labels=1), tmp_path / "snapshots"
+    log.append([NewRecord("events", None, raw) for raw in raw_events(80, seed=5)])
+    before = run(log, folder, "model.kind=naive_bayes")
+    learn_anew(open_log(), folder, "model.kind=naive_bayes", SETS)
+    late = [*LATE, "model.kind=naive_bayes", SETS]
+    scores = run(open_log(), folder, *late).report(1.0)
+    again = run(open_log(), folder, *late)
+    assert len(again.model.classes) < len(before.model.classes)
+    assert again.report(1.0) == scores
+    assert told(verified(open_log(), folder, *late)) == []
