@@ -48,7 +48,10 @@ REFUSED = [
     (f"latency --log {NOWHERE}", "127.0.0.1:1"),
     ("run --set http.listen= --log sqlite:///none/log.db", "none/log.db"),
     ("run --set http.listen= --log sqlite:///other.csv", "other.csv"),
-    ("run --set http.listen= --log sqlite:///parts.db --set topics.partitions=3", "partitions"),
+    (
+        "run --set http.listen= --log sqlite:///parts.db --set topics.journal=events --set topics.events=e",
+        "1 partition",
+    ),
     ("run --log sqlite:///log.db --set http.listen=127.0.0.1:PORT", "where nothing can listen"),
     (
         "run --set http.listen= --log sqlite:///log.db --set snapshots.folder=good.csv",

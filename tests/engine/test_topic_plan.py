@@ -7,12 +7,14 @@ import re
 import shlex
 import threading
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from numbered import NUMBERS
 
 from streamnb.adapters.kafka.tool_line import ToolLine
+from streamnb.adapters.sqlite.log import SqliteLog
 from streamnb.cli import main
 from streamnb.cli.checks.kafka_tools import KafkaTools
 from streamnb.cli.commands import topics
@@ -247,6 +249,19 @@ def test_on_the_embedded_log(capsys, tmp_path):
     assert states(said) == dict.fromkeys(states(said), "differs") | {"journal": "ok"}
     code, said = answer(capsys, "topics", "plan", "--log", log, "--set", "topics.partitions=2")
     assert set(states(said).values()) == {"ok"}, "create changes nothing that exists"
+
+
+def test_a_topic_of_an_embedded_log_that_exists_is_used_as_it_is(tmp_path, capsys):
+    """`topics.partitions` is of topics that are created."""
+    log, file = f"sqlite:///{tmp_path}/log.db", tmp_path / "events.jsonl"
+    file.write_text('{"id": "1", "text": "win", "label": "spam"}\n')
+    code, _ = answer(capsys, "replay", str(file), "--log", log)
+    assert code == 0
+    more = ["--set", "topics.partitions=3", "--set", "topics.labels=labels"]
+    code, _ = answer(capsys, "replay", str(file), "--log", log, *more)
+    assert code == 0
+    with closing(SqliteLog(tmp_path / "log.db")) as there:
+        assert there.topics() == dict.fromkeys(there.topics(), 1) | {"labels": 3}
 
 
 @pytest.mark.parametrize(
