@@ -50,7 +50,7 @@ REFUSED = [
     ("run --set http.listen= --log sqlite:///other.csv", "other.csv"),
     (
         "run --set http.listen= --log sqlite:///parts.db --set topics.journal=events --set topics.events=e",
-        "1 partition",
+        "2 partitions, not 1",
     ),
     ("run --log sqlite:///log.db --set http.listen=127.0.0.1:PORT", "where nothing can listen"),
     (
