@@ -81,10 +81,10 @@ def open_log(config: Config, patience: Patience | None = None) -> Log:
     """
     if not config.log.is_kafka:
         log = _embedded_log(config, patience)
-        there = log.topics()
+        there = log.topics()  # these keep their partitions; a journal has to have one
         for key, name in config.topics.names:
-            if key == "journal" or name not in there:
-                log.create_topic(name, 1 if key == "journal" else config.topics.partitions)
+            partitions = 1 if key == "journal" else there.get(name, config.topics.partitions)
+            log.create_topic(name, partitions)
         return log
     from streamnb.adapters.kafka.log import KafkaLog  # noqa: PLC0415  only who uses Kafka needs it
 

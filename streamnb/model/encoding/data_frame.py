@@ -217,7 +217,7 @@ def _values(columns: list[Column], fields: Codes, events: int) -> tuple[Ints, Co
 
 @kernel
 def choose_numbers(numbers: Any, fields: Any, ends: Any, value_field: Any, value: Any) -> int:
-    """Fill which numbers are there, event by event, the field of each, and where each event's end."""
+    """Fill the numbers that there are, event by event, their fields, and where each event's end; how many."""
     item = 0
     for e in range(numbers.shape[1]):
         for c in range(numbers.shape[0]):

@@ -486,7 +486,9 @@ def test_a_class_of_which_all_was_unlearned_is_not_told_of():
 
 PLAIN = {
     "n": st.lists(
-        st.floats(-5, 5) | st.sampled_from([math.nan, -math.inf, 1e300, -1e300]), min_size=6, max_size=6
+        st.floats(-5, 5) | st.sampled_from([math.nan, math.inf, -math.inf, 1e300, -1e300]),
+        min_size=6,
+        max_size=6,
     ),
     "i": st.lists(st.integers(-9, 9), min_size=6, max_size=6),
     "k": st.lists(st.sampled_from(["red", "\u00e9", "3", None]), min_size=6, max_size=6),
