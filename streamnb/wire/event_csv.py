@@ -1,9 +1,11 @@
 r"""CSV -> records of events, as a producer would have written them.
 
 The first row names the columns. A cell of a feature column is a number where it reads as a finite one
-(``3``, ``007``, ``-1.5e3``), missing where it is empty, otherwise a string. Nothing is dropped: a row that
-is not one cell per column, or not CSV at all, comes out as a JSON array, which no schema accepts as an
-event, so that it becomes a dead letter (wrong-type at ``$``) with its content.
+(``3``, ``007``, ``-1.5e3``), a boolean where it is ``true`` or ``false`` in the spellings of `BOOLEANS`,
+missing where it is empty, otherwise a string. A label that is a whole number is written without a fraction
+(``1.0`` is ``1``), so that a column has the same classes in a CSV and a Parquet file. Nothing is dropped:
+a row that is not one cell per column, or not CSV at all, comes out as a JSON array, which no schema accepts
+as an event, so that it becomes a dead letter (wrong-type at ``$``) with its content.
 """
 
 from __future__ import annotations
@@ -35,6 +37,18 @@ _LONG = 1 << 16  # characters of them, to tell what stands between two cells
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 
+BOOLEANS = {
+    "true": True,
+    "True": True,
+    "TRUE": True,
+    "false": False,
+    "False": False,
+    "FALSE": False,
+}
+"""Cell of a feature column -> the boolean that it is."""
+
+_WHOLE_LABEL = re.compile(r"(-?[1-9][0-9]*|-?0)\.0+")
+
 Row = dict[Any, Any]
 """By the names of cells, or of fields; at None, which a role may be given, there is none."""
 
@@ -52,6 +66,7 @@ class CsvColumns(msgspec.Struct, frozen=True):
         delimiter: what stands between two cells, one character; empty is found out, see `delimiter_of`.
         missing: cells of feature columns that hold no value.
         strings: feature columns whose cells are strings, whatever they look like.
+        labels: those of them that hold the label, where the schema reads it among the features.
         must_have_label: whether a header without the label's column is refused, whatever its name.
     """
 
@@ -62,6 +77,7 @@ class CsvColumns(msgspec.Struct, frozen=True):
     delimiter: str = ""
     missing: tuple[str, ...] = ("",)
     strings: frozenset[str] = frozenset()
+    labels: frozenset[str] = frozenset()
     must_have_label: bool = False
 
 
@@ -110,6 +126,7 @@ def rows_to_events(lines: Iterable[str], columns: CsvColumns) -> Iterator[bytes]
         return
     check_header(header, columns)
     number = fitting = labelled = 0
+    labels = {columns.label, *columns.labels}
     while True:
         recorder.start_row()
         try:
@@ -124,6 +141,8 @@ def rows_to_events(lines: Iterable[str], columns: CsvColumns) -> Iterator[bytes]
             fits = len(row) == len(header)
             cells = dict(zip(header, row, strict=True)) if fits else {}
             fitting += fits
+            for name in labels & cells.keys():
+                cells[name] = _label_name(cells[name])
             labelled += bool(cells.get(columns.label))
             yield encoded(event_of(cells, number, columns, _number_or_text) if fits else row)
         number += 1
@@ -212,13 +231,19 @@ def event_of(
     return event
 
 
-def _number_or_text(cell: str) -> float | str:
+def _number_or_text(cell: str) -> float | str | bool:
     stripped = cell.strip(" ")
     if _INTEGER.fullmatch(stripped):
         return int(stripped)
     if _NUMBER.fullmatch(stripped) and math.isfinite(number := float(stripped)):
         return number
-    return cell
+    return BOOLEANS.get(stripped, cell)
+
+
+def _label_name(cell: str) -> str:
+    """Return the name of a label's class: a whole number has no fraction; leading zeros stay (``007``)."""
+    whole = _WHOLE_LABEL.fullmatch(cell)
+    return cell if whole is None else "0" if whole[1] == "-0" else whole[1]
 
 
 def encoded(record: Row | Sequence[str]) -> bytes:

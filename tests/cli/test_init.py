@@ -63,6 +63,20 @@ def test_a_csv_gets_its_columns(init):
     assert main(["config", "lint", "--config", "streamnb.toml"]) == 0
 
 
+def test_a_column_of_booleans_is_an_attribute_or_the_label_of_a_csv_alone(init):
+    rows = "".join(f"{bool(i % 2)},{i / 3},{['no', 'yes'][i % 2]},{bool(i % 2)}\n" for i in range(30))
+    code, made, told = init("e.csv", f"class,n,vip,on\n{rows}")
+    assert (code, told["dead_letters"], made.events.label) == (0, 0, "$.features.class")
+    assert kinds(made)["on"] == ("nominal", "$.features.on")
+    assert "# 2 classes, in 30 events" in Path("streamnb.toml").read_text()
+    Path("streamnb.toml").unlink()
+    lines = "".join(
+        f'{{"id":"{i}","features":{{"class":{str(i % 2 > 0).lower()},"n":{i}}}}}\n' for i in range(30)
+    )
+    code, _, said = init("e.jsonl", lines)
+    assert (code, "no field is a label for sure" in said) == (2, True)  # a label in JSON is a string
+
+
 @pytest.mark.parametrize(
     ("values", "rises"),
     [(range(30), True), ([*range(5), *range(40)], False), ([*range(30), 5], False), ([i / 2 for i in range(30)], False), (range(3), False)],

@@ -50,7 +50,8 @@ def run(options: argparse.Namespace) -> int:
             "there is no event to look at: a file of CSV or JSON lines, or a topic that has some"
         )
     named = _named(options, seen)
-    places = _places(given, named, seen, n)
+    is_table = options.file is not None and has_columns(options.file)
+    places = _places(given, named, seen, n, {str, bool} if is_table else {str})
     if "label" not in places and not given.topics.labels:
         raise ConfigError(
             "no field is a label for sure, a text of few values that is called like one: say which one is, "
@@ -65,7 +66,7 @@ def run(options: argparse.Namespace) -> int:
         raise ConfigError(f"{options.out} is there: remove it, or name another file with --out") from error
     config = configuration.load(Path(options.out), {}, [])
     tally, letters, schema = Tally(), 0, opening.schema(config)
-    if options.file is not None and has_columns(options.file):  # again, as the columns are declared now
+    if is_table:  # again, as the columns are declared now
         with closing(_raws(options, given, columns_of(options, schema))) as source:
             raws = list(islice(source, options.events))
     for row, raw in enumerate(raws):
@@ -115,7 +116,9 @@ def _named(options: argparse.Namespace, seen: Mapping[Keys, Seen]) -> dict[str, 
     return {role: paths[0] for role, paths in found.items()}
 
 
-def _places(config: Config, flags: Mapping[str, Keys], seen: Mapping[Keys, Seen], n: int) -> dict[str, Keys]:
+def _places(
+    config: Config, flags: Mapping[str, Keys], seen: Mapping[Keys, Seen], n: int, label_types: set[type]
+) -> dict[str, Keys]:
     """Where id, label and time are: by a flag, or as configured, else by name, an id also by its values."""
     default = configuration.EventsConfig()
 
@@ -132,7 +135,7 @@ def _places(config: Config, flags: Mapping[str, Keys], seen: Mapping[Keys, Seen]
             "no field is an id, of which each event needs its own: add one, or say where it is with "
             "--set events.id=PATH"
         )
-    labels = (p for p in named("label", _LABELS) if seen[p].types <= {str} and not seen[p].differ)
+    labels = (p for p in named("label", _LABELS) if seen[p].types <= label_types and not seen[p].differ)
     times = (
         p for p in named("ts", _TIMES) if list not in seen[p].types and all(map(_is_time, seen[p].values))
     )

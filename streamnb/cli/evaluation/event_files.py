@@ -46,6 +46,7 @@ def columns_of(options: argparse.Namespace, schema: EventSchema, *, learns: bool
         **columns,
         **cells_of(options),
         strings=frozenset(features["id"] | features["label"] | features["text"]),
+        labels=frozenset(features["label"]),
         must_have_label=learns and schema.label_path == _PLAIN.label_path,
     )
 
