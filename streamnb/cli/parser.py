@@ -236,7 +236,7 @@ def _add_serving(serve: argparse.ArgumentParser) -> None:
     ):
         serve.add_argument(flag, metavar="FILE", help=what)
     serve.add_argument("--behind-proxy", action="store_true", help="a proxy in front of this does TLS")
-    text = "requests a second (default: %(default)g)"
+    text = "requests a second, after a burst of 200 (default: %(default)g)"
     serve.add_argument("--rate", type=_positive, default=1000.0, metavar="N", help=text)
 
 

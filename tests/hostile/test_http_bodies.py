@@ -15,8 +15,9 @@ from prometheus_client import CollectorRegistry
 from streamnb import config as configuration
 from streamnb.cli import wiring
 from streamnb.cli.asked import asked_of
-from streamnb.cli.serving.api import Answer, Written, application
+from streamnb.cli.serving.api import application
 from streamnb.cli.serving.guard import Guard
+from streamnb.cli.serving.schemas import Answer, Explained, ModelState, Problem, Token, Written
 from streamnb.cli.serving.turns import Turns
 from streamnb.wire.codec import Rules
 
@@ -36,14 +37,14 @@ BODIES = {
     ),
     "/labels": st.fixed_dictionaries({"labels": st.lists(SAID, max_size=5)}),
 }
-MODELS = {"/predict": Answer, "/labels": Written}
+MODELS = {"/predict": Answer, "/labels": Written, "/explain": Explained}
 
 
 class Learned:
     """A replica that stands still."""
 
     is_alive = is_ready = True
-    stands = 1
+    stands, following = 1, None
 
     def __init__(self):
         config = configuration.load(None, {}, [])
@@ -103,9 +104,7 @@ def test_any_body_has_an_answer_that_is_described(ask, path, data):
         body = body[:place] + data.draw(st.binary(max_size=3)) + body[place + 1 :]
     status, answer = ask(path, body)
     assert str(status) in ask.described[path]["post"]["responses"]
-    if status == 200 and path in MODELS:
-        MODELS[path].model_validate(answer)
-    assert status == 200 or isinstance(answer["detail"], str)
+    (MODELS[path] if status == 200 else Problem).model_validate(answer, strict=True)
 
 
 @settings(max_examples=100, deadline=None, derandomize=True)
@@ -115,6 +114,16 @@ def test_any_body_has_an_answer_that_is_described(ask, path, data):
 def test_any_word_has_an_answer(ask, word):
     status, answer = ask(f"/tokens/{word}")
     assert (status, answer["word"]) == (200, word)
+    Token.model_validate(answer, strict=True)
+
+
+def test_what_is_known_and_the_state_of_the_model_are_as_described(ask):
+    status, answer = ask("/tokens/free")
+    assert (status, len(Token.model_validate(answer, strict=True).found)) == (200, 1)
+    status, answer = ask("/explain", b'{"event": "free spam"}')
+    assert (status, len(Explained.model_validate(answer, strict=True).evidence)) == (200, 2)
+    status, answer = ask("/model")
+    assert (status, ModelState.model_validate(answer, strict=True).status) == (200, "ready")
 
 
 def test_large_bodies_are_bounded_together_and_those_of_many_values_are_read_one_at_a_time():

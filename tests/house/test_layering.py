@@ -185,7 +185,7 @@ ONLY_IN = {
         "cli/serving/api.py",
     },
     "fastapi": {"cli/serving/api.py", "cli/serving/page.py"},
-    "pydantic": {"cli/serving/api.py"},
+    "pydantic": {"cli/serving/schemas.py"},
     "uvicorn": {"cli/serving/server.py"},
     "sqlite3": {"adapters/sqlite/log.py", "adapters/sqlite/store.py"},
     "scipy": {"model/posterior/credible_intervals.py", "model/evaluation/unseen.py"},

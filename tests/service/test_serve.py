@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import http.client
 import json
 import random
@@ -34,6 +35,7 @@ from streamnb.cli import opening, wiring
 from streamnb.cli.serving import replica as following
 from streamnb.cli.serving.api import _held, application
 from streamnb.cli.serving.replica import Replica
+from streamnb.cli.serving.schemas import Problem
 from streamnb.cli.serving.server import _MOST_CONNECTIONS, _Bounded
 from streamnb.cli.serving.turns import Turns
 from streamnb.engine.journal.recovery import recover
@@ -102,7 +104,7 @@ def serving(program, *more):
             connection.request("GET" if body is None else "POST", path, given, kind | headers)
             answer = connection.getresponse()
             raw = answer.read()
-            is_json = answer.headers.get("Content-Type", "").startswith("application/json")
+            is_json = "json" in answer.headers.get("Content-Type", "")
             return answer.status, json.loads(raw) if is_json else raw.decode()
 
     until(lambda: ask("/ready")[0] == 200)
@@ -162,7 +164,12 @@ def test_it_answers_by_the_model_of_the_learner_and_follows_it(made):
     append(events(300, first=200))
     until(lambda: ask("/model")[1]["learned"] == 500)
     status, answer = ask("/labels", {"labels": [{"id": "m499", "label": "other", "source": "me"}]})
-    assert (status, answer) == (200, {"written": 1})
+    before = {"label": own_label("m499"), "source": "event"}
+    (written,) = answer["labels"]
+    assert (status, answer["written"], written["id"]) == (200, 1, "m499")
+    assert (written["event_known"], written["class_known"]) == (True, False)
+    assert {key: written["holds"][key] for key in before} == before
+    assert answer["journal"] <= ask("/model")[1]["journal"]
     until(lambda: "other" in ask("/model")[1]["classes"])
     assert_it_says_which_label_holds(ask)
     run.stop()
@@ -183,8 +190,12 @@ def test_it_answers_by_the_model_of_the_learner_and_follows_it(made):
     assert "Traceback" not in command.said()
 
 
+def own_label(event_id):
+    return {one["id"]: one["label"] for one in map(json.loads, events(300, first=200))}[event_id]
+
+
 def assert_it_says_which_label_holds(ask):
-    own = {one["id"]: one["label"] for one in map(json.loads, events(300, first=200))}["m499"]
+    own = own_label("m499")
     status, found = ask("/labels/m499")
     (other,) = found["others"]
     assert (status, found["label"], found["source"]) == (200, "other", "me")
@@ -192,12 +203,15 @@ def assert_it_says_which_label_holds(ask):
     assert (other["label"], other["source"]) == (own, "event")
     assert other["ts"] <= found["ts"]
     assert found["journal"] <= ask("/model")[1]["journal"]
-    assert ask("/labels/m%FF") == (400, {"detail": "the id in the path is not UTF-8"})
+    status, answer = ask("/labels/m%FF")
+    assert (status, answer["code"], answer["detail"]) == (400, "not-utf-8", "the id in the path is not UTF-8")
     alone = ask("/labels/m200")[1]
     assert (alone["source"], alone["others"]) == ("event", [])
     said = [{"id": "m499", "label": None, "source": who} for who in ("me", "else")]
     early = [{"id": odd, "label": "spam"} for odd in ("a/b c", "m499\n", "\n", "a\nb")]
-    assert ask("/labels", {"labels": [*said, *early]})[0] == 200
+    status, answer = ask("/labels", {"labels": [*said, *early]})
+    known = [(one["event_known"], one["class_known"]) for one in answer["labels"]]
+    assert (status, known) == (200, [(True, None)] * 2 + [(False, True)] * 4)
     until(lambda: ask("/labels/m499")[1]["label"] == own)
     until(lambda: len(ask("/labels/m499")[1]["others"]) == 2)  # the other one may come a commit later
     assert [one["label"] for one in ask("/labels/m499")[1]["others"]] == [None, None]
@@ -269,7 +283,8 @@ def test_what_is_wrong_is_said_and_harms_nobody(made):
     program, _ = made
     command, port, ask = serving(program)
     for path, body, status, word in [
-        ("/predict", b"{", 422, "JSON"),
+        ("/predict", b"{", 400, "the body is not JSON"),
+        ("/labels", b'{"labels": [1,]}', 400, "the body is not JSON"),
         ("/predict", {"events": []}, 422, "at least 1"),
         ("/predict", {"events": ["a"] * 1001}, 422, "at most 1000"),
         ("/predict", {"events": [7]}, 422, "string"),
@@ -310,14 +325,19 @@ def test_what_is_wrong_is_said_and_harms_nobody(made):
         ("/explain", {"event": "free " * 10_000}, 422, "50,000 characters, more than 32,768"),
         ("/explain", {"event": {"text": "free " * 10_000}}, 422, "more than 32,768"),
         ("/tokens/a%2Fb", None, 200, "a/b"),
+        ("/labels/", None, 404, "the path ends without id"),
+        ("/tokens/", None, 404, "the path ends without word"),
         ("/nothing", None, 404, "Not Found"),
         ("/predict", None, 405, "Not Allowed"),
     ]:
         found, answer = ask(path, body)
         assert (found, word in json.dumps(answer)) == (status, True), (path, body, answer)
-        assert status == 200 or isinstance(answer["detail"], str), answer  # as /openapi.json says
+        assert status == 200 or (answer["status"], set(answer)) == (status, set(Problem.model_fields))
     code, answer = ask("/predict", {"events": ["a"]}, **{"Content-Type": "text/plain"})
-    assert (code, "the header Content-Type: application/json" in answer["detail"]) == (422, True)
+    assert (code, "the header Content-Type: application/json" in answer["detail"]) == (415, True)
+    packed = gzip.compress(b'{"events": ["a"]}')
+    code, answer = ask("/predict", packed, **{"Content-Encoding": "gzip"})
+    assert (code, answer["code"]) == (415, "unsupported-encoding")
     assert "Content-Type" not in ask("/predict", b"{")[1]["detail"]
     assert ask("/predict", b"{}", **{"Content-Length": str(5 << 20)})[0] == 413
     assert ask("/model", Host="evil.example")[0] == 403
@@ -346,6 +366,26 @@ def test_what_is_wrong_is_said_and_harms_nobody(made):
     assert "Traceback" not in command.said()
 
 
+def test_labels_for_a_topic_that_no_learner_reads_are_refused(made):
+    """Over HTTP and by the command, and none is written; before the first journal record they are not."""
+    program, _ = made
+    topic = f"{configured(program).topics.labels}-unread"
+    unread = ["--set", f"topics.labels={topic}"]
+    program.run("topics", "create", *unread)
+    command, _, ask = serving(program, *unread)
+    status, answer = ask("/labels", {"labels": [{"id": "m1", "label": "spam"}]})
+    assert (status, answer["code"]) == (409, "labels-not-read")
+    assert f"no learner reads the topic {topic}: by journal record" in answer["detail"]
+    assert program.topics["events"] in answer["detail"]
+    command.kill()
+    refused = program.start("label", "m1", "spam", *unread).finish()
+    assert (refused.process.returncode, "no learner reads the topic" in refused.said()) == (2, True)
+    assert program.start("read", topic).finish().said(0) == ""
+    begun = ["--set", f"topics.journal={topic}-journal"]
+    program.run("topics", "create", *unread, *begun)
+    assert program.start("label", "m1", "spam", *unread, *begun).finish().process.returncode == 0
+
+
 def test_others_are_let_in_with_a_token_alone(made, tmp_path):
     program, _ = made
     file = tmp_path / "token"
@@ -371,7 +411,8 @@ def test_others_are_let_in_with_a_token_alone(made, tmp_path):
     _, _, ask = serving(program, "--token-file", str(file), "--rate", "50")
     assert ask("/model")[0] == 401
     assert ask("/model", Authorization="Bearer nonsense")[0] == 401
-    assert ask("/model", Authorization=f"Bearer {TOKEN}")[0] == 200
+    for scheme in ("Bearer", "bearer", "BEARER "):
+        assert ask("/model", Authorization=f"{scheme} {TOKEN}")[0] == 200
     found = [ask("/model", Authorization=f"Bearer {TOKEN}")[0] for _ in range(600)]
     assert set(found) <= {200, 429}
     assert {ask("/live")[0] for _ in range(300)} == {200}

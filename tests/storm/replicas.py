@@ -73,7 +73,7 @@ class Replicas:
         body = json.dumps({"labels": verdicts}).encode()
         head = {"Content-Type": "application/json"}
         with urlopen(Request(f"http://{address}/labels", body, head)) as answer:
-            assert json.load(answer) == {"written": len(verdicts)}
+            assert json.load(answer)["written"] == len(verdicts)
 
     def await_record(self, n: int) -> None:
         """Until each that goes has been met at a journal record."""

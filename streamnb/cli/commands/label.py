@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 
 from msgspec.structs import replace
 
@@ -13,8 +13,10 @@ from streamnb.adapters.event_files import open_counted
 from streamnb.adapters.parts import parts_of
 from streamnb.cli import opening
 from streamnb.config import Config
-from streamnb.engine.ports import NewRecord
-from streamnb.errors import ConfigError, LogError, MalformedEvent, told_as
+from streamnb.config.values import literal
+from streamnb.engine.journal.history import last
+from streamnb.engine.ports import Log, NewRecord
+from streamnb.errors import ConfigError, LogError, MalformedEvent, UnknownTopic, told_as
 from streamnb.events import Verdict, Withdrawal
 from streamnb.model.attributes.parameters import of
 from streamnb.wire.codec import UNNAMED, decode_label, encode_verdict
@@ -54,17 +56,35 @@ def labels_topic(config: Config) -> str:
 def writing(config: Config, verdicts: Iterable[Verdict | Withdrawal]) -> Iterator[int]:
     """Append verdicts, soon after they come, keyed by their events, so that those of one event stay in order.
 
-    Yields, again and again, how many are written. Raises ConfigError where there is no topic of labels.
+    Yields, again and again, how many are written. Raises ConfigError if there is no topic of labels, or if
+    the learner of the journal does not read it.
     """
     topic, count = labels_topic(config), 0
     if missing := opening.no_log(config):
         raise LogError(missing)
     with closing(opening.open_log(config)) as log:  # begun with events alone, it has no topic for these yet
         log.partitions(topic)
+        refuse_unread(config, log)
         for part in parts_of(verdicts, _AT_ONCE, _PATIENCE):
             log.append([NewRecord(topic, _key(one), encode_verdict(one)) for one in part])
             count += len(part)
             yield count
+
+
+def refuse_unread(config: Config, log: Log) -> None:
+    """Raise ConfigError if the learner of the journal does not read the topic of labels.
+
+    Before the first journal record nobody knows what the learner will read.
+    """
+    topic, newest = config.topics.labels, None
+    with suppress(UnknownTopic):
+        newest = last(log, log.partitions(config.topics.journal)[0])
+    if newest is not None and topic not in newest.record.positions:
+        topics = ", ".join(sorted(newest.record.positions))
+        raise ConfigError(
+            f"no learner reads the topic {topic}: by journal record {newest.record.n} it reads {topics}; "
+            f"start it with topics.labels = {literal(topic)} first"
+        )
 
 
 def _key(one: Verdict | Withdrawal) -> bytes | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from importlib.metadata import version
@@ -18,30 +18,39 @@ from fastapi import FastAPI, HTTPException, Path, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
-from pydantic import BaseModel, ConfigDict, Field, model_validator
 from starlette.convertors import Convertor, register_url_convertor
+from starlette.exceptions import HTTPException as AnyHTTPException
 
 from streamnb.cli.answers import explained, held, known_of
 from streamnb.cli.asked import Asked, readiness
 from streamnb.cli.serving.page import Writing, add_pages
+from streamnb.cli.serving.problems import MEDIA_TYPE, encoded_problem
 from streamnb.cli.serving.replica import Replica
+from streamnb.cli.serving.schemas import (
+    Answer,
+    Asking,
+    Explained,
+    Held,
+    ModelState,
+    Problem,
+    Question,
+    Token,
+    Verdicts,
+    Why,
+    Written,
+)
 from streamnb.cli.serving.short import PATH, answered
 from streamnb.cli.serving.views import SOURCE
 from streamnb.cli.serving.watch import Watch
+from streamnb.engine.labels.verdicts import Said as SourceLabel
 from streamnb.errors import ConfigError, LogError, MalformedEvent, SnapshotError, StreamnbError, told_as
 from streamnb.events import Event, Verdict
-from streamnb.model.attributes.weights import HEAVIEST
-from streamnb.wire.codec import UNNAMED, decode_label, encode_verdict
+from streamnb.wire.codec import decode_label, encode_verdict
 
-MOST_EVENTS = 1000
-"""Events, or labels, in one request."""
-_Asking = str | dict[str, Any]
-_UNREADABLE, _NOT_FOUND, _CONFLICT, _WRONG, _NOT_READY = 400, 404, 409, 422, 503
-_STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+_UNREADABLE, _NOT_FOUND, _CONFLICT, _UNSUPPORTED, _WRONG, _NOT_READY = 400, 404, 409, 415, 422, 503
 _LABELS_SECONDS = 5.0  # to wait for others that write labels
 _MOST_EXPLAINED = 32 << 10  # characters
-_MOST_KEYS = 20
-_MOST_SAID = 500  # characters of what is wrong
+_LABELS_AT_ONCE = 4  # requests that ask the replica about the labels that they wrote
 
 
 class _Text(Convertor[str]):
@@ -58,110 +67,10 @@ class _Text(Convertor[str]):
 register_url_convertor("text", _Text())
 
 
-class _Asked(BaseModel):
-    """Something with few keys, so that not each of a million wrong ones is complained about."""
-
-    model_config = _STRICT
-
-    @model_validator(mode="before")
-    @classmethod
-    def _few(cls, given: Any) -> Any:
-        if isinstance(given, dict) and len(given) > _MOST_KEYS:
-            raise ValueError(f"expected at most {_MOST_KEYS} keys, found {len(given):,}")
-        return given
-
-
-class Question(_Asked):
-    """Events to be predicted: texts, or objects as on the events topic; ids may be left out."""
-
-    events: Annotated[list[_Asking], Field(min_length=1, max_length=MOST_EVENTS, fail_fast=True)]
-
-
-class Predicted(BaseModel):
-    """What the model says of one event; with a warning, where it has learned nothing that the event has.
-
-    What to decide of it, where the configuration says what mistakes cost; null is nothing.
-    """
-
-    id: str | None
-    label: str
-    probability: float
-    probabilities: dict[str, float]
-    unseen: float
-    decision: str | None = None
-    expected_cost: float | None = None
-    rejected: str | None = None
-    novelty: float | None = None
-    warning: str | None = None
-
-
-class Answer(BaseModel):
-    """Predictions in the order of the events, by the model after one journal record."""
-
-    predictions: list[Predicted]
-    journal: int
-
-
-class Why(_Asked):
-    """An event whose prediction is to be explained, against the next label or a given one."""
-
-    event: _Asking
-    against: str | None = None
-    top: Annotated[int, Field(ge=1, le=1000)] = 10
-
-
-_Name = Annotated[str, Field(min_length=1, max_length=1000)]
-
-
-class Said(_Asked):
-    """A verdict: the label of an event, or null to take back what the source said."""
-
-    id: _Name
-    label: _Name | None
-    source: _Name = UNNAMED
-    weight: Annotated[float, Field(ge=0.0, le=HEAVIEST)] = 1.0
-    ts: float | None = None
-
-
-class Verdicts(_Asked):
-    """Verdicts to be written to the topic of labels."""
-
-    labels: Annotated[list[Said], Field(min_length=1, max_length=MOST_EVENTS, fail_fast=True)]
-
-
-class Written(BaseModel):
-    """How many verdicts were written; they are durable, and the learner takes them from there."""
-
-    written: int
-
-
-class Statement(BaseModel):
-    """What one source says of an event, and when; a label of null takes back what it said."""
-
-    label: str | None
-    source: str
-    ts: float
-
-
-class Held(BaseModel):
-    """Which label holds of an event after one journal record, and what others said; null where none does."""
-
-    label: str | None
-    source: str | None
-    ts: float | None
-    journal: int
-    others: list[Statement]
-
-
-class Problem(BaseModel):
-    """Why there is no answer."""
-
-    detail: str
-
-
+_STATUSES = (_UNREADABLE, 401, 403, _NOT_FOUND, 408, _CONFLICT, 413, _UNSUPPORTED, _WRONG, 429, _NOT_READY)
 _PROBLEMS: dict[int | str, dict[str, Any]] = {
-    code: {"model": Problem}
-    for code in (_UNREADABLE, 401, 403, _NOT_FOUND, 408, _CONFLICT, 413, _WRONG, 429, _NOT_READY)
+    status: {"content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}}
+    for status in _STATUSES
 }
 
 
@@ -182,27 +91,17 @@ def application(
         replay: sends dead letters once more, and says what became of them.
     """
     app = FastAPI(
-        title="streamnb", version=version("streamnb"), docs_url=None, redoc_url=None, responses=_PROBLEMS
+        title="streamnb",
+        version=version("streamnb"),
+        docs_url=None,
+        redoc_url=None,
+        responses=_PROBLEMS,
+        generate_unique_id_function=lambda route: route.name,
     )
-
-    @app.exception_handler(StreamnbError)
-    async def refused(_: Request, error: StreamnbError) -> JSONResponse:
-        return _problem(_NOT_READY if isinstance(error, (SnapshotError, LogError)) else _WRONG, str(error))
-
-    @app.exception_handler(_UNREADABLE)
-    async def unreadable(_: Request, __: Exception) -> JSONResponse:
-        told = "expected JSON in UTF-8, not compressed; how deep it is nested, and digits, have a limit"
-        return _problem(_UNREADABLE, f"the body cannot be read: {told}")
-
-    @app.exception_handler(RequestValidationError)
-    async def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
-        first = error.errors()[0]
-        is_json = "json" in request.headers.get("content-type", "")
-        how = "" if is_json else "; send JSON, with the header Content-Type: application/json"
-        return _problem(_WRONG, f"{'.'.join(map(str, first['loc']))}: {first['msg']}{how}")
-
+    _describe(app)
+    _add_errors(app)
     _ask(app, replica)
-    put = _say(app, write)
+    put = _say(app, replica, write)
     _watch(app, replica, registry)
     if watch is not None:
 
@@ -213,9 +112,70 @@ def application(
     return app
 
 
-def _problem(code: int, why: str) -> JSONResponse:
-    """What is wrong, short, and without what it quotes of a request that no UTF-8 can hold."""
-    return JSONResponse({"detail": why.encode(errors="backslashreplace").decode()[:_MOST_SAID]}, code)
+def _describe(app: FastAPI) -> None:
+    """Add to OpenAPI what FastAPI does not know of: the shape of errors, and the token."""
+    described = app.openapi
+
+    def openapi() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            schema = described()
+            parts = schema.setdefault("components", {})
+            parts["schemas"]["Problem"] = Problem.model_json_schema()
+            for unused in ("HTTPValidationError", "ValidationError"):
+                parts["schemas"].pop(unused, None)
+            token = "The token of --token-file; without that option none is needed."  # noqa: S105
+            parts["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer", "description": token}}
+            schema["security"] = [{}, {"token": []}]
+        return app.openapi_schema or schema
+
+    app.openapi = openapi  # type: ignore[method-assign]
+
+
+def _add_errors(app: FastAPI) -> None:
+    """Answer every error in the shape of `problems`."""
+
+    @app.exception_handler(StreamnbError)
+    async def refused(_: Request, error: StreamnbError) -> Response:
+        return _problem(_NOT_READY if isinstance(error, (SnapshotError, LogError)) else _WRONG, str(error))
+
+    @app.exception_handler(AnyHTTPException)
+    async def failed(_: Request, error: AnyHTTPException) -> Response:
+        code = error.code if isinstance(error, _ProblemError) else ""
+        told = error.detail
+        if error.status_code == _UNREADABLE and not code:  # FastAPI could not parse the body
+            told = "the body cannot be read: expected JSON in UTF-8; nesting and digits have a limit"
+        return _problem(error.status_code, str(told), code, error.headers)
+
+    @app.exception_handler(Exception)
+    async def broken(_: Request, __: Exception) -> Response:  # uvicorn logs the traceback
+        return _problem(500, "an error of streamnb: its standard error has the traceback")
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(request: Request, error: RequestValidationError) -> Response:
+        first = error.errors()[0]
+        told = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+        if request.method == "POST" and "json" not in request.headers.get("content-type", ""):
+            how = "send JSON, with the header Content-Type: application/json"
+            return _problem(_UNSUPPORTED, how, headers={"Accept": "application/json"})
+        if first["type"] == "json_invalid":
+            why = first.get("ctx", {}).get("error", first["msg"])
+            return _problem(_UNREADABLE, f"the body is not JSON: {why}, at character {first['loc'][-1]}")
+        if first["loc"][0] == "path" and first["type"] == "string_too_short":
+            return _problem(_NOT_FOUND, f"the path ends without {first['loc'][-1]}")
+        return _problem(_WRONG, told)
+
+
+class _ProblemError(HTTPException):
+    """An error with a code of its own."""
+
+    def __init__(self, status: int, detail: str, code: str = "") -> None:
+        super().__init__(status, detail)
+        self.code = code
+
+
+def _problem(status: int, detail: str, code: str = "", headers: Mapping[str, str] | None = None) -> Response:
+    again = {"Retry-After": "1"} if status == _NOT_READY else {}
+    return Response(encoded_problem(status, detail, code), status, {**again, **(headers or {})}, MEDIA_TYPE)
 
 
 def metrics_of(replica: Replica) -> tuple[CollectorRegistry, Callable[[str, int], None]]:
@@ -250,9 +210,9 @@ def _ask(app: FastAPI, replica: Replica) -> None:
             answer = answered(model, replica.stands, events)
         return Response(answer, media_type="application/json")
 
-    @app.post("/explain")
-    def explain(why: Why) -> dict[str, Any]:
-        """What speaks for the label of an event, with counts, and what would turn it."""
+    @app.post("/explain", response_model=Explained)
+    def explain(why: Why) -> Response:
+        """Explain a prediction: what speaks for the label, with counts, and what would turn it."""
         size = len(why.event if isinstance(why.event, str) else json.dumps(why.event))
         if size > _MOST_EXPLAINED:
             told = f"an event of {size:,} characters, more than {_MOST_EXPLAINED:,}, keeps others waiting"
@@ -260,37 +220,41 @@ def _ask(app: FastAPI, replica: Replica) -> None:
         with asked() as model:
             event = _event(model, why.event, 0)
             warning = model.strange(event)
-            return explained(model, event, why.against, why.top) | ({"warning": warning} if warning else {})
+            found = explained(model, event, why.against, why.top) | ({"warning": warning} if warning else {})
+        return JSONResponse(found)
 
-    @app.get("/tokens/{word:text}")
-    def tokens(word: Annotated[str, Path(min_length=1, max_length=1000)]) -> dict[str, Any]:
-        """What the model knows of one word or value."""
+    @app.get("/tokens/{word:text}", response_model=Token)
+    def get_token(word: Annotated[str, Path(min_length=1, max_length=1000)]) -> Response:
+        """Return what the model knows of one word or value."""
         with asked() as model:
-            return known_of(model, word)
+            return JSONResponse(known_of(model, word))
 
     @app.get("/labels/{id:text}", response_model=Held)
-    def label(
+    def get_label(
         request: Request, id_: Annotated[str, Path(alias="id", min_length=1, max_length=1000)]
-    ) -> Held | Response:
-        """Which label holds of the newest event of this id, who said so, and what others said."""
+    ) -> Response:
+        """Return the label in force for the newest event of this id, its source, and other labels."""
         try:
             unquote_to_bytes(request.scope.get("raw_path", b"")).decode()
         except UnicodeDecodeError:
-            return _problem(_UNREADABLE, "the id in the path is not UTF-8")
+            raise _ProblemError(_UNREADABLE, "the id in the path is not UTF-8", "not-utf-8") from None
         with asked():
-            return Held(**_held(replica, id_))
+            return JSONResponse(_held(replica, id_))
 
-    @app.get("/model")
-    def model() -> dict[str, Any]:
-        """What the model is, and where it stands."""
+    @app.get("/model", response_model=ModelState)
+    def get_model() -> Response:
+        """Return the classes of the model, its readiness, and its position in the journal."""
         with asked() as model:
             weights = {str(label): weight for label, weight in model.model.class_weights.items()}
             attributes, ready = model.model.n_attributes, readiness(weights, model.min_learns)
-        return {"classes": weights, "attributes": attributes, **ready, **replica.state()}
+        return JSONResponse({"classes": weights, "attributes": attributes, **ready, **replica.state()})
 
 
 def _held(replica: Replica, event_id: str) -> dict[str, Any]:
-    """Which label holds. Raises HTTPException where no label comes apart, and of an event that is gone."""
+    """Return the label in force, as `Held`.
+
+    Raises HTTPException if labels do not arrive separately, and for an event that is unknown.
+    """
     following = replica.following
     assert following is not None  # noqa: S101  it was asked
     late = following.learner.late
@@ -300,20 +264,24 @@ def _held(replica: Replica, event_id: str) -> dict[str, Any]:
     if said is None:
         waits = "a label waits for it" if late.labels_before(event_id) else "nor did a label"
         forgotten = "was forgotten, or " if following.checkpoint.origin.floor >= 0 else ""
-        raise HTTPException(
+        raise _ProblemError(
             _NOT_FOUND,
             f"no event of this id has come by journal record {following.checkpoint.n}, and {waits}; or it "
             f"{forgotten}is kept no longer (labels.window, labels.memory): "
             "`streamnb explain --id` looks in the log",
+            "unknown-event",
         )
     return held(said, following.checkpoint.n)
 
 
 def _say(
-    app: FastAPI, write: Callable[[list[Verdict]], object] | None
+    app: FastAPI, replica: Replica, write: Callable[[list[Verdict]], object] | None
 ) -> Callable[[list[Verdict]], Awaitable[None]]:
-    """The path that writes; one at a time, so that a log that stands takes no thread of those who ask."""
-    one_writes = CapacityLimiter(1)
+    """Add the path that writes labels; return what writes them.
+
+    One request writes at a time, so that a log that stands takes no thread of those who ask.
+    """
+    one_writes, few_look = CapacityLimiter(1), CapacityLimiter(_LABELS_AT_ONCE)
 
     async def put(said: list[Verdict]) -> None:
         if write is None:
@@ -322,16 +290,47 @@ def _say(
         try:
             with anyio.fail_after(_LABELS_SECONDS):
                 await run_sync(write, found, limiter=one_writes)
+        except ConfigError as error:  # by the journal, the learner does not read the topic
+            raise HTTPException(_CONFLICT, str(error)) from error
         except TimeoutError as error:
             raise LogError("the log is busy with labels of others; none was written: ask again") from error
 
-    @app.post("/labels")
-    async def labels(verdicts: Verdicts) -> Written:
-        """Say what events are, late, or otherwise than before."""
-        await put([Verdict(**one.model_dump()) for one in verdicts.labels])
-        return Written(written=len(verdicts.labels))
+    @app.post("/labels", response_model=Written)
+    async def write_labels(verdicts: Verdicts) -> Response:
+        """Write labels durably: late ones, corrections, and null to take back."""
+        said = [Verdict(**one.model_dump()) for one in verdicts.labels]
+        await put(said)
+        return JSONResponse(await run_sync(_accepted, replica, said, limiter=few_look))
 
     return put
+
+
+def _accepted(replica: Replica, said: Sequence[Verdict]) -> dict[str, Any]:
+    """Return the answer to labels that were written, as `Written`."""
+    with replica.lock:
+        following = replica.following
+        late = None if following is None else following.learner.late
+        if following is None or late is None:  # no model yet, or one from before labels arrived separately
+            unknown = {"event_known": None, "class_known": None, "holds": None}
+            each = [{"id": one.id, **unknown} for one in said]
+            return {"written": len(said), "labels": each, "journal": None}
+        journal = following.checkpoint.n
+        classes = {str(label) for label in following.learner.model.class_weights}
+        each = [_known(one, late.said_of(one.id), classes, journal) for one in said]
+    return {"written": len(said), "labels": each, "journal": journal}
+
+
+def _known(
+    one: Verdict, said: Sequence[SourceLabel] | None, classes: set[str], journal: int
+) -> dict[str, Any]:
+    """Return what is known of the event and class of a label, as `Accepted`."""
+    state = held(said or (), journal)
+    return {
+        "id": one.id,
+        "event_known": said is not None,
+        "class_known": None if one.label is None else one.label in classes,
+        "holds": None if state["label"] is None else {key: state[key] for key in ("label", "source", "ts")},
+    }
 
 
 def _watch(app: FastAPI, replica: Replica, registry: CollectorRegistry) -> None:
@@ -352,7 +351,7 @@ def _watch(app: FastAPI, replica: Replica, registry: CollectorRegistry) -> None:
         return Response(generate_latest(registry), media_type="text/plain; version=0.0.4")
 
 
-def _event(model: Asked, given: _Asking, place: int) -> Event:
+def _event(model: Asked, given: Asking, place: int) -> Event:
     """Raises ConfigError with the place of what is no event."""
     with told_as(ConfigError, f"event {place}", MalformedEvent, ConfigError, UnicodeEncodeError):
         return model.of_text(given) if isinstance(given, str) else model.of_object(given)

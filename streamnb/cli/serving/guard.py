@@ -11,22 +11,26 @@ from contextlib import nullcontext, suppress
 from typing import Any
 from urllib.parse import urlsplit
 
+from streamnb.cli.serving.problems import MEDIA_TYPE, encoded_problem
+
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 _OPEN = {"/live", "/ready"}
-_BURST, _BODY_SECONDS = 200.0, 10.0  # requests at once; for a body to come
+BURST = 200.0
+"""Requests that may come at once, above the rate."""
+_BODY_SECONDS = 10.0  # for a body to come
 _MOST_HELD, _LARGE = 16 << 20, 64 << 10  # bytes of all bodies at a time; of one that may be refused for that
 _MOST_VALUES, _MANY = 100_000, 10_000  # of one body; of one that is answered while no other such one is
 _LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 
 
 class _RefusedError(Exception):
-    """A request that is not answered: status, and why."""
+    """A request that is not answered: status, reason, and the code of `problems`."""
 
-    def __init__(self, status: int, why: str) -> None:
+    def __init__(self, status: int, why: str, code: str = "") -> None:
         super().__init__(why)
-        self.status = status
+        self.status, self.code = status, code
 
 
 class Guard:
@@ -40,7 +44,7 @@ class Guard:
             can ask by a name of its own.
         host: on which it listens.
         most_bytes: of a body.
-        rate: requests a second, on average; `/live` and `/ready` do not count.
+        rate: requests a second, on average, after a burst of `BURST`; `/live` and `/ready` do not count.
         count: is told the path of each answer, as the application has it, and its status.
     """
 
@@ -58,7 +62,7 @@ class Guard:
         self._app, self._token, self._is_local = app, token.encode(), is_local
         self._most_bytes, self._rate, self._count = most_bytes, rate, count
         self._names = _LOOPBACK | {host.lower()}
-        self._left, self._at = _BURST, time.monotonic()
+        self._left, self._at = BURST, time.monotonic()
         self._held, self._alone = 0, asyncio.Lock()
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
@@ -90,9 +94,10 @@ class Guard:
                 body = await self._body(taken)
             values = _values(body)
         except _RefusedError as error:
-            await _refuse(counted, error.status, str(error), is_page=_is_page(scope["path"]))
+            await _refuse(counted, error, is_page=_is_page(scope["path"]))
         except TimeoutError:
-            await _refuse(counted, 408, f"the body did not come within {_BODY_SECONDS:g} s", is_page=False)
+            late = _RefusedError(408, f"the body did not come within {_BODY_SECONDS:g} s")
+            await _refuse(counted, late, is_page=False)
         else:
             async with self._alone if values > _MANY else nullcontext():
                 await self._app(scope, given_once(body, receive), counted)
@@ -110,16 +115,19 @@ class Guard:
             raise _RefusedError(403, "pages of other origins may not ask")
         if self._token and not is_open and not self._is_known(scope["path"], headers):
             raise _RefusedError(401, "expected Authorization: Bearer TOKEN, with the token of --token-file")
+        if headers.get(b"content-encoding", b"identity").strip().lower() not in {b"identity", b""}:
+            raise _RefusedError(415, "send the body as it is, not compressed", "unsupported-encoding")
         length = headers.get(b"content-length", b"0")
         if not length.isdigit() or int(length) > self._most_bytes:
             raise _RefusedError(413, f"a body has at most {self._most_bytes:,} bytes")
         if is_open:  # a flood is no reason to end who is asked
             return
         now = time.monotonic()
-        self._left = min(_BURST, self._left + (now - self._at) * self._rate)
+        self._left = min(BURST, self._left + (now - self._at) * self._rate)
         self._at = now
         if self._left < 1.0:
-            raise _RefusedError(429, f"more than {self._rate:g} requests a second: ask less often")
+            told = f"more than {self._rate:g} requests a second, after {BURST:g} at once: ask less often"
+            raise _RefusedError(429, told)
         self._left -= 1.0
 
     def _is_known(self, path: str, headers: dict[bytes, bytes]) -> bool:
@@ -129,14 +137,14 @@ class Guard:
             with suppress(ValueError):
                 said = b64decode(said).partition(b":")[2]
                 return hmac.compare_digest(said, self._token)
-        return kind == b"Bearer" and hmac.compare_digest(said, self._token)
+        return kind.lower() == b"bearer" and hmac.compare_digest(said.strip(b" "), self._token)
 
     async def _body(self, receive: Receive) -> bytes:
         parts, size = [], 0
         while True:
             message = await receive()
             if message["type"] != "http.request":
-                raise _RefusedError(400, "the body was cut short")  # nobody is there to read that
+                raise _RefusedError(400, "the body was cut short", "cut-short")  # the client is gone
             parts.append(message.get("body", b""))
             size += len(parts[-1])
             if size > self._most_bytes:
@@ -183,10 +191,13 @@ def given_once(body: bytes, receive: Receive) -> Receive:
     return given
 
 
-async def _refuse(send: Send, status: int, why: str, *, is_page: bool) -> None:
-    headers = [(b"content-type", b"application/json"), (b"connection", b"close")]
+async def _refuse(send: Send, error: _RefusedError, *, is_page: bool) -> None:
+    status = error.status
+    headers = [(b"content-type", MEDIA_TYPE.encode()), (b"connection", b"close")]
     headers += [(b"retry-after", b"1")] if status in {429, 503} else []
+    headers += [(b"accept-encoding", b"identity")] if status == 415 else []
     asks = b'Basic realm="streamnb: any name, and the token"' if is_page else b"Bearer"
     headers += [(b"www-authenticate", asks)] if status == 401 else []
+    body = encoded_problem(status, str(error), error.code)
     await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": b'{"detail":"%s"}' % why.encode()})
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,53 @@
+"""Errors over HTTP: one shape for all of them, as RFC 9457 describes it.
+
+Every answer with a status of 400 or above has the media type `application/problem+json` and the fields
+`type`, `title`, `status`, `detail` and `code`. `code` is stable and meant for programs, `detail` is meant for
+people and may change.
+"""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+
+import msgspec
+
+MEDIA_TYPE = "application/problem+json"
+CODES = {
+    400: "invalid-json",
+    401: "unauthorized",
+    403: "forbidden",
+    404: "not-found",
+    405: "method-not-allowed",
+    408: "timeout",
+    409: "labels-not-read",
+    413: "too-large",
+    415: "unsupported-media-type",
+    422: "invalid-request",
+    429: "too-many-requests",
+    500: "internal-error",
+    503: "unavailable",
+}
+"""Status -> the code of an error that has no code of its own."""
+OTHER_CODES = ("unsupported-encoding", "cut-short", "not-utf-8", "unknown-event")
+
+_MAX_DETAIL = 500  # characters
+
+
+def problem(status: int, detail: str, code: str = "") -> dict[str, str | int]:
+    """Return the fields of an error.
+
+    Args:
+        status: the HTTP status, 400 or above.
+        detail: what is wrong and what to do; cut after 500 characters. Lone surrogates, which UTF-8 cannot
+            hold, become escapes.
+        code: one of `CODES` or `OTHER_CODES`; by default the code of the status.
+    """
+    told = detail.encode(errors="backslashreplace").decode()[:_MAX_DETAIL]
+    title = HTTPStatus(status).phrase
+    code = code or CODES.get(status, "error")
+    return {"type": "about:blank", "title": title, "status": status, "detail": told, "code": code}
+
+
+def encoded_problem(status: int, detail: str, code: str = "") -> bytes:
+    """Return the fields of an error as JSON."""
+    return msgspec.json.encode(problem(status, detail, code))
