@@ -121,7 +121,8 @@ def test_what_is_known_and_the_state_of_the_model_are_as_described(ask):
     status, answer = ask("/tokens/free")
     assert (status, len(Token.model_validate(answer, strict=True).found)) == (200, 1)
     status, answer = ask("/explain", b'{"event": "free spam"}')
-    assert (status, len(Explained.model_validate(answer, strict=True).evidence)) == (200, 2)
+    assert (status, Explained.model_validate(answer, strict=True).label) == (200, "spam")
+    assert {one["value"] for one in answer["evidence"]} >= {"free", "spam"}
     status, answer = ask("/model")
     assert (status, ModelState.model_validate(answer, strict=True).status) == (200, "ready")
 
