@@ -11,7 +11,7 @@ from tqdm import tqdm
 
 from streamnb.compiler.kept_code import own_folder
 
-_SECONDS = 20  # for the default model: measured with numba 0.68 on an Intel Xeon; a second core does not help
+_SECONDS = "30 to 80 s"  # for the default model, measured with numba 0.68; a second core does not help
 
 
 def heard(listener: event.Listener) -> AbstractContextManager[object]:
@@ -52,6 +52,6 @@ class Progress(event.Listener):  # type: ignore[misc]
             self._has_begun = True
             every = "at every start, for no folder can be written; set NUMBA_CACHE_DIR"
             often = "once" if own_folder() else every
-            takes = f"about {_SECONDS} s of processor time, longer on a busy machine"
+            takes = f"{_SECONDS} of processor time, longer on a busy machine"
             print(f"compiling kernels ({often}; {takes})", file=sys.stderr)
         self._bar = tqdm(initial=self._done, unit=" kernels", disable=not sys.stderr.isatty(), leave=False)

@@ -60,7 +60,7 @@ def dry_run(
     tally, since = learner.tally, f"after journal record {at.n:,}" if at.n >= 0 else "from the beginning"
     print(
         f"dry run: {of(taken, 'record')} {since}, {of(tally.predicted.total(), 'prediction')}, "
-        f"{tally.learned.total():,} learned in memory, {tally.dead_letters.total():,} dead letters; "
+        f"{tally.learned.total():,} learned in memory, {of(tally.dead_letters.total(), 'dead letter')}; "
         "nothing was written",
         file=sys.stderr,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from streamnb.config.kinds import FINITE, JSON_PATH, NAME, PROPORTION, VALUES, number, refused, whole
-from streamnb.config.sections import Section, kinds_of, read_entries, tables
+from streamnb.config.sections import Section, kinds_of, missing_keys, read_entries, tables
 from streamnb.errors import ConfigError
 from streamnb.model.attributes.attributes import EventModel
 from streamnb.wire.paths import render_path
@@ -50,9 +50,10 @@ def check_smoothing(key: str, alpha: float | None, m: float | None, p: float | N
 
 def _read_table(key: str, table: object) -> AttributeConfig:
     values = read_entries(AttributeConfig, key, table, "a table with name and kind")
-    for name in ("name", "kind"):
-        if name not in values:
-            raise ConfigError(f"{key}.{name} is missing; expected {kinds_of(AttributeConfig)[name].expected}")
+    needed = [name for name in ("name", "kind") if name not in values]
+    if missing := missing_keys(key, values, needed):
+        expected = (kinds_of(AttributeConfig)[name].expected for name in needed)
+        raise ConfigError(f"{missing}; expected {', and '.join(expected)}")
     if "path" not in values:
         values["path"] = _default_path(key, values["name"], values["kind"])
     attribute = AttributeConfig(**values)

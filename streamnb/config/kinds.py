@@ -156,6 +156,9 @@ TOPICS = Kind(
 JSON_PATH = _text(
     "JSON path", """a JSON path of at most 256 characters, such as $.user.age or $.user["e mail"]""", _path
 )
+OPTIONAL_PATH = _text(
+    "JSON path", f'{JSON_PATH.expected}, or "" for none', lambda text: _path(text) if text else text
+)
 
 PARTITIONS = Kind("list", "a list of partitions, such as [0, 1], none of them twice", _partitions)
 VALUES = Kind("list", "a list of strings, booleans or finite numbers, none of them twice", _values)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from streamnb.config.kinds import INNER_RATE, NAME, STRING, Kind, duration, refused, whole
-from streamnb.config.sections import Section, read_entries, tables
+from streamnb.config.sections import Section, missing_keys, read_entries, tables
 from streamnb.config.values import literal
 from streamnb.errors import ConfigError
 
@@ -75,18 +75,20 @@ def _read_named(key: str, table: object) -> MonitorConfig:
 def _read_table(key: str, table: object) -> MonitorConfig:
     expected = 'a table such as { name = "silent", kind = "no-events", after = "10m" }'
     values = read_entries(MonitorConfig, key, table, expected)
-    for name in ("name", "kind"):
-        if name not in values:
-            raise ConfigError(f"{key}.{name} is missing; expected {expected}")
+    unnamed = missing_keys(key, values, ("name", "kind"))
+    faults = [f"{unnamed}; expected {expected}"] if unnamed else []
+    if "kind" not in values:
+        raise ConfigError(faults[0])
     kind = values["kind"]
     for name in values.keys() - _OWN[kind] - {"name", "kind", "action"}:
         owners = " or ".join(literal(owner) for owner, own in _OWN.items() if name in own)
         raise ConfigError(
             f"{key}.{name} has no meaning with kind = {literal(kind)}; expected kind = {owners}"
         )
-    for name in _REQUIRED:
-        if name in _OWN[kind] and name not in values:
-            raise ConfigError(f"{key}.{name} is missing, which kind = {literal(kind)} needs")
+    if incomplete := missing_keys(key, values, (name for name in _REQUIRED if name in _OWN[kind])):
+        faults.append(f"{incomplete}, which kind = {literal(kind)} needs")
+    if faults:
+        raise ConfigError("; ".join(faults))
     _check_action(key, kind, values)
     defaults: dict[str, Any] = {"of": "predictions", "false_alarm": 0.01, "miss": 0.05}
     monitor = MonitorConfig(**{name: one for name, one in defaults.items() if name in _OWN[kind]} | values)

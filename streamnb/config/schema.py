@@ -24,6 +24,7 @@ from streamnb.config.kinds import (
     LIMIT,
     NAME,
     NO_TOPIC,
+    OPTIONAL_PATH,
     PARENTS,
     PARTITIONS,
     PROPORTION,
@@ -108,7 +109,7 @@ class EventsConfig(Section, frozen=True):
     Attributes:
         id: path of the id.
         label: path of the label.
-        ts: path of the event time, seconds since the epoch.
+        ts: path of the event time, seconds since the epoch; empty reads none.
         max_bytes: a larger record becomes a dead letter.
         letter_bytes: of the dead letter of a larger one the beginning is kept; 0 is what its topic is made
             for. Where the topic takes less, `run` goes by that.
@@ -122,7 +123,7 @@ class EventsConfig(Section, frozen=True):
 
     id: Annotated[str, JSON_PATH] = "$.id"
     label: Annotated[str, JSON_PATH] = "$.label"
-    ts: Annotated[str, JSON_PATH] = "$.ts"
+    ts: Annotated[str, OPTIONAL_PATH] = "$.ts"
     max_bytes: Annotated[int, SIZE] = 1 << 20
     letter_bytes: Annotated[int, LIMIT] = 0
     entity: Annotated[str | None, JSON_PATH] = None

@@ -5,7 +5,7 @@ A key may be a list of tables, each read as one section; errors name the table a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -68,6 +68,12 @@ def read_entries(section: type[Section], key: str, table: object, expected: str)
     if not isinstance(table, dict):
         raise refused(key, table, expected)
     return {name: _read_entry(section, key, name, value) for name, value in table.items()}
+
+
+def missing_keys(key: str, table: Mapping[str, Any], names: Iterable[str]) -> str:
+    """Return a message that names every key of `names` that the table at `key` lacks; empty for none."""
+    missing = [f"{key}.{name}" for name in names if name not in table]
+    return f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing" if missing else ""
 
 
 def _read_entry(section: type[Section], key: str, name: str, value: object) -> Any:

@@ -32,6 +32,7 @@ NEW_CLASS = "new-class"
 TELL = "tell"
 _FORMER = ("action", TELL), ("pause_records", 10_000)
 _TESTS = "tests"
+_DIGITS = 12  # of a mean in an alert: a sum of many 0.9 is off in its last digits
 _CERTAIN = 0.999  # beyond this nothing is more frequent than tolerated
 
 Places = np.ndarray[Any, np.dtype[np.int64]]
@@ -144,6 +145,7 @@ class _Monitor:
             heard = _heard(settings, direction, x, said)
             for found in test.observe(heard, numbers[heard.places]):
                 more = found._asdict()
+                more["tolerated"] = round(found.tolerated, _DIGITS)
                 state = "raised" if more.pop("is_raised") else "cleared"
                 place = int(places[more.pop("place")])
                 yield place, _named(settings, state) | {"direction": direction} | more

@@ -20,6 +20,9 @@ _DATE_TIME = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)[T ](\d\d):(\d\d):(\d\d)(?:\.(\d+))?(?:Z|([+-])(\d\d):(\d\d))",
     re.ASCII | re.IGNORECASE,
 )
+_LOCAL_TIME = re.compile(
+    r"\d{4}-\d\d-\d\d(?P<time>[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?)?", re.ASCII | re.IGNORECASE
+)
 _MOST_DIGITS = 18  # of a fraction; further ones move no double that anybody could tell
 _DAY = 86400
 _EPOCH = date(1970, 1, 1).toordinal()
@@ -95,7 +98,7 @@ def moment(value: Any, keys: Keys) -> float:
         return number(value, keys)
     found = _DATE_TIME.fullmatch(value)
     if not found:
-        refuse_type(value, "a number or an RFC 3339 date-time", keys)
+        refuse("wrong-type", keys, f"expected a number or an RFC 3339 date-time, found {_unread_time(value)}")
     *parts, fraction, sign, hours, minutes = found.groups(default="0")
     try:
         whole = _whole_seconds(list(map(int, parts)), [int(f"{sign}1"), int(hours), int(minutes)])
@@ -104,6 +107,16 @@ def moment(value: Any, keys: Keys) -> float:
     digits = fraction[:_MOST_DIGITS]
     scale: int = 10 ** len(digits)
     return (whole * scale + int(digits)) / scale  # of integers: rounded once
+
+
+def _unread_time(value: str) -> str:
+    """Describe a string that is not an RFC 3339 date-time, by what it lacks."""
+    local = _LOCAL_TIME.fullmatch(value)
+    if local is None:
+        return "a string"
+    if local["time"] is None:
+        return "a date without a time"
+    return "a date and time without its offset from UTC, such as Z or +02:00"
 
 
 def _whole_seconds(parts: list[int], offset: list[int]) -> int:

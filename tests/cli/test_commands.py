@@ -281,8 +281,20 @@ def test_a_holdout_counts_rows_that_are_no_objects_as_dead_letters(tmp_path):
     told = answer("evaluate", write_lines(tmp_path / "e.jsonl", rows), "--holdout", "2/7")
     assert (told["learned"], told["dead_letters"], told["cumulative"]["events"]) == (2, 4, 1)
     assert told["dead_letter_reasons"] == [
-        {"reason": "invalid-json", "path": "$", "count": 2, "first_row": 2},
-        {"reason": "wrong-type", "path": "$", "count": 2, "first_row": 3},
+        {
+            "reason": "invalid-json",
+            "path": "$",
+            "count": 2,
+            "first_row": 2,
+            "detail": told["dead_letter_reasons"][0]["detail"],
+        },
+        {
+            "reason": "wrong-type",
+            "path": "$",
+            "count": 2,
+            "first_row": 3,
+            "detail": "expected an object, found an array, as of a row of CSV with cells too many or few",
+        },
     ]
 
 
@@ -294,16 +306,20 @@ def test_dead_letters_are_tallied_by_reason_and_path(tmp_path):
         {"id": "5", "ts": []},
     ]
     file = write_lines(tmp_path / "e.jsonl", rows)
-    expected = [("wrong-type", "$.id", 3, 1), ("invalid-json", "$", 1, 4), ("wrong-type", "$.ts", 1, 5)]
+    number = "expected a string, found a number"
+    expected = [
+        ("wrong-type", "$.id", 3, 1, number),
+        ("invalid-json", "$", 1, 4, "Expecting property name enclosed in double quotes at character 1"),
+        ("wrong-type", "$.ts", 1, 5, "expected a number, found an array"),
+    ]
     found = answer("evaluate", file)["dead_letter_reasons"]
     assert [tuple(row.values()) for row in found] == expected
-    assert re.search(r"^wrong-type +\$\.id +3 +1$", streamnb("evaluate", file).stdout, re.MULTILINE)
+    assert re.search(
+        rf"^wrong-type +\$\.id +3 +1 +{number}$", streamnb("evaluate", file).stdout, re.MULTILINE
+    )
     (tmp_path / "order.txt").write_text("5\n3\n2\n0\n")
     found = answer("evaluate", file, "--order", tmp_path / "order.txt")["dead_letter_reasons"]
-    assert [tuple(row.values()) for row in found] == [
-        ("wrong-type", "$.id", 2, 2),
-        ("wrong-type", "$.ts", 1, 5),
-    ]
+    assert [tuple(row.values()) for row in found] == [("wrong-type", "$.id", 2, 2, number), expected[2]]
     wrong = [{"id": "0", "features": {f"f{i}": []}} for i in range(12)]
     many = write_lines(tmp_path / "many.jsonl", [rows[0], *wrong])
     assert len(answer("evaluate", many)["dead_letter_reasons"]) == 10

@@ -24,7 +24,7 @@ with heard(Progress()):
     numba.njit(lambda x: x + 1)(1)  # a stranger's
     choose(numpy.zeros(2), 0.5)
 """
-SAID = r"compiling kernels \(once; about \d+ s of processor time, longer on a busy machine\)"
+SAID = r"compiling kernels \(once; 30 to 80 s of processor time, longer on a busy machine\)"
 
 
 def run(environment, err):

@@ -121,6 +121,16 @@ def test_an_alarm_that_ends_by_chance_is_as_rare():
     assert 0.0 < ended / STREAMS <= FALSE_ALARM
 
 
+def test_an_alert_says_what_was_tolerated_in_the_digits_that_were_configured():
+    """The mean of what was tolerated is that of many equal numbers, whose sum is not exact."""
+    settings = MonitorSettings("ham", "class-rate", (0.9,), (0.95,), label="ham", **SPENT)
+    names = ["ham"] * 300
+    ham = Seen(names, names, np.ones(300, np.int8), np.full(300, 0.5), range(1, 301))
+    found = [one for _, one in Monitors([settings]).observe(ham)]
+    assert [one["state"] for one in found] == ["raised"]
+    assert (found[0]["tolerated"], found[0]["observations"] > 9) == (0.9, True)
+
+
 @pytest.mark.parametrize("kind", ["no-events", "no-labels"])
 def test_a_silence_is_told_when_it_is_one_and_only_then(kind):
     """Something is heard at random moments and asked at others; the truth is the time since it was last heard."""

@@ -128,7 +128,7 @@ def _show(options: argparse.Namespace, config: Config, log: Log) -> int:
         return 0
     for name, value in told.items():
         if name not in {"headers", "value"}:
-            print(f"{name:<7} {printable(str(value))}")
+            print(f"{name:<7} {'(no key)' if value is None else printable(str(value))}")
     for name, value in letter.headers.items():
         if name not in {"reason", "path", "topic", "partition", "offset"}:
             print(f"        {printable(name)}: {printable(value)}")

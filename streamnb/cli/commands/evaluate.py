@@ -93,7 +93,7 @@ class _Evaluation:
         self.learner = wiring.learner(config, given)
         self._scores = self.learner.progressive = OpenValidation(config.metrics.window)
         self.page = None if options.report is None else Page(Path(options.report), self.learner, config)
-        self.tally, self._drifts = Tally(), Drifts()
+        self.tally, self._drifts = Tally(self.learner.settings.schema), Drifts()
 
     def run(self, answers: Iterable[NewRecord]) -> int:
         """Tell how good the answers are; the exit code."""
@@ -123,7 +123,8 @@ class _Evaluation:
             predictions.write(output.value + b"\n")
         elif output.topic == topics.dead_letters:
             headers = dict(output.headers)
-            self.tally.add(headers["reason"].decode(), headers["path"].decode(), int(headers["offset"]))
+            reason, path, row = headers["reason"].decode(), headers["path"].decode(), int(headers["offset"])
+            self.tally.add(reason, path, row, output.value)
         elif self._config.drift.detectors and output.topic == topics.metrics:
             self._drifts.add(decode_metrics(output.value))
 

@@ -65,12 +65,13 @@ def run(options: argparse.Namespace) -> int:
     except FileExistsError as error:
         raise ConfigError(f"{options.out} is there: remove it, or name another file with --out") from error
     config = configuration.load(Path(options.out), {}, [])
-    tally, letters, schema = Tally(), 0, opening.schema(config)
+    schema = opening.schema(config)
+    tally, letters = Tally(schema), 0
     if is_table:  # again, as the columns are declared now
         with closing(_raws(options, given, columns_of(options, schema))) as source:
             raws = list(islice(source, options.events))
     for row, raw in enumerate(raws):
-        letters += tally.decode(row, raw, schema) is None
+        letters += tally.decode(row, raw) is None
     told = {
         "file": options.out,
         "events": len(raws),
@@ -81,7 +82,7 @@ def run(options: argparse.Namespace) -> int:
         print(json.dumps(told | {"places": {name: render_path(path) for name, path in places.items()}}))
         return 0
     found = f"{of(len(config.attributes), 'attribute')}, by {of(len(raws), 'event')}"
-    print(f"{options.out}: {found}; {letters:,} dead letters under it")
+    print(f"{options.out}: {found}; {of(letters, 'dead letter')} under it")
     tally.print()
     return 0
 

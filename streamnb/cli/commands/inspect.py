@@ -103,7 +103,7 @@ def print_description(description: dict[str, Any]) -> None:
     """The description as text."""
     print(
         f"model {printable(description['model'])}: {of(description['learned'], 'event')} learned, "
-        f"{len(description['classes'])} classes{words_and_values(description['attributes'])}"
+        f"{of(len(description['classes']), 'class', 'classes')}{words_and_values(description['attributes'])}"
     )
     if description["missing"]:
         print(printable(f"{description['status']}: {'; '.join(description['missing'])}"))
@@ -113,7 +113,8 @@ def print_description(description: dict[str, Any]) -> None:
         print_posterior(msgspec.convert(description["posterior"], PosteriorReport))
     print_tenants(description.get("tenants"))
     for entry in description["classes"]:
-        print(f"\n{printable(entry['label'])}: {entry['events']:,.0f} events, prior {entry['prior']:.4f}")
+        events = of(round(entry["events"]), "event")
+        print(f"\n{printable(entry['label'])}: {events}, prior {entry['prior']:.4f}")
         if entry["strongest"]:
             words = (s.values() for s in entry["strongest"])
             print(table(map(tuple, words), ("attribute", "value", "log odds", "weight")))

@@ -16,6 +16,7 @@ from streamnb.adapters.parts import parts_of
 from streamnb.cli import opening
 from streamnb.cli.evaluation.event_files import columns_of, decoded, events_of, origin_of
 from streamnb.cli.evaluation.odd_fields import LOOKED_AT, OddFields
+from streamnb.cli.evaluation.seen_fields import ENOUGH
 from streamnb.cli.observers import Waiting
 from streamnb.cli.stopping import Stop
 from streamnb.engine.ports import Log, NewRecord
@@ -49,7 +50,7 @@ def run(options: argparse.Namespace) -> int:
         key_path=options.key,
     )
     events = events_of(options.file, columns_of(options, schema))
-    events = _told_of(events, odd) if options.file == "-" else _looked_at(events, odd)
+    events = _checked_as_they_come(events, odd) if options.file == "-" else _looked_at(events, odd)
     try:
         with closing(opening.open_log(config, Waiting(config.kafka.give_up_after, stop))) as log:
             for count in writing(log, topic, events, keyed, options.rate, stop):  # noqa: B007
@@ -85,18 +86,53 @@ def _looked_at(events: Iterator[bytes], odd: OddFields) -> Iterator[bytes]:
         size += len(raw)
         if len(first) == LOOKED_AT or size > _LOOKED_AT_BYTES:
             break
-    odd.say(is_over=True)
-    if (odd.expects_label and odd.is_label_misspelt) or odd.refuses_all:
+    if _say_the_rest(odd):
         raise ConfigError("so nothing was written")
     return chain(first, events)
 
 
-def _told_of(events: Iterator[bytes], odd: OddFields) -> Iterator[bytes]:
-    """The same events; what is odd about them is said as they go by."""
-    for _, raw in odd.watched(enumerate(events)):
-        odd.say()
-        yield raw
+def _is_refused(odd: OddFields) -> bool:
+    """Whether nothing is written of these events: each is a dead letter, or none has the label it should."""
+    return odd.refuses_all or (odd.expects_label and odd.is_label_misspelt)
+
+
+def _say_the_rest(odd: OddFields) -> bool:
+    """Say what is odd where nothing more is looked at; return whether nothing is to be written.
+
+    A few events without a label are not odd: labels may arrive separately, and the learner reports it.
+    """
+    is_refused = _is_refused(odd)
+    odd.expects_label = odd.expects_label and odd.n >= ENOUGH
     odd.say(is_over=True)
+    return is_refused
+
+
+def _checked_as_they_come(events: Iterator[bytes], odd: OddFields) -> Iterator[bytes]:
+    """The same events; what is odd about them is said as they go by.
+
+    The first ones are held back while all of them are dead letters, or, if they are few, a label is misspelt.
+    Raises ConfigError, as for a file, if it remains so.
+    """
+    held: list[bytes] = []
+    size, is_checked = 0, False
+    for raw in events:
+        if odd.n < LOOKED_AT:
+            odd.look(raw)
+        if is_checked:
+            odd.say()
+            yield raw
+            continue
+        held.append(raw)
+        size += len(raw)
+        if _is_refused(odd):
+            if size <= _LOOKED_AT_BYTES and len(held) < (LOOKED_AT if odd.refuses_all else ENOUGH):
+                continue
+            break
+        is_checked = True
+        odd.say()
+        yield from held
+    if _say_the_rest(odd) and not is_checked:
+        raise ConfigError("so nothing was written")
 
 
 def write_events(log: Log, topic: str, events: Iterable[bytes], schema: EventSchema) -> int:

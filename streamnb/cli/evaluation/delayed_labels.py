@@ -21,6 +21,7 @@ from streamnb.config.values import parse_duration
 from streamnb.engine.ports import Partition, Record
 from streamnb.errors import ConfigError
 from streamnb.events import Verdict
+from streamnb.model.attributes.parameters import of
 from streamnb.wire.codec import encode_verdict
 from streamnb.wire.paths import parse_path
 from streamnb.wire.schema import EventSchema
@@ -50,7 +51,11 @@ class Feedback(NamedTuple):
     generator: np.random.Generator
 
     def records(self, rows: Iterable[Row], schema: EventSchema, topics: tuple[str, str]) -> Iterator[Record]:
-        """Events without labels, and labels when they are due; both as records of their topics."""
+        """Events without labels, and labels when they are due; both as records of their topics.
+
+        Raises:
+            ConfigError: labels come by the time of events, and none of the first events has one.
+        """
         events, labels = (Partition(topic, 0) for topic in topics)
         due: list[tuple[float, int, Verdict]] = []
         silent: list[Verdict] = []
@@ -93,13 +98,23 @@ class Feedback(NamedTuple):
             said += 1
 
     def _begin(self, rows: Iterable[Row], schema: EventSchema) -> tuple[float, Iterator[Row]]:
-        """The first time that is known, where that counts, of the first rows at most; and the same rows."""
-        left, seen = iter(rows), []
+        """The first time that is known, where that counts, of the first rows at most; and the same rows.
+
+        Raises ConfigError if there are events among them, and none has a time: its label would never be due.
+        """
+        left, seen, n = iter(rows), [], 0
         for row in islice(left, _LOOK) if self.by_time else ():
             seen.append(row)
             event = decoded(row[1], schema)
             if event is not None and event.ts is not None:
                 return event.ts, chain(seen, left)
+            n += event is not None
+        if n:
+            place = "" if schema.ts_path is None else f" at {schema.ts_path}"
+            raise ConfigError(
+                f"--delay is a time, and none of {of(n, 'event')} has a time{place}: --set events.ts=PATH, "
+                "or, in CSV, --ts-column NAME says where it is; a number, as in --delay 500, counts events"
+            )
         return 0.0, chain(seen, left)
 
     def _schedule(

@@ -29,6 +29,8 @@ _LONGEST = 1 << 16  # bytes of an event that is looked at
 _SOON = 4  # events, before anything is said
 _MOST_REFUSALS = 3  # that are told apart
 
+_APART = "; if labels arrive separately, --set topics.labels=TOPIC names their topic"
+
 Found = Iterator[tuple[str, str]]
 """What it is about, for it to be said once, and what there is to say."""
 
@@ -98,6 +100,7 @@ class OddFields:
         self._refused: Counter[tuple[str, str]] = Counter()  # by reason and path
         self._details: dict[tuple[str, str], str] = {}
         self._various: set[tuple[str, str]] = set()  # of which others say something else
+        self._is_partial = False
         self._said: set[str] = set()
         self._due = _SOON
         self._roles = {"id": schema.id_keys, "label": schema.label_keys, "ts": schema.ts_keys or ("ts",)}
@@ -111,6 +114,7 @@ class OddFields:
     ) -> None:
         """Note what an event holds; see `decode_event`."""
         if len(raw) > _LONGEST:
+            self._is_partial = True
             return
         self.n += 1
         look(raw, self.seen)
@@ -144,8 +148,8 @@ class OddFields:
 
     @property
     def refuses_all(self) -> bool:
-        """Whether there are events, and each is a dead letter."""
-        return 0 < self.n == self._refused.total()
+        """Whether there are events, and each is a dead letter; not if some were too long to be looked at."""
+        return 0 < self.n == self._refused.total() and not self._is_partial
 
     @property
     def is_label_misspelt(self) -> bool:
@@ -202,7 +206,8 @@ class OddFields:
             if keys not in self.seen and (path or (is_needed and self._learns)):
                 what = "a label at " if role == "label" else ""
                 what += render_path(keys) + ", to be learned by" * (role == "label")
-                yield role, f"{none} {what}{self._hint(role, path)}"
+                apart = _APART if role == "label" and path is None else ""
+                yield role, f"{none} {what}{self._hint(role, path)}{apart}"
         others = {path[-1]: path for path in self.seen if path not in self._read}
         missing = [keys for keys in self._places if keys not in self.seen]
         for keys in missing if self._schema.attributes else ():

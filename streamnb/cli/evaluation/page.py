@@ -19,6 +19,7 @@ from streamnb.engine.learner import Learner
 from streamnb.engine.ports import NewRecord, Record
 from streamnb.errors import ConfigError
 from streamnb.events import Drift, MetricsReport, Prediction
+from streamnb.model.attributes.parameters import of
 from streamnb.model.naive_bayes.counting_model import CountingModel
 from streamnb.model.naive_bayes.most_informative import strongest
 from streamnb.pictures import Bar, Markup, bars, joined, number, percent, stylesheet, tag
@@ -112,7 +113,7 @@ class Page:
             tag("style", Markup(_stylesheet())),
         )
         made = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime())
-        told = f"{number(report.events)} events in {seconds:.1f} s; {self._config.model.kind}; {made}"
+        told = f"{of(report.events, 'event')} in {seconds:.1f} s; {self._config.model.kind}; {made}"
         cards = tag("div", *self._cards(report), class_="cards")
         main = tag("main", tag("h1", what), tag("p", told, class_="soft"), cards, id="main")
         return joined([Markup("<!doctype html>"), tag("html", head, tag("body", main), lang="en")])
@@ -124,7 +125,7 @@ class Page:
         yield charts.tiles([
             tile("Accuracy", percent(scores.accuracy), between, scores.accuracy),
             tile("Log loss", number(scores.log_loss), "nats", scores.log_loss),
-            tile("Events learned", number(report.learned), f"{number(report.dead_letters)} dead letters"),
+            tile("Events learned", number(report.learned), f"{of(report.dead_letters, 'dead letter')}"),
             tile("Classes", number(report.classes), f"{number(report.attributes)} words and values"),
         ])  # fmt: skip
         if not scores.events:

@@ -87,7 +87,7 @@ def train_then_test(
 def _decoded(learner: Learner, rows: Iterable[Row], tally: Tally) -> Iterator[Event]:
     for row, raw in rows:
         learner.consumed += 1
-        event = tally.decode(row, raw, learner.settings.schema)
+        event = tally.decode(row, raw)
         if event is None:
             learner.dead_letters += 1
         else:

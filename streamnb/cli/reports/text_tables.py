@@ -82,7 +82,7 @@ def _print_numbers(report: MetricsReport) -> bool:
     told = counted(report, report.events)
     print(
         f"{told}, {report.learned:,} learned, {of(report.dead_letters, 'dead letter')}; "
-        f"{report.classes} classes{words_and_values(report.attributes)}"
+        f"{of(report.classes, 'class', 'classes')}{words_and_values(report.attributes)}"
     )
     if report.cumulative.events == 0:
         print("no labelled event has been scored")
@@ -102,7 +102,10 @@ def _print_decisions(report: MetricsReport) -> None:
 def _print_confusion(report: MetricsReport) -> None:
     if report.classes > MOST_CLASSES:
         return
-    header = ("truth \\ predicted", *report.labels, "none")
+    empty = "none"  # the column of events for which no class was predicted
+    while empty in report.labels:
+        empty = f"({empty})"
+    header = ("truth \\ predicted", *report.labels, empty)
     known = len(report.labels)  # a truth that was never learned has a row of its own, but no name
     rows_of_truth = zip(report.labels, report.confusion, strict=False)
     print("\n" + table(((label, *row[:known], *row[-1:]) for label, row in rows_of_truth), header))

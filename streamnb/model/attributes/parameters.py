@@ -16,9 +16,9 @@ def brief(value: str) -> str:
     return value if len(value) <= _SHOWN else f"{value[:_SHOWN]}... ({len(value):,} characters)"
 
 
-def of(n: int, what: str) -> str:
-    """So many of what has a plural in -s, for a message."""
-    return f"{n:,} {what}" if n == 1 else f"{n:,} {what}s"
+def of(n: int, what: str, plural: str = "") -> str:
+    """Return a number with its noun, for a message; the plural is the noun with -s unless it is given."""
+    return f"{n:,} {what if n == 1 else plural or f'{what}s'}"
 
 
 def check_whole(name: str, number: Any, least: int, most: float = math.inf) -> None:
