@@ -809,8 +809,8 @@ FILE_ERRORS = [
     # events
     ("[events]\nid = 'id'", f'events.id is "id"; expected {PATH}'),
     ("[events]\nid = '$'", f'events.id is "$"; expected {PATH}'),
-    ("[events]\nts = '$.a[0]'", f'events.ts is "$.a[0]"; expected {PATH}'),
-    (f"[events]\nts = '$.{'x' * 255}'", f'events.ts is "$.{"x" * 74}...; expected {PATH}'),
+    ("[events]\nts = '$.a[0]'", f'events.ts is "$.a[0]"; expected {PATH}, or "" for none'),
+    (f"[events]\nts = '$.{'x' * 255}'", f'events.ts is "$.{"x" * 74}...; expected {PATH}, or "" for none'),
     ("[events]\nmax_bytes = 1048576", f"events.max_bytes is 1048576; expected {SIZE}"),
     ("[events]\nmax_bytes = 0", f"events.max_bytes is 0; expected {SIZE}"),
     ("[events]\nmax_bytes = '1M'", f'events.max_bytes is "1M"; expected {SIZE}'),
@@ -1031,7 +1031,8 @@ FILE_ERRORS = [
     # monitors
     (
         "monitors = [{kind='no-events'}]",
-        'monitors[0].name is missing; expected a table such as { name = "silent", kind = "no-events", after = "10m" }',
+        'monitors[0].name is missing; expected a table such as { name = "silent", kind = "no-events", after = "10m" }; '
+        'monitors[0].after is missing, which kind = "no-events" needs',
     ),
     (
         "monitors = [{name='a', kind='no-events', after='1m', action='pause'}]",
