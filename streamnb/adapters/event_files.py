@@ -22,7 +22,7 @@ import zstandard
 
 from streamnb.adapters.parquet_file import parquet_events
 from streamnb.errors import ConfigError, LogError, told_as
-from streamnb.wire.event_csv import MAX_ROW, CsvColumns, rows_to_events
+from streamnb.wire.event_csv import MAX_ROW, CsvColumns, Note, ignore_note, rows_to_events
 
 MAX_LINE = MAX_ROW
 """The longest line, in bytes (of CSV: in characters). A longer one ends the reading with an error."""
@@ -65,12 +65,21 @@ def read_rows_order(path: FileName) -> list[int]:
     return order
 
 
-def open_counted(path: FileName, columns: CsvColumns = _COLUMNS) -> CountedEvents:
-    """Open a file of events whose reading shows its progress. Raises `LogError`; use it in a ``with``."""
+def open_counted(path: FileName, columns: CsvColumns = _COLUMNS, note: Note = ignore_note) -> CountedEvents:
+    """Open a file of events whose reading shows its progress; use it in a ``with``.
+
+    Args:
+        path: the file, ``-`` for standard input.
+        columns: what the columns are, in a file that has some.
+        note: is called once for each kind of thing that may be read otherwise than it was meant.
+
+    Raises:
+        LogError: the file cannot be opened.
+    """
     name = os.fspath(path)
     with told_as(LogError, name, OSError):
         source = _stdin() if name == "-" else Path(name).open("rb", buffering=0)  # noqa: SIM115  the caller closes it
-    return CountedEvents(name, source, columns)
+    return CountedEvents(name, source, columns, note)
 
 
 def has_columns(name: str) -> bool:
@@ -101,11 +110,12 @@ class CountedEvents:
         line: how many lines (of CSV: lines of the file, not rows) have been read.
     """
 
-    def __init__(self, name: str, source: Any, columns: CsvColumns) -> None:
+    def __init__(self, name: str, source: Any, columns: CsvColumns, note: Note = ignore_note) -> None:
         self.name = name
         self.total = None if name == "-" else os.fstat(source.fileno()).st_size
         self.line = 0
         self._source, self._columns = source, columns
+        self._note: Note = lambda text: note(f"{name}: {text}")
         self._counter = _Counter(source)
 
     @property
@@ -148,7 +158,7 @@ class CountedEvents:
         return compressed
 
     def _rows(self) -> Iterator[bytes]:
-        for row, share in parquet_events(self._source, self._columns):
+        for row, share in parquet_events(self._source, self._columns, self._note):
             self.line += 1
             self._counter.position = int(share * (self.total or 0))
             yield row

@@ -1,58 +1,235 @@
-"""Rows of a Parquet file as records of events, with the types of its columns: ``streamnb[parquet]``."""
+r"""Rows of a Parquet file as records of events, with the types of its columns: ``streamnb[parquet]``.
+
+Each column is converted as a whole, by its Arrow type, and never through pandas, which need not be there.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from decimal import Decimal
-from typing import Any
+from typing import Any, ClassVar
+from uuid import UUID
 
 from streamnb.errors import ConfigError, LogError
-from streamnb.wire.event_csv import CsvColumns, check_header, encoded, event_of
-from streamnb.wire.values import nominal
+from streamnb.model.attributes.json_values import (
+    PER_SECOND,
+    bytes_text,
+    date_time,
+    decimal_number,
+    name_text,
+    time_of_day,
+)
+from streamnb.wire.event_csv import CsvColumns, Note, check_header, encoded, event_of, ignore_note
 
 _AT_ONCE = 1000
+_DAY = 86_400
+_FIRST, _END = -62_135_596_800, 253_402_300_800  # the years 1 to 9999, in seconds since the epoch
+_NAMED = {bool, int, float, Decimal}
+_SCALARS = {str, int, float, Decimal}
 
 
-def parquet_events(source: Any, columns: CsvColumns) -> Iterator[tuple[bytes, float]]:
-    """Each row's event, and what share of the rows has been read by then. Memory holds a group of rows.
+def parquet_events(
+    source: Any, columns: CsvColumns, note: Note = ignore_note
+) -> Iterator[tuple[bytes, float]]:
+    """Yield each row's event, and the share of the rows read so far. Memory holds a group of rows.
+
+    Args:
+        source: the file, open for reading bytes.
+        columns: which columns are no features, and which values are missing.
+        note: is called once for each column whose bytes are written as hexadecimal digits.
 
     Raises:
         ConfigError: pyarrow is missing, or columns that were asked for.
         LogError: it is no Parquet file, or damaged; or lacks the label's column, which must be there.
     """
     try:
-        from pyarrow import ArrowException, parquet  # noqa: PLC0415  an extra
+        from pyarrow import ArrowException, parquet, types  # noqa: PLC0415  an extra
     except ImportError as error:
         raise ConfigError("reading Parquet needs pyarrow: pip install 'streamnb[parquet]'") from error
     number = 0
     try:
-        file = parquet.ParquetFile(source)
-        check_header(file.schema_arrow.names, columns)
+        # INT96 by default becomes 64 bits of nanoseconds, where years beyond 1677 to 2262 wrap around.
+        file = parquet.ParquetFile(source, coerce_int96_timestamp_unit="us")
+        names = file.schema_arrow.names
+        check_header(names, columns)
+        reader = _Reader(types, columns, note)
         for batch in file.iter_batches(batch_size=_AT_ONCE):
-            for row in batch.to_pylist():
-                cells = {name: plain for name, cell in row.items() if (plain := _plain(cell)) is not None}
-                for name in {columns.id, columns.label, columns.text, *columns.strings} & cells.keys():
-                    cells[name] = _name(cells[name])
+            cells = [reader.cells(name, batch.column(place)) for place, name in enumerate(names)]
+            for row in zip(*cells, strict=True):
+                found = {
+                    name: cell
+                    for name, cell in zip(names, row, strict=True)
+                    if cell is not None or name == columns.id
+                }
                 yield (
-                    encoded(event_of(cells, number, columns)),
+                    encoded(event_of(found, number, columns)),
                     (number := number + 1) / file.metadata.num_rows,
                 )
     except ArrowException as error:
         raise LogError(f"no Parquet that can be read, after row {number}: {error}") from error
 
 
-def _plain(cell: Any) -> Any:
-    """The cell as JSON has it; None where it is missing. A time without a zone is in UTC."""
-    if isinstance(cell, datetime):
-        return (cell if cell.tzinfo else cell.replace(tzinfo=UTC)).isoformat()
-    if isinstance(cell, bytes):
-        return cell.decode(errors="replace")
-    number = float(cell) if isinstance(cell, Decimal) else cell
-    return None if isinstance(number, float) and not math.isfinite(number) else number
+class _Reader:
+    """Makes JSON values of the cells of columns, by the type of a column and by what it is for.
+
+    Args:
+        types: pyarrow's module of that name.
+        columns: which columns are no features, and which values are missing.
+        note: see `parquet_events`.
+    """
+
+    def __init__(self, types: Any, columns: CsvColumns, note: Note) -> None:
+        self._types, self._columns, self._note = types, columns, note
+        self._names = {columns.id, columns.label, columns.text, *columns.strings}
+        self._missing: set[Any] = set(columns.missing)
+        for token in columns.missing:
+            with suppress(ValueError):
+                self._missing.add(float(token))
+        self._in_hex: set[str] = set()
+
+    def cells(self, name: str, array: Any) -> list[Any]:
+        """Return the cells of one column; None where one is missing."""
+        found = self._values(array, name)
+        if len(self._missing) > 1:
+            found = [None if self._is_missing(cell) else cell for cell in found]
+        if name in self._names:
+            return [name_text(cell) if type(cell) in _NAMED else cell for cell in found]
+        return _without_decimals(found)
+
+    def _is_missing(self, cell: Any) -> bool:
+        return type(cell) in _SCALARS and cell in self._missing
+
+    def _values(self, array: Any, column: str) -> list[Any]:
+        """Return the values of an Arrow array: what JSON has, and decimals."""
+        if hasattr(array, "storage"):
+            return self._extension(array, column)
+        for what, read in self._readers.items():
+            if getattr(self._types, f"is_{what}")(array.type):
+                return read(self, array, column)
+        found: list[Any] = array.to_pylist()
+        return found
+
+    def _plain(self, array: Any, column: str) -> list[Any]:
+        return _without_decimals(self._values(array, column))
+
+    def _unit(self, kind: Any) -> tuple[int, int]:
+        """Return what the integers of a type of times count: a number of parts, and the parts of a second."""
+        if self._types.is_date32(kind):
+            return _DAY, 1
+        return 1, PER_SECOND["ms" if self._types.is_date64(kind) else kind.unit]
+
+    def _extension(self, array: Any, column: str) -> list[Any]:
+        name, storage = array.type.extension_name, array.storage
+        if name == "arrow.uuid":
+            return [None if raw is None else str(UUID(bytes=raw)) for raw in storage.to_pylist()]
+        return self._values(storage.cast("bool") if name == "arrow.bool8" else storage, column)
+
+    def _dictionary(self, array: Any, column: str) -> list[Any]:
+        return self._values(array.dictionary_decode(), column)
+
+    def _floating(self, array: Any, _: str) -> list[Any]:
+        return [
+            number if number is not None and math.isfinite(number) else None for number in array.to_pylist()
+        ]
+
+    def _date_time(self, array: Any, column: str) -> list[Any]:
+        """Return date-times; for an event's time that is none (year 12026), seconds, which are refused."""
+        step, unit = self._unit(array.type)
+        is_ts = column == self._columns.ts
+        return [
+            None
+            if count is None
+            else count * step / unit
+            if is_ts and not _FIRST <= count * step // unit < _END
+            else date_time(count * step, unit)
+            for count in _counts(array)
+        ]
+
+    def _time(self, array: Any, _: str) -> list[Any]:
+        unit = PER_SECOND[array.type.unit]
+        return [None if count is None else time_of_day(count, unit) for count in _counts(array)]
+
+    def _duration(self, array: Any, _: str) -> list[Any]:
+        unit = PER_SECOND[array.type.unit]
+        return [None if count is None else count / unit for count in _counts(array)]
+
+    def _string(self, array: Any, _: str) -> list[Any]:
+        """Return strings; bytes that are not UTF-8 are there as lone surrogates, see `encoded`."""
+        try:
+            found: list[Any] = array.to_pylist()
+        except UnicodeDecodeError:
+            buffers = (scalar.as_buffer() for scalar in array)
+            return [raw and raw.to_pybytes().decode(errors="surrogateescape") for raw in buffers]
+        return [cell.decode(errors="surrogateescape") if type(cell) is bytes else cell for cell in found]
+
+    def _binary(self, array: Any, column: str) -> list[Any]:
+        if column == self._columns.text:
+            return self._string(array, column)
+        is_fixed = self._types.is_fixed_size_binary(array.type)
+        found = [None if raw is None else bytes_text(raw, is_fixed=is_fixed) for raw in array.to_pylist()]
+        for raw, text in zip(array.to_pylist(), found, strict=True):
+            if column not in self._in_hex and raw and text is not None and text.encode() != raw:
+                self._in_hex.add(column)
+                self._note(
+                    f"column {column!r} holds bytes that are no text: hexadecimal digits stand for them, "
+                    f"such as {text!r}"
+                )
+        return found
+
+    def _struct(self, array: Any, column: str) -> list[Any]:
+        kind = array.type
+        names = [kind.field(place).name for place in range(kind.num_fields)]
+        fields = [self._plain(field, column) for field in array.flatten()]
+        present = array.is_valid().to_pylist()
+        return [
+            dict(zip(names, (field[row] for field in fields), strict=True)) if there else None
+            for row, there in enumerate(present)
+        ]
+
+    def _map(self, array: Any, column: str) -> list[Any]:
+        """Return maps as objects, whose keys are strings; of equal keys the last one counts, as in JSON."""
+        return [
+            None if pairs is None else {_key(key): value for key, value in map(dict.values, pairs)}
+            for pairs in self._list(array, column)
+        ]
+
+    def _list(self, array: Any, column: str) -> list[Any]:
+        inner = (scalar.values for scalar in array)
+        return [None if values is None else self._plain(values, column) for values in inner]
+
+    _readers: ClassVar[dict[str, Callable[[Any, Any, str], list[Any]]]] = {
+        "dictionary": _dictionary,
+        "floating": _floating,
+        "string": _string,
+        "large_string": _string,
+        "string_view": _string,
+        "date": _date_time,
+        "timestamp": _date_time,
+        "time": _time,
+        "duration": _duration,
+        "fixed_size_binary": _binary,
+        "binary": _binary,
+        "large_binary": _binary,
+        "binary_view": _binary,
+        "struct": _struct,
+        "map": _map,
+        "nested": _list,
+    }
+    """The end of a predicate of pyarrow.types, such as `is_date` -> what reads columns of such a type."""
 
 
-def _name(cell: Any) -> Any:
-    """A number as the text of an id, a label or a text: 1 and 1.0 are both "1"."""
-    return nominal(cell, ()) if isinstance(cell, bool | int | float) else cell
+def _counts(array: Any) -> list[int | None]:
+    """Return the integers by which Arrow holds a time, a date or a duration."""
+    found: list[int | None] = array.view(f"int{array.type.bit_width}").to_pylist()
+    return found
+
+
+def _without_decimals(cells: list[Any]) -> list[Any]:
+    return [decimal_number(cell) if type(cell) is Decimal else cell for cell in cells]
+
+
+def _key(value: Any) -> str:
+    """Return the key of an entry of a map as a string, as JSON's are."""
+    return name_text(value) if type(value) in {str, *_NAMED} else str(value)

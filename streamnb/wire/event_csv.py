@@ -52,6 +52,13 @@ _WHOLE_LABEL = re.compile(r"(-?[1-9][0-9]*|-?0)\.0+")
 Row = dict[Any, Any]
 """By the names of cells, or of fields; at None, which a role may be given, there is none."""
 
+Note = Callable[[str], None]
+"""Takes a sentence about what may be read otherwise than it was meant."""
+
+
+def ignore_note(_: str) -> None:
+    """Drop a note."""
+
 
 class CsvColumns(msgspec.Struct, frozen=True):
     """Which columns are no features; a name other than the default must be in the header.
@@ -214,7 +221,7 @@ def event_of(
 ) -> Row:
     """The event of a row, by the names of its cells; `read` gives those that are features their types."""
     event: Row = {"id": cells.pop(columns.id, str(number))}
-    if ts := cells.pop(columns.ts, ""):
+    if (ts := cells.pop(columns.ts, "")) != "":  # a number may be 0
         event["ts"] = read(ts)
     if text := cells.pop(columns.text, ""):
         event["text"] = text

@@ -16,7 +16,7 @@ from streamnb import config as configuration
 from streamnb.adapters.event_files import has_columns
 from streamnb.cli import opening
 from streamnb.cli.commands.read import records_of
-from streamnb.cli.evaluation.event_files import cells_of, columns_of, events_of, given_columns
+from streamnb.cli.evaluation.event_files import cells_of, columns_of, events_of, given_columns, print_note
 from streamnb.cli.evaluation.refusals import Tally
 from streamnb.cli.evaluation.seen_fields import MOST_VALUES, Keys, Seen, look
 from streamnb.cli.printable import printable
@@ -26,7 +26,7 @@ from streamnb.config.values import literal
 from streamnb.errors import ConfigError, MalformedEvent
 from streamnb.model.attributes.nearest import did_you_mean
 from streamnb.model.attributes.parameters import of
-from streamnb.wire.event_csv import CsvColumns
+from streamnb.wire.event_csv import CsvColumns, Note, ignore_note
 from streamnb.wire.paths import parse_path, render_path
 from streamnb.wire.values import moment
 
@@ -68,7 +68,7 @@ def run(options: argparse.Namespace) -> int:
     schema = opening.schema(config)
     tally, letters = Tally(schema), 0
     if is_table:  # again, as the columns are declared now
-        with closing(_raws(options, given, columns_of(options, schema))) as source:
+        with closing(_raws(options, given, columns_of(options, schema), ignore_note)) as source:
             raws = list(islice(source, options.events))
     for row, raw in enumerate(raws):
         letters += tally.decode(row, raw) is None
@@ -87,10 +87,12 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _raws(options: argparse.Namespace, config: Config, columns: CsvColumns) -> Generator[bytes, None, None]:
+def _raws(
+    options: argparse.Namespace, config: Config, columns: CsvColumns, note: Note = print_note
+) -> Generator[bytes, None, None]:
     """The events of the file, or of the topic."""
     if options.file is not None:
-        yield from events_of(options.file, columns)
+        yield from events_of(options.file, columns, note)
         return
     with closing(opening.existing_log(config)) as log:
         for record in records_of(log, options.topic or config.topics.events[0], defaultdict(int)):

@@ -12,10 +12,11 @@ from tqdm import tqdm
 
 from streamnb.adapters.event_files import MAX_LINE, has_columns, open_counted, read_rows_order
 from streamnb.cli.evaluation.odd_fields import Origin
+from streamnb.cli.printable import printable
 from streamnb.errors import ConfigError, MalformedEvent
 from streamnb.events import Event
 from streamnb.wire.codec import decode_event
-from streamnb.wire.event_csv import CsvColumns
+from streamnb.wire.event_csv import CsvColumns, Note
 from streamnb.wire.paths import render_path
 from streamnb.wire.schema import EventSchema
 
@@ -105,10 +106,15 @@ def _refuse_in_vain(path: str, columns: CsvColumns) -> None:
             )
 
 
-def events_of(path: str, columns: CsvColumns = _CSV) -> Iterator[bytes]:
+def print_note(text: str) -> None:
+    """Print on standard error what may be read otherwise than it was meant."""
+    print(f"streamnb: {printable(text)}", file=sys.stderr)
+
+
+def events_of(path: str, columns: CsvColumns = _CSV, note: Note = print_note) -> Iterator[bytes]:
     """The raw events of a file; a bar on standard error says how much of it has been read."""
     hidden = not sys.stderr.isatty()
-    with open_counted(path, columns) as source:
+    with open_counted(path, columns, note) as source:
         _refuse_in_vain(path, columns)
         events = iter(source)
         yield from islice(events, 1)  # kernels may be compiled before the next, with a bar of their own
