@@ -1,8 +1,10 @@
 """Files of events: JSON lines, CSV (of tabs, too), plain or compressed; Parquet; `-` is standard input.
 
-A name says what a file holds (``events.jsonl.gz``, ``.json``, ``.csv.zst``, ``.tsv``, ``.parquet``). Where it
-does not, JSON lines are expected, and compression is recognised by the first bytes. Everything is streamed:
-memory holds one line or row (at most `MAX_LINE`) and the buffers.
+A name says what a file holds (``events.jsonl.gz``, ``.json``, ``.csv.zst``, ``.tsv``, ``.parquet``), also in
+capitals. Where it does not, JSON lines are expected, and compression is recognised by the first bytes. Text
+is UTF-8, or UTF-16 where a byte order mark says so, unless `CsvColumns.encoding` names another encoding.
+Everything is streamed: memory holds one line or row (at most `MAX_LINE`), the first lines of CSV, and the
+buffers.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 import codecs
 import io
 import os
+import re
 import sys
 import zlib
 from collections.abc import Callable, Iterator
@@ -22,7 +25,7 @@ import zstandard
 
 from streamnb.adapters.parquet_file import parquet_events
 from streamnb.errors import ConfigError, LogError, told_as
-from streamnb.wire.event_csv import MAX_ROW, CsvColumns, Note, ignore_note, rows_to_events
+from streamnb.wire.event_csv import MAX_ROW, NOT_DECODED, CsvColumns, Note, ignore_note, rows_to_events
 
 MAX_LINE = MAX_ROW
 """The longest line, in bytes (of CSV: in characters). A longer one ends the reading with an error."""
@@ -33,12 +36,19 @@ _COLUMNS = CsvColumns()
 _CSV = {".csv", ".tsv"}
 _BUFFER = 1 << 16
 _COMPRESSED_CHUNK = 1 << 10  # small, for a hostile zstandard block grows more than ten thousandfold
-_GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+_GZIP, _ZSTD = (
+    re.compile(rb"\x1f\x8b"),
+    re.compile(rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18"),
+)  # or skippable
 _MAGIC = {".gz": _GZIP, ".zst": _ZSTD}
-_DECOMPRESSORS: dict[bytes, Callable[[], Any]] = {
+_DECOMPRESSORS: dict[re.Pattern[bytes], Callable[[], Any]] = {
     _GZIP: lambda: zlib.decompressobj(wbits=zlib.MAX_WBITS | 16),  # with gzip's header and checksum
     _ZSTD: lambda: zstandard.ZstdDecompressor().decompressobj(),
 }
+_ARRAY = re.compile(rb"\s*\[\s*(?:\{|$)")
+_OBJECT = re.compile(rb"\s*\{\s*$")
+_UTF8 = "utf-8-sig"  # without the mark
+_MARKS = {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 
 
 def read_events(path: FileName, columns: CsvColumns = _COLUMNS) -> Iterator[bytes]:
@@ -84,20 +94,28 @@ def open_counted(path: FileName, columns: CsvColumns = _COLUMNS, note: Note = ig
 
 def has_columns(name: str) -> bool:
     """Whether a name says that a file holds rows with columns: CSV, with commas or tabs, or Parquet."""
-    return _suffix(name) in {*_CSV, ".parquet"}
+    return has_cells(name) or _suffix(name) == ".parquet"
+
+
+def has_cells(name: str) -> bool:
+    """Whether a name says that a file holds rows as text: CSV, with commas or tabs."""
+    return _suffix(name) in _CSV
 
 
 def _suffix(name: str) -> str:
-    return Path(Path(name).name.removesuffix(_compression(name))).suffix
+    name = Path(name).name.lower()
+    return Path(name.removesuffix(_compression(name))).suffix
 
 
 def _compression(name: str) -> str:
-    suffix = Path(name).suffix
+    suffix = Path(name).suffix.lower()
     return suffix if suffix in _MAGIC else ""
 
 
 def _stdin() -> Any:
     """Standard input without its buffer: a thread waiting in its lock would spoil the exit."""
+    if sys.stdin is None:
+        raise OSError("standard input is closed")
     return getattr(sys.stdin.buffer, "raw", sys.stdin.buffer)
 
 
@@ -133,7 +151,8 @@ class CountedEvents:
             if suffix in _CSV:
                 given = self._columns.delimiter or ("\t" if suffix == ".tsv" else "")
                 columns = msgspec.structs.replace(self._columns, delimiter=given)
-                yield from rows_to_events(self._text_lines(stream), columns)
+                lines = self._text_lines(stream, self._encoding(stream))
+                yield from rows_to_events(lines, columns, self._note)
             else:
                 yield from self._json_lines(stream)
 
@@ -143,17 +162,17 @@ class CountedEvents:
             yield
         except (ConfigError, LogError) as error:
             raise type(error)(f"{self.name}: {error}") from error
-        except (OSError, EOFError, zlib.error, zstandard.ZstdError) as error:
+        except (OSError, EOFError, UnicodeError, zlib.error, zstandard.ZstdError) as error:
             raise LogError(f"{self.name}: damaged near {self._place()}: {error}") from error
 
     def _decompressed(self, compression: str) -> io.BufferedReader[Any]:
         compressed = io.BufferedReader(self._counter, _BUFFER)
         start = compressed.peek(4)[:4]
         expected = _MAGIC.get(compression)
-        if expected and not start.startswith(expected):
+        if expected and not expected.match(start):
             raise LogError(f"the name says {compression}, but the content does not begin like one")
         for magic, decompressor in _DECOMPRESSORS.items():
-            if start.startswith(magic):
+            if magic.match(start):
                 return io.BufferedReader(_Decompressed(compressed, decompressor), _BUFFER)
         return compressed
 
@@ -163,19 +182,55 @@ class CountedEvents:
             self._counter.position = int(share * (self.total or 0))
             yield row
 
+    def _encoding(self, stream: io.BufferedReader[Any]) -> str:
+        """How the text is written; see `CsvColumns.encoding`."""
+        encoding = codecs.lookup(self._columns.encoding or _UTF8).name
+        return _MARKS.get(stream.peek(2)[:2], _UTF8) if encoding in {"utf-8", _UTF8} else encoding
+
     def _json_lines(self, stream: io.BufferedReader[Any]) -> Iterator[bytes]:
-        while line := stream.readline(MAX_LINE + 1):
-            self._count(line)
-            if self.line == 1:
-                line = line.removeprefix(codecs.BOM_UTF8)  # a mark of the file, not of the event
+        encoding = self._encoding(stream)
+        lines = self._lines(stream) if encoding == _UTF8 else self._recoded_lines(stream, encoding)
+        is_first = is_utf8 = True
+        for line in lines:
+            if is_first:
+                is_first = not line.strip()
+                self._refuse_other_json(line)
             if line.strip():
+                if is_utf8 and not line.isascii() and not _is_utf8(line):
+                    is_utf8 = False
+                    written = self._columns.encoding or "UTF-8"
+                    self._note(f"line {self.line} is not {written}, {NOT_DECODED}")
                 yield line.rstrip(b"\r\n")
 
-    def _text_lines(self, stream: io.BufferedReader[Any]) -> Iterator[str]:
-        text = io.TextIOWrapper(stream, encoding="utf-8-sig", errors="surrogateescape", newline="")
+    def _lines(self, stream: io.BufferedReader[Any]) -> Iterator[bytes]:
+        while line := stream.readline(MAX_LINE + 1):
+            self._count(line)
+            # A byte order mark is one of the file, not of the event.
+            yield line.removeprefix(codecs.BOM_UTF8) if self.line == 1 else line
+
+    def _recoded_lines(self, stream: io.BufferedReader[Any], encoding: str) -> Iterator[bytes]:
+        """The lines as UTF-8; bytes that the encoding does not have are as they were."""
+        for line in self._text_lines(stream, encoding, newline="\n"):
+            yield line.encode(errors="surrogateescape")
+
+    def _refuse_other_json(self, line: bytes) -> None:
+        """Raise LogError if the first line with content begins JSON that goes on over many lines."""
+        if b"\0" in line:
+            raise LogError(
+                "holds NUL characters, as UTF-16 without a byte order mark does: --encoding utf-16-le"
+            )
+        for begins, what, program in (
+            (_ARRAY, "one JSON array", "'.[]'"),
+            (_OBJECT, "JSON objects of many lines", "."),
+        ):
+            if begins.match(line):
+                raise LogError(f"{what}: write one object a line, as `jq -c {program}` does")
+
+    def _text_lines(self, stream: io.BufferedReader[Any], encoding: str, newline: str = "") -> Iterator[str]:
+        text = io.TextIOWrapper(stream, encoding=encoding, errors="surrogateescape", newline=newline)
         while line := text.readline(MAX_LINE + 1):
             self._count(line)
-            yield line
+            yield line.removeprefix("\ufeff") if self.line == 1 else line
 
     def _count(self, line: bytes | str) -> None:
         self.line += 1
@@ -195,6 +250,14 @@ class CountedEvents:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _is_utf8(line: bytes) -> bool:
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 class _Counter(io.RawIOBase):
@@ -246,6 +309,10 @@ class _Decompressed(io.RawIOBase):
 
     def _decompress(self) -> None:
         if self._member is None:
+            if self._decompressor is _DECOMPRESSORS[_GZIP]:
+                self._chunk = self._chunk.lstrip(b"\0")  # what pads the file behind its last member
+            if not self._chunk:
+                return
             self._member = self._decompressor()
         self._content = memoryview(self._member.decompress(self._chunk))
         self._chunk = b""

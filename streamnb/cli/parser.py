@@ -366,6 +366,14 @@ def _add_csv(made: argparse.ArgumentParser) -> None:
     made.add_argument("--delimiter", type=_delimiter, metavar="C", help=text)
     text = "of CSV: cells that hold no value, beside empty ones, such as NA,?"
     made.add_argument("--missing", default="", metavar="CELLS", help=text)
+    text = "of CSV: the decimal separator of numbers (default: a point)"
+    made.add_argument("--decimal", type=_separator, default=".", metavar="C", help=text)
+    text = "of CSV: what separates thousands in numbers (default: nothing)"
+    made.add_argument("--thousands", type=_separator, metavar="C", help=text)
+    text = 'of CSV: whether " encloses cells (default: yes, but in tables of tabs as their first rows show)'
+    made.add_argument("--quoting", action=argparse.BooleanOptionalAction, help=text)
+    text = "of CSV and JSON lines, such as cp1252 (default: UTF-8, or UTF-16 by its byte order mark)"
+    made.add_argument("--encoding", type=_encoding, metavar="NAME", help=text)
 
 
 def _add_init(init: argparse.ArgumentParser) -> None:
@@ -509,3 +517,18 @@ def _delimiter(text: str) -> str:
     if len(character) != 1 or character in '"\r\n':
         raise argparse.ArgumentTypeError(f"expected one character (or \\t), got {text!r}")
     return character
+
+
+def _separator(text: str) -> str:
+    if len(text) != 1 or text.isalnum() or text in '"+-\r\n':
+        raise argparse.ArgumentTypeError(f"expected one character that is in no number, got {text!r}")
+    return text
+
+
+def _encoding(text: str) -> str:
+    try:
+        b"a".decode(text)
+    except LookupError:
+        expected = "an encoding that Python knows, such as cp1252, latin-1 or utf-16-le"
+        raise argparse.ArgumentTypeError(f"expected {expected}, got {text!r}") from None
+    return text

@@ -1,11 +1,12 @@
 r"""CSV -> records of events, as a producer would have written them.
 
-The first row names the columns. A cell of a feature column is a number where it reads as a finite one
-(``3``, ``007``, ``-1.5e3``), a boolean where it is ``true`` or ``false`` in the spellings of `BOOLEANS`,
-missing where it is empty, otherwise a string. A label that is a whole number is written without a fraction
-(``1.0`` is ``1``), so that a column has the same classes in a CSV and a Parquet file. Nothing is dropped:
-a row that is not one cell per column, or not CSV at all, comes out as a JSON array, which no schema accepts
-as an event, so that it becomes a dead letter (wrong-type at ``$``) with its content.
+The first row names the columns; a line ``sep=;`` before it names the delimiter. A cell of a feature column is
+a number if it reads as a finite one (``3``, ``007``, ``-1.5e3``), a boolean where it is ``true`` or ``false``
+in the spellings of `BOOLEANS`, missing if it is empty, otherwise a string. Whole numbers beyond 2^53 are
+strings, because doubles would merge neighbours. A label that is a whole number is written without a fraction
+(``1.0`` is ``1``), so that a column has the same classes in a CSV and a Parquet file. Nothing is dropped: a
+row that is not one cell per column, or not CSV at all, comes out as a JSON array that begins with the fault,
+which no schema accepts as an event, so that it becomes a dead letter (wrong-type at ``$``) with its content.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import chain, islice
+from itertools import chain, dropwhile, islice
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -25,6 +27,7 @@ import msgspec
 from streamnb.errors import ConfigError, LogError, told_as
 from streamnb.model.attributes.nearest import did_you_mean
 from streamnb.model.attributes.parameters import of
+from streamnb.wire.values import CSV_FAULT
 
 MAX_ROW = 16 << 20
 """The longest row, in characters: a quote that is never closed must not take the rest of a file with it."""
@@ -32,10 +35,21 @@ MAX_ROW = 16 << 20
 DELIMITERS = ",\t;|"
 """What may stand between two cells where nothing says it."""
 
-_LOOKED_AT = 20  # lines below the header, and
-_LONG = 1 << 16  # characters of them, to tell what stands between two cells
-_INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
+_LOOKED_AT = 20  # lines below the header to find the delimiter, and
+_FIRST = 1000  # lines, or
+_LONG = 1 << 20  # characters of them, to find out whether quotes enclose cells
+_ENDS = {"\n", "\r\n", "\r"}
+_SEP = re.compile(r"sep=([^\r\n])\r?\n?")  # as Excel writes it
+_INTEGER = re.compile(r"[+-]?[0-9]{1,15}")  # below 2^53
+_DIGITS = re.compile(r"[+-]?[0-9]+")
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_EXACT = 2.0**53
+"""A whole number below this has a double of its own."""
+_ALIKE = {" ": " \u00a0\u2009\u202f", "'": "'\u2019"}
+"""Characters that are written for a separator of thousands."""
+
+NOT_DECODED = "and becomes a dead letter: --encoding NAME says how the file is written, such as cp1252"
+"""What comes of a row or line that is not text in the encoding of its file."""
 
 BOOLEANS = {
     "true": True,
@@ -51,6 +65,9 @@ _WHOLE_LABEL = re.compile(r"(-?[1-9][0-9]*|-?0)\.0+")
 
 Row = dict[Any, Any]
 """By the names of cells, or of fields; at None, which a role may be given, there is none."""
+
+Reader = Callable[[Any], Any]
+"""Gives a cell its type."""
 
 Note = Callable[[str], None]
 """Takes a sentence about what may be read otherwise than it was meant."""
@@ -71,9 +88,14 @@ class CsvColumns(msgspec.Struct, frozen=True):
         text: the text.
         ts: the time, seconds since the epoch.
         delimiter: what stands between two cells, one character; empty is found out, see `delimiter_of`.
-        missing: cells of feature columns that hold no value.
+        missing: cells that hold no value, of every column.
         strings: feature columns whose cells are strings, whatever they look like.
         labels: those of them that hold the label, where the schema reads it among the features.
+        numbers: feature columns in which a whole number beyond 2^53 is a number, too, the nearest double.
+        decimal: the decimal separator of numbers, one character.
+        thousands: what separates thousands in numbers, one character; empty is nothing.
+        quoting: whether `"` encloses cells; None is found out, see `is_quoted`.
+        encoding: how text is written, by a name of Python's codecs; empty is UTF-8, or UTF-16 by its mark.
         must_have_label: whether a header without the label's column is refused, whatever its name.
     """
 
@@ -85,6 +107,11 @@ class CsvColumns(msgspec.Struct, frozen=True):
     missing: tuple[str, ...] = ("",)
     strings: frozenset[str] = frozenset()
     labels: frozenset[str] = frozenset()
+    numbers: frozenset[str] = frozenset()
+    decimal: str = "."
+    thousands: str = ""
+    quoting: bool | None = None
+    encoding: str = ""
     must_have_label: bool = False
 
 
@@ -109,63 +136,169 @@ def _fitting(lines: Iterable[str], delimiter: str) -> tuple[int, int]:
     return -1, 0
 
 
-def rows_to_events(lines: Iterable[str], columns: CsvColumns) -> Iterator[bytes]:
+def is_quoted(lines: Sequence[str], delimiter: str) -> bool:
+    """Return whether `"` at the beginning of a cell encloses it, by the first lines of a table.
+
+    It does unless tabs stand between cells, for tables of tabs are often written without quoting: a quote
+    that is never closed would take the lines behind it into its cell. There, quotes are characters like
+    others if no cell begins with one, or if more of the lines fit the header without quoting.
+    """
+    if delimiter != "\t" or not lines or "\t" not in lines[0] or _begins_cell(lines[0]):
+        return True
+    if not any(map(_begins_cell, lines)):
+        return False
+    n_tabs = lines[0].count("\t")
+    n_plain = sum(line.count("\t") == n_tabs for line in lines)
+    recorder = _Recorder(lines)
+    reader = csv.reader(recorder, delimiter="\t", strict=True)
+    n_quoted = 0
+    while True:
+        recorder.start_row()
+        with suppress(csv.Error):
+            row = next(reader, None)
+            if row is None:
+                return n_quoted >= n_plain
+            n_quoted += len(recorder.taken) == 1 and len(row) == n_tabs + 1
+
+
+def _begins_cell(line: str) -> bool:
+    """Whether a cell between tabs begins with a quote."""
+    return line.startswith('"') or '\t"' in line
+
+
+def rows_to_events(lines: Iterable[str], columns: CsvColumns, note: Note = ignore_note) -> Iterator[bytes]:
     """One record for every row under the header; rows without any cell are skipped and not numbered.
 
     Args:
         lines: the lines with their ends. Bytes that were not UTF-8 may be there as lone surrogates (Python's
             "surrogateescape"); they come out as they were, for the decoder to refuse.
         columns: what the columns are.
+        note: is called for the first row that may be several ones, and for the first that is not UTF-8.
 
     Raises:
         ConfigError: a header that is not CSV, that names a column twice, or lacks one that was asked for.
         LogError: it lacks the label's, which must be there.
     """
     csv.field_size_limit(max(csv.field_size_limit(), MAX_ROW))  # one limit for the process: never lower it
-    lines = iter(lines)
-    first = list(islice(lines, 1))
-    delimiter = columns.delimiter or delimiter_of("".join(first), _kept(islice(lines, _LOOKED_AT), first))
-    recorder = _Recorder(chain(first, lines))
-    reader = csv.reader(recorder, delimiter=delimiter, strict=True)
-    with told_as(ConfigError, "CSV header", csv.Error):
-        header = next(reader, None)
-    if header is None:
+    rows = _Rows(iter(lines), columns)
+    header = rows.header
+    if not header:
         return
     check_header(header, columns)
-    number = fitting = labelled = 0
-    labels = {columns.label, *columns.labels}
-    while True:
-        recorder.start_row()
-        try:
-            row = next(reader, None)
-        except csv.Error:
-            yield encoded(["".join(recorder.taken)])
+    read, readers = _readers(columns)
+    notes = _RowNotes(note, columns.encoding, rows.delimiter)
+    fitting = labelled = 0
+    for number, row in enumerate(rows):
+        record: Row | Sequence[Any]
+        if isinstance(row, csv.Error):
+            record = [{CSV_FAULT: f"not CSV: {row}"}, "".join(rows.taken)]
+            notes.add_quote(number, f"is not CSV ({row})")
+        elif len(row) != len(header):
+            record = [{CSV_FAULT: f"{of(len(row), 'cell')}, the header has {len(header)}"}, *row]
         else:
-            if row is None:
-                break
-            if not row:
-                continue
-            fits = len(row) == len(header)
-            cells = dict(zip(header, row, strict=True)) if fits else {}
-            fitting += fits
-            for name in labels & cells.keys():
-                cells[name] = _label_name(cells[name])
-            labelled += bool(cells.get(columns.label))
-            yield encoded(event_of(cells, number, columns, _number_or_text) if fits else row)
-        number += 1
+            fitting += 1
+            record = event_of(dict(zip(header, row, strict=True)), number, columns, read, readers)
+            if "label" in record:
+                labelled += 1
+                record["label"] = _label_name(record["label"])
+        if len(rows.taken) > 1:
+            notes.look_at_lines(number, rows.taken, len(header))
+        try:
+            raw = msgspec.json.encode(record)
+        except UnicodeEncodeError:
+            notes.add_undecoded(number)
+            raw = encoded(record)
+        yield raw
     if columns.must_have_label and fitting and not labelled:
         raise LogError(f"no event has a label: column {columns.label!r} is empty in all {of(fitting, 'row')}")
 
 
-def _kept(lines: Iterable[str], kept: list[str]) -> Iterator[str]:
-    """The same lines, each of which is added to `kept`; no more of them when these are long."""
+class _Rows:
+    """The rows below the header, an error for each that is not CSV; rows without any cell are left out.
+
+    Attributes:
+        header: the names of the columns; there are none in an empty table.
+        delimiter: what stands between two cells.
+        taken: the lines of the row.
+    """
+
+    def __init__(self, lines: Iterator[str], columns: CsvColumns) -> None:
+        first, lines = _first_lines(dropwhile(lambda line: line in _ENDS, lines))
+        sep = _SEP.fullmatch(first[0]) if first else None
+        if sep is not None:
+            del first[0]
+        given = columns.delimiter or ("" if sep is None else sep[1])
+        self.delimiter = given or delimiter_of("".join(first[:1]), first[1 : 1 + _LOOKED_AT])
+        is_quoting = is_quoted(first, self.delimiter) if columns.quoting is None else columns.quoting
+        self._recorder = _Recorder(chain(first, lines))
+        self.taken = self._recorder.taken
+        self._reader = csv.reader(
+            self._recorder,
+            delimiter=self.delimiter,
+            quoting=csv.QUOTE_MINIMAL if is_quoting else csv.QUOTE_NONE,
+            strict=True,
+        )
+        with told_as(ConfigError, "CSV header", csv.Error):
+            self.header = next(filter(None, self._reader), [])
+
+    def __iter__(self) -> Iterator[list[str] | csv.Error]:
+        while True:
+            self._recorder.start_row()
+            try:
+                row = next(self._reader, None)
+            except csv.Error as error:
+                yield error
+            else:
+                if row is None:
+                    return
+                if row:
+                    yield row
+
+
+def _first_lines(lines: Iterator[str]) -> tuple[list[str], Iterator[str]]:
+    """The first lines, and those behind them; an error in reading them comes where it was."""
+    first: list[str] = []
     size = 0
-    for line in lines:
-        kept.append(line)
-        size += len(line)
-        yield line
-        if size > _LONG:
-            return
+    try:
+        for line in islice(lines, _FIRST):
+            first.append(line)
+            size += len(line)
+            if size > _LONG:
+                break
+    except Exception as error:  # noqa: BLE001  of whatever the lines come from
+        return first, _raising(error)
+    return first, lines
+
+
+def _raising(error: Exception) -> Iterator[str]:
+    raise error
+    yield ""
+
+
+class _RowNotes:
+    """What may be wrong with rows, each kind once."""
+
+    def __init__(self, note: Note, encoding: str, delimiter: str) -> None:
+        self._note, self._encoding, self._delimiter = note, encoding or "UTF-8", delimiter
+        self._noted: set[str] = set()
+
+    def look_at_lines(self, number: int, lines: Sequence[str], width: int) -> None:
+        """Note a row of many lines that a quote may have made one: in tabs, or if each is like a row."""
+        are_rows = width > 1 and all(line.count(self._delimiter) + 1 == width for line in lines)
+        if self._delimiter == "\t" or are_rows:
+            self.add_quote(number, f"is {len(lines)} lines, which a quote makes one")
+
+    def add_quote(self, number: int, what: str) -> None:
+        """Note a row that quotes may have spoilt."""
+        if "quote" not in self._noted:
+            self._noted.add("quote")
+            self._note(f"row {number} {what}; --no-quoting takes quotes for characters like others")
+
+    def add_undecoded(self, number: int) -> None:
+        """Note a row that the encoding cannot be that of."""
+        if "encoding" not in self._noted:
+            self._noted.add("encoding")
+            self._note(f"row {number} is not {self._encoding}, {NOT_DECODED}")
 
 
 class _Recorder:
@@ -216,26 +349,93 @@ def check_header(header: Sequence[str], columns: CsvColumns) -> None:
         )
 
 
+def _as_it_is(cell: Any) -> Any:
+    return cell
+
+
 def event_of(
-    cells: Row, number: int, columns: CsvColumns, read: Callable[[Any], Any] = lambda cell: cell
+    cells: Row,
+    number: int,
+    columns: CsvColumns,
+    read: Reader = _as_it_is,
+    readers: Mapping[str | None, Reader] = MappingProxyType({}),
 ) -> Row:
-    """The event of a row, by the names of its cells; `read` gives those that are features their types."""
-    event: Row = {"id": cells.pop(columns.id, str(number))}
-    if (ts := cells.pop(columns.ts, "")) != "":  # a number may be 0
-        event["ts"] = read(ts)
-    if text := cells.pop(columns.text, ""):
+    """The event of a row, by the names of its cells.
+
+    Args:
+        cells: by the names of their columns; the roles are taken out of it.
+        number: the row's, which is its id where there is no column of ids.
+        columns: what the columns are.
+        read: gives the time and the cells that are features their types.
+        readers: column -> what does so in place of `read`.
+    """
+    missing = columns.missing
+    event: Row = {"id": str(number)}
+    if columns.id in cells:
+        event_id = cells.pop(columns.id)
+        event["id"] = "" if event_id in missing else event_id
+    if (ts := cells.pop(columns.ts, "")) != "" and ts not in missing:  # a number may be 0
+        event["ts"] = readers.get(columns.ts, read)(ts)
+    if (text := cells.pop(columns.text, "")) and text not in missing:
         event["text"] = text
-    label = cells.pop(columns.label, "")
-    features = {
-        name: cell if name in columns.strings else read(cell)
-        for name, cell in cells.items()
-        if cell not in columns.missing
-    }
-    if features or (label and not text):  # without any it would be a label record
+    if (label := cells.pop(columns.label, "")) in missing:
+        label = ""
+    features = {name: readers.get(name, read)(cell) for name, cell in cells.items() if cell not in missing}
+    if features or (label and "text" not in event):  # without any it would be a label record
         event["features"] = features
     if label:
         event["label"] = label
     return event
+
+
+def _readers(columns: CsvColumns) -> tuple[Reader, dict[str | None, Reader]]:
+    """What gives cells their types, and what does so for some columns."""
+    read = number_reader(columns.decimal, columns.thousands)
+
+    def read_time(cell: str) -> float | str | bool:
+        value = read(cell)
+        return _as_number(cell if value is cell else value, _NUMBER)
+
+    def read_whole(cell: str) -> float | str | bool:
+        return _as_number(read(cell), _DIGITS)
+
+    return read, {
+        **dict.fromkeys(columns.strings, _as_it_is),
+        **dict.fromkeys(columns.labels, _label_name),
+        **dict.fromkeys(columns.numbers - columns.strings, read_whole),
+        columns.ts: read_time,
+    }
+
+
+def number_reader(decimal: str = ".", thousands: str = "") -> Callable[[str], float | str | bool]:
+    """Return what makes a number of a cell in a notation, or leaves the cell as it is.
+
+    Args:
+        decimal: the decimal separator. A cell with another one is not a number.
+        thousands: what separates groups of two or three digits, the last one of three; a blank or apostrophe
+            stands for those of typography, too. Numbers without it are read as well.
+
+    Examples:
+        >>> read = number_reader(",", ".")
+        >>> read("1.010,44"), read("1010,44"), read("1.010"), read("1.5")
+        (1010.44, 1010.44, 1010, '1.5')
+    """
+    if decimal == "." and not thousands:
+        return _number_or_text
+    group = f"[{re.escape(_ALIKE.get(thousands, thousands))}]" if thousands else ""
+    whole = rf"(?:[0-9]+|[0-9]{{1,3}}(?:{group}[0-9]{{2,3}})*{group}[0-9]{{3}})" if group else "[0-9]+"
+    point = re.escape(decimal)
+    number = re.compile(rf"[+-]?(?:{whole}(?:{point}[0-9]*)?|{point}[0-9]+)(?:[eE][+-]?[0-9]+)?")
+    plain = str.maketrans(decimal, ".", _ALIKE.get(thousands, thousands))
+
+    def read(cell: str) -> float | str | bool:
+        stripped = cell.strip(" ")
+        if number.fullmatch(stripped) is None:
+            return BOOLEANS.get(stripped, cell)
+        value = _number_or_text(stripped.translate(plain))
+        return value if type(value) is not str or _DIGITS.fullmatch(value) else cell
+
+    return read
 
 
 def _number_or_text(cell: str) -> float | str | bool:
@@ -243,7 +443,9 @@ def _number_or_text(cell: str) -> float | str | bool:
     if _INTEGER.fullmatch(stripped):
         return int(stripped)
     if _NUMBER.fullmatch(stripped) and math.isfinite(number := float(stripped)):
-        return number
+        if not _DIGITS.fullmatch(stripped):
+            return number
+        return int(number) if abs(number) < _EXACT else stripped
     return BOOLEANS.get(stripped, cell)
 
 
@@ -253,7 +455,18 @@ def _label_name(cell: str) -> str:
     return cell if whole is None else "0" if whole[1] == "-0" else whole[1]
 
 
-def encoded(record: Row | Sequence[str]) -> bytes:
+def _as_number(value: float | str, form: re.Pattern[str]) -> float | str | bool:
+    """The finite number of a string of this form, otherwise the value."""
+    if (
+        type(value) is str
+        and form.fullmatch(digits := value.strip(" "))
+        and math.isfinite(number := float(digits))
+    ):
+        return number
+    return value
+
+
+def encoded(record: Row | Sequence[Any]) -> bytes:
     """The record as JSON; what was no UTF-8 in it is as it was."""
     try:
         return msgspec.json.encode(record)

@@ -11,6 +11,9 @@ from typing import Any, NoReturn
 from streamnb.wire.paths import Keys
 from streamnb.wire.records import refuse
 
+CSV_FAULT = "csv"
+"""The key of the object at the front of an array that a row of CSV became; its value says why."""
+
 LONGEST_NAME = 1000
 """Characters of an id or a label."""
 
@@ -23,6 +26,7 @@ _DATE_TIME = re.compile(
 _LOCAL_TIME = re.compile(
     r"\d{4}-\d\d-\d\d(?P<time>[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?)?", re.ASCII | re.IGNORECASE
 )
+_LONGEST_FAULT = 200
 _MOST_DIGITS = 18  # of a fraction; further ones move no double that anybody could tell
 _DAY = 86400
 _EPOCH = date(1970, 1, 1).toordinal()
@@ -51,11 +55,9 @@ def _refuse_step(record: Any, keys: tuple[str, ...]) -> NoReturn:
         record = record[keys[depth]]
         depth += 1
     if not depth and type(record) is list:
-        refuse(
-            "wrong-type",
-            (),
-            "expected an object, found an array, as of a row of CSV with cells too many or few",
-        )
+        fault = record[0].get(CSV_FAULT) if record and type(record[0]) is dict else None
+        of_csv = f" of a row of CSV: {fault[:_LONGEST_FAULT]}" if type(fault) is str else ""
+        refuse("wrong-type", (), f"expected an object, found an array{of_csv}")
     refuse_type(record, "an object", keys[:depth])
 
 

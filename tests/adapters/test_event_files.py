@@ -20,12 +20,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamnb.adapters import event_files
-from streamnb.adapters.event_files import open_counted, read_events, read_rows_order
+from streamnb.adapters.event_files import has_columns, open_counted, read_events, read_rows_order
 from streamnb.errors import ConfigError, LogError, MalformedEvent
 from streamnb.wire import event_csv
 from streamnb.wire.codec import decode_event
 from streamnb.wire.event_csv import CsvColumns, rows_to_events
-from streamnb.wire.schema import EventSchema
+from streamnb.wire.schema import AttributeSpec, EventSchema
 
 LINES = [b'{"id":"%d","text":"word %d"}' % (n, n * n) for n in range(2_000)]
 CONTENT = b"\n".join(LINES) + b"\n"
@@ -336,8 +336,13 @@ def test_columns_can_be_named():
         ("3.", 3.0),
         (".5", 0.5),
         ("-1.5e3", -1500.0),
-        ("123456789012345678", 123456789012345678),
-        ("9" * 30, 1e30),
+        ("9007199254740991", 9007199254740991),
+        ("-0009007199254740991", -9007199254740991),
+        ("9007199254740993", "9007199254740993"),
+        ("123456789012345678", "123456789012345678"),
+        (" 1234567890123456789 ", "1234567890123456789"),
+        ("9" * 30, "9" * 30),
+        ("0" * 5000 + "7", 7),
         ("1e999", "1e999"),
         ("9" * 400, "9" * 400),
         ("nan", "nan"),
@@ -413,7 +418,7 @@ def test_a_frame_has_the_same_classes_and_values_by_csv_and_by_parquet(tmp_path)
 def test_without_ids_the_rows_are_numbered_like_the_records():
     records = table('f\na\n\n"b\nb"\nc,c\nd\n')
     assert [record["id"] for record in records if isinstance(record, dict)] == ["0", "1", "3"]
-    assert records[2] == ["c", "c"]
+    assert records[2] == [{"csv": "2 cells, the header has 1"}, "c", "c"]
 
 
 def test_quoted_cells_hold_line_ends_of_every_sort():
@@ -426,15 +431,24 @@ def test_line_ends_in_quotes_survive_a_file(tmp_path):
     assert json.loads(raw)["text"] == "a\r\nb\rc\nd"
 
 
-@pytest.mark.parametrize("row", ["1,2", "1,2,3,4", '1,"2"x,3', '1,2,"3'])
-def test_a_row_that_does_not_fit_becomes_a_dead_letter_with_its_content(row):
+@pytest.mark.parametrize(
+    ("row", "told"),
+    [
+        ("1,2", "2 cells, the header has 3"),
+        ("1,2,3,4", "4 cells, the header has 3"),
+        ('1,"2"x,3', "not CSV: "),
+        ('1,2,"3', "not CSV: unexpected end of data"),
+    ],
+)
+def test_a_row_that_does_not_fit_becomes_a_dead_letter_with_its_content(row, told):
     good = "7,8,9\n"
     rows = good + row + "\n" + (good if not row.endswith('"3') else "")
     raws = list(rows_to_events(io.StringIO("a,b,c\n" + rows, newline=""), CsvColumns()))
     with pytest.raises(MalformedEvent) as caught:
         decode_event(raws[1], EventSchema())
     assert (caught.value.reason, caught.value.path) == ("wrong-type", "$")
-    assert ",".join(json.loads(raws[1])).strip("\n") == row
+    assert f"of a row of CSV: {told}" in caught.value.detail
+    assert ",".join(json.loads(raws[1])[1:]).strip("\n") == row
     assert all(decode_event(raw, EventSchema()).x == {"a": 7, "b": 8, "c": 9} for raw in raws[::2])
 
 
@@ -463,7 +477,7 @@ def test_a_quote_that_is_never_closed_takes_only_so_much(monkeypatch):
     monkeypatch.setattr(event_csv, "MAX_ROW", 50)
     records = table('f\na\n"b\n' + "0123456789\n" * 4 + "c\nd\n" * 2)
     assert records[0]["features"] == {"f": "a"}
-    assert records[1] == ['"b\n' + "0123456789\n" * 4 + "c\nd\n"]
+    assert records[1][1:] == ['"b\n' + "0123456789\n" * 4 + "c\nd\n"]
     assert [record["features"]["f"] for record in records[2:]] == ["c", "d"]
 
 
@@ -530,6 +544,237 @@ def test_every_event_of_a_real_stream_is_read(name, count):
     assert all(event.label for event in events)
     order = read_rows_order(SETS / f"{name}.shuffle7.txt.gz")
     assert sorted(order) == list(range(count))
+
+
+# What text files are written with
+
+
+def notes_of(path, **columns):
+    """The records of a file, parsed, and what is noted of it."""
+    notes = []
+    with open_counted(path, CsvColumns(**columns), notes.append) as events:
+        return [json.loads(raw) for raw in events], notes
+
+
+@pytest.mark.parametrize("name", ["E.CSV", "e.Csv", "E.CSV.GZ"])
+def test_a_name_in_capitals_says_the_same(tmp_path, name):
+    content = b"id,f\n1,2\n"
+    write(tmp_path / name, gzip.compress(content) if name.endswith("GZ") else content)
+    assert has_columns(name)
+    assert [json.loads(raw) for raw in read_events(tmp_path / name)] == [{"id": "1", "features": {"f": 2}}]
+
+
+def test_zeros_behind_gzip_are_padding(tmp_path):
+    for padding in (b"\0", b"\0" * 5000):
+        padded = gzip.compress(CONTENT[:1001]) + padding + gzip.compress(CONTENT[1001:]) + padding
+        assert list(read_events(write(tmp_path / "e.jsonl.gz", padded))) == LINES
+    _, message = until_error(read_events(write(tmp_path / "e.jsonl.gz", gzip.compress(CONTENT) + b"\0x")))
+    assert "damaged" in message
+
+
+@pytest.mark.parametrize("name", ["e.jsonl.zst", "bare"])
+def test_skippable_frames_of_zstandard_are_skipped(tmp_path, name):
+    frames = [b"%c\x2a\x4d\x18\x05\0\0\0hello" % kind for kind in (0x50, 0x5F)]
+    first, second = map(zstandard.compress, (CONTENT[:1001], CONTENT[1001:]))
+    content = frames[0] + frames[1] + first + frames[0] + second + frames[1]
+    assert list(read_events(write(tmp_path / name, content))) == LINES
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b'[{"id": "1"},\n{"id": "2"}]\n', "one JSON array: write one object a line, as `jq -c '.[]'` does"),
+        (b'\n[\n  {\n    "id": "1"\n  }\n]', "one JSON array"),
+        (b'\xef\xbb\xbf[ {"id": "1"}]', "one JSON array"),
+        (b'{\n  "id": "1"\n}\n', "JSON objects of many lines: write one object a line, as `jq -c .` does"),
+        ('{"id": "1"}\n'.encode("utf-16-le"), "--encoding utf-16-le"),
+    ],
+)
+def test_json_of_another_form_is_refused_with_what_makes_lines_of_it(tmp_path, content, told):
+    path = write(tmp_path / "e.json", content)
+    assert until_error(read_events(path))[0] == []
+    with pytest.raises(LogError, match=re.escape(told)):
+        list(read_events(path))
+
+
+def test_a_line_that_is_an_array_is_a_line(tmp_path):
+    lines = [b'["m-19", "ham"]', b'{"id": "1"}', b'[{"id": "2"}]']
+    assert list(read_events(write(tmp_path / "e.jsonl", b"\n".join(lines)))) == lines
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be", "utf-16-le"])
+def test_utf_16_is_read_by_its_byte_order_mark(tmp_path, encoding):
+    for name, text in (
+        ("e.csv", "id,text\n1,caf\u00e9 \u20ac\n"),
+        ("e.jsonl", '{"id":"1","text":"caf\u00e9 \u20ac"}\n'),
+    ):
+        mark = "" if encoding == "utf-16" else "\ufeff"
+        records, notes = notes_of(write(tmp_path / name, (mark + text).encode(encoding)))
+        assert (records, notes) == ([{"id": "1", "text": "caf\u00e9 \u20ac"}], [])
+        for stated in (encoding, "utf8"):
+            assert notes_of(tmp_path / name, encoding=stated)[0] == records
+
+
+def test_utf_16_that_ends_too_early_is_damaged(tmp_path):
+    path = write(tmp_path / "e.csv", "id,text\n1,abc\n".encode("utf-16")[:-1])
+    assert "damaged" in until_error(read_events(path))[1]
+
+
+@pytest.mark.parametrize(
+    ("name", "row"),
+    [
+        ("e.csv", "%d,caf\u00e9 \u201cx\u201d\n"),
+        ("e.jsonl", '{"id":"%d","text":"caf\u00e9 \u201cx\u201d"}\n'),
+    ],
+)
+def test_what_is_not_utf_8_is_noted_once_and_read_where_its_encoding_is_given(tmp_path, name, row):
+    header = "id,text\n7,plain\n" if name == "e.csv" else '{"id":"7","text":"plain"}\n'
+    path = write(tmp_path / name, (header + row % 8 + row % 9).encode("cp1252"))
+    notes = []
+    with open_counted(path, note=notes.append) as events:
+        raws = list(events)
+    where = "row 1" if name == "e.csv" else "line 2"
+    remedy = "--encoding NAME says how the file is written, such as cp1252"
+    assert notes == [f"{path}: {where} is not UTF-8, and becomes a dead letter: {remedy}"]
+    for raw in raws[1:]:
+        with pytest.raises(MalformedEvent, match="invalid-utf8"):
+            decode_event(raw, EventSchema())
+    records, notes = notes_of(path, encoding="cp1252")
+    assert [record["text"] for record in records] == [
+        "plain",
+        "caf\u00e9 \u201cx\u201d",
+        "caf\u00e9 \u201cx\u201d",
+    ]
+    assert notes == []
+
+
+def test_the_first_line_may_name_the_delimiter():
+    assert table("sep=|\nid|a;b\n1|2;3\n") == [{"id": "1", "features": {"a;b": "2;3"}}]
+    assert table("sep=;\r\nid;a\r\n1;2\r\n") == [{"id": "1", "features": {"a": 2}}]
+    assert table("sep=;\nid,a\n1,2\n", delimiter=",") == [{"id": "1", "features": {"a": 2}}]
+
+
+def test_empty_lines_before_the_header_are_none():
+    assert table("\n\r\nid,a\n1,2\n", must_have_label=False) == [{"id": "1", "features": {"a": 2}}]
+
+
+@pytest.mark.parametrize(
+    ("decimal", "thousands", "cell", "value"),
+    [
+        (",", "", "1010,44", 1010.44),
+        (",", "", " -,5e1 ", -5.0),
+        (",", "", "12", 12),
+        (",", "", "1.5", "1.5"),
+        (",", "", "1.010,5", "1.010,5"),
+        (",", "", "true", True),
+        (",", "", "12345678901234567890", "12345678901234567890"),
+        (",", ".", "1.010,44", 1010.44),
+        (",", ".", "1.234.567", 1234567),
+        (",", ".", "1.23", "1.23"),
+        (".", ",", "9,012.30", 9012.3),
+        (".", ",", "9012.30", 9012.3),
+        (".", ",", "12,34,567", 1234567),
+        (".", ",", "1,2", "1,2"),
+        (".", ",", ",123", ",123"),
+        (".", ",", "1,234,567,890,123,456,789", "1234567890123456789"),
+        (",", " ", "1\u202f234,5", 1234.5),
+        (",", " ", "1\u00a0234", 1234),
+        (".", "'", "1\u2019234.5", 1234.5),
+    ],
+)
+def test_numbers_are_read_in_the_notation_that_is_given(decimal, thousands, cell, value):
+    (event,) = table(f'f\n"{cell}"\n', decimal=decimal, thousands=thousands)
+    assert event["features"] == {"f": value}
+    assert type(event["features"]["f"]) is type(value)
+
+
+@pytest.mark.parametrize("ts", ["1790000000.25", "1790000000,25"])
+def test_a_time_is_read_with_a_point_too(ts):
+    assert table(f"ts;f\n{ts};1\n", decimal=",")[0]["ts"] == 1790000000.25
+
+
+def test_a_time_of_many_digits_is_a_number_that_is_refused_as_one():
+    (raw,) = rows_to_events(["ts,f\n", "1790000000123456789,1\n"], CsvColumns())
+    with pytest.raises(MalformedEvent, match="nanoseconds"):
+        decode_event(raw, EventSchema())
+
+
+def test_missing_cells_are_so_in_every_column():
+    header = "id,label,text,ts,f\n"
+    assert table(header + "NA,NA,NA,NA,NA\n", missing=("", "NA")) == [{"id": ""}]
+    assert table(header + "1,a,NA,5,?\n", missing=("", "?")) == [
+        {"id": "1", "label": "a", "text": "NA", "ts": 5}
+    ]
+    assert table("f\n1\n", missing=("", "0")) == [{"id": "0", "features": {"f": 1}}], "the row's number"
+    with pytest.raises(LogError, match="no event has a label"):
+        table(header + "1,NA,a,,1\n", missing=("", "NA"), must_have_label=True)
+
+
+DIGITS = ["1234567890123456789", "1234567890123456790", "99999999999999999999999"]
+
+
+def test_whole_numbers_that_no_double_holds_keep_their_digits():
+    rows = "f\n" + "\n".join(DIGITS) + "\n"
+    assert [record["features"]["f"] for record in table(rows)] == DIGITS
+    declared = EventSchema((AttributeSpec("f", "nominal", "$.features.f"),))
+    for raw, digits in zip(rows_to_events(io.StringIO(rows), CsvColumns()), DIGITS, strict=True):
+        assert decode_event(raw, declared).x == {"f": digits}
+        as_json = b'{"id": "1", "features": {"f": %s}}' % digits.encode()
+        assert decode_event(as_json, declared).x == {"f": digits}, "as of JSON"
+    numbers = table(rows, numbers=frozenset("f"))
+    assert [record["features"]["f"] for record in numbers] == list(map(float, DIGITS))
+
+
+# Quotes
+
+
+SWALLOWING = "id\tlabel\ttext\n" + '1\ta\t"free cash\n2\tb\tnoon\n3\ta\t"win" now\n4\tb\tlunch"\n' * 3
+
+
+@pytest.mark.parametrize("name", ["e.tsv", "e.csv"])
+def test_a_table_of_tabs_without_quoting_loses_no_row(tmp_path, name):
+    records, notes = notes_of(write(tmp_path / name, SWALLOWING.encode()))
+    assert [record["text"] for record in records] == ['"free cash', "noon", '"win" now', 'lunch"'] * 3
+    assert notes == []
+
+
+def test_a_table_of_tabs_with_quoting_is_read_so(tmp_path):
+    text = 'id\ttext\n1\t"a\tb"\n2\t"say ""x"""\n3\tc\n'
+    records, notes = notes_of(write(tmp_path / "e.tsv", text.encode()))
+    assert ([record["text"] for record in records], notes) == (["a\tb", 'say "x"', "c"], [])
+    path = write(
+        tmp_path / "e.tsv", ('"id"\t"text"\n' + text.replace("a\t", "a\n")[8:] + '4\t"d\ne"\n').encode()
+    )
+    records, notes = notes_of(path)
+    assert [record["text"] for record in records] == ["a\nb", 'say "x"', "c", "d\ne"]
+    told = "row 0 is 2 lines, which a quote makes one; --no-quoting takes quotes for characters like others"
+    assert notes == [f"{path}: {told}"]
+
+
+def test_quotes_behind_the_first_lines_of_tabs_are_characters(tmp_path):
+    plain = "id\ttext\n" + "1\ta\n" * event_csv._FIRST
+    records, _ = notes_of(write(tmp_path / "e.tsv", (plain + '2\t"b\n3\tc\n').encode()))
+    assert [record["text"] for record in records[-2:]] == ['"b', "c"]
+
+
+def test_whether_quotes_enclose_cells_can_be_said():
+    assert table('id,text\n1,"a\n2,b"\n', quoting=False) == [
+        {"id": "1", "text": '"a'},
+        {"id": "2", "text": 'b"'},
+    ]
+    assert len(table(SWALLOWING, quoting=True)) < 12
+
+
+def test_rows_that_quotes_may_have_swallowed_are_noted_once(tmp_path):
+    header = "id,label,text\n"
+    for rows, told in [
+        ('1,a,"free\n2,b,noon"\n3,a,"x\n4,b,y"\n', "row 0 is 2 lines, which a quote makes one"),
+        ('1,a,x\n2,b,"win" now\n', "row 1 is not CSV ("),
+        ('1,a,"free\ncash, noon"\n', None),
+    ]:
+        _, notes = notes_of(write(tmp_path / "e.csv", (header + rows).encode()))
+        assert len(notes) == (told is not None)
+        assert told is None or (told in notes[0] and "; --no-quoting takes quotes" in notes[0])
 
 
 # Parquet

@@ -1031,8 +1031,10 @@ FILE_ERRORS = [
     # monitors
     (
         "monitors = [{kind='no-events'}]",
-        'monitors[0].name is missing; expected a table such as { name = "silent", kind = "no-events", after = "10m" }; '
-        'monitors[0].after is missing, which kind = "no-events" needs',
+        (
+            'monitors[0].name is missing; expected a table such as { name = "silent", kind = "no-events", '
+            'after = "10m" }; monitors[0].after is missing, which kind = "no-events" needs'
+        ),
     ),
     (
         "monitors = [{name='a', kind='no-events', after='1m', action='pause'}]",

@@ -43,7 +43,7 @@ def run(options: argparse.Namespace) -> int:
             f"{name} is there: `streamnb evaluate {name}` goes on with it; or name another file"
         )
     with nullcontext(sys.stdout) if plain else path.open("x", encoding="utf-8", newline="") as file:
-        if options.file.endswith(".csv"):
+        if options.file.lower().endswith(".csv"):
             written = csv.writer(file, lineterminator="\n")
             written.writerow(["id", "text", "plan", "minutes", "label"])
             written.writerows(

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from tqdm import tqdm
 
-from streamnb.adapters.event_files import MAX_LINE, has_columns, open_counted, read_rows_order
+from streamnb.adapters.event_files import MAX_LINE, has_cells, has_columns, open_counted, read_rows_order
 from streamnb.cli.evaluation.odd_fields import Origin
 from streamnb.cli.printable import printable
 from streamnb.errors import ConfigError, MalformedEvent
@@ -36,6 +36,7 @@ def columns_of(options: argparse.Namespace, schema: EventSchema, *, learns: bool
     texts = [place.keys for place in schema.places if place.kind == "text"]
     places: dict[str, list[tuple[str, ...] | None]]
     places = {"id": [schema.id_keys], "label": [schema.label_keys], "text": [*texts], "ts": [schema.ts_keys]}
+    places["number"] = [place.keys for place in schema.places if place.kind == "continuous"]
     features = {
         role: {keys[1] for keys in found if keys is not None and len(keys) == 2 and keys[0] == "features"}
         for role, found in places.items()
@@ -48,15 +49,22 @@ def columns_of(options: argparse.Namespace, schema: EventSchema, *, learns: bool
         **cells_of(options),
         strings=frozenset(features["id"] | features["label"] | features["text"]),
         labels=frozenset(features["label"]),
+        numbers=frozenset(features["number"] | features["ts"]),
         must_have_label=learns and schema.label_path == _PLAIN.label_path,
     )
 
 
 def cells_of(options: argparse.Namespace) -> dict[str, Any]:
-    """How a command's options say that cells are written."""
+    """Return how a command's options say that text files are written. Raises ConfigError."""
+    if options.decimal == options.thousands:
+        raise ConfigError(f"--decimal and --thousands are both {options.decimal!r}")
     return {
         "delimiter": options.delimiter or "",
         "missing": ("", *filter(None, options.missing.split(","))),
+        "decimal": options.decimal,
+        "thousands": options.thousands or "",
+        "quoting": options.quoting,
+        "encoding": options.encoding or "",
     }
 
 
@@ -81,18 +89,26 @@ def origin_of(path: str) -> Origin:
 
 
 def _refuse_in_vain(path: str, columns: CsvColumns) -> None:
-    """Refuse columns of what has none. Raises ConfigError."""
-    if has_columns(path):
+    """Raise ConfigError for an option that says nothing of a file like this."""
+    if has_cells(path):
         return
-    if any(columns.missing):
-        raise ConfigError(
-            f"--missing: {path} has no cells, but is read as JSON lines, which say what a value is"
+    of_cells = {
+        "--delimiter": columns.delimiter,
+        "--decimal": columns.decimal != _CSV.decimal,
+        "--thousands": columns.thousands,
+        "--quoting" if columns.quoting else "--no-quoting": columns.quoting is not None,
+    }
+    if has_columns(path):
+        of_cells["--encoding"] = columns.encoding
+        what = "has no cells of text, but is Parquet, which says what a value is"
+    else:
+        of_cells["--missing"] = any(columns.missing)
+        what = (
+            "has no cells, but is read as JSON lines, which say what a value is; CSV is named like events.csv"
         )
-    if columns.delimiter:
-        raise ConfigError(
-            f"--delimiter: {path} has no cells, but is read as JSON lines; CSV has a name such as events.csv"
-        )
-    for role in _ROLES:
+    if flag := next((flag for flag, is_given in of_cells.items() if is_given), ""):
+        raise ConfigError(f"{flag}: {path} {what}")
+    for role in () if has_columns(path) else _ROLES:
         name = getattr(columns, role)
         if name not in {role, None}:
             place = render_path((name,))
