@@ -42,7 +42,6 @@ def said(events, schema=PLAIN, origin=LINES, **more):
 
 
 SILENT = [
-    events(label=label, features=lambda i: {"n": f"{1 + i % 9},{100 + i}"}),  # above a thousand
     events(text=WORDS, label=label, features=lambda i: {"plan": "pro", "n": i / 7}),
     events(text=WORDS, label=label, features={"city": "New York City, State of New York"}),
     events(label=label, features=lambda i: {"text": f"{WORDS} {i}", "zip": "0123"[i % 4]}),
@@ -51,6 +50,8 @@ SILENT = [
     [],
 ]
 ODD = [  # events, how they are read, where they come from, what is said
+    (events(label=label, features=lambda i: {"n": f"{1 + i % 9},{100 + i}"}), PLAIN, LINES,
+     ["$.features.n: looks like numbers with commas between thousands, or decimal ones"]),
     (events(label=label, features=lambda i: {"Body": f"{WORDS} {i}"}), PLAIN, LINES,
      ["$.features.Body looks like a text, and each is taken for one value: `streamnb init e.jsonl` declares"]),
     (events(3, label=label, features=lambda i: {"Body": f"{WORDS} {i}"}), PLAIN, TABLE,

@@ -12,6 +12,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from streamnb.cli.evaluation.number_notation import (
+    QUOTED,
+    has_long_digits,
+    is_rounded,
+    markers_of,
+    notation_of,
+)
 from streamnb.cli.evaluation.odd_labels import odd_labels
 from streamnb.cli.evaluation.seen_fields import ENOUGH, Keys, Seen, look
 from streamnb.cli.printable import printable
@@ -42,10 +49,12 @@ class Origin(NamedTuple):
     Attributes:
         file: its name; empty for a log.
         is_table: whether it has columns, which flags name.
+        has_cells: whether these are text, of which flags say how it is written.
     """
 
     file: str = ""
     is_table: bool = False
+    has_cells: bool = False
 
     @property
     def init(self) -> str:
@@ -175,6 +184,7 @@ class OddFields:
     def _found(self, *, is_over: bool) -> Found:
         if self._learns:
             yield from self._texts(is_over=is_over)
+        yield from self._numbers(is_over=is_over)
         yield from self._unread()
         if is_over or self.n >= ENOUGH:
             yield from self._absent()
@@ -200,6 +210,59 @@ class OddFields:
                 flag = f"--text-column {shlex.quote(path[-1])} or " if self._origin.is_table else ""
                 text = f"{render_path(path)} looks like a text, and each is taken for one value: "
                 yield f"text {path}", f"{text}{flag}{self._origin.init} declares it as a text"
+
+    def _numbers(self, *, is_over: bool) -> Found:
+        """Of the attributes that are numbers for their owner, and something else for the model."""
+        if not is_over and self.n < ENOUGH:
+            return
+        found: dict[str, list[str]] = {}
+        for path, one in self.seen.items():
+            is_open = self._is_open(path)
+            is_number = self._origin.has_cells and self._places.get(path) == "continuous"
+            if is_open or is_number:
+                for what, text in self._number_remedies(one, is_open=is_open):
+                    if self._is_new(f"{what} {path}"):
+                        found.setdefault(text, []).append(render_path(path))
+        for text, paths in found.items():
+            yield f"numbers {text} {paths}", f"{some_of(paths)}: {text}"
+
+    def _number_remedies(self, one: Seen, *, is_open: bool) -> Found:
+        """What there is to say of one attribute, which may be taken by the type of its values."""
+        has_cells = self._origin.has_cells
+        has_digits = has_cells and has_long_digits(one)
+        taken = "taken for one value" if is_open else "refused"
+        if (notation := notation_of(one)) is not None and not has_digits:
+            remedy = f"{notation.options} reads them" if has_cells else "write JSON numbers, such as 1010.44"
+            written = "in quotes" if notation is QUOTED and not has_cells else notation.what
+            yield "notation", f"looks like numbers {written}, and each is {taken}: {remedy}"
+        if markers := markers_of(one):
+            cells = shlex.quote(",".join(markers))
+            remedy = (
+                f"--missing={cells} takes them as missing" if has_cells else "leave these out, or write null"
+            )
+            yield "markers", f"numbers, but for {some_of(markers)}, each {taken}: {remedy}"
+        if is_open and has_digits:
+            yield (
+                "digits",
+                (
+                    "whole numbers beyond 2^53 are taken for names, so that none is rounded; "
+                    'kind = "continuous" in [[attributes]] makes numbers of them'
+                ),
+            )
+        if is_open and self._learns and is_rounded(one):
+            yield (
+                "rounded",
+                (
+                    "whole numbers beyond 2^53 are rounded, so that neighbours become one: write strings, or "
+                    'declare kind = "nominal" in [[attributes]]'
+                ),
+            )
+
+    def _is_open(self, path: Keys) -> bool:
+        """Whether an attribute stands there that is taken by the type of its values."""
+        if not self._schema.open_features or len(path) != 2 or path[0] != "features":
+            return False
+        return path not in self._roles.values() and path[1] not in {"text", *self._schema.claimed}
 
     def _unread(self) -> Found:
         """Fields beside `features`, which is where attributes stand while none is declared."""
