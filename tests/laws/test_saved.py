@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import json
 import math
 import os
+import pickle
 import re
 import resource
 import signal
@@ -73,6 +75,28 @@ def test_what_was_saved_is_loaded_as_it_was_and_goes_on_alike(name, tmp_path):
     again.save(tmp_path / "again.snb")
     model.save(tmp_path / "model.snb")
     assert (tmp_path / "again.snb").read_bytes() == (tmp_path / "model.snb").read_bytes()
+
+
+@pytest.mark.parametrize("copied", [lambda model: pickle.loads(pickle.dumps(model)), copy.deepcopy])  # noqa: S301
+@pytest.mark.parametrize("name", SAVABLE)
+def test_what_was_pickled_or_copied_is_as_it_was_and_goes_on_alike(name, copied):
+    kind = SAVABLE[name]
+    model = kind.learned(ROWS)
+    again = copied(model)
+    assert type(again) is type(model)
+    assert parameters(again) == parameters(model)
+    for _ in range(2):
+        assert again.digest() == model.digest()
+        assert answers(kind, again) == answers(kind, model)  # to the bit: floats are compared
+        kind.learn(again, AFTER)
+        kind.learn(model, AFTER)
+
+
+@pytest.mark.parametrize("name", SAVABLE)
+def test_a_pickle_of_few_events_is_not_much_larger_than_a_file(name, tmp_path):
+    model = SAVABLE[name].learned(ROWS)
+    model.save(tmp_path / "model.snb")
+    assert len(pickle.dumps(model)) < 8 * (tmp_path / "model.snb").stat().st_size
 
 
 def test_every_model_that_has_a_state_can_be_saved():
