@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,16 +22,8 @@ from streamnb.model.attributes.kinds import CONTINUOUS, NOMINAL, text_kind
 from streamnb.model.attributes.parameters import brief
 from streamnb.model.attributes.ranges import is_missing
 from streamnb.model.attributes.values import as_event, declared_texts, value_text
-from streamnb.model.encoding.data_frame import (
-    Column,
-    Columns,
-    columns_of,
-    is_frame,
-    plain_frame,
-    rows_of_plain,
-)
+from streamnb.model.encoding.data_frame import Column, Columns, columns_of, is_frame, rows_of
 from streamnb.model.encoding.event_writer import EventWriter
-from streamnb.model.encoding.layout import Layout
 
 _SENTENCE = 5  # blanks, each between two words
 _KINDS: dict[str, Attribute] = {"text": Text(), "nominal": Nominal(), "continuous": Continuous()}
@@ -65,37 +58,33 @@ class EventReader:
             if (values := getattr(spec, "values", None)) is not None
         }
 
-    def go_on(self, layout: Layout) -> None:
-        """Go on from a state; in one from before, what is called `text` may be a value."""
-        is_value = (NOMINAL, TEXT) in layout.groups or TEXT in layout.fields
-        self.declared = self._given if is_value else {**self._implied, **self._given}
-
     def written(self, events: Any) -> EventWriter | Columns:
         """Many events: a data frame, or a sequence of them."""
-        if is_frame(events):
-            columns = self.columns(events)
-            if columns is None:
-                events = plain_frame(events)
-                columns = self.columns(events)
-            if columns is not None:
-                return Columns(columns)
-            events = rows_of_plain(events)
+        columns = self.columns(events) if is_frame(events) else None
+        if columns is not None:
+            return Columns(columns)
         writer = EventWriter()
-        self.write_all(writer, events)
+        self.write_all(writer, rows_of(events) if is_frame(events) else events)
         return writer
 
     def texts(self, x: Any) -> tuple[Mapping[Any, Any], frozenset[Any]]:
         """The event, and which of its attributes are texts."""
-        return x, frozenset(name for name, spec in self.declared.items() if isinstance(spec, Text))
+        names = (name for name, spec in self.declared.items() if isinstance(spec, Text))
+        return x, frozenset(name for name in names if not self._is_count(name, x.get(name)))
 
     def kind(self, name: Any, value: Any) -> int:
         """MULTINOMIAL, BERNOULLI, NOMINAL or CONTINUOUS; it hangs on the value's type alone."""
         spec = self.declared.get(name)
-        if isinstance(spec, Text):
+        if isinstance(spec, Text) and not self._is_count(name, value):
             return text_kind(spec.event_model or self.event_model)
         if isinstance(spec, Nominal) or (spec is None and isinstance(value, (str, bool, np.bool_))):
             return NOMINAL
         return CONTINUOUS
+
+    def _is_count(self, name: Any, value: Any) -> bool:
+        """Return whether what is a text by its name alone is a number: the word "text" in a bag of words."""
+        is_number = isinstance(value, Real) and not isinstance(value, bool)
+        return is_number and name in self._implied and name not in self._given
 
     def sentences(self, x: Any) -> list[Any]:
         """The attributes that are one value by their type alone, and look like texts; each is told once."""

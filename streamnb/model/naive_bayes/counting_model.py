@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import sys
-import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
@@ -19,6 +18,7 @@ from streamnb.model.attributes.kinds import CONTINUOUS, KINDS
 from streamnb.model.attributes.ranges import is_missing
 from streamnb.model.attributes.signatures import Array, Aside, Flags, State, Times, Weights, concatenated
 from streamnb.model.attributes.values import as_event
+from streamnb.model.attributes.warned import warn_user
 from streamnb.model.attributes.weights import UNIT, units
 from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.encoding.batch import Batch, Encoded
@@ -42,8 +42,6 @@ from streamnb.model.naive_bayes.sufficient_statistics import Moment, Statistics
 from streamnb.model.naive_bayes.tables import Reading, Tables
 from streamnb.model.saving import Savable
 from streamnb.model.stats.memory_use import MemoryUse
-
-_PACKAGE = f"{__name__.partition('.')[0]}."
 
 
 class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  # River is untyped here
@@ -371,7 +369,6 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
         room = self._statistics.room
         self._statistics = Statistics.from_state(meta, arrays)
         self._statistics.room = room
-        self._reader.go_on(self._statistics.layout)
         return self
 
     # -- inside -------------------------------------------------------------------------------------------
@@ -382,11 +379,10 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
         """Python shows it once for each line of the user's that learns, whatever of ours calls whom."""
         for name in self._reader.sentences(x):
             kind = type(self).__name__
-            warnings.warn(
+            warn_user(
                 f"attribute {name!r} looks like a text, and is taken for one value: "
                 f"{kind}(attributes={{{name!r}: 'text'}}) reads its words, 'nominal' says that it is a value",
                 UndeclaredTextWarning,
-                stacklevel=_level_of_user(),
             )
 
     def _room(self, n_bytes: int, shares: int) -> Room:
@@ -538,11 +534,3 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
 
     def _by_class(self, values: Floats) -> dict[Any, float]:
         return {label: float(values[k]) for label, k in self._known().items()}
-
-
-def _level_of_user() -> int:
-    """The `stacklevel`, for who calls it, of the first frame that is none of this package's."""
-    frame, level = sys._getframe(1), 1  # noqa: SLF001  as `warnings` does
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(_PACKAGE):
-        frame, level = frame.f_back, level + 1
-    return level

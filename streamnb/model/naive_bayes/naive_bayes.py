@@ -162,7 +162,7 @@ class NaiveBayes(SmoothedModel):
     predicting. Words and nominal values never seen are skipped, but for values that are declared; where a
     list declares them, others are refused (see `Nominal`). Attributes that are not declared are taken by the
     type of their value: strings and booleans are nominal, other numbers continuous; but what is called `text`
-    is a text, as it is in the events of a log.
+    is a text, as it is in the events of a log, unless it is a number, as in River's bags of words.
 
     Args:
         attributes: name -> `Text`, `Nominal` or `Continuous`, or just "text", "nominal", "continuous".

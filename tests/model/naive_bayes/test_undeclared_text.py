@@ -1,15 +1,24 @@
-"""One rule in Python and on the wire: what is called `text` is a text, where nothing declares it otherwise."""
+"""What is called `text` is a text, where nothing declares it otherwise; in Python, a number is a count."""
 
 from __future__ import annotations
 
+import numpy as np
+import pandas as pd
 import pytest
+from river import feature_extraction
 from service import records
 
 from streamnb import (
+    BayesOptimalClassifier,
     BayesOptimalNB,
+    BernoulliNB,
     CategoricalNB,
+    GaussianNB,
     HiddenMarkovNB,
+    LogisticRegression,
+    MultinomialNB,
     NaiveBayes,
+    SemiSupervisedNB,
 )
 from streamnb.cli import wiring
 from streamnb.config import load
@@ -62,26 +71,74 @@ def test_what_the_wire_teaches_is_what_python_teaches(kind):
             assert dict(zip(posteriors.classes, posteriors.probabilities[0].tolist(), strict=True)) == alone
 
 
-@pytest.mark.parametrize("make", [NaiveBayes, BayesOptimalNB, HiddenMarkovNB])
-def test_a_text_that_is_none_is_refused_as_on_the_wire(make):
+MAKES = pytest.mark.parametrize("make", [NaiveBayes, BayesOptimalNB, HiddenMarkovNB])
+
+
+@MAKES
+def test_what_is_neither_a_text_nor_a_number_is_refused(make):
+    with pytest.raises(TypeError, match="attribute 'text': expected a text"):
+        make().learn_one({"text": True}, "a")
+    declared = make({"text": "text"})
     for value in (5, 2.5, True):
-        model = make()
         with pytest.raises(TypeError, match="attribute 'text': expected a text"):
-            model.learn_one({"text": value}, "a")
+            declared.learn_one({"text": value}, "a")
     bag = make()
     bag.learn_one({"text": {"cash": 2}}, "a")
     assert bag.class_counts("text") == {"cash": {"a": 2.0}}
 
 
-@pytest.mark.parametrize("make", [NaiveBayes, BayesOptimalNB, HiddenMarkovNB])
-@pytest.mark.parametrize("kind", ["nominal", "continuous"])
-def test_a_state_in_which_it_is_a_value_keeps_it_one(make, kind):
-    """Such states were written before there was this rule."""
-    events = [({**x, "text": x["text"] if kind == "nominal" else x["size"]}, y) for x, y in EVENTS]
-    before = learned(make({"text": kind}), events[:12])
-    goes_on = make().load_state(*before.state())
-    assert digest(learned(goes_on, events[12:])) == digest(learned(before, events[12:]))
-    assert digest(learned(goes_on.load_state(*make().state()))) == digest(learned(make()))
+DOCUMENTS = [("the text of the text", "a"), ("foo bar text", "b"), ("foo foo the", "a"), ("text", "b")] * 3
+TAKES_BAGS = {
+    **{kind.__name__: kind for kind in (NaiveBayes, MultinomialNB, BernoulliNB, CategoricalNB, GaussianNB)},
+    "HiddenMarkovNB": HiddenMarkovNB,
+    "BayesOptimalNB": BayesOptimalNB,
+    "BayesOptimalClassifier": lambda: BayesOptimalClassifier([NaiveBayes(), GaussianNB()]),
+    "SemiSupervisedNB": lambda: SemiSupervisedNB(NaiveBayes()),
+    "LogisticRegression": LogisticRegression,
+}
+
+
+@pytest.mark.parametrize("name", TAKES_BAGS)
+@pytest.mark.parametrize("transformer", [feature_extraction.BagOfWords, feature_extraction.TFIDF])
+def test_a_bag_of_words_may_have_the_word_text(name, transformer):
+    """It says what the same bag with another word in its place says, of each event and of why."""
+    model, other = (transformer() | TAKES_BAGS[name]() for _ in range(2))
+    for text, label in DOCUMENTS:
+        renamed = text.replace("text", "word")
+        expected = other.predict_proba_one(renamed)
+        assert model.predict_proba_one(text) == pytest.approx(expected, rel=1e-9)
+        model.learn_one(text, label == "a")
+        other.learn_one(renamed, label == "a")
+    why = [next(reversed(one.steps.values())) for one in (model, other)]
+    if hasattr(why[0], "explain_one"):
+        told = [
+            sorted(item[-1] for item in one.explain_one({word: 2, "the": 1}))
+            for one, word in zip(why, ("text", "word"), strict=True)
+        ]
+        assert told[0] == pytest.approx(told[1], rel=1e-9)
+
+
+@MAKES
+def test_a_column_of_counts_may_be_called_text(make):
+    frame = pd.DataFrame([{"text": 2, "foo": 1}, {"text": 0, "foo": 3}] * 5)
+    many, each, renamed = make(), make(), make()
+    many.learn_many(frame, ["a", "b"] * 5)
+    renamed.learn_many(frame.rename(columns={"text": "word"}), ["a", "b"] * 5)
+    for row, label in zip(frame.to_dict("records"), ["a", "b"] * 5, strict=True):
+        each.learn_one(row, label)
+    assert digest(many) == digest(each)
+    expected = renamed.predict_posteriors(frame.rename(columns={"text": "word"})).probabilities
+    assert np.array_equal(many.predict_posteriors(frame).probabilities, expected)
+
+
+@MAKES
+def test_a_state_with_counts_called_text_goes_on_with_texts_and_counts(make):
+    model = learned(make(), [({"text": 2, "foo": 1}, "a"), ({"text": "win cash"}, "b"), ({"text": 1}, "b")])
+    again = make().load_state(*model.state())
+    for one in (model, again):
+        learned(one, [({"text": "cash"}, "b"), ({"text": 3.0}, "a")])
+    assert digest(model) == digest(again)
+    assert model.class_counts("text") == {"win": {"b": 1.0}, "cash": {"b": 2.0}}
 
 
 def test_models_of_one_kind_of_attribute_take_it_for_that():

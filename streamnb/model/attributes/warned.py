@@ -1,0 +1,21 @@
+"""Warnings that point to the line of the user's program that called the package."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+
+_PACKAGE = f"{__name__.partition('.')[0]}."
+
+
+def warn_user(message: str, category: type[Warning]) -> None:
+    """Warn at the first frame outside this package: Python shows it once for each line of the user's."""
+    warnings.warn(message, category, stacklevel=_level_of_user())
+
+
+def _level_of_user() -> int:
+    """Return the `stacklevel`, as seen from `warn_user`, of the first frame outside this package."""
+    frame, level = sys._getframe(1), 1  # noqa: SLF001  as `warnings` does
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(_PACKAGE):
+        frame, level = frame.f_back, level + 1
+    return level
