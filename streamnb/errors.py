@@ -17,6 +17,7 @@ StreamnbError
     `-- ForeignRecord    bytes in the journal's topic that are no journal record
 
 UndeclaredTextWarning    (a UserWarning) what is learned in Python has a text that is taken for one value
+SmallWeightWarning       (a UserWarning) a weight that is learned in Python is below 1/1024, and counts 1/1024
 """
 
 from __future__ import annotations
@@ -98,6 +99,10 @@ class ForeignRecord(JournalError):  # noqa: N818
 
 class UndeclaredTextWarning(UserWarning):
     """An attribute that nothing declares looks like a text, and is taken for one value."""
+
+
+class SmallWeightWarning(UserWarning):
+    """A weight above 0 and below 1/1024: it counts 1/1024 example, which is more than it says."""
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from typing import TypeVar, cast
 from streamnb.cli.parser import build_parser
 from streamnb.cli.printable import printable
 from streamnb.cli.suggested import repeating
-from streamnb.errors import ConfigError, StreamnbError, UndeclaredTextWarning
+from streamnb.errors import ConfigError, SmallWeightWarning, StreamnbError, UndeclaredTextWarning
 
 T = TypeVar("T")
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -66,6 +66,7 @@ def exit_code_of(command: Callable[[T], int], given: T) -> int:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UndeclaredTextWarning)  # `seen_fields` says it for all events
+            warnings.simplefilter("ignore", SmallWeightWarning)  # `LearnerTally` counts them
             return command(given)
     except StreamnbError as error:
         print(f"streamnb: {printable(error)}", file=sys.stderr)

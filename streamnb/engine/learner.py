@@ -47,6 +47,7 @@ from streamnb.events import (
 )
 from streamnb.model.attributes.expected import count, reading
 from streamnb.model.attributes.signatures import Aside, concatenated
+from streamnb.model.attributes.weights import is_below_unit
 from streamnb.model.compiled.arrays import Floats
 from streamnb.model.evaluation.decision_scores import ServedDecisions
 from streamnb.model.evaluation.decisions import Decided, weights_before
@@ -469,6 +470,7 @@ class Learner:
         self._pass_over([verdict.label for verdict in heard.verdicts])
         taken = self.late.take(heard, self.model, alive, self.rules)
         self.tally.learned.update(taken.learned)
+        self.tally.small_weights += taken.small_weights
         self._prune(learned)
         for refused in taken.refused:
             if self.late.may_tell(self.consumed + refused.place):
@@ -632,6 +634,8 @@ class Learner:
             truths = [self.late.truth(one) if one else None for one in said]
             labels = [truth and truth.label for truth in truths]
             weights = [truth.weight if truth else 0.0 for truth in truths]
+            if is_below_unit(self.late.settings.weights.get(IN_EVENT, 1.0)):
+                self.tally.small_weights += sum(event.label is not None for event in events)
             if len(events) == 1 and self.rules.count_room_changes:
                 self._admission.admits({labels[0]})  # of all that is said of it this alone takes room
         weighs = self.decisions is not None and self.decisions.rule.is_weighing

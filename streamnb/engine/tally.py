@@ -18,6 +18,7 @@ class LearnerTally:
         dead_letters: reason -> records.
         drifts: detector -> drifts found.
         alerts: (monitor, kind, state) -> alerts.
+        small_weights: labels whose weight is above 0 and below 1/1024, and counts 1/1024.
         report: the last report made.
     """
 
@@ -26,4 +27,5 @@ class LearnerTally:
     dead_letters: Counter[str] = field(default_factory=Counter)
     drifts: Counter[str] = field(default_factory=Counter)
     alerts: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+    small_weights: int = 0
     report: MetricsReport | None = None

@@ -8,9 +8,10 @@ import tomllib
 
 from streamnb.cli import opening, wiring
 from streamnb.cli.printable import printable
-from streamnb.config import config_hash, given, show, without_effect
+from streamnb.config import Config, config_hash, given, show, without_effect
 from streamnb.engine.learner import Learner
 from streamnb.engine.monitors import delays
+from streamnb.model.attributes.weights import is_below_unit
 
 _LATER = 1_000_000  # observations before a change
 
@@ -18,23 +19,25 @@ _LATER = 1_000_000  # observations before a change
 def run(options: argparse.Namespace) -> int:
     """Load the configuration, build what can be built without touching a log, and show it where asked to.
 
-    `lint` also reads the files that it names, and tells how soon monitors raise their alarms, and what has no
-    effect; 1 where there is any.
+    `lint` also reads the files that it names, and tells how soon monitors raise their alarms, what has no
+    effect, and which weights are too small to be counted as they are; 1 where there is any of the last two.
     """
     config = opening.load_config(options)
     learner = wiring.learner(config)
     idle: list[str] = []
+    small: list[str] = []
     if options.action == "lint":
         if config.log.is_kafka:
             config.kafka.settings(config.log)
             opening.library(config)
         idle = without_effect(config, given(*opening.layers(options)))
+        small = _small_weights(config)
     text = show(config)
     digest = config_hash(config)
     if options.json:
         answer = {"valid": True, "hash": digest}
         answer |= {"config": tomllib.loads(text)} if options.action == "show" else {}
-        more = {"without_effect": idle, "delays": _delays(learner)}
+        more = {"without_effect": idle, "small_weights": small, "delays": _delays(learner)}
         print(json.dumps(answer | (more if options.action == "lint" else {})))
     elif options.action == "show":
         print(text)
@@ -45,8 +48,20 @@ def run(options: argparse.Namespace) -> int:
             for monitor, delays in (_delays(learner) if options.action == "lint" else {}).items()
             for direction, (first, later) in delays.items()
         ]
-        print("\n".join([*told, *idle, f"valid (hash {digest[:16]})"]))
-    return 1 if idle else 0
+        print("\n".join([*told, *idle, *small, f"valid (hash {digest[:16]})"]))
+    return 1 if idle or small else 0
+
+
+def _small_weights(config: Config) -> list[str]:
+    """Return a line for each weight that is above 0 and below a unit, and counts more than it says."""
+    weights = {f"labels.weights: {source}": weight for source, weight in config.labels.weights.items()}
+    weights["model.unlabelled_weight"] = config.model.unlabelled_weight or 0.0
+    return [
+        f"{printable(key)} = {weight:g} counts 1/1024 example, the least there is: "
+        "give 1/1024 (0.0009765625) or more, or 0, with which nothing is learned"
+        for key, weight in weights.items()
+        if is_below_unit(weight)
+    ]
 
 
 def _delays(learner: Learner) -> dict[str, dict[str, tuple[int, int]]]:

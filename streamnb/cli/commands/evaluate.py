@@ -18,7 +18,7 @@ from streamnb.cli.evaluation.event_files import begun, columns_of, events_of, nu
 from streamnb.cli.evaluation.history import history_of, log_of, relived
 from streamnb.cli.evaluation.holdout import divide, share_of
 from streamnb.cli.evaluation.label_groups import with_groups
-from streamnb.cli.evaluation.odd_fields import OddFields
+from streamnb.cli.evaluation.odd_fields import OddFields, say_small_weights
 from streamnb.cli.evaluation.page import Page
 from streamnb.cli.evaluation.progressive import (
     Drifts,
@@ -62,13 +62,7 @@ def _run_on_file(options: argparse.Namespace) -> int:
     made = _Evaluation(options, config)
     events = events_of(options.file, columns_of(options, made.learner.settings.schema, learns=True))
     events = with_groups(events, options, config.events.label)
-    odd = OddFields(
-        made.learner.settings.schema,
-        origin_of(options.file),
-        expects_label=True,
-        repeats=config.events.repeats != "learn",
-        learned=lambda: made.learner.model.class_weights,
-    )
+    odd = OddFields(made.learner.settings.schema, origin_of(options.file), expects_label=True)
     rows = begun(odd.watched(numbered(events, options.order)))
     if share is None:
         code = made.run(outputs_of(made.learner, rows, config, feedback, made.page))
@@ -112,6 +106,7 @@ class _Evaluation:
             for output in answers:
                 self._note(output, predictions)
         seconds = time.monotonic() - started
+        say_small_weights(learner.tally.small_weights)
         if not learner.model.n_events:
             say_why_nothing_was_learned(what, config, learner.consumed, learner.dead_letters)
         if learner.consumed or options.json:

@@ -12,7 +12,7 @@ import msgspec
 from streamnb.cli import opening, wiring
 from streamnb.cli.checks.machine import disk_space
 from streamnb.cli.dry_run import dry_run
-from streamnb.cli.evaluation.odd_fields import LOOKED_AT, OddFields
+from streamnb.cli.evaluation.odd_fields import LOOKED_AT, OddFields, say_small_weights
 from streamnb.cli.observers import Waiting, watched
 from streamnb.cli.printable import printable
 from streamnb.cli.reports.text_tables import print_report, print_summary, print_telling
@@ -105,18 +105,13 @@ class _Fields(Sensor):
 
     def __init__(self, learner: Learner, config: Config) -> None:
         self._learner, self._topics = learner, config.topics
-        self._repeats = config.events.repeats != "learn"
         self._odd: OddFields | None = None
+        self._small_weights = self._said_of_small = 0
 
     def met(self, records: Sequence[Record]) -> None:
         """Look at records."""
         if self._odd is None:  # the schema is known once the learner is elected
-            self._odd = OddFields(
-                self._learner.settings.schema,
-                counts_refusals=True,
-                repeats=self._repeats,
-                learned=lambda: self._learner.model.class_weights,
-            )
+            self._odd = OddFields(self._learner.settings.schema, counts_refusals=True)
         odd = self._odd
         for record in records[: max(0, LOOKED_AT - odd.n)] or records[-1:]:
             if record.partition.topic in self._topics.events:
@@ -127,10 +122,14 @@ class _Fields(Sensor):
         if self._odd is not None:
             self._odd.expects_label = not self._topics.labels and not self._learner.model.n_events
             self._odd.say(is_over=is_over)
+        if self._small_weights > self._said_of_small and (is_over or not self._said_of_small):
+            self._said_of_small = self._small_weights
+            say_small_weights(self._small_weights)
 
     def committed(self, commit: Committed) -> None:
         """Look at its records."""
         self.met(commit.records)
+        self._small_weights += commit.tally.small_weights
         self.say()
 
     def entered(self, state: WorkerState) -> None:

@@ -107,8 +107,10 @@ class Taken(NamedTuple):
         firsts: events that were scored for the first time, some by some; each is made when it is asked for.
         refused: verdicts that were not taken.
         learned: label -> events learned by it.
+        small_weights: verdicts whose weight, that of the source included, is above 0 and below 1/1024.
     """
 
     firsts: list[Iterable[FirstVerdict]]
     refused: list[Refused]
     learned: Counter[str]
+    small_weights: int = 0

@@ -32,6 +32,7 @@ from streamnb.engine.ports import Record
 from streamnb.engine.settings import LabelSettings
 from streamnb.events import Event, Verdict, Withdrawal
 from streamnb.model.attributes.expected import count, reading, tally
+from streamnb.model.attributes.weights import UNIT
 from streamnb.model.evaluation.decisions import Decided
 from streamnb.model.evaluation.progressive import ProgressiveValidation
 from streamnb.model.evaluation.served_scores import NOTHING, Score, ServedScores
@@ -253,7 +254,8 @@ class LateLabels:
         found = self.pending.find(ids, heard.earliest, least)
         words = self._sayings.heard(heard, self.settings.weights)
         is_plain = self._plain(found, words)
-        taken = Taken([], [], Counter())
+        is_small = (words.weights > 0.0) & (words.weights < 1.0 / UNIT)
+        taken = Taken([], [], Counter(), int(np.count_nonzero(is_small)))
         teacher = Teacher(self.pending, model, alive, weighs_corrections=rules.weigh_corrections)
         at, limit = 0, self.pending.horizon.least
         while at < n:

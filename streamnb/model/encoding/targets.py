@@ -11,7 +11,7 @@ import numpy as np
 
 from streamnb.model.attributes.ranges import is_missing
 from streamnb.model.attributes.signatures import Flags, Times, Weights
-from streamnb.model.attributes.weights import HEAVIEST, UNIT, units
+from streamnb.model.attributes.weights import HEAVIEST, UNIT, units, warn_of_small_weight
 from streamnb.model.compiled.arrays import Floats, Ints
 
 
@@ -122,6 +122,10 @@ def _units(weights: Sequence[float]) -> Ints | list[int]:
         given = np.array(weights)
         if ((given >= 0.0) & (given <= HEAVIEST)).all():
             rounded: Ints = np.rint(given * UNIT).astype(np.int64)  # to even, as `round`
+            is_small = (given > 0.0) & (given < 1.0 / UNIT)
+            if is_small.any():
+                warn_of_small_weight()
+                rounded[is_small] = 1
             return rounded
     return list(map(units, weights))
 

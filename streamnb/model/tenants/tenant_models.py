@@ -17,7 +17,7 @@ from streamnb.model.attributes.parameters import check_whole
 from streamnb.model.attributes.priors import Prior, prior_mode, prior_weights
 from streamnb.model.attributes.signatures import Array, Aside, Flags, State, Times, Weights, concatenated
 from streamnb.model.attributes.values import as_event
-from streamnb.model.attributes.weights import UNIT
+from streamnb.model.attributes.weights import UNIT, units
 from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.compiled.growable import roomier
 from streamnb.model.encoding.data_frame import rows_of
@@ -447,7 +447,7 @@ class TenantModels:
             if self._shared is not None:
                 then = None if prunings_then is None else [prunings_then]
                 self._shared.unlearn_many([own_x], [y], [w], prunings=then)
-            self._weights[self._classes[y]] -= round(w * UNIT)
+            self._weights[self._classes[y]] -= units(w)
             self.n_events -= 1
 
     def prune(self, min_count: float = 0.0, drop_most_frequent: int = 0, max_attributes: Most = None) -> int:

@@ -18,9 +18,9 @@ import msgspec
 
 from streamnb.engine.ports import Record
 from streamnb.engine.settings import ROOM_EVERY, LabelSettings
-from streamnb.engine.verification.recount.recount import Recount, RecountPlan
+from streamnb.engine.verification.recount.recount import Recount, RecountPlan, in_units
 from streamnb.events import Event, Verdict, Withdrawal
-from streamnb.model.attributes.weights import HEAVIEST, UNIT
+from streamnb.model.attributes.weights import HEAVIEST
 from streamnb.wire.codec import IN_EVENT, NEWEST, Rules
 from streamnb.wire.event_rules import LATEST
 
@@ -284,7 +284,7 @@ class LateRecount:
             return
         recount, pruning = self.recount, self._plan.settings.pruning
         if before is not None and before[1]:
-            recount.unlearn(one.event, before[0], round(before[1] * UNIT), self._plan, one.prunings)
+            recount.unlearn(one.event, before[0], in_units(before[1]), self._plan, one.prunings)
         one.truth, one.prunings = truth, recount.prunings
         if truth is None or not truth[1]:
             return
@@ -292,7 +292,7 @@ class LateRecount:
         self._learned += 1
         recount.met += not is_met
         recount.corrected += bool(before and before[1]) and not self._rules.weigh_corrections
-        recount.learn(one.event, truth[0], round(truth[1] * UNIT), self._plan)
+        recount.learn(one.event, truth[0], in_units(truth[1]), self._plan)
         if prunes and pruning.every and self._learned % pruning.every == 0:
             recount.prune(pruning)
         if prunes and self._learned % ROOM_EVERY == 0:

@@ -38,6 +38,11 @@ _OF_TENANTS = 4096  # docs/tenants.md, "Memory"
 _WORDS = re.compile(r"\w+")
 
 
+def in_units(weight: float) -> int:
+    """Return a weight in units of 1/1024 example; one above zero is a unit at least."""
+    return max(1, round(weight * UNIT)) if weight > 0.0 else 0
+
+
 @dataclass(frozen=True)
 class RecountPlan:
     """How events are read and counted under one configuration.
@@ -171,7 +176,7 @@ class Recount:
             self.dead_letters += 1
             return
         self.met += 1
-        weight = round(event.weight * UNIT)
+        weight = in_units(event.weight)
         if event.label is None or weight == 0:
             return
         self.learn(event, event.label, weight, plan)

@@ -1,0 +1,62 @@
+"""Weights too small to count as they are: scaled, with the smoothing, by one power of two.
+
+    (s n_k + s alpha) / (s n + s alpha |V|) = (n_k + alpha) / (n + alpha |V|)
+
+Smoothed ratios of counts stay as they are, and so do frequencies of classes, and means and variances within
+classes. So `NaiveBayes`, its variants and `HiddenMarkovNB` say of texts and nominal values what the weights
+given say, but for rounding: of scaled weights to 1/1024. What compares a weight with a fixed number of
+examples takes the scaled one: how far the variance of a number in a class with few examples is that of all
+classes, and, in a `BayesOptimalNB`, gradients, pools, bins, calibration and pairs of values.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import is_dataclass, replace
+from typing import Any
+
+from streamnb.model.attributes.weights import HEAVIEST, is_below_unit
+from streamnb.model.compiled.arrays import Floats
+from streamnb.model.mixture.hypotheses import Hypothesis
+
+_SMOOTHING = ("alpha", "m", "transition_m")
+_MOST = 2.0**40  # examples in all: with 4096 words an event their counts still fit 64 bits
+_LARGEST = 2.0**60  # a smoothing times it and the number of words is finite
+
+
+def scale_of(weights: Floats) -> float:
+    """Return the power of two that makes the least weight above 0 one example or more, if it is below a unit.
+
+    It is 1 otherwise; and less if the greatest weight, or the sum of all, would not fit. float64[n] >= 0.
+    """
+    least = float(weights.min(where=weights > 0.0, initial=math.inf))
+    if not is_below_unit(least):
+        return 1.0
+    most = min(HEAVIEST / float(weights.max()), _MOST / float(weights.sum()), _LARGEST)
+    return float(min(2.0 ** math.ceil(-math.log2(least)), 2.0 ** math.floor(math.log2(most))))
+
+
+def scaled_parameters(parameters: Mapping[str, Any], scale: float) -> dict[str, Any]:
+    """Return the parameters of a model with its smoothing, and that of its parts, multiplied by `scale`."""
+    found = _scaled_fields(parameters, scale)
+    attributes, hypotheses = parameters.get("attributes"), parameters.get("hypotheses")
+    if attributes:
+        found["attributes"] = {name: _scaled(spec, scale) for name, spec in attributes.items()}
+    if hypotheses is not None:
+        found["hypotheses"] = [_scaled(hypothesis, scale) for hypothesis in hypotheses]
+    return {**parameters, **found}
+
+
+def _scaled(spec: Any, scale: float) -> Any:
+    """Return an attribute or a hypothesis with its smoothing scaled; a hypothesis keeps its name."""
+    if not is_dataclass(spec) or isinstance(spec, type):
+        return spec
+    if isinstance(spec, Hypothesis):
+        alpha, m, _ = spec.smoothing
+        return replace(spec, **_scaled_fields({"alpha": alpha, "m": m}, scale), name=spec.label)
+    return replace(spec, **_scaled_fields(vars(spec), scale))
+
+
+def _scaled_fields(fields: Mapping[str, Any], scale: float) -> dict[str, Any]:
+    return {name: fields[name] * scale for name in _SMOOTHING if fields.get(name) is not None}
