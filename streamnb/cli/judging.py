@@ -21,12 +21,16 @@ class Judging:
     Args:
         config: says what labels are read as, and the ranks of sources.
         most: of so many events that were spoken of last; None is of all.
+
+    Attributes:
+        has_forgotten: whether labels of other events were dropped for `most`.
     """
 
     def __init__(self, config: Config, most: int | None = None) -> None:
         self._schema, self._ranks, self._most = opening.schema(config), config.labels.ranks, most
         self._said: dict[str, tuple[Said, ...]] = {}
         self._voids = Voids()
+        self.has_forgotten = False
 
     def take(self, record: Record) -> Verdict | None:
         """A record of the topic; None where it takes back a source. Raises MalformedEvent."""
@@ -39,16 +43,20 @@ class Judging:
         self._said[found.id] = merged(self._said.pop(found.id, ()), said)
         if self._most is not None and len(self._said) > self._most:
             del self._said[next(iter(self._said))]
+            self.has_forgotten = True
         return replace(found, ts=time)
 
     def speaks_of(self, event_id: str) -> bool:
         """Whether anything is said of an event apart from it."""
         return event_id in self._said
 
-    def label(self, event_id: str, in_event: str | None) -> str | None:
-        """The label that holds of an event that came with another one, or none; None where none does."""
-        if event_id not in self._said:
-            return in_event
-        apart = (one for one in self._said[event_id] if not self._voids.cover(one))
-        truth = effective((Said(IN_EVENT, -math.inf, in_event, 1.0), *apart), self._ranks)
+    def label(self, event_id: str, in_event: str | None, known: tuple[Said, ...] = ()) -> str | None:
+        """The label that holds of an event that came with another one, or none; None where none does.
+
+        `known` is what is said of it besides, such as in records that are not at hand.
+        """
+        said = known or (Said(IN_EVENT, -math.inf, in_event, 1.0),)
+        for one in self._said.get(event_id, ()):
+            said = merged(said, one)
+        truth = effective((one for one in said if not self._voids.cover(one)), self._ranks)
         return None if truth is None else truth.label

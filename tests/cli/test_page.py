@@ -85,6 +85,9 @@ class NoModel:
     def asked(self):
         raise SnapshotError(self.told)
 
+    def said_of(self, event_id):
+        return None
+
     def state(self):
         return {"journal": None, "learned": 0, "seconds_since_commit": None, "seconds_since_look": None}
 

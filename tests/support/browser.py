@@ -79,6 +79,23 @@ class Browser:
     def click(self, css):
         self._ask("POST", f"/element/{self.find(css)}/click", {})
 
+    def point(self, css, clicks=0):
+        """Move the pointer to the middle of an element, and press its button as often as that, at once."""
+        pressed = [{"type": kind, "button": 0} for kind in ("pointerDown", "pointerUp")] * clicks
+        where = {"type": "pointerMove", "duration": 0, "x": 0, "y": 0, "origin": {_ELEMENT: self.find(css)}}
+        mouse = {
+            "type": "pointer",
+            "id": "mouse",
+            "parameters": {"pointerType": "mouse"},
+            "actions": [where, *pressed],
+        }
+        self._ask("POST", "/actions", {"actions": [mouse]})
+
+    def press(self, *keys):
+        """Press keys on whatever has the focus."""
+        actions = [{"type": kind, "value": key} for key in keys for kind in ("keyDown", "keyUp")]
+        self._ask("POST", "/actions", {"actions": [{"type": "key", "id": "keys", "actions": actions}]})
+
     def type(self, css, text):
         self._ask("POST", f"/element/{self.find(css)}/value", {"text": text})
 

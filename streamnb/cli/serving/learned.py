@@ -123,7 +123,7 @@ class Learned:
             cards = [
                 card(
                     bars(
-                        f"{label}, {number(n)} learned: log odds",
+                        joined([tag("bdi", label), f", {number(n)} learned: log odds"]),
                         [Bar(f"{a}: {v}", odds) for a, v, odds, _ in sorted(found, key=lambda row: -row[2])],
                     )
                 )

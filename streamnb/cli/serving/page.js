@@ -2,14 +2,25 @@
 // Fetches what changes every two seconds; keeps focus, scroll and what is open; sends forms without leaving the page.
 
 const EVERY = 2000;
+const DOUBLE = 500; // milliseconds within which two clicks may be one double click
+const SAME = 1000; // in which a second click on one event does nothing
+const NEW = 400; // in which nobody can have seen that the list is another one
+const KEPT = 10000; // for so long what was clicked stands over what the server has read so far
+const TOLD = 6000;
 const live = document.getElementById("live");
 const status = document.getElementById("status");
 const answer = document.getElementById("answer");
+const toast = document.getElementById("toast");
+const said = new Map(); // id as JSON -> the label that was clicked, as JSON and as text, and when
 let shown = "";
 let asking = null;
 let lostAt = null;
 let answered = "";
 let again = null;
+let changedAt = -Infinity;
+let clickedAt = -Infinity;
+let clicks = 0; // of the present double click; 0 is a key
+let hiding = null;
 
 /** Tells something in the header; what is told again is not announced again. */
 function tell(text, isTrouble) {
@@ -45,6 +56,8 @@ function replace(markup) {
   const wide = [...live.querySelectorAll(".snb-wide")].map((each) => each.scrollLeft);
   put(live, markup);
   live.querySelectorAll(".snb-wide").forEach((each, n) => { each.scrollLeft = wide[n] || 0; });
+  live.querySelectorAll("[data-event]").forEach(turn);
+  changedAt = performance.now();
   const again = focus && live.querySelectorAll(focus.tag)[focus.place];
   if (again) again.focus({ preventScroll: true });
   window.scrollTo(x, y);
@@ -106,10 +119,98 @@ async function send(form, fields) {
   }
 }
 
+/** Shows what came of a click, over the page: nothing may move under a pointer. */
+function show(text, isTrouble, near) {
+  const line = document.createElement("p");
+  line.className = isTrouble ? "trouble" : "done";
+  line.append(...(Array.isArray(text) ? text : [text]));
+  toast.classList.toggle("above", near.getBoundingClientRect().top > window.innerHeight / 2);
+  toast.replaceChildren(line);
+  clearTimeout(hiding);
+  if (!isTrouble) hiding = setTimeout(() => toast.replaceChildren(), TOLD);
+}
+
+/** A text whose direction changes nothing around it. */
+function isolated(text) {
+  const made = document.createElement("bdi");
+  made.append(text);
+  return made;
+}
+
+function idOf(row) {
+  return row.querySelector("[name=id_json]")?.value;
+}
+
+/** Lets the row of an event show the label that was clicked of late; else it stays as the server made it. */
+function turn(row) {
+  const clicked = said.get(idOf(row));
+  if (!clicked || performance.now() - clicked.at > KEPT) return;
+  const shown = row.querySelector(".tag");
+  shown.className = clicked.isWritten ? "tag said" : "tag said pending";
+  shown.replaceChildren("said: ", isolated(clicked.text));
+  shown.title = `said: ${clicked.text}`;
+  row.querySelectorAll("button[name=label_json]").forEach((each) => {
+    each.setAttribute("aria-pressed", each.value === clicked.label);
+  });
+}
+
+/** Why a click is not taken for one; empty where it is, null where nothing is to be told. */
+function refusal(id, label, now) {
+  const before = said.get(id);
+  if (before && (now - before.at < SAME || (before.label === label && now - before.at < KEPT))) return null;
+  if (clicks > 1) return null;
+  if (now - clickedAt < DOUBLE) return "Nothing was written: this click came at once after another one.";
+  if (now - changedAt < NEW) return "Nothing was written: the list had just changed. Look again, then click.";
+  return "";
+}
+
+/** Writes the label that was clicked: once, however often it is clicked. */
+async function say(form, button) {
+  const row = form.closest("[data-event]");
+  const id = idOf(row);
+  const isTyped = button?.name !== "label_json";
+  const label = isTyped ? JSON.stringify(form.elements.label.value) : button.value;
+  const now = performance.now();
+  const why = refusal(id, label, now);
+  if (why) show(why, true, form);
+  if (why !== "") return;
+  const before = row.querySelector(".tag").cloneNode(true);
+  const clicked = { label, text: isTyped ? form.elements.label.value : button.textContent, at: now, isWritten: false };
+  said.forEach((each, key) => { if (now - each.at > KEPT) said.delete(key); });
+  const earlier = said.get(id);
+  said.set(id, clicked);
+  clickedAt = now;
+  const rows = () => [...live.querySelectorAll("[data-event]")].filter((each) => idOf(each) === id);
+  rows().forEach(turn);
+  try {
+    const fields = new URLSearchParams(new FormData(form, button));
+    const response = await fetch(form.action, { method: "POST", body: fields, headers: { "X-Live": "1" } });
+    if (!response.ok) throw new Error(await reason(response));
+    clicked.isWritten = true;
+    rows().forEach(turn);
+    const parsed = new DOMParser().parseFromString(await response.text(), "text/html");
+    show([...parsed.body.firstElementChild.childNodes], false, form);
+  } catch (error) {
+    if (said.get(id) === clicked) {
+      said.delete(id);
+      rows().forEach((each) => {
+        each.querySelector(".tag").replaceWith(before.cloneNode(true));
+        each.querySelectorAll("[aria-pressed]").forEach((one) => one.removeAttribute("aria-pressed"));
+      });
+      if (earlier) said.set(id, earlier);
+      rows().forEach(turn);
+    }
+    show(["Not written: ", isolated(error.message)], true, form);
+  }
+}
+
+document.addEventListener("click", (event) => { clicks = event.detail; }, true);
 document.addEventListener("submit", (event) => {
-  if (!event.target.matches("[data-send]")) return;
+  const form = event.target;
+  if (!form.matches("[data-send]")) return;
   event.preventDefault();
-  send(event.target, new URLSearchParams(new FormData(event.target, event.submitter)));
+  if (form.matches(".say")) say(form, event.submitter);
+  else if (!form.hasAttribute("aria-busy")) send(form, new URLSearchParams(new FormData(form, event.submitter)));
 });
 
 const search = document.querySelector("[data-search]");

@@ -5,13 +5,14 @@ from __future__ import annotations
 import hmac
 import html
 import secrets
+import time
 from collections.abc import Awaitable, Callable
 from importlib.resources import files
 from typing import Annotated, NamedTuple
 from urllib.parse import parse_qsl, urlencode
 
 import msgspec
-from anyio import CapacityLimiter
+from anyio import CapacityLimiter, Lock
 from anyio.to_thread import run_sync
 from fastapi import Depends, FastAPI, HTTPException, Request, Response
 
@@ -21,6 +22,7 @@ from streamnb.cli.serving.watch import Watch
 from streamnb.pictures import Markup, joined, stylesheet, tag
 
 _FORBIDDEN, _UNKNOWN, _CONFLICT, _WRONG = 403, 404, 409, 422
+_DOUBLE_SECONDS = 2.0  # without its script the page sends both clicks of a double click
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
@@ -100,7 +102,7 @@ def _add_forms(app: FastAPI, frame: _Frame, csrf: str, writing: Writing) -> None
             raise HTTPException(_FORBIDDEN, "this form is none of this page's: load the page anew")
         return found
 
-    sent = Depends(own)
+    sent, once = Depends(own), _Once()
 
     @app.post("/page/try", include_in_schema=False)
     def ask(request: Request, found: dict[str, str] = sent) -> Response:
@@ -111,8 +113,9 @@ def _add_forms(app: FastAPI, frame: _Frame, csrf: str, writing: Writing) -> None
         if writing.say is None:
             raise HTTPException(_FORBIDDEN, "topics.labels is not set")
         id_, said = _exact(found, "id"), _exact(found, "label")
-        await writing.say(id_, said)
-        return frame.answer(request, "events", tag("p", f"Written: {id_} is {said}.", class_="done"))
+        await once.write(id_, said, writing.say)
+        told = tag("p", "Written: ", tag("bdi", id_), " is ", tag("bdi", said), ".", class_="done")
+        return _html(told if "x-live" in request.headers else frame.written(told))
 
     one_sends = CapacityLimiter(1)
 
@@ -122,6 +125,23 @@ def _add_forms(app: FastAPI, frame: _Frame, csrf: str, writing: Writing) -> None
             raise HTTPException(_CONFLICT, "dead letters are being sent: wait for what comes of it")
         told = await run_sync(writing.replay, limiter=one_sends)
         return frame.answer(request, "dead-letters", tag("p", f"{told}.", class_="done"))
+
+
+class _Once:
+    """Writes a label that is sent twice within the time of a double click only once."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._written: dict[str, tuple[str, float]] = {}  # id -> its last label, and when
+
+    async def write(self, id_: str, label: str, say: Callable[[str, str], Awaitable[None]]) -> None:
+        """Write the label of an event. Raises as `say` does; a label that failed is not taken for written."""
+        async with self._lock:
+            since = time.monotonic() - _DOUBLE_SECONDS
+            self._written = {key: one for key, one in self._written.items() if one[1] > since}
+            if self._written.get(id_, ("", 0.0))[0] != label:
+                await say(id_, label)
+                self._written[id_] = label, time.monotonic()
 
 
 def _exact(found: dict[str, str], name: str) -> str:
@@ -156,6 +176,15 @@ class _Frame:
     def answer(self, request: Request, name: str, made: Markup) -> Response:
         """What came of a form, for the script; within its page where there is none."""
         return _html(made if "x-live" in request.headers else self.page(name, {}, made))
+
+    def written(self, told: Markup) -> Markup:
+        """Return the page after a label was sent without the script.
+
+        It has no button to label with: a list that is newer than the one that was clicked would put another
+        event under the pointer.
+        """
+        back = tag("p", tag("a", "Back to the predictions", href="/page/events"))
+        return self._whole("events", tag("h1", TITLES["events"]), told, back)
 
     def page(self, name: str, asked: dict[str, str], answer: Markup | None = None) -> Markup:
         """A whole page, which works without its script, too."""
@@ -224,5 +253,6 @@ class _Frame:
         skip = tag("a", "To the content", href="#main", class_="skip")
         status = tag("p", id="status", role="status")
         header = tag("header", *brand, status, self._navigation(name))
-        body = tag("body", skip, header, tag("main", *children, id="main"))
+        toast = tag("div", id="toast", role="status")
+        body = tag("body", skip, header, tag("main", *children, id="main"), toast)
         return joined([Markup("<!doctype html>"), tag("html", head, body, lang="en")])

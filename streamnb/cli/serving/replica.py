@@ -17,6 +17,7 @@ from streamnb.cli.serving.follower import AGAIN_SECONDS, Follower
 from streamnb.config import Config, restored
 from streamnb.engine.journal.history import find
 from streamnb.engine.journal.recovery import Following, recover, standing
+from streamnb.engine.labels.verdicts import Said
 from streamnb.engine.learner import Learner
 from streamnb.engine.ports import Log
 from streamnb.errors import SnapshotError
@@ -107,6 +108,16 @@ class Replica(Follower):
         """At which journal record; None before there is a model."""
         following = self._following
         return None if following is None else following.checkpoint.n
+
+    def said_of(self, event_id: str) -> tuple[Said, ...] | None:
+        """Return what is said of the newest event of an id, the label inside it included.
+
+        None while no model is loaded, and of an event that the learner no longer keeps. It wakes no model.
+        """
+        with self.lock:
+            following = self._following
+            late = None if following is None else following.learner.late
+            return None if late is None else late.said_of(event_id)
 
     def state(self) -> Mapping[str, Any]:
         """Where it stands: journal record, events learned, seconds since that record and since its look."""

@@ -14,7 +14,6 @@ import msgspec
 
 from streamnb.adapters.snapshot_folder import SnapshotFolder
 from streamnb.cli.answers import explained
-from streamnb.cli.judging import Judging
 from streamnb.cli.printable import duration
 from streamnb.cli.reports import charts
 from streamnb.cli.reports.charts import card, listing, missing, tile
@@ -25,6 +24,7 @@ from streamnb.cli.serving.watch import Watch
 from streamnb.errors import ConfigError, SnapshotError, StreamnbError
 from streamnb.events import AccuracyEstimate, MetricsReport, Prediction
 from streamnb.pictures import Bar, Markup, Series, bars, count, joined, line, number, percent, tag
+from streamnb.wire.codec import IN_EVENT
 
 SOURCE = "dashboard"
 """Who says what is clicked on the page."""
@@ -145,20 +145,37 @@ class Views:
         if not found:
             yield missing("No such prediction among those read." if watch.n_seen else "No predictions yet.")
             return
-        told = f"The newest of {watch.n_seen:,}; the list stands still while you point at it."
+        told = f"The newest of {watch.n_seen:,}; the list stands still while you point at it or are in it."
         yield tag("p", told, class_="soft")
         yield tag("ul", *(self._row(one) for one in found), class_="rows", data_hold=True)
 
     def _row(self, one: Prediction) -> Markup:
         link = tag("a", one.id, href=f"/page/events?id={quote(one.id, safe='')}", class_="id")
-        sure = f"{one.label} {percent(one.probability)}" if one.label else "no class yet"
+        sure = [tag("bdi", one.label), " ", tag("bdi", percent(one.probability))]
+        guess = joined(sure) if one.label else "no class yet"
+        shown = _dashed([guess, *_decided(one)])
         return tag(
             "li",
             link,
-            tag("span", " - ".join([sure, *_decided(one)]), class_="guess"),
-            _truth(one, self._watch.judging),
+            tag("span", shown, class_="guess"),
+            self._truth(one),
             self._buttons(one),
+            data_event=True,
         )
+
+    def _truth(self, one: Prediction) -> Markup:
+        """Return the label in force as far as it is known here: a label may be older than what was read."""
+        watch = self._watch
+        known = None if watch.knows_all_labels else self._replica.said_of(one.id)
+        if watch.judging.speaks_of(one.id) or any(each.source != IN_EVENT for each in known or ()):
+            return _tag("said: ", watch.judging.label(one.id, one.truth, known or ()) or "nothing", "said")
+        is_known = watch.knows_all_labels or known is not None
+        if one.truth is None:
+            return _tag("no label" if is_known else "label not known here")
+        is_right, then = one.truth == one.label, "" if is_known else " when it came"
+        if is_right:
+            return _tag(f"right{then}", style="good")
+        return _tag(f"wrong{then}: ", one.truth, "warn")
 
     def _buttons(self, one: Prediction) -> Markup | None:
         """One for each of the most probable classes."""
@@ -181,11 +198,15 @@ class Views:
         told = f"Predicted {_clock(one.ts)} UTC by {one.model.name} after {one.model.events:,} events."
         evidence = [(f"{each.attribute}: {each.value}", each.log_odds) for each in one.evidence or ()]
         other = tag("input", name="label", required=True, maxlength=1000, aria_label="another label")
-        return joined([
-            tag("h2", one.id, " ", _truth(one, self._watch.judging)),
-            tag("p", " - ".join([told, *_decided(one, with_cost=True)]), class_="soft"),
+        head = (
+            tag("h2", one.id),
+            tag("p", self._truth(one)),
+            tag("p", _dashed([told, *_decided(one, with_cost=True)]), class_="soft"),
             self._buttons(one),
             self._form(one, other, tag("button", "is its label")),
+        )
+        return joined([
+            tag("section", *head, data_event=True, data_hold=True),
             _shares("Probabilities", one.probabilities),
             _bars("Evidence, log odds", evidence) if evidence else card(missing(_NO_EVIDENCE)),
             _shares("Hypotheses", one.hypotheses) if one.hypotheses else None,
@@ -222,7 +243,8 @@ class Views:
         except StreamnbError as error:
             return tag("p", str(error), class_="trouble")
         evidence = [(f"{one['attribute']}: {one['value']}", one["log_odds"]) for one in why["evidence"]]
-        title = f"Evidence for {why.get('label')} against {why.get('against')}, log odds"
+        sides = [tag("bdi", str(why.get(side))) for side in ("label", "against")]
+        title = joined(["Evidence for ", sides[0], " against ", sides[1], ", log odds"])
         because = _bars(title, evidence) if evidence else card(missing(problem))
         return joined([_shares("Probabilities", probabilities), because])
 
@@ -327,23 +349,24 @@ def _shares(title: str, given: Mapping[str, float]) -> Markup:
     return card(bars(title, [Bar(*row) for row in rows], text=percent, most=1.0))
 
 
-def _truth(one: Prediction, judging: Judging) -> Markup:
-    if judging.speaks_of(one.id):
-        return tag("span", f"said: {judging.label(one.id, one.truth) or 'nothing'}", class_="tag said")
-    if one.truth is None:
-        return tag("span", "no label", class_="tag")
-    is_right = one.truth == one.label
-    shown = "right" if is_right else f"wrong: {one.truth}"
-    return tag("span", shown, class_="tag good" if is_right else "tag warn")
+def _tag(text: str, label: str = "", style: str = "") -> Markup:
+    """Return the state of an event's label: one line, whatever it holds."""
+    return tag("span", text, tag("bdi", label), class_=f"tag {style}".rstrip(), title=text + label)
 
 
-def _decided(one: Prediction, *, with_cost: bool = False) -> Iterator[str]:
+def _dashed(parts: Iterable[object]) -> Markup:
+    return joined(part for n, one in enumerate(parts) for part in (" - " if n else None, one))
+
+
+def _decided(one: Prediction, *, with_cost: bool = False) -> Iterator[Markup]:
     """What was decided of an event, where that is asked for."""
     if one.decision is not msgspec.UNSET:
-        what = "nothing is decided" if one.decision is None else f"decided: {one.decision}"
-        what += " (novel)" if one.rejected == "novel" else ""
-        is_told = with_cost and one.expected_cost is not None
-        yield f"{what}, at an expected cost of {one.expected_cost:.4g}" if is_told else what
+        decided = ("decided: ", tag("bdi", one.decision))
+        what = ["nothing is decided"] if one.decision is None else [*decided]
+        what += [" (novel)"] if one.rejected == "novel" else []
+        if with_cost and one.expected_cost is not None:
+            what.append(f", at an expected cost of {one.expected_cost:.4g}")
+        yield joined(what)
 
 
 def _clock(seconds: float) -> str:

@@ -23,6 +23,7 @@ from streamnb.wire.journal import JournalRecord, decode_journal
 
 _PREDICTIONS, _PREDICTION_BYTES = 100_000, 64 << 20
 _REPORTS, _OTHERS = 2000, 1000
+_LABELS = 20_000  # that are read, and events of which it is known what was said: about 10 MB
 _AT_ONCE = 1000
 _POLL_SECONDS, _PAUSE_SECONDS, _LOOK_SECONDS = 0.5, 0.3, 2.0
 _LETTER_BYTES = 300
@@ -85,13 +86,19 @@ class Watch(Follower):
         self.letters: deque[Letter] = deque(maxlen=_OTHERS)
         self.commits: deque[JournalRecord] = deque(maxlen=_OTHERS)
         self.verdicts: deque[Verdict] = deque(maxlen=_OTHERS)
-        self.judging = Judging(self.config, _OTHERS)
+        self.judging = Judging(self.config, _LABELS)
+        self._reads_all_labels = False
         self.report: MetricsReport | None = None
         self.ends: dict[Partition, int] = {}
         self.missing: list[str] = []
         self.is_loading = True
         self._seen: deque[_Seen] = deque(maxlen=_PREDICTIONS)
         self._seen_bytes = 0
+
+    @property
+    def knows_all_labels(self) -> bool:
+        """Whether an event without a label here has none: the topic was read from its first record on."""
+        return self._reads_all_labels and not self.is_loading and not self.judging.has_forgotten
 
     @property
     def n_seen(self) -> int:
@@ -136,7 +143,7 @@ class Watch(Follower):
         takers[topics.dead_letters] = _OTHERS, self._take_letter
         takers[topics.predictions] = _PREDICTIONS, self._take_prediction
         if topics.labels:
-            takers[topics.labels] = _OTHERS, self._take_verdict
+            takers[topics.labels] = _LABELS, self._take_verdict
         with self.lock:
             self._clear()
             seen = {topic: self._extents(log, topic) for topic in {*takers, *topics.read}}
@@ -144,6 +151,9 @@ class Watch(Follower):
         for topic, (n, _) in takers.items():
             share = -(-n // max(1, len(seen[topic])))  # of the newest n records
             starts |= {place: max(first, end - share) for place, (first, end) in seen[topic].items()}
+        self._reads_all_labels = not any(
+            start for place, start in starts.items() if place.topic == topics.labels
+        )
         log.seek(starts)
         read = [topic for topic in topics.read if seen[topic]]
         looked = paused = 0.0
