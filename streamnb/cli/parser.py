@@ -276,13 +276,17 @@ def _add_operations(command: _Command) -> None:
     text = "also show that the model never saw these events: ids, one a line; - is standard input"
     verify.add_argument("--forgotten", metavar="FILE", help=text)
 
-    action = _actions(command("dlq", "list the dead letters, show one, or send them once more"))
+    action = _actions(command("dlq", "list the dead letters, show one, or send them again"))
     listed = action("list", "show how many there are, and the last ones")
     text = "show so many of each partition (default: %(default)s)"
     listed.add_argument("--limit", type=_positive_int, default=20, metavar="N", help=text)
     shown = action("show", "show all of one, and what would come of it now")
     shown.add_argument("place", metavar="PARTITION/OFFSET", help="as `streamnb dlq list` has it")
-    again = action("replay", "send those that were not sent before once more, each exactly once")
+    again = action("replay", "send those again that can be read now, each exactly once")
+    text = "send these alone (default: all that were not sent before)"
+    again.add_argument("places", nargs="*", metavar="PARTITION/OFFSET", help=text)
+    text = "send those of a reason; may be given several times"
+    again.add_argument("--reason", action="append", default=[], metavar="REASON", help=text)
     again.add_argument("--dry-run", action="store_true", help="only say what would come of it")
 
     _add_model(

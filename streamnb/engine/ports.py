@@ -54,6 +54,30 @@ class NewRecord(NamedTuple):
     headers: tuple[tuple[str, bytes], ...] = ()
 
 
+class Owner(NamedTuple):
+    """Who owns a log, as others see it.
+
+    Attributes:
+        name: of the learner; None when there is none, or it has stopped.
+        silent: seconds since its last heartbeat; 0 where the log itself removes an owner that is silent.
+    """
+
+    name: str | None
+    silent: float
+
+
+class HandedOn(NamedTuple):
+    """Which records of a partition were handed on.
+
+    Attributes:
+        offset: those below it were, or need not be.
+        note: text of whoever hands them on, such as which ones beyond; at most 4,096 bytes.
+    """
+
+    offset: int
+    note: str = ""
+
+
 class Transaction(NamedTuple):
     """All that one commit publishes: as a whole or never.
 
@@ -120,6 +144,9 @@ class Log(Protocol):
 
         Raises `Fenced` soon after a takeover, in `commit` at the latest. Does nothing where nothing is owned.
         """
+
+    def owner(self) -> Owner | None:
+        """Return who owns the log now, for any reader; None when the log does not say, or may not."""
 
     def partitions(self, topic: str) -> Sequence[Partition]:
         """The topic's partitions in order. Raises `UnknownTopic`."""
@@ -196,15 +223,18 @@ class Log(Protocol):
         may have been written on a log without transactions for producers.
         """
 
-    def handed_on(self, topic: str) -> Mapping[Partition, int]:
+    def handed_on(self, topic: str) -> Mapping[Partition, HandedOn]:
         """Up to where `hand_on` has handed on the records of a topic; none where it never did."""
 
     def hand_on(
-        self, records: Sequence[NewRecord], since: Mapping[Partition, int], until: Mapping[Partition, int]
+        self,
+        records: Sequence[NewRecord],
+        since: Mapping[Partition, HandedOn],
+        until: Mapping[Partition, HandedOn],
     ) -> None:
         """Append records, and note that those of some partitions are handed on `until`: both or neither.
 
-        Raises `Fenced` where they are by now handed on up to another place than `since`: somebody else did.
+        Raises `Fenced` where others are handed on by now than `since` says: somebody else did.
         """
 
     def close(self) -> None:
@@ -229,11 +259,11 @@ def between(log: Log, partition: Partition, offset: int, end: int, at_once: int)
         offset = found[-1].offset + 1
 
 
-def check_since(log: Log, since: Mapping[Partition, int], until: Mapping[Partition, int]) -> None:
-    """Raises `Fenced` where the records of topics are handed on up to another place than they were."""
+def check_since(log: Log, since: Mapping[Partition, HandedOn], until: Mapping[Partition, HandedOn]) -> None:
+    """Raises `Fenced` where other records of topics are handed on than were."""
     topics = {partition.topic for partition in until}
     found = {partition: at for topic in topics for partition, at in log.handed_on(topic).items()}
-    if found != {partition: offset for partition, offset in since.items() if partition in found or offset}:
+    if found != {place: at for place, at in since.items() if place in found or at != HandedOn(0)}:
         raise Fenced(
             "somebody else hands these records on, too, and came first with those that are next: start again"
         )

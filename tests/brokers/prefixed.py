@@ -174,6 +174,9 @@ class PrefixedKafkaLog:
     def append(self, records):
         self._log.append([self._new(record) for record in records])
 
+    def owner(self):
+        return self._log.owner()
+
     def handed_on(self, topic):
         return {self._here(p): at for p, at in self._log.handed_on(self._prefix + topic).items()}
 

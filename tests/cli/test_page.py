@@ -6,18 +6,21 @@ import asyncio
 import html
 import json
 import re
+import time
 from base64 import b64encode
 from contextlib import closing
 from html.parser import HTMLParser
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import pytest
+from msgspec.structs import replace
 from program import until
 from prometheus_client import CollectorRegistry
 
 from streamnb import config as configuration
 from streamnb.adapters.snapshot_folder import SnapshotFolder
 from streamnb.cli import main, opening
+from streamnb.cli.sent_letters import Sent
 from streamnb.cli.serving import follower
 from streamnb.cli.serving import learned as learning
 from streamnb.cli.serving import watch as watching
@@ -27,7 +30,8 @@ from streamnb.cli.serving.learned import Learned
 from streamnb.cli.serving.turns import Turns
 from streamnb.cli.serving.views import TITLES, Views
 from streamnb.cli.serving.watch import Watch
-from streamnb.engine.ports import NewRecord, Partition, Record
+from streamnb.engine.labels.verdicts import Said
+from streamnb.engine.ports import NewRecord, Owner, Partition, Record
 from streamnb.errors import SnapshotError
 
 EVIL = "<script>alert('1')</script>\"'&\u202e`x`"
@@ -85,7 +89,7 @@ class NoModel:
     def asked(self):
         raise SnapshotError(self.told)
 
-    def said_of(self, event_id):
+    def said_of(self, _):
         return None
 
     def state(self):
@@ -219,6 +223,90 @@ def test_it_says_what_was_decided(full, decision, told):
     for asked, cost in [({}, ""), ({"id": "m-1"}, ", at an expected cost of 0.25")]:
         texts = "".join(Reader(views(full).live("events", asked)).texts)
         assert (told + cost in texts) if told else ("decided" not in texts)
+
+
+OWNERS = [  # who owns the log, how old the last commit is, records to read; what the tile says, and its style
+    (Owner("me:1", 0.5), 3.0, 0, "learns", "good"),
+    (Owner("me:1", 0.5), 60.0, 0, "idle", "good"),
+    (Owner("me:1", 0.5), 60.0, 5, "no commit", "warn"),
+    (Owner("me:1", 5.0), 3.0, 0, "silent", "warn"),
+    (Owner("me:1", 300.0), 300.0, 5, "silent", "warn"),
+    (Owner(None, 2.0), 3.0, 0, "stopped", "warn"),
+    (Owner(None, 300.0), 300.0, 0, "stopped", "warn"),
+    (None, 3.0, 0, "learns", "good"),
+    (None, 60.0, 0, "not known", "warn"),
+]
+
+
+@pytest.mark.parametrize(("owner", "age", "behind", "state", "style"), OWNERS)
+def test_a_learner_that_is_gone_is_not_shown_as_one_that_has_nothing_to_do(
+    full, owner, age, behind, state, style
+):
+    full.commits[-1] = replace(full.commits[-1], now=time.time() - age)
+    full.ends = {Partition("events", 0): 3 + behind}
+    full.owner, full._looked = owner, time.monotonic()
+    shown = views(full).live("", {})
+    assert f'<span class="value {style}">{state}</span>' in shown
+    assert ("for 5 s; " in shown) == (owner == Owner("me:1", 5.0))
+    json_state = state if state in {"silent", "stopped"} else "running" if owner else "not known"
+    assert full.learner == json_state
+
+
+def test_a_look_that_is_old_says_nothing_of_the_learner(full):
+    full.owner, full._looked = Owner("me:1", 0.5), time.monotonic() - 60
+    assert full.learner == "not known"
+    full._looked = time.monotonic()
+    assert full.learner == "running"
+    full.problem = "the log cannot be reached"
+    assert full.learner == "not known"
+
+
+def test_probes_and_the_model_say_whether_a_learner_runs(full, ask):
+    full.owner, full._looked = Owner(None, 9.0), time.monotonic()
+    for path in ("/live", "/ready"):
+        assert json.loads(ask(path)[2])["learner"] == "stopped"
+
+
+def test_a_label_that_may_be_older_than_those_read_is_not_called_missing(full, monkeypatch):
+    """It is known where the topic was read from its beginning, or where a model knows of the event."""
+    full._take_prediction(record(prediction(id_="m1") | {"truth": None}))
+    full._take_prediction(record(prediction(id_="m2") | {"truth": "ham", "label": "ham"}))
+    full._take_prediction(record(prediction(id_="m3") | {"truth": "ham", "label": "spam"}))
+
+    def tags():
+        made = views(full).live("events", {"q": "m"})
+        return [re.sub("<[^>]+>", "", one) for one in re.findall(r'<span class="tag[^>]*>(.*?)</span>', made)]
+
+    assert tags() == ["wrong when it came: ham", "right when it came", "label not known here"]
+    full._reads_all_labels = True
+    assert tags() == ["wrong: ham", "right", "no label"]
+    full.judging.has_forgotten = True
+    said = {"m1": (Said("boss", 5.0, "spam", 1.0),), "m2": (), "m3": (Said("event", 5.0, "ham", 1.0),)}
+    monkeypatch.setattr(NoModel, "said_of", lambda _, id_: said[id_])
+    assert tags() == ["wrong: ham", "right", "said: spam"]
+    full._take_verdict(record({"id": "m1", "label": "ham", "source": "me", "ts": 4.0}))
+    assert tags()[2] == "said: spam"  # the model knows of the newer one
+    full._take_verdict(record({"id": "m1", "label": "ham", "source": "boss", "ts": 6.0}))
+    assert tags()[2] == "said: ham"
+
+
+@pytest.mark.parametrize(("n", "most", "knows"), [(9, 10, True), (11, 10, False)])
+def test_whether_all_labels_are_known_goes_by_where_their_topic_was_begun(
+    config, monkeypatch, n, most, knows
+):
+    monkeypatch.setattr(watching, "_LABELS", most)
+    with closing(opening.open_log(config)) as log:
+        rows = [{"id": f"m{i}", "label": "spam"} for i in range(n)]
+        log.append([NewRecord("labels", None, json.dumps(row).encode()) for row in rows])
+    watch = Watch(config, print)
+    watch.start()
+    until(lambda: not watch.is_loading)
+    assert watch.knows_all_labels == knows
+    if knows:
+        with closing(opening.open_log(config)) as log:
+            log.append([NewRecord("labels", None, b'{"id": "x%d", "label": "spam"}' % i) for i in range(2)])
+        until(lambda: not watch.knows_all_labels)  # it has dropped one
+    watch.close()
 
 
 def test_what_was_rolled_back_is_taken_out_of_the_lines(full):
@@ -402,9 +490,9 @@ def said():
 def ask(full, said):
     """Asks the application behind the guard, as a browser would on loopback, or where a token is needed."""
 
-    def replay():
-        said.append("replayed")
-        return "3 dead letters <b>"
+    def replay(places, dry_run):
+        said.append((sorted(places), dry_run))
+        return Sent(0 if places == {"0/9"} else 1234, {"<b>": 28})
 
     def made(token):
         app = application(NoModel(), CollectorRegistry(), said.extend, full, replay)
@@ -511,16 +599,41 @@ def test_a_form_that_is_none_of_the_page_is_refused(ask, said):
     assert said == []
 
 
-def test_dead_letters_are_sent_once_more_by_a_form_of_this_page_alone(ask, said):
+def test_dead_letters_are_sent_again_by_a_form_of_this_page_alone(ask, said):
     page = ask("/page/dead-letters")[2]
     csrf = csrf_of(page)
     assert "Their bytes" in page
-    for given, headers in (({}, ORIGIN), ({"csrf": "x"}, ORIGIN), ({"csrf": csrf}, {})):
+    for given, headers in (
+        ({}, ORIGIN),
+        ({"csrf": "x", "sure": "1"}, ORIGIN),
+        ({"csrf": csrf, "sure": "1"}, {}),
+    ):
         assert ask("/page/replay", given, **headers)[0] == 403
     assert said == []
     status, _, text = ask("/page/replay", {"csrf": csrf}, x_live="1", **ORIGIN)
-    assert (status, said) == (200, ["replayed"])
-    assert "3 dead letters &lt;b&gt;." in text
+    assert (status, said) == (200, [([], True)])
+    assert "1,234 dead letters would be sent again; 28 not sent: &lt;b&gt;." in text
+    assert "Send 1,234 again" in text
+
+
+def test_dead_letters_are_sent_after_a_second_word_and_only_those_that_were_marked(ask, said):
+    marked = {"csrf": csrf_of(ask("/page/dead-letters")[2]), "letter:0/3": "1", "letter:1/0": "1"}
+    text = ask("/page/replay", marked, x_live="1", **ORIGIN)[2]
+    hidden = dict(re.findall(r'<input type="hidden" name="([^"]+)" value="([^"]+)"', text))
+    assert hidden == marked | {"sure": "1"}
+    text = ask("/page/replay", hidden, x_live="1", **ORIGIN)[2]
+    assert said == [(["0/3", "1/0"], True), (["0/3", "1/0"], False)]
+    assert "1,234 dead letters sent again; 28 not sent: " in text
+    assert "<form" not in text
+    none = {"csrf": marked["csrf"], "letter:0/9": "1"}
+    assert "<form" not in ask("/page/replay", none, x_live="1", **ORIGIN)[2]  # there is nothing to be sure of
+
+
+def test_letters_that_can_never_be_sent_cannot_be_marked(empty):
+    for n, reason in enumerate(["missing", "invalid-json", "repeated", "prediction-oversize", "oversize"]):
+        empty._take_letter(record(b"{}", reason=reason)._replace(offset=n))
+    made = views(empty).live("dead-letters", {})
+    assert re.findall(r'name="letter:([^"]+)"', made) == ["0/4", "0/0"]
 
 
 @pytest.mark.parametrize("path", ["/", *(f"/page/{name}" for name in TITLES if name), "/page/page.js", "/page/page.css", "/page/overview/live"])  # fmt: skip

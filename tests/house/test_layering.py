@@ -99,6 +99,7 @@ ROOMS = {
     "cli": {
         "printable": 0,
         "suggested": 0,
+        "sent_letters": 0,
         "parser": 1,
         "observers": 1,
         "compiling": 1,

@@ -101,6 +101,38 @@ def test_the_numbers_of_the_page_are_those_of_the_topics(log, request, tmp_path)
         until(lambda: values_of(ask("/page/model")).get("Events learned") == "200")
 
 
+@pytest.mark.parametrize("log", ["sqlite", pytest.param("kafka", marks=pytest.mark.broker)])
+def test_a_learner_that_was_stopped_or_killed_is_shown_as_that_within_seconds(log, request, tmp_path):
+    """Not as one that has nothing to do, which is green; a log removes one that was killed after a session."""
+    address = (
+        f"sqlite:///{tmp_path / 'log.db'}" if log == "sqlite" else request.getfixturevalue("broker").address
+    )
+    with closing(program(tmp_path, address)) as made:
+        made.run("topics", "create")
+        append(made, events(60))
+        made.run("run", "--until-end")
+        _, _, ask = started(made)
+
+        def shows(state, within):
+            since = time.monotonic()
+            until(lambda: json.loads(ask("/live"))["learner"] == state)
+            until(lambda: re.search(rf'class="value \w+">({ON_THE_PAGE[state]})</span>', ask("/")))
+            assert time.monotonic() - since < within
+
+        shows("stopped", 60)
+        learner = made.start("run")
+        shows("running", 60)
+        learner.kill()
+        shows("silent" if log == "sqlite" else "stopped", 30)
+        learner = made.start("run")
+        shows("running", 60)
+        learner.stop()
+        shows("stopped", 15)
+
+
+ON_THE_PAGE = {"running": "learns|idle", "silent": "silent", "stopped": "stopped"}
+
+
 @NEEDS_BROWSER
 def test_in_a_browser_every_view_works_while_events_flow(tmp_path):
     """At a desk's width and a phone's: no complaint, no request elsewhere, nothing too wide, no fault of access."""
@@ -195,8 +227,9 @@ def search_and_correct(browser, origin, made):
     browser.run("document.querySelector('#q').value = ''")
     browser.type("#q", EVIL)
     browser.until(f"return document.querySelector('.rows .id')?.innerText === {EVIL!r}")
+    time.sleep(0.5)  # a click on what has just changed is none
     browser.click(""".rows button[value='"ham"']""")
-    browser.until("return document.querySelector('#answer').innerText.startsWith('Written')")
+    browser.until("return document.querySelector('#toast').innerText.startsWith('Written')")
     labels = made.topics | {"labels": f"{made.model}-labels"}
     said = [json.loads(line) for line in made.run("read", labels["labels"]).splitlines()]
     assert [(one["id"], one["label"], one["source"]) for one in said] == [(EVIL, "ham", "dashboard")]

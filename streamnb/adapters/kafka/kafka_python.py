@@ -14,7 +14,7 @@ from kafka.record.default_records import DefaultRecordBatch
 from kafka.structs import OffsetAndMetadata
 
 from streamnb.adapters.kafka.clients import Clients
-from streamnb.adapters.kafka.library import WAIT_MS, Patiently
+from streamnb.adapters.kafka.library import NO_NOTES, WAIT_MS, Patiently
 from streamnb.engine.ports import NewRecord, Partition, Record, tuples
 
 _APPENDS_WITH = ("self", "tp", "timestamp_ms", "key", "value", "headers", "now", "abort_on_new_batch")
@@ -232,9 +232,11 @@ class _TransactionalProducer(_Abandoned):
                 raise of_record(delivery.exception, record.topic, len(record.value)) from None
             raise
 
-    def send_offsets_to_transaction(self, positions: Mapping[Partition, int], membership: Any) -> None:
+    def send_offsets_to_transaction(
+        self, positions: Mapping[Partition, int], membership: Any, notes: Mapping[Partition, str] = NO_NOTES
+    ) -> None:
         offsets = {
-            TopicPartition(*partition): OffsetAndMetadata(offset, "", -1)
+            TopicPartition(*partition): OffsetAndMetadata(offset, notes.get(partition, ""), -1)
             for partition, offset in positions.items()
         }
         self._producer.send_offsets_to_transaction(offsets, membership)

@@ -8,6 +8,7 @@ kafka-python, `kafka.errors`, which is the vocabulary that `error_actions` and `
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Protocol
 
 from streamnb.engine.ports import NewRecord, Partition, Record
@@ -16,6 +17,7 @@ Patiently = Callable[[Callable[[], Any], str, str], Any]
 """Asks until there is an answer: the question, which leave it needs, of which topic."""
 
 WAIT_MS = 100
+NO_NOTES: Mapping[Partition, str] = MappingProxyType({})
 
 
 class Reader(Protocol):
@@ -58,8 +60,13 @@ class TransactionalProducer(Protocol):
         Raises the error of one that is not, where that is known.
         """
 
-    def send_offsets_to_transaction(self, positions: Mapping[Partition, int], membership: Any) -> None:
-        """Note positions in the group, if `membership`, a ConsumerGroupMetadata, is not out of date."""
+    def send_offsets_to_transaction(
+        self, positions: Mapping[Partition, int], membership: Any, notes: Mapping[Partition, str] = NO_NOTES
+    ) -> None:
+        """Note positions in the group, some with a text, if `membership` is not out of date.
+
+        It is a ConsumerGroupMetadata.
+        """
 
     def commit_transaction(self) -> None:
         """Commit; committed on return."""

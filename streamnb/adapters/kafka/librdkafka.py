@@ -21,7 +21,7 @@ from streamnb.adapters.kafka.clients import Clients
 from streamnb.adapters.kafka.error_actions import Action, classify
 from streamnb.adapters.kafka.group import nobody_in
 from streamnb.adapters.kafka.kafka_python import headers_of, of_record
-from streamnb.adapters.kafka.library import WAIT_MS, Patiently
+from streamnb.adapters.kafka.library import NO_NOTES, WAIT_MS, Patiently
 from streamnb.adapters.kafka.librdkafka_errors import as_kafka_python, raised_as_kafka_python
 from streamnb.adapters.kafka.librdkafka_settings import producing, reading, transacting
 from streamnb.engine.ports import NewRecord, Partition, Record, tuples
@@ -275,8 +275,13 @@ class _TransactionalProducer(_Sending):
             if error.args[0].txn_requires_abort() or error.args[0].fatal():
                 raise
 
-    def send_offsets_to_transaction(self, positions: Mapping[Partition, int], membership: Any) -> None:
-        offsets = [TopicPartition(*partition, offset) for partition, offset in positions.items()]
+    def send_offsets_to_transaction(
+        self, positions: Mapping[Partition, int], membership: Any, notes: Mapping[Partition, str] = NO_NOTES
+    ) -> None:
+        offsets = [
+            TopicPartition(*partition, offset, notes.get(partition, ""))
+            for partition, offset in positions.items()
+        ]
         with raised_as_kafka_python():
             self._producer.send_offsets_to_transaction(offsets, membership_bytes(membership), self._timeout)
 

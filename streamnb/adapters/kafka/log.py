@@ -22,11 +22,11 @@ from typing import Any, TypeVar
 from kafka import IsolationLevel, OffsetSpec, TopicPartition, errors
 from kafka.admin import ConfigResource, ConfigResourceType
 
-from streamnb.adapters.kafka.clients import Clients, forget_coordinators
+from streamnb.adapters.kafka.clients import NO_COORDINATOR_YET, Clients, forget_coordinators
 from streamnb.adapters.kafka.election import Election
 from streamnb.adapters.kafka.error_actions import NO_SUCH_TOPIC, Action, classify
 from streamnb.adapters.kafka.error_texts import ANY, translated
-from streamnb.adapters.kafka.group import nobody_in
+from streamnb.adapters.kafka.group import is_learner, members_of, nobody_in, owner_of
 from streamnb.adapters.kafka.kafka_python import KafkaPython
 from streamnb.adapters.kafka.library import Library, Producer, Reader
 from streamnb.adapters.kafka.lost_markers import (
@@ -41,8 +41,10 @@ from streamnb.adapters.kafka.tool_line import ToolLine
 from streamnb.adapters.kafka.transactions import Attempt, Transactions
 from streamnb.engine.ports import (
     CommitUnderWay,
+    HandedOn,
     Log,
     NewRecord,
+    Owner,
     Partition,
     Patience,
     Record,
@@ -53,6 +55,7 @@ from streamnb.engine.topic_plan import BATCH_BYTES
 from streamnb.errors import Fenced, LogError, NotElected, OutOfRange, Unavailable, UnknownTopic
 from streamnb.wire.journal import last_number
 
+_SETTLED_STATES = {"Stable", "Empty", "Dead"}  # of a group that elects nobody now
 _POLL_SECONDS = 0.05
 _SEEK_MS = 10
 _TURN_SECONDS = 0.5
@@ -162,6 +165,25 @@ class KafkaLog(Log):
         """Poll the group, a few times a session. Raises `Fenced` where this learner is elected no longer."""
         if self._election is not None and self._transactions is not None:
             self._election.beat()
+
+    def owner(self) -> Owner | None:
+        """Return which learner the group has elected; None while it elects one, and to users who may not ask.
+
+        The coordinator removes a member that is silent for a session, so nobody is taken for silent before.
+        """
+
+        def ask() -> Mapping[str, Any] | None:
+            try:
+                return dict(self._admin.describe_groups([self._name])[self._name])
+            except (errors.AuthorizationError, *NO_COORDINATOR_YET):
+                return None
+
+        group = self._patiently(ask, "READ", self._name)
+        if group is None or group["group_state"] not in _SETTLED_STATES:
+            return None
+        prize = TopicPartition(*self._journal)
+        holders = (one.client for one in members_of(group) if prize in one.has and is_learner(one.client))
+        return Owner(next(map(owner_of, holders), None), 0.0)
 
     def begin_commit(self, transaction: Transaction) -> CommitUnderWay:
         """Begin to commit, in another thread: the producer is used by nobody else until it is settled."""
@@ -492,19 +514,26 @@ class KafkaLog(Log):
             self._opened.callback(self._plain.abandon)  # what `append` has returned from is delivered
         self._plain.deliver(records, self._patiently)
 
-    def handed_on(self, topic: str) -> Mapping[Partition, int]:
-        """Up to where `hand_on` has handed on the records of a topic: offsets of a group nobody joins."""
+    def handed_on(self, topic: str) -> Mapping[Partition, HandedOn]:
+        """Which records of a topic `hand_on` has handed on: offsets of a group nobody joins."""
         partitions = self.partitions(topic)
         with contextlib.closing(self._clients.noted(self._handing_group)) as member:
 
-            def ask() -> Mapping[Partition, int | None]:
-                return {partition: member.committed(TopicPartition(*partition)) for partition in partitions}
+            def ask() -> Mapping[Partition, Any]:
+                return {
+                    place: member.committed(TopicPartition(*place), metadata=True) for place in partitions
+                }
 
             found = self._patiently(ask, "READ", self._handing_group)
-        return {partition: offset for partition, offset in found.items() if offset is not None}
+        return {
+            place: HandedOn(at.offset, at.metadata or "") for place, at in found.items() if at is not None
+        }
 
     def hand_on(
-        self, records: Sequence[NewRecord], since: Mapping[Partition, int], until: Mapping[Partition, int]
+        self,
+        records: Sequence[NewRecord],
+        since: Mapping[Partition, HandedOn],
+        until: Mapping[Partition, HandedOn],
     ) -> None:
         """Append records and note positions, in one transaction; see `Log.hand_on`.
 
@@ -518,7 +547,9 @@ class KafkaLog(Log):
             self._patiently(lambda: transactions.begin_anew(self._alive))
             check_since(self, since, until)
             nobody = nobody_in(self._handing_group)
-            transactions.send(records, until, nobody, "handing on").settle(self._alive)
+            positions = {place: at.offset for place, at in until.items()}
+            notes = {place: at.note for place, at in until.items()}
+            transactions.send(records, positions, nobody, "handing on", notes).settle(self._alive)
         except LogError as error:
             if isinstance(error.__cause__, errors.ProducerFencedError | errors.InvalidProducerEpochError):
                 # The text of that is of learners; whether this one had committed who starts again reads.

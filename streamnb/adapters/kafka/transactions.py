@@ -13,7 +13,7 @@ from streamnb.adapters.kafka.clients import Clients
 from streamnb.adapters.kafka.error_actions import Action, classify, meant
 from streamnb.adapters.kafka.error_texts import translate, translated
 from streamnb.adapters.kafka.kafka_python import of_record
-from streamnb.adapters.kafka.library import Library, TransactionalProducer
+from streamnb.adapters.kafka.library import NO_NOTES, Library, TransactionalProducer
 from streamnb.adapters.kafka.lost_markers import commit_again
 from streamnb.engine.ports import NewRecord, Partition, Transaction
 from streamnb.errors import LogError, Unavailable
@@ -102,10 +102,17 @@ class Transactions:
         return Attempt(work, f"commit {transaction.n}")
 
     def send(
-        self, records: Sequence[NewRecord], positions: Mapping[Partition, int], membership: Any, what: str
+        self,
+        records: Sequence[NewRecord],
+        positions: Mapping[Partition, int],
+        membership: Any,
+        what: str,
+        notes: Mapping[Partition, str] = NO_NOTES,
     ) -> Attempt:
-        """Begin to write records and positions in one transaction; `what` it is, for errors."""
-        work = BlockingCall(lambda: self._send(records, positions, membership), self._patience, self._thread)
+        """Begin to write records and positions with notes in one transaction; `what` it is, for errors."""
+        work = BlockingCall(
+            lambda: self._send(records, positions, membership, notes), self._patience, self._thread
+        )
         return Attempt(work, what)
 
     @property
@@ -126,7 +133,11 @@ class Transactions:
         self._send((*transaction.outputs, transaction.journal), transaction.positions, membership)
 
     def _send(
-        self, records: Sequence[NewRecord], positions: Mapping[Partition, int], membership: Any
+        self,
+        records: Sequence[NewRecord],
+        positions: Mapping[Partition, int],
+        membership: Any,
+        notes: Mapping[Partition, str] = NO_NOTES,
     ) -> None:
         """1. Begin. 2. Send everything. 3. Look at every delivery. 4. Send the offsets. 5. Commit.
 
@@ -138,7 +149,7 @@ class Transactions:
         producer.begin_transaction()
         try:
             producer.deliver(records)
-            producer.send_offsets_to_transaction(positions, membership)
+            producer.send_offsets_to_transaction(positions, membership, notes)
             producer.commit_transaction()
         except _TOO_LARGE as error:
             raise _naming(error, records) from error

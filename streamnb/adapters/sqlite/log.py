@@ -18,8 +18,10 @@ from typing import Final, NamedTuple
 from streamnb.adapters.sqlite.store import CHECKPOINT_BYTES, FETCH_BYTES, Extent, SqliteStore
 from streamnb.engine.ports import (
     CommitUnderWay,
+    HandedOn,
     Log,
     NewRecord,
+    Owner,
     Partition,
     Patience,
     Record,
@@ -110,6 +112,12 @@ class SqliteLog(Log):
             return
         self._beat(now)
         self._checkpoint_if_due()
+
+    def owner(self) -> Owner:
+        """Return who owns the log, by the row that its heartbeats write."""
+        with self._store.errors():
+            _, name, heartbeat = self._leader()
+        return Owner(name, max(0.0, self._clock() - heartbeat))
 
     def close(self) -> None:
         """Release everything held; the ownership is given up if it is still ours. May be called twice."""
@@ -251,19 +259,22 @@ class SqliteLog(Log):
         with self._store.transaction("IMMEDIATE"):
             self._store.insert(records, self._clock())
 
-    def handed_on(self, topic: str) -> Mapping[Partition, int]:
-        """Up to where `hand_on` has handed on the records of a topic."""
-        return {place: at for place, at in self._store.positions().items() if place.topic == topic}
+    def handed_on(self, topic: str) -> Mapping[Partition, HandedOn]:
+        """Which records of a topic `hand_on` has handed on."""
+        return self._store.handed_on(topic)
 
     def hand_on(
-        self, records: Sequence[NewRecord], since: Mapping[Partition, int], until: Mapping[Partition, int]
+        self,
+        records: Sequence[NewRecord],
+        since: Mapping[Partition, HandedOn],
+        until: Mapping[Partition, HandedOn],
     ) -> None:
         """Append records and note positions; see `Log.hand_on`."""
         self._refuse_journal(records)
         with self._store.transaction("IMMEDIATE"):
             check_since(self, since, until)
             self._store.insert(records, self._clock())
-            self._store.note_positions(until)
+            self._store.note_handed_on(until)
 
     # Inside
 

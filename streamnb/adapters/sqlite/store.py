@@ -17,7 +17,7 @@ from zlib import crc32
 
 import msgspec
 
-from streamnb.engine.ports import NewRecord, Partition, Patience, Record, tuples
+from streamnb.engine.ports import HandedOn, NewRecord, Partition, Patience, Record, tuples
 from streamnb.errors import LogError, OutOfRange, Unavailable, UnknownTopic
 
 T = TypeVar("T")
@@ -44,6 +44,7 @@ SCHEMA: Final = (
         earliest INTEGER NOT NULL DEFAULT 0,
         next INTEGER NOT NULL DEFAULT 0 CHECK (next BETWEEN earliest AND {OFFSET_MASK}),
         position INTEGER,
+        note TEXT NOT NULL DEFAULT '',
         UNIQUE (topic, number))""",
     """CREATE TABLE records (
         place INTEGER PRIMARY KEY,
@@ -363,6 +364,18 @@ class SqliteStore:
         """Inside a transaction: keep these positions. Raises `UnknownTopic`."""
         rows = [(position, self.extent(partition).partition_id) for partition, position in positions.items()]
         self.db.executemany("UPDATE partitions SET position = ? WHERE partition_id = ?", rows)
+
+    def handed_on(self, topic: str) -> dict[Partition, HandedOn]:
+        """The positions of a topic that were noted last, with their notes."""
+        with self.errors():
+            query = "SELECT number, position, note FROM partitions WHERE topic = ? AND position IS NOT NULL"
+            rows = self.db.execute(query, (topic,)).fetchall()
+        return {Partition(topic, number): HandedOn(position, note) for number, position, note in rows}
+
+    def note_handed_on(self, until: Mapping[Partition, HandedOn]) -> None:
+        """Inside a transaction: keep these positions and notes. Raises `UnknownTopic`."""
+        rows = [(*at, self.extent(partition).partition_id) for partition, at in until.items()]
+        self.db.executemany("UPDATE partitions SET position = ?, note = ? WHERE partition_id = ?", rows)
 
     # Inside
 

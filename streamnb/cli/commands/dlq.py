@@ -1,4 +1,4 @@
-"""`streamnb dlq`: the dead letters: which there are, what one holds, and to send them once more."""
+"""`streamnb dlq`: the dead letters: which there are, what one holds, and to send them again."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import math
 import sys
 import time
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from itertools import chain, groupby, takewhile
@@ -19,6 +19,7 @@ from streamnb.cli import opening
 from streamnb.cli.commands.read import records_of
 from streamnb.cli.printable import printable
 from streamnb.cli.reports.columns import table
+from streamnb.cli.sent_letters import DONE, NEVER, OF_BYTES, Sent, SentLetters
 from streamnb.config import Config
 from streamnb.engine.ports import Log, NewRecord, Partition, Record
 from streamnb.errors import ConfigError, LogError, MalformedEvent, OutOfRange, UnknownTopic
@@ -31,8 +32,7 @@ _MOST_TOLD = 20  # letters of which it is said why
 _SHOWN = 60  # characters of a value in a list
 _ORIGINAL = "original."
 _WHENCE = "dead-letter"
-_DONE = {"prediction-oversize": "its event was learned", "repeated": "its event had come before"}
-"""Reasons for which a record is not sent again, each with what to say."""
+_STILL_FAILS = "it still fails under this configuration"
 
 
 class _Letter(NamedTuple):
@@ -87,10 +87,12 @@ def _list(options: argparse.Namespace, config: Config, log: Log) -> int:
     ends: defaultdict[Partition, deque[_Letter]] = defaultdict(partial(deque, maxlen=options.limit))
     handed = log.handed_on(config.topics.dead_letters)
     waiting = 0
+    sent = {partition: SentLetters(at) for partition, at in handed.items()}
     for letter in map(_Letter.of, records_of(log, config.topics.dead_letters, Counter())):
         counts[letter.reason] += 1
         sizes[letter.reason] += len(letter.record.value)
-        waiting += letter.record.offset >= handed.get(letter.record.partition, 0)
+        was_sent = (found := sent.get(letter.record.partition)) and found.has(letter.record.offset)
+        waiting += not was_sent and letter.reason not in NEVER
         ends[letter.record.partition].append(letter)
     last = list(chain.from_iterable(ends.values()))
     if options.json:
@@ -103,7 +105,7 @@ def _list(options: argparse.Namespace, config: Config, log: Log) -> int:
         return 0
     by_reason = [(reason, n, sizes[reason]) for reason, n in counts.most_common()]
     print(table(by_reason, ("reason", "letters", "bytes")))
-    print(f"\n{waiting:,} of them were not replayed yet; the last of each partition:")
+    print(f"\n{waiting:,} of them may be sent again; the last of each partition:")
     columns = ("place", "reason", "path", "from", "value")
     shown = ({**told, "value": told["value"][:_SHOWN]} for told in (letter.told() for letter in last))
     print(table([[told[name] for name in columns] for told in shown], columns))
@@ -122,7 +124,8 @@ def _show(options: argparse.Namespace, config: Config, log: Log) -> int:
     if found is None:
         raise LogError(f"there is no dead letter {options.place} in {topic} of {config.log.url}")
     letter = _Letter.of(found)
-    told, (_, now) = letter.told(), _Replay(config, log).judged(letter)
+    told, fate = letter.told(), _Replay(config, log).judged(letter)
+    now = fate.told
     if options.json:
         print(json.dumps(told | {"now": now or "it can be read"}))
         return 0
@@ -132,7 +135,7 @@ def _show(options: argparse.Namespace, config: Config, log: Log) -> int:
     for name, value in letter.headers.items():
         if name not in {"reason", "path", "topic", "partition", "offset"}:
             print(f"        {printable(name)}: {printable(value)}")
-    print(f"now     {printable(now or 'it can be read: streamnb dlq replay sends it once more')}\n")
+    print(f"now     {printable(now or 'it can be read: streamnb dlq replay sends it again')}\n")
     print(printable(told["value"]))
     return 0
 
@@ -144,6 +147,20 @@ def _at(log: Log, topic: str, number: int, offset: int) -> Record | None:
     return found[0] if found and found[0].offset == offset else None
 
 
+class _Fate(NamedTuple):
+    """What becomes of a letter: the record to be sent, or why none is, and whether that may change."""
+
+    record: NewRecord | None
+    why: str = ""
+    detail: str = ""
+    may_change: bool = False
+
+    @property
+    def told(self) -> str:
+        """For people; empty of one that is sent."""
+        return f"not sent: {self.why}{self.detail}" if self.why else ""
+
+
 class _Replay:
     """What becomes of dead letters under the configuration of now."""
 
@@ -153,23 +170,26 @@ class _Replay:
         self._labels = config.topics.labels
         self._log = log
 
-    def judged(self, letter: _Letter) -> tuple[NewRecord | None, str | None]:
-        """The record to be sent once more, or none; and why not, or why it would be refused again."""
+    def judged(self, letter: _Letter) -> _Fate:
+        """The record to be sent again, or why there is none: nothing is sent that would be refused again."""
         topic = letter.headers.get("topic", "")
-        if letter.reason in _DONE or topic not in self._topics:
-            return None, f"not sent again: {_DONE.get(letter.reason) or f'nobody learns from {topic}'}"
+        if letter.reason in DONE:
+            return _Fate(None, DONE[letter.reason])
+        if topic not in self._topics:
+            return _Fate(None, "this configuration reads no topic of its name", f": {topic}", may_change=True)
         found = self._record(letter, topic)
         if found is None:
-            return None, f"not sent again: the letter is not whole, and {letter.whence} is not kept any more"
-        record = found._replace(headers=(*found.headers, (_WHENCE, letter.place.encode())))
+            return _Fate(None, "the letter is not whole, and its record is gone", f": {letter.whence}")
         try:
             if topic == self._labels:
-                decode_label(record.value, self._schema)
+                decode_label(found.value, self._schema)
             else:
-                decode_event(record.value, self._schema, record.key, time.time())
+                decode_event(found.value, self._schema, found.key, time.time())
         except MalformedEvent as error:
-            return record, f"it still fails: {error}"
-        return record, None
+            if error.reason in OF_BYTES:
+                return _Fate(None, f"no configuration can read its bytes ({error.reason})")
+            return _Fate(None, f"{_STILL_FAILS} ({error.reason})", f": {error}", may_change=True)
+        return _Fate(found._replace(headers=(*found.headers, (_WHENCE, letter.place.encode()))))
 
     def _record(self, letter: _Letter, topic: str) -> NewRecord | None:
         """The record as it came: from the letter, or, where that has not all of it, from its own topic."""
@@ -195,71 +215,124 @@ def _replay(options: argparse.Namespace, config: Config, log: Log) -> int:
     def tell(place: str, fate: str) -> None:
         print(printable(f"{place}: {fate}"), file=sys.stderr)
 
-    found = send_again(config, log, tell, dry_run=options.dry_run)
+    selected = Selection(frozenset(options.places), frozenset(options.reason))
+    found = send_again(config, log, selected, tell, dry_run=options.dry_run)
     topic = config.topics.dead_letters
-    answer = {**found._asdict(), "dry_run": options.dry_run, "topic": topic, "log": config.log.url}
+    answer = {
+        "sent": found.sent,
+        "not_sent": found.not_sent,
+        "dry_run": options.dry_run,
+        "topic": topic,
+        "log": config.log.url,
+    }
     told = found.told(f"of {topic} {'would be sent' if options.dry_run else 'sent'}")
-    print(json.dumps(answer) if options.json else told)
+    print(json.dumps(answer) if options.json else printable(told))
     return 0
 
 
-class Sent(NamedTuple):
-    """How many letters were sent, how many of these fail again, and how many were not sent."""
+class Selection(NamedTuple):
+    """The letters that are to be sent: all, if neither places nor reasons are given."""
 
-    sent: int
-    still_fail: int
-    not_sent: int
+    places: frozenset[str] = frozenset()
+    reasons: frozenset[str] = frozenset()
 
-    def told(self, verb: str) -> str:
-        """For people."""
-        return (
-            f"{self.sent:,} dead letters {verb} once more; {self.still_fail:,} of them still fail and come "
-            f"back as new ones; {self.not_sent:,} stay where they are"
-        )
+    @property
+    def is_all(self) -> bool:
+        """Whether nothing is selected by name."""
+        return not self.places and not self.reasons
+
+    def has(self, letter: _Letter) -> bool:
+        """Whether a letter is to be sent."""
+        return self.is_all or letter.place in self.places or letter.reason in self.reasons
 
 
 def send_again(
     config: Config,
     log: Log,
+    selected: Selection,
     tell: Callable[[str, str], None] = lambda *_: None,
     *,
     dry_run: bool = False,
     most: float = math.inf,
+    seconds: float = math.inf,
 ) -> Sent:
-    """Send those that were not sent before, each with the note that it was: both or neither.
+    """Send letters that can be read now and were not sent before, each with the note that it was, or neither.
+
+    A letter whose record was sent already and came back is sent if it is selected by name: what refuses it is
+    nothing that can be looked up here.
 
     Args:
         config: says what can be read now.
         log: where they lie.
-        tell: is told of the first few that fail again or are not sent: place, and why.
+        selected: the letters.
+        tell: is told of the first few that are not sent: place, and why.
         dry_run: send nothing.
         most: stop after so many; a part that was begun is finished.
+        seconds: stop after so long.
     """
-    topic = config.topics.dead_letters
-    replay, fates, sent, looked = _Replay(config, log), Counter[str](), 0, 0
+    topic, deadline = config.topics.dead_letters, time.monotonic() + seconds
+    replay, why, n_sent = _Replay(config, log), Counter[str](), 0
     since = dict(log.handed_on(topic))
-    for letters in _parts(log, topic, since):
-        going = []
-        for letter in letters:
-            record, fate = replay.judged(letter)
-            if record is not None:
-                going.append(record)
-            if fate:
-                fates[fate.partition(":")[0]] += 1
-                if fates.total() <= _MOST_TOLD:
-                    tell(letter.place, fate)
-        until = {letters[-1].record.partition: letters[-1].record.offset + 1}
-        if not dry_run:
-            log.hand_on(going, since, until)
-            since |= until
-        sent, looked = sent + len(going), looked + len(letters)
-        if looked >= most:
-            break
-    return Sent(sent, fates["it still fails"], fates["not sent again"])
+    walks = {partition: SentLetters(since.get(partition)) for partition in log.partitions(topic)}
+    missing = set(selected.places)
+    for letters in _parts(log, topic, {partition: walk.start for partition, walk in walks.items()}):
+        partition = letters[0].record.partition
+        walk, going = walks[partition], []
+        for letter, fate in _walked(letters, walk, replay, selected):
+            missing.discard(letter.place)
+            if fate.record is not None:
+                going.append(fate.record)
+            else:
+                why[fate.why] += 1
+                if why.total() <= _MOST_TOLD:
+                    tell(letter.place, fate.told)
+        if going and not dry_run:
+            until, n_given_up = walk.at(letters[-1].record.offset + 1)
+            log.hand_on(going, since, {partition: until})
+            since[partition] = until
+            why += Counter({_GIVEN_UP: n_given_up})
+        n_sent += len(going)
+        if n_sent >= most or time.monotonic() > deadline:
+            return Sent(n_sent, why, is_whole=False)
+    for place in sorted(missing):
+        why[_SETTLED] += 1
+        tell(place, f"not sent: {_SETTLED}")
+    return Sent(n_sent, why)
+
+
+_SETTLED = "it was sent before, or there is no such letter"
+_CAME_BACK = "its record was sent again before, and was refused again"
+_GIVEN_UP = "too many wait between those that were sent, and the oldest are given up"
+
+
+def _walked(
+    letters: Sequence[_Letter], walk: SentLetters, replay: _Replay, selected: Selection
+) -> Iterator[tuple[_Letter, _Fate]]:
+    """What becomes of each letter that is selected and was not sent before; `walk` notes it of all."""
+    for letter in letters:
+        offset = letter.record.offset
+        if walk.has(offset):
+            walk.send()
+            if letter.place in selected.places:
+                yield letter, _Fate(None, _SETTLED)
+        elif not selected.has(letter):
+            if letter.reason not in NEVER:
+                walk.wait(offset)
+        else:
+            fate = replay.judged(letter)
+            back = letter.headers.get(f"{_ORIGINAL}{_WHENCE}")
+            if fate.record is not None and selected.is_all and back is not None:
+                how = f": it was {back}; to try it again, name it: {letter.place}"
+                fate = _Fate(None, _CAME_BACK, how, may_change=True)
+            if fate.record is not None:
+                walk.send()
+            elif fate.may_change:
+                walk.wait(offset)
+            yield letter, fate
 
 
 def _parts(log: Log, topic: str, since: Mapping[Partition, int]) -> Iterator[list[_Letter]]:
-    """Those that were not handed on, as many at once as are sent at once, each part of one partition.
+    """Those from some offsets on, as many at once as are sent at once, each part of one partition.
 
     What this run makes come back is beyond the ends of now.
     """

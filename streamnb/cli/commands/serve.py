@@ -13,17 +13,18 @@ from pathlib import Path
 
 from streamnb.cli import opening, wiring
 from streamnb.cli.answers import rehearse_answers
-from streamnb.cli.commands.dlq import send_again
+from streamnb.cli.commands.dlq import Selection, send_again
 from streamnb.cli.commands.label import writing
 from streamnb.cli.observers import Waiting
 from streamnb.cli.printable import printable
+from streamnb.cli.sent_letters import Sent
 from streamnb.cli.suggested import repeated
 from streamnb.config import Config
 from streamnb.config.values import parse_address
 from streamnb.errors import ConfigError, told_as
 
-_LETTERS = 5000
-"""Dead letters that are sent at one click."""
+_LETTERS, _LETTER_SECONDS = 5000, 15.0
+"""Dead letters that are sent at one click, and how long they are looked for."""
 
 
 def run(options: argparse.Namespace, *, rests: bool = False) -> int:
@@ -54,7 +55,7 @@ def run(options: argparse.Namespace, *, rests: bool = False) -> int:
             address, token, options.certificate, options.private_key, options.rate, is_local=is_local
         ),
         (lambda verdicts: max(writing(config, verdicts))) if config.topics.labels else None,
-        lambda: _replayed(config),
+        lambda places, dry_run: _replayed(config, places, dry_run=dry_run),
         lambda text: print(printable(repeated(text, options)), file=sys.stderr, flush=True),
         rests=rests,
     )
@@ -108,7 +109,8 @@ def _check_certificate(certificate: str | None, private_key: str | None) -> None
         ) from error
 
 
-def _replayed(config: Config) -> str:
-    """Send dead letters once more, and say what became of them; a log serves one thread: this opens one."""
+def _replayed(config: Config, places: frozenset[str], *, dry_run: bool) -> Sent:
+    """Send dead letters again, or only look what would be sent; a log serves one thread: this opens one."""
     with closing(opening.existing_log(config)) as log:
-        return send_again(config, log, most=_LETTERS).told("sent")
+        selected = Selection(places)
+        return send_again(config, log, selected, dry_run=dry_run, most=_LETTERS, seconds=_LETTER_SECONDS)

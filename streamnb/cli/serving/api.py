@@ -23,7 +23,7 @@ from starlette.exceptions import HTTPException as AnyHTTPException
 
 from streamnb.cli.answers import explained, held, known_of
 from streamnb.cli.asked import Asked, readiness
-from streamnb.cli.serving.page import Writing, add_pages
+from streamnb.cli.serving.page import Replaying, Writing, add_pages
 from streamnb.cli.serving.problems import MEDIA_TYPE, encoded_problem
 from streamnb.cli.serving.replica import Replica
 from streamnb.cli.serving.schemas import (
@@ -79,7 +79,7 @@ def application(
     registry: CollectorRegistry,
     write: Callable[[list[Verdict]], object] | None,
     watch: Watch | None = None,
-    replay: Callable[[], str] | None = None,
+    replay: Replaying | None = None,
 ) -> FastAPI:
     """The application.
 
@@ -88,7 +88,7 @@ def application(
         registry: of /metrics.
         write: writes verdicts durably; None where there is no topic of labels.
         watch: of the live page; None where there is no such page.
-        replay: sends dead letters once more, and says what became of them.
+        replay: sends dead letters again, or looks what would be sent.
     """
     app = FastAPI(
         title="streamnb",
@@ -98,11 +98,15 @@ def application(
         responses=_PROBLEMS,
         generate_unique_id_function=lambda route: route.name,
     )
+
+    def stands() -> dict[str, Any]:
+        return {**replica.state(), "learner": "not known" if watch is None else watch.learner}
+
     _describe(app)
     _add_errors(app)
-    _ask(app, replica)
+    _ask(app, replica, stands)
     put = _say(app, replica, write)
-    _watch(app, replica, registry)
+    _watch(app, replica, registry, stands)
     if watch is not None:
 
         async def say(id_: str, label: str) -> None:
@@ -194,7 +198,7 @@ def metrics_of(replica: Replica) -> tuple[CollectorRegistry, Callable[[str, int]
     return registry, lambda path, code: answers.labels(path, str(code)).inc()
 
 
-def _ask(app: FastAPI, replica: Replica) -> None:
+def _ask(app: FastAPI, replica: Replica, stands: Callable[[], dict[str, Any]]) -> None:
     """The paths that ask the model; short questions seldom come here, see `short`."""
 
     @contextmanager
@@ -247,7 +251,7 @@ def _ask(app: FastAPI, replica: Replica) -> None:
         with asked() as model:
             weights = {str(label): weight for label, weight in model.model.class_weights.items()}
             attributes, ready = model.model.n_attributes, readiness(weights, model.min_learns)
-        return JSONResponse({"classes": weights, "attributes": attributes, **ready, **replica.state()})
+        return JSONResponse({"classes": weights, "attributes": attributes, **ready, **stands()})
 
 
 def _held(replica: Replica, event_id: str) -> dict[str, Any]:
@@ -333,18 +337,20 @@ def _known(
     }
 
 
-def _watch(app: FastAPI, replica: Replica, registry: CollectorRegistry) -> None:
+def _watch(
+    app: FastAPI, replica: Replica, registry: CollectorRegistry, stands: Callable[[], dict[str, Any]]
+) -> None:
     """The paths of whoever watches it; they wait for no thread of those who ask."""
 
     @app.get("/live", include_in_schema=False)
     async def live(response: Response) -> dict[str, Any]:
         response.status_code = 200 if replica.is_alive else _NOT_READY
-        return dict(replica.state())
+        return stands()
 
     @app.get("/ready", include_in_schema=False)
     async def ready(response: Response) -> dict[str, Any]:
         response.status_code = 200 if replica.is_ready else _NOT_READY
-        return dict(replica.state())
+        return stands()
 
     @app.get("/metrics", include_in_schema=False)
     async def metrics() -> Response:

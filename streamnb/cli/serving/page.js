@@ -40,7 +40,7 @@ function isHeld() {
   const isSelecting = selection && !selection.isCollapsed && live.contains(selection.anchorNode);
   const inside = live.contains(document.activeElement) ? document.activeElement : null;
   const isWriting = inside && inside.matches("input, textarea, [data-hold] *");
-  return Boolean(isSelecting || isWriting || live.querySelector("[data-hold]:hover"));
+  return Boolean(isSelecting || isWriting || live.querySelector("[data-hold]:hover, [data-hold] input:checked"));
 }
 
 /** What finds the same element again after a replacement. */
@@ -110,6 +110,7 @@ async function send(form, fields) {
     const markup = await response.text();
     if (markup !== answered) put(answer, markup); // or it would be read out at each try
     answered = markup;
+    if (fields.has("sure")) live.querySelectorAll("[data-hold] input:checked").forEach((each) => { each.checked = false; });
     if (answer.querySelector("[data-again]")) again = setTimeout(() => send(form, fields), EVERY / 2);
     tell("", false);
   } catch (error) {

@@ -6,7 +6,7 @@ import hmac
 import html
 import secrets
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from importlib.resources import files
 from typing import Annotated, NamedTuple
 from urllib.parse import parse_qsl, urlencode
@@ -16,6 +16,7 @@ from anyio import CapacityLimiter, Lock
 from anyio.to_thread import run_sync
 from fastapi import Depends, FastAPI, HTTPException, Request, Response
 
+from streamnb.cli.sent_letters import Sent
 from streamnb.cli.serving.replica import Replica
 from streamnb.cli.serving.views import TITLES, Views
 from streamnb.cli.serving.watch import Watch
@@ -36,16 +37,21 @@ _HEADERS = {
 }
 
 
+Replaying = Callable[[frozenset[str], bool], Sent]
+"""Sends the dead letters of some places, or all where none are named; or only looks what would be sent."""
+_LETTER = "letter:"
+
+
 class Writing(NamedTuple):
     """What the page can write.
 
     Attributes:
         say: writes that an event has a label; None where labels cannot be written.
-        replay: sends dead letters once more, and says what became of them; None where nobody does.
+        replay: sends dead letters again; None where nobody does.
     """
 
     say: Callable[[str, str], Awaitable[None]] | None
-    replay: Callable[[], str] | None
+    replay: Replaying | None
 
 
 def add_pages(app: FastAPI, watch: Watch, replica: Replica, writing: Writing) -> None:
@@ -119,12 +125,16 @@ def _add_forms(app: FastAPI, frame: _Frame, csrf: str, writing: Writing) -> None
 
     one_sends = CapacityLimiter(1)
 
-    @app.post("/page/replay", include_in_schema=False, dependencies=[sent])
-    async def replay(request: Request) -> Response:
+    @app.post("/page/replay", include_in_schema=False)
+    async def replay(request: Request, found: dict[str, str] = sent) -> Response:
         if writing.replay is None or one_sends.available_tokens < 1:
             raise HTTPException(_CONFLICT, "dead letters are being sent: wait for what comes of it")
-        told = await run_sync(writing.replay, limiter=one_sends)
-        return frame.answer(request, "dead-letters", tag("p", f"{told}.", class_="done"))
+        places = frozenset(name.removeprefix(_LETTER) for name in found if name.startswith(_LETTER))
+        is_sure = "sure" in found
+        came = await run_sync(writing.replay, places, not is_sure, limiter=one_sends)
+        told = tag("p", f"{came.told('sent' if is_sure else 'would be sent')}.", class_="done")
+        form = None if is_sure or not came.sent else frame.sure(places, came.sent)
+        return frame.answer(request, "dead-letters", joined([told, form]))
 
 
 class _Once:
@@ -228,9 +238,18 @@ class _Frame:
         return tag("form", self._csrf_field(), *fields, **form)
 
     def _replay(self) -> Markup:
-        told = "Sends those that were not sent before, up to 5,000 at once; what still fails comes back."
+        told = (
+            "Those marked below, or all, up to 5,000 at once: what can be read now, and was not sent before."
+        )
+        form = {"method": "post", "action": "/page/replay", "class_": "ask", "data_send": True, "id": "again"}
+        return tag("form", self._csrf_field(), tag("button", "Send again ..."), tag("span", told), **form)
+
+    def sure(self, places: Iterable[str], n: int) -> Markup:
+        """Return the form that confirms that letters are sent."""
+        marked = (tag("input", type="hidden", name=f"{_LETTER}{place}", value=1) for place in sorted(places))
+        field = tag("input", type="hidden", name="sure", value=1)
         form = {"method": "post", "action": "/page/replay", "class_": "ask", "data_send": True}
-        return tag("form", self._csrf_field(), tag("button", "Send once more"), tag("span", told), **form)
+        return tag("form", self._csrf_field(), field, *marked, tag("button", f"Send {n:,} again"), **form)
 
     def _navigation(self, current: str) -> Markup:
         links = (

@@ -150,6 +150,7 @@ class ModelState(BaseModel):
     learned: int
     seconds_since_commit: float | None
     seconds_since_look: float | None
+    learner: Literal["running", "silent", "stopped", "not known"]
     actions: dict[str, Any] | None = None
 
 

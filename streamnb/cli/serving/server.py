@@ -18,6 +18,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from streamnb.cli.serving.api import application, metrics_of
 from streamnb.cli.serving.guard import Guard
+from streamnb.cli.serving.page import Replaying
 from streamnb.cli.serving.replica import Replica
 from streamnb.cli.serving.short import ShortQuestions
 from streamnb.cli.serving.watch import Watch
@@ -115,7 +116,7 @@ def serve(
     config: Config,
     listening: Listening,
     write: Callable[[list[Verdict]], object] | None,
-    replay: Callable[[], str],
+    replay: Replaying,
     tell: Callable[[str], None],
     *,
     rests: bool,

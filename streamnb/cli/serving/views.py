@@ -18,12 +18,13 @@ from streamnb.cli.printable import duration
 from streamnb.cli.reports import charts
 from streamnb.cli.reports.charts import card, listing, missing, tile
 from streamnb.cli.reports.text_tables import action_text
+from streamnb.cli.sent_letters import NEVER
 from streamnb.cli.serving.learned import Learned
 from streamnb.cli.serving.replica import Replica
 from streamnb.cli.serving.watch import Watch
 from streamnb.errors import ConfigError, SnapshotError, StreamnbError
 from streamnb.events import AccuracyEstimate, MetricsReport, Prediction
-from streamnb.pictures import Bar, Markup, Series, bars, count, joined, line, number, percent, tag
+from streamnb.pictures import Bar, Markup, Series, bars, count, joined, line, number, percent, table, tag
 from streamnb.wire.codec import IN_EVENT
 
 SOURCE = "dashboard"
@@ -108,13 +109,18 @@ class Views:
         yield listing("Drifts", header, rows, "None among the records read; `drift.detectors` look for them.")
 
     def _state(self, report: MetricsReport | None) -> Markup:
-        watch, state, told, style = self._watch, "has not begun", "", "warn"
-        behind = watch.behind()
-        if watch.commits:
+        watch, behind = self._watch, self._watch.behind()
+        state, style = watch.learner, "warn"
+        told = f"for {duration(watch.silent)}; " if state == "silent" else ""
+        if not watch.commits:
+            state = "has not begun" if state in {"stopped", "not known"} else state
+        else:
             age = time.time() - watch.commits[-1].now
-            is_new, told = age <= _STALLED_SECONDS, f"commit {duration(age)} ago"
-            state = "learns" if is_new else "no commit" if behind else "idle"
-            style = "warn" if behind and not is_new else "good"
+            told += f"commit {duration(age)} ago"
+            if state in {"running", "not known"} and age <= _STALLED_SECONDS:
+                state, style = "learns", "good"
+            elif state == "running":
+                state, style = ("no commit", "warn") if behind else ("idle", "good")
         tiles = [
             tile("Learner", state, told, style=style),
             tile("Records a second", count(watch.rate()), "over ten seconds"),
@@ -298,8 +304,11 @@ class Views:
         rows = []
         for one in letters[: -_ROWS - 1 : -1]:
             reason, path, *place = (one.about.get(key, "?") for key in _PLACE)
-            rows.append((reason, path, "{}/{}@{}".format(*place), tag("code", one.value)))
-        yield listing("Newest", ["reason", "path", "from", "beginning of the record"], rows)
+            whence = "{}/{}@{}".format(*place)
+            rows.append((_mark(one.place, reason), reason, path, whence, tag("code", one.value)))
+        header = ["letter", "reason", "path", "from", "beginning of the record"]
+        made = tag("h2", "Newest"), table(header, rows)
+        yield tag("section", *made, class_="card wide", data_hold=True)
 
     def _operations(self) -> Iterator[Markup]:
         commits, folder, now = list(self._watch.commits), self._watch.config.snapshot_folder, time.time()
@@ -347,6 +356,14 @@ def _shares(title: str, given: Mapping[str, float]) -> Markup:
     """The greatest of them."""
     rows = sorted(given.items(), key=lambda item: -item[1])[:_TOP]
     return card(bars(title, [Bar(*row) for row in rows], text=percent, most=1.0))
+
+
+def _mark(place: str, reason: str) -> Markup:
+    """Return the place of a letter, with what marks it for the form that sends letters, if it can be sent."""
+    if reason in NEVER:
+        return tag("span", place, title="never sent again")
+    box = tag("input", type="checkbox", name=f"letter:{place}", value=1, form="again", id=f"letter:{place}")
+    return tag("span", box, tag("label", place, for_=f"letter:{place}"), class_="check")
 
 
 def _tag(text: str, label: str = "", style: str = "") -> Markup:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from streamnb.cli.judging import Judging
 from streamnb.cli.serving.follower import Follower
 from streamnb.config import Config
-from streamnb.engine.ports import Log, Partition, Record
+from streamnb.engine.ports import Log, Owner, Partition, Record
 from streamnb.errors import JournalError, MalformedEvent, UnknownTopic
 from streamnb.events import Drift, MetricsReport, Prediction, Verdict
 from streamnb.wire.codec import decode_metrics, decode_prediction
@@ -26,13 +26,16 @@ _REPORTS, _OTHERS = 2000, 1000
 _LABELS = 20_000  # that are read, and events of which it is known what was said: about 10 MB
 _AT_ONCE = 1000
 _POLL_SECONDS, _PAUSE_SECONDS, _LOOK_SECONDS = 0.5, 0.3, 2.0
+_SILENT_SECONDS = 4.0  # a learner that runs shows itself each second
+_OLD_SECONDS = 15.0  # since the last look at it
 _LETTER_BYTES = 300
 _RATE_SECONDS = 10.0
 
 
 class Letter(NamedTuple):
-    """The beginning of a dead letter, how many bytes it has, and what its headers say."""
+    """A dead letter: its place, its beginning, how many bytes it has, and what its headers say."""
 
+    place: str
     value: str
     size: int
     about: dict[str, str]
@@ -68,6 +71,7 @@ class Watch(Follower):
         report: the newest one, whole; None before there is one.
         judging: which label holds of the events that the newest labels are about.
         ends: where the topics end that the learner reads.
+        owner: the learner, as the log knew it at the last look; None is not known.
         missing: topics that there are not.
         is_loading: whether it is still on its way to the end.
     """
@@ -90,10 +94,28 @@ class Watch(Follower):
         self._reads_all_labels = False
         self.report: MetricsReport | None = None
         self.ends: dict[Partition, int] = {}
+        self.owner: Owner | None = None
+        self._looked = 0.0
         self.missing: list[str] = []
         self.is_loading = True
         self._seen: deque[_Seen] = deque(maxlen=_PREDICTIONS)
         self._seen_bytes = 0
+
+    @property
+    def learner(self) -> str:
+        """Whether a learner runs: `running`, `silent` (killed, or it hangs), `stopped` or `not known`."""
+        if self.owner is None or self.problem or time.monotonic() - self._looked > _OLD_SECONDS:
+            return "not known"
+        if self.owner.name is None:
+            return "stopped"
+        return "silent" if self.owner.silent > _SILENT_SECONDS else "running"
+
+    @property
+    def silent(self) -> float:
+        """Seconds since the last heartbeat of a learner that is silent; 0 of any other."""
+        if self.owner is None or self.learner != "silent":
+            return 0.0
+        return self.owner.silent + time.monotonic() - self._looked
 
     @property
     def knows_all_labels(self) -> bool:
@@ -156,13 +178,14 @@ class Watch(Follower):
         )
         log.seek(starts)
         read = [topic for topic in topics.read if seen[topic]]
-        looked = paused = 0.0
+        self._looked = paused = 0.0
         while not self._stopping:
-            if time.monotonic() > looked + _LOOK_SECONDS:
+            if time.monotonic() > self._looked + _LOOK_SECONDS:
                 ends = {place: end for topic in read for place, (_, end) in log.extents(topic).items()}
+                owner = log.owner()
                 with self.lock:
-                    self.ends = ends
-                looked = time.monotonic()
+                    self.ends, self.owner = ends, owner
+                    self._looked = time.monotonic()
             found = log.poll(_AT_ONCE, _POLL_SECONDS)
             with self.lock:
                 for record in found:
@@ -203,7 +226,8 @@ class Watch(Follower):
     def _take_letter(self, record: Record) -> None:
         about = {name: value.decode(errors="replace")[:_LETTER_BYTES] for name, value in record.headers}
         value = record.value[:_LETTER_BYTES].decode(errors="replace")
-        self.letters.append(Letter(value, len(record.value), about, record.timestamp))
+        place = f"{record.partition.number}/{record.offset}"
+        self.letters.append(Letter(place, value, len(record.value), about, record.timestamp))
 
     def _take_prediction(self, record: Record) -> None:
         found = _head_of(record.value)

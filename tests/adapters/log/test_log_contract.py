@@ -25,7 +25,7 @@ from streamnb.adapters.kafka.log import KafkaLog
 from streamnb.adapters.kafka.transactions import Transactions
 from streamnb.adapters.sqlite.log import SqliteLog
 from streamnb.adapters.sqlite.store import SqliteStore
-from streamnb.engine.ports import Log, NewRecord, Partition, Transaction
+from streamnb.engine.ports import HandedOn, Log, NewRecord, Partition, Transaction
 from streamnb.errors import Fenced, LogError, NotElected, OutOfRange, StreamnbError, Unavailable, UnknownTopic
 
 EVENTS, JOURNAL, OUT = Partition("events", 0), Partition("journal", 0), Partition("out", 0)
@@ -1028,26 +1028,53 @@ def test_records_are_handed_on_once_whoever_tries(open_log):
     """With a place that is out of date nothing is written, nor where one of the records is refused."""
     log, other = open_log(events=1, letters=2), open_log()
     until(lambda: nothing_handed_on(log))  # a broker's first group makes it create a topic of its own
-    log.hand_on(numbered("events", range(3)), {LETTERS: 0}, {LETTERS: 5})
-    assert other.handed_on("letters") == {LETTERS: 5}
+    log.hand_on(numbered("events", range(3)), {LETTERS: HandedOn(0)}, {LETTERS: HandedOn(5)})
+    assert other.handed_on("letters") == {LETTERS: HandedOn(5)}
     assert other.handed_on("events") == {}
-    for since in ({LETTERS: 0}, {}, {LETTERS: 4}, {LETTERS: 5, Partition("letters", 1): 1}):
+    for since in (
+        {LETTERS: HandedOn(0)},
+        {},
+        {LETTERS: HandedOn(4)},
+        {LETTERS: HandedOn(5), Partition("letters", 1): HandedOn(1)},
+    ):
         with pytest.raises(Fenced, match="hands these records on, too, and came first"):
-            other.hand_on(numbered("events", [7]), since, {LETTERS: 9})
+            other.hand_on(numbered("events", [7]), since, {LETTERS: HandedOn(9)})
     with pytest.raises(UnknownTopic, match="nowhere"):
-        other.hand_on([new("events"), new("nowhere")], {LETTERS: 5}, {LETTERS: 9})
+        other.hand_on([new("events"), new("nowhere")], {LETTERS: HandedOn(5)}, {LETTERS: HandedOn(9)})
     with pytest.raises(UnknownTopic):
-        other.hand_on([new("events")], {LETTERS: 5}, {Partition("letters", 7): 9})
-    assert log.handed_on("letters") == {LETTERS: 5}
+        other.hand_on([new("events")], {LETTERS: HandedOn(5)}, {Partition("letters", 7): HandedOn(9)})
+    assert log.handed_on("letters") == {LETTERS: HandedOn(5)}
     other.hand_on(
-        numbered("events", [3]), {LETTERS: 5, Partition("letters", 1): 0}, {Partition("letters", 1): 2}
+        numbered("events", [3]),
+        {LETTERS: HandedOn(5), Partition("letters", 1): HandedOn(0)},
+        {Partition("letters", 1): HandedOn(2)},
     )
-    assert log.handed_on("letters") == {LETTERS: 5, Partition("letters", 1): 2}
+    assert log.handed_on("letters") == {LETTERS: HandedOn(5), Partition("letters", 1): HandedOn(2)}
     assert values(log, "events") == [b"0", b"1", b"2", b"3"]
-    since = {**log.handed_on("letters"), EVENTS: 0}  # of two topics at once
-    log.hand_on([], since, {LETTERS: 6, EVENTS: 4})
-    log.hand_on(numbered("events", [4]), {**since, LETTERS: 6, EVENTS: 4}, {LETTERS: 7, EVENTS: 5})
-    assert other.handed_on("events") == {EVENTS: 5}
+    since = {**log.handed_on("letters"), EVENTS: HandedOn(0)}  # of two topics at once
+    log.hand_on([], since, {LETTERS: HandedOn(6), EVENTS: HandedOn(4)})
+    log.hand_on(
+        numbered("events", [4]),
+        {**since, LETTERS: HandedOn(6), EVENTS: HandedOn(4)},
+        {LETTERS: HandedOn(7), EVENTS: HandedOn(5)},
+    )
+    assert other.handed_on("events") == {EVENTS: HandedOn(5)}
+
+
+@pytest.mark.parametrize("open_log", LOGS, indirect=True)
+def test_a_note_of_what_was_handed_on_is_kept_with_its_position(open_log):
+    """Where the note alone is another one by now, somebody else has handed something on."""
+    log, other = open_log(events=1, letters=1), open_log()
+    until(lambda: nothing_handed_on(log))
+    long = HandedOn(5, "a note, " * 500)
+    log.hand_on([], {}, {LETTERS: HandedOn(5, "first")})
+    log.hand_on(numbered("events", [1]), {LETTERS: HandedOn(5, "first")}, {LETTERS: long})
+    assert other.handed_on("letters") == {LETTERS: long}
+    with pytest.raises(Fenced):
+        other.hand_on(numbered("events", [2]), {LETTERS: HandedOn(5, "first")}, {LETTERS: HandedOn(9)})
+    other.hand_on([], {LETTERS: long}, {LETTERS: HandedOn(9)})
+    assert log.handed_on("letters") == {LETTERS: HandedOn(9)}
+    assert values(log, "events") == [b"1"]
 
 
 @pytest.mark.parametrize("open_log", LOGS, indirect=True)
@@ -1055,9 +1082,9 @@ def test_whoever_hands_on_disturbs_no_learner(open_log):
     log, other = open_log(events=1, letters=1, out=1, journal=1), open_log()
     acquired(log, "learner")
     for n in range(3):
-        other.hand_on(numbered("events", [n]), {LETTERS: n}, {LETTERS: n + 1})
+        other.hand_on(numbered("events", [n]), {LETTERS: HandedOn(n)}, {LETTERS: HandedOn(n + 1)})
         log.commit(transaction(n, new("out"), positions={EVENTS: n + 1}))
-    assert log.handed_on("letters") == {LETTERS: 3}
+    assert log.handed_on("letters") == {LETTERS: HandedOn(3)}
     assert len(values(log, "out")) == 3
 
 
@@ -1073,10 +1100,10 @@ def test_whoever_is_fenced_while_it_hands_on_is_told_by_whom(broker, library, mo
 
         def overtaken(transactions, *arguments):
             monkeypatch.setattr(Transactions, "send", send)
-            other.hand_on(numbered("events", [1]), {}, {LETTERS: 1})
+            other.hand_on(numbered("events", [1]), {}, {LETTERS: HandedOn(1)})
             return send(transactions, *arguments)
 
         monkeypatch.setattr(Transactions, "send", overtaken)
         with pytest.raises(Fenced, match="somebody else hands these records on, too: start again"):
-            log.hand_on(numbered("events", [1]), {}, {LETTERS: 1})
+            log.hand_on(numbered("events", [1]), {}, {LETTERS: HandedOn(1)})
         assert values(log, "events") == [b"1"]
