@@ -3,32 +3,48 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
 import pandas as pd
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import column_or_1d
+from sklearn.utils import column_or_1d, compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets, unique_labels
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from streamnb.model.attributes.nearest import did_you_mean
 from streamnb.model.mixture.scaled_smoothing import scale_of, scaled_parameters
 from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
+from streamnb.model.naive_bayes.variants import BernoulliNB, MultinomialNB
+
+_CELLS = 1 << 22
+"""Of a sparse matrix, so many numbers are made dense at once."""
 
 
 class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A classifier of streamnb in pipelines, cross-validation and searches of scikit-learn.
 
-    X is a data frame, whose columns are numbers, nominal values or texts, as `texts` and the model's
-    attributes say, else by their values; or an array of numbers, float[n, d]. NaN is a missing value. y is
-    any labels that scikit-learn takes. Weights count in steps of 1/1024; if `fit` gets one above 0 and
-    below that, it multiplies all, and the smoothing of the model, by one power of two.
+    X is one of
+
+    * a data frame, whose columns are numbers, nominal values or texts, as `texts` and the model's attributes
+      say, else by their values; times, durations and decimals are read as those of a Parquet file;
+    * a list, an array or a series of strings: each is a text;
+    * an array or a sparse matrix of numbers, float[n, d]. Its columns are numbers, or words of which it holds
+      the counts where the model has words alone. A sparse matrix is the same as the array of it.
+
+    NaN is a missing value. y is any labels that scikit-learn takes. Weights count in steps of 1/1024; if
+    `fit` gets one above 0 and below that, it multiplies all, and the smoothing of the model, by one power of
+    two.
 
     Args:
         model: a classifier of streamnb that learns many events at once; what it has learned is left out. None
             is `NaiveBayes`.
         texts: the columns that are texts, beside one that is called `text`, which is one by its name.
+        class_weight: label -> what the weights of its events are multiplied by, 1 for labels that are not
+            there; "balanced" is n_samples / (n_classes * count), which `fit` alone can know.
 
     Attributes:
         model_: what has learned.
@@ -42,8 +58,8 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     weight_scale_: float
     _columns: Any
 
-    def __init__(self, model: Any = None, texts: Any = ()) -> None:
-        self.model, self.texts = model, texts
+    def __init__(self, model: Any = None, texts: Any = (), class_weight: Any = None) -> None:
+        self.model, self.texts, self.class_weight = model, texts, class_weight
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Forget what was learned, and learn these events in order.
@@ -51,7 +67,7 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         If the least weight above 0 is below 1/1024, all weights and the smoothing are multiplied by one power
         of two (`weight_scale_`), so that smoothed probabilities are those of the weights given.
         """
-        return self._learned(X, y, None, sample_weight, anew=True, scales=True)
+        return self._learned(X, y, None, sample_weight, anew=True, is_fit=True)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Learn more events; a class that `classes` did not name gets its column when it comes."""
@@ -60,9 +76,11 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def predict_proba(self, X: Any) -> Any:
         """P(class | row), float[n, classes]; the columns are `classes_`. Raises NotFittedError."""
         check_is_fitted(self)
-        found = self.model_.predict_posteriors(self._events(X, anew=False))
-        answer = np.zeros((len(found.probabilities), len(self.classes_)))
-        answer[:, np.searchsorted(self.classes_, np.array(found.classes))] = found.probabilities
+        events = self._events(X, anew=False)
+        answer = np.zeros((events.shape[0], len(self.classes_)))
+        for rows, part in self._parts(events):
+            found = self.model_.predict_posteriors(part)
+            answer[rows, np.searchsorted(self.classes_, np.array(found.classes))] = found.probabilities
         return answer
 
     def predict(self, X: Any) -> Any:
@@ -81,35 +99,83 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         super().__setstate__(state | known)
 
     def __sklearn_tags__(self) -> Any:
-        """Missing values are taken."""
+        """Missing values and sparse matrices are taken."""
         tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
+        tags.input_tags.allow_nan = tags.input_tags.sparse = True
         return tags
 
     def _learned(
-        self, X: Any, y: Any, classes: Any, sample_weight: Any, *, anew: bool, scales: bool = False
+        self, X: Any, y: Any, classes: Any, sample_weight: Any, *, anew: bool, is_fit: bool = False
     ) -> Self:
         events = self._events(X, y, anew=anew)
         y = column_or_1d(y, warn=True)
         check_classification_targets(y)
         known = [] if anew else [self.classes_]
         self.classes_ = unique_labels(*known, *([] if classes is None else [classes]), y)
-        weights = None if sample_weight is None else _check_sample_weight(sample_weight, X)
+        weights = self._weights(X, y, sample_weight, is_fit=is_fit)
         if anew:
-            self.weight_scale_ = 1.0 if weights is None or not scales else scale_of(weights)
-            self.model_ = self._fresh(events)
+            self.weight_scale_ = 1.0 if weights is None or not is_fit else scale_of(weights)
+            self.model_ = self._fresh(self._columns)
         if self.weight_scale_ != 1.0:
-            weights = self.weight_scale_ * (np.ones(len(events)) if weights is None else weights)
-        self.model_.learn_many(events, y.tolist(), weights)
+            weights = self.weight_scale_ * (np.ones(len(y)) if weights is None else weights)
+        for rows, part in self._parts(events):
+            self.model_.learn_many(part, y[rows].tolist(), None if weights is None else weights[rows])
         return self
 
-    def _fresh(self, events: pd.DataFrame) -> Any:
+    def _weights(self, X: Any, y: Any, sample_weight: Any, *, is_fit: bool) -> Any:
+        """Return the weight of each event, float[n]; None if each is 1. Raises ValueError."""
+        weights = None if sample_weight is None else _check_sample_weight(sample_weight, X)
+        given = self.class_weight
+        if given is None:
+            return weights
+        if isinstance(given, Mapping):
+            labels = self.classes_.tolist()
+            unknown = [label for label in given if is_fit and label not in labels]
+            if unknown:
+                near = did_you_mean(str(unknown[0]), list(map(str, labels)))
+                raise ValueError(f"class_weight: y has no label {unknown[0]!r}{near}")
+            by_class = np.array([given.get(label, 1.0) for label in y.tolist()], dtype=np.float64)
+        elif not is_fit:
+            raise ValueError(
+                f"class_weight={given!r} needs all labels at once, and partial_fit sees a part: give a dict, "
+                "label -> weight"
+            )
+        else:
+            by_class = compute_sample_weight(given, y)  # which refuses all but "balanced"
+        return by_class if weights is None else weights * by_class
+
+    def _parts(self, events: Any) -> Iterator[tuple[slice, Any]]:
+        """Yield the events as what a model takes, with their rows: a sparse matrix in parts."""
+        if not issparse(events):
+            yield slice(0, len(events)), events
+            return
+        n, n_columns = events.shape
+        has_words = isinstance(self.model_, MultinomialNB | BernoulliNB)
+        step = n if has_words else max(1, _CELLS // n_columns)
+        for first in range(0, n, step):
+            rows = slice(first, min(first + step, n))
+            part = events[rows]
+            yield rows, self._bags(part) if has_words else pd.DataFrame(part.toarray(), columns=self._columns)
+
+    def _bags(self, counts: Any) -> list[dict[Any, float]]:
+        """Return the rows of a sparse matrix as bags of words: a model of words does not look at zeros.
+
+        An empty row is a text without words, as one of zeros is, and not an event without a text.
+        """
+        words, ends = self._columns.to_numpy()[counts.indices].tolist(), counts.indptr.tolist()
+        times, none = counts.data.tolist(), {self._columns[0]: 0.0}
+        return [
+            dict(zip(words[first:end], times[first:end], strict=True)) or none
+            for first, end in pairwise(ends)
+        ]
+
+    def _fresh(self, columns: Any) -> Any:
         """A model that has learned nothing. Raises ValueError for texts that are no columns."""
         model = NaiveBayes() if self.model is None else self.model
         texts = [self.texts] if isinstance(self.texts, str) else self.texts
         for name in texts:
-            if name not in events.columns:
-                known = list(map(str, events.columns))
+            if name not in columns:
+                known = list(map(str, columns))
                 raise ValueError(f"texts: X has no column {name!r}{did_you_mean(str(name), known)}")
         parameters: dict[str, Any] = {}
         if texts:
@@ -120,17 +186,39 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             parameters = scaled_parameters(given, self.weight_scale_)
         return model.clone(parameters)
 
-    def _events(self, X: Any, y: Any = "no_validation", *, anew: bool) -> pd.DataFrame:
-        """The rows as a data frame, checked. Raises ValueError or TypeError as scikit-learn's own would."""
-        if isinstance(X, pd.Series):
-            raise TypeError(f"X is one column: give a data frame, such as X.to_frame({X.name or 'text'!r})")
+    def _events(self, X: Any, y: Any = "no_validation", *, anew: bool) -> Any:
+        """The rows as a data frame or a CSR matrix, checked. Raises as scikit-learn does."""
+        texts, has_names = _texts_of(X), False
         if isinstance(X, pd.DataFrame):
             validate_data(self, X, y, reset=anew, skip_check_array=True)
             events, has_names = X, hasattr(self, "feature_names_in_")
+        elif texts is not None:
+            validate_data(self, texts, y, reset=anew, skip_check_array=True)
+            named = [self.texts] if isinstance(self.texts, str) else list(self.texts)
+            events = pd.DataFrame(texts, columns=named[:1] or ["text"])
+        elif isinstance(X, pd.Series):
+            raise TypeError(
+                f"X is one column without strings: give a data frame, such as X.to_frame({X.name or 'x'!r})"
+            )
         else:
-            made = validate_data(self, X, y, reset=anew, ensure_all_finite="allow-nan", dtype=np.float64)
-            events, has_names = pd.DataFrame(made if isinstance(y, str) else made[0]), False
+            made = validate_data(
+                self, X, y, reset=anew, accept_sparse="csr", ensure_all_finite="allow-nan", dtype=np.float64
+            )
+            events = made if isinstance(y, str) else made[0]
+            events = events if issparse(events) else pd.DataFrame(events)
         if anew:
-            self._columns = events.columns
+            self._columns = pd.RangeIndex(events.shape[1]) if issparse(events) else events.columns
         # As all of scikit-learn does: where one side has no names, columns go by their places.
-        return events if anew or has_names else events.set_axis(self._columns, axis=1)
+        return events if anew or has_names or issparse(events) else events.set_axis(self._columns, axis=1)
+
+
+def _texts_of(X: Any) -> Any:
+    """Return a sequence of strings, of which some may be missing, as object[n, 1]; None for all else."""
+    is_array = isinstance(X, np.ndarray | pd.Series) and X.ndim == 1
+    if not is_array and not isinstance(X, list | tuple):
+        return None
+    if not {str} <= set(map(type, X)) and not any(isinstance(text, str) for text in X):
+        return None
+    texts = np.empty((len(X), 1), dtype=object)
+    texts[:, 0] = X
+    return texts

@@ -1,4 +1,4 @@
-"""`streamnb.adapters.parquet_file`: what is special about its columns; tests/wire/test_cells.py has every type."""
+"""`streamnb.adapters.parquet_file`: what is special about its columns; tests/laws/test_cells.py has every type."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 
@@ -41,7 +42,6 @@ def said(events, schema=PLAIN, origin=LINES, **more):
 
 
 SILENT = [
-    events(label=label, features=lambda i: {"n": f"{1 + i % 9},{100 + i}"}),  # above a thousand
     events(text=WORDS, label=label, features=lambda i: {"plan": "pro", "n": i / 7}),
     events(text=WORDS, label=label, features={"city": "New York City, State of New York"}),
     events(label=label, features=lambda i: {"text": f"{WORDS} {i}", "zip": "0123"[i % 4]}),
@@ -50,6 +50,8 @@ SILENT = [
     [],
 ]
 ODD = [  # events, how they are read, where they come from, what is said
+    (events(label=label, features=lambda i: {"n": f"{1 + i % 9},{100 + i}"}), PLAIN, LINES,
+     ["$.features.n: looks like numbers with commas between thousands, or decimal ones"]),
     (events(label=label, features=lambda i: {"Body": f"{WORDS} {i}"}), PLAIN, LINES,
      ["$.features.Body looks like a text, and each is taken for one value: `streamnb init e.jsonl` declares"]),
     (events(3, label=label, features=lambda i: {"Body": f"{WORDS} {i}"}), PLAIN, TABLE,
@@ -90,6 +92,105 @@ def test_what_is_odd_is_named(given, schema, origin, expected):
     assert len(found) == len(expected)
     for words in expected:
         assert sum(words in line for line in found) == 1, (words, found)
+
+
+def labelled(*labels, n=40):
+    return events(n, text="a", label=lambda i: labels[i % len(labels)])
+
+
+LABELS = [
+    (labelled("sun", "SUN", "sun", "rain"),
+     """labels that differ only by case or by blanks at the ends are classes of their own: 'sun', 'SUN'; --set 'classes.aliases={ "SUN" = "sun" }' reads"""),
+    (labelled("sun ", "a", "sun", "sun"), """'sun', 'sun '; --set 'classes.aliases={ "sun " = "sun" }'"""),
+    (labelled("\u00c9TE", "\u00e9te", "\u00e9te", "x"), "'\u00e9te', '\u00c9TE'"),
+    (labelled(*(f"w{i}{j}" for i in range(5) for j in "aA")), "'w2A', 'w2a', and 2 more groups"),
+    (labelled(*map(str, range(17, 57)), n=80), "the labels are 40 different numbers, and each is a class of its own"),
+    (labelled(*(f"{i}.5" for i in range(12)), "7"), "the labels are 13 different numbers"),
+    (labelled("a"), "'a' is the only label: with one class there is nothing to tell apart"),
+    (labelled("a", "b") + events(1, text="a", label="a"), "1 event of 41 has the id of an earlier event, such as 'e0'"),
+    (labelled("a", "b") * 2, "40 events of 80 have the id of an earlier event"),
+]  # fmt: skip
+UNSUSPECTED = [
+    labelled("sun", "suns", "s un", "rain"),
+    labelled(*map(str, range(20))),
+    labelled(*map(str, range(35)), "other", n=80),
+    labelled("0.5", "1.5"),
+    labelled("a", n=5),
+    labelled(*"abc", n=3),
+]
+
+
+@pytest.mark.parametrize(("given", "expected"), LABELS)
+def test_labels_and_ids_that_cannot_be_meant_are_named_once(given, expected):
+    (line,) = said(given)
+    assert expected in line
+    odd = OddFields(PLAIN, expects_label=True)
+    told = []
+    for _ in range(4):
+        for event in given:
+            odd.look(json.dumps(event).encode())
+            told += odd.news()
+    told += odd.news(is_over=True)
+    assert len(told) == (1 if "id of an earlier" in line else 2)  # here all come again
+
+
+@pytest.mark.parametrize("given", UNSUSPECTED)
+def test_nothing_is_said_of_labels_and_ids_that_are_meant(given):
+    assert said(given) == []
+
+
+def test_labels_that_are_read_as_one_and_ids_that_may_come_again_are_meant():
+    schema = EventSchema(aliases={"SUN": "sun", "odd": ""})
+    assert said(labelled("sun", "SUN", "rain", "odd"), schema) == []
+    assert said(labelled("a", "b") * 2, repeats=True) == []
+
+
+def test_what_was_learned_counts_where_more_was_learned_than_looked_at():
+    weights = {"sun": 900.0, "Sun": 40.0, "SUN": 0.0}
+    (line,) = said(labelled("sun", n=40), learned=lambda: weights)
+    assert "'sun', 'Sun'; --set" in line, "a label that was taken back is none"
+    (line,) = said(labelled("a", "b"), learned=lambda: {"a": 30.0})
+    assert "'a' is the only label" in line
+    odd = OddFields(PLAIN)
+    assert (
+        len(
+            list(
+                odd.watched(
+                    enumerate([b'{"id": "%d", "label": "a", "text": "b"}' % i for i in range(LOOKED_AT + 1)])
+                )
+            )
+        )
+        > LOOKED_AT
+    )
+    assert odd.news(is_over=True) == [], "what came later may have another label"
+
+
+def test_every_way_in_says_what_is_odd_about_labels_and_ids_once(told, tmp_path):
+    (tmp_path / "l.jsonl").write_text(
+        "\n".join(map(json.dumps, labelled("sun", "SUN", "rain") + labelled("rain", n=1)))
+    )
+    for way in (["evaluate", "l.jsonl"], ["compare", "l.jsonl", "--against", "model.kind=naive_bayes"], ["replay", "l.jsonl"], ["run", "--until-end"]):  # fmt: skip
+        code, _, err = told(*way)
+        assert (code, err.count("differ only by case"), err.count("1 event of 41 has the id")) == (0, 1, 1), (
+            err
+        )
+
+
+def lines_of(file):
+    with gzip.open(file) as content:
+        return content.read().splitlines()
+
+
+def test_the_labels_and_ids_of_real_streams_are_meant(streams):
+    for file in sorted(streams.glob("*.jsonl.gz")):
+        rows, order = lines_of(file), file.with_name(file.name.replace("jsonl", "shuffle7.txt"))
+        if order.exists():
+            rows = [rows[int(row)] for row in lines_of(order)]
+        odd = OddFields(PLAIN, LINES, expects_label=True, counts_refusals=True)
+        for raw in rows[:LOOKED_AT]:
+            odd.look(raw)
+        told = [text for text in odd.news(is_over=True) if ": not read, for attributes stand" not in text]
+        assert told == [], file.name
 
 
 def test_it_is_said_once_and_what_it_holds_is_bounded():

@@ -189,7 +189,7 @@ ONLY_IN = {
     "pydantic": {"cli/serving/schemas.py"},
     "uvicorn": {"cli/serving/server.py"},
     "sqlite3": {"adapters/sqlite/log.py", "adapters/sqlite/store.py"},
-    "scipy": {"model/posterior/credible_intervals.py", "model/evaluation/unseen.py"},
+    "scipy": {"model/posterior/credible_intervals.py", "model/evaluation/unseen.py", "sklearn.py"},
     "pandas": {"model/naive_bayes/counting_model.py", "sklearn.py"},
     "sklearn": {"sklearn.py"},
     "pyarrow": {"adapters/parquet_file.py", "spark/part.py"},

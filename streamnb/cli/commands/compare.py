@@ -94,7 +94,13 @@ def _past(options: argparse.Namespace, config: Config, log: Log | None) -> Itera
         yield from history_of(config, log)
         return
     schema = opening.schema(config)
-    odd = OddFields(schema, origin_of(options.file), expects_label=True, counts_refusals=True)
+    odd = OddFields(
+        schema,
+        origin_of(options.file),
+        expects_label=True,
+        counts_refusals=True,
+        repeats=config.events.repeats != "learn",
+    )
     events = events_of(options.file, columns_of(options, schema, learns=True))
     for past in history_of_file(odd.watched(numbered(events, None)), config):
         odd.say()

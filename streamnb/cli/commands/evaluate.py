@@ -62,7 +62,13 @@ def _run_on_file(options: argparse.Namespace) -> int:
     made = _Evaluation(options, config)
     events = events_of(options.file, columns_of(options, made.learner.settings.schema, learns=True))
     events = with_groups(events, options, config.events.label)
-    odd = OddFields(made.learner.settings.schema, origin_of(options.file), expects_label=True)
+    odd = OddFields(
+        made.learner.settings.schema,
+        origin_of(options.file),
+        expects_label=True,
+        repeats=config.events.repeats != "learn",
+        learned=lambda: made.learner.model.class_weights,
+    )
     rows = begun(odd.watched(numbered(events, options.order)))
     if share is None:
         code = made.run(outputs_of(made.learner, rows, config, feedback, made.page))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import shlex
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import closing
 from itertools import islice
@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from streamnb import config as configuration
-from streamnb.adapters.event_files import has_columns
+from streamnb.adapters.event_files import has_cells, has_columns
 from streamnb.cli import opening
 from streamnb.cli.commands.read import records_of
 from streamnb.cli.evaluation.event_files import cells_of, columns_of, events_of, given_columns, print_note
+from streamnb.cli.evaluation.number_notation import QUOTED, markers_of, notation_of
 from streamnb.cli.evaluation.refusals import Tally
 from streamnb.cli.evaluation.seen_fields import MOST_VALUES, Keys, Seen, look
 from streamnb.cli.printable import printable
@@ -24,6 +25,7 @@ from streamnb.config import Config
 from streamnb.config.kinds import JSON_PATH
 from streamnb.config.values import literal
 from streamnb.errors import ConfigError, MalformedEvent
+from streamnb.model.attributes.attributes import some_of
 from streamnb.model.attributes.nearest import did_you_mean
 from streamnb.model.attributes.parameters import of
 from streamnb.wire.event_csv import CsvColumns, Note, ignore_note
@@ -40,11 +42,10 @@ def run(options: argparse.Namespace) -> int:
     """Look at some events, write what is proposed, and say what it would make of them."""
     given = opening.load_config(options)
     strings = frozenset(name for role, name in _columns(options).items() if role != "ts")
-    columns = CsvColumns(**cells_of(options), strings=strings)
-    with closing(_raws(options, given, columns)) as source:
-        raws = list(islice(source, options.events))
-    seen: dict[Keys, Seen] = {}
-    n = sum(look(raw, seen) for raw in raws)
+    raws, seen, n = _sample(options, given, strings)
+    if options.file is not None and has_cells(options.file) and (note := _written_otherwise(options, seen)):
+        print_note(f"{options.file}: {note}")
+        raws, seen, n = _sample(options, given, strings, ignore_note)
     if not n:
         raise ConfigError(
             "there is no event to look at: a file of CSV or JSON lines, or a topic that has some"
@@ -85,6 +86,43 @@ def run(options: argparse.Namespace) -> int:
     print(f"{options.out}: {found}; {of(letters, 'dead letter')} under it")
     tally.print()
     return 0
+
+
+def _sample(
+    options: argparse.Namespace, given: Config, strings: frozenset[str], note: Note = print_note
+) -> tuple[list[bytes], dict[Keys, Seen], int]:
+    """The first events, what is at each path, and how many of them are JSON objects."""
+    columns = CsvColumns(**cells_of(options), strings=strings)
+    with closing(_raws(options, given, columns, note)) as source:
+        raws = list(islice(source, options.events))
+    seen: dict[Keys, Seen] = {}
+    n = sum(look(raw, seen) for raw in raws)
+    return raws, seen, n
+
+
+def _written_otherwise(options: argparse.Namespace, seen: Mapping[Keys, Seen]) -> str:
+    """Set the options that read numbers as they are written, and return what there is to say of it."""
+    notations, markers = {}, {}
+    for path, one in seen.items():
+        if path[0] != "features":
+            continue
+        notation = notation_of(one)
+        if notation is not None and notation is not QUOTED:
+            notations[render_path(path)] = notation
+        if found := markers_of(one):
+            markers[render_path(path)] = found
+    told = []
+    if notations:
+        most, _ = Counter(notations.values()).most_common(1)[0]
+        options.decimal, options.thousands = most.decimal, most.thousands or None
+        paths = some_of([path for path, notation in notations.items() if notation == most])
+        told.append(f"{paths}: read as numbers {most.what} ({most.options})")
+    if markers:
+        cells = dict.fromkeys(cell for found in markers.values() for cell in found)
+        options.missing = ",".join(filter(None, [options.missing, *cells]))
+        flag = shlex.join([f"--missing={options.missing}"])
+        told.append(f"{some_of(list(markers))}: read as numbers, some of which are missing ({flag})")
+    return "; ".join(told) + "; give `evaluate` and `replay` the same options" if told else ""
 
 
 def _raws(
@@ -168,8 +206,16 @@ def _proposed(
         f"#   streamnb config lint --config {printable(shlex.quote(options.out))}",
     ]
     if options.file is not None:
-        flags = {"--delimiter": options.delimiter, "--missing": options.missing}
+        flags = {
+            "--delimiter": options.delimiter,
+            "--missing": options.missing,
+            "--decimal": options.decimal.strip("."),
+            "--thousands": options.thousands,
+            "--encoding": options.encoding,
+        }
         cells = [f"{flag}={value}" for flag, value in flags.items() if value]
+        if options.quoting is not None:
+            cells.append("--quoting" if options.quoting else "--no-quoting")
         command = ["evaluate", options.file, "--config", options.out, *cells]
         lines.append(f"#   streamnb {printable(shlex.join(command))}")
     if options.file is None or given.log != configuration.LogConfig():

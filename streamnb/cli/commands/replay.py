@@ -48,6 +48,7 @@ def run(options: argparse.Namespace) -> int:
         expects_label=not config.topics.labels,
         counts_refusals=True,
         key_path=options.key,
+        repeats=config.events.repeats != "learn",
     )
     events = events_of(options.file, columns_of(options, schema))
     events = _checked_as_they_come(events, odd) if options.file == "-" else _looked_at(events, odd)
@@ -85,6 +86,7 @@ def _looked_at(events: Iterator[bytes], odd: OddFields) -> Iterator[bytes]:
         first.append(raw)
         size += len(raw)
         if len(first) == LOOKED_AT or size > _LOOKED_AT_BYTES:
+            odd.has_more = True  # perhaps
             break
     if _say_the_rest(odd):
         raise ConfigError("so nothing was written")
@@ -118,6 +120,8 @@ def _checked_as_they_come(events: Iterator[bytes], odd: OddFields) -> Iterator[b
     for raw in events:
         if odd.n < LOOKED_AT:
             odd.look(raw)
+        else:
+            odd.has_more = True
         if is_checked:
             odd.say()
             yield raw

@@ -105,13 +105,19 @@ class _Fields(Sensor):
 
     def __init__(self, learner: Learner, config: Config) -> None:
         self._learner, self._topics = learner, config.topics
+        self._repeats = config.events.repeats != "learn"
         self._odd: OddFields | None = None
         self._small_weights = self._said_of_small = 0
 
     def met(self, records: Sequence[Record]) -> None:
         """Look at records."""
         if self._odd is None:  # the schema is known once the learner is elected
-            self._odd = OddFields(self._learner.settings.schema, counts_refusals=True)
+            self._odd = OddFields(
+                self._learner.settings.schema,
+                counts_refusals=True,
+                repeats=self._repeats,
+                learned=lambda: self._learner.model.class_weights,
+            )
         odd = self._odd
         for record in records[: max(0, LOOKED_AT - odd.n)] or records[-1:]:
             if record.partition.topic in self._topics.events:

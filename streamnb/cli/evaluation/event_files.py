@@ -85,7 +85,7 @@ def given_columns(options: argparse.Namespace) -> dict[str, str | None]:
 
 def origin_of(path: str) -> Origin:
     """Where the events of a file come from."""
-    return Origin(path, has_columns(path))
+    return Origin(path, has_columns(path), has_cells(path))
 
 
 def _refuse_in_vain(path: str, columns: CsvColumns) -> None:

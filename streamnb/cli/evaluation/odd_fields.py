@@ -9,9 +9,17 @@ from __future__ import annotations
 import shlex
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
 
+from streamnb.cli.evaluation.number_notation import (
+    QUOTED,
+    has_long_digits,
+    is_rounded,
+    markers_of,
+    notation_of,
+)
+from streamnb.cli.evaluation.odd_labels import odd_labels
 from streamnb.cli.evaluation.seen_fields import ENOUGH, Keys, Seen, look
 from streamnb.cli.printable import printable
 from streamnb.errors import MalformedEvent
@@ -41,10 +49,12 @@ class Origin(NamedTuple):
     Attributes:
         file: its name; empty for a log.
         is_table: whether it has columns, which flags name.
+        has_cells: whether these are text, of which flags say how it is written.
     """
 
     file: str = ""
     is_table: bool = False
+    has_cells: bool = False
 
     @property
     def init(self) -> str:
@@ -76,11 +86,15 @@ class OddFields:
         learns: whether they are to be learned: a question may leave out what they may not.
         counts_refusals: whether it says which events are dead letters, where nobody else does.
         key_path: where the key of their records is, for it is read, too.
+        repeats: whether an id that comes again is as it should be.
+        learned: returns the labels that were learned and their weights, of a learner that reads all events;
+            without one, the labels of the events that are looked at count.
 
     Attributes:
         n: how many were looked at.
         seen: what is at each path.
         expects_label: whether something is wrong where none has a label.
+        has_more: whether there are events that were not looked at.
     """
 
     def __init__(
@@ -92,6 +106,8 @@ class OddFields:
         expects_label: bool = False,
         counts_refusals: bool = False,
         key_path: str | None = None,
+        repeats: bool = False,
+        learned: Callable[[], Mapping[Any, float]] | None = None,
     ) -> None:
         self.n, self.expects_label = 0, expects_label
         self._schema, self._origin, self._counts_refusals = schema, origin, counts_refusals
@@ -100,7 +116,8 @@ class OddFields:
         self._refused: Counter[tuple[str, str]] = Counter()  # by reason and path
         self._details: dict[tuple[str, str], str] = {}
         self._various: set[tuple[str, str]] = set()  # of which others say something else
-        self._is_partial = False
+        self.has_more = self._has_long = False
+        self._repeats, self._learned = repeats, learned
         self._said: set[str] = set()
         self._due = _SOON
         self._roles = {"id": schema.id_keys, "label": schema.label_keys, "ts": schema.ts_keys or ("ts",)}
@@ -114,7 +131,7 @@ class OddFields:
     ) -> None:
         """Note what an event holds; see `decode_event`."""
         if len(raw) > _LONGEST:
-            self._is_partial = True
+            self._has_long = self.has_more = True
             return
         self.n += 1
         look(raw, self.seen)
@@ -132,6 +149,8 @@ class OddFields:
         for number, raw in rows:
             if self.n < LOOKED_AT:
                 self.look(raw)
+            else:
+                self.has_more = True
             yield number, raw
 
     def say(self, *, is_over: bool = False) -> None:
@@ -149,7 +168,7 @@ class OddFields:
     @property
     def refuses_all(self) -> bool:
         """Whether there are events, and each is a dead letter; not if some were too long to be looked at."""
-        return 0 < self.n == self._refused.total() and not self._is_partial
+        return 0 < self.n == self._refused.total() and not self._has_long
 
     @property
     def is_label_misspelt(self) -> bool:
@@ -165,9 +184,13 @@ class OddFields:
     def _found(self, *, is_over: bool) -> Found:
         if self._learns:
             yield from self._texts(is_over=is_over)
+        yield from self._numbers(is_over=is_over)
         yield from self._unread()
         if is_over or self.n >= ENOUGH:
             yield from self._absent()
+            yield from self._ids()
+        if self._learns and not self.refuses_all:
+            yield from odd_labels(self._labels(), is_all=is_over and self._has_all_labels)
         if most := self._refused.most_common(_MOST_REFUSALS):
             told = [f"{count:,} {self._refusal(fault)}" for fault, count in most]
             why = "; ".join(told) if len(most) > 1 else self._refusal(most[0][0])
@@ -188,6 +211,59 @@ class OddFields:
                 text = f"{render_path(path)} looks like a text, and each is taken for one value: "
                 yield f"text {path}", f"{text}{flag}{self._origin.init} declares it as a text"
 
+    def _numbers(self, *, is_over: bool) -> Found:
+        """Of the attributes that are numbers for their owner, and something else for the model."""
+        if not is_over and self.n < ENOUGH:
+            return
+        found: dict[str, list[str]] = {}
+        for path, one in self.seen.items():
+            is_open = self._is_open(path)
+            is_number = self._origin.has_cells and self._places.get(path) == "continuous"
+            if is_open or is_number:
+                for what, text in self._number_remedies(one, is_open=is_open):
+                    if self._is_new(f"{what} {path}"):
+                        found.setdefault(text, []).append(render_path(path))
+        for text, paths in found.items():
+            yield f"numbers {text} {paths}", f"{some_of(paths)}: {text}"
+
+    def _number_remedies(self, one: Seen, *, is_open: bool) -> Found:
+        """What there is to say of one attribute, which may be taken by the type of its values."""
+        has_cells = self._origin.has_cells
+        has_digits = has_cells and has_long_digits(one)
+        taken = "taken for one value" if is_open else "refused"
+        if (notation := notation_of(one)) is not None and not has_digits:
+            remedy = f"{notation.options} reads them" if has_cells else "write JSON numbers, such as 1010.44"
+            written = "in quotes" if notation is QUOTED and not has_cells else notation.what
+            yield "notation", f"looks like numbers {written}, and each is {taken}: {remedy}"
+        if markers := markers_of(one):
+            cells = shlex.quote(",".join(markers))
+            remedy = (
+                f"--missing={cells} takes them as missing" if has_cells else "leave these out, or write null"
+            )
+            yield "markers", f"numbers, but for {some_of(markers)}, each {taken}: {remedy}"
+        if is_open and has_digits:
+            yield (
+                "digits",
+                (
+                    "whole numbers beyond 2^53 are taken for names, so that none is rounded; "
+                    'kind = "continuous" in [[attributes]] makes numbers of them'
+                ),
+            )
+        if is_open and self._learns and is_rounded(one):
+            yield (
+                "rounded",
+                (
+                    "whole numbers beyond 2^53 are rounded, so that neighbours become one: write strings, or "
+                    'declare kind = "nominal" in [[attributes]]'
+                ),
+            )
+
+    def _is_open(self, path: Keys) -> bool:
+        """Whether an attribute stands there that is taken by the type of its values."""
+        if not self._schema.open_features or len(path) != 2 or path[0] != "features":
+            return False
+        return path not in self._roles.values() and path[1] not in {"text", *self._schema.claimed}
+
     def _unread(self) -> Found:
         """Fields beside `features`, which is where attributes stand while none is declared."""
         read = {keys[0] for keys in self._read} | {"features"}
@@ -196,6 +272,34 @@ class OddFields:
             told = some_of(list(map(render_path, names)))
             text = f'{told}: not read, for attributes stand inside "features"; '
             yield f"unread {told}", f"{text}{self._origin.init} declares them where they are"
+
+    def _labels(self) -> Mapping[str, float]:
+        """Label -> how often it was learned, or found in the events that were looked at."""
+        if self._learned is not None:
+            return {str(label): weight for label, weight in self._learned().items() if weight > 0.0}
+        seen, found = self.seen.get(self._schema.label_keys), Counter[str]()
+        for value, n in seen.values.items() if seen is not None else ():
+            if isinstance(value, str) and (label := self._schema.named(value)) is not None:
+                found[label] += n
+        return found
+
+    @property
+    def _has_all_labels(self) -> bool:
+        """Whether no label is missing among those that are known."""
+        return self._learned is not None or not self.has_more
+
+    def _ids(self) -> Found:
+        """Ids that several events have."""
+        seen = self.seen.get(self._schema.id_keys)
+        twice = {value: n for value, n in seen.values.items() if n > 1} if seen and not self._repeats else {}
+        if twice:
+            n = sum(twice.values()) - len(twice)
+            such_as = next((f", such as {value!r}" for value in twice if isinstance(value, str)), "")
+            has = "has" if n == 1 else "have"
+            text = f"{of(n, 'event')} of {self.n:,} {has} the id of an earlier event{such_as}: each "
+            text += "is learned, and a label that arrives separately is that of the newest; "
+            remedy = self._origin.remedy("id", None)
+            yield "ids", f"{text}{remedy}, or --set events.repeats=skip learns each id once"
 
     def _absent(self) -> Found:
         """What stands in no event; of what need not be there, only where another field may be meant."""

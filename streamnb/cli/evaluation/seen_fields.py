@@ -19,6 +19,7 @@ Keys = tuple[str, ...]
 """The names that lead to a field."""
 
 _FEW_NUMBERS = 10
+_FIRST_STRINGS = 20
 _DEEPEST = 8
 _MOST_FIELDS = 1000
 _LONG = 100  # characters of a value that is kept
@@ -55,7 +56,10 @@ class Seen:
             self.strings += 1
             self.words += len(value.split())
             value = value if len(value) <= _LONG else (hash(value),)
-        if not isinstance(value, list) and (len(self.values) < MOST_VALUES or value in self.values):
+        is_kept = len(self.values) < MOST_VALUES or value in self.values
+        # A string among many numbers may say that there is none.
+        is_kept = is_kept or (isinstance(value, str) and self.strings <= _FIRST_STRINGS)
+        if not isinstance(value, list) and is_kept:
             self.values[value] = self.values.get(value, 0) + 1
 
     @property

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from streamnb.model.attributes.json_values import json_value
 from streamnb.model.attributes.kinds import CONTINUOUS, NOMINAL
 from streamnb.model.attributes.signatures import Array, Codes, Flags
 from streamnb.model.attributes.values import LARGEST
@@ -23,6 +24,7 @@ from streamnb.model.encoding.tokenizer import Tokens
 from streamnb.model.encoding.vocabulary import Vocabulary
 
 Present = Flags
+_JSON_TYPES = {str, bool, int, float, type(None)}
 
 
 class Column(NamedTuple):
@@ -50,17 +52,66 @@ def is_frame(xs: Any) -> bool:
 
 
 def rows_of(xs: Any) -> list[Any]:
-    """Many events as a list; those of a data frame as dictionaries, with None for what it calls missing.
+    """Many events as a list; those of a data frame as dictionaries of JSON values, see `plain_frame`.
 
     Raises ValueError where two columns have one name.
     """
-    if is_frame(xs):
-        if not xs.columns.is_unique:
-            twice = xs.columns[xs.columns.duplicated()][0]
-            raise ValueError(f"two columns are called {twice!r}: give each a name of its own")
-        rows: list[Any] = xs.astype(object).where(xs.notna(), None).to_dict("records")
-        return rows
-    return list(xs)
+    return rows_of_plain(plain_frame(xs)) if is_frame(xs) else list(xs)
+
+
+def rows_of_plain(frame: Any) -> list[Any]:
+    """Return the rows of a `plain_frame` as dictionaries, with None for what pandas calls missing."""
+    rows: list[Any] = frame.astype(object).where(frame.notna(), None).to_dict("records")
+    return rows
+
+
+def plain_frame(frame: Any) -> Any:
+    """Return a data frame whose values are those that a Parquet file of it would become in an event.
+
+    Times, durations, decimals and bytes become strings and numbers, by `json_value`, also as categories; all
+    other columns stay as they are. Raises ValueError where two columns have one name.
+    """
+    if not frame.columns.is_unique:
+        twice = frame.columns[frame.columns.duplicated()][0]
+        raise ValueError(f"two columns are called {twice!r}: give each a name of its own")
+    plain = frame
+    for place, (_, series) in enumerate(frame.items()):
+        values = _plain_values(series)
+        if values is not None:
+            plain = frame.copy(deep=False) if plain is frame else plain
+            plain.isetitem(place, values)
+    return plain
+
+
+def _plain_values(series: Any) -> Array | None:
+    """Return the values of a column that holds others than numbers, strings and booleans; else None."""
+    dtype = series.dtype
+    if dtype.name == "category":
+        of_categories = series.cat.categories
+        categories = _plain_values(of_categories.to_series(index=range(len(of_categories))))
+        if categories is None:
+            return None
+        found: Array = categories.astype(object)[series.cat.codes]
+        found[series.isna()] = None
+        return found
+    if dtype.name.startswith("datetime64[") and not isinstance(dtype, np.dtype):
+        series = series.dt.tz_convert("UTC").dt.tz_localize(None)
+    values: Array = series.to_numpy()
+    is_object = values.dtype == object
+    if is_object and set(map(type, values)) <= _JSON_TYPES:
+        return None
+    if not is_object and values.dtype.kind not in "mM":
+        return None
+    # A list of numpy's times, for `tolist` would forget that they are times.
+    plain = [
+        None if missing else json_value(value)
+        for value, missing in zip(list(values), series.isna(), strict=True)
+    ]
+    if values.dtype.kind == "m":
+        return np.array(plain, dtype=np.float64)
+    found = np.empty(len(plain), dtype=object)
+    found[:] = plain
+    return found
 
 
 def columns_of(frame: Any, kind_of: Callable[[Any, Any], int]) -> list[Column] | None:
@@ -88,7 +139,10 @@ def _column(name: Any, series: Any, kind_of: Callable[[Any, Any], int]) -> Colum
         return Column(CONTINUOUS, name, numbers, np.isfinite(numbers)) if is_number else None
     if kind_of(name, "") != NOMINAL:
         return None
-    which, values = _codes(series)
+    try:
+        which, values = _codes(series)
+    except TypeError:  # a list, of which the row says that it is no value
+        return None
     texts = values.tolist()
     if not set(map(type, texts)) <= {str}:
         return None

@@ -22,7 +22,14 @@ from streamnb.model.attributes.kinds import CONTINUOUS, NOMINAL, text_kind
 from streamnb.model.attributes.parameters import brief
 from streamnb.model.attributes.ranges import is_missing
 from streamnb.model.attributes.values import as_event, declared_texts, value_text
-from streamnb.model.encoding.data_frame import Column, Columns, columns_of, is_frame, rows_of
+from streamnb.model.encoding.data_frame import (
+    Column,
+    Columns,
+    columns_of,
+    is_frame,
+    plain_frame,
+    rows_of_plain,
+)
 from streamnb.model.encoding.event_writer import EventWriter
 
 _SENTENCE = 5  # blanks, each between two words
@@ -60,11 +67,16 @@ class EventReader:
 
     def written(self, events: Any) -> EventWriter | Columns:
         """Many events: a data frame, or a sequence of them."""
-        columns = self.columns(events) if is_frame(events) else None
-        if columns is not None:
-            return Columns(columns)
+        if is_frame(events):
+            columns = self.columns(events)
+            if columns is None:
+                events = plain_frame(events)
+                columns = self.columns(events)
+            if columns is not None:
+                return Columns(columns)
+            events = rows_of_plain(events)
         writer = EventWriter()
-        self.write_all(writer, rows_of(events) if is_frame(events) else events)
+        self.write_all(writer, events)
         return writer
 
     def texts(self, x: Any) -> tuple[Mapping[Any, Any], frozenset[Any]]:

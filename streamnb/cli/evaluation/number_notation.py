@@ -1,0 +1,143 @@
+"""Values that look like numbers in another notation, and the options of text files that read it.
+
+`OddFields` reports what is found here, and `init` proposes it. A column is judged by the strings in a sample
+of it; what already reads as a number is one.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import shlex
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from streamnb.cli.evaluation.seen_fields import ENOUGH, Seen
+
+_MOST = 0.9  # of the strings of a column are written so
+_MARKERS = frozenset(
+    "na n/a #n/a <na> nan -nan null (null) none nil missing unknown undefined ? - -- . \\n inf +inf -inf "
+    "infinity +infinity -infinity".split()
+)
+"""Values, in lower case, by which programs and people write that there is no number."""
+
+_PLAIN = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_DIGITS = re.compile(r"[+-]?[0-9]{16,}")
+_ADDRESS = re.compile(r"(?:[0-9]{1,3}\.){3}[0-9]{1,3}")
+_EXACT = 2**53
+
+
+class Notation(NamedTuple):
+    """How the numbers of a column are written.
+
+    Attributes:
+        what: the same in words, behind "numbers".
+        decimal: the decimal separator.
+        thousands: what separates thousands; empty is nothing.
+        is_ambiguous: whether a comma in it may as well be the decimal one.
+    """
+
+    what: str
+    decimal: str = "."
+    thousands: str = ""
+    is_ambiguous: bool = False
+
+    @property
+    def options(self) -> str:
+        """The options that read it, for a message."""
+        told = shlex.join(["--thousands", self.thousands]) if self.thousands else ""
+        if self.decimal != "." or not told:
+            told = f"{shlex.join(['--decimal', self.decimal])} {told}".strip()
+        return told + " or --decimal ," * self.is_ambiguous
+
+    @property
+    def form(self) -> re.Pattern[str]:
+        """What a number in this notation is; one that is grouped does not begin with 0."""
+        groups = {" ": "[ \u00a0\u2009\u202f]", "'": "['\u2019]"}
+        group = groups.get(self.thousands, re.escape(self.thousands))
+        grouped = rf"[1-9][0-9]{{0,2}}(?:{group}[0-9]{{2,3}})*{group}[0-9]{{3}}|" if group else ""
+        point = re.escape(self.decimal)
+        return re.compile(rf"[+-]?(?:{grouped}0|[1-9][0-9]*)(?:{point}[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+
+
+QUOTED = Notation("with a decimal point")
+_GROUPED = Notation("with commas between thousands", thousands=",")
+_COMMA = Notation("with a decimal comma", ",")
+_EITHER = Notation("with commas between thousands, or decimal ones", thousands=",", is_ambiguous=True)
+_FORMS = [
+    _GROUPED,
+    _COMMA,
+    Notation("with a decimal comma and points between thousands", ",", "."),
+    *(
+        Notation(f"with {words}{between} between thousands", decimal, thousands)
+        for decimal, words in ((".", ""), (",", "a decimal comma and "))
+        for thousands, between in ((" ", "blanks"), ("'", "apostrophes"))
+    ),
+]
+
+
+def notation_of(seen: Seen) -> Notation | None:
+    """Return the notation in which nearly all strings of a column are numbers; None if they are not.
+
+    If several fit, the first one counts: 1,100 is rather a number above a thousand.
+    """
+    strings = _strings(seen)
+    markers = _markers(strings)
+    told = {text.strip(): n for text, n in strings.items() if text not in markers}
+    total = seen.strings - sum(strings[text] for text in markers)
+    if total < 2 or any(map(_ADDRESS.fullmatch, told)):
+        return None
+    fitting = [notation for notation in _FORMS if _fits(told, notation, total)]
+    if fitting[:2] == [_GROUPED, _COMMA]:
+        return _EITHER
+    if not fitting and _fits(told, QUOTED, total) and _are_amounts(seen, told):
+        return QUOTED
+    return next(iter(fitting), None)
+
+
+def _fits(texts: Mapping[str, int], notation: Notation, total: int) -> bool:
+    """Whether nearly all of so many strings are numbers in a notation, and at least one in no other."""
+    form = notation.form
+    fits = [text for text in texts if form.fullmatch(text)]
+    is_written = notation is QUOTED or not all(map(_PLAIN.fullmatch, fits))
+    return is_written and sum(texts[text] for text in fits) >= _MOST * total
+
+
+def markers_of(seen: Seen) -> list[str]:
+    """Return the strings of a column that stand for no number, if all its other values are numbers."""
+    strings = _strings(seen)
+    markers = _markers(strings)
+    are_numbers = notation_of(seen) is not None
+    if not are_numbers and sum(strings[text] for text in markers) < seen.strings:
+        return []
+    has_numbers = any(type(value) in {int, float} for value in seen.values)
+    return sorted(markers) if are_numbers or has_numbers else []
+
+
+def is_rounded(seen: Seen) -> bool:
+    """Return whether a column has whole numbers that no double holds for sure."""
+    return any(type(value) is int and abs(value) > _EXACT for value in seen.values)
+
+
+def has_long_digits(seen: Seen) -> bool:
+    """Return whether strings of a column are whole numbers that no double holds for sure."""
+    return any(_DIGITS.fullmatch(text) and abs(int(text)) > _EXACT for text in _strings(seen))
+
+
+def _strings(seen: Seen) -> Mapping[str, int]:
+    return {value: n for value, n in seen.values.items() if isinstance(value, str)}
+
+
+def _markers(strings: Iterable[str]) -> set[str]:
+    return {text for text in strings if text.strip().lower() in _MARKERS or _is_beyond(text.strip())}
+
+
+def _is_beyond(text: str) -> bool:
+    """Whether it is written as a number with a fraction or an exponent, and no finite double holds it."""
+    is_number = _PLAIN.fullmatch(text) is not None and _DIGITS.fullmatch(text) is None
+    return is_number and not math.isfinite(float(text))
+
+
+def _are_amounts(seen: Seen, numbers: Iterable[str]) -> bool:
+    """Whether numbers in strings are amounts, and not codes: many different ones, or fractions."""
+    return seen.n >= ENOUGH and (seen.differ or any("." in text for text in numbers))

@@ -1,0 +1,69 @@
+"""What about the labels of a stream looks unintended; see `odd_fields`, which reports it once."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Iterator, Mapping
+
+from streamnb.cli.evaluation.seen_fields import ENOUGH
+from streamnb.config.values import literal
+
+_MOST_ALIKE = 3  # groups of labels that are named, and labels of each
+_MOST_WHOLE, _MOST_FRACTIONS = 30, 10  # different numbers that may still be names of classes
+
+
+def odd_labels(labels: Mapping[str, float], *, is_all: bool) -> Iterator[tuple[str, str]]:
+    """Yield what looks unintended about the labels of a stream.
+
+    Args:
+        labels: label -> how often it was learned or met.
+        is_all: whether no more labels come.
+
+    Yields:
+        A key, for the message to be printed once, and the message.
+    """
+    if alike := _alike(labels):
+        yield "alike", alike
+    numbers = [number for label in labels if (number := _number(label)) is not None]
+    most = _MOST_WHOLE if all(number.is_integer() for number in numbers) else _MOST_FRACTIONS
+    if len(numbers) == len(labels) > most:
+        text = (
+            f"the labels are {len(labels):,} different numbers, and each is a class of its own: a classifier "
+        )
+        remedy = (
+            "does not predict a quantity; label the events with ranges, such as low and high, if it is one"
+        )
+        yield "numbers", text + remedy
+    if is_all and len(labels) == 1 and sum(labels.values()) >= ENOUGH:
+        (only,) = labels
+        yield "one class", f"{only!r} is the only label: with one class there is nothing to tell apart"
+
+
+def _alike(labels: Mapping[str, float]) -> str:
+    """Return a message that names labels that differ only by case or blanks; empty if there are none."""
+    found: dict[str, list[str]] = {}
+    for label in labels:
+        found.setdefault(label.strip().casefold(), []).append(label)
+    groups = [
+        sorted(group, key=lambda one: (-labels[one], one)) for group in found.values() if len(group) > 1
+    ]
+    if not groups:
+        return ""
+    named = [group[:_MOST_ALIKE] for group in groups[:_MOST_ALIKE]]
+    told = "; ".join(", ".join(map(repr, group)) for group in named)
+    more = f", and {len(groups) - len(named):,} more groups" if len(groups) > len(named) else ""
+    pairs = [f"{literal(other)} = {literal(label)}" for label, *others in named for other in others]
+    aliases = f"classes.aliases={{ {', '.join(pairs)} }}"
+    remedy = f"--set {shlex.quote(aliases)} reads them as one"
+    what = "labels that differ only by case or by blanks at the ends are classes of their own"
+    return f"{what}: {told}{more}; {remedy}"
+
+
+def _number(label: str) -> float | None:
+    """Return the finite number that a label looks like; None if it does not."""
+    try:
+        number = float(label)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None

@@ -1,0 +1,288 @@
+"""Text files in the notation of their owner: what is read, and what is said of what is not."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import pytest
+
+from streamnb.adapters.event_files import read_events, read_rows_order
+from streamnb.cli import main
+from streamnb.cli.evaluation.odd_fields import OddFields, Origin
+from streamnb.wire.event_csv import CsvColumns, rows_to_events
+from streamnb.wire.schema import AttributeSpec, EventSchema
+
+CELLS, LINES = Origin("e.csv", is_table=True, has_cells=True), Origin("e.jsonl")
+PARQUET = Origin("e.parquet", is_table=True)
+PLAIN = EventSchema()
+
+
+@pytest.fixture
+def told(tmp_path, monkeypatch, capsys):
+    """Run a command in an empty folder: its exit code, and what it said on both channels."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("STREAMNB_LOG__URL", "sqlite:///e.db")
+
+    def run(*arguments):
+        code = main(list(arguments))
+        return code, *capsys.readouterr()
+
+    return run
+
+
+def odd(values, origin=CELLS, schema=PLAIN, **more):
+    """What is said of a column of cells, or of values of JSON, that is named x."""
+    fields = OddFields(schema, origin, counts_refusals=False, **more)
+    if origin is CELLS:
+        lines = ["id|label|x\n", *(f"{n}|{'ab'[n % 2]}|{cell}\n" for n, cell in enumerate(values))]
+        raws = rows_to_events(lines, CsvColumns(delimiter="|"))
+    else:
+        raws = (
+            json.dumps({"id": f"{n}", "label": "ab"[n % 2], "features": {"x": value}}).encode()
+            for n, value in enumerate(values)
+        )
+    for raw in raws:
+        fields.look(raw)
+    found = fields.news(is_over=True)
+    assert fields.news(is_over=True) == []
+    return found
+
+
+def amounts(form, n=40):
+    draw = random.Random(3)
+    return [form.format(draw.uniform(2, 9), draw.randrange(100, 1000)) for _ in range(n)]
+
+
+WRITTEN = [
+    (amounts("{0:.2f}").copy(), None),
+    ([f"{n},5" for n in range(30)], "numbers with a decimal comma, and each is taken for one value: --decimal , reads them"),
+    (["1,5", "2,5", "12"], "with a decimal comma"),
+    (["1,5", "NA", "2,75", "12"], "with a decimal comma"),
+    (["9,012.30", "1,000", "512"], "with commas between thousands, and each is taken for one value: --thousands , reads them"),
+    (["1,100", "2,250"], "with commas between thousands, or decimal ones, and each is taken for one value: --thousands , or --decimal , reads"),
+    (["1,100", "0,250"], "with a decimal comma, and"),
+    (["1.010,44", "2,5", "1.5"], "with a decimal comma and points between thousands, and each is taken for one value: --decimal , --thousands . reads"),
+    (["1 010,44", "2 500,00", "12,1"], "--decimal , --thousands ' ' reads"),
+    (["1\u202f010.44", "2\u202f500.00"], "--thousands ' ' reads"),
+    (["1'010.44", "2'500.00"], "--thousands ''\"'\"'' reads"),
+    (["1.5", "NaN", "-inf", "1e400"], "numbers, but for -inf, 1e400, NaN, each taken for one value: --missing=-inf,1e400,NaN takes them as missing"),
+    ([*map(str, range(1500)), "n/a"][::-1], "--missing=n/a takes"),
+    (["1234567890123456789", "1234567890123456790", "5"], "whole numbers beyond 2^53 are taken for names"),
+    (["1,2,3", "1,2", "3", "1,3,4"], None),
+    (["01.02.2024", "11.12.2023"], None),
+    (["192.168.100.101", "192.168.100.102"], None),
+    (["030 123 456", "040 111 222"], None),
+    (["2", "3", "J", "NA"], None),
+    (["NA", "?", "red"], None),
+    (["A,1", "B,2"], None),
+    (["1,5"], None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("cells", "expected"), WRITTEN)
+def test_a_column_of_numbers_in_another_notation_is_named_with_the_option_that_reads_it(cells, expected):
+    found = [text for text in odd(cells) if "none of" not in text]
+    assert sum((expected or "nothing") in text for text in found) == (expected is not None)
+    assert all(text.startswith("$.features.x: ") for text in found)
+    assert len(found) == (expected is not None) + ("NA" in cells and "1,5" in cells)
+
+
+def test_values_of_json_are_named_with_what_to_write():
+    for origin in (LINES, PARQUET):
+        quoted = odd(amounts("{0:.2f}"), origin)
+        assert quoted == [
+            (
+                "$.features.x: looks like numbers in quotes, and each is taken for one value: "
+                "write JSON numbers, such as 1010.44"
+            )
+        ]
+        (comma,) = odd(["1,5", "2,5"], origin)
+        assert comma.endswith(
+            "with a decimal comma, and each is taken for one value: write JSON numbers, such as 1010.44"
+        )
+        (marked,) = odd([1.5, "NaN", 2], origin)
+        assert marked.endswith(
+            "numbers, but for NaN, each taken for one value: leave these out, or write null"
+        )
+        (rounded,) = odd([2**53 + 1, 5], origin)
+        assert "whole numbers beyond 2^53 are rounded" in rounded
+        assert odd(["01", "02"] * 20, origin) == odd([2**53, 5], origin) == odd(["7", "8"] * 20, origin) == []
+
+
+def test_what_was_declared_is_taken_as_it_was_declared():
+    declared = {
+        kind: EventSchema((AttributeSpec("x", kind, "$.features.x"),)) for kind in ("nominal", "continuous")
+    }
+    assert odd(["1,5", "2,5"], schema=declared["nominal"]) == []
+    (refused,) = odd(["1,5", "2,5"], schema=declared["continuous"])
+    assert refused.endswith("with a decimal comma, and each is refused: --decimal , reads them")
+    assert odd(DIGITS := ["1234567890123456789"] * 2, schema=declared["nominal"]) == []
+    assert odd(list(map(int, DIGITS)), LINES, declared["nominal"]) == []
+
+
+def test_each_column_is_named_once_together_with_others_of_its_kind():
+    fields = OddFields(PLAIN, CELLS)
+    table = ["id,a,b\n", *(f'{n},"{n},5",{n}\n' for n in range(30))]
+    for raw in rows_to_events(table, CsvColumns()):
+        fields.look(raw)
+    assert len([text for text in fields.news() if "decimal" in text]) == 1
+    for raw in rows_to_events(
+        ["id,a,c,d\n", *(f'{n},"{n},5","{n},5","1,{n}"\n' for n in range(90))], CsvColumns()
+    ):
+        fields.look(raw)
+    (more,) = [text for text in fields.news(is_over=True) if "decimal" in text]
+    assert more.startswith("$.features.c, $.features.d: looks like numbers with a decimal comma")
+
+
+NAMES = ["adult", "elec2", "nsl_kdd", "river_phishing", "river_solarflare", "satellite", "sms_spam", "weka_iris", "weka_vote"]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_real_streams_give_no_note_of_numbers(streams, name):
+    raws = list(read_events(streams / f"{name}.jsonl.gz"))
+    order = read_rows_order(streams / f"{name}.shuffle7.txt.gz")[:1000]
+    for origin in (LINES, CELLS):
+        fields = OddFields(PLAIN, origin)
+        for row in order:
+            fields.look(raws[row])
+        assert all("not read" in text for text in fields.news(is_over=True))
+
+
+@pytest.mark.parametrize("delimiter", [",", "\t"])
+@pytest.mark.parametrize("name", ["adult", "sms_spam", "weka_iris"])
+def test_real_streams_as_tables_are_read_as_they_were_without_a_note(streams, tmp_path, name, delimiter):
+    import csv
+
+    rows = [json.loads(raw) for raw in read_events(streams / f"{name}.jsonl.gz")]
+    order = read_rows_order(streams / f"{name}.shuffle7.txt.gz")[:2000]
+    flat = [
+        {key: rows[row][key] for key in ("id", "label", "text") if key in rows[row]}
+        | rows[row].get("features", {})
+        for row in order
+    ]
+    path = tmp_path / "e.csv"
+    with path.open("w", newline="", encoding="utf-8") as out:
+        writer = csv.DictWriter(
+            out, list(dict.fromkeys(key for one in flat for key in one)), delimiter=delimiter
+        )
+        writer.writeheader()
+        writer.writerows(flat)
+    from streamnb.adapters.event_files import open_counted
+
+    notes, fields, read = [], OddFields(PLAIN, CELLS, counts_refusals=True), []
+    with open_counted(path, note=notes.append) as events:
+        for raw in events:
+            fields.look(raw)
+            read.append(json.loads(raw))
+    assert [text for text in notes if "is not" in text] == []
+    assert [text for text in fields.news(is_over=True) if "numbers" in text or "dead" in text] == []
+    for one, expected in zip(read, flat, strict=True):
+        assert one.get("text", "") == expected.get("text", "")
+        assert {**one.get("features", {})} == {
+            k: v for k, v in expected.items() if k not in {"id", "label", "text"}
+        }
+
+
+COMMAS = "id;amount;label\n" + "".join(
+    f"e{n};{amount};{'fraud' if n % 2 else 'ok'}\n"
+    for n, amount in enumerate(f"{9000 * (n % 2) + n % 7},{n % 90 + 10}" for n in range(300))
+)
+
+
+def test_a_decimal_comma_is_said_and_read(told, tmp_path):
+    (tmp_path / "e.csv").write_text(COMMAS)
+    flags = ["--set", "model.kind=naive_bayes", "--json"]
+    code, out, err = told("evaluate", "e.csv", *flags)
+    assert (code, json.loads(out)["cumulative"]["accuracy"] < 0.9) == (0, True)
+    assert err.count("--decimal , reads them") == 1
+    code, out, err = told("evaluate", "e.csv", "--decimal", ",", *flags)
+    assert (code, json.loads(out)["cumulative"]["accuracy"] > 0.98, err) == (0, True, "")
+
+
+def test_init_proposes_the_options_and_reads_by_them(told, tmp_path):
+    (tmp_path / "e.csv").write_text(COMMAS.replace("e7;9000", "e7;NA;").replace("NA;,17", "NA"))
+    code, _, err = told("init", "e.csv")
+    text = (tmp_path / "streamnb.toml").read_text()
+    assert code == 0
+    assert "streamnb evaluate e.csv --config streamnb.toml --missing=NA --decimal=,\n" in text
+    assert text.count('kind = "continuous"') == 1
+    assert err.count("$.features.amount: read as numbers with a decimal comma (--decimal ,)") == 1
+    assert err.count("(--missing=NA); give `evaluate` and `replay` the same options") == 1
+    flags = "--config streamnb.toml --missing=NA --decimal=, --json".split()
+    code, out, err = told("evaluate", "e.csv", *flags)
+    assert (code, json.loads(out)["dead_letters"], err) == (0, 0, "")
+    assert "--decimal , reads them" in told("evaluate", "e.csv", "--config", "streamnb.toml")[2]
+
+
+def test_a_row_that_does_not_fit_says_so_where_it_is_a_dead_letter(told, tmp_path):
+    (tmp_path / "e.csv").write_text("label,text\na,x\nb,y,z\n" * 1)
+    assert "of a row of CSV: 3 cells, the header has 2" in told("evaluate", "e.csv")[1]
+    assert "of a row of CSV: 3 cells, the header has 2" in told("replay", "e.csv")[2]
+
+
+def test_what_cannot_be_decoded_is_said_and_read_by_its_encoding(told, tmp_path):
+    (tmp_path / "e.csv").write_bytes("label,text\na,caf\u00e9\nb,noon\n".encode("cp1252"))
+    code, _, err = told("evaluate", "e.csv")
+    assert (code, err.count("row 0 is not UTF-8, and becomes a dead letter: --encoding NAME")) == (0, 1)
+    code, out, err = told("evaluate", "e.csv", "--encoding", "cp1252", "--json")
+    assert (code, json.loads(out)["learned"], err) == (0, 2, "")
+
+
+def test_no_row_of_a_table_of_tabs_vanishes(told, tmp_path):
+    texts = [f"free cash {n}" for n in range(200)]
+    texts[3:180:15] = [f'"{text}' for text in texts[3:180:15]]
+    texts[5:182:15] = [f'{text}"' for text in texts[5:182:15]]
+    rows = "".join(f"{n}\t{'ab'[n % 2]}\t{text}\n" for n, text in enumerate(texts))
+    (tmp_path / "e.tsv").write_text("id\tlabel\ttext\n" + rows)
+    code, out, err = told("evaluate", "e.tsv", "--json")
+    assert (code, json.loads(out)["learned"], err) == (0, 200, "")
+    _, out, err = told("evaluate", "e.tsv", "--quoting", "--json")
+    assert json.loads(out)["learned"] < 200
+    assert err.count("which a quote makes one; --no-quoting takes quotes for characters") == 1
+
+
+def test_missing_cells_of_labels_texts_and_times(told, tmp_path):
+    (tmp_path / "e.csv").write_text(
+        "id,ts,text,x,label\n1,1790000000,free,1,s\n2,NA,noon,2,h\n3,5,NA,NA,s\n4,6,win,3,NA\n"
+    )
+    code, out, _ = told("evaluate", "e.csv", "--missing", "NA", "--json")
+    report = json.loads(out)
+    assert (code, report["learned"], report["dead_letters"], sorted(report["labels"])) == (
+        0,
+        3,
+        0,
+        ["h", "s"],
+    )
+
+
+REFUSED = [
+    ("evaluate e.jsonl --decimal ,", "--decimal: e.jsonl has no cells, but is read as JSON lines"),
+    ("evaluate e.jsonl --no-quoting", "--no-quoting: e.jsonl has no cells"),
+    ("evaluate e.parquet --thousands ,", "--thousands: e.parquet has no cells of text, but is Parquet"),
+    ("evaluate e.parquet --encoding cp1252", "--encoding: e.parquet has no cells of text"),
+    ("evaluate e.csv --decimal , --thousands ,", "--decimal and --thousands are both ','"),
+    ("evaluate e.csv --decimal 5", "expected one character that is in no number"),
+    ("evaluate e.csv --encoding utf-88", "expected an encoding that Python knows, such as cp1252"),
+    ("evaluate e.csv --encoding base64", "expected an encoding that Python knows"),
+    ("evaluate array.json", "array.json: one JSON array: write one object a line, as `jq -c '.[]'` does"),
+]
+
+
+@pytest.mark.parametrize(("command", "expected"), REFUSED)
+def test_options_that_say_nothing_of_a_file_are_refused(told, tmp_path, capsys, command, expected):
+    (tmp_path / "e.csv").write_text("label,text\na,x\n")
+    (tmp_path / "e.jsonl").write_text('{"id": "1", "label": "a"}\n')
+    (tmp_path / "array.json").write_text('[{"id": "1", "label": "a"}]\n')
+    (tmp_path / "e.parquet").write_bytes(b"")
+    try:
+        code, _, err = told(*command.split())
+    except SystemExit as ended:  # of argparse
+        code, err = ended.code, capsys.readouterr().err
+    assert code in {1, 2}
+    assert expected in err
+
+
+def test_standard_input_that_is_closed_is_an_error(told, monkeypatch):
+    monkeypatch.setattr("sys.stdin", None)
+    assert told("evaluate", "-")[::2] == (1, "streamnb: -: standard input is closed\n")
