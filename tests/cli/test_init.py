@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tomllib
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -31,11 +32,11 @@ def init(tmp_path, monkeypatch, capsys):
     """Run it on a file: its exit code, the configuration that it wrote, and what it said."""
     monkeypatch.chdir(tmp_path)
 
-    def run(name, content, *flags):
+    def run(name, content, *flags, out="streamnb.toml"):
         (tmp_path / name).write_text(content)
-        code = main(["init", name, "--json", *flags])
+        code = main(["init", name, "--json", "--out", out, *flags])
         said = capsys.readouterr()
-        made = configuration.load(tmp_path / "streamnb.toml", {}, []) if code == 0 else None
+        made = configuration.load(tmp_path / out, {}, []) if code == 0 else None
         return code, made, json.loads(said.out) if code == 0 else said.err
 
     return run
@@ -211,13 +212,15 @@ def test_a_column_of_texts_is_one_though_some_of_them_are_numbers(init):
 
 
 @pytest.mark.parametrize("odd", [["x"], [], "soon", {"at": "soon"}, True, -5])
-def test_a_time_that_is_none_is_not_proposed_and_not_read(init, odd):
+def test_a_time_that_is_none_is_not_proposed_and_not_read(init, odd, capsys):
     rows = [{"id": f"e{i}", "label": "ab"[i % 2], "text": f"free {i} x", "ts": odd} for i in range(20)]
     if not isinstance(odd, dict):
         rows[3]["ts"] = 1.7e9
     code, made, told = init("e.jsonl", "\n".join(map(json.dumps, rows)))
     assert (code, told["dead_letters"], "ts" in told["places"]) == (0, 0, False)
-    assert made.events.ts == "$.no_time"
+    assert made.events.ts == ""
+    assert main(["evaluate", "e.jsonl", "--config", "streamnb.toml"]) == 0
+    assert "none of 20 events has" not in capsys.readouterr().err
 
 
 def test_a_place_that_no_event_has_is_not_proposed(init):
@@ -245,3 +248,111 @@ def test_whatever_the_fields_are_called_what_it_writes_loads(tmp_path, monkeypat
     made = configuration.load(tmp_path / "streamnb.toml", {}, [])
     wiring.learner(made)
     assert tomllib.loads((tmp_path / "streamnb.toml").read_text())["events"]["id"]
+
+
+DATES = [
+    "%d.%m.%Y", "%m/%d/%Y %H:%M", "%d %b %Y", "%a, %d %b %Y %H:%M:%S +0000", "%Y/%m/%d", "%B %d, %Y", "%d-%b-%y", "%Y%m%dT%H%M%S", "%Y-%m-%d %H:%M",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("form", DATES)
+@pytest.mark.parametrize("step", [1, 30])
+def test_dates_are_left_out_however_they_are_written(init, form, step):
+    days = [datetime(2026, 1, 1, 8, 15, tzinfo=UTC) + timedelta(days=i // step) for i in range(60)]
+    rows = "".join(f"{i * i % 37};{day.strftime(form)};{'ab'[i % 2]}\n" for i, day in enumerate(days))
+    code, made, _ = init("e.csv", f"n;seen;label\n{rows}")
+    assert (code, kinds(made)) == (0, {"n": ("continuous", "$.features.n")})
+    assert "# left out: $.features.seen (a date or time)" in Path("streamnb.toml").read_text()
+
+
+@pytest.mark.parametrize(
+    "values",
+    [["1.10.12", "1.9.3"], ["10.0.0.1", "10.0.0.12"], ["room 12", "room 13"], ["1/2", "3/4"], ["27.11.2026 10:15 the server stopped", "27.11.2026 10:16 it began"]],
+)  # fmt: skip
+def test_what_only_looks_a_little_like_a_date_is_none(init, values):
+    rows = "".join(f"{i * i % 37},{values[i // 2 % 2]},{'ab'[i % 2]}\n" for i in range(60))
+    code, made, _ = init("e.csv", f"n,seen,label\n{rows}")
+    assert (code, sorted(kinds(made))) == (0, ["n", "seen"])
+
+
+TIMES = [
+    ("ts", "2026-03-04 05:06:{:02}", "$.ts is not read as the time: expected a number or an RFC 3339 date-time, found a date and time without its offset"),
+    ("when", "04.03.2026 05:06:{:02}", "$.features.when is not read as the time: expected a number or an RFC 3339 date-time, found a string"),
+    ("ts", "17000000000{:02}", "$.ts is not read as the time: expected seconds, of the years 1900 to 2099"),
+    ("when", "2026-03-04T05:06:{:02}Z", "$.features.when can be read as the time: --set 'events.ts=$.features.when'"),
+    ("when", "2026-03-04T05:06:{:02}Z --set events.ts=$.features.when", ""),
+    ("ts", "2026-03-04T05:06:{:02}Z", ""),
+]  # fmt: skip
+
+
+@pytest.mark.usefixtures("init")
+@pytest.mark.parametrize(("name", "value", "expected"), TIMES)
+def test_a_time_that_is_not_read_is_told_with_what_it_lacks(name, value, expected, capsys):
+    value, *flags = value.split(" --set ")
+    sets = [word for flag in flags for word in ("--set", flag)]
+    rows = "".join(f"{value.format(i)},{i * i % 37},{'ab'[i % 2]}\n" for i in range(60))
+    Path("e.csv").write_text(f"{name},n,label\n{rows}")
+    assert main(["init", "e.csv", *sets]) == 0
+    err = capsys.readouterr().err
+    assert err.count("the time") == bool(expected)
+    assert expected in err
+    assert main(["evaluate", "e.csv", "--config", "streamnb.toml", "--json"]) == 0
+    said = capsys.readouterr()
+    assert (json.loads(said.out)["dead_letters"], said.err) == (0, "")
+
+
+def test_a_number_is_not_proposed_as_the_id(init):
+    rows = [{"payload": {"text": f"free {i} x"}, "id": 17 + i, "label": "ab"[i % 2]} for i in range(20)]
+    code, _, said = init("e.jsonl", "\n".join(map(json.dumps, rows)))
+    assert (
+        code,
+        '$.id is a number, and the id must be a string, such as "17"; no field is an id' in said,
+    ) == (
+        2,
+        True,
+    )
+    for i, row in enumerate(rows):
+        row["payload"]["key"] = f"k{i}"
+    numbered = [row | {"label": i % 2} for i, row in enumerate(rows)]
+    code, _, said = init("e.jsonl", "\n".join(map(json.dumps, numbered)))
+    assert (code, '$.label is a number, and the label must be a string, such as "17"; no field' in said) == (
+        2,
+        True,
+    )
+    code, made, told = init("e.jsonl", "\n".join(map(json.dumps, rows)))
+    assert (code, told["dead_letters"], made.events.id) == (0, 0, "$.payload.key")
+
+
+MIXED = [  # the field, what is proposed for it, what is said, how many dead letters are left
+    (lambda i: f"lunch number {i} came" if i % 4 else i, {}, "$.says is left out, for 15 of 60 events would be dead letters: expected a string", 0),
+    (lambda i: "the cat sat on it" if i % 4 else 7, {"says": ("nominal", "$.says")}, "$.says is nominal, for 15 of 60", 0),
+    (lambda i: i / 7 if i % 4 else {"at": i / 7}, {}, "$.says is left out, for 15 of 60", 0),
+    (lambda i: i / 7 if i != 40 else {"at": i / 7}, {"says": ("continuous", "$.says")}, "$.says.at is left out, for 59 of 60", 1),
+    (lambda i: {"at": i / 7} if i != 40 else i / 7, {"says.at": ("continuous", "$.says.at")}, "$.says is left out, for 59 of 60", 1),
+]  # fmt: skip
+
+
+@pytest.mark.usefixtures("init")
+@pytest.mark.parametrize(("field", "expected", "message", "letters"), MIXED)
+def test_a_proposal_is_tried_and_the_other_is_proposed_where_it_would_refuse_events(
+    field, expected, message, letters, capsys
+):
+    rows = [{"id": f"e{i}", "n": i * i % 37, "says": field(i), "label": "ab"[i % 2]} for i in range(60)]
+    Path("e.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    assert main(["init", "e.jsonl"]) == 0
+    said = capsys.readouterr()
+    made = kinds(configuration.load(Path("streamnb.toml"), {}, []))
+    assert made == expected | {"n": ("continuous", "$.n")}
+    assert said.err.count(message) == 1
+    assert f"; {letters} dead letter{'s' * (letters != 1)} under it" in said.out
+
+
+def test_columns_that_flags_and_names_mean_are_found_behind_a_thousand_others(init):
+    header = [*(f"c{i}" for i in range(1200)), "outcome", "churn"]
+    rows = [[str(i % 7)] * 1200 + ["ab"[i % 2], "yes" if i % 3 else "no"] for i in range(30)]
+    content = "\n".join(",".join(row) for row in [header, *rows])
+    for flags, label in [([], "$.features.outcome"), (["--label-column", "churn"], "$.features.churn")]:
+        code, made, told = init("e.csv", content, *flags, out=f"{len(flags)}.toml")
+        assert (code, told["dead_letters"], made.events.label) == (0, 0, label)
+    Path("e.csv").write_text(content.replace("churn", "label"))
+    assert main(["evaluate", "e.csv", "--set", "model.kind=naive_bayes"]) == 0

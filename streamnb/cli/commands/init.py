@@ -18,7 +18,7 @@ from streamnb.cli import opening
 from streamnb.cli.commands.read import records_of
 from streamnb.cli.evaluation.event_files import cells_of, columns_of, events_of, given_columns, print_note
 from streamnb.cli.evaluation.number_notation import QUOTED, markers_of, notation_of
-from streamnb.cli.evaluation.refusals import Tally
+from streamnb.cli.evaluation.proposal_trial import mended, tried
 from streamnb.cli.evaluation.seen_fields import MOST_VALUES, Keys, Seen, look
 from streamnb.cli.printable import printable
 from streamnb.config import Config
@@ -29,7 +29,9 @@ from streamnb.model.attributes.attributes import some_of
 from streamnb.model.attributes.nearest import did_you_mean
 from streamnb.model.attributes.parameters import of
 from streamnb.wire.event_csv import CsvColumns, Note, ignore_note
+from streamnb.wire.event_rules import refuse_odd_time
 from streamnb.wire.paths import parse_path, render_path
+from streamnb.wire.schema import EventSchema
 from streamnb.wire.values import moment
 
 _IDS = ("id", "_id", "uuid", "event_id", "message_id")
@@ -55,36 +57,43 @@ def run(options: argparse.Namespace) -> int:
     places = _places(given, named, seen, n, {str, bool} if is_table else {str})
     if "label" not in places and not given.topics.labels:
         raise ConfigError(
-            "no field is a label for sure, a text of few values that is called like one: say which one is, "
-            "with --label-column NAME, or that labels come apart from events, with --set "
-            "topics.labels=labels; nothing was written"
+            f"{_number_for('label', _LABELS, seen)}no field is a label for sure, a text of few values that "
+            "is called like one: say which one is, with --label-column NAME, or that labels come apart from "
+            "events, with --set topics.labels=labels; nothing was written"
         )
-    text = _proposed(options, given, (places, named.get("text")), seen, n)
+    forced = named.get("text")
+
+    def read(schema: EventSchema) -> list[bytes]:
+        if not is_table:
+            return raws
+        with closing(_raws(options, given, columns_of(options, schema), ignore_note)) as source:
+            return list(islice(source, options.events))  # again, as the columns are declared now
+
+    trial = tried(text := _proposed(options, given, (places, forced), seen, n), read)
+    while fault := mended(trial, seen, places, forced):
+        print_note(fault)
+        trial = tried(text := _proposed(options, given, (places, forced), seen, n), read)
+    if unread := _unread_time(places, seen):
+        print_note(unread)
     try:
         with Path(options.out).open("x", encoding="utf-8") as out:
             out.write(text)
     except FileExistsError as error:
         raise ConfigError(f"{options.out} is there: remove it, or name another file with --out") from error
-    config = configuration.load(Path(options.out), {}, [])
-    schema = opening.schema(config)
-    tally, letters = Tally(schema), 0
-    if is_table:  # again, as the columns are declared now
-        with closing(_raws(options, given, columns_of(options, schema), ignore_note)) as source:
-            raws = list(islice(source, options.events))
-    for row, raw in enumerate(raws):
-        letters += tally.decode(row, raw) is None
+    config, letters = trial.config, trial.faults.total()
     told = {
         "file": options.out,
-        "events": len(raws),
+        "events": len(trial.raws),
         "dead_letters": letters,
         "attributes": len(config.attributes),
     }
     if options.json:
         print(json.dumps(told | {"places": {name: render_path(path) for name, path in places.items()}}))
         return 0
-    found = f"{of(len(config.attributes), 'attribute')}, by {of(len(raws), 'event')}"
+    found = of(len(config.attributes), "attribute") if config.attributes else "no attribute declared"
+    found += f", by {of(len(trial.raws), 'event')}"
     print(f"{options.out}: {found}; {of(letters, 'dead letter')} under it")
-    tally.print()
+    trial.tally.print()
     return 0
 
 
@@ -96,7 +105,8 @@ def _sample(
     with closing(_raws(options, given, columns, note)) as source:
         raws = list(islice(source, options.events))
     seen: dict[Keys, Seen] = {}
-    n = sum(look(raw, seen) for raw in raws)
+    named = {*_IDS, *_LABELS, *_TIMES, *(name.lower() for name in _columns(options).values())}
+    n = sum(look(raw, seen, named) for raw in raws)
     return raws, seen, n
 
 
@@ -165,16 +175,17 @@ def _places(
 
     def named(role: str, names: tuple[str, ...]) -> Iterator[Keys]:
         told = getattr(config.events, role)
-        if told != getattr(default, role) and parse_path(told) in seen:
+        if told and told != getattr(default, role) and parse_path(told) in seen:
             yield parse_path(told)
         yield from (p for name in names for p in seen if p[-1].lower() == name)
 
     ids = [*named("id", _IDS), *(p for p, one in seen.items() if one.types == {str} and one.words == n)]
-    unique = [p for p in ids if seen[p].n == n and len(seen[p].values) == min(n, MOST_VALUES)]
+    own = [p for p in ids if seen[p].n == n and len(seen[p].values) == min(n, MOST_VALUES)]
+    unique = [p for p in own if seen[p].strings * 2 > n]  # a number is not an id
     if not unique and "id" not in flags:
         raise ConfigError(
-            "no field is an id, of which each event needs its own: add one, or say where it is with "
-            "--set events.id=PATH"
+            f"{_number_for('id', _IDS, seen)}no field is an id, of which each event needs its own: add one, "
+            "or say where it is with --set events.id=PATH"
         )
     labels = (p for p in named("label", _LABELS) if seen[p].types <= label_types and not seen[p].differ)
     times = (
@@ -184,11 +195,24 @@ def _places(
     return {role: path for role, path in found.items() if path is not None and role != "text"}
 
 
+def _number_for(role: str, names: tuple[str, ...], seen: Mapping[Keys, Seen]) -> str:
+    """Return a message about the first field that is called like a role and has numbers; empty for none."""
+    numbers = (p for name in names for p in seen if p[-1].lower() == name and seen[p].types & {int, float})
+    place = next(map(render_path, numbers), None)
+    return "" if place is None else f'{place} is a number, and the {role} must be a string, such as "17"; '
+
+
 def _is_time(value: Any) -> bool:
+    return not isinstance(value, bool) and not _why_no_time(value) and moment(value, ()) > 0
+
+
+def _why_no_time(value: Any) -> str:
+    """Return what was expected and found where a value is not a time; without the value itself."""
     try:
-        return not isinstance(value, bool) and moment(value, ()) > 0
-    except MalformedEvent:
-        return False
+        refuse_odd_time(moment(value, ()), value, ())
+    except MalformedEvent as error:
+        return error.detail if error.reason == "wrong-type" else "expected seconds, of the years 1900 to 2099"
+    return ""
 
 
 def _proposed(
@@ -232,10 +256,28 @@ def _proposed(
             told = f"  # {len(one.values):,} classes, in {of(one.n, 'event')}" if role == "label" else ""
             lines.append(f"{role} = {literal(render_path(places[role]))}{told}")
         elif role == "ts" and any(path[0] == role for path in seen):
-            lines.append('ts = "$.no_time"  # $.ts is no time, and would make each event a dead letter')
+            lines.append(f'ts = ""  # $.ts is not read: {_why_not_read(seen.get((role,), Seen()))}')
         else:
             lines.append(f'# {role} = "$.{role}"  # no field looks like it')
     return "\n".join([*lines, *_attributes(places, text, seen, n), ""])
+
+
+def _why_not_read(one: Seen) -> str:
+    """Return why a field is not proposed as the time."""
+    reasons = (why for value in one.values if (why := _why_no_time(value)))
+    return next(reasons, "it is not a time, and would make events dead letters")
+
+
+def _unread_time(places: Mapping[str, Keys], seen: Mapping[Keys, Seen]) -> str:
+    """Return a message about the first field that seems to be the time and is not read; empty for none."""
+    for path, one in seen.items():
+        if "ts" in places or (path != ("ts",) and one.kind != "(a date or time)"):
+            continue
+        place = render_path(path)
+        if all(map(_is_time, one.values)):
+            return f"{place} can be read as the time: --set {shlex.quote(f'events.ts={place}')}"
+        return f"{place} is not read as the time: {_why_not_read(one)}"
+    return ""
 
 
 def _attributes(
@@ -244,7 +286,7 @@ def _attributes(
     """A table for each attribute; what tells nothing is named in a comment."""
     others = {path: one for path, one in seen.items() if path not in places.values()}
     if len(others) > _MOST_ATTRIBUTES:
-        yield f"\n# {len(others):,} fields: none is declared; `text` and `features` are taken as they come."
+        yield f"\n# Over {_MOST_ATTRIBUTES} fields, none declared: `text` and `features` are as they are."
         return
     names: set[str] = set()
     for path, one in others.items():

@@ -125,6 +125,7 @@ class OddFields:
         self._read = {*self._places, *self._roles.values(), schema.entity_keys or schema.id_keys}
         if key_path is not None:
             self._read.add(parse_path(key_path))
+        self._names = frozenset(keys[-1].lower() for keys in self._read)
 
     def look(
         self, raw: bytes, key: bytes | None = None, recorded: float = 0.0, rules: Rules = NEWEST
@@ -134,7 +135,7 @@ class OddFields:
             self._has_long = self.has_more = True
             return
         self.n += 1
-        look(raw, self.seen)
+        look(raw, self.seen, self._names)
         if self._counts_refusals:
             try:
                 decode_event(raw, self._schema, key, recorded, rules)

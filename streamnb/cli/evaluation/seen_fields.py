@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,10 +21,24 @@ Keys = tuple[str, ...]
 _FEW_NUMBERS = 10
 _FIRST_STRINGS = 20
 _DEEPEST = 8
-_MOST_FIELDS = 1000
+MOST_FIELDS = 1000
+"""Paths that are told apart."""
+
+_NEAR = 2  # keys
 _LONG = 100  # characters of a value that is kept
 _WORDS = 5  # of each value of a few, for them to be texts
-_DATE = re.compile(r"\d{4}-\d\d-\d\d([ T]\d\d:|$)")
+_DATE = re.compile(
+    r"""(?:[^\W\d_]{2,9}[.,]*\ )?  # the day of the week
+    (?: \d{4}-?\d\d-?\d\d(?=T)
+      | \d{4}([-/.])\d\d?\1\d\d?
+      | \d\d?([-/.])\d\d?\2\d{4}
+      | \d\d?/\d\d?/\d\d | \d\d\.\d\d\.\d\d
+      | \d\d?(?:st|nd|rd|th|\.)?[-\ ](?:of\ )?[^\W\d_]{3,9}[.,]?[-\ ]\d{4} | \d\d?-[^\W\d_]{3}-\d\d
+      | (?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]{0,6}\.?\ \d\d?(?:st|nd|rd|th)?,?\ \d{4}
+    )
+    (?: [T,\ ]\ ?\d\d?[:.]?\d\d [\d:.,+\-\ ]* (?:[a-z.]{1,5}\ ?){0,2} [\d:+\-]* )?\ *""",
+    re.IGNORECASE | re.VERBOSE,
+)
 
 
 @dataclass
@@ -33,6 +47,7 @@ class Seen:
 
     Attributes:
         strings: how many are strings.
+        decided: the kind, where it was found out otherwise; see `kind`.
         rises: whether each is an integer, and above the one before it.
         values: those met first, and how often each was; of a long one, something that tells it from others.
     """
@@ -41,6 +56,7 @@ class Seen:
     words: int = 0
     strings: int = 0
     rises: bool = True
+    decided: str = ""
     types: set[type] = field(default_factory=set)
     values: dict[Any, int] = field(default_factory=dict)
     _last: float = -math.inf
@@ -77,11 +93,11 @@ class Seen:
     @property
     def kind(self) -> str:
         """What attribute it is, or, in parentheses, why it is none."""
-        if list in self.types:
-            return "(a list)"
+        if self.decided or list in self.types:
+            return self.decided or "(a list)"
         if self.n >= ENOUGH and (self.rises or len(self.values) == 1):
             return "(whole numbers that only rise, as ids do)" if self.rises else "(always the same)"
-        if all(isinstance(value, str) and _DATE.match(value) for value in self.values):
+        if all(isinstance(value, str) and _DATE.fullmatch(value) for value in self.values):
             return "(a date or time)"
         if self.types <= {int, float}:
             few = self.types == {int} and len(self.values) <= _FEW_NUMBERS and self.n >= ENOUGH
@@ -94,8 +110,15 @@ class Seen:
         return f"({odd})" if self.differ else "nominal"
 
 
-def look(raw: bytes, seen: dict[Keys, Seen]) -> bool:
-    """Note what an event holds; whether it is a JSON object."""
+def look(raw: bytes, seen: dict[Keys, Seen], names: Container[str] = ()) -> bool:
+    """Note what an event holds, and return whether it is a JSON object.
+
+    Args:
+        raw: the event.
+        seen: what is at each path so far; of the first thousand paths.
+        names: last keys, in lower case, of paths near the root that are noted behind these, too; a thousand
+            at most.
+    """
     try:
         event = json.loads(raw)
     except (ValueError, RecursionError):
@@ -103,7 +126,8 @@ def look(raw: bytes, seen: dict[Keys, Seen]) -> bool:
     if not isinstance(event, dict):
         return False
     for path, value in _leaves(event, ()):
-        if path in seen or len(seen) < _MOST_FIELDS:
+        is_named = len(path) <= _NEAR and path[-1].lower() in names
+        if path in seen or len(seen) < MOST_FIELDS * (1 + is_named):
             seen.setdefault(path, Seen()).add(value)
     return True
 
