@@ -12,6 +12,8 @@ from decimal import Decimal
 from typing import Any, ClassVar
 from uuid import UUID
 
+import msgspec
+
 from streamnb.errors import ConfigError, LogError
 from streamnb.model.attributes.json_values import (
     PER_SECOND,
@@ -55,6 +57,7 @@ def parquet_events(
         names = file.schema_arrow.names
         check_header(names, columns)
         reader = _Reader(types, columns, note)
+        columns = msgspec.structs.replace(columns, missing=())  # which the reader leaves out; "" is a string
         for batch in file.iter_batches(batch_size=_AT_ONCE):
             cells = [reader.cells(name, batch.column(place)) for place, name in enumerate(names)]
             for row in zip(*cells, strict=True):
@@ -83,7 +86,7 @@ class _Reader:
     def __init__(self, types: Any, columns: CsvColumns, note: Note) -> None:
         self._types, self._columns, self._note = types, columns, note
         self._names = {columns.id, columns.label, columns.text, *columns.strings}
-        self._missing: set[Any] = set(columns.missing)
+        self._missing: set[Any] = set(columns.missing) - {""}
         for token in columns.missing:
             with suppress(ValueError):
                 self._missing.add(float(token))
@@ -92,7 +95,7 @@ class _Reader:
     def cells(self, name: str, array: Any) -> list[Any]:
         """Return the cells of one column; None where one is missing."""
         found = self._values(array, name)
-        if len(self._missing) > 1:
+        if self._missing:
             found = [None if self._is_missing(cell) else cell for cell in found]
         if name in self._names:
             return [name_text(cell) if type(cell) in _NAMED else cell for cell in found]
