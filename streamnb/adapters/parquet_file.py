@@ -86,7 +86,7 @@ class _Reader:
     def __init__(self, types: Any, columns: CsvColumns, note: Note) -> None:
         self._types, self._columns, self._note = types, columns, note
         self._names = {columns.id, columns.label, columns.text, *columns.strings}
-        self._missing: set[Any] = set(columns.missing) - {""}
+        self._missing: set[Any] = {token for token in columns.missing if token}
         for token in columns.missing:
             with suppress(ValueError):
                 self._missing.add(float(token))
