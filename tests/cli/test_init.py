@@ -46,7 +46,7 @@ def kinds(made):
     return {one.name: (one.kind, one.path) for one in made.attributes}
 
 
-def test_a_csv_gets_its_columns(init):
+def test_a_csv_gets_its_columns(init, capsys):
     code, made, told = init("e.csv", CSV)
     assert (code, told["dead_letters"], told["events"]) == (0, 0, 50)
     assert kinds(made) == {
@@ -58,6 +58,15 @@ def test_a_csv_gets_its_columns(init):
     }
     text = Path("streamnb.toml").read_text()
     assert "# left out: $.features.key (nearly every event has another value)" in text
+    assert told["left_out"] == [
+        "$.features.key (nearly every event has another value)",
+        "$.features.note (always the same)",
+    ]
+    assert main(["init", "e.csv", "--out", "again.toml"]) == 0
+    expected = (
+        "again.toml: 5 attributes, by 50 events; 0 dead letters under it\nleft out: $.features.key (nearly"
+    )
+    assert capsys.readouterr().out.startswith(expected)
     assert "# left out: $.features.note (always the same)" in text
     assert "streamnb evaluate e.csv --config streamnb.toml" in text
     assert main(["evaluate", "e.csv", "--config", "streamnb.toml"]) == 0

@@ -6,7 +6,7 @@ import argparse
 import json
 import shlex
 from collections import Counter, defaultdict
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing
 from itertools import islice
 from pathlib import Path
@@ -18,7 +18,7 @@ from streamnb.cli import opening
 from streamnb.cli.commands.read import records_of
 from streamnb.cli.evaluation.event_files import cells_of, columns_of, events_of, given_columns, print_note
 from streamnb.cli.evaluation.number_notation import QUOTED, markers_of, notation_of
-from streamnb.cli.evaluation.proposal_trial import mended, tried
+from streamnb.cli.evaluation.proposal_trial import Trial, mended, tried
 from streamnb.cli.evaluation.seen_fields import MOST_VALUES, Keys, Seen, look
 from streamnb.cli.printable import printable
 from streamnb.config import Config
@@ -38,6 +38,7 @@ _IDS = ("id", "_id", "uuid", "event_id", "message_id")
 _LABELS = ("label", "class", "category", "target", "truth", "outcome", "y")
 _TIMES = ("ts", "timestamp", "time", "created_at", "date")
 _MOST_ATTRIBUTES = 100
+_LEFT_OUT = "# left out: "
 
 
 def run(options: argparse.Namespace) -> int:
@@ -69,23 +70,23 @@ def run(options: argparse.Namespace) -> int:
         with closing(_raws(options, given, columns_of(options, schema), ignore_note)) as source:
             return list(islice(source, options.events))  # again, as the columns are declared now
 
-    trial = tried(text := _proposed(options, given, (places, forced), seen, n), read)
-    while fault := mended(trial, seen, places, forced):
-        print_note(fault)
-        trial = tried(text := _proposed(options, given, (places, forced), seen, n), read)
-    if unread := _unread_time(places, seen):
-        print_note(unread)
+    def propose() -> str:
+        return _proposed(options, given, (places, forced), seen, n)
+
+    text, trial = _mended(propose, read, seen, places, forced)
     try:
         with Path(options.out).open("x", encoding="utf-8") as out:
             out.write(text)
     except FileExistsError as error:
         raise ConfigError(f"{options.out} is there: remove it, or name another file with --out") from error
     config, letters = trial.config, trial.faults.total()
+    left_out = [line.removeprefix(_LEFT_OUT) for line in text.splitlines() if line.startswith(_LEFT_OUT)]
     told = {
         "file": options.out,
         "events": len(trial.raws),
         "dead_letters": letters,
         "attributes": len(config.attributes),
+        "left_out": left_out,
     }
     if options.json:
         print(json.dumps(told | {"places": {name: render_path(path) for name, path in places.items()}}))
@@ -93,8 +94,27 @@ def run(options: argparse.Namespace) -> int:
     found = of(len(config.attributes), "attribute") if config.attributes else "no attribute declared"
     found += f", by {of(len(trial.raws), 'event')}"
     print(f"{options.out}: {found}; {of(letters, 'dead letter')} under it")
+    if left_out:
+        print(f"left out: {some_of(left_out)}")
     trial.tally.print()
     return 0
+
+
+def _mended(
+    propose: Callable[[], str],
+    read: Callable[[EventSchema], list[bytes]],
+    seen: dict[Keys, Seen],
+    places: dict[str, Keys],
+    forced: Keys | None,
+) -> tuple[str, Trial]:
+    """Return what is proposed once it is tried and mended, and what becomes of the events under it."""
+    trial = tried(text := propose(), read)
+    while fault := mended(trial, seen, places, forced):
+        print_note(fault)
+        trial = tried(text := propose(), read)
+    if unread := _unread_time(places, seen):
+        print_note(unread)
+    return text, trial
 
 
 def _sample(
@@ -293,7 +313,7 @@ def _attributes(
         place, kind = render_path(path), "(called like a label)" if path[-1].lower() in _LABELS else one.kind
         kind = "text" if path == text else kind
         if kind.startswith("(") or JSON_PATH.parse(place) != place:
-            yield f"\n# left out: {printable(place)} {kind if kind.startswith('(') else '(a path too long)'}"
+            yield f"\n{_LEFT_OUT}{printable(place)} {kind if kind.startswith('(') else '(a path too long)'}"
             continue
         name = ".".join(path[1:] if path[0] == "features" and len(path) > 1 else path)
         name = place if name in names or not name else name
