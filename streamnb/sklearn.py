@@ -108,7 +108,7 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self, X: Any, y: Any, classes: Any, sample_weight: Any, *, anew: bool, is_fit: bool = False
     ) -> Self:
         events = self._events(X, y, anew=anew)
-        y = column_or_1d(y, warn=True)
+        y = column_or_1d(_labels_of(y), warn=True)
         check_classification_targets(y)
         known = [] if anew else [self.classes_]
         self.classes_ = unique_labels(*known, *([] if classes is None else [classes]), y)
@@ -210,6 +210,14 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             self._columns = pd.RangeIndex(events.shape[1]) if issparse(events) else events.columns
         # As all of scikit-learn does: where one side has no names, columns go by their places.
         return events if anew or has_names or issparse(events) else events.set_axis(self._columns, axis=1)
+
+
+def _labels_of(y: Any) -> Any:
+    """Return nullable integers and booleans of pandas as numpy's: scikit-learn would make doubles of them."""
+    numpy_dtype = getattr(getattr(y, "dtype", None), "numpy_dtype", None)
+    if numpy_dtype is None or numpy_dtype.kind not in "iub" or y.isna().any():
+        return y
+    return y.to_numpy(dtype=numpy_dtype)
 
 
 def _texts_of(X: Any) -> Any:

@@ -208,3 +208,21 @@ def test_weights_of_classes_that_cannot_be_meant_are_refused():
         StreamClassifier(class_weight="balance").fit(FRAME, LABELS)
     later = StreamClassifier(class_weight={"later": 2.0}).partial_fit(FRAME, LABELS)
     assert later.model_.digest() == StreamClassifier().fit(FRAME, LABELS).model_.digest()
+
+
+@pytest.mark.parametrize(
+    ("y", "classes"),
+    [
+        (pd.array([3, 1, 3, 1], dtype="Int64"), [1, 3]),
+        (pd.array([True, False] * 2, dtype="boolean"), [False, True]),
+        (pd.array(["b", "a"] * 2, dtype="string"), ["a", "b"]),
+        (pd.Categorical([3, 1, 3, 1]), [1, 3]),
+        ([3.0, 1.0, 3.0, 1.0], [1.0, 3.0]),
+    ],
+)
+def test_labels_keep_their_type(y, classes):
+    for given in (y, pd.Series(y)):
+        made = StreamClassifier().fit(FRAME[:4], given)
+        assert made.classes_.tolist() == classes
+        assert set(map(type, made.classes_.tolist())) == {type(classes[0])}
+        assert made.predict(FRAME[:4]).tolist() == list(y)
