@@ -10,7 +10,7 @@ from streamnb.cli import opening
 from streamnb.config import Config
 from streamnb.engine.labels.verdicts import Said, effective, merged
 from streamnb.engine.labels.voids import Voids
-from streamnb.engine.ports import Record
+from streamnb.engine.ports import Partition, Record
 from streamnb.events import Verdict
 from streamnb.wire.codec import IN_EVENT, decode_label
 
@@ -34,12 +34,12 @@ class Judging:
 
     def take(self, record: Record) -> Verdict | None:
         """A record of the topic; None where it takes back a source. Raises MalformedEvent."""
-        found = decode_label(record.value, self._schema)
-        time = record.timestamp if found.ts is None else found.ts
+        found = decode_label(record.value, self._schema, record.timestamp)
         if not isinstance(found, Verdict):
-            self._voids.add(found.source, -math.inf if found.since is None else found.since, time)
+            self._voids.add(found, record)
             return None
-        said = Said(found.source, time, found.label, found.weight)
+        time = record.timestamp if found.ts is None else found.ts
+        said = Said(found.source, time, found.label, found.weight, record.partition, record.offset)
         self._said[found.id] = merged(self._said.pop(found.id, ()), said)
         if self._most is not None and len(self._said) > self._most:
             del self._said[next(iter(self._said))]
@@ -55,7 +55,7 @@ class Judging:
 
         `known` is what is said of it besides, such as in records that are not at hand.
         """
-        said = known or (Said(IN_EVENT, -math.inf, in_event, 1.0),)
+        said = known or (Said(IN_EVENT, -math.inf, in_event, 1.0, Partition("", 0), 0),)
         for one in self._said.get(event_id, ()):
             said = merged(said, one)
         truth = effective((one for one in said if not self._voids.cover(one)), self._ranks)

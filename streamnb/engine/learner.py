@@ -414,9 +414,11 @@ class Learner:
     def _take(self, records: Sequence[Record], now: float, alive: Callable[[], None]) -> list[NewRecord]:
         """What verdicts change; the dead letters among them, and what detectors find by them."""
         assert self.late is not None  # noqa: S101
+        recorded = [record.timestamp for record in records]
         records = self._dated(records)
         outputs: list[NewRecord] = []
-        said = decode_labels([record.value for record in records], self.settings.schema)
+        values = [record.value for record in records]
+        said = decode_labels(values, self.settings.schema, recorded, self.rules)
         if self.actions.is_paused:
             said = [_weightless(one) if isinstance(one, Verdict) else one for one in said]
         times = _times(records)
@@ -450,7 +452,7 @@ class Learner:
                 outputs.append(self._dead_letter(records[place], one))
             else:
                 take()
-                if not self.late.withdraw(one, records[place].timestamp, self.rules):
+                if not self.late.withdraw(one, records[place], self.rules):
                     refused = MalformedEvent(
                         "too-many-sources", "$.source", "too many sources were withdrawn"
                     )

@@ -25,7 +25,14 @@ from streamnb.events import (
 )
 from streamnb.model.attributes.attributes import some_of
 from streamnb.model.attributes.weights import HEAVIEST
-from streamnb.wire.event_rules import EARLIEST, LATEST, refuse_ahead, refuse_label_record, refuse_odd_time
+from streamnb.wire.event_rules import (
+    EARLIEST,
+    LATEST,
+    refuse_ahead,
+    refuse_label_ahead,
+    refuse_label_record,
+    refuse_odd_time,
+)
 from streamnb.wire.paths import Keys, render_path
 from streamnb.wire.records import SHALLOW, find, is_nonfinite, maybe_deep, parse, refuse
 from streamnb.wire.schema import ENTITY, EventSchema
@@ -267,13 +274,30 @@ def _read_open(features: Any, claimed: frozenset[str]) -> dict[str, str | float 
     }
 
 
-def decode_label(raw: bytes, schema: EventSchema = _USUAL) -> Verdict | Withdrawal:
-    """What a record of the labels topic says; of the schema, `max_bytes` and `aliases` are read.
+def decode_label(
+    raw: bytes, schema: EventSchema = _USUAL, recorded: float = 0.0, rules: Rules = NEWEST
+) -> Verdict | Withdrawal:
+    """Return what a record of the labels topic says.
 
-    Raises `MalformedEvent`.
+    Args:
+        raw: the record's value.
+        schema: how it is read: `max_bytes`, `aliases` and `clock` of it.
+        recorded: when the log recorded it, as for `decode_event`; where the log's clock counts, no label may
+            be of a time that is a day later.
+        rules: by which it is read.
+
+    Raises:
+        MalformedEvent: with the reason, and the path of the value at fault.
     """
     said = _read_label(raw, schema.max_bytes)
+    if rules.go_by_log(schema):
+        _refuse_label_ahead(said, recorded)
     return _named(said, schema) if isinstance(said, Verdict) else said
+
+
+def _refuse_label_ahead(said: Verdict | Withdrawal, recorded: float) -> None:
+    if said.ts is not None and 0.0 < recorded < LATEST:
+        refuse_label_ahead(said.ts, recorded)
 
 
 def _named(said: Verdict, schema: EventSchema) -> Verdict:
@@ -304,20 +328,36 @@ def _read_label(raw: bytes, max_bytes: int) -> Verdict | Withdrawal:
 
 
 def decode_labels(
-    raws: Sequence[bytes], schema: EventSchema = _USUAL
+    raws: Sequence[bytes],
+    schema: EventSchema = _USUAL,
+    recorded: Sequence[float] = (),
+    rules: Rules = NEWEST,
 ) -> list[Verdict | Withdrawal | MalformedEvent]:
-    """What each record of the labels topic says, or why it says nothing, as `decode_label` reads them."""
-    plain = _read_plain_verdicts(raws, schema.max_bytes)
-    if plain:
+    """Return what each record of the labels topic says, or why it says nothing, as `decode_label` does."""
+    plain, times = _read_plain_verdicts(raws, schema.max_bytes), recorded or [0.0] * len(raws)
+    if not plain:
+        return [_said_by(raw, schema, time, rules) for raw, time in zip(raws, times, strict=True)]
+    pairs = zip(plain, times, strict=True)  # most labels are of a time before the log recorded them
+    if not rules.go_by_log(schema) or all(one.ts is None or one.ts <= time for one, time in pairs):
         return [_named(one, schema) for one in plain]
-    return [_said_by(raw, schema) for raw in raws]
+    return [_in_time(_named(one, schema), time) for one, time in zip(plain, times, strict=True)]
 
 
-def _said_by(raw: bytes, schema: EventSchema) -> Verdict | Withdrawal | MalformedEvent:
+def _said_by(
+    raw: bytes, schema: EventSchema, recorded: float, rules: Rules
+) -> Verdict | Withdrawal | MalformedEvent:
     try:
-        return decode_label(raw, schema)
+        return decode_label(raw, schema, recorded, rules)
     except MalformedEvent as error:
         return error
+
+
+def _in_time(said: Verdict, recorded: float) -> Verdict | MalformedEvent:
+    try:
+        _refuse_label_ahead(said, recorded)
+    except MalformedEvent as error:
+        return error
+    return said
 
 
 def _read_plain_verdicts(raws: Sequence[bytes], max_bytes: int) -> list[Verdict]:

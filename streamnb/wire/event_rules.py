@@ -86,8 +86,23 @@ def refuse_ahead(seconds: float, recorded: float, keys: Keys) -> None:
     Raises:
         MalformedEvent: out-of-range.
     """
+    _refuse_ahead(seconds, recorded, keys, "event")
+
+
+def refuse_label_ahead(seconds: float, recorded: float) -> None:
+    """Refuse a label that says it was given more than a day after the log recorded it.
+
+    The last label of a source counts, so no correction would count until that time.
+
+    Raises:
+        MalformedEvent: out-of-range, at $.ts.
+    """
+    _refuse_ahead(seconds, recorded, ("ts",), "label", "; without ts, the log's own time counts")
+
+
+def _refuse_ahead(seconds: float, recorded: float, keys: Keys, what: str, advice: str = "") -> None:
     if seconds <= recorded + _DAY:
         return
-    detail = f"{seconds - recorded:.0f} s after the log recorded the event, more than a day"
-    remedy = f'{detail}; where such times are meant: events.clock = "event"'
+    detail = f"{seconds - recorded:.0f} s after the log recorded the {what}, more than a day"
+    remedy = f'{detail}{advice}; where such times are meant: events.clock = "event"'
     refuse("out-of-range", keys, detail, remedy)

@@ -11,6 +11,7 @@ import pytest
 
 from streamnb.adapters.sqlite.log import SqliteLog
 from streamnb.cli import main
+from streamnb.errors import Unavailable
 
 LOG = ["--log", "sqlite:///labels.db", "--set", "topics.labels=labels"]
 LABELS = [json.dumps({"id": f"e{i}", "label": "x"}).encode() for i in range(7)]
@@ -87,6 +88,41 @@ def test_what_would_change_nothing_or_something_else_is_refused(tmp_path, monkey
     assert said in capsys.readouterr().err
     assert not main(["label", "e", "x", *LOG])
     assert len(written(capsys)) == 1
+
+
+def test_a_line_of_a_time_far_ahead_is_refused_unless_such_times_are_meant(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    ahead = [{"id": "e", "label": "y", "ts": 4e9}, {"withdraw": True, "source": "bot", "ts": 4e9}]
+    for line in ahead:
+        (tmp_path / "labels.jsonl").write_bytes(LABELS[0] + b"\n" + json.dumps(line).encode())
+        assert main(["label", *FILE, *LOG]) == 1
+        said = capsys.readouterr().err
+        assert "labels.jsonl, line 2: out-of-range at $.ts: " in said
+        assert "s after the log recorded the label, more than a day" in said
+        assert said.endswith("labels before it were written to labels: 1\n")
+    assert main(["label", *FILE, *LOG, "--set", "events.clock=event"]) == 0
+    assert [line.count("4000000000") for line in written(capsys)] == [0, 0, 0, 1]
+
+
+def test_what_was_perhaps_written_is_said_when_the_log_does_not_answer(tmp_path, monkeypatch, capsys):
+    """Whoever sends the file again changes nothing by the lines that were written."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "labels.jsonl").write_bytes(b"\n".join(LABELS[:3]))
+    append, given = SqliteLog.append, []
+
+    def appended(log, records):
+        append(log, records)
+        given.append(len(records))
+        if len(given) == 2:
+            raise Unavailable("no answer")
+
+    monkeypatch.setattr(SqliteLog, "append", appended)
+    monkeypatch.setattr("streamnb.cli.commands.label._AT_ONCE", 2)
+    assert main(["label", *FILE, *LOG]) == 1
+    said = capsys.readouterr().err
+    assert "2 labels written, the next 1 perhaps: send all of them again, in their order" in said
+    assert said.endswith("no answer\n")
+    assert len(written(capsys)) == 3
 
 
 def test_the_source_of_a_file_is_that_of_lines_that_name_none(tmp_path, monkeypatch, capsys):

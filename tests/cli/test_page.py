@@ -78,6 +78,7 @@ def record(value, **headers):
 class NoModel:
     """A replica that has nothing yet."""
 
+    config = configuration.load(None, {}, ["log.url=sqlite:///unused.db"])
     lock = Turns()
     is_alive = is_ready = True
     is_loading = False
@@ -281,7 +282,12 @@ def test_a_label_that_may_be_older_than_those_read_is_not_called_missing(full, m
     full._reads_all_labels = True
     assert tags() == ["wrong: ham", "right", "no label"]
     full.judging.has_forgotten = True
-    said = {"m1": (Said("boss", 5.0, "spam", 1.0),), "m2": (), "m3": (Said("event", 5.0, "ham", 1.0),)}
+    place = Partition("labels", 0), 0
+    said = {
+        "m1": (Said("boss", 5.0, "spam", 1.0, *place),),
+        "m2": (),
+        "m3": (Said("event", 5.0, "ham", 1.0, *place),),
+    }
     monkeypatch.setattr(NoModel, "said_of", lambda _, id_: said[id_])
     assert tags() == ["wrong: ham", "right", "said: spam"]
     full._take_verdict(record({"id": "m1", "label": "ham", "source": "me", "ts": 4.0}))

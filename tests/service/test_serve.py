@@ -316,6 +316,12 @@ def test_what_is_wrong_is_said_and_harms_nobody(made):
         ),
         ("/predict", {"event": "a"}, 422, "body.events: Field required"),
         ("/labels", {"labels": [{"id": "a", "label": "b", "source": "event"}]}, 422, "label 0"),
+        (
+            "/labels",
+            {"labels": [{"id": "a", "label": "b"}, {"id": "a", "label": "b", "ts": 4e9}]},
+            422,
+            "after the log recorded the label, more than a day",
+        ),
         ("/predict", b'{"events": [NaN]}', 422, "string"),
         ("/predict", b'{"\\ud800": 1}', 422, "unicode"),
         ("/predict", {str(i): i for i in range(100_000)}, 422, "at most 20 keys"),

@@ -39,13 +39,13 @@ class Stream:
     def event(self, event_id, text="", label=None, *, at=None, **features):
         self._add(EVENTS, {"id": event_id, "text": text, "features": features, "label": label}, at)
 
-    def verdict(self, event_id, label, source=None, *, ts=None, weight=None, at=None):
+    def verdict(self, event_id, label, source=None, *, ts=None, weight=None, at=None, partition=0):
         more = {"source": source, "ts": ts, "weight": weight}
         given = {name: value for name, value in more.items() if value is not None}
-        self._add(LABELS, {"id": event_id, "label": label, **given}, at)
+        self._add(Partition("labels", partition), {"id": event_id, "label": label, **given}, at)
 
-    def withdraw(self, source, since=None, *, at=None):
-        self._add(LABELS, {"withdraw": True, "source": source, "since": since}, at)
+    def withdraw(self, source, since=None, *, ts=None, at=None):
+        self._add(LABELS, {"withdraw": True, "source": source, "since": since, "ts": ts}, at)
 
     def raw(self, partition, value, at=None):
         self.time = self.time + 1.0 if at is None else at
@@ -77,8 +77,12 @@ def random_stream(
     classes="xyz",
     weights=(None, None, 0, 0.5, 2),
     more_features=0,
+    partitions=1,
 ):
-    """Events whose verdicts come early, late, again, from several sources, as null and with other weights."""
+    """Events whose verdicts come early, late, again, from several sources, as null and with other weights.
+
+    Many verdicts of one source have equal times.
+    """
     stream = Stream()
     ids = [f"e{i}" for i in range(events)]
     what = ["event"] * events + ["verdict"] * verdicts
@@ -103,9 +107,26 @@ def random_stream(
         else:
             label = rng.choice(classes) if rng.random() < 0.8 else None
             weight = rng.choice(weights)
-            ts = stream.time + rng.randrange(-20, 20) if rng.random() < 0.5 else None
-            stream.verdict(rng.choice(ids), label, rng.choice(sources), ts=ts, weight=weight)
+            ts = (stream.time + rng.randrange(-60, 20)) // 40 * 40 if rng.random() < 0.5 else None
+            at = stream.time if rng.random() < 0.3 else None
+            given = {"ts": ts, "weight": weight, "at": at, "partition": rng.randrange(partitions)}
+            stream.verdict(rng.choice(ids), label, rng.choice(sources), **given)
     return stream
+
+
+def read_in_another_order(rng, records):
+    """The same records, of each partition in their order."""
+    queues = defaultdict(list)
+    for record in reversed(records):
+        queues[record.partition].append(record)
+    left = [record.partition for record in records]
+    rng.shuffle(left)
+    return [queues[partition].pop() for partition in left]
+
+
+def _place(record, ts=None):
+    """The place of what a record says in the order of all that its source says."""
+    return record.timestamp if ts is None else ts, *record.partition, record.offset
 
 
 def effective_labels(records, ranks=None, weights=None):
@@ -117,27 +138,23 @@ def effective_labels(records, ranks=None, weights=None):
         value = json.loads(record.value)
         if value.get("withdraw"):
             since = -math.inf if value.get("since") is None else value["since"]
-            withdrawn.append((value["source"], since, record.timestamp))
+            withdrawn.append((value["source"], since, _place(record)))
         elif record.partition == EVENTS:
             if value["label"] is not None:
-                said[value["id"]].append(("event", record.timestamp, value["label"], 1.0))
+                said[value["id"]].append(("event", _place(record), value["label"], 1.0))
         else:
-            source, ts = value.get("source", "default"), value.get("ts")
-            time = record.timestamp if ts is None else ts
-            said[value["id"]].append((source, time, value["label"], value.get("weight", 1.0)))
+            source, place = value.get("source", "default"), _place(record, value.get("ts"))
+            said[value["id"]].append((source, place, value["label"], value.get("weight", 1.0)))
     found = {}
     for event_id, verdicts in said.items():
         newest = {}
-        for source, time, label, weight in verdicts:
-            if any(source == s and since <= time <= until for s, since, until in withdrawn):
-                continue
-            newest[source] = max(
-                newest.get(source, (-math.inf,)), (time, label is not None, label or "", weight)
-            )
+        for source, place, label, weight in sorted(verdicts, key=lambda one: one[1]):
+            if not any(source == s and since <= place[0] and place <= until for s, since, until in withdrawn):
+                newest[source] = place[0], label, weight
         standing = [
             (ranks.get(source, 0 if source == "event" else 1), time, source, label, weight)
-            for source, (time, is_label, label, weight) in newest.items()
-            if is_label
+            for source, (time, label, weight) in newest.items()
+            if label is not None
         ]
         if standing:
             _, _, source, label, weight = max(standing)

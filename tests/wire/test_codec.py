@@ -587,6 +587,30 @@ REPORT = MetricsReport(
 POSTERIOR = PosteriorReport((HypothesisScore("h", 1.0, 1.0, 1.5),), "h", 1.5, 0.0, 0.0, 2, 0.0)
 
 
+@pytest.mark.parametrize("rules", [Rules(), Rules(6, 1)])
+@pytest.mark.parametrize("clock", [None, "log", "event"])
+def test_labels_that_are_read_together_are_refused_for_their_times_as_each_alone(clock, rules):
+    schema, day = EventSchema(clock=clock), 86400.0
+    recorded = [1000.0, 1000.0, 1000.0, 0.0, 5e9, 1000.0]
+    ahead = [None, 1000.0 + day, 1001.0 + day, 4e9, 4e9, -5.0]
+    raws = [encode_verdict(Verdict("e", "x", "s", 1.0, ts)) for ts in ahead]
+    counts = clock == "log" or (clock is None and rules.first > 2)
+
+    def is_refused(raw, time):
+        try:
+            decode_label(raw, schema, time, rules)
+        except MalformedEvent as error:
+            return (error.reason, error.path) == ("out-of-range", "$.ts")
+        return False
+
+    assert list(map(is_refused, raws, recorded)) == [False, False, counts, False, False, False]
+    withdrawn = b'{"withdraw":true,"source":"s","ts":4e9}'
+    for labels in (raws, [*raws, withdrawn]):  # all at once, or each with care
+        found = decode_labels(labels, schema, [*recorded, 1000.0][: len(labels)], rules)
+        refused = [isinstance(one, MalformedEvent) for one in found]
+        assert refused == [False, False, counts, False, False, False, counts][: len(labels)]
+
+
 def test_a_prediction_has_its_fields_in_the_order_of_the_contract():
     first, optional = (
         ["id", "label", "probability", "probabilities", "status"],

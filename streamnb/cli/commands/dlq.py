@@ -182,7 +182,7 @@ class _Replay:
             return _Fate(None, "the letter is not whole, and its record is gone", f": {letter.whence}")
         try:
             if topic == self._labels:
-                decode_label(found.value, self._schema)
+                decode_label(found.value, self._schema, time.time())
             else:
                 decode_event(found.value, self._schema, found.key, time.time())
         except MalformedEvent as error:

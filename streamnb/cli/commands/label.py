@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import closing, suppress
 
@@ -16,10 +17,11 @@ from streamnb.config import Config
 from streamnb.config.values import literal
 from streamnb.engine.journal.history import last
 from streamnb.engine.ports import Log, NewRecord
-from streamnb.errors import ConfigError, LogError, MalformedEvent, UnknownTopic, told_as
+from streamnb.errors import ConfigError, LogError, MalformedEvent, Unavailable, UnknownTopic, told_as
 from streamnb.events import Verdict, Withdrawal
 from streamnb.model.attributes.parameters import of
 from streamnb.wire.codec import UNNAMED, decode_label, encode_verdict
+from streamnb.wire.schema import EventSchema
 
 _AT_ONCE = 1000
 _PATIENCE = 0.2  # seconds that a label waits for others
@@ -29,7 +31,7 @@ def run(options: argparse.Namespace) -> int:
     """Write verdicts to the topic of labels; whoever learns takes them from there."""
     config = opening.load_config(options)
     topic, count = labels_topic(config), 0
-    found = _of_file(options) if options.file else [_given(options)]
+    found = _of_file(options, config) if options.file else [_given(options, config)]
     try:
         for count in writing(config, found):  # noqa: B007
             pass
@@ -66,7 +68,9 @@ def writing(config: Config, verdicts: Iterable[Verdict | Withdrawal]) -> Iterato
         log.partitions(topic)
         refuse_unread(config, log)
         for part in parts_of(verdicts, _AT_ONCE, _PATIENCE):
-            log.append([NewRecord(topic, _key(one), encode_verdict(one)) for one in part])
+            records = [NewRecord(topic, _key(one), encode_verdict(one)) for one in part]
+            with told_as(Unavailable, _unknown(count, len(part)), Unavailable):
+                log.append(records)
             count += len(part)
             yield count
 
@@ -91,29 +95,46 @@ def _key(one: Verdict | Withdrawal) -> bytes | None:
     return one.id.encode() if isinstance(one, Verdict) else None
 
 
-def checked(given: Verdict | Withdrawal) -> Verdict | Withdrawal:
-    """The same, as a learner will read it. Raises ConfigError where it would be a dead letter."""
+def _unknown(count: int, more: int) -> str:
+    """Return what is known of labels that the log has not acknowledged, and what to do."""
+    return (
+        f"{of(count, 'label')} written, the next {more:,} perhaps: send all of them again, in their order "
+        "and before any others; one that was written already then changes nothing"
+    )
+
+
+def checked(given: Verdict | Withdrawal, config: Config) -> Verdict | Withdrawal:
+    """Return the same, as a learner will read it if the log records it now.
+
+    Raises:
+        ConfigError: it would be a dead letter.
+    """
     with told_as(ConfigError, "this is no label", MalformedEvent, UnicodeEncodeError):
-        return decode_label(encode_verdict(given))
+        return _read(encode_verdict(given), config)
 
 
-def _given(options: argparse.Namespace) -> Verdict | Withdrawal:
+def _read(raw: bytes, config: Config) -> Verdict | Withdrawal:
+    """Raises MalformedEvent."""
+    return decode_label(raw, EventSchema(clock=config.events.clock), time.time())
+
+
+def _given(options: argparse.Namespace, config: Config) -> Verdict | Withdrawal:
     if options.id is None or (options.label is None) == (not options.withdraw):
         raise ConfigError("expected ID LABEL, or ID --withdraw, or --file FILE; see streamnb label --help")
     if options.withdraw and options.weight != 1.0:
         raise ConfigError("--weight: what is withdrawn has none; leave it out, or give a LABEL")
     source = UNNAMED if options.source is None else options.source
-    return checked(Verdict(options.id, options.label, source, options.weight, options.ts))
+    return checked(Verdict(options.id, options.label, source, options.weight, options.ts), config)
 
 
-def _of_file(options: argparse.Namespace) -> Iterator[Verdict | Withdrawal]:
+def _of_file(options: argparse.Namespace, config: Config) -> Iterator[Verdict | Withdrawal]:
     """Those of a file. Raises ConfigError for flags beside it; MalformedEvent for a line that is none."""
     if options.id is not None or options.withdraw or options.ts is not None or options.weight != 1.0:
         raise ConfigError("--file: each line says its id, label, weight and ts; only --source may go with it")
     with open_counted(options.file) as lines:
         for raw in lines:
             try:
-                one = decode_label(raw)
+                one = _read(raw, config)
                 is_unnamed = isinstance(one, Verdict) and one.source == UNNAMED
                 yield replace(one, source=options.source) if options.source and is_unnamed else one
             except MalformedEvent as error:

@@ -17,7 +17,7 @@ def run(options: argparse.Namespace) -> int:
     config = opening.load_config(options)
     if options.source == IN_EVENT:
         raise ConfigError(f"--source: {IN_EVENT!r} is what labels inside events are called; they stay")
-    max(writing(config, [checked(Withdrawal(options.source, options.since))]))
+    max(writing(config, [checked(Withdrawal(options.source, options.since), config)]))
     if options.json:
         print(json.dumps({"withdrawn": options.source, "since": options.since, "log": config.log.url}))
     else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -46,6 +47,7 @@ from streamnb.engine.labels.verdicts import Said as SourceLabel
 from streamnb.errors import ConfigError, LogError, MalformedEvent, SnapshotError, StreamnbError, told_as
 from streamnb.events import Event, Verdict
 from streamnb.wire.codec import decode_label, encode_verdict
+from streamnb.wire.schema import EventSchema
 
 _UNREADABLE, _NOT_FOUND, _CONFLICT, _UNSUPPORTED, _WRONG, _NOT_READY = 400, 404, 409, 415, 422, 503
 _LABELS_SECONDS = 5.0  # to wait for others that write labels
@@ -290,7 +292,8 @@ def _say(
     async def put(said: list[Verdict]) -> None:
         if write is None:
             raise HTTPException(_CONFLICT, "topics.labels is not set: no learner would read them")
-        found = [_verdict(one, place) for place, one in enumerate(said)]
+        schema, now = EventSchema(clock=replica.config.events.clock), time.time()
+        found = [_verdict(one, place, schema, now) for place, one in enumerate(said)]
         try:
             with anyio.fail_after(_LABELS_SECONDS):
                 await run_sync(write, found, limiter=one_writes)
@@ -363,10 +366,14 @@ def _event(model: Asked, given: Asking, place: int) -> Event:
         return model.of_text(given) if isinstance(given, str) else model.of_object(given)
 
 
-def _verdict(said: Verdict, place: int) -> Verdict:
-    """As it is read back. Raises ConfigError with the place of what is no verdict."""
+def _verdict(said: Verdict, place: int, schema: EventSchema, now: float) -> Verdict:
+    """Return a verdict as a learner will read it if the log records it now.
+
+    Raises:
+        ConfigError: it would be a dead letter; with its place.
+    """
     with told_as(ConfigError, f"label {place}", MalformedEvent, UnicodeEncodeError):
-        checked = decode_label(encode_verdict(said))
+        checked = decode_label(encode_verdict(said), schema, now)
     assert isinstance(checked, Verdict)  # noqa: S101
     return checked
 

@@ -38,6 +38,8 @@ _CHANGING: dict[str, str] = {
     "weight": "<f8",
     "source": "<i2",
     "said_at": "<f8",
+    "partition": "<u2",
+    "offset": "<i8",
     "score": "<i8",
     "delay": "<i1",
     "pruned": "<i4",
@@ -93,6 +95,7 @@ class Chunk:
         columns: name -> column. Never changed are those of `Waiting`, and start, where its bytes begin in
             `payload`. The others: label and weight, the truth that holds, the number of its class or `NONE`;
             source and said_at, the number of the source that says so, `NONE` or `SEVERAL`, and when it did;
+            partition and offset, the number of the partition of the record that says so, and its offset;
             score, its number in the window of scores, or `NONE`; delay, the bucket of the delay of its first
             verdict, or `NONE`; pruned, how often the vocabulary had been pruned when the event was learned.
         oldest: the least time at which one was recorded.
@@ -240,21 +243,21 @@ class Chunk:
         made.payload = bytearray(made._fill(_FIXED, fixed))
         rest = made._fill(_CHANGING, changing)
         if rest:
-            pairs = msgspec.msgpack.decode(
-                rest, type=list[tuple[int, list[tuple[str, float, str | None, float]]]]
-            )
-            made.said = {place: tuple(Said(*one) for one in said) for place, said in pairs}
+            pairs = msgspec.msgpack.decode(rest, type=list[tuple[int, tuple[Said, ...]]])
+            made.said = dict(pairs)
         made._check()
         if made.is_full:
             made._shrink()
         made.oldest = float(made.columns["time"][:size].min())
         return made
 
-    def check(self, classes: int, sources: int, delays: int) -> None:
-        """Raises SnapshotError where it names none of so many classes, sources and buckets of delays."""
+    def check(self, classes: int, sources: int, partitions: int, delays: int) -> None:
+        """Raise SnapshotError if a class, source, partition or bucket of delays is not one of so many."""
         numbers = {
             "label": (NONE, classes - 1),
             "source": (SEVERAL, sources - 1),
+            "partition": (0, max(0, partitions - 1)),
+            "offset": (0, MOST),
             "delay": (NONE, delays - 1),
             "score": (NONE, MOST),
             "pruned": (0, MOST),

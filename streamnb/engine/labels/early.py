@@ -6,28 +6,26 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from streamnb.engine.labels.verdicts import MOST_SOURCES, Said, merged
-from streamnb.engine.ports import Partition, Record
+import msgspec
 
-_OBJECTS = 200  # bytes, about, that an entry takes beside its texts
+from streamnb.engine.labels.verdicts import MOST_SOURCES, Said, merged
+
+_OBJECTS, _OBJECTS_OF_LABEL = 200, 280  # bytes, no less than an entry and a label take besides their texts
+_Row = tuple[str, tuple[Said, ...], float]
 
 
 class Dropped(NamedTuple):
-    """A verdict whose event did not come in time, or that had to make room; and where it lies."""
+    """A verdict whose event did not come in time, or that had to make room."""
 
     id: str
     said: Said
-    partition: Partition
-    offset: int
 
 
 class _Entry(NamedTuple):
-    """What is said of one event; when and where the last of it was read."""
+    """What is said of one event; when the log recorded the last of it that was read."""
 
     said: tuple[Said, ...]
     time: float
-    partition: Partition
-    offset: int
 
 
 class EarlyVerdicts:
@@ -62,9 +60,9 @@ class EarlyVerdicts:
         return len(self._entries)
 
     def add(
-        self, event_id: str, said: Said, record: Record, earliest: float, *, moves: bool
+        self, event_id: str, said: Said, recorded: float, earliest: float, *, moves: bool
     ) -> list[Dropped] | None:
-        """Keep a verdict that came in `record`; what makes room, or has waited since before `earliest`.
+        """Keep a verdict that was `recorded` then; what makes room, or has waited since before `earliest`.
 
         None where it is of a source too many. An event of which something is said again `moves` behind all
         others, as those who look only at the oldest expect.
@@ -76,7 +74,7 @@ class EarlyVerdicts:
             return None
         if moves:
             self._entries.pop(event_id, None)
-        self._entries[event_id] = _Entry(now, record.timestamp, record.partition, record.offset)
+        self._entries[event_id] = _Entry(now, recorded)
         self._bytes += _size(event_id, now) - (0 if entry is None else _size(event_id, before))
         return list(self._make_room(earliest))
 
@@ -95,20 +93,28 @@ class EarlyVerdicts:
                 return
             del self._entries[event_id]
             self._bytes -= _size(event_id, entry.said)
-            yield from (Dropped(event_id, one, entry.partition, entry.offset) for one in entry.said)
+            yield from (Dropped(event_id, one) for one in entry.said)
 
     def state(self) -> list[Any]:
-        """Of each event its id, what is said of it, and when and where that was read."""
+        """Return of each event its id, what is said of it, and when the last of that was recorded."""
         return [[event_id, *entry] for event_id, entry in self._entries.items()]
 
-    def load(self, state: Sequence[Sequence[Any]]) -> None:
-        """Go on from a `state`."""
-        for event_id, said, time, (topic, number), offset in state:
-            heard = tuple(Said(source, float(at), label, float(w)) for source, at, label, w in said)
-            self._entries[event_id] = _Entry(heard, float(time), Partition(topic, number), offset)
-            self._bytes += _size(event_id, heard)
+    def load(self, state: bytes) -> None:
+        """Go on from a `state` as msgpack. Raises msgspec.MsgspecError for another one."""
+        once: dict[Any, Any] = {}  # of equal sources and partitions only one is kept
+        for event_id, found, time in msgspec.msgpack.decode(state, type=list[_Row]):
+            said = tuple(
+                one._replace(
+                    source=once.setdefault(one.source, one.source),
+                    partition=once.setdefault(one.partition, one.partition),
+                )
+                for one in found
+            )
+            self._entries[event_id] = _Entry(said, time)
+            self._bytes += _size(event_id, said)
 
 
 def _size(event_id: str, said: Sequence[Said]) -> int:
     """Bytes of an entry, about."""
-    return _OBJECTS + len(event_id) + sum(_OBJECTS + len(one.source) + len(one.label or "") for one in said)
+    texts = (len(one.source) + len(one.label or "") for one in said)
+    return _OBJECTS + len(event_id) + _OBJECTS_OF_LABEL * len(said) + sum(texts)

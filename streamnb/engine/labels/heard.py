@@ -9,7 +9,6 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from streamnb.engine.labels.verdicts import Said
 from streamnb.engine.ports import Record
 from streamnb.events import Event, Verdict
 
@@ -52,18 +51,18 @@ class Words(NamedTuple):
     Attributes:
         sources: int64[n], number of the source; `NONE` of one that is one too many.
         times: float64[n], when it was said.
+        partitions: int64[n], number of the partition of its record.
+        offsets: int64[n], of its record.
         labels: each a class, or None.
         weights: float64[n], that of the source included.
     """
 
     sources: npt.NDArray[np.int64]
     times: npt.NDArray[np.float64]
+    partitions: npt.NDArray[np.int64]
+    offsets: npt.NDArray[np.int64]
     labels: Sequence[str | None]
     weights: npt.NDArray[np.float64]
-
-    def at(self, place: int, source: str) -> Said:
-        """One of them, of the source of this name."""
-        return Said(source, self.times[place].item(), self.labels[place], self.weights[place].item())
 
 
 class Refused(NamedTuple):

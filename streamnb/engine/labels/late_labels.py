@@ -7,7 +7,6 @@ see `verdicts`; where it changes, what was learned and scored before is taken ba
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
@@ -28,7 +27,7 @@ from streamnb.engine.labels.scoring import DELAYS, Scoring
 from streamnb.engine.labels.teacher import Teacher
 from streamnb.engine.labels.verdicts import MOST_SOURCES, Said, Truth, effective, holding, merged
 from streamnb.engine.labels.voids import Voids
-from streamnb.engine.ports import Record
+from streamnb.engine.ports import Partition, Record
 from streamnb.engine.settings import LabelSettings
 from streamnb.events import Event, Verdict, Withdrawal
 from streamnb.model.attributes.expected import count, reading, tally
@@ -133,9 +132,15 @@ class LateLabels:
                 self.outcomes["early"] += len(said)
             if event.label is not None:
                 self._sayings.by_source[IN_EVENT] += 1
-                said = (*said, Said(IN_EVENT, record.timestamp, event.label, event.weight * weight))
+                said = (*said, self._in_event(event, record, weight))
             found.append(said)
         return found
+
+    @staticmethod
+    def _in_event(event: Event, record: Record, share: float) -> Said:
+        """Return what an event says of itself; its source counts `share` examples."""
+        weight = event.weight * share
+        return Said(IN_EVENT, record.timestamp, event.label, weight, record.partition, record.offset)
 
     @property
     def awaited(self) -> int:
@@ -288,11 +293,8 @@ class LateLabels:
             is_plain &= [label is not None for label in words.labels]
         if self._voids.spans:
             for place in np.flatnonzero(is_plain).tolist():
-                is_plain[place] = not self._voids.cover(self._said(words, place))
+                is_plain[place] = not self._voids.cover(self._sayings.said(words, place))
         return is_plain
-
-    def _said(self, words: Words, place: int) -> Said:
-        return words.at(place, self._sayings.sources.names[words.sources[place]])
 
     def _hear_firsts(
         self, numbers: npt.NDArray[np.int64], words: Words, heard: Heard, some: slice, teacher: Teacher
@@ -302,7 +304,8 @@ class LateLabels:
         labels: Any = words.labels[some]
         truth = np.array(self.scoring.columns_of(labels))
         said = {"source": words.sources[some], "said_at": words.times[some]}
-        self.pending.write(numbers, label=truth, weight=weights, pruned=self._prunings, **said)
+        lies = {"partition": words.partitions[some], "offset": words.offsets[some]}
+        self.pending.write(numbers, label=truth, weight=weights, pruned=self._prunings, **said, **lies)
         teacher.learn_each(numbers, labels, weights)
         delays = _bucket(heard.times[some] - self.pending.column("time", numbers))
         self.outcomes["first"] += numbers.size
@@ -335,22 +338,26 @@ class LateLabels:
         if words.sources[at] == NONE:
             taken.refused.append(Refused(_TOO_MANY, record, place))
             return
-        said = self._said(words, at)
+        said = self._sayings.said(words, at)
         if self._voids.cover(said):
             self.outcomes["source_withdrawn"] += 1
         elif number == ABSENT:
             event_id, earliest = heard.verdicts[at].id, heard.earliest[at].item()
-            dropped = self._early.add(event_id, said, record, earliest, moves=rules.order_early)
+            moves, recorded = rules.order_early, heard.times[at].item()
+            dropped = self._early.add(event_id, said, recorded, earliest, moves=moves)
             if dropped is None and rules.order_early:
                 taken.refused.append(Refused(_TOO_MANY, record, place))
             elif dropped is None:
-                dropped = [Dropped(event_id, said, record.partition, record.offset)]
+                dropped = [Dropped(event_id, said)]
             taken.refused.extend(self._not_taken(one, place, rules) for one in dropped or ())
         else:
             before = self._sayings.of(number)
             now = merged(before, said)
             if now is before:
                 self.outcomes["repeated"] += 1
+            elif any(map(said.repeats, before)):  # another record may lie between the two
+                self.outcomes["repeated"] += 1
+                self._sayings.move(number, now)
             elif len(now) > MOST_SOURCES:
                 taken.refused.append(Refused(_TOO_MANY, record, place))
             else:
@@ -388,25 +395,25 @@ class LateLabels:
 
         It is told as it was said, without what its source counts, so that it can be said again.
         """
-        event_id, said, partition, offset = dropped
+        event_id, said = dropped
         share = self.settings.weights.get(said.source, 1.0) if rules.order_early else 1.0
         weight = said.weight / share if share else 1.0
         verdict = Verdict(event_id, said.label, said.source, weight, said.time)
         self.outcomes["unknown"] += 1
         return Refused(
-            "unknown-event", Record(partition, offset, None, encode_verdict(verdict), said.time), place
+            "unknown-event",
+            Record(said.partition, said.offset, None, encode_verdict(verdict), said.time),
+            place,
         )
 
     # -- sources that are withdrawn -----------------------------------------------------------------------
 
-    def withdraw(self, withdrawal: Withdrawal, recorded: float, rules: Rules = NEWEST) -> bool:
+    def withdraw(self, withdrawal: Withdrawal, record: Record, rules: Rules = NEWEST) -> bool:
         """Nothing counts any more of what a source said; events that wait are worked through by `work`.
 
         False, and nothing is changed, where more sources were withdrawn than are kept in mind.
         """
-        source, since = withdrawal.source, -math.inf if withdrawal.since is None else withdrawal.since
-        until = recorded if withdrawal.ts is None else withdrawal.ts
-        is_taken = self._voids.add(source, since, until)
+        source, is_taken = withdrawal.source, self._voids.add(withdrawal, record)
         if is_taken and source in self._sayings.sources:
             at = self._sweeps.get(source, 0) if rules.finish_sweeps else 0
             self._sweeps[source] = at and min(at, ~at)
@@ -471,6 +478,7 @@ class LateLabels:
             "by_source": dict(self._sayings.by_source),
             **self.scoring.state(),
             "sources": list(self._sayings.sources),
+            "partitions": [list(partition) for partition in self._sayings.partitions],
             "voids": self._voids.state(),
             "sweeps": [[source, first] for source, first in self._sweeps.items()],
         }
@@ -496,14 +504,22 @@ class LateLabels:
             block, told = meta["told"]
             made._told = int(block), int(told)
             made.outcomes, made._sayings.by_source = tally(meta, "outcomes"), tally(meta, "by_source")
-            made._early.load(msgspec.msgpack.decode(segments[meta["early"]]))
+            made._early.load(segments[meta["early"]])
             made.scoring.load(meta)
             for source in msgspec.convert(meta["sources"], list[str]):
                 made._sayings.sources[source]
+            for partition in msgspec.convert(meta["partitions"], list[Partition]):
+                made._sayings.partitions[partition]
             made._voids.load(meta["voids"])
             made._sweeps = {source: int(first) for source, first in meta["sweeps"]}
             for chunk in made.pending.chunks().values():
-                chunk.check(len(made.scoring.names), len(made._sayings.sources), len(made.scoring.delays))
+                known = made._sayings
+                chunk.check(
+                    len(made.scoring.names),
+                    len(known.sources),
+                    len(known.partitions),
+                    len(made.scoring.delays),
+                )
         made.scoring.follow(classes)
         return made
 

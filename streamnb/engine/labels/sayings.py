@@ -14,6 +14,7 @@ from streamnb.engine.labels.heard import Heard, Words
 from streamnb.engine.labels.numbers import Numbers
 from streamnb.engine.labels.pending import PendingEvents
 from streamnb.engine.labels.verdicts import Said, Truth
+from streamnb.engine.ports import Partition
 from streamnb.model.attributes.weights import HEAVIEST
 
 _MOST_SOURCES = 1000
@@ -29,12 +30,14 @@ class Sayings:
 
     Attributes:
         sources: those that ever spoke.
+        partitions: those of the records that say what is said of events.
         by_source: source -> its verdicts.
     """
 
     def __init__(self, pending: PendingEvents, names: Numbers[str]) -> None:
         self._pending, self._names = pending, names
         self.sources: Numbers[str] = Numbers()
+        self.partitions: Numbers[Partition] = Numbers()
         self.by_source: Counter[str] = Counter()
 
     def heard(self, heard: Heard, shares: Mapping[str, float]) -> Words:
@@ -58,8 +61,21 @@ class Sayings:
         return Words(
             np.array([self.sources.get(source, NONE) for source in sources]),
             np.array(times, dtype=np.float64),
+            np.array([self.partitions[record.partition] for record in heard.records]),
+            np.array([record.offset for record in heard.records]),
             [verdict.label for verdict in heard.verdicts],
             np.minimum(weights, _HEAVIEST),
+        )
+
+    def said(self, words: Words, place: int) -> Said:
+        """Return one of what verdicts say; its source is one of those that are known."""
+        return Said(
+            self.sources.names[words.sources[place]],
+            words.times[place].item(),
+            words.labels[place],
+            words.weights[place].item(),
+            self.partitions.names[words.partitions[place]],
+            words.offsets[place].item(),
         )
 
     def truth_of(self, number: int) -> Truth | None:
@@ -79,7 +95,9 @@ class Sayings:
         label = int(chunk.columns["label"][at])
         said_at, weight = float(chunk.columns["said_at"][at]), float(chunk.columns["weight"][at])
         name = None if label == NONE else self._class(label)
-        return (Said(self.sources.names[source], said_at, name, weight),)
+        partition = self.partitions.names[int(chunk.columns["partition"][at])]
+        offset = int(chunk.columns["offset"][at])
+        return (Said(self.sources.names[source], said_at, name, weight, partition, offset),)
 
     def _class(self, number: int) -> str:
         return self._names.names[number]
@@ -87,7 +105,11 @@ class Sayings:
     def _interned(self, said: Said) -> Said:
         """The same, with names that are kept once."""
         label = None if said.label is None else self._class(self._names[said.label])
-        return said._replace(source=self.sources.names[self.sources[said.source]], label=label)
+        return said._replace(
+            source=self.sources.names[self.sources[said.source]],
+            label=label,
+            partition=self.partitions.names[self.partitions[said.partition]],
+        )
 
     def write(
         self,
@@ -106,9 +128,20 @@ class Sayings:
             ],
             source=[SEVERAL if len(one) > 1 else self.sources[one[0].source] for one in said],
             said_at=[one[0].time for one in said],
+            partition=[self.partitions[one[0].partition] for one in said],
+            offset=[one[0].offset for one in said],
             pruned=prunings,
         )
         for number, one in zip(numbers.tolist(), said, strict=True):
             if len(one) > 1:
                 chunk, at = self._pending.at(number)
                 chunk.said[at] = tuple(map(self._interned, one))
+
+    def move(self, number: int, said: tuple[Said, ...]) -> None:
+        """Write down that another record says the same of an event: nothing but its place changes."""
+        chunk, at = self._pending.at(number)
+        one = np.array([number])
+        if len(said) > 1:
+            chunk.said[at] = tuple(map(self._interned, said))
+        partition = self.partitions[said[0].partition]
+        self._pending.write(one, partition=partition, offset=said[0].offset)

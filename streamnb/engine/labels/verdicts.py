@@ -1,9 +1,10 @@
 """Which of several labels of one event holds.
 
-Of each source the verdict with the greatest time counts, whatever order they come in and however often. Of
-those that stand, the one of the source with the highest rank is effective; of equals the latest, then by the
-names of sources. A null label takes back what its own source said, and nothing else. So any order and
-repetition of the same verdicts ends in the same label.
+Of each source the last verdict counts, in the total order (time, partition, offset): of two verdicts with
+one time the one further down its partition, as a later line of a file corrects an earlier one. Of those that
+stand, the one of the source with the highest rank is effective; of equals the latest, then by the names of
+sources. A null label takes back what its own source said, and nothing else. So the label that holds follows
+from the records in the log, and not from the order in which they are read.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from streamnb.engine.ports import Partition
 from streamnb.wire.codec import IN_EVENT
 
 MOST_SOURCES = 4
@@ -26,12 +28,24 @@ class Said(NamedTuple):
         time: when it said so, seconds since the epoch.
         label: the class; None where it takes back what it said.
         weight: in examples, that of the source included.
+        partition, offset: of the record that says so.
     """
 
     source: str
     time: float
     label: str | None
     weight: float
+    partition: Partition
+    offset: int
+
+    @property
+    def order(self) -> tuple[float, Partition, int]:
+        """The place among all that its source says: the greatest is the last."""
+        return self.time, self.partition, self.offset
+
+    def repeats(self, other: Said) -> bool:
+        """Return whether another record says the same, at the same time."""
+        return self[:4] == other[:4]
 
 
 class Truth(NamedTuple):
@@ -45,13 +59,8 @@ def merged(said: tuple[Said, ...], more: Said) -> tuple[Said, ...]:
     """What is said once one more verdict is in; the same object where that changes nothing."""
     for i, one in enumerate(said):
         if one.source == more.source:
-            return said if _order(more) <= _order(one) else (*said[:i], more, *said[i + 1 :])
+            return said if more.order <= one.order else (*said[:i], more, *said[i + 1 :])
     return (*said, more)
-
-
-def _order(one: Said) -> tuple[float, bool, str, float]:
-    """Of one source the greatest counts; of equal times a label before null, then by value."""
-    return one.time, one.label is not None, one.label or "", one.weight
 
 
 def effective(said: Iterable[Said], ranks: Mapping[str, int]) -> Truth | None:

@@ -11,8 +11,10 @@ from service import digests
 
 from streamnb.engine.settings import Pruning
 from streamnb.wire.codec import Rules
+from streamnb.wire.schema import EventSchema
 
-FOREVER = 1e9
+FOREVER, DAY = 1e9, 86400.0
+AT_9 = {"ts": 9.0}
 
 
 def taught(stream, **options):
@@ -54,6 +56,12 @@ def one_event(*verdicts):
         ([("x", "a"), (None, "b")], {"first": 1, "outranked": 1}, {"x": 1.0}, 1),
         ([("x", "a"), ("y", "b"), (None, "b")], {"first": 1, "changed": 2}, {"x": 1.0}, 1),
         ([("x", "a"), (None, "a"), ("y", "a")], {"first": 1, "withdrawn": 1, "changed": 1}, {"y": 1.0}, 1),
+        ([("y", "a", AT_9), ("x", "a", AT_9)], {"first": 1, "changed": 1}, {"x": 1.0}, 1),
+        ([("x", "a", AT_9), ("y", "a", AT_9)], {"first": 1, "changed": 1}, {"y": 1.0}, 1),
+        ([("x", "a", AT_9), (None, "a", AT_9)], {"first": 1, "withdrawn": 1}, {}, 0),
+        ([(None, "a", AT_9), ("x", "a", AT_9)], {"outranked": 1, "first": 1}, {"x": 1.0}, 1),
+        ([("y", "a", AT_9), ("x", "a", AT_9), ("y", "a", AT_9)], {"first": 1, "changed": 2}, {"y": 1.0}, 1),
+        ([("x", "a", {**AT_9, "weight": 3.0}), ("x", "a", AT_9)], {"first": 1, "changed": 1}, {"x": 1.0}, 1),
         ([(None, "a"), ("y", "b")], {"outranked": 1, "first": 1}, {"y": 1.0}, 1),
         ([("x", "a", {"weight": 0.0})], {"first": 1}, {}, 1),
         ([("x", "a"), ("y", "a", {"weight": 0.0})], {"first": 1, "changed": 1}, {}, 1),
@@ -67,6 +75,66 @@ def test_a_verdict_does_what_the_table_says(verdicts, outcomes, weights, scored)
     assert learner.late.scoring.scores.events == scored
     assert learner.late.by_source.total() == len(verdicts)
     assert sum(events for events, _, _ in learner.late.scoring.delays) == scored
+
+
+@pytest.mark.parametrize("is_early", [False, True])
+@pytest.mark.parametrize(
+    ("said", "holds"),
+    [
+        ([("x", 1, 0), ("y", 0, 5)], "x"),  # the greater partition
+        ([("x", 0, 0), ("y", 1, 5)], "y"),
+        ([("x", 0, 0), ("x", 1, 5), ("y", 0, 6)], "x"),  # said again, further on
+        ([("x", 0, 0), ("y", 0, 6), ("x", 1, 5)], "x"),
+        ([("x", 1, 0), ("y", 0, 5), (None, 1, 1)], None),
+    ],
+)
+def test_labels_of_one_time_count_by_partition_and_offset(said, holds, is_early):
+    stream = Stream()
+    for label, partition, offset in said:
+        stream.verdict("e", label, ts=9.0, partition=partition)
+        stream.records[-1] = stream.records[-1]._replace(offset=offset)
+    labels = stream.records
+    event = Stream()
+    event.event("e", "w1")
+    learner = late_learner(window=FOREVER, report_every=10**6)
+    for record in [*labels, *event.records] if is_early else [*event.records, *labels]:
+        learner.process([record], 1.0)
+        copy, again = learner.copying(), late_learner(window=FOREVER, report_every=10**6)
+        again.load(copy.parts(), copy.segments())  # the position is part of the state
+        assert digests(again) == digests(learner)
+        learner = again
+    assert classes(learner) == ({holds: 1.0} if holds else {})
+
+
+def test_a_label_of_a_time_far_ahead_is_refused_and_keeps_no_correction_from_its_event():
+    stream = one_event(("x", "a"))
+    now = stream.time
+    stream.verdict("e", "y", "a", ts=now + 1.0 + DAY + 0.25)
+    stream.verdict("e", "x", "b", ts=now + 2.0 + DAY)  # a day is forgiven
+    stream.raw(LABELS, json.dumps({"withdraw": True, "source": "a", "ts": now + 9 * DAY}).encode())
+    stream.verdict("e", "z", "c", ts=now + 4.0 + DAY)
+    stream.verdict("e", "w", "a")
+    learner = late_learner(window=FOREVER, report_every=10**6)
+    letters = [dict(one.headers) for one in learner.process(stream.records, 1.0) if one.headers]
+    assert [(one["reason"], one["path"], one["offset"]) for one in letters] == [
+        (b"out-of-range", b"$.ts", b"1"),
+        (b"out-of-range", b"$.ts", b"3"),
+    ]
+    assert letters[0]["remedy"] == (
+        b"86400 s after the log recorded the label, more than a day; without ts, the log's own time counts; "
+        b'where such times are meant: events.clock = "event"'
+    )
+    assert [one.label for one in learner.late.said_of("e")] == ["z", "w", "x"]
+    assert learner.late.outcomes["source_withdrawn"] == 0
+
+
+@pytest.mark.parametrize(("clock", "recorded"), [("event", 1000.0), (None, 0.0), (None, 1.79e15)])
+def test_a_label_is_not_refused_by_a_log_whose_time_does_not_count(clock, recorded):
+    stream = Stream()
+    stream.event("e", "w1", at=1000.0)
+    stream.verdict("e", "x", ts=4e9, at=recorded)
+    learner, _ = taught(stream, schema=EventSchema(clock=clock))
+    assert (classes(learner), learner.dead_letters) == ({"x": 1.0}, 0)
 
 
 def test_a_verdict_before_its_event_is_learned_after_the_prediction():
@@ -221,6 +289,25 @@ def test_a_source_is_withdrawn_since_a_time_and_until_one():
     learner, _ = taught(stream)
     assert worked(learner) == {"e": 1.0, "g": 1.0, "i": 1.0}
     assert learner.late.outcomes["source_withdrawn"] == 2
+
+
+def test_what_is_said_in_the_millisecond_of_a_withdrawal_counts_if_it_comes_after_it():
+    """As of a file with the withdrawal of a source, and then what that source says instead."""
+    stream = Stream(start=1000.0)
+    for name in "efg":
+        stream.event(name, "w1")
+    now = stream.time
+    stream.verdict("e", "x", "bot", at=now)
+    stream.verdict("f", "x", "bot", at=now)
+    withdrawal(stream)
+    stream.records[-1] = stream.records[-1]._replace(timestamp=now)
+    stream.verdict("f", "y", "bot", at=now)
+    stream.verdict("g", "y", "bot", at=now)
+    learner, _ = taught(stream)
+    assert worked(learner) == {"y": 2.0}
+    withdrawal(stream, ts=now)  # all of that time
+    learner, _ = taught(stream)
+    assert worked(learner) == {}
 
 
 def test_a_source_that_is_withdrawn_gives_way_to_what_another_said():

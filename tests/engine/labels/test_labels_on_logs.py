@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import random
 import shutil
+import time
+from collections import Counter
 from dataclasses import replace as replace_n
 
 import pytest
@@ -20,21 +22,26 @@ from late import (
     scores_of,
 )
 from msgspec.structs import replace
-from service import digests, many, new_worker, read_topic
-from topics_of_logs import trim
-from verifying import learn, told, verified
+from service import digests, many, model_digest, new_worker, read_topic
+from test_rebuild import undisturbed
+from topics_of_logs import add_partitions, trim
+from verifying import configured, learn, told, verified
 from verifying import new_worker as new_worker_of
 
 from streamnb import worker as worker_module
 from streamnb.adapters.snapshot_folder import SnapshotFolder
+from streamnb.cli import wiring
 from streamnb.engine.journal.checkpoint import Checkpoint, snapshot_of
 from streamnb.engine.journal.identity import Identity
 from streamnb.engine.labels import late_labels
 from streamnb.engine.labels.teacher import Teacher
+from streamnb.engine.labels.verdicts import Said
 from streamnb.engine.labels.voids import Voids
 from streamnb.engine.ports import NewRecord
+from streamnb.engine.rebuilding.rebuild import Rebuilding, Source
 from streamnb.engine.verification.findings import CheckResult
 from streamnb.errors import JournalError, SnapshotError
+from streamnb.wire import codec
 from streamnb.wire.codec import READING
 from streamnb.worker import Pace
 
@@ -91,6 +98,8 @@ FLAGS = ["topics.labels=labels", "labels.window=1000d", "model.kind=naive_bayes"
 
 def withdrawn_stream(seed):
     stream = random_stream(random.Random(seed), 60, 90)
+    stream.verdict("e1", "far", "b", ts=time.time() + 7 * 86400.0)
+    stream.verdict("e1", "x", "b")
     stream.withdraw("a")
     return stream.records
 
@@ -116,6 +125,15 @@ def test_such_a_log_is_verified_and_what_is_wrong_is_found(open_log, tmp_path):
     assert any("weight" in text and "counted" in text for check, text in found if check == "recount")
 
 
+def by_the_alphabet(said, more):
+    """What is said once more is said; of one source and time the label counts that is last in the alphabet."""
+    for i, one in enumerate(said):
+        if one.source == more.source:
+            is_later = (more.time, more.label or "") > (one.time, one.label or "")
+            return (*said[:i], more, *said[i + 1 :]) if is_later else said
+    return (*said, more)
+
+
 @pytest.mark.parametrize(
     ("of", "name", "wrong"),
     [
@@ -124,8 +142,20 @@ def test_such_a_log_is_verified_and_what_is_wrong_is_found(open_log, tmp_path):
         (Voids, "cover", lambda _: lambda *_: False),
         (late_labels, "effective", lambda right: lambda said, _: right(said, {"b": 0, "event": 5})),
         (late_labels, "merged", lambda right: lambda said, one: said or right(said, one)),
+        (late_labels, "merged", lambda _: by_the_alphabet),
+        (Said, "order", lambda _: property(lambda one: (one.time, one.partition, -one.offset))),
+        (codec, "refuse_label_ahead", lambda _: lambda *_: None),
     ],
-    ids=["taught twice", "never unlearned", "a withdrawn source speaks", "ranks", "the first word holds"],
+    ids=[
+        "taught twice",
+        "never unlearned",
+        "a withdrawn source speaks",
+        "ranks",
+        "the first word holds",
+        "the alphabet decides",
+        "the first of equal times holds",
+        "a time far ahead is taken",
+    ],
 )
 def test_what_a_replay_would_do_again_is_found_by_the_recount(
     open_log, tmp_path, monkeypatch, of, name, wrong
@@ -135,7 +165,69 @@ def test_what_a_replay_would_do_again_is_found_by_the_recount(
     append(log, withdrawn_stream(5))
     monkeypatch.setattr(of, name, wrong(getattr(of, name)))
     learn(log, tmp_path, *FLAGS)
-    assert {check for check, _ in told(verified(open_log(), tmp_path, *FLAGS))} == {"recount", "snapshots"}
+    found = {check for check, _ in told(verified(open_log(), tmp_path, *FLAGS))}
+    letters = {"dead letters"} if name == "refuse_label_ahead" else set()
+    assert found == {"recount", "snapshots"} | letters
+
+
+def lines(rng, ids, ts=None):
+    """Lines of a file of labels, as `streamnb label --file` writes them; several say something of each event."""
+    said = [(name, label) for name in ids for label in rng.sample(["spam", "ham", "news", None], k=3)]
+    rng.shuffle(said)
+    values = [
+        json.dumps({"id": name, "label": label} | ({} if ts is None else {"ts": ts})) for name, label in said
+    ]
+    return [
+        NewRecord("labels", name.encode(), value.encode())
+        for (name, _), value in zip(said, values, strict=True)
+    ]
+
+
+def last_lines(given):
+    """id -> the label of its last line."""
+    last = {one.key.decode(): json.loads(one.value)["label"] for one in given}
+    return {name: label for name, label in last.items() if label}
+
+
+def held(log):
+    records = [*read_topic(log, "events"), *read_topic(log, "labels")]
+    return {name: label for name, (label, _) in effective_labels(records).items()}
+
+
+def test_the_last_line_of_a_file_holds_whatever_the_clock_says(open_log, tmp_path):
+    """Also of lines of one time, of lines that are sent again, and after partitions were added."""
+    log, rng, ids = open_log(**(TOPICS | {"labels": 3})), random.Random(4), [f"e{i}" for i in range(60)]
+    append(log, random_stream(rng, 60, 0, labelled=0.0).records)
+    at = time.time() + 60.0  # later than what lines without a time are said at
+    for step, given in enumerate([lines(rng, ids), lines(rng, ids, at), lines(rng, ids, at)]):
+        log.append(given)
+        if step == 1:
+            log.append(given)  # as after an answer that did not arrive
+        learn(log, tmp_path / "kept", *FLAGS)
+        log = open_log()
+        assert held(log) == last_lines(given)
+    add_partitions(log, "labels", 4)
+    moved = lines(rng, ids, at)
+    log.append(moved)
+    learn(log, tmp_path / "kept", *FLAGS)
+    truths = held(open_log())
+    last, before = last_lines(moved), last_lines(given)
+    assert {truths.get(name) == last.get(name) for name in ids} == {
+        True,
+        False,
+    }  # some go to a lesser partition
+    assert all(truths.get(name) in {last.get(name), before.get(name)} for name in ids)
+    worker = new_worker_of(open_log(), tmp_path / "never kept one", *FLAGS)
+    worker.start("another")
+    labels = Counter(truths.values())
+    assert {name: n for name, n in worker.learner.model.class_weights.items() if n} == labels
+    worker.close()
+    assert told(verified(open_log(), tmp_path / "kept", *FLAGS)) == []
+    log, config = open_log(), configured(*FLAGS)
+    where = Source(log, many(tmp_path / "kept"), lambda: wiring.learner(config), wiring.identity(config))
+    records = [*read_topic(log, "events"), *read_topic(log, "labels")]
+    expected = undisturbed(records, effective_labels(records), *FLAGS[2:])
+    assert Rebuilding(where).rebuilt().digest == model_digest(expected)
 
 
 @pytest.mark.parametrize("kind", ["hypotheses", "semi_supervised"])

@@ -20,6 +20,7 @@ from late import (
     late_learner,
     learned,
     random_stream,
+    read_in_another_order,
     scores_of,
 )
 from service import digests, model_digest, predictions
@@ -118,13 +119,28 @@ def test_order_and_repetition_of_verdicts_do_not_matter(rng, data):
 
 
 @FEW
+@given(rng=SEEDS)
+def test_partitions_may_be_read_in_any_order(rng):
+    """Labels of one source have one total order: time, partition and offset, whichever is read first."""
+    records = random_stream(rng, verdicts=200, partitions=3).records
+    truths = effective_labels(records)
+    for order in (records, read_in_another_order(rng, records)):
+        learner, outputs = process(order)
+        assert counts_of(learner.model) == counts_of(learned(order, truths))
+        assert_scored_as_told(learner, outputs, truths)
+
+
+@FEW
 @given(
     rng=SEEDS,
     cuts=st.lists(st.integers(1, 40), min_size=1, max_size=8),
     repeats=st.sampled_from(["learn", "skip", "dead-letter"]),
 )
 def test_how_records_are_cut_is_unobservable(rng, cuts, repeats):
-    stream = random_stream(rng)
+    stream = random_stream(rng, partitions=2)
+    stream.verdict("e1", "x", ts=stream.time + 2 * 86400.0)
+    stream.withdraw("a", at=stream.time)
+    stream.verdict("e2", "y", "a", at=stream.time)
     records = stream.records + [rng.choice(stream.records) for _ in range(20)]
     memory, window = rng.choice([(1 << 28, FOREVER), (6000, 50.0)])
     options = {"repeats": repeats, "memory": memory, "window": window, "monitors": NEW_CLASSES}

@@ -23,6 +23,7 @@ from streamnb.model.mixture.bayes_optimal_nb import BayesOptimalNB
 from streamnb.model.tenants.tenant_models import TenantModels
 from streamnb.wire.codec import Rules
 
+DAY = 86400.0
 FEW = settings(max_examples=20)  # each is a whole life
 SEEDS = st.integers(0, 10**6).map(random.Random)
 PRUNINGS = (
@@ -34,11 +35,13 @@ PRUNINGS = (
 
 def eventful(rng):
     """Events and verdicts, some again, withdrawals of sources, and records that are neither."""
-    stream = random_stream(rng, 80, 200)
+    stream = random_stream(rng, 80, 200, partitions=3)
     records = stream.records + rng.choices(stream.records, k=20)
     for _ in range(rng.randrange(8)):
         odd, at = Stream(), 1_790_000_000.0 + rng.randrange(300)
-        odd.withdraw(rng.choice("ab"), rng.choice([None, at - rng.randrange(200)]), at=at)
+        given = {"ts": rng.choice([None, at + rng.randrange(-20, 20), at + 2 * DAY]), "at": at}
+        odd.withdraw(rng.choice("ab"), rng.choice([None, at - rng.randrange(200)]), **given)
+        odd.verdict(f"e{rng.randrange(80)}", "x", "a", ts=at + rng.choice([DAY, DAY + 1.0]), at=at)
         odd.raw(rng.choice([EVENTS, LABELS]), b"{")
         for record in odd.records:
             records.insert(rng.randrange(len(records)), record)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import time
 from contextlib import closing
 from itertools import count, pairwise
 
@@ -108,10 +109,10 @@ def test_any_history_ends_in_what_a_plain_recount_finds(open_log, tmp_path, rng,
             again.work()
     assert digests(again) == digests(learner)
     # What is taken back was never learned.
-    null = Stream(start=4e9)
+    null, now = Stream(), time.time()
     for number in range(60):
         for source_of in ("a", "b", None):
-            null.verdict(f"e{number}", None, source_of, ts=4e9)
+            null.verdict(f"e{number}", None, source_of, ts=now + 3600.0)
     append(log, null.records)
     worker.run(until_end=True)
     assert not any(counts_of(learner.model).values())

@@ -20,6 +20,7 @@ from streamnb.engine.verification.recount.recount import RecountPlan
 from streamnb.errors import JournalError, LogError, MalformedEvent, OutOfRange
 from streamnb.events import Event, Verdict, Withdrawal
 from streamnb.wire.codec import Rules, decode_event, decode_label
+from streamnb.wire.event_rules import LATEST
 from streamnb.wire.journal import Acted, Slice
 
 SLICES = "slices"
@@ -143,10 +144,21 @@ def _weighed(read: Sequence[tuple[Record, Read]], acted: Sequence[Acted]) -> lis
     ]
 
 
+def _is_ahead(said: Verdict | Withdrawal, recorded: float, settings: Settings, rules: Rules) -> bool:
+    """Return whether a label is of a time that the log had not reached, by more than a day.
+
+    It is the rule of docs/formats.md again, so that a learner that applies another one is found.
+    """
+    if said.ts is None or not 0.0 < recorded < LATEST or not rules.go_by_log(settings.schema):
+        return False
+    return said.ts > recorded + 86400.0
+
+
 def _read(record: Record, settings: Settings, rules: Rules) -> Read:
     try:
         if settings.labels is not None and record.partition.topic == settings.labels.topic:
-            return decode_label(record.value, settings.schema)
+            said = decode_label(record.value, settings.schema)
+            return None if _is_ahead(said, record.timestamp, settings, rules) else said
         return decode_event(record.value, settings.schema, record.key, record.timestamp, rules)
     except MalformedEvent:
         return None

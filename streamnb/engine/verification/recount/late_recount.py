@@ -25,15 +25,21 @@ from streamnb.wire.codec import IN_EVENT, NEWEST, Rules
 from streamnb.wire.event_rules import LATEST
 
 _SPEAKERS, _SOURCES = 4, 1000  # at most, on one event and in all
-_EVENT_BYTES, _SPEAKER_BYTES, _EARLY_BYTES = 256, 800, 200  # docs/labels.md, "How long events wait"
+_EVENT_BYTES, _SPEAKER_BYTES = 256, 800  # docs/labels.md, "How long events wait"
+_EARLY_BYTES, _EARLY_WORD_BYTES = 200, 280  # the same
 _SWEPT = 256  # events worked through in a step
+_BEHIND = "\U0010ffff", 0, 0  # all that is of the same time
 _size = msgspec.msgpack.encode
 
 
-class _Word(NamedTuple):
-    """The last that a source says of an event; the greatest counts."""
+Place = tuple[float, str, int, int]
+"""Time, topic, partition and offset: the order of all that one source says."""
 
-    time: float
+
+class _Word(NamedTuple):
+    """The last that a source says of an event; the one with the greatest place counts."""
+
+    place: Place
     is_label: bool
     label: str
     weight: float
@@ -80,7 +86,7 @@ class LateRecount:
     _early: dict[str, tuple[Words, float]] = field(default_factory=dict)
     _early_bytes: int = 0
     _sources: set[str] = field(default_factory=set)
-    _voids: dict[str, list[tuple[float, float]]] = field(default_factory=lambda: defaultdict(list))
+    _voids: dict[str, list[tuple[float, Place]]] = field(default_factory=lambda: defaultdict(list))
     _sweeps: dict[str, tuple[int, bool]] = field(default_factory=dict)  # from where on; and whether no more
     _told: tuple[int, int] = 0, 0
 
@@ -119,16 +125,16 @@ class LateRecount:
         if isinstance(read, Event):
             said = {word.label for word in self._early.get(read.id, ({}, 0.0))[0].values() if word.is_label}
             if recount.admits({read.label, *said}, self._plan):
-                self._event(read, recorded)
+                self._event(read, _place(recorded, record))
             else:
                 recount.dead_letters += 1
         elif isinstance(read, Verdict) and not recount.admits({read.label}, self._plan):
             recount.dead_letters += 1
         elif isinstance(read, Verdict):
-            time = recorded if read.ts is None else read.ts
-            self._hear(read.id, read.source, time, read.label, read.weight, recorded)
+            place = _place(recorded if read.ts is None else read.ts, record)
+            self._hear(read.id, read.source, place, read.label, read.weight, recorded)
         elif isinstance(read, Withdrawal):
-            self._withdraw(read, recorded)
+            self._withdraw(read, _place(recorded, record))
         else:
             recount.dead_letters += 1
         recount.consumed += 1
@@ -163,13 +169,13 @@ class LateRecount:
 
     # -- records ------------------------------------------------------------------------------------------
 
-    def _event(self, event: Event, recorded: float) -> None:
-        settings = self._settings
+    def _event(self, event: Event, place: Place) -> None:
+        settings, recorded = self._settings, place[0]
         if settings.repeats != "learn" and self._find(event.id) is not None:
             if settings.repeats == "dead-letter":
                 self.recount.dead_letters += 1
             elif event.label is not None:
-                self._hear(event.id, IN_EVENT, recorded, event.label, event.weight, recorded)
+                self._hear(event.id, IN_EVENT, place, event.label, event.weight, recorded)
             return
         words, heard = self._early.pop(event.id, ({}, 0.0))
         self._early_bytes -= _early_size(event.id, words)
@@ -178,7 +184,7 @@ class LateRecount:
         if event.label is not None:
             self._sources.add(IN_EVENT)
             weight = event.weight * settings.weights.get(IN_EVENT, 1.0)
-            words[IN_EVENT] = _Word(recorded, True, event.label, weight)
+            words[IN_EVENT] = _Word(place, True, event.label, weight)
         one = self._waiting[self._next] = _Waiting(event, recorded, self._taken, words)
         self._newest[event.id] = self._next
         self._next += 1
@@ -191,7 +197,7 @@ class LateRecount:
         self._follow(one, is_met=True)
 
     def _hear(
-        self, event_id: str, source: str, time: float, label: str | None, weight: float, recorded: float
+        self, event_id: str, source: str, place: Place, label: str | None, weight: float, recorded: float
     ) -> None:
         """A verdict, or the label of an event that came again."""
         if source not in self._sources and len(self._sources) >= _SOURCES:
@@ -199,7 +205,7 @@ class LateRecount:
             return
         self._sources.add(source)
         weight = min(weight * self._settings.weights.get(source, 1.0), float(HEAVIEST))
-        word = _Word(time, label is not None, label or "", weight)
+        word = _Word(place, label is not None, label or "", weight)
         one = self._find(event_id)
         if self._is_void(source, word):
             return
@@ -215,20 +221,21 @@ class LateRecount:
             self._follow(one)
             self._drop(_SPEAKER_BYTES if is_one_more else 0)
 
-    def _withdraw(self, withdrawal: Withdrawal, recorded: float) -> None:
+    def _withdraw(self, withdrawal: Withdrawal, place: Place) -> None:
         source, since, until = withdrawal.source, withdrawal.since, withdrawal.ts
         if source not in self._voids and len(self._voids) >= _SOURCES:
             self.recount.dead_letters += 1
             return
-        self._voids[source].append(
-            (-math.inf if since is None else since, recorded if until is None else until)
-        )
+        end = place if until is None else (until, *_BEHIND)
+        self._voids[source].append((-math.inf if since is None else since, end))
         if source in self._sources:
             first, _ = self._sweeps.get(source, (0, True)) if self._rules.finish_sweeps else (0, True)
             self._sweeps[source] = first, first == 0
 
     def _is_void(self, source: str, word: _Word) -> bool:
-        return source in self._voids and any(a <= word.time <= b for a, b in self._voids[source])
+        return source in self._voids and any(
+            since <= word.place[0] and word.place <= end for since, end in self._voids[source]
+        )
 
     def _keep(self, event_id: str, source: str, word: _Word, recorded: float) -> None:
         """Until its event comes, or no room is left for it."""
@@ -302,7 +309,7 @@ class LateRecount:
         """Label and weight: of the highest rank, then the latest, then the last name."""
         ranks = self._settings.ranks
         standing = [
-            (ranks.get(source, 0 if source == IN_EVENT else 1), word.time, source)
+            (ranks.get(source, 0 if source == IN_EVENT else 1), word.place[0], source)
             for source, word in words.items()
             if word.is_label
         ]
@@ -311,9 +318,13 @@ class LateRecount:
 
 
 def _is_news(source: str, word: _Word, words: Words) -> bool:
-    return source not in words or word > words[source]
+    return source not in words or word.place > words[source].place
+
+
+def _place(time: float, record: Record) -> Place:
+    return time, record.partition.topic, record.partition.number, record.offset
 
 
 def _early_size(event_id: str, words: Words) -> int:
-    texts = (_EARLY_BYTES + len(source) + len(word.label) for source, word in words.items())
+    texts = (_EARLY_WORD_BYTES + len(source) + len(word.label) for source, word in words.items())
     return _EARLY_BYTES + len(event_id) + sum(texts) if words else 0
