@@ -40,7 +40,8 @@ _FIRST = 1000  # lines, or
 _LONG = 1 << 20  # characters of them, to find out whether quotes enclose cells
 _ENDS = {"\n", "\r\n", "\r"}
 _SEP = re.compile(r"sep=([^\r\n])\r?\n?")  # as Excel writes it
-_INTEGER = re.compile(r"[+-]?[0-9]{1,15}")  # below 2^53
+_MOST_EXACT = 15  # digits of a whole number that is below 2^53
+_INTEGER = re.compile(rf"[+-]?[0-9]{{1,{_MOST_EXACT}}}")
 _DIGITS = re.compile(r"[+-]?[0-9]+")
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _EXACT = 2.0**53
@@ -187,24 +188,25 @@ def rows_to_events(lines: Iterable[str], columns: CsvColumns, note: Note = ignor
     check_header(header, columns)
     read, readers = _readers(columns)
     notes = _RowNotes(note, columns.encoding, rows.delimiter)
+    width, taken, encode = len(header), rows.taken, msgspec.json.encode  # looked up once, not for each row
     fitting = labelled = 0
     for number, row in enumerate(rows):
         record: Row | Sequence[Any]
         if isinstance(row, csv.Error):
-            record = [{CSV_FAULT: f"not CSV: {row}"}, "".join(rows.taken)]
+            record = [{CSV_FAULT: f"not CSV: {row}"}, "".join(taken)]
             notes.add_quote(number, f"is not CSV ({row})")
-        elif len(row) != len(header):
-            record = [{CSV_FAULT: f"{of(len(row), 'cell')}, the header has {len(header)}"}, *row]
+        elif len(row) != width:
+            record = [{CSV_FAULT: f"{of(len(row), 'cell')}, the header has {width}"}, *row]
         else:
             fitting += 1
             record = event_of(dict(zip(header, row, strict=True)), number, columns, read, readers)
             if "label" in record:
                 labelled += 1
                 record["label"] = _label_name(record["label"])
-        if len(rows.taken) > 1:
-            notes.look_at_lines(number, rows.taken, len(header))
+        if len(taken) > 1:
+            notes.look_at_lines(number, taken, width)
         try:
-            raw = msgspec.json.encode(record)
+            raw = encode(record)
         except UnicodeEncodeError:
             notes.add_undecoded(number)
             raw = encoded(record)
@@ -380,7 +382,8 @@ def event_of(
         event["text"] = text
     if (label := cells.pop(columns.label, "")) in missing:
         label = ""
-    features = {name: readers.get(name, read)(cell) for name, cell in cells.items() if cell not in missing}
+    reader = readers.get
+    features = {name: reader(name, read)(cell) for name, cell in cells.items() if cell not in missing}
     if features or (label and "text" not in event):  # without any it would be a label record
         event["features"] = features
     if label:
@@ -443,7 +446,7 @@ def _number_or_text(cell: str) -> float | str | bool:
     if _INTEGER.fullmatch(stripped):
         return int(stripped)
     if _NUMBER.fullmatch(stripped) and math.isfinite(number := float(stripped)):
-        if not _DIGITS.fullmatch(stripped):
+        if len(stripped) <= _MOST_EXACT or not _DIGITS.fullmatch(stripped):
             return number
         return int(number) if abs(number) < _EXACT else stripped
     return BOOLEANS.get(stripped, cell)

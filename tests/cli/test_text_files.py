@@ -67,7 +67,7 @@ WRITTEN = [
     (["1\u202f010.44", "2\u202f500.00"], "--thousands ' ' reads"),
     (["1'010.44", "2'500.00"], "--thousands ''\"'\"'' reads"),
     (["1.5", "NaN", "-inf", "1e400"], "numbers, but for -inf, 1e400, NaN, each taken for one value: --missing=-inf,1e400,NaN takes them as missing"),
-    ([*map(str, range(1500)), "n/a"][::-1], "--missing=n/a takes"),
+    ([*map(str, range(1500)), "n/a"], "--missing=n/a takes"),
     (["1234567890123456789", "1234567890123456790", "5"], "whole numbers beyond 2^53 are taken for names"),
     (["1,2,3", "1,2", "3", "1,3,4"], None),
     (["01.02.2024", "11.12.2023"], None),
@@ -253,6 +253,29 @@ def test_missing_cells_of_labels_texts_and_times(told, tmp_path):
         3,
         0,
         ["h", "s"],
+    )
+
+
+def test_missing_labels_that_became_classes_are_named(told, tmp_path):
+    (tmp_path / "e.csv").write_text("text,label\n" + "free,a\nwin,b\nnoon,NaN\n" * 9)
+    said = "'NaN': classes, but named like labels that are missing; of CSV and Parquet, --missing=NaN takes them so"
+    assert told("evaluate", "e.csv")[2] == f"streamnb: {said}\n"
+    assert told("evaluate", "e.csv", "--missing", "NaN")[2] == ""
+
+
+def test_what_is_odd_behind_the_first_events_is_said_too():
+    rows = [
+        "id,label,x\n",
+        *(f"{n},{'ab'[n % 2]},{'NaN' if n > 2000 and n % 3 else n % 50}\n" for n in range(9000)),
+    ]
+    fields = OddFields(PLAIN, CELLS)
+    for _ in fields.watched(enumerate(rows_to_events(rows, CsvColumns()))):
+        pass
+    assert fields.n < 1100
+    (said,) = fields.news(is_over=True)
+    assert (
+        said
+        == "$.features.x: numbers, but for NaN, each taken for one value: --missing=NaN takes them as missing"
     )
 
 

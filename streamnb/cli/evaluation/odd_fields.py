@@ -33,6 +33,8 @@ from streamnb.wire.schema import EventSchema
 LOOKED_AT = 1000
 """Events that are looked at one after the other; of later ones some may be."""
 
+_EVERY = 100  # of later events one is looked at
+
 _LONGEST = 1 << 16  # bytes of an event that is looked at
 _SOON = 4  # events, before anything is said
 _MOST_REFUSALS = 3  # that are told apart
@@ -146,12 +148,11 @@ class OddFields:
                     self._various.add(fault)
 
     def watched(self, rows: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
-        """The same rows, the first of which are looked at as they go by."""
-        for number, raw in rows:
-            if self.n < LOOKED_AT:
+        """The same rows, the first of which, and some of the later ones, are looked at as they go by."""
+        for n, (number, raw) in enumerate(rows):
+            if self.n < LOOKED_AT or n % _EVERY == 0:
                 self.look(raw)
-            else:
-                self.has_more = True
+            self.has_more |= n >= LOOKED_AT
             yield number, raw
 
     def say(self, *, is_over: bool = False) -> None:

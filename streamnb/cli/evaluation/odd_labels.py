@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from streamnb.cli.evaluation.seen_fields import ENOUGH
 from streamnb.config.values import literal
 
+_MISSING = frozenset("na n/a #n/a <na> nan null (null) \\n".split())
 _MOST_ALIKE = 3  # groups of labels that are named, and labels of each
 _MOST_WHOLE, _MOST_FRACTIONS = 30, 10  # different numbers that may still be names of classes
 
@@ -23,6 +24,10 @@ def odd_labels(labels: Mapping[str, float], *, is_all: bool) -> Iterator[tuple[s
     Yields:
         A key, for the message to be printed once, and the message.
     """
+    if missing := [label for label in labels if label.strip().lower() in _MISSING]:
+        named, cells = ", ".join(map(repr, missing)), shlex.quote(",".join(missing))
+        text = f"{named}: classes, but named like labels that are missing; of CSV and Parquet, "
+        yield "missing", f"{text}--missing={cells} takes them so"
     if alike := _alike(labels):
         yield "alike", alike
     numbers = [number for label in labels if (number := _number(label)) is not None]
