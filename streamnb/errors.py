@@ -18,6 +18,7 @@ StreamnbError
 
 UndeclaredTextWarning    (a UserWarning) what is learned in Python has a text that is taken for one value
 SmallWeightWarning       (a UserWarning) a weight that is learned in Python is below 1/1024, and counts 1/1024
+OtherTypeWarning         (a UserWarning) what is predicted in Python has another type than what was learned
 """
 
 from __future__ import annotations
@@ -103,6 +104,10 @@ class UndeclaredTextWarning(UserWarning):
 
 class SmallWeightWarning(UserWarning):
     """A weight above 0 and below 1/1024: it counts 1/1024 example, which is more than it says."""
+
+
+class OtherTypeWarning(UserWarning):
+    """An event to be predicted has a value of another type than its attribute was learned with."""
 
 
 @contextmanager

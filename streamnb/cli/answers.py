@@ -37,6 +37,7 @@ def explained(
     told = model.posteriors([event])
     (said,) = model.by_label(told)
     found = _explanation(model, event, said, against, of, told)
+    (warning,) = model.warnings([event], told)
     return {
         "label": str(found.predicted),
         "against": str(found.runner_up),
@@ -45,6 +46,7 @@ def explained(
         "prior": found.prior,
         "evidence": [_described(model.model, item) for item in found.items[:top]],
         "turns": _turning(model, event, found, next(iter(said))),
+        **({"warning": warning} if warning else {}),
     }
 
 
@@ -68,6 +70,11 @@ def rehearse_answers(learner: Learner, config: Config) -> None:
         explained(model, event, None, 10)
     with suppress(StreamnbError):
         known_of(model, "one")
+
+
+def value_name(value: Any) -> Any:
+    """The value of an item of evidence, for people: the empty word stands for the absent words of a text."""
+    return "(absent words)" if value == "" else value
 
 
 def decision_of(answer: Mapping[str, Any]) -> str:
@@ -132,6 +139,7 @@ def _described(model: Any, item: Item) -> dict[str, Any]:
     return {
         "attribute": str(item.attribute),
         "value": item.value,
+        "name": value_name(item.value),
         "log_odds": item.log_odds,
         "counts": {str(label): count for label, count in counts.items()},
     }

@@ -33,6 +33,7 @@ from streamnb.model.evaluation.unseen import told_unseen
 from streamnb.model.interface.evidence import LIMIT
 from streamnb.model.interface.predictions import Posteriors
 from streamnb.model.interface.river_stream_model import RiverStreamModel
+from streamnb.model.naive_bayes.counting_model import CountingModel
 from streamnb.model.tenants.tenant_models import TenantModels
 from streamnb.saved import Loaded, found, newest
 from streamnb.wire.codec import Rules, decode_event
@@ -103,6 +104,41 @@ class Asked(NamedTuple):
         asked_of = f"nothing was learned of {some_of(event.x)}" if event.x else "the event has no attribute"
         near = "".join(did_you_mean(str(name), list(map(str, learned))) for name in islice(event.x, 1))
         return f"{asked_of}; the model has learned {some_of(dict.fromkeys(learned))}{near}" if learned else ""
+
+    def warnings(self, events: Sequence[Event], posteriors: Posteriors) -> list[str]:
+        """Return what the caller should know of each event; empty for an event that the model understands.
+
+        That is: no value of the event is any that the model has learned, or an attribute comes with values of
+        another type than the model has learned.
+
+        Args:
+            events: the events.
+            posteriors: what `posteriors` said of them.
+        """
+        if posteriors.used is None:
+            return [self._warning(event) for event in events]
+        used = zip(events, posteriors.used.tolist(), strict=True)
+        return [self._other_types(e) if is_used else self._nothing_used(e) for e, is_used in used]
+
+    def _warning(self, event: Event) -> str:
+        """Return the warning of one event by the model of its own tenant."""
+        model, event = self.own(event)
+        if not isinstance(model.model, CountingModel):
+            return model.strange(event)
+        (warning,) = model.warnings([event], model.model.predict_posteriors([event.x]))
+        return warning
+
+    def _nothing_used(self, event: Event) -> str:
+        """Return why no value of an event is used."""
+        unused = self.model.unused_values({name: value for name, value in event.x.items() if name != ENTITY})
+        if all(one.reason == "attribute" for one in unused):
+            return self.strange(event)
+        more = f", and {of(len(unused) - _MOST_TOLD, 'other value')}" if len(unused) > _MOST_TOLD else ""
+        told = "; ".join(one.message for one in unused[:_MOST_TOLD])
+        return f"the model knows no value of this event, so it goes by how frequent labels are: {told}{more}"
+
+    def _other_types(self, event: Event) -> str:
+        return "; ".join(one.message for one in self.model.other_types(event.x)[:_MOST_TOLD])
 
     def own(self, event: Event) -> tuple[Asked, Event]:
         """The model that speaks of an event, where tenants have models of their own, and what it is told."""

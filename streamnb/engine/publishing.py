@@ -8,6 +8,7 @@ from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 
 from streamnb.engine.letters import unpublished
@@ -24,6 +25,20 @@ from streamnb.wire.values import LONGEST_NAME
 
 _VALUE = attrgetter("value")
 _UNDECIDED: Mapping[str, Any] = MappingProxyType({})  # where nobody asks what to decide
+
+
+def with_fewer_items(prediction: Prediction, n_bytes: int) -> Prediction:
+    """A prediction that is `n_bytes` shorter, as far as its evidence takes them.
+
+    The strongest items that fit stay, so a word of many kilobytes does not take the place of all others.
+    """
+    sizes = [len(msgspec.json.encode(item)) + 1 for item in prediction.evidence or ()]  # with a comma
+    left, kept = sum(sizes) - n_bytes, []
+    for item, size in zip(prediction.evidence or (), sizes, strict=True):
+        if size <= left:
+            kept.append(item)
+            left -= size
+    return msgspec.structs.replace(prediction, evidence=tuple(kept)) if sizes else prediction
 
 
 class Publishing(NamedTuple):
@@ -99,21 +114,21 @@ class Publishing(NamedTuple):
         records: Sequence[Record],
         now: float,
     ) -> list[NewRecord]:
-        """Predictions; of those that are too large for their topic as many classes as fit.
+        """Shorten predictions that are too large for their topic: evidence first, then probabilities.
 
-        Where none does, the dead letters of their events stand in place of them.
+        If that does not suffice, the dead letter of the event takes the place of the prediction.
         """
         most = self.settings.max_bytes
+        shorteners = [with_fewer_items, *([shortened] if self.settings.top else [])]
         if most and max(map(len, map(_VALUE, outputs)), default=0) + LONGEST_NAME * 4 > most:
             for i, (output, record) in enumerate(zip(outputs, records, strict=True)):
-                beyond = len(output.key or b"") + len(output.value) - most
-                if beyond > 0 and self.settings.top:
-                    smaller = encode_predictions([shortened(predictions[i], beyond)])[0]
-                    output = output._replace(value=smaller)  # noqa: PLW2901
-                    beyond = len(output.key or b"") + len(output.value) - most
-                    outputs[i] = output
-                if beyond > 0:
-                    outputs[i] = unpublished(self.settings, output, record, now, predictions[i].model.journal)
+                prediction, limit = predictions[i], most - len(output.key or b"")
+                for shorten in shorteners:
+                    if len(outputs[i].value) > limit:
+                        prediction = shorten(prediction, len(outputs[i].value) - limit)
+                        outputs[i] = output._replace(value=encode_predictions([prediction])[0])
+                if len(outputs[i].value) > limit:
+                    outputs[i] = unpublished(self.settings, outputs[i], record, now, prediction.model.journal)
                     self.tally.dead_letters[UNPUBLISHED] += 1
         return outputs
 

@@ -118,6 +118,52 @@ def test_an_event_that_has_nothing_of_what_was_learned_is_refused(
     assert ("streamnb: " in done.stderr) == bool(said)
 
 
+@pytest.mark.parametrize("kind", ["naive", "mixture"])
+@pytest.mark.parametrize(
+    ("question", "said"),
+    [
+        ("!!!", "no word of text was learned"),
+        ("\u043f\u0440\u0438\u0432\u0435\u0442", "no word of text was learned"),
+        (
+            '{"features": {"links": "3"}}',
+            'links is a string ("3"), and was learned as a number: send the number 3',
+        ),
+        ('{"features": {"sender": "y.org"}}', 'sender was never learned with the value "y.org"'),
+    ],
+)
+def test_a_question_whose_values_are_all_unknown_is_answered_with_a_warning(kind, question, said, request):
+    folder = request.getfixturevalue(kind)
+    found = ask(folder, "predict", question, "--json")
+    told = json.loads(found.stdout)
+    assert told["warning"].endswith(said)
+    assert f"streamnb: warning: {told['warning']}\n" in found.stderr
+    found = ask(folder, "explain", question, "--json")
+    assert json.loads(found.stdout)["warning"] == told["warning"]
+    assert told["warning"] in found.stderr
+
+
+def test_a_file_of_questions_counts_its_warnings(naive):
+    rows = [
+        '{"id": "a", "text": "!!!"}',
+        RAWS[0],
+        '{"id": "b", "text": "win", "features": {"links": "3"}}',
+    ] * 2
+    (naive / "odd.jsonl").write_text("\n".join(rows))
+    done = ask(naive, "predict", "odd.jsonl", "--json")
+    told = [json.loads(line).get("warning", "") for line in done.stdout.splitlines()]
+    assert [bool(one) for one in told] == [True, False, True] * 2
+    assert f"streamnb: warning: 2 of 6 events: {told[0]}\n" in done.stderr
+    assert 'warning: 2 of 6 events: links is a string ("3"), and was learned as a number' in done.stderr
+    assert done.stderr.count("warning") == 2
+
+
+def test_absent_words_have_a_name_in_evidence(mixture):
+    found = answer(mixture, "explain", "free lunch phone")
+    names = {one["value"]: one["name"] for one in found["evidence"]}
+    assert names == {"free": "free", "lunch": "lunch", "phone": "phone", "": "(absent words)"}
+    assert "(absent words)" in ask(mixture, "explain", "free lunch phone").stdout
+
+
 @pytest.mark.parametrize("command", ["predict", "explain"])
 def test_so_is_one_that_is_given_alone(naive, command):
     done = commands.run([command, '{"Message": "free cash"}', *FLAGS], cwd=naive)

@@ -8,10 +8,13 @@ import json
 
 import pytest
 
+from streamnb import NaiveBayes
+from streamnb.adapters.event_files import read_events, read_rows_order
 from streamnb.adapters.sqlite.log import SqliteLog
 from streamnb.cli import main
 from streamnb.cli.evaluation.odd_fields import LOOKED_AT, OddFields, Origin
 from streamnb.engine.ports import NewRecord
+from streamnb.wire.codec import decode_event
 from streamnb.wire.schema import AttributeSpec, EventSchema
 
 WORDS = "I was charged twice for the plan"
@@ -251,6 +254,47 @@ def test_a_long_stream_is_told_of_what_turns_up_late(told):
         log.append([NewRecord("events", None, json.dumps(one).encode()) for one in plain + late])
     err = told("run", "--until-end", "--set", "commit.events=1")[2]
     assert err.count(NOT_READ) == 1
+
+
+def test_run_warns_once_of_another_type_than_it_has_learned_and_again_after_a_restart(told):
+    """An event of the same commit that taught the number does not count: it was learned together with it."""
+
+    def write(*events):
+        with SqliteLog("e.db") as log:
+            if "events" not in log.topics():
+                log.create_topic("events", 1)
+            log.append([NewRecord("events", None, json.dumps(one).encode()) for one in events])
+
+    learned = [{"id": f"e{i}", "features": {"amount": i, "vip": i > 2}, "label": label(i)} for i in range(6)]
+    asked = [{"id": f"q{i}", "features": {"amount": "905", "vip": "true"}} for i in range(3)]
+    write(*learned, {**asked[0], "id": "q"})
+    run = ("run", "--until-end", "--set", "commit.events=2")
+    assert "warning" not in told(*run, "--set", "commit.events=100")[2]
+    write(*asked)
+    err = told(*run)[2]
+    assert err.count("warning: ") == 1
+    assert (
+        'warning: event q0: amount is a string ("905"), and was learned as a number: send the number 905'
+        in err
+    )
+    write(*asked)
+    assert told(*run)[2].count("warning: event q0: amount") == 1
+    write(*learned)
+    assert "warning" not in told(*run)[2]
+
+
+@pytest.mark.parametrize("name", ["elec2", "adult", "sms_spam", "weka_vote", "river_solarflare", "nsl_kdd"])
+def test_no_value_of_a_real_stream_has_another_type_than_was_learned(streams, name):
+    """Nor is any event without a value that is known, after the first tenth; most sets are all alike."""
+    rows = list(read_events(streams / f"{name}.jsonl.gz"))
+    order = read_rows_order(streams / f"{name}.shuffle7.txt.gz")[:3000]
+    events = [decode_event(rows[i], PLAIN) for i in order]
+    model, first = NaiveBayes(), len(events) // 10
+    model.learn_many([e.x for e in events[:first]], [e.label for e in events[:first]])
+    learned = model.learned_types
+    model.learn_many([e.x for e in events[first:]], [e.label for e in events[first:]])
+    assert learned.groups or learned.fields
+    assert [one for e in events for one in model.other_types(e.x, learned)] == []
 
 
 def test_a_label_that_is_written_otherwise_stops_a_replay_before_it_writes(told, tmp_path):

@@ -160,6 +160,14 @@ def test_hostile_records_are_shown_as_the_text_that_they_are(full, name):
     assert any("alert(" in text for text in found.texts) or name == "operations"
 
 
+def test_absent_words_have_a_name_in_evidence(full):
+    evidence = [{"attribute": "text", "value": value, "log_odds": 1.5} for value in ("cash", "")]
+    full._take_prediction(record({**prediction(id_="p"), "evidence": evidence}))
+    texts = Reader(views(full).live("events", {"id": "p"})).texts
+    assert "text: cash" in texts
+    assert "text: (absent words)" in texts
+
+
 def test_the_link_of_a_hostile_id_leads_to_its_prediction(full):
     id_ = f"a&q=b#c {EVIL}"
     full._take_prediction(record(prediction(id_=id_)))

@@ -141,6 +141,50 @@ def test_an_answer_warns_of_an_event_of_which_nothing_was_learned(replica):
     assert [one.get("warning") for one in json.loads(raw)["predictions"]] == [
         "nothing was learned of Message; the model has learned text",
         "the event has no attribute; the model has learned text",
-        None,
-        None,
+        UNKNOWN,
+        UNKNOWN,
     ]
+    assert status_and_warning(app, {"text": "new cash"}) == (200, None)
+
+
+def status_and_warning(app, event):
+    status, _, raw, _ = answer_of(app, json.dumps({"events": [event]}).encode())
+    return status, json.loads(raw)["predictions"][0].get("warning")
+
+
+UNKNOWN = "the model knows no value of this event, so it goes by how frequent labels are: no word of text was learned"
+
+
+def test_a_short_question_of_unknown_words_warns_as_the_long_way_does(replica):
+    app = application(replica, CollectorRegistry(), None)
+    short = ShortQuestions(app, replica)
+    for text in ("!!!", "", "\u4f60\u597d"):
+        assert status_and_warning(short, text) == status_and_warning(app, text) == (200, UNKNOWN)
+    assert status_and_warning(short, "free !!!") == (200, None)
+
+
+@pytest.mark.parametrize(
+    ("features", "warning"),
+    [
+        ({"amount": "905"}, 'amount is a string ("905"), and was learned as a number: send the number 905'),
+        ({"amount": True}, "amount is a boolean (true), and was learned as a number"),
+        ({"vip": 1.0}, 'vip is a number (1), and was learned as a string or boolean: send the string "1"'),
+        ({"vip": "True"}, 'vip was never learned with the value "True"; did you mean "true"?'),
+        ({"vip": "TRUE", "other": 1}, 'did you mean "true"?; nothing was learned of other'),
+        ({"amount": 905}, None),
+        ({"vip": True}, None),
+        ({"vip": "true"}, None),  # as a CSV cell and a JSON boolean are
+        ({"vip": "no", "amount": 1}, None),  # a value never learned among others is ordinary
+    ],
+)
+def test_a_question_of_another_type_than_was_learned_warns(replica, features, warning):
+    learner = replica._following.learner
+    learner.model.learn_many([{"amount": 905.0, "vip": True}, {"amount": 3.0, "vip": False}], ["spam", "ham"])
+    app = application(replica, CollectorRegistry(), None)
+    status, found = status_and_warning(app, {"features": features})
+    assert status == 200
+    assert (found or "").endswith(warning or "")
+    assert (found is None) == (warning is None)
+    # Next to a value that the model knows, only another type is worth a word.
+    _, found = status_and_warning(app, {"text": "free", "features": features})
+    assert found == (warning if warning and "was learned as" in warning else None)

@@ -105,6 +105,31 @@ def test_a_prediction_too_large_for_its_record_is_a_dead_letter_and_its_event_is
     assert learner.parts()["model"].meta == unlimited.parts()["model"].meta
 
 
+@pytest.mark.parametrize("top", [0, 1000])
+def test_long_words_of_the_evidence_are_left_out_before_the_prediction_is(top):
+    """The strongest items that fit stay, and all probabilities."""
+    words = {"a": "cash " + "x" * 30_000, "b": "noon " + "y" * 60_000}
+    raws = [
+        json.dumps({"id": f"w{i}", "text": words["ab"[i % 2]], "label": "ab"[i % 2]}).encode()
+        for i in range(6)
+    ]
+    both = json.dumps({"id": "q", "text": " ".join(words.values())}).encode()
+    learner, unlimited = (
+        new_learner(evidence=5, top=top, max_bytes=n, report_seconds=1e9) for n in (LIMIT, 1 << 20)
+    )
+    for one in (learner, unlimited):
+        one.process(records(raws), 1.0)
+    (made,), (whole,) = (one.process(records([both]), 2.0) for one in (learner, unlimited))
+    assert (made.topic, whole.topic) == ("predictions", "predictions")
+    found, complete = decode_prediction(made.value), decode_prediction(whole.value)
+    assert len(made.key) + len(made.value) <= LIMIT < len(whole.value)
+    assert [len(one.value) < 40_000 for one in complete.evidence].count(False) == 1
+    assert found.evidence == tuple(one for one in complete.evidence if len(one.value) < 40_000)
+    assert found.evidence[0].log_odds
+    assert (found.probabilities, found.rest) == (complete.probabilities, complete.rest)
+    assert learner.tally.dead_letters[UNPUBLISHED] == 0
+
+
 def test_a_report_too_large_for_its_record_leaves_out_what_grows_with_the_labels():
     learner = new_learner(max_bytes=LIMIT)
     outputs = learner.process(records(LONG[:90]), 7.0)  # of up to 100 labels the confusion is told

@@ -44,7 +44,7 @@ from streamnb import (
     SigmoidUnit,
     Softmax,
 )
-from streamnb.errors import SnapshotError
+from streamnb.errors import OtherTypeWarning, SnapshotError
 from streamnb.model.attributes.values import value_text
 from streamnb.wire.canonical import refuse_unportable
 from streamnb.wire.snapshot import Part, Snapshot, decode, encode, part_digest
@@ -95,6 +95,7 @@ def is_taken(call):
     """False where it is refused as promised; a warning is an error, but for numpy's of complex numbers."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        warnings.simplefilter("ignore", OtherTypeWarning)
         try:
             call()
         except (TypeError, ValueError, np.exceptions.ComplexWarning):

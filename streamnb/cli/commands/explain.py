@@ -5,14 +5,15 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from typing import Any
 
 from streamnb.cli import opening, served
-from streamnb.cli.answers import decision_of, explained
+from streamnb.cli.answers import decision_of, explained, value_name
 from streamnb.cli.asked import asked
-from streamnb.cli.commands.predict import one_event
+from streamnb.cli.commands.predict import one_event, print_warnings
 from streamnb.cli.printable import printable
 from streamnb.cli.reports.columns import table
 from streamnb.cli.reports.state_diff import time_of
@@ -77,6 +78,8 @@ def _explained(options: argparse.Namespace, event: Event | None) -> dict[str, An
         event = one_event(model, text)
     answer = {**explained(model, event, options.against, options.top), "snapshot": model.told}
     model.say()
+    if warning := answer.get("warning"):
+        print_warnings(Counter([warning]), 1)
     if options.at is not None:
         then, pair = asked(options, options.at), (answer["label"], answer["against"])
         (said,) = then.predicted([event])
@@ -182,7 +185,7 @@ def _rows(answer: Mapping[str, Any], labels: Sequence[str]) -> dict[tuple[str, o
     """(attribute, value) -> log odds, and how often it was learned with each of two labels."""
     rows: dict[tuple[str, object], tuple[object, ...]] = {_PRIOR: (answer["prior"], "", "")}
     return rows | {
-        (one["attribute"], one["value"] if one["value"] != "" else "(absent words)"): (
+        (one["attribute"], value_name(one["value"])): (
             one["log_odds"],
             *_counts(one["counts"], labels),
         )

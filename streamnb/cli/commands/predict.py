@@ -6,6 +6,8 @@ import argparse
 import json
 import os
 import re
+import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any
@@ -17,9 +19,11 @@ from streamnb.cli.evaluation.odd_fields import OddFields, Origin, say_what_is_od
 from streamnb.cli.printable import printable
 from streamnb.errors import ConfigError, LogError, MalformedEvent
 from streamnb.events import Event
+from streamnb.model.attributes.parameters import of
 
 _AT_ONCE = 1000
 _MOST_SHOWN = 5
+_MOST_WARNINGS = 5
 _FILE = re.compile(r"\S+\.((jsonl|ndjson|json|csv|tsv)(\.gz|\.zst)?|parquet)")
 
 
@@ -36,11 +40,25 @@ def run(options: argparse.Namespace) -> int:
             model, options.event, begun(events_of(options.event, columns_of(options, model.schema)))
         )
     model.say()
-    refused = False
+    refused, n, warnings = False, 0, Counter[str]()
     for answer in answers:
+        n += 1
         refused |= "refused" in answer
+        warnings.update([answer["warning"]] if "warning" in answer else [])
         print(json.dumps(answer) if options.json else _line(answer))
+    print_warnings(warnings, n)
     return int(refused)
+
+
+def print_warnings(warnings: Counter[str], n: int) -> None:
+    """Print the warnings of the answers to `n` events: the most frequent ones, and of how many events."""
+    for text, count in warnings.most_common(_MOST_WARNINGS):
+        told = f"{count:,} of {of(n, 'event')}: " if n > 1 else ""
+        print(f"streamnb: warning: {told}{printable(text)}", file=sys.stderr)
+    if (more := len(warnings) - _MOST_WARNINGS) > 0:
+        print(
+            f"streamnb: {of(more, 'other warning')}; --json shows the warning of each event", file=sys.stderr
+        )
 
 
 def one_event(model: Asked, text: str) -> Event:
@@ -101,8 +119,14 @@ def _decoded(model: Asked, raw: bytes) -> Event | MalformedEvent:
 
 def _answers(model: Asked, events: Sequence[Event]) -> Iterator[dict[str, Any]]:
     told = model.posteriors(events)
-    each = zip(model.by_label(told), model.unseen(told).tolist(), model.decided(told), strict=True)
-    for said, unseen, decided in each:
+    each = zip(
+        model.by_label(told),
+        model.unseen(told).tolist(),
+        model.decided(told),
+        model.warnings(events, told),
+        strict=True,
+    )
+    for said, unseen, decided, warning in each:
         label = next(iter(said))
         yield {
             "label": label,
@@ -110,6 +134,7 @@ def _answers(model: Asked, events: Sequence[Event]) -> Iterator[dict[str, Any]]:
             "probabilities": said,
             "unseen": unseen,
             **decided,
+            **({"warning": warning} if warning else {}),
         }
 
 

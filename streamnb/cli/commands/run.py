@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
+from contextlib import suppress
 
 import msgspec
 
@@ -22,7 +23,10 @@ from streamnb.engine.journal.recovery import told
 from streamnb.engine.learner import Learner
 from streamnb.engine.ports import Log, Record
 from streamnb.engine.sensor import Committed, Sensor, WorkerState
-from streamnb.errors import ConfigError, NotElected, Unavailable
+from streamnb.errors import ConfigError, MalformedEvent, NotElected, Unavailable
+from streamnb.model.naive_bayes.counting_model import CountingModel
+from streamnb.model.naive_bayes.unused_values import LearnedTypes
+from streamnb.wire.codec import decode_event
 
 
 def run(options: argparse.Namespace) -> int:
@@ -108,6 +112,7 @@ class _Fields(Sensor):
         self._repeats = config.events.repeats != "learn"
         self._odd: OddFields | None = None
         self._small_weights = self._said_of_small = 0
+        self._types, self._told_types = LearnedTypes((), ()), set[Hashable]()
 
     def met(self, records: Sequence[Record]) -> None:
         """Look at records."""
@@ -122,6 +127,24 @@ class _Fields(Sensor):
         for record in records[: max(0, LOOKED_AT - odd.n)] or records[-1:]:
             if record.partition.topic in self._topics.events:
                 odd.look(record.value, record.key, record.timestamp, self._learner.rules)
+                self._look_at_types(record)
+        if isinstance(model := self._learner.model, CountingModel):
+            self._types = model.learned_types
+
+    def _look_at_types(self, record: Record) -> None:
+        """Print, once for each attribute, that values come with another type than was learned earlier."""
+        model, settings = self._learner.model, self._learner.settings
+        if not isinstance(model, CountingModel):
+            return
+        with suppress(MalformedEvent):
+            event = decode_event(
+                record.value, settings.schema, record.key, record.timestamp, self._learner.rules
+            )
+            for one in model.other_types(event.x, self._types):
+                if one.attribute not in self._told_types:
+                    self._told_types.add(one.attribute)
+                    text = f"event {event.id}: {one.message}; these are learned as another attribute"
+                    print(f"streamnb: warning: {printable(text)}", file=sys.stderr)
 
     def say(self, *, is_over: bool = False) -> None:
         """Say what is odd."""
@@ -140,6 +163,8 @@ class _Fields(Sensor):
 
     def entered(self, state: WorkerState) -> None:
         """Say the rest where nothing more comes."""
+        if state is WorkerState.RUNNING and isinstance(self._learner.model, CountingModel):
+            self._types = self._learner.model.learned_types  # as recovered
         if state is WorkerState.STOPPED:
             self.say(is_over=True)
 

@@ -225,8 +225,7 @@ def _ask(app: FastAPI, replica: Replica, stands: Callable[[], dict[str, Any]]) -
             raise HTTPException(_WRONG, f"{told}: ask `streamnb explain`")
         with asked() as model:
             event = _event(model, why.event, 0)
-            warning = model.strange(event)
-            found = explained(model, event, why.against, why.top) | ({"warning": warning} if warning else {})
+            found = explained(model, event, why.against, why.top)
         return JSONResponse(found)
 
     @app.get("/tokens/{word:text}", response_model=Token)

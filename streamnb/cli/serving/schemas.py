@@ -78,11 +78,13 @@ Value = str | bool | float
 class Evidence(BaseModel):
     """One attribute value, and how much it adds to the log odds of the label (nats).
 
-    `counts` holds, for each label, the number of examples that had the value.
+    `counts` holds, for each label, the number of examples that had the value. `name` is the value as it is
+    shown: the empty word, which stands for the absent words of a text, has a name.
     """
 
     attribute: str
     value: Value
+    name: Value
     log_odds: float
     counts: dict[str, float]
 

@@ -29,7 +29,14 @@ _decode = msgspec.json.Decoder(_Question).decode
 def answered(model: Asked, journal: int | None, events: list[Event]) -> bytes:
     """What a model says of events, as JSON. Raises StreamnbError."""
     told = model.posteriors(events)
-    each = zip(events, model.by_label(told), model.unseen(told).tolist(), model.decided(told), strict=True)
+    each = zip(
+        events,
+        model.by_label(told),
+        model.unseen(told).tolist(),
+        model.decided(told),
+        model.warnings(events, told),
+        strict=True,
+    )
     found = [
         {
             "id": None if event.id == "-" else event.id,
@@ -38,9 +45,9 @@ def answered(model: Asked, journal: int | None, events: list[Event]) -> bytes:
             "probabilities": said,
             "unseen": new,
             **decided,
-            **({"warning": warning} if (warning := model.strange(event)) else {}),
+            **({"warning": warning} if warning else {}),
         }
-        for event, said, new, decided in each
+        for event, said, new, decided, warning in each
     ]
     return msgspec.json.encode({"predictions": found, "journal": journal})
 

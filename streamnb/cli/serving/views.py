@@ -13,7 +13,7 @@ from urllib.parse import quote
 import msgspec
 
 from streamnb.adapters.snapshot_folder import SnapshotFolder
-from streamnb.cli.answers import explained
+from streamnb.cli.answers import explained, value_name
 from streamnb.cli.printable import duration
 from streamnb.cli.reports import charts
 from streamnb.cli.reports.charts import card, listing, missing, tile
@@ -202,7 +202,9 @@ class Views:
 
     def _details(self, one: Prediction) -> Markup:
         told = f"Predicted {_clock(one.ts)} UTC by {one.model.name} after {one.model.events:,} events."
-        evidence = [(f"{each.attribute}: {each.value}", each.log_odds) for each in one.evidence or ()]
+        evidence = [
+            (f"{each.attribute}: {value_name(each.value)}", each.log_odds) for each in one.evidence or ()
+        ]
         other = tag("input", name="label", required=True, maxlength=1000, aria_label="another label")
         head = (
             tag("h2", one.id),
@@ -241,18 +243,20 @@ class Views:
                     return tag("p", _LATER, class_="missing", data_again=True)
                 model = self._replica.asked()
                 event = model.event(text)
-                (probabilities,) = model.predicted([event])
+                told = model.posteriors([event])
+                (probabilities,), (warning,) = model.by_label(told), model.warnings([event], told)
                 try:
                     why = explained(model, event, None, 12)
                 except ConfigError as error:
                     problem = str(error)
         except StreamnbError as error:
             return tag("p", str(error), class_="trouble")
-        evidence = [(f"{one['attribute']}: {one['value']}", one["log_odds"]) for one in why["evidence"]]
+        evidence = [(f"{one['attribute']}: {one['name']}", one["log_odds"]) for one in why["evidence"]]
         sides = [tag("bdi", str(why.get(side))) for side in ("label", "against")]
         title = joined(["Evidence for ", sides[0], " against ", sides[1], ", log odds"])
         because = _bars(title, evidence) if evidence else card(missing(problem))
-        return joined([_shares("Probabilities", probabilities), because])
+        warned = tag("p", f"Warning: {warning}", class_="trouble") if warning else None
+        return joined([warned, _shares("Probabilities", probabilities), because])
 
     # How good it is
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+from decimal import Decimal
 from numbers import Rational, Real
 from typing import Any
 
@@ -20,6 +21,8 @@ def is_missing(value: Any) -> bool:
         return False
     if value is None or type(value).__name__ in _OF_PANDAS:
         return True
+    if isinstance(value, Decimal):  # which is no Real; one beyond every double is missing as an integer is
+        return not value.is_finite() or not _is_finite(value)
     return isinstance(value, Real) and not _is_finite(value)
 
 

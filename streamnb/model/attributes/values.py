@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Iterable
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ LARGEST = 1e140
 
 
 def value_text(value: Any) -> str:
-    """The text by which nominal values are compared: 3 and 3.0 are "3", True is "true".
+    """The text by which nominal values are compared: 3, 3.0 and Decimal("3.00") are "3", True is "true".
 
     Raises TypeError for anything but strings, booleans and numbers, and ValueError for half a surrogate pair,
     which no UTF-8 holds, and for a fraction beyond every double.
@@ -29,7 +30,7 @@ def value_text(value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, numbers.Integral):
         return str(int(value))
-    if isinstance(value, numbers.Real):
+    if isinstance(value, (numbers.Real, Decimal)):
         try:
             number = float(value)
         except OverflowError as error:

@@ -5,17 +5,17 @@ from __future__ import annotations
 import sys
 import warnings
 
-_PACKAGE = f"{__name__.partition('.')[0]}."
+_PACKAGES = f"{__name__.partition('.')[0]}.", "river."
 
 
 def warn_user(message: str, category: type[Warning]) -> None:
-    """Warn at the first frame outside this package: Python shows it once for each line of the user's."""
+    """Warn at the first frame outside this package and River: Python shows it once for each line of the user's."""
     warnings.warn(message, category, stacklevel=_level_of_user())
 
 
 def _level_of_user() -> int:
-    """Return the `stacklevel`, as seen from `warn_user`, of the first frame outside this package."""
+    """Return the `stacklevel`, as seen from `warn_user`, of the first frame outside this package and River."""
     frame, level = sys._getframe(1), 1  # noqa: SLF001  as `warnings` does
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(_PACKAGE):
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(_PACKAGES):
         frame, level = frame.f_back, level + 1
     return level

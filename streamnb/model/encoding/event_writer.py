@@ -5,6 +5,7 @@ from __future__ import annotations
 import numbers
 from array import array
 from collections.abc import Sequence
+from decimal import Decimal
 from itertools import compress
 from typing import Any
 
@@ -68,9 +69,9 @@ class EventWriter:
     def continuous(self, name: Name, value: Any) -> None:
         """Write the value of a continuous attribute, finite. Raises TypeError where it is no number."""
         if type(value) is not float:
-            if not isinstance(value, (numbers.Real, np.bool_)):
+            if not isinstance(value, (numbers.Real, Decimal, np.bool_)):
                 raise TypeError(f"expected a number, got {type(value).__name__}")
-            if isinstance(value, np.floating):
+            if isinstance(value, (np.floating, Decimal)):
                 value = float(value)  # LARGEST is beyond a float32, and numpy would warn of it
         self._field.append(self._fields.setdefault(name, len(self._fields)))
         self._value.append(float(min(max(value, -LARGEST), LARGEST)))

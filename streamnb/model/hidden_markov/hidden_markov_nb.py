@@ -28,6 +28,7 @@ from streamnb.model.interface.stream_model import Corrections, Events, Labels
 from streamnb.model.naive_bayes.naive_bayes import SmoothedModel
 from streamnb.model.naive_bayes.state_copy import StateCopy
 from streamnb.model.naive_bayes.tables import Tables
+from streamnb.model.naive_bayes.unused_values import UnusedValue
 
 ENTITIES, TRANSITIONS = "entity_", "transition_"
 """How the arrays of these parts of a state begin."""
@@ -219,6 +220,10 @@ class HiddenMarkovNB(SmoothedModel):
             if begins:
                 kept.seen[row] = np.nan
         return True
+
+    def unused_values(self, x: Any) -> list[UnusedValue]:
+        """Return the values of an event that the model cannot use; the entity is none of them."""
+        return super().unused_values(self._without_entity(x))
 
     def _entity_of(self, x: Any) -> str | None:
         """The name of an event's entity. Raises TypeError where it is no value."""

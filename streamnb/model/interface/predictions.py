@@ -24,6 +24,8 @@ class Posteriors(NamedTuple):
         held: float64[n], what these had together of each event, h.
         evidence: float64[n], log likelihood a token, by models that tell it, see `StreamModel`; nan where
             nothing was learned of any attribute of the event.
+        used: bool[n], whether an event has any word, value or number that was learned, by models that are
+            asked without learning and tell it.
     """
 
     classes: list[Any]
@@ -33,6 +35,7 @@ class Posteriors(NamedTuple):
     quarantined: Flags | None = None
     held: Floats | float = 0.0
     evidence: Floats | None = None
+    used: Flags | None = None
 
     def quarantine(self, weights: Floats, least: float) -> Posteriors:
         """Without the classes that were learned with too few examples: P'(v) = P(v) / (1 - h).

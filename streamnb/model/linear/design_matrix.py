@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from decimal import Decimal
 from numbers import Real
 from typing import Any
 
@@ -149,6 +150,8 @@ def real(name: Any, value: Any) -> float:
     if type(value) is not float:
         if value is None:
             return 0.0
+        if isinstance(value, Decimal):  # a signalling NaN has no float
+            value = float(value) if value.is_finite() else math.nan
         if not isinstance(value, (Real, np.bool_)):
             kind = type(value).__name__
             expected = "a number" if isinstance(value, str) else "a number or a string"  # not where one came

@@ -12,12 +12,12 @@ from typing import Any, Self
 import numpy as np
 from river import base
 
-from streamnb.errors import UndeclaredTextWarning, UnlearnError
+from streamnb.errors import OtherTypeWarning, UndeclaredTextWarning, UnlearnError
 from streamnb.model.attributes.attributes import Attribute, Nominal, Text
-from streamnb.model.attributes.kinds import CONTINUOUS, KINDS
+from streamnb.model.attributes.kinds import CONTINUOUS
 from streamnb.model.attributes.ranges import is_missing
 from streamnb.model.attributes.signatures import Array, Aside, Flags, State, Times, Weights, concatenated
-from streamnb.model.attributes.values import as_event
+from streamnb.model.attributes.values import as_event, value_text
 from streamnb.model.attributes.warned import warn_user
 from streamnb.model.attributes.weights import UNIT, units
 from streamnb.model.compiled.arrays import Floats, Ints
@@ -40,6 +40,14 @@ from streamnb.model.naive_bayes.kernels import unlearn_events
 from streamnb.model.naive_bayes.room import NEWEST, Room
 from streamnb.model.naive_bayes.sufficient_statistics import Moment, Statistics
 from streamnb.model.naive_bayes.tables import Reading, Tables
+from streamnb.model.naive_bayes.unused_values import (
+    LearnedTypes,
+    UnusedValue,
+    has_used,
+    learned_types,
+    other_spellings,
+    other_types,
+)
 from streamnb.model.saving import Savable
 from streamnb.model.stats.memory_use import MemoryUse
 
@@ -124,7 +132,7 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
 
     def predict_proba_one(self, x: Any) -> dict[Any, float]:
         """P(v | x) of every class v with examples; they sum to 1. Empty while nothing has been learned."""
-        return self._by_class(self.predict_posteriors([x]).probabilities[0])
+        return self._by_class(self._posteriors(self._encode_question([x])).probabilities[0])
 
     @property
     def learned_attributes(self) -> list[Any]:
@@ -135,11 +143,57 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
     def knows(self, name: Any) -> bool:
         """Whether anything was learned of an attribute."""
         layout = self._statistics.layout
-        return name in layout.fields or any((kind, name) in layout.groups for kind in KINDS)
+        return bool(learned_types(layout, name))
+
+    @property
+    def learned_types(self) -> LearnedTypes:
+        """The types by which attributes were learned so far; it does not change as the model learns."""
+        layout = self._statistics.layout
+        return LearnedTypes(frozenset(layout.groups), frozenset(layout.fields))
+
+    def other_types(self, x: Any, learned: LearnedTypes | None = None) -> list[UnusedValue]:
+        """Return the values of an event whose attribute was learned by values of another type alone.
+
+        Args:
+            x: the event.
+            learned: by an earlier moment; by default, as the model is now.
+        """
+        known = self._statistics.layout if learned is None else learned
+        return list(other_types(self._reader.kind, known, self._reader.texts(x)[0]))
+
+    def unused_values(self, x: Any) -> list[UnusedValue]:
+        """Return the values of an event that the model cannot use, each with the reason.
+
+        A prediction rests on the other values, and on how frequent the classes are.
+
+        Examples:
+            >>> from streamnb import NaiveBayes
+            >>> model = NaiveBayes()
+            >>> model.learn_one({"amount": 905.0, "vip": True}, "fraud")
+            >>> [value.message for value in model.unused_values({"amount": "905", "vip": True})]
+            ['amount is a string ("905"), and was learned as a number: send the number 905']
+        """
+        event, texts = self._reader.texts(x)
+        found = self.other_types(x)
+        others = {one.attribute for one in found}
+        for name, value in event.items():
+            if name in others or is_missing(value):
+                continue
+            if has_used(self._encode_earlier([{name: value}]).batch)[0]:
+                continue
+            if not self.knows(name):
+                found.append(UnusedValue(name, value, "attribute"))
+            elif name in texts:
+                found.append(UnusedValue(name, value, "words"))
+            else:
+                near = [one for one in other_spellings(value_text(value)) if self.value_counts(name, one)]
+                found.append(UnusedValue(name, value, "value", f'"{near[0]}"' if near else ""))
+        return found
 
     def predict_posteriors(self, xs: Events, ts: Times = None) -> Posteriors:
         """P(v | x) of many events, by the model as it is, or as it will be at the times `ts` (seconds)."""
-        return self._posteriors(self._encode(xs, ts=ts))
+        encoded = self._encode(xs, ts=ts)
+        return self._posteriors(encoded)._replace(used=has_used(encoded.batch))
 
     def predict_proba_many(self, X: Any) -> Any:
         """P(v | x) of each row of a data frame (NaN = missing), as a data frame; columns = classes."""
@@ -147,7 +201,7 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
             raise TypeError(f"X is a data frame, not {type(X).__name__}: see predict_posteriors")
         import pandas as pd  # noqa: PLC0415  optional: whoever passes a data frame has it
 
-        probabilities = self.predict_posteriors(X).probabilities
+        probabilities = self._posteriors(self._encode_question(X)).probabilities
         columns = {label: probabilities[:, k] for label, k in self._known().items()}
         return pd.DataFrame(columns, index=X.index)
 
@@ -384,6 +438,21 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
                 f"{kind}(attributes={{{name!r}: 'text'}}) reads its words, 'nominal' says that it is a value",
                 UndeclaredTextWarning,
             )
+
+    def _encode_question(self, xs: Events) -> Encoded:
+        """Encode events that are only predicted; warn of values of another type than was learned."""
+        encoded = self._encode(xs)
+        if encoded.skipped:
+            self._warn_of_types(xs)
+        return encoded
+
+    def _warn_of_types(self, xs: Any) -> None:
+        """Warn once for each attribute of a data frame, or of the first event."""
+        x = {name: one for name in xs for one in xs[name].dropna().head(1)} if is_frame(xs) else xs[0]
+        for one in self.other_types(x):
+            if one.attribute not in self._reader.told_types:
+                self._reader.told_types.add(one.attribute)
+                warn_user(one.message, OtherTypeWarning)
 
     def _room(self, n_bytes: int, shares: int) -> Room:
         """A third for rows, as much for a copy of them, and the rest for what is met beside them."""

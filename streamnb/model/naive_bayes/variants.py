@@ -29,6 +29,9 @@ class _WordsReader(EventReader):
 
     _implied: ClassVar[Mapping[Any, Attribute]] = {}
 
+    def kind(self, name: Any, value: Any) -> int:
+        return text_kind(self.event_model)
+
     def write(self, writer: EventWriter, x: Any) -> None:
         super().write(writer, {"text": x} if isinstance(x, str) else x)
 
