@@ -40,8 +40,9 @@ class Question(_Asked):
 class Predicted(BaseModel):
     """The prediction of one event.
 
-    `warning` is present if the model has learned nothing that the event has. `decision` and `expected_cost`
-    are present if the configuration has costs; a decision of null decides nothing.
+    `warning` is present if the model has learned no value of the event, or values of another type of one of
+    its attributes. `decision` and `expected_cost` are present if the configuration has costs; a decision of
+    null decides nothing.
     """
 
     id: str | None

@@ -9,12 +9,12 @@ _PACKAGES = f"{__name__.partition('.')[0]}.", "river."
 
 
 def warn_user(message: str, category: type[Warning]) -> None:
-    """Warn at the first frame outside this package and River: Python shows it once for each line of the user's."""
+    """Warn at the first frame outside this package and River: Python shows it once for each such line."""
     warnings.warn(message, category, stacklevel=_level_of_user())
 
 
 def _level_of_user() -> int:
-    """Return the `stacklevel`, as seen from `warn_user`, of the first frame outside this package and River."""
+    """Return the `stacklevel`, as seen from `warn_user`, of the first frame outside both packages."""
     frame, level = sys._getframe(1), 1  # noqa: SLF001  as `warnings` does
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(_PACKAGES):
         frame, level = frame.f_back, level + 1
