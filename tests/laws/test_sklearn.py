@@ -20,6 +20,8 @@ from streamnb.sklearn import StreamClassifier
 WEIGHTS_ARE_NO_REPETITIONS = {
     f"check_sample_weight_equivalence_on_{kind}_data": "what a mixture weighs hangs on the order of events"
     for kind in ("dense", "sparse")
+} | {
+    "check_class_weight_classifiers": "weights of 1/10000 are scaled, and a mixture compares them with examples"
 }
 """What a model that learns in order cannot: an event of weight 2 is not the event twice."""
 
