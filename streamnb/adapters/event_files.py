@@ -23,7 +23,6 @@ from typing import Any, Self
 import msgspec
 import zstandard
 
-from streamnb.adapters.parquet_file import parquet_events
 from streamnb.errors import ConfigError, LogError, told_as
 from streamnb.wire.event_csv import MAX_ROW, NOT_DECODED, CsvColumns, Note, ignore_note, rows_to_events
 
@@ -177,6 +176,8 @@ class CountedEvents:
         return compressed
 
     def _rows(self) -> Iterator[bytes]:
+        from streamnb.adapters.parquet_file import parquet_events  # noqa: PLC0415  it imports numpy
+
         for row, share in parquet_events(self._source, self._columns, self._note):
             self.line += 1
             self._counter.position = int(share * (self.total or 0))

@@ -101,10 +101,11 @@ def _is_refused(odd: OddFields) -> bool:
 def _say_the_rest(odd: OddFields) -> bool:
     """Say what is odd where nothing more is looked at; return whether nothing is to be written.
 
-    A few events without a label are not odd: labels may arrive separately, and the learner reports it.
+    A few events without a label are not odd, but for those of a table, whose column may be named otherwise:
+    labels may arrive separately, and the learner reports it.
     """
     is_refused = _is_refused(odd)
-    odd.expects_label = odd.expects_label and odd.n >= ENOUGH
+    odd.expects_label = odd.expects_label and (odd.n >= ENOUGH or odd.is_table)
     odd.say(is_over=True)
     return is_refused
 

@@ -173,6 +173,11 @@ class OddFields:
         return 0 < self.n == self._refused.total() and not self._has_long
 
     @property
+    def is_table(self) -> bool:
+        """Whether columns hold the events."""
+        return self._origin.is_table
+
+    @property
     def is_label_misspelt(self) -> bool:
         """Whether no event has a label, and a field is called so but for its case."""
         keys = self._schema.label_keys
