@@ -102,7 +102,7 @@ class SentLetters:
         return HandedOn(start, note), bisect_left(self._waiting, start)
 
     def _close(self, offset: int) -> None:
-        if self._begin == self.start or self._has_sent:
+        if self._has_sent:
             self._settled.append((self._begin, offset))
         self._has_sent = False
 

@@ -134,6 +134,54 @@ ON_THE_PAGE = {"running": "learns|idle", "silent": "silent", "stopped": "stopped
 
 
 @NEEDS_BROWSER
+def test_in_a_browser_letters_are_marked_confirmed_and_sent_once(tmp_path):
+    """20 that cannot be read stay 20, however often they are sent."""
+    log = f"sqlite:///{tmp_path / 'log.db'}"
+    large = [
+        json.dumps({"id": f"large{n}", "text": "free " * 100, "label": "spam"}).encode() for n in range(3)
+    ]
+    with closing(program(tmp_path, log)) as made:
+        text = made.file.read_text()
+        made.file.write_text(text + '\n[events]\nmax_bytes = "400B"\n')
+        append(made, [*events(20), *large, *[b"no event"] * 20])
+        made.run("run", "--until-end")
+        made.file.write_text(text)
+        _, port, _ = started(made)
+        with closing(Browser(tmp_path / "profile")) as browser:
+            browser.size(1280, 2000)
+            browser.open(f"http://127.0.0.1:{port}/page/dead-letters")
+            browser.until("return document.querySelectorAll('#live td').length > 20")
+
+            def send(button, told):
+                browser.click(button)
+                browser.until(f"return document.querySelector('#answer').innerText.startsWith({told!r})")
+
+            never = "20 not sent: no configuration can read its bytes (invalid-json)"
+            send("#again button", f"3 dead letters would be sent again; {never}.")
+            assert browser.text("#answer button") == "Send 3 again"
+            assert browser.run("return document.querySelectorAll('#live input').length") == 3
+            browser.click("#live input")  # one of three that can be sent
+            send("#again button", "1 dead letter would be sent again.")
+            made.run("run", "--until-end")
+            assert not [one for one in made.ids("predictions") if "large" in one]  # nothing was sent yet
+            assert browser.run("return document.querySelector('#live input').checked")  # and it stands still
+            send("#answer button", "1 dead letter sent again.")
+            send("#again button", "2 dead letters would be sent again")
+            send("#answer button", "2 dead letters sent again")
+            for _ in range(3):
+                made.run("run", "--until-end")
+                send("#again button", "0 dead letters would be sent again")
+                assert browser.run("return document.querySelectorAll('#answer button').length") == 0
+        told = json.loads(made.run("dlq", "list", "--json"))["reasons"]
+        assert {reason: one["letters"] for reason, one in told.items()} == {"invalid-json": 20, "oversize": 3}
+        assert sorted(one for one in made.ids("predictions") if "large" in one) == [
+            "large0",
+            "large1",
+            "large2",
+        ]
+
+
+@NEEDS_BROWSER
 def test_in_a_browser_every_view_works_while_events_flow(tmp_path):
     """At a desk's width and a phone's: no complaint, no request elsewhere, nothing too wide, no fault of access."""
     axe = files("axe_core_python").joinpath("axe.min.js").read_text(encoding="utf-8")

@@ -526,7 +526,9 @@ class KafkaLog(Log):
 
             found = self._patiently(ask, "READ", self._handing_group)
         return {
-            place: HandedOn(at.offset, at.metadata or "") for place, at in found.items() if at is not None
+            place: HandedOn(at.offset, (at.metadata or "").rstrip("\0"))  # librdkafka ends it with a NUL
+            for place, at in found.items()
+            if at is not None
         }
 
     def hand_on(
