@@ -24,7 +24,15 @@ import msgspec
 import zstandard
 
 from streamnb.errors import ConfigError, LogError, told_as
-from streamnb.wire.event_csv import MAX_ROW, NOT_DECODED, CsvColumns, Note, ignore_note, rows_to_events
+from streamnb.wire.event_csv import (
+    MAX_ROW,
+    NO_TEXT,
+    NOT_DECODED,
+    CsvColumns,
+    Note,
+    ignore_note,
+    rows_to_events,
+)
 
 MAX_LINE = MAX_ROW
 """The longest line, in bytes (of CSV: in characters). A longer one ends the reading with an error."""
@@ -217,9 +225,7 @@ class CountedEvents:
     def _refuse_other_json(self, line: bytes) -> None:
         """Raise LogError if the first line with content begins JSON that goes on over many lines."""
         if b"\0" in line:
-            raise LogError(
-                "holds NUL characters, as UTF-16 without a byte order mark does: --encoding utf-16-le"
-            )
+            raise LogError(NO_TEXT)
         for begins, what, program in (
             (_ARRAY, "one JSON array", "'.[]'"),
             (_OBJECT, "JSON objects of many lines", "."),

@@ -49,6 +49,9 @@ _EXACT = 2.0**53
 _ALIKE = {" ": " \u00a0\u2009\u202f", "'": "'\u2019"}
 """Characters that are written for a separator of thousands."""
 
+NO_TEXT = "holds NUL characters, as UTF-16 without a byte order mark does: --encoding utf-16-le"
+"""Why text that is none of its encoding is refused."""
+
 NOT_DECODED = "and becomes a dead letter: --encoding NAME says how the file is written, such as cp1252"
 """What comes of a row or line that is not text in the encoding of its file."""
 
@@ -226,6 +229,8 @@ class _Rows:
 
     def __init__(self, lines: Iterator[str], columns: CsvColumns) -> None:
         first, lines = _first_lines(dropwhile(lambda line: line in _ENDS, lines))
+        if first and "\0" in first[0]:
+            raise LogError(NO_TEXT)
         sep = _SEP.fullmatch(first[0]) if first else None
         if sep is not None:
             del first[0]

@@ -615,6 +615,13 @@ def test_utf_16_is_read_by_its_byte_order_mark(tmp_path, encoding):
             assert notes_of(tmp_path / name, encoding=stated)[0] == records
 
 
+def test_utf_16_without_a_mark_is_refused_with_what_reads_it(tmp_path):
+    path = write(tmp_path / "e.csv", "id,text\n1,abc\n".encode("utf-16-le"))
+    with pytest.raises(LogError, match="--encoding utf-16-le"):
+        list(read_events(path))
+    assert notes_of(path, encoding="utf-16-le") == ([{"id": "1", "text": "abc"}], [])
+
+
 def test_utf_16_that_ends_too_early_is_damaged(tmp_path):
     path = write(tmp_path / "e.csv", "id,text\n1,abc\n".encode("utf-16")[:-1])
     assert "damaged" in until_error(read_events(path))[1]

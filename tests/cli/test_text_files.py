@@ -227,6 +227,9 @@ def test_what_cannot_be_decoded_is_said_and_read_by_its_encoding(told, tmp_path)
     assert (code, err.count("row 0 is not UTF-8, and becomes a dead letter: --encoding NAME")) == (0, 1)
     code, out, err = told("evaluate", "e.csv", "--encoding", "cp1252", "--json")
     assert (code, json.loads(out)["learned"], err) == (0, 2, "")
+    (tmp_path / "e.csv").write_bytes("label,caf\u00e9\na,x\nb,y\n".encode("cp1252"))  # so that no row is
+    _, _, err = told("evaluate", "e.csv")
+    assert ("row 0 is not UTF-8" in err, "none of" in err) == (True, False)
 
 
 def test_no_row_of_a_table_of_tabs_vanishes(told, tmp_path):

@@ -24,7 +24,7 @@ from streamnb.model.attributes.parameters import of
 _AT_ONCE = 1000
 _MOST_SHOWN = 5
 _MOST_WARNINGS = 5
-_FILE = re.compile(r"\S+\.((jsonl|ndjson|json|csv|tsv)(\.gz|\.zst)?|parquet)")
+_FILE = re.compile(r"\S+\.((jsonl|ndjson|json|csv|tsv)(\.gz|\.zst)?|parquet)", re.IGNORECASE)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -193,7 +193,7 @@ class OddFields:
             yield from self._texts(is_over=is_over)
         yield from self._numbers(is_over=is_over)
         yield from self._unread()
-        if is_over or self.n >= ENOUGH:
+        if self.seen and (is_over or self.n >= ENOUGH):  # something could be read
             yield from self._absent()
             yield from self._ids()
         if self._learns and not self.refuses_all:
