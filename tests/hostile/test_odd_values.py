@@ -44,7 +44,7 @@ from streamnb import (
     SigmoidUnit,
     Softmax,
 )
-from streamnb.errors import OtherTypeWarning, SnapshotError
+from streamnb.errors import OtherTypeWarning, SmallWeightWarning, SnapshotError
 from streamnb.model.attributes.values import value_text
 from streamnb.wire.canonical import refuse_unportable
 from streamnb.wire.snapshot import Part, Snapshot, decode, encode, part_digest
@@ -92,10 +92,14 @@ CLASSIFIERS = {
 
 
 def is_taken(call):
-    """False where it is refused as promised; a warning is an error, but for numpy's of complex numbers."""
+    """Return False if it is refused as promised; a warning is an error, but for numpy's of complex numbers.
+
+    Nor are two of streamnb's own: of another type than was learned, and of a weight below the least.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.simplefilter("ignore", OtherTypeWarning)
+        warnings.simplefilter("ignore", SmallWeightWarning)
         try:
             call()
         except (TypeError, ValueError, np.exceptions.ComplexWarning):
