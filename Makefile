@@ -20,7 +20,7 @@ NOT_FAST := $(addprefix tests/, engine/rebuilding engine/verification engine/lab
 test-fast: $(VENV)/dev.stamp  ## laws and units: no broker, no process of its own
 	HYPOTHESIS_PROFILE=fast $(PYTEST) -n 2 -q -m "not broker and not thorough" tests/laws tests/model tests/wire tests/config tests/engine $(NOT_FAST:%=--ignore %)
 
-CHECKED := tests/house/test_layering.py tests/house/test_docs.py tests/house/test_site.py
+CHECKED := tests/house/test_layering.py tests/house/test_docs.py tests/house/test_site.py tests/house/test_language.py
 
 test: $(VENV)/dev.stamp  ## everything that shows that the product works, on both logs, with a short storm
 	$(PYTEST) -n $(WORKERS) -m "not thorough" $(CHECKED:%=--ignore %)
@@ -75,7 +75,7 @@ screenshots: $(VENV)/dev.stamp  ## the pictures of docs/dashboard.md, by Chromiu
 kafka: $(VENV)/demo.stamp  ## start a broker on 127.0.0.1:9092 (or KAFKA_PORT) to try things out: needs Java 17 and Maven
 	$(BIN)/python tests/brokers/serve.py
 
-check: $(VENV)/dev.stamp  ## format, lint, types, layering, docs
+check: $(VENV)/dev.stamp  ## format, lint, types, layering, language, docs
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy

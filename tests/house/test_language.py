@@ -1,0 +1,54 @@
+"""Docstrings, comments, messages and pages read at the first reading; no file may get worse."""
+
+from __future__ import annotations
+
+import json
+
+import language
+import pytest
+
+
+@pytest.fixture(scope="module")
+def counted():
+    return {path.relative_to(language.ROOT).as_posix(): language.measure(path) for path in language.files()}
+
+
+def test_no_file_has_more_turns_than_its_budget(counted):
+    """`python tests/house/language.py FILE` shows them; rephrase, for a budget never rises."""
+    budgets = json.loads(language.BUDGETS.read_text())
+    over = {
+        name: f"{turns} of at most {most}"
+        for name, (turns, words) in counted.items()
+        if turns > (most := language.allowed(name, words, budgets))
+    }
+    assert over == {}
+
+
+def test_budgets_are_those_of_files_that_need_one(counted):
+    """`python tests/house/language.py --write` lowers them."""
+    budgets = json.loads(language.BUDGETS.read_text())
+    assert {name: n for name, n in budgets.items() if name not in counted or n > counted[name][0]} == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("What a learner is told to do.", ["What", "told"]),
+        ("Return the label, or None where it is not known.", ["where it"]),
+        ("learned anew, once more", ["anew", "once more"]),
+        ("Raise LogError if the topic does not exist.", []),
+        ("A model for texts that are not labelled", []),
+        ("the file where the state is kept", []),
+    ],
+)
+def test_what_is_counted(text, found):
+    assert language.TURNS.findall(text) == found
+
+
+def test_code_is_not_counted(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("Use `tell`.\n\n```sh\nwho says\n```\n")
+    module = tmp_path / "module.py"
+    module.write_text('told = {"who": 1}\n# Nobody knows.\n\n\ndef said():\n    """Return who said it."""\n')
+    assert language.measure(page)[0] == 0
+    assert language.measure(module) == (3, 6)
