@@ -63,7 +63,7 @@ BOOLEANS = {
     "False": False,
     "FALSE": False,
 }
-"""Cell of a feature column -> the boolean that it is."""
+"""Cell -> the boolean that it is, as a feature or as a label."""
 
 _WHOLE_LABEL = re.compile(r"(-?[1-9][0-9]*|-?0)\.0+")
 
@@ -458,7 +458,12 @@ def _number_or_text(cell: str) -> float | str | bool:
 
 
 def _label_name(cell: str) -> str:
-    """Return the name of a label's class: a whole number has no fraction; leading zeros stay (``007``)."""
+    """Return the name of a label's class, the same as where a file says that it is a number or a boolean.
+
+    A whole number has no fraction, leading zeros stay (``007``), and a boolean is ``true`` or ``false``.
+    """
+    if cell in BOOLEANS:
+        return "true" if BOOLEANS[cell] else "false"
     whole = _WHOLE_LABEL.fullmatch(cell)
     return cell if whole is None else "0" if whole[1] == "-0" else whole[1]
 

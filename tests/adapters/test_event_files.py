@@ -392,26 +392,33 @@ def test_id_label_and_text_stay_strings():
         ("2.5", "2.5"),
         ("+1", "+1"),
         ("1.", "1."),
-        ("True", "True"),
+        ("True", "true"),
+        ("FALSE", "false"),
+        ("true ", "true "),
+        ("tRUE", "tRUE"),
         ("v1.0", "v1.0"),
     ],
 )
-def test_a_label_that_is_a_whole_number_has_no_fraction(cell, label):
+def test_a_label_that_is_a_whole_number_or_a_boolean_has_one_name(cell, label):
     assert table(f"label\n{cell}\n")[0]["label"] == label
     (event,) = table(f"c,n\n{cell},1.0\n", labels=frozenset("c"), strings=frozenset("c"))
     assert event["features"] == {"c": label, "n": 1.0}
 
 
-def test_a_frame_has_the_same_classes_and_values_by_csv_and_by_parquet(tmp_path):
+@pytest.mark.parametrize(
+    ("labels", "classes"),
+    [([1.0, 2.0, None], ["1", "2", None]), ([True, False, True], ["true", "false", "true"])],
+)
+def test_a_frame_has_the_same_classes_and_values_by_csv_and_by_parquet(labels, classes, tmp_path):
     pandas = pytest.importorskip("pandas")
-    frame = pandas.DataFrame({"label": [1.0, 2.0, None], "seen": [True, False, True], "n": [905, 2, 3]})
+    frame = pandas.DataFrame({"label": labels, "seen": [True, False, True], "n": [905, 2, 3]})
     frame.to_csv(tmp_path / "e.csv", index=False)
     frame.to_parquet(tmp_path / "e.parquet")
     by_csv, by_parquet = (
         [*map(json.loads, read_events(tmp_path / f"e.{kind}"))] for kind in ("csv", "parquet")
     )
     assert by_csv == by_parquet
-    assert [event.get("label") for event in by_csv] == ["1", "2", None]
+    assert [event.get("label") for event in by_csv] == classes
     assert by_csv[0]["features"] == {"seen": True, "n": 905}
 
 

@@ -166,7 +166,7 @@ TABLES = [
     Case("NaN", "NaN", '"NaN"', '"NaN"', '"NaN"', *_wrong()),
     Case("1e400", "1e400", '"1e400"', '"1e400"', '"1e400"', *_wrong()),
     Case("true", "true", "true", '"true"', '"true"', *_wrong()),
-    Case("True", "True", "true", '"True"', '"True"', *_wrong()),
+    Case("True", "True", "true", '"True"', '"true"', *_wrong()),
     Case("yes", "yes", '"yes"', '"yes"', '"yes"', *_wrong()),
     Case("empty", "", "missing", _far(), "missing", "missing"),
     Case("NA", "NA", '"NA"', '"NA"', '"NA"', *_wrong()),
