@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from gaussian_oracle import gaussian_of
 
 import streamnb
 from streamnb import (
@@ -330,7 +331,9 @@ def test_row_13_gaussian():
     assert moment.n == 3
     assert moment.mean == pytest.approx(1.0, rel=1e-15)
     assert round(moment.variance, 2) == 2.43
-    density = math.exp(-((0.7 - 1) ** 2) / (2 * moment.variance)) / math.sqrt(2 * math.pi * moment.variance)
+    cells = {y: (n, mean, n * s2) for y, (n, mean, s2) in model.class_moments("X1").items()}
+    mean, variance = gaussian_of(cells, 1)  # of three examples the class leans on the pooled variance
+    density = math.exp(-((0.7 - mean) ** 2) / (2 * variance)) / math.sqrt(2 * math.pi * variance)
     assert share(model, {"X1": 0.7}, 1) == pytest.approx(density, rel=1e-13)
 
 
@@ -659,16 +662,22 @@ def test_row_15_gaussians_of_equal_variance():
     """Inside the exponent: log P(v=0)/P(v=1) + sum (mu_0 - mu_1) / s^2 x + (mu_1^2 - mu_0^2) / 2 s^2."""
     model = GaussianNB()
     means = {0: (1.0, -2.0), 1: (3.0, 0.5)}
-    spread = (1.0, 0.25)  # s of each attribute: mean +- s in either class
+    spread = (1.0, 0.25)  # mean +- s in either class
     for label, mean in means.items():
-        for sign in (1, -1) if label else (1, -1, 1, -1):
+        for sign in (1, -1):
             model.learn_one(
-                {i: m + sign * s for i, (m, s) in enumerate(zip(mean, spread, strict=True))}, label
+                {i: m + sign * s for i, (m, s) in enumerate(zip(mean, spread, strict=True))}, label, 3.0
             )
+    model.learn_one({}, 0, 6.0)
+    read = []  # s^2 of each attribute, the same of both classes
+    for i, s in enumerate(spread):
+        cells = {label: (6.0, mean[i], 6.0 * s**2) for label, mean in means.items()}
+        read.append(gaussian_of(cells, 0)[1])
+        assert read[i] == gaussian_of(cells, 1)[1]
     for x in [(2.0, -1.0), (0.0, 0.0), (4.0, -3.0)]:
         exponent = math.log(4 / 2) + sum(
-            (m0 - m1) / s**2 * xi + (m1**2 - m0**2) / (2 * s**2)
-            for m0, m1, s, xi in zip(means[0], means[1], spread, x, strict=True)
+            (m0 - m1) / s2 * xi + (m1**2 - m0**2) / (2 * s2)
+            for m0, m1, s2, xi in zip(means[0], means[1], read, x, strict=True)
         )
         expected = 1 / (1 + math.exp(exponent))
         assert model.predict_proba_one(dict(enumerate(x)))[1] == pytest.approx(expected, rel=1e-12)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from gaussian_oracle import gaussian_of
 from sklearn import naive_bayes as peers
 
 from streamnb import BernoulliNB, CategoricalNB, GaussianNB, MultinomialNB
@@ -67,13 +68,41 @@ def test_categorical(rng, alpha):
     assert_same(learned(CategoricalNB(alpha=alpha), X, y), peer, X[:50])
 
 
-def test_gaussian(rng):
-    X = rng.normal(size=(300, 6)) * [1, 10, 0.1, 1, 5, 1] + [0, 5, 0, -3, 100, 1]
-    y = labels(rng, 300)
-    X[np.array(y) == "b"] *= 1.5
-    # The peer divides by zero variance otherwise: each class has several examples.
+def gaussian_peer(X, y):
+    """scikit-learn's, with the variances of our rule instead of its own."""
     peer = peers.GaussianNB(var_smoothing=0).fit(X, y)
-    assert_same(learned(GaussianNB(), X, y), peer, X[:50])
+    counts = peer.class_count_
+    for i in range(X.shape[1]):
+        squares = peer.var_[:, i] * counts
+        cells = dict(enumerate(zip(counts, peer.theta_[:, i], squares, strict=True)))
+        peer.var_[:, i] = [gaussian_of(cells, k)[1] for k in cells]
+    return peer
+
+
+def numbers(rng, y):
+    X = rng.normal(size=(len(y), 6)) * [1, 10, 0.1, 1, 5, 1] + [0, 5, 0, -3, 100, 1]
+    X[np.array(y) == "b"] *= 1.5
+    return X
+
+
+def test_gaussian(rng):
+    """Means, priors and densities are the peer's; variances lean on the pooled one."""
+    y = labels(rng, 300)
+    X = numbers(rng, y)
+    assert_same(learned(GaussianNB(), X, y), gaussian_peer(X, y), X[:50])
+
+
+def test_with_many_examples_gaussians_are_the_peers(rng):
+    """The pooled variance counts for 10 examples, which is 1e-3 of the 10,000 of the rarest class."""
+    y = labels(rng, 100_000)
+    X = numbers(rng, y)
+    model = GaussianNB()
+    model.learn_many([dict(enumerate(row)) for row in X.tolist()], y)
+    peer = peers.GaussianNB(var_smoothing=0).fit(X, y)
+    order = [peer.classes_.tolist().index(label) for label in model.classes]
+    for row, want in zip(X[:50].tolist(), peer.predict_joint_log_proba(X[:50]), strict=True):
+        joints = list(model.joint_log_likelihood(dict(enumerate(row))).values())
+        np.testing.assert_allclose(joints, want[order], rtol=1e-3)
 
 
 def test_priors(rng):

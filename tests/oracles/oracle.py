@@ -11,6 +11,7 @@ from collections import Counter
 from fractions import Fraction
 
 import mpmath
+from gaussian_oracle import gaussian_of
 
 mpmath.mp.dps = 50
 
@@ -109,16 +110,10 @@ class Recount:
 
     def _continuous(self, name, _how, value, label):
         moments = {c: self._moments(name, c) for c in self.classes()}
-        n_all = sum(n for n, _, _ in moments.values())
-        pooled = sum(M2 for _, _, M2 in moments.values()) / n_all if n_all else 0
-        if not pooled:
+        found = gaussian_of({c: cell for c, cell in moments.items() if cell[0]}, label)
+        if found is None:
             return mpmath.mpf(0)
-        n, mean, M2 = moments[label]
-        if n:
-            variance = M2 / n or pooled
-        else:
-            mean = sum(n * mu for n, mu, _ in moments.values()) / n_all
-            variance = pooled + sum(n * (mu - mean) ** 2 for n, mu, _ in moments.values()) / n_all
+        mean, variance = found
         square = (Fraction(value) - mean) ** 2 / variance
         two_pi = mpmath.log(2 * mpmath.pi)
         return -(two_pi + log(variance) + mpmath.mpf(square.numerator) / square.denominator) / 2

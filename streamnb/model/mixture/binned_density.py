@@ -24,7 +24,7 @@ from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.compiled.jit import inlined, kernel
 from streamnb.model.compiled.vectors import add_to, fill
 from streamnb.model.encoding.batch import Batch
-from streamnb.model.naive_bayes.scoring import score_value
+from streamnb.model.naive_bayes.gaussian import score_value
 from streamnb.model.naive_bayes.tables import Tables
 from streamnb.model.softmax.feature_extraction import ExtractedFeatures
 from streamnb.model.softmax.feature_table import NOBODY, TOTAL
@@ -75,7 +75,7 @@ def read_value(
     fill(value, 0.0)
     i = _finest(v, f, learners.bins, extracted, learners.features.table)
     if i < 0:
-        score_value(tables.n[f], tables.mean[f], tables.M2[f], tables.classes, batch.value[at], value)
+        score_value(tables.n[f], tables.mean[f], tables.M2[f], 1.0, tables.classes, batch.value[at], value)
         return
     row, owner = extracted.rows[i], extracted.owner_rows[extracted.owners[i]]
     for k in range(value.size):

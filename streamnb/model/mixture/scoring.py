@@ -30,7 +30,8 @@ from streamnb.model.compiled.vectors import add_to, copy_to, fill
 from streamnb.model.encoding.bags import Bags
 from streamnb.model.encoding.batch import Batch
 from streamnb.model.mixture.hypotheses import BERNOULLI, COMPLEMENT, MULTINOMIAL, PRESENCE, Readings
-from streamnb.model.naive_bayes.scoring import log_absent, log_away, score_priors, score_value
+from streamnb.model.naive_bayes.gaussian import score_value
+from streamnb.model.naive_bayes.scoring import log_absent, log_away, score_priors
 from streamnb.model.naive_bayes.tables import Tables
 from streamnb.model.numerics.logspace import LN2, mantissa_of, power_of
 from streamnb.model.stats.decayed import DecayedTables, ages, row_scale
@@ -423,10 +424,16 @@ def _score_values(
         for v in range(batch.event_values[e], batch.event_values[e + 1]):
             f, x = batch.value_field[v], batch.value[v]
             if d < 0:
-                score_value(tables.n[f], tables.mean[f], tables.M2[f], tables.classes, x, scratch.value)
+                score_value(tables.n[f], tables.mean[f], tables.M2[f], 1.0, tables.classes, x, scratch.value)
             else:
                 score_value(
-                    decayed.n[d, f], decayed.mean[d, f], decayed.M2[d, f], tables.classes, x, scratch.value
+                    decayed.n[d, f],
+                    decayed.mean[d, f],
+                    decayed.M2[d, f],
+                    scratch.scale[d],
+                    tables.classes,
+                    x,
+                    scratch.value,
                 )
         for h in range(scratch.s.size):
             if readings.plain[h] == source and not binned[h]:

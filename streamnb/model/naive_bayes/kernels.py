@@ -16,13 +16,8 @@ from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.compiled.intrinsics import prefetch
 from streamnb.model.compiled.jit import inlined, kernel
 from streamnb.model.encoding.rows import UNKNOWN
-from streamnb.model.naive_bayes.scoring import (
-    Score,
-    known,
-    pooled_variance,
-    score_event,
-    score_value,
-)
+from streamnb.model.naive_bayes.gaussian import pooled_moments, score_value
+from streamnb.model.naive_bayes.scoring import Score, known, score_event
 from streamnb.model.naive_bayes.tables import Tables
 from streamnb.model.numerics.logspace import normalise
 from streamnb.model.stats.histograms import has_capacity, highest_count, histogram_move
@@ -191,7 +186,7 @@ def evidence_per_token(tables: Tables, batch: Any, e: int, joint: Floats, produc
     rare. It hangs on counts and moments alone, and on no smoothing that is declared. It is nan where nothing
     was learned of any attribute of the event.
 
-    `joint` and `product`, float64[K], are scratch. Numbers that never differed in a class are passed over.
+    `joint` and `product`, float64[K], are scratch. Numbers that never differed are skipped.
     """
     K = joint.size
     for k in range(K):
@@ -211,8 +206,8 @@ def evidence_per_token(tables: Tables, batch: Any, e: int, joint: Floats, produc
     for v in range(batch.event_values[e], batch.event_values[e + 1]):
         f = batch.value_field[v]
         n, mean, M2 = tables.n[f], tables.mean[f], tables.M2[f]
-        if pooled_variance(n, mean, M2) > 0.0:
-            score_value(n, mean, M2, tables.classes, batch.value[v], joint)
+        if pooled_moments(n, mean, M2, 1.0)[1] > 0.0:
+            score_value(n, mean, M2, 1.0, tables.classes, batch.value[v], joint)
             tokens += 1.0
     highest = -np.inf
     for k in range(K):

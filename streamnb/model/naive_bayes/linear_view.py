@@ -17,6 +17,7 @@ from streamnb.model.attributes.weights import UNIT
 from streamnb.model.encoding.event_writer import EventWriter
 from streamnb.model.encoding.tokenizer import words
 from streamnb.model.linear.sequential_laplace import sigmoid
+from streamnb.model.naive_bayes.gaussian import moments_of, pooled_moments
 from streamnb.model.naive_bayes.linear_form import (
     Curve,
     Limit,
@@ -26,7 +27,6 @@ from streamnb.model.naive_bayes.linear_form import (
     log_odds_of_values,
     smoothing,
 )
-from streamnb.model.naive_bayes.scoring import moments_of, pooled_variance
 from streamnb.model.naive_bayes.sufficient_statistics import Statistics
 from streamnb.model.naive_bayes.tables import Tables
 from streamnb.model.notebook import Shown
@@ -229,9 +229,9 @@ def linear_view(
     curves = []
     for name, f in statistics.layout.fields.items():
         moments = tables.n[f], tables.mean[f], tables.M2[f]
-        pooled = pooled_variance(*moments)
-        of_pair = [moments_of(*moments, k, pooled) for k in columns.tolist()]
-        if pooled > 0.0:
+        pooled = pooled_moments(*moments, 1.0)
+        of_pair = [moments_of(*moments, k, 1.0, pooled) for k in columns.tolist()]
+        if pooled[1] > 0.0:
             curves.append(curve(name, *zip(*of_pair, strict=True)))
     prior = _prior(tables, columns, pair)
     return LinearView(pair, prior, _groups(statistics, tables, columns), curves, write)

@@ -5,7 +5,7 @@
     multinomial text   each token        (n_k + s) / (n + S)           n = tokens of class v in this text
     nominal field      its value         (n_c + s) / (n + S)           n = events of class v with this field
     Bernoulli text     each known word   (n_c + s) / (n + S)  if present, else its complement
-    continuous         its value         Gaussian density, maximum likelihood moments
+    continuous         its value         Gaussian density; see `gaussian` for its mean and variance
 
 with s = alpha, S = alpha |V| (alpha smoothing) or s = m p, S = m (the m-estimate). Tokens and values whose
 counts are all zero are skipped, but for those of a nominal field whose values are declared, until as many are
@@ -32,16 +32,14 @@ from streamnb.model.attributes.weights import UNIT
 from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.compiled.intrinsics import trailing_zeros
 from streamnb.model.compiled.jit import allocating, inlined, kernel
+from streamnb.model.naive_bayes.gaussian import LOG_2PI, SQUARE_LIMIT, moments_of, pooled_moments
 from streamnb.model.numerics.logspace import LN2, factors_until_overflow, power_of
 from streamnb.model.stats.histograms import Histograms
-from streamnb.model.stats.moments import spread
 
-LOG_2PI = math.log(2.0 * math.pi)
 SMALL = 1e-140  # so that the product of two of them is a normal number
 _LARGE = 1e140
 _FEW = 4  # words
 _NEAR_ZERO = 1.0 / 64.0
-SQUARE_LIMIT = 1e300  # bounds a squared deviation, so that a sum of them stays finite
 
 
 class Score(NamedTuple):
@@ -352,77 +350,16 @@ def _score_presence(tables: Any, batch: Any, first: int, last: int, score: Score
 
 
 @inlined
-def pooled_variance(n: Any, mean: Any, M2: Any) -> float:
-    """The variance of a number within the classes; 0 where it says nothing."""
-    weight = 0.0
-    inside = 0.0
-    for k in range(n.size):
-        if n[k] > 0:
-            weight += n[k] / UNIT
-            inside += spread(n, mean, M2, k)
-    return inside / weight if weight > 0.0 else 0.0
-
-
-@inlined
-def _overall(n: Any, mean: Any, pooled: float) -> tuple[float, float]:
-    """(Mean, variance) of a number in all classes together."""
-    weight = 0.0
-    for k in range(n.size):
-        if n[k] > 0:
-            weight += n[k] / UNIT
-    centre = 0.0
-    for k in range(n.size):
-        if n[k] > 0:
-            centre += mean[k] * (n[k] / UNIT / weight)
-    between = 0.0
-    for k in range(n.size):
-        if n[k] > 0:
-            between += (n[k] / UNIT) * (mean[k] - centre) ** 2
-    return centre, pooled + between / weight
-
-
-@inlined
-def moments_of(n: Any, mean: Any, M2: Any, k: int, pooled: float) -> tuple[float, float]:
-    """(Mean, variance) by which class k scores a number.
-
-    A class without spread (see `moments`) keeps its mean and takes the variance pooled within the classes; a
-    class that never had the attribute takes the moments of all classes together.
-    """
-    if n[k] <= 0:
-        return _overall(n, mean, pooled)
-    variance = spread(n, mean, M2, k) / (n[k] / UNIT)
-    return mean[k], variance if variance > 0.0 else pooled
-
-
-@inlined
-def score_value(n: Any, mean: Any, M2: Any, classes: Any, x: float, joint: Floats) -> None:
-    """Add log N(x; mean, variance) to every class; n, mean and M2 are the attribute's moments by class.
-
-    Where even the variance pooled within the classes is zero the attribute says nothing, and its factor is
-    dropped.
-    """
-    pooled = pooled_variance(n, mean, M2)
-    if pooled <= 0.0:
-        return
-    for k in range(joint.size):
-        if classes[k] == 0:
-            continue
-        centre, variance = moments_of(n, mean, M2, k, pooled)
-        deviation = (x - centre) / math.sqrt(variance)
-        joint[k] -= 0.5 * (LOG_2PI + math.log(variance) + min(deviation * deviation, SQUARE_LIMIT))
-
-
-@inlined
 def _multiply_value(n: Any, mean: Any, M2: Any, classes: Any, x: float, score: Score) -> None:
-    """The same; what is no exponential is multiplied."""
+    """Multiply by the density of one number: `gaussian.score_value` without logarithms."""
     joint, _, product, exponent = score
-    pooled = pooled_variance(n, mean, M2)
-    if pooled <= 0.0:
+    pooled = pooled_moments(n, mean, M2, 1.0)
+    if pooled[1] <= 0.0:
         return
     for k in range(joint.size):
         if classes[k] == 0:
             continue
-        centre, variance = moments_of(n, mean, M2, k, pooled)
+        centre, variance = moments_of(n, mean, M2, k, 1.0, pooled)
         scale = 1.0 / math.sqrt(variance)
         deviation = (x - centre) * scale
         joint[k] -= 0.5 * (LOG_2PI + min(deviation * deviation, SQUARE_LIMIT))

@@ -229,13 +229,15 @@ class CategoricalNB(NaiveBayes):
 class GaussianNB(NaiveBayes):
     """Naive Bayes of continuous attributes, each Gaussian within a class.
 
-        P(x_i | y) = N(x_i; mu_iy, var_iy),  mu = sum x / n,  var = sum (x - mu)^2 / n
+        P(x_i | y) = N(x_i; mu_iy, var_iy),  mu = sum x / n,  var = (sum (x - mu)^2 + 10 H) / (n + 10)
 
-    A class with one example, or without spread, takes the variance pooled within all classes; where that is
-    zero too, the attribute's factor is dropped. Values that differ by no more than rounding have no spread:
-    where the standard deviation is at most 8 eps |mean|, some 2e-15 of it. Densities are exact, without a
-    floor. One value of 1e12 among values near 1 is most of a variance for good: where values have ends, read
-    those beyond as the nearer end (``min(max(x, low), high)``) in learning and in predicting.
+    H is the variance pooled over classes (see docs/model.md). The variance of a class leans on H while it has
+    few examples, and is at least H / 5. So a number that is constant in every class still tells classes
+    apart, and one that is the same in all classes says nothing. `class_moments` returns sum (x - mu)^2 / n,
+    without H. Values that differ by no more than rounding have no spread: where the standard deviation is at
+    most 8 eps |mean|, some 2e-15 of it. One value of 1e12 among values near 1 is most of a variance for good:
+    where values have ends, read those beyond as the nearer end (``min(max(x, low), high)``) in learning and
+    in predicting.
 
     Args:
         prior: "learned", "uniform", or label -> relative weight.

@@ -8,7 +8,7 @@ m-estimate whose p is what the model of all says, P:
     P_t(x | v) = (n_v N(x; u, s^2) + m N(x; U, max(V, s^2))) / (n_v + m)
 
 with u and s^2 the moments of the tenant's own values as naive Bayes reads them, and U and V those of all. Own
-values without spread in any class have the variance pooled within the classes of all. No density is above
+values that never differ lean on the pooled variance of all (see `gaussian`). No density is above
 1 / sqrt(2 pi s^2) then. So whatever others teach, what is said of a number is near what own values say of it:
 
     |P_t(x | v) - N(x; u, s^2)| <= m / (n_v + m) / sqrt(2 pi s^2)
@@ -41,17 +41,14 @@ from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.compiled.jit import inlined, kernel
 from streamnb.model.encoding.batch import Batch
 from streamnb.model.encoding.event_writer import EventWriter
+from streamnb.model.naive_bayes.gaussian import LOG_2PI, SQUARE_LIMIT, moments_of, pooled_moments
 from streamnb.model.naive_bayes.kernels import fetch_event, learn_event
 from streamnb.model.naive_bayes.scoring import (
-    LOG_2PI,
     SMALL,
-    SQUARE_LIMIT,
     Score,
     is_declared,
     known,
-    moments_of,
     multiply,
-    pooled_variance,
     score_priors,
     smoothing_of,
     split,
@@ -149,25 +146,25 @@ def _score_value(shared: Tables, f: int, x: float, own: Any, mine: int, score: A
     """
     joint, _, product, exponent = score
     n, mean, M2 = shared.n[f], shared.mean[f], shared.M2[f]
-    pooled = pooled_variance(n, mean, M2)
-    if pooled <= 0.0:
+    pooled = pooled_moments(n, mean, M2, 1.0)
+    if pooled[1] <= 0.0:
         return
-    within = 0.0
+    own_pooled = pooled
     if mine >= 0:
-        within = pooled_variance(own.tables.n[mine], own.tables.mean[mine], own.tables.M2[mine])
-    if within <= 0.0:
-        within = pooled
+        found = pooled_moments(own.tables.n[mine], own.tables.mean[mine], own.tables.M2[mine], 1.0)
+        if found[1] > 0.0:
+            own_pooled = found
     for c in range(joint.size):
         if shared.classes[c] == 0:
             continue
-        centre, variance = moments_of(n, mean, M2, c, pooled)
+        centre, variance = moments_of(n, mean, M2, c, 1.0, pooled)
         k, weight = scratch.column[c], 0.0
         own_centre, own_variance = centre, variance
         if mine >= 0 and k >= 0 and own.tables.n[mine, k] > 0:
             tables = own.tables
             weight = tables.n[mine, k] / UNIT
             own_centre, own_variance = moments_of(
-                tables.n[mine], tables.mean[mine], tables.M2[mine], k, within
+                tables.n[mine], tables.mean[mine], tables.M2[mine], k, 1.0, own_pooled
             )
             variance = max(variance, own_variance)
         scale, own_scale = 1.0 / math.sqrt(variance), 1.0 / math.sqrt(own_variance)

@@ -11,6 +11,7 @@ from collections import Counter
 import mpmath
 import numpy as np
 import pytest
+from gaussian_oracle import gaussian_of
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from oracle import words
@@ -139,16 +140,10 @@ class Recount:
                 mean = sum(w * v for v, w in rows) / n
                 same = len({v for v, _ in rows}) == 1
                 cells[c] = n, mean, 0 if same else sum(w * (v - mean) ** 2 for v, w in rows)
-        n_all = sum(n for n, _, _ in cells.values())
-        pooled = sum(M2 for _, _, M2 in cells.values()) / n_all if n_all else 0
-        if not pooled:
+        found = gaussian_of(cells, label)
+        if found is None:
             return 0
-        if label in cells:
-            n, mean, M2 = cells[label]
-            variance = M2 / n or pooled
-        else:
-            mean = sum(n * mu for n, mu, _ in cells.values()) / n_all
-            variance = pooled + sum(n * (mu - mean) ** 2 for n, mu, _ in cells.values()) / n_all
+        mean, variance = found
         return -(mpmath.log(2 * mpmath.pi * variance) + (mpmath.mpf(value) - mean) ** 2 / variance) / 2
 
 

@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 
 import numpy as np
 import pytest
+from gaussian_oracle import gaussian_of, pooled_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -50,16 +51,13 @@ class Counted:
                 total = sum(n for (_, of), n in counts.items() if of == y)
                 terms[y].append(math.log((counts[one, y] + 1) / (total + V + 1)))
         of = self.numbers["n"]
-        inside = sum(sum((v - np.mean(values)) ** 2 for v in values) for values in of.values())
-        if "n" in x and inside > 0:
-            every = [v for values in of.values() for v in values]
-            pooled = inside / len(every)
+        cells = {
+            y: (len(values), np.mean(values), np.var(values) * len(values) if len(set(values)) > 1 else 0.0)
+            for y, values in of.items()
+        }
+        if "n" in x and pooled_of(cells)[1] > 0:
             for y in self.classes:
-                values = of.get(y, [])
-                mean, variance = (
-                    (np.mean(values), np.var(values)) if values else (np.mean(every), np.var(every))
-                )
-                variance = variance or pooled
+                mean, variance = gaussian_of(cells, y)
                 terms[y].append(-0.5 * (math.log(2 * math.pi * variance) + (x["n"] - mean) ** 2 / variance))
         return max((np.mean(one) for one in terms.values()), default=math.nan)
 

@@ -14,6 +14,7 @@ from itertools import permutations
 import mpmath
 import numpy as np
 import pytest
+from gaussian_oracle import gaussian_of
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from oracle import Recount
@@ -337,7 +338,11 @@ def test_equal_variances_are_linear_as_the_lectures_print_it():
     model = GaussianNB()
     for x, label in [*rows, ({}, 1)]:
         model.learn_one(x, label)
-    s2, mu_0, mu_1 = {"a": 1.0, "b": 16.0}, {"a": 2.0, "b": 1.0}, {"a": 5.0, "b": 7.0}
+    mu_0, mu_1 = {"a": 2.0, "b": 1.0}, {"a": 5.0, "b": 7.0}
+    s2 = {
+        i: float(gaussian_of({0: (2, mu_0[i], 2 * s**2), 1: (2, mu_1[i], 2 * s**2)}, 0)[1])
+        for i, s in (("a", 1.0), ("b", 4.0))
+    }
     view = model.linear_view(1)
     for found in view.curves:
         name = found.attribute
@@ -419,11 +424,13 @@ def test_curves_are_differences_of_scipys_log_densities(rng):
             )
             d = x - found.centre
             assert found.log_odds(x) == found.square * d * d + found.weight * d + found.bias
+        values = {label: column[y == label] for label in "abc"}
+        cells = {label: (len(own), own.mean(), own.var() * len(own)) for label, own in values.items()}
         for k, label in enumerate(
             "ab"
         ):  # to rounding of the data, which the offset makes 1e-7 of a deviation
-            assert found.means[k] == pytest.approx(column[y == label].mean(), rel=1e-12)
-            assert found.variances[k] == pytest.approx(column[y == label].var(), rel=1e-6)
+            assert found.means[k] == pytest.approx(cells[label][1], rel=1e-12)
+            assert found.variances[k] == pytest.approx(gaussian_of(cells, label)[1], rel=1e-6)
 
 
 # -- degenerate cases --------------------------------------------------------------------------------------
@@ -440,8 +447,10 @@ def test_moments_that_a_class_lacks_are_read_as_the_model_reads_them():
     ]
     for x, label in rows:
         model.learn_one(x, label)
-    view = model.linear_view(0, 1)  # one example has no spread: it takes the pooled variance
-    assert [(found.attribute, found.variances) for found in view.curves] == [("a", (0.25, 0.5 / 3))]
+    view = model.linear_view(0, 1)  # of so few examples the pooled variance is that of all
+    of_all = np.var([1.0, 2.0, 7.0])
+    expected = (0.5 + 10 * of_all) / 12, 10 * of_all / 11
+    assert [(found.attribute, found.variances) for found in view.curves] == [("a", pytest.approx(expected))]
     view = model.linear_view(0, 2)  # a class that never had it takes the moments of all
     assert view.curves[0].means == (1.5, pytest.approx(10 / 3))
     assert view.curves[0].variances[1] == pytest.approx(np.var([1.0, 2.0, 7.0]))

@@ -7,6 +7,7 @@ from fractions import Fraction
 
 import mpmath
 import pytest
+from gaussian_oracle import gaussian_of
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -103,15 +104,15 @@ def test_a_sum_rounded_by_one_digit_has_no_spread():
     rows=st.lists(st.tuples(st.integers(0, 3), WEIGHTS), min_size=2, max_size=30),
     times=st.sampled_from([1, 1, 1, 40]),
 )
-def test_values_equal_but_for_their_last_digits_take_the_pooled_variance(read, base, rows, times):
+def test_values_equal_but_for_their_last_digits_have_no_spread(read, base, rows, times):
     narrow = [(steps_away(base, ulps), weight) for ulps, weight in rows * times]
     wide = [(base, 1.0), (2.0 * base, 1.0), (4.0 * base, 1.0)]
     x = 1.5 * base
     found = read({"narrow": narrow, "wide": wide}, x)
     n, mean, _ = exact(narrow)
-    n_wide, mean_wide, M2 = exact(wide)
-    of_narrow = log_density(x, mean, M2 / (n + n_wide))
-    of_wide = log_density(x, mean_wide, M2 / n_wide)
+    cells = {"narrow": (n, mean, 0), "wide": exact(wide)}
+    of_narrow = log_density(x, *gaussian_of(cells, "narrow"))
+    of_wide = log_density(x, *gaussian_of(cells, "wide"))
     assert found["narrow"] == pytest.approx(of_narrow - math.log(2), rel=1e-9, abs=1e-9)
     assert found["wide"] == pytest.approx(of_wide - math.log(2), rel=1e-9, abs=1e-9)
 
@@ -123,12 +124,32 @@ def test_values_equal_but_for_their_last_digits_take_the_pooled_variance(read, b
     rows=st.lists(st.tuples(st.integers(0, 3), WEIGHTS), min_size=2, max_size=9),
     others=st.lists(st.tuples(st.integers(0, 3), WEIGHTS), min_size=2, max_size=9),
 )
-def test_where_no_class_has_spread_the_attribute_says_nothing(read, base, rows, others):
+def test_what_is_the_same_in_all_classes_says_nothing(read, base, rows, others):
     cells = {
+        "a": [(steps_away(base, ulps), weight) for ulps, weight in rows],
+        "b": [(steps_away(base, ulps), weight) for ulps, weight in others],
+    }
+    assert list(read(cells, base).values()) == [pytest.approx(-math.log(2))] * 2
+
+
+@pytest.mark.parametrize("read", READERS.values(), ids=READERS)
+@settings(max_examples=30)
+@given(
+    base=SIZES,
+    rows=st.lists(st.tuples(st.integers(0, 3), WEIGHTS), min_size=2, max_size=9),
+    others=st.lists(st.tuples(st.integers(0, 3), WEIGHTS), min_size=2, max_size=9),
+)
+def test_what_is_the_same_within_each_class_alone_decides(read, base, rows, others):
+    """The variance over all classes stands in for the one within them."""
+    of_class = {
         "a": [(steps_away(base, ulps), weight) for ulps, weight in rows],
         "b": [(steps_away(-2.0 * base, ulps), weight) for ulps, weight in others],
     }
-    assert list(read(cells, base).values()) == [pytest.approx(-math.log(2))] * 2
+    found = read(of_class, base)
+    cells = {label: (*exact(own)[:2], 0) for label, own in of_class.items()}
+    for label, joint in found.items():
+        of_label = log_density(base, *gaussian_of(cells, label)) - math.log(2)
+        assert joint == pytest.approx(of_label, rel=1e-9, abs=1e-9)
 
 
 @pytest.mark.parametrize("read", READERS.values(), ids=READERS)
@@ -143,8 +164,10 @@ def test_spread_well_above_rounding_is_kept(read, base, spread, rows):
     n, mean, M2 = exact(narrow)
     assume(M2 / n >= (64 * EPS * mean) ** 2)
     x = float(mean)
-    found = read({"narrow": narrow, "wide": [(base, 1.0), (2.0 * base, 1.0)]}, x)
-    assert found["narrow"] == pytest.approx(log_density(x, mean, M2 / n) - math.log(2), abs=0.1)
+    wide = [(base, 1.0), (2.0 * base, 1.0)]
+    found = read({"narrow": narrow, "wide": wide}, x)
+    of_narrow = log_density(x, *gaussian_of({"narrow": (n, mean, M2), "wide": exact(wide)}, "narrow"))
+    assert found["narrow"] == pytest.approx(of_narrow - math.log(2), abs=0.1)
 
 
 def test_milliseconds_beside_seconds_since_1970_are_spread():
@@ -153,6 +176,8 @@ def test_milliseconds_beside_seconds_since_1970_are_spread():
     late = [(1.7e9 + 0.01 + 1e-3 * (i % 5), 1.0) for i in range(20_000)]
     n, mean, M2 = exact(early)
     found = many({"early": early, "late": late}, 1.7e9 + 0.004)
+    of_early = log_density(1.7e9 + 0.004, *gaussian_of({"early": exact(early), "late": exact(late)}, "early"))
+    assert found["early"] == pytest.approx(of_early - math.log(2), abs=0.01)
     assert found["early"] == pytest.approx(log_density(1.7e9 + 0.004, mean, M2 / n) - math.log(2), abs=0.01)
     assert found["late"] < found["early"]
 

@@ -6,9 +6,11 @@ import math
 import random
 from collections import Counter, defaultdict
 from contextlib import suppress
+from fractions import Fraction
 
 import numpy as np
 import pytest
+from gaussian_oracle import gaussian_of, pooled_of
 from test_tenant_models import DECLARED, MEMORY, READINGS, EachAlone, same, stream, without
 
 from streamnb import NaiveBayes
@@ -70,32 +72,24 @@ class Plain:
         return n, mean, math.fsum(w * (v - mean) ** 2 for v, w in pairs) if differ else 0.0
 
     def _by_class(self, tenant, name):
-        """The moments of each class that has values, and the variance within these."""
+        """The moments of each class that has values."""
         known = {
             k: self.numbers[tenant, name, k] for k in self.classes[None] if self.numbers[tenant, name, k]
         }
-        found = {k: self._moments(pairs) for k, pairs in known.items()}
-        weight = sum(n for n, _, _ in found.values())
-        return found, sum(M2 for _, _, M2 in found.values()) / weight if weight else 0.0
+        return {k: self._moments(pairs) for k, pairs in known.items()}
 
     def _density(self, tenant, name, x, y):
         """Its logarithm."""
-        of_all, pooled = self._by_class(None, name)
-        weight = sum(n for n, _, _ in of_all.values())
-        if not pooled:
+        of_all, own = self._by_class(None, name), self._by_class(tenant, name)
+        found = gaussian_of(of_all, y)
+        if found is None:
             return 0.0
-        if y in of_all:
-            n, mean, M2 = of_all[y]
-            variance = M2 / n or pooled
-        else:
-            mean = sum(n * mean for n, mean, _ in of_all.values()) / weight
-            between = sum(n * (one - mean) ** 2 for n, one, _ in of_all.values()) / weight
-            variance = pooled + between
-        own, within = self._by_class(tenant, name)
+        mean, variance = found
         if y not in own:
             return self._normal(x, mean, variance)
-        n, own_mean, M2 = own[y]
-        own_variance = M2 / n or within or pooled
+        n, own_mean, _ = own[y]
+        leans_on = pooled_of(own) if pooled_of(own)[1] else pooled_of(of_all)
+        own_variance = gaussian_of(own, y, leans_on)[1]
         logs = [
             math.log(n / (n + OF_VALUES)) + self._normal(x, own_mean, own_variance),
             math.log(OF_VALUES / (n + OF_VALUES)) + self._normal(x, mean, max(variance, own_variance)),
@@ -283,15 +277,15 @@ def test_others_spoil_no_number_of_a_tenant(given):
         models.learn_many(*values("other", taught))
         asked = [unit * q for q in (-2.0, 0.0, 1.0, 2.9, 3.0, 4.0)]
         told = models.predict_posteriors([{"entity": "own", "v": v} for v in asked])
-        of_own = models.tenant("own").class_moments("v")
-        within = sum(n * variance for n, _, variance in of_own.values()) / sum(
-            n for n, _, _ in of_own.values()
-        )
+        of_own = {
+            k: (Fraction(n), Fraction(mean), Fraction(n) * Fraction(variance))
+            for k, (n, mean, variance) in models.tenant("own").class_moments("v").items()
+        }
         for x, said in zip(asked, told.probabilities[:, [told.classes.index(k) for k in "ab"]], strict=True):
             least, most = [], []
-            for n, mean, variance in (of_own[k] for k in "ab"):
-                scale = 1 / math.sqrt(variance or within)
-                share = n / (n + OF_VALUES)
+            for k in "ab":
+                mean, scale = float(of_own[k][1]), 1 / math.sqrt(gaussian_of(of_own, k)[1])
+                share = float(of_own[k][0] / (of_own[k][0] + Fraction(OF_VALUES)))
                 least.append(share * scale * math.exp(-0.5 * ((x - mean) * scale) ** 2))
                 most.append(least[-1] + (1 - share) * scale)
             low, high = least[0] / (least[0] + most[1]), most[0] / (most[0] + least[1])
