@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections import Counter
 from collections.abc import Hashable, Sequence
 from contextlib import suppress
 
@@ -24,9 +25,12 @@ from streamnb.engine.learner import Learner
 from streamnb.engine.ports import Log, Record
 from streamnb.engine.sensor import Committed, Sensor, WorkerState
 from streamnb.errors import ConfigError, MalformedEvent, NotElected, Unavailable
+from streamnb.model.attributes.parameters import of
 from streamnb.model.naive_bayes.counting_model import CountingModel
 from streamnb.model.naive_bayes.unused_values import LearnedTypes
 from streamnb.wire.codec import decode_event
+
+_MAX_REPORTED = 10  # attributes
 
 
 def run(options: argparse.Namespace) -> int:
@@ -112,7 +116,7 @@ class _Fields(Sensor):
         self._repeats = config.events.repeats != "learn"
         self._odd: OddFields | None = None
         self._small_weights = self._said_of_small = 0
-        self._types, self._told_types = LearnedTypes((), ()), set[Hashable]()
+        self._types, self._other_types = LearnedTypes((), ()), Counter[Hashable]()
 
     def met(self, records: Sequence[Record]) -> None:
         """Look at records."""
@@ -141,8 +145,8 @@ class _Fields(Sensor):
                 record.value, settings.schema, record.key, record.timestamp, self._learner.rules
             )
             for one in model.other_types(event.x, self._types):
-                if one.attribute not in self._told_types:
-                    self._told_types.add(one.attribute)
+                self._other_types[one.attribute] += 1
+                if self._other_types[one.attribute] == 1:
                     text = f"event {event.id}: {one.message}; these are learned as another attribute"
                     print(f"streamnb: warning: {printable(text)}", file=sys.stderr)
 
@@ -167,6 +171,17 @@ class _Fields(Sensor):
             self._types = self._learner.model.learned_types  # as recovered
         if state is WorkerState.STOPPED:
             self.say(is_over=True)
+            self._report_other_types()
+
+    def _report_other_types(self) -> None:
+        """Print how often each attribute came with another type, in the events that were looked at."""
+        if self._odd is None or not self._other_types:
+            return
+        found = self._other_types.most_common(_MAX_REPORTED)
+        each = ", ".join(f"{name} in {n:,}" for name, n in found)
+        more = f" and {left:,} more attributes" if (left := len(self._other_types) - len(found)) else ""
+        text = f"of {of(self._odd.n, 'event')} looked at, another type than was learned has {each}{more}"
+        print(f"streamnb: warning: {printable(text)}", file=sys.stderr)
 
 
 def _check_snapshots(config: Config) -> None:
