@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -89,8 +90,9 @@ _HOMES = {
     "posterior.sequential": ("SequentialPosterior",),
 }
 
+_PUBLIC = ["load", *(name for names in _HOMES.values() for name in names)]
 if not TYPE_CHECKING:  # who checks types goes by the imports
-    __all__ = ["load", *(name for names in _HOMES.values() for name in names)]  # noqa: PLE0604  all are strings
+    __all__ = list(_PUBLIC)
 
 
 def __getattr__(name: str) -> Any:
@@ -103,3 +105,9 @@ def __getattr__(name: str) -> Any:
         if name in names:
             return getattr(importlib.import_module(f"streamnb.model.{module}"), name)
     raise AttributeError(f"module 'streamnb' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """Return the public names, loaded or not, and the modules imported so far."""
+    modules = [name for name in globals() if f"{__name__}.{name}" in sys.modules]
+    return sorted({*_PUBLIC, *modules, *(name for name in globals() if name.startswith("__")), "__version__"})

@@ -117,3 +117,15 @@ def told_as(made: type[StreamnbError], what: object, *kinds: type[Exception]) ->
         yield
     except kinds as error:
         raise made(f"{what}: {getattr(error, 'strerror', None) or error}") from error
+
+
+@contextmanager
+def needs_extra(what: str, extra: str, *modules: str) -> Iterator[None]:
+    """Raise ImportError with the extra to install, if one of these modules is not installed."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        missing = (error.name or "").partition(".")[0]
+        if missing not in modules:
+            raise
+        raise ImportError(f"{what} needs {missing}: pip install 'streamnb[{extra}]'") from error

@@ -160,6 +160,11 @@ def found(place: Path, report: Callable[[Damaged], None]) -> Loaded:
         return newest(place, report)
     try:
         snapshot = read_file(place)
+    except FileNotFoundError as error:
+        raise SnapshotError(
+            f"{place}: there is no such file or folder; give a file that `save` has written, or a snapshot "
+            "of a service (`streamnb snapshot list` shows which there are)"
+        ) from error
     except (SnapshotError, OSError) as error:
         why = error.strerror if isinstance(error, OSError) else error
         raise SnapshotError(

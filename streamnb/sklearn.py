@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import inspect
 import pickle
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
-import pandas as pd
-from scipy.sparse import issparse
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import column_or_1d, compute_sample_weight
-from sklearn.utils.multiclass import check_classification_targets, unique_labels
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from streamnb.errors import needs_extra
+
+with needs_extra("streamnb.sklearn", "sklearn", "sklearn", "pandas"):
+    import pandas as pd
+    from scipy.sparse import issparse
+    from sklearn.base import BaseEstimator, ClassifierMixin
+    from sklearn.utils import column_or_1d, compute_sample_weight
+    from sklearn.utils.multiclass import check_classification_targets, unique_labels
+    from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from streamnb.model.attributes.nearest import did_you_mean
 from streamnb.model.mixture.scaled_smoothing import scale_of, scaled_parameters
@@ -60,6 +65,29 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def __init__(self, model: Any = None, texts: Any = (), class_weight: Any = None) -> None:
         self.model, self.texts, self.class_weight = model, texts, class_weight
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: FBT001, FBT002  scikit-learn's
+        """Return the parameters; with `deep` those of the model, too, such as `model__alpha`."""
+        params: dict[str, Any] = super().get_params(deep=False)
+        if deep and hasattr(self.model, "clone"):  # scikit-learn sets anything, and asks only then
+            names = inspect.signature(type(self.model)).parameters
+            params |= {f"model__{name}": getattr(self.model, name) for name in names}
+        return params
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters; `model__alpha=0.5` makes the model anew, with that alpha. Raises ValueError."""
+        own = {name: value for name, value in params.items() if not name.startswith("model__")}
+        super().set_params(**own)
+        given = {name.removeprefix("model__"): value for name, value in params.items() if name not in own}
+        if given:
+            model = NaiveBayes() if self.model is None else self.model
+            known = list(inspect.signature(type(model)).parameters)
+            for name in given:
+                if name not in known:
+                    kind = type(model).__name__
+                    raise ValueError(f"a {kind} has no parameter {name!r}{did_you_mean(name, known)}")
+            self.model = model.clone(given)
+        return self
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Forget what was learned, and learn these events in order.

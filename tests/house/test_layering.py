@@ -158,6 +158,7 @@ ONLY_IN = {
         "model/naive_bayes/variants.py",
         "model/naive_bayes/semi_supervised.py",
         "cli/commands/demo.py",
+        "cli/evaluation/user_model.py",
     },
     "kafka": {
         "adapters/kafka/admin.py",

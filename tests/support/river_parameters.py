@@ -1,9 +1,8 @@
-"""What River's checks construct our classifiers with, by the hook that River's own classes have.
-
-`check_init_has_default_params_for_tests` asks each class for it; those that need no parameters have River's.
-"""
+"""More that River's checks construct our classifiers with, after what the classes themselves provide."""
 
 from __future__ import annotations
+
+import itertools
 
 from river import linear_model, naive_bayes, tree
 
@@ -37,17 +36,14 @@ def of_mixtures():
         "switching_rate": 0.01,
         "prediction": "gibbs",
     }
-    yield {"models": [NaiveBayes(), gaussian()], "prediction": "map"}
 
 
 def of_semi_supervised():
-    yield {"model": NaiveBayes()}
     yield {"model": NaiveBayes(event_model="bernoulli"), "unlabelled_weight": 0.25, "window": 3}
 
 
 def of_concepts():
     values = [0.0, 0.5, 1.0]
-    yield {"hypotheses": Conjunctions(dict.fromkeys(("https", "is_popular", "long_url"), values))}
     yield {
         "hypotheses": Conjunctions({"https": values, "age_of_domain": [0, 1], "ip_in_url": [0, 1]}),
         "prior": "specific",
@@ -57,15 +53,6 @@ def of_concepts():
 
 
 def of_networks():
-    yield {
-        "parents": {
-            "popup_window": ["label"],
-            "https": ["label", "popup_window"],
-            "is_popular": ["label", "https"],
-            "ordinal_date": ["label"],
-            "4": ["label"],
-        }
-    }
     yield {"attributes": {"https": "nominal", "anchor_from_other_domain": Nominal(alpha=0.5)}, "m": 2.0}
 
 
@@ -74,7 +61,9 @@ for _kind, _parameters in (
     (SemiSupervisedNB, of_semi_supervised),
     (ConceptLearner, of_concepts),
     (BayesianNetworkClassifier, of_networks),
-    (LinearRegression, lambda: iter([{}, {"l2": 0.1}])),
-    (LogisticRegression, lambda: iter([{}, {"C": 100.0}])),
+    (LinearRegression, lambda: iter([{"l2": 0.1}])),
+    (LogisticRegression, lambda: iter([{"C": 100.0}])),
 ):
-    _kind._unit_test_params = staticmethod(_parameters)
+    _kind._unit_test_params = staticmethod(
+        lambda own=_kind._unit_test_params, more=_parameters: itertools.chain(own(), more())
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -177,6 +177,19 @@ class BayesianNetworkClassifier(Savable, base.Classifier):  # type: ignore[misc]
         return Items(ranked(item for item in items if abs(item.log_odds) > _ROUNDING)[:top])
 
     # -- learning -----------------------------------------------------------------------------------------
+
+    @classmethod
+    def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
+        """Yield what `river.checks`, whose data sets have these attributes, constructs it with."""
+        yield {
+            "parents": {
+                "popup_window": ["label"],
+                "https": ["label", "popup_window"],
+                "is_popular": ["label", "https"],
+                "ordinal_date": ["label"],
+                "4": ["label"],
+            }
+        }
 
     def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
         """Learn one event of class `y`, counted `w` times (in steps of 1/1024).

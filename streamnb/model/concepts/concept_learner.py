@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import Any, Self
 
@@ -224,6 +224,15 @@ class ConceptLearner(Savable, base.Classifier):  # type: ignore[misc]  # River i
         return {self.negative: min(no, 1.0), self.positive: min(yes, 1.0)}
 
     # -- learning -----------------------------------------------------------------------------------------
+
+    @classmethod
+    def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
+        """Yield what `river.checks`, whose data sets have these attributes, constructs it with."""
+        yield {
+            "hypotheses": Conjunctions(
+                {name: [0.0, 0.5, 1.0] for name in ("https", "is_popular", "long_url")}
+            )
+        }
 
     def learn_one(self, x: Any, y: Any, w: float = 1.0) -> None:
         """Learn that `x` has the label `y`, counted `w` times (in steps of 1/1024).

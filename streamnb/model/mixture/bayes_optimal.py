@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal, Self, get_args
 
@@ -125,6 +125,13 @@ class BayesOptimalClassifier(Savable, base.Classifier):  # type: ignore[misc]  #
             names if prior is None else {name: prior[name] for name in names}, switching_rate
         )
         """The posterior over the models' names, with their losses, the regret and its bound; to be read."""
+
+    @classmethod
+    def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
+        """Yield what `river.checks` constructs it with."""
+        from river import dummy, naive_bayes  # noqa: PLC0415  for checks alone
+
+        yield {"models": [naive_bayes.GaussianNB(), dummy.PriorClassifier()], "prediction": "map"}
 
     def learn_one(self, x: dict[Any, Any], y: Any, w: float = 1.0) -> None:
         """Weigh each model by what it gave to `y` before it learned this event, then let each learn it.

@@ -28,10 +28,10 @@ from streamnb.model.interface.evidence import LIMIT, Item, ranked
 from streamnb.model.interface.predictions import Posteriors
 from streamnb.model.interface.stream_model import Corrections, Events, Labels
 from streamnb.model.mixture.byte_evidence import run_log_odds
-from streamnb.model.mixture.components import ONE_DEPENDENCE, AnyHypothesis, naive_part
+from streamnb.model.mixture.components import ONE_DEPENDENCE, AnyHypothesis, check_hypotheses, naive_part
 from streamnb.model.mixture.default_hypotheses import DEFAULT_HYPOTHESES
 from streamnb.model.mixture.evidence import mean_log_odds
-from streamnb.model.mixture.hypotheses import Readings, check_names, sources_of
+from streamnb.model.mixture.hypotheses import Readings, sources_of
 from streamnb.model.mixture.kernels import (
     FLOORED,
     GIBBS,
@@ -135,9 +135,7 @@ class BayesOptimalNB(CountingModel):
         caution: bool = False,  # noqa: FBT001, FBT002  as `floor`
     ) -> None:
         super().__init__(_BagReader(attributes))
-        check_names([hypothesis.label for hypothesis in hypotheses])
-        if not any(hypothesis.weight for hypothesis in hypotheses):
-            raise ValueError("at least one hypothesis must have a weight above zero")
+        check_hypotheses(hypotheses)
         if prediction not in _MODES:
             raise ValueError(f"prediction must be one of {', '.join(_MODES)}, not {prediction!r}")
         check_seed(seed)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from streamnb.model.attributes.parameters import check_capacity, check_whole
+from streamnb.model.attributes.parameters import brief, check_capacity, check_whole
 from streamnb.model.encoding.byte_grams import FIRST, LENGTH
-from streamnb.model.mixture.hypotheses import Hypothesis, check_weight
+from streamnb.model.mixture.hypotheses import Hypothesis, check_names, check_weight
 
 ONCE_FIRST = 3000
 """So many bytes of a text were read before it was said how many."""
@@ -143,6 +144,21 @@ class OneDependence:
 
 
 AnyHypothesis = Hypothesis | Softmax | ByteSoftmax | Pool | OneDependence
+
+
+def check_hypotheses(hypotheses: Any) -> None:
+    """Raise ValueError unless it is a list of hypotheses, with at least one that has a weight above zero."""
+    is_list = isinstance(hypotheses, Sequence) and not isinstance(hypotheses, str)
+    for one in hypotheses if is_list else [hypotheses]:
+        if not is_list or not isinstance(one, AnyHypothesis):
+            told = f"Hypothesis({one!r})" if isinstance(one, str) else "Hypothesis()"
+            raise ValueError(
+                "hypotheses must be a list of Hypothesis, Softmax, ByteSoftmax, Pool or OneDependence, such "
+                f"as [{told}], not {brief(repr(hypotheses))}"
+            )
+    check_names([hypothesis.label for hypothesis in hypotheses])
+    if not any(hypothesis.weight for hypothesis in hypotheses):
+        raise ValueError("at least one hypothesis must have a weight above zero")
 
 
 def _check(name: str, value: float) -> None:

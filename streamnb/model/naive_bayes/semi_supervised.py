@@ -28,7 +28,7 @@ part has not changed is left alone.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Self
 
 from river import base
@@ -199,6 +199,11 @@ class SemiSupervisedNB(Savable, base.Classifier):  # type: ignore[misc]  # River
         return self.model.n_prunings
 
     # -- learning -----------------------------------------------------------------------------------------
+
+    @classmethod
+    def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
+        """Yield what `river.checks` constructs it with."""
+        yield {"model": NaiveBayes()}
 
     def learn_one(self, x: Any, y: Any, w: float = 1.0) -> None:
         """Learn an event of class `y`, or of an unknown one where `y` is None; then go on with EM.
