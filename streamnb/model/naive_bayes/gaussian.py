@@ -6,7 +6,7 @@ They are computed on each read from the moments (n, mean, M2) of one attribute b
     1/H  = [m / T + sum (n - 3)^2 / M2] / [m + sum (n - 3)]               pooled variance
     s^2  = max((M2 + m H) / (n + m), H / 5)                               m = 10
 
-The sums for H include the classes with spread (see `moments`) and more than 3 examples. If T is 0, the number
+The sums for H include the classes with `spread` and more than 3 examples. If T is 0, the number
 is the same in all classes, and its factor is dropped. A class that never had the attribute takes the overall
 mean and T. Nothing but moments is stored, so learning, unlearning and merging are unchanged.
 
@@ -35,7 +35,6 @@ from typing import Any
 from streamnb.model.attributes.weights import UNIT
 from streamnb.model.compiled.arrays import Floats
 from streamnb.model.compiled.jit import inlined
-from streamnb.model.stats.moments import NO_SPREAD, spread
 
 LOG_2PI = math.log(2.0 * math.pi)
 SQUARE_LIMIT = 1e300  # bounds a squared deviation, so that a sum of them stays finite
@@ -43,9 +42,18 @@ POOLED_EXAMPLES = 10.0
 """The weight m of the pooled variance, in examples of a class."""
 LEAST_SHARE = 0.2
 """The floor of a variance, as a share of the pooled variance."""
+NO_SPREAD = 8 * 2.0**-52
+"""A standard deviation up to this share of the mean is rounding; see `streamnb.model.stats.moments`."""
 _NARROWEST = 1e-9
 _FEW = 3.0  # examples; with so few the expected precision is infinite
 _LEAST_VARIANCE = 1e-320  # moments may be subnormal; the inverse root of this is finite
+
+
+@inlined
+def spread(n: Any, mean: Any, M2: Any, k: int) -> float:
+    """Return M2 of class k (examples x the attribute's unit squared), or 0 if it is only rounding."""
+    rounding = NO_SPREAD * mean[k]
+    return M2[k] if M2[k] > n[k] / UNIT * rounding * rounding else 0.0
 
 
 @inlined

@@ -46,8 +46,6 @@ from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.compiled.growable import Growable, roomier
 from streamnb.model.compiled.jit import inlined, kernel
 
-NO_SPREAD = 8 * 2.0**-52
-"""A standard deviation up to so much of the mean is rounding; see above."""
 _ROUNDING = 16 * 2.0**-52
 _NARROW = 2.0**-10
 """A standard deviation up to so much of the values may be rounding where n <= 1."""
@@ -64,13 +62,6 @@ def learn_value(n: Any, mean: Any, M2: Any, f: int, k: int, x: float, weight: in
     # Never negative but where rounding carried the mean beyond x, as it does once old weight is almost gone.
     M2[f, k] += max((weight / UNIT) * delta * (x - mean[f, k]), 0.0)
     n[f, k] = total
-
-
-@inlined
-def spread(n: Any, mean: Any, M2: Any, k: int) -> float:
-    """M2 of class k (examples x the attribute's unit squared); 0 where it is no more than rounding leaves."""
-    rounding = NO_SPREAD * mean[k]
-    return M2[k] if M2[k] > n[k] / UNIT * rounding * rounding else 0.0
 
 
 @kernel
