@@ -421,7 +421,8 @@ def number_reader(decimal: str = ".", thousands: str = "") -> Callable[[str], fl
     Args:
         decimal: the decimal separator. A cell with another one is not a number.
         thousands: what separates groups of two or three digits, the last one of three; a blank or apostrophe
-            stands for those of typography, too. Numbers without it are read as well.
+            stands for those of typography, too. Numbers without it are read as well. A cell that begins
+            with 0 has no groups: 0.125 stays a string.
 
     Examples:
         >>> read = number_reader(",", ".")
@@ -431,7 +432,7 @@ def number_reader(decimal: str = ".", thousands: str = "") -> Callable[[str], fl
     if decimal == "." and not thousands:
         return _number_or_text
     group = f"[{re.escape(_ALIKE.get(thousands, thousands))}]" if thousands else ""
-    whole = rf"(?:[0-9]+|[0-9]{{1,3}}(?:{group}[0-9]{{2,3}})*{group}[0-9]{{3}})" if group else "[0-9]+"
+    whole = rf"(?:[0-9]+|[1-9][0-9]{{0,2}}(?:{group}[0-9]{{2,3}})*{group}[0-9]{{3}})" if group else "[0-9]+"
     point = re.escape(decimal)
     number = re.compile(rf"[+-]?(?:{whole}(?:{point}[0-9]*)?|{point}[0-9]+)(?:[eE][+-]?[0-9]+)?")
     plain = str.maketrans(decimal, ".", _ALIKE.get(thousands, thousands))

@@ -215,6 +215,42 @@ def test_init_proposes_the_options_and_reads_by_them(told, tmp_path):
     assert "--decimal , reads them" in told("evaluate", "e.csv", "--config", "streamnb.toml")[2]
 
 
+@pytest.mark.parametrize("n", [1111, 1112, 4000])
+def test_init_proposes_the_options_for_a_column_of_many_values(told, tmp_path, n):
+    (tmp_path / "e.csv").write_text(
+        "x;label\n" + "".join(f"{i},{i % 89 + 10};{'ab'[i % 2]}\n" for i in range(n))
+    )
+    assert told("init", "e.csv")[0] == 0
+    text = (tmp_path / "streamnb.toml").read_text()
+    assert "--decimal=," in text
+    assert 'kind = "continuous"\npath = "$.features.x"' in text
+    assert "--decimal , reads them" in told("evaluate", "e.csv")[2]
+
+
+def test_options_that_would_spoil_another_column_are_not_proposed(told, tmp_path):
+    rows = [f"{'ab'[i % 2]};{i + 1}.210,50;0.{100 + 7 * i}\n" for i in range(60)]
+    (tmp_path / "e.csv").write_text("label;umsatz;rate\n" + "".join(rows))
+    fault = "no options fit both these and $.features.rate, whose decimal separator is '.'"
+    code, _, err = told("init", "e.csv")
+    assert (
+        code,
+        err.count(f"$.features.umsatz: numbers with a decimal comma and points between thousands: {fault}"),
+    ) == (0, 1)
+    text = (tmp_path / "streamnb.toml").read_text()
+    assert "--decimal" not in text
+    assert 'kind = "continuous"\npath = "$.features.rate"' in text
+    err = told("evaluate", "e.csv")[2]
+    assert (err.count(fault), err.count("reads them")) == (1, 0)
+
+
+def test_floats_that_were_read_by_the_given_separator_are_not_spoilt():
+    fields = OddFields(PLAIN, Origin("e.csv", is_table=True, has_cells=True, decimal=","))
+    table = ["id;a;b\n", *(f"{n};{n},5;{n + 1}.250\n" for n in range(30))]
+    for raw in rows_to_events(table, CsvColumns(delimiter=";", decimal=",")):
+        fields.look(raw)
+    assert "--decimal , --thousands . reads them" in "".join(fields.news(is_over=True))
+
+
 def test_a_row_that_does_not_fit_says_so_where_it_is_a_dead_letter(told, tmp_path):
     (tmp_path / "e.csv").write_text("label,text\na,x\nb,y,z\n" * 1)
     assert "of a row of CSV: 3 cells, the header has 2" in told("evaluate", "e.csv")[1]

@@ -96,7 +96,7 @@ def _past(options: argparse.Namespace, config: Config, log: Log | None) -> Itera
     schema = opening.schema(config)
     odd = OddFields(
         schema,
-        origin_of(options.file),
+        origin_of(options.file, options.decimal),
         expects_label=True,
         counts_refusals=True,
         repeats=config.events.repeats != "learn",

@@ -64,7 +64,7 @@ def _run_on_file(options: argparse.Namespace) -> int:
     events = with_groups(events, options, config.events.label)
     odd = OddFields(
         made.learner.settings.schema,
-        origin_of(options.file),
+        origin_of(options.file, options.decimal),
         expects_label=True,
         repeats=config.events.repeats != "learn",
         learned=lambda: made.learner.model.class_weights,

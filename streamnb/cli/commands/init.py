@@ -17,7 +17,7 @@ from streamnb.adapters.event_files import has_cells, has_columns
 from streamnb.cli import opening
 from streamnb.cli.commands.read import records_of
 from streamnb.cli.evaluation.event_files import cells_of, columns_of, events_of, given_columns, print_note
-from streamnb.cli.evaluation.number_notation import QUOTED, markers_of, notation_of
+from streamnb.cli.evaluation.number_notation import QUOTED, markers_of, no_options, notation_of, spoilt
 from streamnb.cli.evaluation.proposal_trial import Trial, mended, tried
 from streamnb.cli.evaluation.seen_fields import MOST_VALUES, Keys, Seen, look
 from streamnb.cli.printable import printable
@@ -136,7 +136,7 @@ def _written_otherwise(options: argparse.Namespace, seen: Mapping[Keys, Seen]) -
     for path, one in seen.items():
         if path[0] != "features":
             continue
-        notation = notation_of(one)
+        notation = notation_of(one, options.decimal)
         if notation is not None and notation is not QUOTED:
             notations[render_path(path)] = notation
         if found := markers_of(one):
@@ -144,9 +144,13 @@ def _written_otherwise(options: argparse.Namespace, seen: Mapping[Keys, Seen]) -
     told = []
     if notations:
         most, _ = Counter(notations.values()).most_common(1)[0]
-        options.decimal, options.thousands = most.decimal, most.thousands or None
         paths = some_of([path for path, notation in notations.items() if notation == most])
-        told.append(f"{paths}: read as numbers {most.what} ({most.options})")
+        others = {p: one for p, one in seen.items() if p[0] == "features" and render_path(p) not in notations}
+        if fixed := spoilt(others, most, options.decimal):
+            print_note(f"{paths}: numbers {most.what}: {no_options(fixed, options.decimal)}")
+        else:
+            options.decimal, options.thousands = most.decimal, most.thousands or None
+            told.append(f"{paths}: read as numbers {most.what} ({most.options})")
     if markers:
         cells = dict.fromkeys(cell for found in markers.values() for cell in found)
         options.missing = ",".join(filter(None, [options.missing, *cells]))

@@ -36,9 +36,8 @@ def run(options: argparse.Namespace) -> int:
         event = one_event(model, options.event)
         answers = [{**next(_answers(model, [event])), "snapshot": model.told}]
     else:
-        answers = _of_file(
-            model, options.event, begun(events_of(options.event, columns_of(options, model.schema)))
-        )
+        events = events_of(options.event, columns_of(options, model.schema))
+        answers = _of_file(model, origin_of(options.event, options.decimal), begun(events))
     model.say()
     refused, n, warnings = False, 0, Counter[str]()
     for answer in answers:
@@ -82,14 +81,14 @@ def _is_file(given: str) -> bool:
     return False
 
 
-def _of_file(model: Asked, path: str, rows: Iterator[bytes]) -> Iterator[dict[str, Any]]:
+def _of_file(model: Asked, origin: Origin, rows: Iterator[bytes]) -> Iterator[dict[str, Any]]:
     """The answers to the events of a file, in its order."""
     row = 0
     while part := list(islice(rows, _AT_ONCE)):
         found = [_decoded(model, raw) for raw in part]
         events = [event for event in found if isinstance(event, Event)]
         if not row:
-            _check_fields(model, origin_of(path), part, events)
+            _check_fields(model, origin, part, events)
         answers = _answers(model, events) if events else iter(())
         for one in found:
             if isinstance(one, Event):

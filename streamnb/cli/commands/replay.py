@@ -44,7 +44,7 @@ def run(options: argparse.Namespace) -> int:
     keyed = _keyed_by(schema, options.key)
     odd = OddFields(
         schema,
-        origin_of(options.file),
+        origin_of(options.file, options.decimal),
         expects_label=not config.topics.labels,
         counts_refusals=True,
         key_path=options.key,

@@ -83,9 +83,9 @@ def given_columns(options: argparse.Namespace) -> dict[str, str | None]:
     return columns
 
 
-def origin_of(path: str) -> Origin:
-    """Where the events of a file come from."""
-    return Origin(path, has_columns(path), has_cells(path))
+def origin_of(path: str, decimal: str = ".") -> Origin:
+    """Return where the events of a file come from, whose numbers are read with a decimal separator."""
+    return Origin(path, has_columns(path), has_cells(path), decimal)
 
 
 def _refuse_in_vain(path: str, columns: CsvColumns) -> None:

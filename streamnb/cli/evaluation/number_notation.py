@@ -9,10 +9,12 @@ from __future__ import annotations
 import math
 import re
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from streamnb.cli.evaluation.seen_fields import ENOUGH, Seen
+from streamnb.cli.evaluation.seen_fields import ENOUGH, Keys, Seen
+from streamnb.model.attributes.attributes import some_of
+from streamnb.wire.paths import render_path
 
 _MOST = 0.9  # of the strings of a column are written so
 _MARKERS = frozenset(
@@ -23,6 +25,7 @@ _MARKERS = frozenset(
 
 _PLAIN = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _DIGITS = re.compile(r"[+-]?[0-9]{16,}")
+_POINTS = re.compile(r"[+-]?[1-9][0-9]{0,2}(?:\.[0-9]{3})+")
 _ADDRESS = re.compile(r"(?:[0-9]{1,3}\.){3}[0-9]{1,3}")
 _EXACT = 2**53
 
@@ -64,10 +67,11 @@ QUOTED = Notation("with a decimal point")
 _GROUPED = Notation("with commas between thousands", thousands=",")
 _COMMA = Notation("with a decimal comma", ",")
 _EITHER = Notation("with commas between thousands, or decimal ones", thousands=",", is_ambiguous=True)
+COMMA_AND_POINTS = Notation("with a decimal comma and points between thousands", ",", ".")
 _FORMS = [
     _GROUPED,
     _COMMA,
-    Notation("with a decimal comma and points between thousands", ",", "."),
+    COMMA_AND_POINTS,
     *(
         Notation(f"with {words}{between} between thousands", decimal, thousands)
         for decimal, words in ((".", ""), (",", "a decimal comma and "))
@@ -76,20 +80,27 @@ _FORMS = [
 ]
 
 
-def notation_of(seen: Seen) -> Notation | None:
+def notation_of(seen: Seen, decimal: str = ".") -> Notation | None:
     """Return the notation in which nearly all strings of a column are numbers; None if they are not.
 
     If several fit, the first one counts: 1,100 is rather a number above a thousand.
+
+    Args:
+        seen: the column.
+        decimal: the separator by which its cells were read; by a comma, 6.040 stays a string.
     """
     strings = _strings(seen)
     markers = _markers(strings)
     told = {text.strip(): n for text, n in strings.items() if text not in markers}
-    total = seen.strings - sum(strings[text] for text in markers)
+    kept = sum(n for value, n in seen.values.items() if isinstance(value, str | tuple))  # of many, the first
+    total = kept - sum(strings[text] for text in markers)
     if total < 2 or any(map(_ADDRESS.fullmatch, told)):
         return None
     fitting = [notation for notation in _FORMS if _fits(told, notation, total)]
     if fitting[:2] == [_GROUPED, _COMMA]:
         return _EITHER
+    if not fitting and decimal == "," and told and all(map(_POINTS.fullmatch, told)):
+        return COMMA_AND_POINTS
     if not fitting and _fits(told, QUOTED, total) and _are_amounts(seen, told):
         return QUOTED
     return next(iter(fitting), None)
@@ -112,6 +123,21 @@ def markers_of(seen: Seen) -> list[str]:
         return []
     has_numbers = any(type(value) in {int, float} for value in seen.values)
     return sorted(markers) if are_numbers or has_numbers else []
+
+
+def spoilt(seen: Mapping[Keys, Seen], notation: Notation, decimal: str) -> list[str]:
+    """Return which columns have numbers with this decimal separator, and a notation has another one."""
+    if notation.decimal == decimal:
+        return []
+    return [render_path(path) for path, one in seen.items() if float in map(type, one.values)]
+
+
+def no_options(paths: Sequence[str], decimal: str) -> str:
+    """Return the message that no options read numbers and those of the columns that they would spoil."""
+    return (
+        f"no options fit both these and {some_of(paths)}, whose decimal separator is {decimal!r}: "
+        "write all numbers alike"
+    )
 
 
 def is_rounded(seen: Seen) -> bool:

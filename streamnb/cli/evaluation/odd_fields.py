@@ -17,7 +17,9 @@ from streamnb.cli.evaluation.number_notation import (
     has_long_digits,
     is_rounded,
     markers_of,
+    no_options,
     notation_of,
+    spoilt,
 )
 from streamnb.cli.evaluation.odd_labels import odd_labels
 from streamnb.cli.evaluation.seen_fields import ENOUGH, Keys, Seen, look
@@ -52,11 +54,13 @@ class Origin(NamedTuple):
         file: its name; empty for a log.
         is_table: whether it has columns, which flags name.
         has_cells: whether these are text, of which flags say how it is written.
+        decimal: the decimal separator by which cells are read.
     """
 
     file: str = ""
     is_table: bool = False
     has_cells: bool = False
+    decimal: str = "."
 
     @property
     def init(self) -> str:
@@ -224,22 +228,27 @@ class OddFields:
             return
         found: dict[str, list[str]] = {}
         for path, one in self.seen.items():
-            is_open = self._is_open(path)
-            is_number = self._origin.has_cells and self._places.get(path) == "continuous"
-            if is_open or is_number:
-                for what, text in self._number_remedies(one, is_open=is_open):
+            if self._may_be_number(path):
+                for what, text in self._number_remedies(path, one, is_open=self._is_open(path)):
                     if self._is_new(f"{what} {path}"):
                         found.setdefault(text, []).append(render_path(path))
         for text, paths in found.items():
             yield f"numbers {text} {paths}", f"{some_of(paths)}: {text}"
 
-    def _number_remedies(self, one: Seen, *, is_open: bool) -> Found:
+    def _may_be_number(self, path: Keys) -> bool:
+        is_number = self._origin.has_cells and self._places.get(path) == "continuous"
+        return is_number or self._is_open(path)
+
+    def _number_remedies(self, path: Keys, one: Seen, *, is_open: bool) -> Found:
         """What there is to say of one attribute, which may be taken by the type of its values."""
         has_cells = self._origin.has_cells
         has_digits = has_cells and has_long_digits(one)
         taken = "taken for one value" if is_open else "refused"
-        if (notation := notation_of(one)) is not None and not has_digits:
+        if (notation := notation_of(one, self._origin.decimal)) is not None and not has_digits:
             remedy = f"{notation.options} reads them" if has_cells else "write JSON numbers, such as 1010.44"
+            others = {at: self.seen[at] for at in self.seen if at != path and self._may_be_number(at)}
+            if has_cells and (paths := spoilt(others, notation, self._origin.decimal)):
+                remedy = no_options(paths, self._origin.decimal)
             written = "in quotes" if notation is QUOTED and not has_cells else notation.what
             yield "notation", f"looks like numbers {written}, and each is {taken}: {remedy}"
         if markers := markers_of(one):
