@@ -77,6 +77,20 @@ WRITTEN = [
     (["NA", "?", "red"], None),
     (["A,1", "B,2"], None),
     (["1,5"], None),
+    ([*amounts("{0:.2f}"), *["k.A."] * 20], 'numbers, but for 20 cells such as "k.A.", each taken for one value: --missing=k.A. takes them as missing'),
+    ([*amounts("{0:.2f}"), "NA", "k.A."], 'numbers, but for 2 cells such as "NA", "k.A.", each taken for one value: --missing=NA,k.A. takes them'),
+    ([*map(str, range(40)), "(51.35)", "44.41-", "A0", "B0"], 'numbers, but for 4 cells such as "(51.35)", "44.41-", "A0", each taken for one value'),
+    ([*amounts("{0:.2f}"), "\u221297.60", "#DIV/0!"], 'numbers, but for 2 cells such as "\u221297.60", "#DIV/0!", each taken for one value'),
+    ([*["1,5", "2,5"] * 20, *["k.A."] * 10], "with a decimal comma, and each is taken for one value: --decimal , reads them"),
+    (amounts("\u20ac{0:.2f}"), 'looks like numbers with a unit ("\u20ac"), and each is taken for one value: write the numbers alone'),
+    (amounts("{0:.2f}%"), 'with a unit ("%")'),
+    (amounts("{1}kg"), 'with a unit ("kg")'),
+    ([one.replace(".", ",") for one in amounts("{0:.2f} \u20ac")], 'with a unit ("\u20ac")'),
+    ([f"{n}\u202f{n},50" for n in range(100, 130)], "--decimal , --thousands ' ' reads"),
+    ([f"{n}\u00a0{n},50" for n in range(100, 130)], "--decimal , --thousands ' ' reads"),
+    (["1", "2", "3", "A", "B"] * 20, None),
+    ([f"A{n}" for n in range(90)], None),
+    (["1a", "1b", "2a", "2b"] * 20, None),
 ]  # fmt: skip
 
 
@@ -85,7 +99,8 @@ def test_a_column_of_numbers_in_another_notation_is_named_with_the_option_that_r
     found = [text for text in odd(cells) if "none of" not in text]
     assert sum((expected or "nothing") in text for text in found) == (expected is not None)
     assert all(text.startswith("$.features.x: ") for text in found)
-    assert len(found) == (expected is not None) + ("NA" in cells and "1,5" in cells)
+    with_missing = "1,5" in cells and bool({"NA", "k.A."} & set(cells))
+    assert len(found) == (expected is not None) + with_missing
 
 
 def test_values_of_json_are_named_with_what_to_write():
@@ -105,6 +120,10 @@ def test_values_of_json_are_named_with_what_to_write():
         assert marked.endswith(
             "numbers, but for NaN, each taken for one value: leave these out, or write null"
         )
+        (words,) = odd([1.5, "k.A.", 2], origin)
+        assert 'but for 1 value such as "k.A.", each taken for one value: leave these out' in words
+        (unit,) = odd([f"{n},50 \u20ac" for n in range(40)], origin)
+        assert 'numbers with a unit ("\u20ac"), and each is taken for one value: write the numbers' in unit
         (rounded,) = odd([2**53 + 1, 5], origin)
         assert "whole numbers beyond 2^53 are rounded" in rounded
         assert odd(["01", "02"] * 20, origin) == odd([2**53, 5], origin) == odd(["7", "8"] * 20, origin) == []
@@ -249,6 +268,17 @@ def test_floats_that_were_read_by_the_given_separator_are_not_spoilt():
     for raw in rows_to_events(table, CsvColumns(delimiter=";", decimal=",")):
         fields.look(raw)
     assert "--decimal , --thousands . reads them" in "".join(fields.news(is_over=True))
+
+
+def test_init_proposes_words_among_numbers_as_missing_and_no_text_of_units(told, tmp_path):
+    rows = [f"{'ab'[i % 2]};{'k.A.' if i % 5 == 0 else f'{i},5'};{i},25 \u20ac\n" for i in range(60)]
+    (tmp_path / "e.csv").write_text("label;x;preis\n" + "".join(rows))
+    code, _, err = told("init", "e.csv")
+    text = (tmp_path / "streamnb.toml").read_text()
+    assert (code, err.count("--missing=k.A.")) == (0, 1)
+    assert "--missing=k.A. --decimal=," in text
+    assert "left out: $.features.preis (numbers with a unit: write the numbers alone)" in text
+    assert text.count("[[attributes]]") == 1
 
 
 def test_a_row_that_does_not_fit_says_so_where_it_is_a_dead_letter(told, tmp_path):

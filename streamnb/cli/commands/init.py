@@ -17,7 +17,14 @@ from streamnb.adapters.event_files import has_cells, has_columns
 from streamnb.cli import opening
 from streamnb.cli.commands.read import records_of
 from streamnb.cli.evaluation.event_files import cells_of, columns_of, events_of, given_columns, print_note
-from streamnb.cli.evaluation.number_notation import QUOTED, markers_of, no_options, notation_of, spoilt
+from streamnb.cli.evaluation.number_notation import (
+    QUOTED,
+    markers_of,
+    no_options,
+    notation_of,
+    spoilt,
+    unit_of,
+)
 from streamnb.cli.evaluation.proposal_trial import Trial, mended, tried
 from streamnb.cli.evaluation.seen_fields import MOST_VALUES, Keys, Seen, look
 from streamnb.cli.printable import printable
@@ -127,6 +134,9 @@ def _sample(
     seen: dict[Keys, Seen] = {}
     named = {*_IDS, *_LABELS, *_TIMES, *(name.lower() for name in _columns(options).values())}
     n = sum(look(raw, seen, named) for raw in raws)
+    for one in seen.values():
+        if one.differ and unit_of(one):
+            one.decided = "(numbers with a unit: write the numbers alone)"
     return raws, seen, n
 
 
@@ -139,7 +149,7 @@ def _written_otherwise(options: argparse.Namespace, seen: Mapping[Keys, Seen]) -
         notation = notation_of(one, options.decimal)
         if notation is not None and notation is not QUOTED:
             notations[render_path(path)] = notation
-        if found := markers_of(one):
+        if found := markers_of(one, options.decimal):
             markers[render_path(path)] = found
     told = []
     if notations:

@@ -9,14 +9,20 @@ from __future__ import annotations
 import math
 import re
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Container, Iterable, Mapping, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from streamnb.cli.evaluation.seen_fields import ENOUGH, Keys, Seen
 from streamnb.model.attributes.attributes import some_of
+from streamnb.model.attributes.parameters import of
 from streamnb.wire.paths import render_path
 
 _MOST = 0.9  # of the strings of a column are written so
+_FEW = 3  # strings that may stand for no number, though nobody else writes them so
+_CODES = 10  # different whole numbers may be names of something
+_LONGEST_EXAMPLE = 30
 _MARKERS = frozenset(
     "na n/a #n/a <na> nan -nan null (null) none nil missing unknown undefined ? - -- . \\n inf +inf -inf "
     "infinity +infinity -infinity".split()
@@ -28,6 +34,14 @@ _DIGITS = re.compile(r"[+-]?[0-9]{16,}")
 _POINTS = re.compile(r"[+-]?[1-9][0-9]{0,2}(?:\.[0-9]{3})+")
 _ADDRESS = re.compile(r"(?:[0-9]{1,3}\.){3}[0-9]{1,3}")
 _EXACT = 2**53
+_A_DIGIT = re.compile(r"[0-9]")
+_WITH_UNIT = re.compile(
+    r"""[+\-\u2212]?(?P<before>[$\u00a2-\u00a5\u20a0-\u20bf]|(?:US|R|A|C)\$|EUR|USD|GBP|CHF|JPY)?\s?
+        [+\-\u2212]?[0-9](?:[0-9.,'\u2019\s]*[0-9])?
+        \s?(?P<behind>%|\u2030|\u00b0[CF]?|[$\u00a2-\u00a5\u20a0-\u20bf]|[^\W\d_]{1,3}[\u00b2\u00b3]?)?""",
+    re.VERBOSE,
+)
+"""A number and a unit behind it, or a currency before it; letters before it rather make a code."""
 
 
 class Notation(NamedTuple):
@@ -91,10 +105,12 @@ def notation_of(seen: Seen, decimal: str = ".") -> Notation | None:
     """
     strings = _strings(seen)
     markers = _markers(strings)
-    told = {text.strip(): n for text, n in strings.items() if text not in markers}
     kept = sum(n for value, n in seen.values.items() if isinstance(value, str | tuple))  # of many, the first
-    total = kept - sum(strings[text] for text in markers)
-    if total < 2 or any(map(_ADDRESS.fullmatch, told)):
+    kept -= sum(strings[text] for text in markers)
+    words = _words(strings, markers)
+    told = {text.strip(): n for text, n in strings.items() if text not in markers | words}
+    total = kept - sum(strings[text] for text in words)
+    if total < max(2, kept / 2) or any(map(_ADDRESS.fullmatch, told)):
         return None
     fitting = [notation for notation in _FORMS if _fits(told, notation, total)]
     if fitting[:2] == [_GROUPED, _COMMA]:
@@ -114,15 +130,48 @@ def _fits(texts: Mapping[str, int], notation: Notation, total: int) -> bool:
     return is_written and sum(texts[text] for text in fits) >= _MOST * total
 
 
-def markers_of(seen: Seen) -> list[str]:
+def markers_of(seen: Seen, decimal: str = ".") -> list[str]:
     """Return the strings of a column that stand for no number, if all its other values are numbers."""
     strings = _strings(seen)
     markers = _markers(strings)
-    are_numbers = notation_of(seen) is not None
-    if not are_numbers and sum(strings[text] for text in markers) < seen.strings:
-        return []
+    words = _words(strings, markers)
+    are_numbers = notation_of(seen, decimal) is not None
+    if are_numbers or (
+        _are_most_numbers(seen) and sum(strings[text] for text in markers | words) == seen.strings
+    ):
+        return sorted(markers | words)
     has_numbers = any(type(value) in {int, float} for value in seen.values)
-    return sorted(markers) if are_numbers or has_numbers else []
+    return sorted(markers) if has_numbers and sum(strings[text] for text in markers) == seen.strings else []
+
+
+def odd_cells(seen: Seen, texts: Iterable[str] = (), what: str = "cell") -> str:
+    """Return how many strings are among the numbers that a column has in most events, such as which.
+
+    Args:
+        seen: the column.
+        texts: these strings; if there are none, all of them. None is named if all are well-known markers.
+        what: the word for one of them.
+    """
+    strings = _strings(seen)
+    n = sum(strings[text] for text in texts) or (seen.strings if _are_most_numbers(seen) else 0)
+    texts = texts or strings
+    if not n or not strings or _markers(texts) == set(texts):
+        return ""
+    examples = [f'"{text[:_LONGEST_EXAMPLE]}"' for text in islice(texts, 3)]
+    return f"{of(n, what)} such as {', '.join(examples)}"
+
+
+def unit_of(seen: Seen) -> str:
+    """Return the unit or currency with which nearly all values of a column are numbers; empty for none."""
+    units: Counter[str] = Counter()
+    strings = _strings(seen)
+    for text, n in strings.items():
+        found = _WITH_UNIT.fullmatch(text.strip())
+        if found is not None and (unit := found["before"] or found["behind"]):
+            units[unit] += n
+    total = sum(seen.values.values()) - sum(strings[text] for text in _markers(strings))
+    unit, n = next(iter(units.most_common(1)), ("", 0))
+    return unit if len(strings) > 1 and n >= _MOST * total else ""
 
 
 def spoilt(seen: Mapping[Keys, Seen], notation: Notation, decimal: str) -> list[str]:
@@ -148,6 +197,19 @@ def is_rounded(seen: Seen) -> bool:
 def has_long_digits(seen: Seen) -> bool:
     """Return whether strings of a column are whole numbers that no double holds for sure."""
     return any(_DIGITS.fullmatch(text) and abs(int(text)) > _EXACT for text in _strings(seen))
+
+
+def _are_most_numbers(seen: Seen) -> bool:
+    """Whether more events have a number than a string, and the numbers are amounts rather than codes."""
+    if not seen.types <= {int, float, str} or seen.n - seen.strings <= seen.strings:
+        return False
+    return float in seen.types or sum(type(value) is int for value in seen.values) > _CODES
+
+
+def _words(strings: Mapping[str, int], markers: Container[str]) -> set[str]:
+    """The strings without a digit that are no known markers; none if they are many different ones."""
+    words = {text for text in strings if text not in markers and not _A_DIGIT.search(text)}
+    return words if len(words) <= _FEW and not any("," in text for text in words) else set()
 
 
 def _strings(seen: Seen) -> Mapping[str, int]:

@@ -19,7 +19,9 @@ from streamnb.cli.evaluation.number_notation import (
     markers_of,
     no_options,
     notation_of,
+    odd_cells,
     spoilt,
+    unit_of,
 )
 from streamnb.cli.evaluation.odd_labels import odd_labels
 from streamnb.cli.evaluation.seen_fields import ENOUGH, Keys, Seen, look
@@ -217,7 +219,9 @@ class OddFields:
         """Of the attributes that are taken by the type of their values."""
         for path, one in self.seen.items() if self._schema.open_features else ():
             is_open = path[0] == "features" and len(path) == 2 and path[1] not in self._schema.claimed
-            if is_open and one.is_text(is_all=is_over and self.n < ENOUGH):
+            if not is_open or not one.is_text(is_all=is_over and self.n < ENOUGH):
+                continue
+            if notation_of(one, self._origin.decimal) is None and not unit_of(one):
                 flag = f"--text-column {shlex.quote(path[-1])} or " if self._origin.is_table else ""
                 text = f"{render_path(path)} looks like a text, and each is taken for one value: "
                 yield f"text {path}", f"{text}{flag}{self._origin.init} declares it as a text"
@@ -251,12 +255,19 @@ class OddFields:
                 remedy = no_options(paths, self._origin.decimal)
             written = "in quotes" if notation is QUOTED and not has_cells else notation.what
             yield "notation", f"looks like numbers {written}, and each is {taken}: {remedy}"
-        if markers := markers_of(one):
+        elif unit := unit_of(one):
+            text = f'looks like numbers with a unit ("{unit}"), and each is {taken}: write the numbers alone'
+            yield "unit", text
+        what = "cell" if has_cells else "value"
+        if markers := markers_of(one, self._origin.decimal):
             cells = shlex.quote(",".join(markers))
             remedy = (
                 f"--missing={cells} takes them as missing" if has_cells else "leave these out, or write null"
             )
-            yield "markers", f"numbers, but for {some_of(markers)}, each {taken}: {remedy}"
+            told = odd_cells(one, markers, what) or some_of(markers)
+            yield "markers", f"numbers, but for {told}, each {taken}: {remedy}"
+        elif not has_digits and (told := odd_cells(one, what=what)):
+            yield "markers", f"numbers, but for {told}, each {taken}"
         if is_open and has_digits:
             yield (
                 "digits",
