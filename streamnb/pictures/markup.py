@@ -55,7 +55,7 @@ def figure(
     drawn = tag("svg", *told, *parts, role="img", width="100%", height=height, class_="snb-plot")
     if not height:
         drawn = tag("p", said, class_="none")
-    above = tag("figcaption", title, tag("span", note) if note else None)
+    above = tag("figcaption", tag("span", title), tag("span", note) if note else None)
     return tag("figure", above, drawn, key, class_="snb")
 
 

@@ -180,12 +180,17 @@ def test_by_keyboard_a_key_that_repeats_writes_one_label(page):
 def test_a_label_that_is_not_written_turns_its_row_back(page):
     browser = page.browser
     id_ = a_list(browser, page.origin)
-    shown, boxes = browser.text(".rows li:nth-child(3) .tag"), browser.run(BOXES)
+    pressed = "return [...document.querySelectorAll('[aria-pressed=true]')].map(one => one.ariaLabel)"
+    shown, boxes, before = (
+        browser.text(".rows li:nth-child(3) .tag"),
+        browser.run(BOXES),
+        browser.run(pressed),
+    )
     browser.run("document.querySelectorAll('[name=csrf]').forEach(one => { one.value = 'x' })")
     browser.point(".rows li:nth-child(3) button", clicks=1)
     browser.until("return document.querySelector('#toast').innerText.startsWith('Not written: ')")
     assert browser.text(".rows li:nth-child(3) .tag") == shown
-    assert browser.run("return document.querySelectorAll('[aria-pressed]').length") == 0
+    assert browser.run(pressed) == before
     assert browser.run(BOXES) == boxes
     assert written(page, id_) == []
 
@@ -244,6 +249,117 @@ def test_without_the_script_a_double_click_writes_one_label_and_no_button_follow
     for answer in answers:
         assert f"Written: <bdi>{id_}</bdi> is " in answer
         assert "<button" not in answer
+
+
+@pytest.fixture(scope="module")
+def still(tmp_path_factory):
+    """The page of a learner that has come to its end, and a browser."""
+    folder = tmp_path_factory.mktemp("still")
+    with closing(program(folder, f"sqlite:///{folder / 'log.db'}")) as made:
+        append(made, labelled(60, ["spam", "ham", RIGHT_TO_LEFT[0]]))
+        made.run("run", "--until-end")
+        _, port, _ = started(made)
+        with closing(Browser(folder / "profile")) as browser:
+            browser.size(1280, 800)
+            made.browser, made.origin = browser, f"http://127.0.0.1:{port}"
+            yield made
+
+
+def opened(made, path):
+    """A page after its first refresh."""
+    browser = made.browser
+    browser.open(made.origin + path)
+    browser.until("return document.querySelectorAll('#live button').length > 2")
+    time.sleep(0.5)
+    browser.open(made.origin + path)
+    browser.run("document.querySelectorAll('#live > *').forEach(one => { one.isFirst = true })")
+    browser.requested()
+    deadline = time.monotonic() + 10
+    while not any("/live" in url for url in browser.requested()):
+        assert time.monotonic() < deadline
+    return browser
+
+
+@pytest.mark.parametrize("path", ["/page/events", "/page/events?id=e3"])
+def test_what_has_not_changed_is_not_replaced_and_a_click_on_it_counts(still, path):
+    browser = opened(still, path)
+    time.sleep(0.1)
+    browser.run("document.querySelector('#live button').click()")
+    browser.until("return document.querySelector('#toast').innerText.startsWith('Written')")
+    assert browser.run("return [...document.querySelectorAll('#live > *')].every(one => one.isFirst)")
+
+
+def test_on_the_page_of_an_event_a_click_counts_whatever_has_just_changed(still):
+    """There is no list in which another event could have come under the pointer."""
+    browser = opened(still, "/page/events?id=e4")
+    browser.run("changedAt = performance.now(); document.querySelector('#live button').click()")
+    browser.until("return document.querySelector('#toast').innerText.startsWith('Written')")
+    browser.type("#live input[name=label]", "typed")
+    time.sleep(1)
+    browser.run(
+        "changedAt = clickedAt = performance.now(); document.querySelectorAll('#live form')[1].requestSubmit()"
+    )
+    browser.until("return document.querySelector('#toast').innerText.endsWith('is typed.')")
+
+
+def test_a_typed_label_is_shown_as_the_server_escapes_it(still):
+    browser = opened(still, "/page/events?id=e5")
+    browser.run(r"document.querySelector('#live input[name=label]').value = 'a\u202eb'")
+    seen = browser.run("""
+        return new Promise(resolve => {
+            const seen = [];
+            const note = () => {
+                const tag = document.querySelector("#live .tag");
+                seen.push(tag.innerText + tag.title);
+                if (document.querySelector("#toast").innerText.startsWith("Written")) resolve(seen);
+            };
+            new MutationObserver(note).observe(document.body, { childList: true, subtree: true });
+            document.querySelectorAll("#live form")[1].requestSubmit();
+        });""")
+    assert seen[-1] == r"said: a\u202eb" * 2
+    assert not any("\u202e" in each for each in seen)
+
+
+def test_only_the_button_of_the_label_in_force_is_filled(still):
+    """Neither the pointer nor the focus fills one; and after a reload it is still filled."""
+    browser = opened(still, "/page/events")
+    row, ham = ".rows li:nth-child(6)", ".rows li:nth-child(6) button[value='\"ham\"']"
+    filled = f"""
+        const paper = getComputedStyle(document.querySelector("nav [aria-current]")).borderBottomColor;
+        return [...document.querySelectorAll("{row} button")]
+            .filter(one => getComputedStyle(one).backgroundColor === paper).map(one => one.innerText);"""
+    browser.point(f"{row} button", clicks=0)
+    time.sleep(0.5)
+    browser.run(f"changedAt = performance.now(); document.querySelector({ham!r}).focus()")
+    browser.point(ham, clicks=1)
+    browser.until("return document.querySelector('#toast').innerText.startsWith('Nothing was written')")
+    assert browser.run(filled) == []
+    time.sleep(0.5)
+    browser.point(ham, clicks=1)
+    browser.until("return document.querySelector('#toast').innerText.endsWith('is ham.')")
+    assert browser.run(filled) == ["ham"]
+    time.sleep(2)
+    browser = opened(still, "/page/events")
+    assert browser.text(f"{row} .tag") == "said: ham"
+    assert browser.run(filled) == ["ham"]
+
+
+def test_no_heading_is_torn_apart(still):
+    """What is isolated in a text is no part of a row or a grid of its own."""
+    browser = still.browser
+    apart = """
+        return [...document.querySelectorAll("bdi")]
+            .filter(one => /flex|grid/.test(getComputedStyle(one.parentElement).display))
+            .map(one => one.parentElement.innerText);"""
+    for path in ("/page/events", "/page/events?id=e5"):
+        opened(still, path)
+        assert browser.run("return document.querySelectorAll('bdi').length") > 0
+        assert browser.run(apart) == []
+    browser.open(f"{still.origin}/page/try")
+    browser.type("#text", words(2))
+    browser.click("main form button")
+    browser.until("return document.querySelectorAll('#answer bdi').length > 1")
+    assert browser.run(apart) == []
 
 
 def test_text_from_right_to_left_turns_no_number_around(tmp_path):

@@ -12,7 +12,7 @@ const status = document.getElementById("status");
 const answer = document.getElementById("answer");
 const toast = document.getElementById("toast");
 const said = new Map(); // id as JSON -> the label that was clicked, as JSON and as text, and when
-let shown = "";
+let shown = live ? live.innerHTML : ""; // as the server made it, before a click changed it
 let asking = null;
 let lostAt = null;
 let answered = "";
@@ -28,10 +28,9 @@ function tell(text, isTrouble) {
   status.classList.toggle("trouble", Boolean(isTrouble));
 }
 
-/** Puts markup of the server in place of what an element holds; scripts in it would not run. */
-function put(element, markup) {
-  const parsed = new DOMParser().parseFromString(markup, "text/html");
-  element.replaceChildren(...parsed.body.childNodes);
+/** What markup of the server holds; scripts in it would not run. */
+function parsed(markup) {
+  return new DOMParser().parseFromString(markup, "text/html").body;
 }
 
 /** Whether somebody is about to click, or writes, or selects, in what would be replaced. */
@@ -50,11 +49,11 @@ function nameOf(element) {
   return { tag: element.tagName, place: alike.indexOf(element) };
 }
 
-function replace(markup) {
+function replace(made) {
   const focus = nameOf(document.activeElement);
   const [x, y] = [window.scrollX, window.scrollY];
   const wide = [...live.querySelectorAll(".snb-wide")].map((each) => each.scrollLeft);
-  put(live, markup);
+  live.replaceChildren(...made.childNodes);
   live.querySelectorAll(".snb-wide").forEach((each, n) => { each.scrollLeft = wide[n] || 0; });
   live.querySelectorAll("[data-event]").forEach(turn);
   changedAt = performance.now();
@@ -75,11 +74,12 @@ async function refresh() {
       return;
     }
     if (!response.ok) throw new Error(await reason(response));
-    const markup = await response.text();
+    const made = parsed(await response.text());
     if (lostAt) tell("Connected again.", false);
     lostAt = null;
+    const markup = made.innerHTML;
     if (markup === shown || isHeld()) return;
-    replace(markup);
+    replace(made);
     shown = markup;
   } catch (error) {
     if (mine.signal.aborted && mine.signal.reason !== "late") return; // another question is under way
@@ -108,7 +108,7 @@ async function send(form, fields) {
     const response = await fetch(form.action, { method: "POST", body: fields, headers: { "X-Live": "1" } });
     if (!response.ok) throw new Error(await reason(response));
     const markup = await response.text();
-    if (markup !== answered) put(answer, markup); // or it would be read out at each try
+    if (markup !== answered) answer.replaceChildren(...parsed(markup).childNodes); // or it would be read out at each try
     answered = markup;
     if (fields.has("sure")) live.querySelectorAll("[data-hold] input:checked").forEach((each) => { each.checked = false; });
     if (answer.querySelector("[data-again]")) again = setTimeout(() => send(form, fields), EVERY / 2);
@@ -150,18 +150,25 @@ function turn(row) {
   shown.className = clicked.isWritten ? "tag said" : "tag said pending";
   shown.replaceChildren("said: ", isolated(clicked.text));
   shown.title = `said: ${clicked.text}`;
+  press(row, clicked.label);
+}
+
+/** Marks the button of the label that is in force; none of undefined. */
+function press(row, label) {
   row.querySelectorAll("button[name=label_json]").forEach((each) => {
-    each.setAttribute("aria-pressed", each.value === clicked.label);
+    if (each.value === label) each.setAttribute("aria-pressed", "true");
+    else each.removeAttribute("aria-pressed");
   });
 }
 
 /** Why a click is not taken for one; empty where it is, null where nothing is to be told. */
-function refusal(id, label, now) {
+function refusal(id, label, now, button) {
   const before = said.get(id);
   if (before && (now - before.at < SAME || (before.label === label && now - before.at < KEPT))) return null;
+  if (!button) return ""; // a label that was typed is of the event that it was typed for
   if (clicks > 1) return null;
   if (now - clickedAt < DOUBLE) return "Nothing was written: this click came at once after another one.";
-  if (now - changedAt < NEW) return "Nothing was written: the list had just changed. Look again, then click.";
+  if (button.closest(".rows") && now - changedAt < NEW) return "Nothing was written: the list had just changed. Look again, then click.";
   return "";
 }
 
@@ -172,11 +179,12 @@ async function say(form, button) {
   const isTyped = button?.name !== "label_json";
   const label = isTyped ? JSON.stringify(form.elements.label.value) : button.value;
   const now = performance.now();
-  const why = refusal(id, label, now);
+  const why = refusal(id, label, now, isTyped ? null : button);
   if (why) show(why, true, form);
   if (why !== "") return;
   const before = row.querySelector(".tag").cloneNode(true);
-  const clicked = { label, text: isTyped ? form.elements.label.value : button.textContent, at: now, isWritten: false };
+  const pressed = row.querySelector("[aria-pressed=true]")?.value;
+  const clicked = { label, text: isTyped ? "..." : button.textContent, at: now, isWritten: false };
   said.forEach((each, key) => { if (now - each.at > KEPT) said.delete(key); });
   const earlier = said.get(id);
   said.set(id, clicked);
@@ -187,16 +195,17 @@ async function say(form, button) {
     const fields = new URLSearchParams(new FormData(form, button));
     const response = await fetch(form.action, { method: "POST", body: fields, headers: { "X-Live": "1" } });
     if (!response.ok) throw new Error(await reason(response));
+    const told = parsed(await response.text()).firstElementChild;
     clicked.isWritten = true;
+    clicked.text = told.lastElementChild.textContent; // escaped by the server, unlike what was typed
     rows().forEach(turn);
-    const parsed = new DOMParser().parseFromString(await response.text(), "text/html");
-    show([...parsed.body.firstElementChild.childNodes], false, form);
+    show([...told.childNodes], false, form);
   } catch (error) {
     if (said.get(id) === clicked) {
       said.delete(id);
       rows().forEach((each) => {
         each.querySelector(".tag").replaceWith(before.cloneNode(true));
-        each.querySelectorAll("[aria-pressed]").forEach((one) => one.removeAttribute("aria-pressed"));
+        press(each, pressed);
       });
       if (earlier) said.set(id, earlier);
       rows().forEach(turn);

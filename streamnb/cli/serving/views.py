@@ -160,34 +160,46 @@ class Views:
         sure = [tag("bdi", one.label), " ", tag("bdi", percent(one.probability))]
         guess = joined(sure) if one.label else "no class yet"
         shown = _dashed([guess, *_decided(one)])
+        truth, said = self._truth(one)
         return tag(
             "li",
             link,
             tag("span", shown, class_="guess"),
-            self._truth(one),
-            self._buttons(one),
+            truth,
+            self._buttons(one, said),
             data_event=True,
         )
 
-    def _truth(self, one: Prediction) -> Markup:
-        """Return the label in force as far as it is known here: a label may be older than what was read."""
+    def _truth(self, one: Prediction) -> tuple[Markup, str | None]:
+        """Return the label in force as far as it is known here, and the same if it came apart from the event.
+
+        A label may be older than what was read.
+        """
         watch = self._watch
         known = None if watch.knows_all_labels else self._replica.said_of(one.id)
         if watch.judging.speaks_of(one.id) or any(each.source != IN_EVENT for each in known or ()):
-            return _tag("said: ", watch.judging.label(one.id, one.truth, known or ()) or "nothing", "said")
+            said = watch.judging.label(one.id, one.truth, known or ())
+            return _tag("said: ", said or "nothing", "said"), said
         is_known = watch.knows_all_labels or known is not None
         if one.truth is None:
-            return _tag("no label" if is_known else "label not known here")
+            return _tag("no label" if is_known else "label not known here"), None
         is_right, then = one.truth == one.label, "" if is_known else " when it came"
         if is_right:
-            return _tag(f"right{then}", style="good")
-        return _tag(f"wrong{then}: ", one.truth, "warn")
+            return _tag(f"right{then}", style="good"), None
+        return _tag(f"wrong{then}: ", one.truth, "warn"), None
 
-    def _buttons(self, one: Prediction) -> Markup | None:
-        """One for each of the most probable classes."""
+    def _buttons(self, one: Prediction, said: str | None) -> Markup | None:
+        """One for each of the most probable classes; pressed is the one of the label that was said."""
         labels = [label for label, _ in Counter(one.probabilities).most_common(_CHOICES)]
         made = [
-            tag("button", v, name="label_json", value=json.dumps(v), aria_label=f"{one.id} is {v}")
+            tag(
+                "button",
+                v,
+                name="label_json",
+                value=json.dumps(v),
+                aria_label=f"{one.id} is {v}",
+                aria_pressed=v == said and "true",
+            )
             for v in labels
         ]
         return self._form(one, *made) if made else None
@@ -206,11 +218,12 @@ class Views:
             (f"{each.attribute}: {value_name(each.value)}", each.log_odds) for each in one.evidence or ()
         ]
         other = tag("input", name="label", required=True, maxlength=1000, aria_label="another label")
+        truth, said = self._truth(one)
         head = (
             tag("h2", one.id),
-            tag("p", self._truth(one)),
+            tag("p", truth),
             tag("p", _dashed([told, *_decided(one, with_cost=True)]), class_="soft"),
-            self._buttons(one),
+            self._buttons(one, said),
             self._form(one, other, tag("button", "is its label")),
         )
         return joined([
