@@ -34,19 +34,25 @@ Range = tuple[int, int]
 
 
 _MORE = "; there may be more: `streamnb dlq replay` looks at all"
+_PASSED = "; those settled before are not counted here, `streamnb dlq list` counts all"
 
 
 class Sent(NamedTuple):
-    """How many letters were sent, how many of those selected were not, by the reason, and if that is all."""
+    """How many letters were sent, how many of those selected were not, by the reason, and if that is all.
+
+    `has_passed` says that others were passed over, which were sent before, or never will be.
+    """
 
     sent: int
     not_sent: Mapping[str, int]
     is_whole: bool = True
+    has_passed: bool = False
 
     def told(self, verb: str) -> str:
         """For people."""
         left = (f"; {n:,} not sent: {why}" for why, n in Counter(self.not_sent).most_common())
-        return f"{of(self.sent, 'dead letter')} {verb} again{''.join(left)}" + _MORE * (not self.is_whole)
+        rest = _PASSED * self.has_passed + _MORE * (not self.is_whole)
+        return f"{of(self.sent, 'dead letter')} {verb} again{''.join(left)}{rest}"
 
 
 class SentLetters:

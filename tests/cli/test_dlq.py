@@ -284,6 +284,40 @@ def test_strange_records_among_the_letters_stop_nothing(tmp_path, monkeypatch, c
     log.close()
 
 
+def test_what_is_counted_of_letters_adds_up_or_is_named(tmp_path, monkeypatch, capsys):
+    """Of 18 letters 4 are sent, one of bytes that nothing reads lies below them, and 13 go on waiting."""
+    monkeypatch.chdir(tmp_path)
+    fails, sound = b'{"id": 7, "text": "x"}', b'{"id": "a", "text": "x"}'
+    letters = [(b"invalid-json", b"{")] + [(b"wrong-type", fails)] * 13 + [(b"missing", sound)] * 4
+    with SqliteLog("log.db") as log:
+        log.create_topic("dead-letters", 1)
+        log.create_topic("events", 1)
+        log.append(
+            [
+                NewRecord("dead-letters", None, value, (("reason", why), ("topic", b"events")))
+                for why, value in letters
+            ]
+        )
+
+    def told(*arguments):
+        assert main(["dlq", *arguments, "--log", "sqlite:///log.db"]) == 0
+        return capsys.readouterr().out
+
+    settled = "; those settled before are not counted here, `streamnb dlq list` counts all\n"
+    assert "\n0 of them were sent again or given up, 1 can never be sent, 17 wait: " in told("list")
+    before = told("replay", "--dry-run")
+    assert before.startswith(
+        "4 dead letters of dead-letters would be sent again; 13 not sent: it still fails"
+    )
+    assert "; 1 not sent: no configuration can read its bytes" in before
+    assert settled not in before
+    told("replay", "0/14", "0/15", "0/16", "0/17")
+    assert "\n4 of them were sent again or given up, 1 can never be sent, 13 wait: " in told("list")
+    after = told("replay", "--dry-run")
+    assert after.startswith("0 dead letters of dead-letters would be sent again; 13 not sent: it still fails")
+    assert after.endswith(settled)
+
+
 def test_the_last_letters_of_each_partition_are_listed(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     log = SqliteLog("log.db")

@@ -648,6 +648,11 @@ def test_letters_that_can_never_be_sent_cannot_be_marked(empty):
         empty._take_letter(record(b"{}", reason=reason)._replace(offset=n))
     made = views(empty).live("dead-letters", {})
     assert re.findall(r'name="letter:([^"]+)"', made) == ["0/4", "0/0"]
+    assert re.findall(r">(0/.) <[^>]+>never sent: ([^<]+)<", made) == [
+        ("0/3", "its event was learned"),
+        ("0/2", "its event had come before"),
+        ("0/1", "its bytes cannot be read"),
+    ]
 
 
 @pytest.mark.parametrize("path", ["/", *(f"/page/{name}" for name in TITLES if name), "/page/page.js", "/page/page.css", "/page/overview/live"])  # fmt: skip

@@ -86,12 +86,13 @@ def _list(options: argparse.Namespace, config: Config, log: Log) -> int:
     sizes: Counter[str] = Counter()
     ends: defaultdict[Partition, deque[_Letter]] = defaultdict(partial(deque, maxlen=options.limit))
     handed = log.handed_on(config.topics.dead_letters)
-    waiting = 0
+    waiting = never = 0
     sent = {partition: SentLetters(at) for partition, at in handed.items()}
     for letter in map(_Letter.of, records_of(log, config.topics.dead_letters, Counter())):
         counts[letter.reason] += 1
         sizes[letter.reason] += len(letter.record.value)
         was_sent = (found := sent.get(letter.record.partition)) and found.has(letter.record.offset)
+        never += letter.reason in NEVER
         waiting += not was_sent and letter.reason not in NEVER
         ends[letter.record.partition].append(letter)
     last = list(chain.from_iterable(ends.values()))
@@ -105,7 +106,11 @@ def _list(options: argparse.Namespace, config: Config, log: Log) -> int:
         return 0
     by_reason = [(reason, n, sizes[reason]) for reason, n in counts.most_common()]
     print(table(by_reason, ("reason", "letters", "bytes")))
-    print(f"\n{waiting:,} of them may be sent again; the last of each partition:")
+    settled = counts.total() - waiting - never
+    print(
+        f"\n{settled:,} of them were sent again or given up, {never:,} can never be sent, {waiting:,} wait: "
+        "`streamnb dlq replay --dry-run` says which of these can be sent now; the last of each partition:"
+    )
     columns = ("place", "reason", "path", "from", "value")
     shown = ({**told, "value": told["value"][:_SHOWN]} for told in (letter.told() for letter in last))
     print(table([[told[name] for name in columns] for told in shown], columns))
@@ -275,6 +280,7 @@ def send_again(
     since = dict(log.handed_on(topic))
     walks = {partition: SentLetters(since.get(partition)) for partition in log.partitions(topic)}
     missing = set(selected.places)
+    passed = not missing and any(one.offset or one.note for one in since.values())
     for letters in _parts(log, topic, {partition: walk.start for partition, walk in walks.items()}):
         partition = letters[0].record.partition
         walk, going = walks[partition], []
@@ -293,11 +299,11 @@ def send_again(
             why += Counter({_GIVEN_UP: n_given_up})
         n_sent += len(going)
         if n_sent >= most or time.monotonic() > deadline:
-            return Sent(n_sent, why, is_whole=False)
+            return Sent(n_sent, why, is_whole=False, has_passed=passed)
     for place in sorted(missing):
         why[_SETTLED] += 1
         tell(place, f"not sent: {_SETTLED}")
-    return Sent(n_sent, why)
+    return Sent(n_sent, why, has_passed=passed)
 
 
 _SETTLED = "it was sent before, or there is no such letter"

@@ -18,7 +18,7 @@ from streamnb.cli.printable import duration
 from streamnb.cli.reports import charts
 from streamnb.cli.reports.charts import card, listing, missing, tile
 from streamnb.cli.reports.text_tables import action_text
-from streamnb.cli.sent_letters import NEVER
+from streamnb.cli.sent_letters import DONE, NEVER
 from streamnb.cli.serving.learned import Learned
 from streamnb.cli.serving.replica import Replica
 from streamnb.cli.serving.watch import Watch
@@ -378,9 +378,14 @@ def _shares(title: str, given: Mapping[str, float]) -> Markup:
 def _mark(place: str, reason: str) -> Markup:
     """Return the place of a letter, with what marks it for the form that sends letters, if it can be sent."""
     if reason in NEVER:
-        return tag("span", place, title="never sent again")
+        return tag("span", place, " ", tag("span", _never(reason), class_="soft"))
     box = tag("input", type="checkbox", name=f"letter:{place}", value=1, form="again", id=f"letter:{place}")
     return tag("span", box, tag("label", place, for_=f"letter:{place}"), class_="check")
+
+
+def _never(reason: str) -> str:
+    """Return why a letter has nothing to mark it with."""
+    return f"never sent: {DONE.get(reason, 'its bytes cannot be read')}"
 
 
 def _tag(text: str, label: str = "", style: str = "") -> Markup:
