@@ -52,6 +52,18 @@ _DECOMPRESSORS: dict[re.Pattern[bytes], Callable[[], Any]] = {
     _GZIP: lambda: zlib.decompressobj(wbits=zlib.MAX_WBITS | 16),  # with gzip's header and checksum
     _ZSTD: lambda: zstandard.ZstdDecompressor().decompressobj(),
 }
+_UTF32 = re.compile(rb"\xff\xfe\0\0|\0\0\xfe\xff")
+_OTHERS = {
+    re.compile(
+        rb"PK\x03\x04"
+    ): "a ZIP archive, as workbooks of Excel (.xlsx) are: unpack it, or save the sheet as CSV",
+    re.compile(rb"\xd0\xcf\x11\xe0"): "an old workbook of Excel (.xls): save the sheet as CSV",
+    re.compile(rb"PAR1"): "Parquet: give it a name that ends in .parquet",
+    _GZIP: "compressed twice: decompress it once, as `gunzip` does",
+    _ZSTD: "compressed twice: decompress it once, as `unzstd` does",
+    _UTF32: "UTF-32: --encoding utf-32 reads it",
+}
+"""What begins so is refused as what it is."""
 _ARRAY = re.compile(rb"\s*\[\s*(?:\{|$)")
 _OBJECT = re.compile(rb"\s*\{\s*$")
 _UTF8 = "utf-8-sig"  # without the mark
@@ -155,6 +167,7 @@ class CountedEvents:
                 yield from self._rows()
                 return
             stream = self._decompressed(_compression(self.name))
+            self._refuse_other_content(stream)
             if suffix in _CSV:
                 given = self._columns.delimiter or ("\t" if suffix == ".tsv" else "")
                 columns = msgspec.structs.replace(self._columns, delimiter=given)
@@ -182,6 +195,13 @@ class CountedEvents:
             if magic.match(start):
                 return io.BufferedReader(_Decompressed(compressed, decompressor), _BUFFER)
         return compressed
+
+    def _refuse_other_content(self, stream: io.BufferedReader[Any]) -> None:
+        """Raise LogError if the first bytes are those of another sort of file than text."""
+        start = stream.peek(8)[:8]
+        for begins, what in _OTHERS.items():
+            if begins.match(start) and not (begins is _UTF32 and self._columns.encoding):
+                raise LogError(f"is {what}")
 
     def _rows(self) -> Iterator[bytes]:
         from streamnb.adapters.parquet_file import parquet_events  # noqa: PLC0415  it imports numpy

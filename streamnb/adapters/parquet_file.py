@@ -55,7 +55,7 @@ def parquet_events(
         # INT96 by default becomes 64 bits of nanoseconds, where years beyond 1677 to 2262 wrap around.
         file = parquet.ParquetFile(source, coerce_int96_timestamp_unit="us")
         names = file.schema_arrow.names
-        check_header(names, columns)
+        check_header(names, columns, "Parquet")
         reader = _Reader(types, columns, note)
         columns = msgspec.structs.replace(columns, missing=())  # which the reader leaves out; "" is a string
         for batch in file.iter_batches(batch_size=_AT_ONCE):

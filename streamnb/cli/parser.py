@@ -531,7 +531,7 @@ def _separator(text: str) -> str:
 
 def _encoding(text: str) -> str:
     try:
-        b"a".decode(text)
+        b"a".decode(text, "ignore")  # half a character of UTF-16
     except LookupError:
         expected = "an encoding that Python knows, such as cp1252, latin-1 or utf-16-le"
         raise argparse.ArgumentTypeError(f"expected {expected}, got {text!r}") from None

@@ -16,7 +16,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain, dropwhile, islice
 from types import MappingProxyType
@@ -25,8 +25,10 @@ from typing import Any
 import msgspec
 
 from streamnb.errors import ConfigError, LogError, told_as
+from streamnb.model.attributes.attributes import some_of
 from streamnb.model.attributes.nearest import did_you_mean
 from streamnb.model.attributes.parameters import of
+from streamnb.wire.paths import render_path
 from streamnb.wire.values import CSV_FAULT
 
 MAX_ROW = 16 << 20
@@ -37,17 +39,23 @@ DELIMITERS = ",\t;|"
 
 _LOOKED_AT = 20  # lines below the header to find the delimiter, and
 _FIRST = 1000  # lines, or
+_LONGEST_TOLD = 100  # characters of a cell that a note shows
+_EVERY = 100  # of later rows one is looked at
 _LONG = 1 << 20  # characters of them, to find out whether quotes enclose cells
 _ENDS = {"\n", "\r\n", "\r"}
 _SEP = re.compile(r"sep=([^\r\n])\r?\n?")  # as Excel writes it
 _MOST_EXACT = 15  # digits of a whole number that is below 2^53
 _INTEGER = re.compile(rf"[+-]?[0-9]{{1,{_MOST_EXACT}}}")
 _DIGITS = re.compile(r"[+-]?[0-9]+")
+_ZEROS = re.compile(r" *0[0-9]+ *")
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _EXACT = 2.0**53
 """A whole number below this has a double of its own."""
 _ALIKE = {" ": " \u00a0\u2009\u202f", "'": "'\u2019"}
 """Characters that are written for a separator of thousands."""
+
+_NO_QUOTING = "--no-quoting takes quotes for characters like others"
+_TWICE = 'a quote inside quotes is written twice (""), not behind a backslash'
 
 NO_TEXT = "holds NUL characters, as UTF-16 without a byte order mark does: --encoding utf-16-le"
 """Why text that is none of its encoding is refused."""
@@ -94,7 +102,8 @@ class CsvColumns(msgspec.Struct, frozen=True):
         delimiter: what stands between two cells, one character; empty is found out, see `delimiter_of`.
         missing: cells that hold no value, of every column.
         strings: feature columns whose cells are strings, whatever they look like.
-        labels: those of them that hold the label, where the schema reads it among the features.
+        names: feature columns in which a whole number with leading zeros is a string.
+        labels: those of `strings` that hold the label, where the schema reads it among the features.
         numbers: feature columns in which a whole number beyond 2^53 is a number, too, the nearest double.
         decimal: the decimal separator of numbers, one character.
         thousands: what separates thousands in numbers, one character; empty is nothing.
@@ -110,6 +119,7 @@ class CsvColumns(msgspec.Struct, frozen=True):
     delimiter: str = ""
     missing: tuple[str, ...] = ("",)
     strings: frozenset[str] = frozenset()
+    names: frozenset[str] = frozenset()
     labels: frozenset[str] = frozenset()
     numbers: frozenset[str] = frozenset()
     decimal: str = "."
@@ -171,7 +181,7 @@ def _begins_cell(line: str) -> bool:
 
 
 def rows_to_events(lines: Iterable[str], columns: CsvColumns, note: Note = ignore_note) -> Iterator[bytes]:
-    """One record for every row under the header; rows without any cell are skipped and not numbered.
+    """One record for every row under the header; empty rows are skipped and not numbered.
 
     Args:
         lines: the lines with their ends. Bytes that were not UTF-8 may be there as lone surrogates (Python's
@@ -197,29 +207,35 @@ def rows_to_events(lines: Iterable[str], columns: CsvColumns, note: Note = ignor
         record: Row | Sequence[Any]
         if isinstance(row, csv.Error):
             record = [{CSV_FAULT: f"not CSV: {row}"}, "".join(taken)]
-            notes.add_quote(number, f"is not CSV ({row})")
+            notes.add_error(number, row, taken)
         elif len(row) != width:
             record = [{CSV_FAULT: f"{of(len(row), 'cell')}, the header has {width}"}, *row]
         else:
             fitting += 1
-            record = event_of(dict(zip(header, row, strict=True)), number, columns, read, readers)
+            cells = dict(zip(header, row, strict=True))
+            record = event_of(cells, number, columns, read, readers)
+            if number < _FIRST or number % _EVERY == 0:
+                notes.look_at_zeros(number, cells, record, columns.numbers)
             if "label" in record:
                 labelled += 1
                 record["label"] = _label_name(record["label"])
-        if len(taken) > 1:
-            notes.look_at_lines(number, taken, width)
+        if len(taken) > 1 and not isinstance(row, csv.Error):
+            notes.look_at_lines(number, taken, width, is_fitting=len(row) == width)
         try:
             raw = encode(record)
         except UnicodeEncodeError:
             notes.add_undecoded(number)
             raw = encoded(record)
         yield raw
+    notes.say_zeros()
     if columns.must_have_label and fitting and not labelled:
         raise LogError(f"no event has a label: column {columns.label!r} is empty in all {of(fitting, 'row')}")
 
 
 class _Rows:
-    """The rows below the header, an error for each that is not CSV; rows without any cell are left out.
+    """The rows below the header, an error for each that is not CSV; empty ones are left out.
+
+    A row is empty if it has no cell, or nothing but delimiters where there are several columns.
 
     Attributes:
         header: the names of the columns; there are none in an empty table.
@@ -249,6 +265,7 @@ class _Rows:
             self.header = next(filter(None, self._reader), [])
 
     def __iter__(self) -> Iterator[list[str] | csv.Error]:
+        is_single = len(self.header) == 1  # so that a delimiter in a row is a fault of it
         while True:
             self._recorder.start_row()
             try:
@@ -258,7 +275,7 @@ class _Rows:
             else:
                 if row is None:
                     return
-                if row:
+                if row and (len(row) == 1 or is_single or any(row)):
                     yield row
 
 
@@ -288,18 +305,53 @@ class _RowNotes:
     def __init__(self, note: Note, encoding: str, delimiter: str) -> None:
         self._note, self._encoding, self._delimiter = note, encoding or "UTF-8", delimiter
         self._noted: set[str] = set()
+        self._zeros: dict[str, str] = {}  # column -> its first cell with leading zeros
 
-    def look_at_lines(self, number: int, lines: Sequence[str], width: int) -> None:
-        """Note a row of many lines that a quote may have made one: in tabs, or if each is like a row."""
+    def look_at_lines(self, number: int, lines: Sequence[str], width: int, *, is_fitting: bool) -> None:
+        """Note a row of many lines that a quote may have made one.
+
+        That is so in tabs, if each line is like a row, or if the row does not fit the header.
+        """
         are_rows = width > 1 and all(line.count(self._delimiter) + 1 == width for line in lines)
-        if self._delimiter == "\t" or are_rows:
-            self.add_quote(number, f"is {len(lines)} lines, which a quote makes one")
+        if self._delimiter == "\t" or are_rows or not is_fitting:
+            self._add_quote(number, f"is {len(lines)} lines, which a quote makes one; {_NO_QUOTING}")
 
-    def add_quote(self, number: int, what: str) -> None:
+    def add_error(self, number: int, error: csv.Error, lines: Sequence[str]) -> None:
+        """Note a row that is not CSV, and how many lines it takes."""
+        takes = f" and takes {len(lines):,} lines" if len(lines) > 1 else ""
+        is_escaped = bool(lines) and '\\"' in lines[0]
+        remedy = _TWICE if is_escaped else _NO_QUOTING
+        self._add_quote(
+            number, f"is not CSV ({error}){takes}: {remedy}", "escaped" if is_escaped else "quote"
+        )
+
+    def _add_quote(self, number: int, what: str, kind: str = "quote") -> None:
         """Note a row that quotes may have spoilt."""
-        if "quote" not in self._noted:
-            self._noted.add("quote")
-            self._note(f"row {number} {what}; --no-quoting takes quotes for characters like others")
+        if kind not in self._noted:
+            self._noted.add(kind)
+            self._note(f"row {number} {what}")
+
+    def look_at_zeros(self, number: int, cells: Row, record: Row, numbers: Container[str]) -> None:
+        """Remember the columns, but those of numbers, in which a cell has lost leading zeros."""
+        if number == _FIRST:
+            self.say_zeros()
+        for column, value in record.get("features", {}).items():
+            cell = cells[column]
+            is_short = len(cell) <= _LONGEST_TOLD
+            if type(value) is int and is_short and _ZEROS.fullmatch(cell) and column not in numbers:
+                self._zeros.setdefault(column, cell.strip())
+
+    def say_zeros(self) -> None:
+        """Note the columns that were remembered and not noted yet."""
+        new = {column: cell for column, cell in self._zeros.items() if f"zeros {column}" not in self._noted}
+        self._noted.update(f"zeros {column}" for column in new)
+        if new:
+            paths = some_of([render_path(("features", column)) for column in new])
+            cell = next(iter(new.values()))
+            self._note(
+                f"{paths}: {cell} is read as the number {int(cell)}; "
+                'kind = "nominal" in [[attributes]] keeps its digits'
+            )
 
     def add_undecoded(self, number: int) -> None:
         """Note a row that the encoding cannot be that of."""
@@ -332,20 +384,21 @@ class _Recorder:
         return line
 
 
-def check_header(header: Sequence[str], columns: CsvColumns) -> None:
+def check_header(header: Sequence[str], columns: CsvColumns, where: str = "CSV header") -> None:
     """Raise ConfigError for columns that are named twice or missing, LogError for a label's."""
     hint = ""
-    if any(_NUMBER.fullmatch(column.strip()) for column in header):
+    is_text = where == "CSV header"
+    if is_text and any(_NUMBER.fullmatch(column.strip()) for column in header):
         hint += "; the first row has to name the columns, and looks like data"
-    if any(one in column for column in header for one in DELIMITERS):
+    if is_text and any(one in column for column in header for one in DELIMITERS):
         hint += "; --delimiter C says what stands between two cells"
     if twice := [column for column, n in Counter(header).items() if n > 1]:
-        raise ConfigError(f"CSV header: column {twice[0]!r} is named twice{hint}")
+        raise ConfigError(f"{where}: column {twice[0]!r} is named twice{hint}")
     for role in ("id", "label", "text", "ts"):
         column = getattr(columns, role)
         if column not in {role, None} and column not in header:
             raise ConfigError(
-                f"CSV header: no column {column!r} for {role}; there are {', '.join(header)}"
+                f"{where}: no column {column!r} for {role}; there are {', '.join(header)}"
                 f"{did_you_mean(column, header)}{hint}"
             )
     if columns.must_have_label and columns.label not in header:
@@ -407,7 +460,11 @@ def _readers(columns: CsvColumns) -> tuple[Reader, dict[str | None, Reader]]:
     def read_whole(cell: str) -> float | str | bool:
         return _as_number(read(cell), _DIGITS)
 
+    def read_name(cell: str) -> float | str | bool:
+        return cell if _ZEROS.fullmatch(cell) else read(cell)
+
     return read, {
+        **dict.fromkeys(columns.names, read_name),
         **dict.fromkeys(columns.strings, _as_it_is),
         **dict.fromkeys(columns.labels, _label_name),
         **dict.fromkeys(columns.numbers - columns.strings, read_whole),

@@ -372,7 +372,12 @@ def test_a_cell_is_a_number_or_a_boolean_where_it_reads_as_one(cell, value):
 
 
 def test_empty_cells_are_absent_but_an_empty_id_is_not():
-    assert table("id,label,text,ts,f\n,,,,\n") == [{"id": ""}]
+    assert table("id,label,text,ts,f\n,,x,,\n") == [{"id": "", "text": "x"}]
+
+
+def test_rows_of_delimiters_alone_are_skipped_unless_there_is_one_column():
+    assert table("label;text\n;\na;x\n;;\n;\n", delimiter=";") == [{"id": "0", "text": "x", "label": "a"}]
+    assert [record[1:] for record in table("f\n,\n")] == [["", ""]]
 
 
 def test_id_label_and_text_stay_strings():
@@ -522,7 +527,7 @@ _CELLS = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
 _LABELS = _CELLS.filter(lambda cell: not cell.rstrip("0").endswith("."))  # whole numbers lose their fraction
 
 
-@given(st.lists(st.tuples(_CELLS, _LABELS, _CELLS, _CELLS), min_size=1, max_size=5))
+@given(st.lists(st.tuples(_CELLS, _LABELS, _CELLS, _CELLS).filter(any), min_size=1, max_size=5))
 def test_what_a_csv_writer_wrote_is_read(rows):
     file = io.StringIO(newline="")
     csv.writer(file).writerows([("id", "label", "text", "f"), *rows])
@@ -792,7 +797,67 @@ def test_rows_that_quotes_may_have_swallowed_are_noted_once(tmp_path):
     ]:
         _, notes = notes_of(write(tmp_path / "e.csv", (header + rows).encode()))
         assert len(notes) == (told is not None)
-        assert told is None or (told in notes[0] and "; --no-quoting takes quotes" in notes[0])
+        assert told is None or (told in notes[0] and " --no-quoting takes quotes" in notes[0])
+
+
+def test_a_quote_that_is_never_closed_says_how_many_lines_it_takes(tmp_path):
+    rows = [f"{n},a,noon {n}\n" for n in range(60)]
+    rows[10] = '10,a,"noon\n'
+    path = write(tmp_path / "e.csv", "".join(["id,label,text\n", *rows]).encode())
+    told = f"{path}: row 10 is not CSV (unexpected end of data) and takes 50 lines: --no-quoting takes"
+    records, (note,) = notes_of(path)
+    assert (len(records), note.startswith(told)) == (11, True)
+    rows[40] = '40,a,"win, free"\n'
+    _, (note,) = notes_of(write(path, "".join(["id,label,text\n", *rows]).encode()))
+    assert "row 10 is not CSV (',' expected after '\"') and takes 31 lines: --no-quoting" in note
+    rows[40] = '40,a,win "free"\n'
+    rows[10], rows[41] = '10,"noon\n', '41,a"\n'
+    _, (note,) = notes_of(write(path, "".join(["id,label,text\n", *rows]).encode()))
+    assert ("row 10 is not CSV" in note, "and takes 31 lines" in note) == (True, True)
+    rows[40] = rows[39]
+    _, (note,) = notes_of(write(path, "".join(["id,label,text\n", *rows]).encode()))
+    assert "row 10 is 32 lines, which a quote makes one; --no-quoting" in note
+
+
+def test_quotes_behind_backslashes_are_not_to_be_read_without_quoting(tmp_path):
+    rows = "".join(f'{n},a,"he said \\"hi\\", ok"\n' for n in range(9))
+    _, (note,) = notes_of(write(tmp_path / "e.csv", ("id,label,text\n" + rows).encode()))
+    assert note.endswith('a quote inside quotes is written twice (""), not behind a backslash')
+    assert "--no-quoting" not in note
+
+
+def test_whole_numbers_that_lose_leading_zeros_are_noted_once(tmp_path):
+    rows = "".join(f"{n},a,0050{n % 9},0.5,0,{n % 7:02}\n" for n in range(3000))
+    path = write(tmp_path / "e.csv", ("id,label,zip,x,y,m\n" + rows).encode())
+    _, (note,) = notes_of(path)
+    keeps = 'kind = "nominal" in [[attributes]] keeps its digits'
+    assert note == f"{path}: $.features.zip, $.features.m: 00500 is read as the number 500; {keeps}"
+    records, notes = notes_of(path, names=frozenset({"zip", "x"}), numbers=frozenset({"m"}))
+    assert (records[1]["features"], notes) == ({"zip": "00501", "x": 0.5, "y": 0, "m": 1}, [])
+    late = "".join(f"{n},a,{'007' if n == 2000 else n}\n" for n in range(3000))
+    _, (note,) = notes_of(write(path, ("id,label,zip\n" + late).encode()))
+    assert "$.features.zip: 007 is read as the number 7" in note
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b"PK\x03\x04\x14\0\0\0", "a ZIP archive, as workbooks of Excel (.xlsx) are: unpack it"),
+        (b"\xd0\xcf\x11\xe0\xa1\xb1", "an old workbook of Excel (.xls): save the sheet as CSV"),
+        (b"PAR1\x15\0", "Parquet: give it a name that ends in .parquet"),
+        (gzip.compress(gzip.compress(b"id\n1\n")), "compressed twice: decompress it once, as `gunzip` does"),
+        (gzip.compress(zstandard.compress(b"id\n1\n")), "compressed twice: decompress it once, as `unzstd`"),
+        ("id\n1\n".encode("utf-32"), "UTF-32: --encoding utf-32 reads it"),
+        ("\ufeffid\n1\n".encode("utf-32-be"), "UTF-32: --encoding utf-32 reads it"),
+    ],
+)
+def test_what_is_no_text_is_refused_as_what_it_is(tmp_path, content, told):
+    for name in ("e.csv", "e.jsonl"):
+        path = write(tmp_path / name, content)
+        with pytest.raises(LogError, match=re.escape(f"{name}: is {told}")):
+            list(read_events(path))
+    if "UTF-32" in told:
+        assert notes_of(tmp_path / "e.csv", encoding="utf-32") == ([{"id": "1"}], [])
 
 
 # Parquet
@@ -840,6 +905,15 @@ def test_columns_of_parquet_are_named_as_those_of_csv(tmp_path):
         list(read_events(path, CsvColumns(label="x")))
     with pytest.raises(LogError, match="no event has a label: there is no column 'label'"):
         list(read_events(path, CsvColumns(must_have_label=True)))
+
+
+def test_a_column_of_parquet_that_is_named_twice_is_an_error_of_parquet(tmp_path):
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    parquet.write_table(pa.table([[1], [2]], names=["a,b", "a,b"]), tmp_path / "e.parquet")
+    with pytest.raises(ConfigError, match=r"e\.parquet: Parquet: column 'a,b' is named twice$"):
+        list(read_events(tmp_path / "e.parquet"))
 
 
 def test_parquet_that_is_damaged_or_none_is_named(tmp_path):

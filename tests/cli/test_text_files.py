@@ -104,18 +104,15 @@ def test_a_column_of_numbers_in_another_notation_is_named_with_the_option_that_r
 
 
 def test_values_of_json_are_named_with_what_to_write():
-    for origin in (LINES, PARQUET):
+    for origin, written, remedy in (
+        (LINES, "in quotes", "write JSON numbers, such as 1010.44"),
+        (PARQUET, "in strings", "write a column of numbers, not of strings"),
+    ):
+        taken = f"and each is taken for one value: {remedy}"
         quoted = odd(amounts("{0:.2f}"), origin)
-        assert quoted == [
-            (
-                "$.features.x: looks like numbers in quotes, and each is taken for one value: "
-                "write JSON numbers, such as 1010.44"
-            )
-        ]
+        assert quoted == [f"$.features.x: looks like numbers {written}, {taken}"]
         (comma,) = odd(["1,5", "2,5"], origin)
-        assert comma.endswith(
-            "with a decimal comma, and each is taken for one value: write JSON numbers, such as 1010.44"
-        )
+        assert comma.endswith(f"with a decimal comma, {taken}")
         (marked,) = odd([1.5, "NaN", 2], origin)
         assert marked.endswith(
             "numbers, but for NaN, each taken for one value: leave these out, or write null"
@@ -127,6 +124,43 @@ def test_values_of_json_are_named_with_what_to_write():
         (rounded,) = odd([2**53 + 1, 5], origin)
         assert "whole numbers beyond 2^53 are rounded" in rounded
         assert odd(["01", "02"] * 20, origin) == odd([2**53, 5], origin) == odd(["7", "8"] * 20, origin) == []
+
+
+TIMES = [("45000", True), ("20260101", True), ("1790000000", False), ("2026-01-02T03:04:05Z", False)]
+
+
+@pytest.mark.parametrize(("time", "is_said"), TIMES)
+def test_times_that_are_all_in_1970_are_said_once(told, tmp_path, time, is_said):
+    rows = "".join(f"{time},{'ab'[n % 2]},word{n}\n" for n in range(30))
+    (tmp_path / "e.csv").write_text("ts,label,text\n" + rows)
+    said = "$.ts: times are in 1970: seconds since 1970 are expected; write these, or --ts-column NAME"
+    assert told("evaluate", "e.csv")[2].count(said) == is_said
+    (tmp_path / "e.csv").write_text("ts,label,text\n" + rows + "1790000000,a,x\n")
+    assert "1970" not in told("evaluate", "e.csv")[2]
+
+
+def test_a_code_that_is_declared_as_nominal_keeps_its_zeros(told, tmp_path):
+    rows = "".join(f"{'ab'[n % 2]},{'00501' if n % 2 else '501'}\n" for n in range(60))
+    (tmp_path / "e.csv").write_text("label,zip\n" + rows)
+    assert told("evaluate", "e.csv")[2].count("$.features.zip: 00501 is read as the number 501; kind =") == 1
+    declared = ["--set", 'attributes=[{name="zip",kind="nominal",path="$.features.zip"}]', "--json"]
+    code, out, err = told("evaluate", "e.csv", *declared)
+    assert (code, json.loads(out)["cumulative"]["accuracy"] > 0.9, err) == (0, True, "")
+
+
+def test_names_of_columns_that_differ_in_blanks_are_offered(told, tmp_path):
+    rows = "".join(f"{'ab'[n % 2]},1790000000,word{n}\n" for n in range(30))
+    (tmp_path / "e.csv").write_text(" label, ts,text\n" + rows)
+    assert "did you mean ' label'?" in told("evaluate", "e.csv")[2]
+    said = "has $.ts; did you mean $.features[\" ts\"]? --ts-column ' ts' says which column it is"
+    assert said in told("evaluate", "e.csv", "--label-column", " label")[2]
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-32"])
+def test_encodings_of_several_bytes_a_character_can_be_named(told, tmp_path, encoding):
+    (tmp_path / "e.csv").write_bytes("label,text\na,x\nb,y\n".encode(encoding))
+    code, out, err = told("evaluate", "e.csv", "--encoding", encoding, "--json")
+    assert (code, json.loads(out)["learned"], err) == (0, 2, "")
 
 
 def test_what_was_declared_is_taken_as_it_was_declared():

@@ -36,6 +36,7 @@ def columns_of(options: argparse.Namespace, schema: EventSchema, *, learns: bool
     texts = [place.keys for place in schema.places if place.kind == "text"]
     places: dict[str, list[tuple[str, ...] | None]]
     places = {"id": [schema.id_keys], "label": [schema.label_keys], "text": [*texts], "ts": [schema.ts_keys]}
+    places["name"] = [place.keys for place in schema.places if place.kind == "nominal"]
     places["number"] = [place.keys for place in schema.places if place.kind == "continuous"]
     features = {
         role: {keys[1] for keys in found if keys is not None and len(keys) == 2 and keys[0] == "features"}
@@ -48,6 +49,7 @@ def columns_of(options: argparse.Namespace, schema: EventSchema, *, learns: bool
         **columns,
         **cells_of(options),
         strings=frozenset(features["id"] | features["label"] | features["text"]),
+        names=frozenset(features["name"]),
         labels=frozenset(features["label"]),
         numbers=frozenset(features["number"] | features["ts"]),
         must_have_label=learns and schema.label_path == _PLAIN.label_path,

@@ -39,6 +39,7 @@ LOOKED_AT = 1000
 
 _EVERY = 100  # of later events one is looked at
 
+_YEAR = 365 * 86_400  # seconds
 _LONGEST = 1 << 16  # bytes of an event that is looked at
 _SOON = 4  # events, before anything is said
 _MOST_REFUSALS = 3  # that are told apart
@@ -199,6 +200,7 @@ class OddFields:
             yield from self._texts(is_over=is_over)
         yield from self._numbers(is_over=is_over)
         yield from self._unread()
+        yield from self._times(is_over=is_over)
         if self.seen and (is_over or self.n >= ENOUGH):  # something could be read
             yield from self._absent()
             yield from self._ids()
@@ -249,11 +251,13 @@ class OddFields:
         has_digits = has_cells and has_long_digits(one)
         taken = "taken for one value" if is_open else "refused"
         if (notation := notation_of(one, self._origin.decimal)) is not None and not has_digits:
-            remedy = f"{notation.options} reads them" if has_cells else "write JSON numbers, such as 1010.44"
+            remedy = f"{notation.options} reads them" if has_cells else self._write_numbers
             others = {at: self.seen[at] for at in self.seen if at != path and self._may_be_number(at)}
             if has_cells and (paths := spoilt(others, notation, self._origin.decimal)):
                 remedy = no_options(paths, self._origin.decimal)
-            written = "in quotes" if notation is QUOTED and not has_cells else notation.what
+            written = notation.what
+            if notation is QUOTED and not has_cells:
+                written = "in strings" if self._origin.is_table else "in quotes"
             yield "notation", f"looks like numbers {written}, and each is {taken}: {remedy}"
         elif unit := unit_of(one):
             text = f'looks like numbers with a unit ("{unit}"), and each is {taken}: write the numbers alone'
@@ -285,11 +289,33 @@ class OddFields:
                 ),
             )
 
+    @property
+    def _write_numbers(self) -> str:
+        """What to do about numbers in strings where these have types."""
+        if self._origin.is_table:
+            return "write a column of numbers, not of strings"
+        return "write JSON numbers, such as 1010.44"
+
     def _is_open(self, path: Keys) -> bool:
         """Whether an attribute stands there that is taken by the type of its values."""
         if not self._schema.open_features or len(path) != 2 or path[0] != "features":
             return False
         return path not in self._roles.values() and path[1] not in {"text", *self._schema.claimed}
+
+    def _times(self, *, is_over: bool) -> Found:
+        """Times that are all in 1970, as those of another unit are."""
+        keys = self._schema.ts_keys
+        seen = self.seen.get(keys) if keys else None
+        if keys is None or seen is None or not self._learns or (self.n < ENOUGH and not is_over):
+            return
+        if all(type(value) in {int, float} and 0 <= value < _YEAR for value in seen.values):
+            yield (
+                "ts 1970",
+                (
+                    f"{render_path(keys)}: times are in 1970: seconds since 1970 are expected; "
+                    f"write these, or {self._origin.remedy('ts', None)}"
+                ),
+            )
 
     def _unread(self) -> Found:
         """Fields beside `features`, which is where attributes stand while none is declared."""
@@ -353,9 +379,9 @@ class OddFields:
             yield "text", f"{none} $.text{self._hint('text', path)}"
 
     def _alike(self, keys: Keys) -> Keys | None:
-        """A field that nothing reads as what it is, and whose name differs in case alone."""
+        """A field that nothing reads as what it is, with this name but for case and blanks around it."""
         name = keys[-1].casefold()
-        return next((p for p in self.seen if p not in self._read and p[-1].casefold() == name), None)
+        return next((p for p in self.seen if p not in self._read and p[-1].strip().casefold() == name), None)
 
     def _hint(self, role: str, path: Keys | None) -> str:
         near = f"; did you mean {render_path(path)}?" if path else ":"

@@ -18,4 +18,6 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """The end of a message that says that `name` is not known; empty where none is near."""
     near = nearest(name, known)
-    return f"; did you mean {near}?" if near else ""
+    if not near:
+        return ""
+    return f"; did you mean {near if near == near.strip() else repr(near)}?"
