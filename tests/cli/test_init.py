@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tomllib
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -33,7 +34,7 @@ def init(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
 
     def run(name, content, *flags, out="streamnb.toml"):
-        (tmp_path / name).write_text(content)
+        content(tmp_path / name) if callable(content) else (tmp_path / name).write_text(content)
         code = main(["init", name, "--json", "--out", out, *flags])
         said = capsys.readouterr()
         made = configuration.load(tmp_path / out, {}, []) if code == 0 else None
@@ -166,7 +167,10 @@ def test_texts_that_are_taken_for_values_and_labels_that_cannot_be_are_told(init
     )
     assert "# left out: $.features.When (a date or time)" in Path("streamnb.toml").read_text()
     assert main(["init", "e.csv", "--out", "again.toml"]) == 2
-    told = "called like one: say which one is, with --label-column NAME, or that labels come apart"
+    told = (
+        "candidates, of few values, are $.features.target: say which one is, with --label-column NAME, or "
+        "that labels come apart"
+    )
     assert told in capsys.readouterr().err
     assert not Path("again.toml").exists()
     assert main(["init", "e.csv", "--out", "again.toml", "--set", "topics.labels=labels"]) == 0
@@ -259,6 +263,110 @@ def test_whatever_the_fields_are_called_what_it_writes_loads(tmp_path, monkeypat
     assert tomllib.loads((tmp_path / "streamnb.toml").read_text())["events"]["id"]
 
 
+def test_where_no_attribute_is_left_nothing_is_said_to_be_left_out(init, capsys):
+    """For without a declared one, all features are learned, of any kind."""
+    rows = "".join(f"{'ab'[i % 2]},2026-01-{i % 9 + 1:02d}\n" for i in range(40))
+    code, made, told = init("e.csv", f"label,when\n{rows}")
+    assert (code, kinds(made), told["left_out"]) == (0, {}, [])
+    text = Path("streamnb.toml").read_text()
+    assert "\n# not declared, so read as it is: $.features.when (a date or time)\n" in text
+    assert "left out" not in text
+    assert main(["init", "e.csv", "--out", "again.toml"]) == 0
+    said = capsys.readouterr()
+    assert "none is declared, and `features` and `text` are read as they are: $.features.when (a" in said.err
+    assert "left out" not in said.out
+    lines = [{"id": f"e{i}", "label": "ab"[i % 2], "when": f"2026-01-{i % 9 + 1:02d}"} for i in range(40)]
+    code, _, told = init("e.jsonl", "\n".join(map(json.dumps, lines)), out="beside.toml")
+    assert (code, told["left_out"]) == (0, ["$.when (a date or time)"])  # which nothing reads
+
+
+def test_odd_labels_are_told_and_aliases_are_proposed_in_a_comment(init, capsys):
+    names = ["offen", " offen", "Offen", "zu", "zu"]
+    rows = "".join(f"{names[i % 5]},{i / 3}\n" for i in range(50))
+    assert init("e.csv", f"label,n\n{rows}")[0] == 0
+    text = Path("streamnb.toml").read_text()
+    aliases = '# [classes]\n# aliases = { " offen" = "offen"'
+    assert text.count(aliases) == 0
+    assert main(["init", "e.csv", "--out", "again.toml"]) == 0
+    assert "classes of their own: 'Offen', 'offen', ' offen'; --set" in capsys.readouterr().err
+    bare = Path("again.toml").read_text().replace("# [classes]", "[classes]").replace("# aliases", "aliases")
+    assert tomllib.loads(bare)["classes"]["aliases"] == {"offen": "Offen", " offen": "Offen"}
+    for labels, expected, flags in [
+        (["one"], "'one' is the only label", []),
+        (["one"], "", ["--events", "30"]),  # others may follow
+        (["a", "NA"], "'NA': classes, but named like labels that are missing", []),
+        ([str(i) for i in range(40)], "the labels are 40 different numbers", ["--label-column", "label"]),
+        (["a", "b"], "", []),
+    ]:
+        rows = "".join(f"{labels[i % len(labels)]},{i / 3}\n" for i in range(400))
+        Path("e.csv").write_text(f"label,n\n{rows}")
+        Path("next.toml").unlink(missing_ok=True)
+        assert main(["init", "e.csv", "--out", "next.toml", *flags]) == 0
+        err = capsys.readouterr().err
+        assert (expected in err) if expected else not err, (labels, err)
+        assert "[classes]" not in Path("next.toml").read_text()
+
+
+@pytest.mark.parametrize("kind", ["decimal", "int64", "json"])
+def test_long_whole_numbers_are_ids_or_names_and_no_rounded_numbers(init, kind):
+    first = 10**19 if kind == "decimal" else 9 * 10**18
+    rows = [
+        {"customer": first + i * 7919 % 1009, "shop": first + i % 12, "n": i / 3, "label": "ab"[i % 2]}
+        for i in range(60)
+    ]
+    name = "e.jsonl" if kind == "json" else "e.parquet"
+    if kind == "json":
+        content = "\n".join(json.dumps({"id": f"e{i}"} | row) for i, row in enumerate(rows))
+        code, made, told = init(name, content)
+    else:
+        pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+        whole = pa.decimal128(20, 0) if kind == "decimal" else pa.int64()
+        columns = {key: [row[key] for row in rows] for key in rows[0]}
+        if kind == "decimal":
+            columns |= {key: list(map(Decimal, columns[key])) for key in ("customer", "shop")}
+        table = pa.table(
+            {key: pa.array(v, whole if key in {"customer", "shop"} else None) for key, v in columns.items()}
+        )
+        code, made, told = init(name, lambda path: pq.write_table(table, path))
+    assert code == 0, told
+    assert {name: one for name, (one, _) in kinds(made).items()} == {"shop": "nominal", "n": "continuous"}
+    assert [one.split(" ", 1)[1] for one in told["left_out"]] == [
+        "(whole numbers beyond 2^53, of which nearly every event has another, as ids are)"
+    ]
+
+
+@pytest.mark.usefixtures("init")
+def test_without_a_label_the_fields_of_the_fewest_values_are_candidates(capsys):
+    fields = ["few", "two", "many", *"cdef"]
+    rows = [
+        [f"w{i % 5}", f"x{i % 2}", f"y{i * 7}", *(f"{name}{i % 7}" for name in "cdef")] for i in range(60)
+    ]
+    Path("e.csv").write_text("\n".join(",".join(row) for row in [fields, *rows]))
+    lines = (json.dumps({"id": f"e{i}"} | dict(zip(fields, row, strict=True))) for i, row in enumerate(rows))
+    Path("e.jsonl").write_text("\n".join(lines))
+    for file, at, remedy in [
+        ("e.csv", "$.features.", "--label-column NAME"),
+        ("e.jsonl", "$.", "--set events.label=PATH"),
+    ]:
+        assert main(["init", file]) == 2
+        few = ", ".join(at + name for name in ["two", "few", "c", "d", "e"])
+        assert f"candidates, of few values, are {few}: say which one is, with {remedy}" in (
+            capsys.readouterr().err
+        )
+
+
+@pytest.mark.usefixtures("init")
+def test_a_file_of_which_nothing_can_be_decoded_is_not_said_to_be_of_the_wrong_format(capsys):
+    Path("e.csv").write_bytes("Straße,label\nGrün,ä\nBlö,ü\n".encode("latin-1"))
+    assert main(["init", "e.csv"]) == 2
+    err = capsys.readouterr().err
+    assert "--encoding NAME says how the file is written" in err
+    assert "none of 2 events could be decoded; nothing was written" in err
+    Path("e.csv").write_text("n,label\n")
+    assert main(["init", "e.csv"]) == 2
+    assert "there is no event to look at" in capsys.readouterr().err
+
+
 DATES = [
     "%d.%m.%Y", "%m/%d/%Y %H:%M", "%d %b %Y", "%a, %d %b %Y %H:%M:%S +0000", "%Y/%m/%d", "%B %d, %Y", "%d-%b-%y", "%Y%m%dT%H%M%S", "%Y-%m-%d %H:%M",
 ]  # fmt: skip
@@ -303,6 +411,9 @@ def test_a_time_that_is_not_read_is_told_with_what_it_lacks(name, value, expecte
     Path("e.csv").write_text(f"{name},n,label\n{rows}")
     assert main(["init", "e.csv", *sets]) == 0
     err = capsys.readouterr().err
+    if expected and name != "ts":
+        text = Path("streamnb.toml").read_text()
+        assert '\n# ts = "$.features.when"  # ' + expected in text
     assert err.count("the time") == bool(expected)
     assert expected in err
     assert main(["evaluate", "e.csv", "--config", "streamnb.toml", "--json"]) == 0

@@ -23,6 +23,9 @@ PLAIN = EventSchema()
 DECLARED = EventSchema(
     (AttributeSpec("size", "continuous", "$.size"), AttributeSpec("says", "text", "$.text"))
 )
+DAYS = EventSchema(
+    (AttributeSpec("Betrag", "continuous", "$.Betrag"), AttributeSpec("Tage", "continuous", "$.in.Tage"))
+)
 
 
 def events(n=40, **fields):
@@ -71,6 +74,7 @@ ODD = [  # events, how they are read, where they come from, what is said
     (events(label=label, size=str, text=WORDS), DECLARED, LINES,
      ["40 dead letters of 40 events: wrong-type at $.size: expected a number, found a string"]),
     (events(label=label, Size=3, text=WORDS), DECLARED, LINES, ["has $.size, which is declared; did you mean $.Size?"]),
+    (events(label=label, Tage=3), DAYS, LINES, ["$.in.Tage, which is declared; did you mean $.Tage?", "has $.Betrag, which is declared"]),
     (events(label=label, measured={"siez": 3}, text=WORDS), DECLARED, LINES,
      ["has $.size, which is declared; did you mean $.measured.siez?"]),
     (events(label=label, size=3, body=lambda i: f"{WORDS} {i}"), DECLARED, LINES,
@@ -95,6 +99,13 @@ def test_what_is_odd_is_named(given, schema, origin, expected):
     assert len(found) == len(expected)
     for words in expected:
         assert sum(words in line for line in found) == 1, (words, found)
+
+
+def test_a_field_that_is_nearer_to_another_attribute_is_not_suggested():
+    assert sum("did you mean" in line for line in said(events(label=label, Tage=3), DAYS)) == 1
+    given = events(label=label, Tage=3) + events(label=label, **{"in": {"Tage": 3}})
+    assert not any("did you mean" in line for line in said(given, DAYS))
+    assert any("$.Betrag, which is declared; did you mean" in line for line in said(events(betrag=3), DAYS))
 
 
 def labelled(*labels, n=40):

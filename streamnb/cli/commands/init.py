@@ -6,7 +6,7 @@ import argparse
 import json
 import shlex
 from collections import Counter, defaultdict
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from itertools import islice
 from pathlib import Path
@@ -25,6 +25,7 @@ from streamnb.cli.evaluation.number_notation import (
     spoilt,
     unit_of,
 )
+from streamnb.cli.evaluation.odd_labels import aliases_of, odd_labels
 from streamnb.cli.evaluation.proposal_trial import Trial, mended, tried
 from streamnb.cli.evaluation.seen_fields import MOST_VALUES, Keys, Seen, look
 from streamnb.cli.printable import printable
@@ -45,7 +46,9 @@ _IDS = ("id", "_id", "uuid", "event_id", "message_id")
 _LABELS = ("label", "class", "category", "target", "truth", "outcome", "y")
 _TIMES = ("ts", "timestamp", "time", "created_at", "date")
 _MOST_ATTRIBUTES = 100
+_MOST_CANDIDATES = 5  # for the label
 _LEFT_OUT = "# left out: "
+_AS_IT_IS = "# not declared, so read as it is: "
 
 
 def run(options: argparse.Namespace) -> int:
@@ -57,18 +60,12 @@ def run(options: argparse.Namespace) -> int:
         print_note(f"{options.file}: {note}")
         raws, seen, n = _sample(options, given, strings, ignore_note)
     if not n:
-        raise ConfigError(
-            "there is no event to look at: a file of CSV or JSON lines, or a topic that has some"
-        )
+        raise ConfigError(_why_no_event(raws))
     named = _named(options, seen)
     is_table = options.file is not None and has_columns(options.file)
     places = _places(given, named, seen, n, {str, bool} if is_table else {str})
     if "label" not in places and not given.topics.labels:
-        raise ConfigError(
-            f"{_number_for('label', _LABELS, seen)}no field is a label for sure, a text of few values that "
-            "is called like one: say which one is, with --label-column NAME, or that labels come apart from "
-            "events, with --set topics.labels=labels; nothing was written"
-        )
+        raise ConfigError(_why_no_label(places, seen, is_table=is_table))
     forced = named.get("text")
 
     def read(schema: EventSchema) -> list[bytes]:
@@ -81,13 +78,15 @@ def run(options: argparse.Namespace) -> int:
         return _proposed(options, given, (places, forced), seen, n)
 
     text, trial = _mended(propose, read, seen, places, forced)
+    text += _aliases(trial, is_all=len(trial.raws) < options.events)
     try:
         with Path(options.out).open("x", encoding="utf-8") as out:
             out.write(text)
     except FileExistsError as error:
         raise ConfigError(f"{options.out} is there: remove it, or name another file with --out") from error
     config, letters = trial.config, trial.faults.total()
-    left_out = [line.removeprefix(_LEFT_OUT) for line in text.splitlines() if line.startswith(_LEFT_OUT)]
+    left_out = _named_behind(_LEFT_OUT, text)
+    _say_what_is_read(_named_behind(_AS_IT_IS, text))
     told = {
         "file": options.out,
         "events": len(trial.raws),
@@ -107,6 +106,54 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
+def _why_no_event(raws: Sequence[bytes]) -> str:
+    """Return why nothing can be proposed where no event is a JSON object."""
+    if raws:
+        return f"none of {of(len(raws), 'event')} could be decoded; nothing was written"
+    return "there is no event to look at: a file of CSV or JSON lines, or a topic that has some"
+
+
+def _why_no_label(places: Mapping[str, Keys], seen: Mapping[Keys, Seen], *, is_table: bool) -> str:
+    """Return why no label was found, with fields of few values, of which one may be it."""
+    few = [
+        path
+        for path, one in seen.items()
+        if one.kind == "nominal" and len(one.values) > 1 and path not in places.values()
+        if (is_table or one.types == {str}) and not one.differ  # in JSON, a label is a string
+    ]
+    few = sorted(few, key=lambda path: len(seen[path].values))[:_MOST_CANDIDATES]
+    told = ", a text of few values that is called like one"
+    if few:
+        told = f"; candidates, of few values, are {', '.join(printable(render_path(path)) for path in few)}"
+    return (
+        f"{_number_for('label', _LABELS, seen)}no field is a label for sure{told}: say which one is, with "
+        f"{'--label-column NAME' if is_table else '--set events.label=PATH'}, or that labels come apart from "
+        "events, with --set topics.labels=labels; nothing was written"
+    )
+
+
+def _aliases(trial: Trial, *, is_all: bool) -> str:
+    """Print what is odd about the labels, and return a comment with aliases for those that are alike."""
+    for _, note in odd_labels(trial.labels, is_all=is_all):
+        print_note(note)
+    aliases = aliases_of(trial.labels)
+    return f"\n# [classes]\n# aliases = {aliases}\n" if aliases else ""
+
+
+def _say_what_is_read(as_is: list[str]) -> None:
+    """Print which fields are read as they are, though they would be left out if another was declared."""
+    if as_is:
+        print_note(
+            "no field is an attribute for sure, so none is declared, and `features` and `text` are read as "
+            f"they are: {some_of(as_is)}; declare what tells something as [[attributes]], to drop the rest"
+        )
+
+
+def _named_behind(what: str, text: str) -> list[str]:
+    """Return what the comments of a proposal name that begin so."""
+    return [line.removeprefix(what) for line in text.split("\n") if line.startswith(what)]
+
+
 def _mended(
     propose: Callable[[], str],
     read: Callable[[EventSchema], list[bytes]],
@@ -119,8 +166,8 @@ def _mended(
     while fault := mended(trial, seen, places, forced):
         print_note(fault)
         trial = tried(text := propose(), read)
-    if unread := _unread_time(places, seen):
-        print_note(unread)
+    if "ts" not in places and (path := _unread_time(seen)) is not None:
+        print_note(_why_unread(path, seen[path]))
     return text, trial
 
 
@@ -256,7 +303,10 @@ def _proposed(
     seen: Mapping[Keys, Seen],
     n: int,
 ) -> str:
-    """The configuration, as TOML with comments; these hold numbers and names of fields, and no value."""
+    """The configuration, as TOML with comments; these hold numbers and names of fields, and no value.
+
+    What `run` adds holds labels, where some differ by case or blanks alone.
+    """
     places, text = found
     what = printable(options.file or f"topic {options.topic or given.topics.events[0]}")
     lines = [
@@ -291,6 +341,8 @@ def _proposed(
             lines.append(f"{role} = {literal(render_path(places[role]))}{told}")
         elif role == "ts" and any(path[0] == role for path in seen):
             lines.append(f'ts = ""  # $.ts is not read: {_why_not_read(seen.get((role,), Seen()))}')
+        elif role == "ts" and (path := _unread_time(seen)) is not None:
+            lines.append(f"# ts = {literal(render_path(path))}  # {printable(_why_unread(path, seen[path]))}")
         else:
             lines.append(f'# {role} = "$.{role}"  # no field looks like it')
     return "\n".join([*lines, *_attributes(places, text, seen, n), ""])
@@ -302,16 +354,17 @@ def _why_not_read(one: Seen) -> str:
     return next(reasons, "it is not a time, and would make events dead letters")
 
 
-def _unread_time(places: Mapping[str, Keys], seen: Mapping[Keys, Seen]) -> str:
-    """Return a message about the first field that seems to be the time and is not read; empty for none."""
-    for path, one in seen.items():
-        if "ts" in places or (path != ("ts",) and one.kind != "(a date or time)"):
-            continue
-        place = render_path(path)
-        if all(map(_is_time, one.values)):
-            return f"{place} can be read as the time: --set {shlex.quote(f'events.ts={place}')}"
-        return f"{place} is not read as the time: {_why_not_read(one)}"
-    return ""
+def _unread_time(seen: Mapping[Keys, Seen]) -> Keys | None:
+    """Return where the first field is that seems to be the time, for a proposal without one."""
+    return next((p for p, one in seen.items() if p == ("ts",) or one.kind == "(a date or time)"), None)
+
+
+def _why_unread(path: Keys, one: Seen) -> str:
+    """Return a message about a field that seems to be the time; without its values."""
+    place = render_path(path)
+    if all(map(_is_time, one.values)):
+        return f"{place} can be read as the time: --set {shlex.quote(f'events.ts={place}')}"
+    return f"{place} is not read as the time: {_why_not_read(one)}"
 
 
 def _attributes(
@@ -323,11 +376,13 @@ def _attributes(
         yield f"\n# Over {_MOST_ATTRIBUTES} fields, none declared: `text` and `features` are as they are."
         return
     names: set[str] = set()
+    kinds = {path: _kind(path, one, text) for path, one in others.items()}
+    is_open = all(kind.startswith("(") for kind in kinds.values())  # where none is declared
     for path, one in others.items():
-        place, kind = render_path(path), "(called like a label)" if path[-1].lower() in _LABELS else one.kind
-        kind = "text" if path == text else kind
-        if kind.startswith("(") or JSON_PATH.parse(place) != place:
-            yield f"\n{_LEFT_OUT}{printable(place)} {kind if kind.startswith('(') else '(a path too long)'}"
+        place, kind = render_path(path), kinds[path]
+        if kind.startswith("("):
+            is_read = is_open and (path[0] == "features" or path == ("text",))
+            yield f"\n{_AS_IT_IS if is_read else _LEFT_OUT}{printable(place)} {kind}"
             continue
         name = ".".join(path[1:] if path[0] == "features" and len(path) > 1 else path)
         name = place if name in names or not name else name
@@ -338,3 +393,11 @@ def _attributes(
         yield f"name = {literal(name)}"
         yield f'kind = "{kind}"'
         yield f"path = {literal(place)}"
+
+
+def _kind(path: Keys, one: Seen, text: Keys | None) -> str:
+    """Return the kind of attribute that a field becomes, or, in parentheses, why it becomes none."""
+    place = render_path(path)
+    kind = "(called like a label)" if path[-1].lower() in _LABELS else one.kind
+    kind = "text" if path == text else kind
+    return kind if kind.startswith("(") or JSON_PATH.parse(place) == place else "(a path too long)"

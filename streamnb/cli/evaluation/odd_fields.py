@@ -367,8 +367,11 @@ class OddFields:
                 yield role, f"{none} {what}{self._hint(role, path)}{apart}"
         others = {path[-1]: path for path in self.seen if path not in self._read}
         missing = [keys for keys in self._places if keys not in self.seen]
+        declared = [keys[-1] for keys in self._places]
         for keys in missing if self._schema.attributes else ():
             path = others.get(nearest(keys[-1], others) or "")
+            if path is not None and nearest(path[-1], declared) not in {keys[-1], None}:
+                path = None  # which is meant for another attribute
             if path is None and self._places[keys] == "text":
                 path = next((p for p in others.values() if self.seen[p].kind == "text"), None)
             if path or self._learns:

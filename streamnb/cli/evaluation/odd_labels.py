@@ -45,22 +45,40 @@ def odd_labels(labels: Mapping[str, float], *, is_all: bool) -> Iterator[tuple[s
         yield "one class", f"{only!r} is the only label: with one class there is nothing to tell apart"
 
 
-def _alike(labels: Mapping[str, float]) -> str:
-    """Return a message that names labels that differ only by case or blanks; empty if there are none."""
+def aliases_of(labels: Mapping[str, float]) -> str:
+    """Return a TOML table: label -> the most frequent of those that differ only by case or blanks.
+
+    It is empty where no labels are alike.
+    """
+    return _table(_groups(labels))
+
+
+def _table(groups: list[list[str]]) -> str:
+    pairs = [f"{literal(other)} = {literal(label)}" for label, *others in groups for other in others]
+    return f"{{ {', '.join(pairs)} }}" if pairs else ""
+
+
+def _groups(labels: Mapping[str, float]) -> list[list[str]]:
+    """Return labels that differ only by case or blanks, the most frequent of each group first."""
     found: dict[str, list[str]] = {}
     for label in labels:
         found.setdefault(label.strip().casefold(), []).append(label)
-    groups = [
-        sorted(group, key=lambda one: (-labels[one], one)) for group in found.values() if len(group) > 1
+    return [
+        sorted(group, key=lambda one: (-labels[one], one != one.strip(), one))
+        for group in found.values()
+        if len(group) > 1
     ]
+
+
+def _alike(labels: Mapping[str, float]) -> str:
+    """Return a message that names labels that differ only by case or blanks; empty if there are none."""
+    groups = _groups(labels)
     if not groups:
         return ""
     named = [group[:_MOST_ALIKE] for group in groups[:_MOST_ALIKE]]
     told = "; ".join(", ".join(map(repr, group)) for group in named)
     more = f", and {len(groups) - len(named):,} more groups" if len(groups) > len(named) else ""
-    pairs = [f"{literal(other)} = {literal(label)}" for label, *others in named for other in others]
-    aliases = f"classes.aliases={{ {', '.join(pairs)} }}"
-    remedy = f"--set {shlex.quote(aliases)} reads them as one"
+    remedy = f"--set {shlex.quote(f'classes.aliases={_table(named)}')} reads them as one"
     what = "labels that differ only by case or by blanks at the ends are classes of their own"
     return f"{what}: {told}{more}; {remedy}"
 

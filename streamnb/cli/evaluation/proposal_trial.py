@@ -33,12 +33,14 @@ class Trial(NamedTuple):
         raws: the events, as it reads them.
         faults: path, detail -> how many dead letters.
         tally: of the same dead letters, for people.
+        labels: label -> how many of the events have it.
     """
 
     config: Config
     raws: Sequence[bytes]
     faults: Counter[tuple[str, str]]
     tally: Tally
+    labels: Counter[str]
 
 
 def tried(text: str, read: Callable[[EventSchema], Sequence[bytes]]) -> Trial:
@@ -53,13 +55,15 @@ def tried(text: str, read: Callable[[EventSchema], Sequence[bytes]]) -> Trial:
         path.write_text(text, encoding="utf-8")
         config = configuration.load(path, {}, [])
     schema = opening.schema(config)
-    trial = Trial(config, read(schema), Counter(), Tally(schema))
+    trial = Trial(config, read(schema), Counter(), Tally(schema), Counter())
     for row, raw in enumerate(trial.raws):
         try:
-            decode_event(raw, schema)
+            event = decode_event(raw, schema)
         except MalformedEvent as error:
             trial.faults[error.path, error.detail] += 1
             trial.tally.add(error.reason, error.path, row, raw)
+        else:
+            trial.labels.update([event.label] if event.label is not None else [])
     return trial
 
 

@@ -19,6 +19,7 @@ Keys = tuple[str, ...]
 """The names that lead to a field."""
 
 _FEW_NUMBERS = 10
+_EXACT = 2**53
 _FIRST_STRINGS = 20
 _DEEPEST = 8
 MOST_FIELDS = 1000
@@ -100,14 +101,21 @@ class Seen:
         if all(isinstance(value, str) and _DATE.fullmatch(value) for value in self.values):
             return "(a date or time)"
         if self.types <= {int, float}:
-            few = self.types == {int} and len(self.values) <= _FEW_NUMBERS and self.n >= ENOUGH
-            return "nominal" if few else "continuous"
+            return self._kind_of_numbers
         if str in self.types and self.words >= (1.5 if self.differ else 3) * self.n:
             return "text"
         numbers = self.types & {int, float} and self.strings < self.n / 2
         mixed = f"a number in most events, and a string in {self.strings:,}"
         odd = mixed if numbers else "nearly every event has another value"
         return f"({odd})" if self.differ else "nominal"
+
+    @property
+    def _kind_of_numbers(self) -> str:
+        if self.types == {int} and any(abs(value) > _EXACT for value in self.values):
+            ids = "whole numbers beyond 2^53, of which nearly every event has another, as ids are"
+            return f"({ids})" if self.differ else "nominal"  # continuous ones would be rounded
+        few = self.types == {int} and len(self.values) <= _FEW_NUMBERS and self.n >= ENOUGH
+        return "nominal" if few else "continuous"
 
 
 def look(raw: bytes, seen: dict[Keys, Seen], names: Container[str] = ()) -> bool:
