@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, Protocol
 
-from streamnb.pictures.markup import Markup, figure, number, percent, tag
+from streamnb.pictures.markup import Markup, figure, number, percent, tag, visible
 
 _ROW = 36  # pixels of a bar with its text
 _CELL = 30
@@ -47,6 +47,7 @@ def bars(
     """
     most = most or max((abs(v) for one in rows for v in (one.value, one.upper or 0.0)), default=1.0) or 1.0
     middle, width = (50.0, 50.0) if any(one.value < 0 for one in rows) else (0.0, 100.0)
+    rows = [one._replace(name=visible(one.name)) for one in rows]
     drawn = [part for n, one in enumerate(rows) for part in _bar(one, n * _ROW, middle, width / most, text)]
     told = ", ".join(f"{one.name}: {text(one.value)}{_between(one, text)}" for one in rows) or "no data"
     return figure(title, told, _ROW * len(rows), *drawn)
@@ -81,6 +82,7 @@ def heat_map(
 
     Where row and column have one name, it is of another colour.
     """
+    rows, columns = [list(map(visible, names)) for names in (rows, columns)]
     wide = 76.0 / max(1, len(columns))
     drawn = [tag("text", "truth ↓  predicted →", x=0, y=14)]
     fits = max(3, int(wide / 2))

@@ -47,6 +47,15 @@ def _escaped(value: object) -> str:
     return html.escape(told)
 
 
+def visible(text: str) -> str:
+    """Return a name with the blanks at its ends as escapes: `spam` and `spam ` are two names."""
+    inner = text.strip(" ")
+    if len(inner) == len(text):
+        return text
+    start = text.index(inner) if inner else len(text)
+    return "\\x20" * start + inner + "\\x20" * (len(text) - start - len(inner))
+
+
 def figure(
     title: str, said: str, height: int, *parts: object, key: object = None, note: object = None
 ) -> Markup:
@@ -74,6 +83,8 @@ def table(header: Sequence[object], rows: Iterable[Sequence[object]], caption: o
 
 
 def _cell(value: object) -> Markup:
+    if type(value) is str:
+        value = visible(value)
     return tag("td", number(value) if isinstance(value, int | float) else value, class_=_side(value))
 
 

@@ -605,6 +605,37 @@ def test_a_button_says_exactly_its_label_of_exactly_its_event(name, full, ask, s
     assert f'value="{html.escape(name)}"' in ask(f"/page/events?{urlencode({'q': name})}")[2]
 
 
+def test_labels_that_differ_by_blanks_at_their_ends_are_shown_apart(full, ask):
+    names = ["spam", " spam", "spam  ", "  "]
+    shown = ["spam", r"\x20spam", r"spam\x20\x20", r"\x20\x20"]
+    full._take_metrics(record(report(200) | {"labels": names[:2]}))
+    full._take_prediction(
+        record(prediction(1, id_="twins", label="spam ") | {"probabilities": dict.fromkeys(names, 0.25)})
+    )
+    full._take_verdict(record({"id": "twins", "label": " spam", "source": "me"}))
+    for path in ("/page/events", "/page/events?id=twins"):
+        page = ask(path)[2]
+        assert set(shown) <= set(re.findall(r">([^<>]+)</button>", page))
+        assert r'title="said: \x20spam">said: <bdi>\x20spam</bdi>' in page
+        assert (
+            f'value="{html.escape(json.dumps(" spam"))}" aria-label="twins is {shown[1]}" aria-pressed="true"'
+            in page
+        )
+    assert set(shown) <= set(Reader(ask("/page/events?id=twins")[2]).texts)
+    assert shown[1] in Reader(ask("/page/quality")[2]).texts
+    assert shown[1] in Reader(ask("/page/labels")[2]).texts
+    fields = {"csrf": csrf_of(page), "id": "twins", "label": "spam "}
+    assert r"<bdi>spam\x20</bdi>" in ask("/page/label", fields, **ORIGIN)[2]
+
+
+@pytest.mark.parametrize("label", [" ", "   ", "\u3000", "\t\n"])
+def test_a_label_of_blanks_alone_is_refused(ask, said, label):
+    fields = {"csrf": csrf_of(ask("/page/events")[2]), "id": "m1", "label": label}
+    status, _, text = ask("/page/label", fields, **ORIGIN)
+    assert (status, json.loads(text)["detail"]) == (422, "a label needs a character that can be seen")
+    assert said == []
+
+
 def test_a_form_that_is_none_of_the_page_is_refused(ask, said):
     csrf = csrf_of(ask("/page/events")[2])
     for odd in ("", "{", "3", "null", '["a"]', '"a" "b"'):

@@ -21,6 +21,7 @@ from streamnb.cli.serving.replica import Replica
 from streamnb.cli.serving.views import TITLES, Views
 from streamnb.cli.serving.watch import Watch
 from streamnb.pictures import Markup, joined, stylesheet, tag
+from streamnb.pictures.markup import visible
 
 _FORBIDDEN, _UNKNOWN, _CONFLICT, _WRONG = 403, 404, 409, 422
 _DOUBLE_SECONDS = 2.0  # without its script the page sends both clicks of a double click
@@ -119,8 +120,11 @@ def _add_forms(app: FastAPI, frame: _Frame, csrf: str, writing: Writing) -> None
         if writing.say is None:
             raise HTTPException(_FORBIDDEN, "topics.labels is not set")
         id_, said = _exact(found, "id"), _exact(found, "label")
+        if said and not said.strip():
+            raise HTTPException(_WRONG, "a label needs a character that can be seen")
         await once.write(id_, said, writing.say)
-        told = tag("p", "Written: ", tag("bdi", id_), " is ", tag("bdi", said), ".", class_="done")
+        names = (tag("bdi", visible(name)) for name in (id_, said))
+        told = tag("p", "Written: ", next(names), " is ", next(names), ".", class_="done")
         return _html(told if "x-live" in request.headers else frame.written(told))
 
     one_sends = CapacityLimiter(1)

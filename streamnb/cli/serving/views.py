@@ -25,6 +25,7 @@ from streamnb.cli.serving.watch import Watch
 from streamnb.errors import ConfigError, SnapshotError, StreamnbError
 from streamnb.events import AccuracyEstimate, MetricsReport, Prediction
 from streamnb.pictures import Bar, Markup, Series, bars, count, joined, line, number, percent, table, tag
+from streamnb.pictures.markup import visible
 from streamnb.wire.codec import IN_EVENT
 
 SOURCE = "dashboard"
@@ -157,7 +158,7 @@ class Views:
 
     def _row(self, one: Prediction) -> Markup:
         link = tag("a", one.id, href=f"/page/events?id={quote(one.id, safe='')}", class_="id")
-        sure = [tag("bdi", one.label), " ", tag("bdi", percent(one.probability))]
+        sure = [tag("bdi", visible(one.label or "")), " ", tag("bdi", percent(one.probability))]
         guess = joined(sure) if one.label else "no class yet"
         shown = _dashed([guess, *_decided(one)])
         truth, said = self._truth(one)
@@ -194,10 +195,10 @@ class Views:
         made = [
             tag(
                 "button",
-                v,
+                visible(v),
                 name="label_json",
                 value=json.dumps(v),
-                aria_label=f"{one.id} is {v}",
+                aria_label=f"{one.id} is {visible(v)}",
                 aria_pressed=v == said and "true",
             )
             for v in labels
@@ -265,7 +266,7 @@ class Views:
         except StreamnbError as error:
             return tag("p", str(error), class_="trouble")
         evidence = [(f"{one['attribute']}: {one['name']}", one["log_odds"]) for one in why["evidence"]]
-        sides = [tag("bdi", str(why.get(side))) for side in ("label", "against")]
+        sides = [tag("bdi", visible(str(why.get(side)))) for side in ("label", "against")]
         title = joined(["Evidence for ", sides[0], " against ", sides[1], ", log odds"])
         because = _bars(title, evidence) if evidence else card(missing(problem))
         warned = tag("p", f"Warning: {warning}", class_="trouble") if warning else None
@@ -390,6 +391,7 @@ def _never(reason: str) -> str:
 
 def _tag(text: str, label: str = "", style: str = "") -> Markup:
     """Return the state of an event's label: one line, whatever it holds."""
+    label = visible(label)
     return tag("span", text, tag("bdi", label), class_=f"tag {style}".rstrip(), title=text + label)
 
 
@@ -400,7 +402,7 @@ def _dashed(parts: Iterable[object]) -> Markup:
 def _decided(one: Prediction, *, with_cost: bool = False) -> Iterator[Markup]:
     """What was decided of an event, where that is asked for."""
     if one.decision is not msgspec.UNSET:
-        decided = ("decided: ", tag("bdi", one.decision))
+        decided = ("decided: ", tag("bdi", visible(one.decision or "")))
         what = ["nothing is decided"] if one.decision is None else [*decided]
         what += [" (novel)"] if one.rejected == "novel" else []
         if with_cost and one.expected_cost is not None:
