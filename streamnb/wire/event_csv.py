@@ -49,6 +49,9 @@ _INTEGER = re.compile(rf"[+-]?[0-9]{{1,{_MOST_EXACT}}}")
 _DIGITS = re.compile(r"[+-]?[0-9]+")
 _ZEROS = re.compile(r" *0[0-9]+ *")
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_HUNDREDS = re.compile(r"[+-]?(?:0|[1-9][0-9]{0,2})")
+_THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2}\.[0-9]{3}")
+_MILLIONS = re.compile(r"[+-]?[1-9][0-9]{0,2}(?:\.[0-9]{3}){2,}")
 _EXACT = 2.0**53
 """A whole number below this has a double of its own."""
 _ALIKE = {" ": " \u00a0\u2009\u202f", "'": "'\u2019"}
@@ -201,6 +204,7 @@ def rows_to_events(lines: Iterable[str], columns: CsvColumns, note: Note = ignor
     check_header(header, columns)
     read, readers = _readers(columns)
     notes = _RowNotes(note, columns.encoding, rows.delimiter)
+    points = _PointNotes(note, columns)
     width, taken, encode = len(header), rows.taken, msgspec.json.encode  # looked up once, not for each row
     fitting = labelled = 0
     for number, row in enumerate(rows):
@@ -213,6 +217,7 @@ def rows_to_events(lines: Iterable[str], columns: CsvColumns, note: Note = ignor
         else:
             fitting += 1
             cells = dict(zip(header, row, strict=True))
+            points.look(number, cells)
             record = event_of(cells, number, columns, read, readers)
             if number < _FIRST or number % _EVERY == 0:
                 notes.look_at_zeros(number, cells, record, columns.numbers)
@@ -228,6 +233,7 @@ def rows_to_events(lines: Iterable[str], columns: CsvColumns, note: Note = ignor
             raw = encoded(record)
         yield raw
     notes.say_zeros()
+    points.say()
     if columns.must_have_label and fitting and not labelled:
         raise LogError(f"no event has a label: column {columns.label!r} is empty in all {of(fitting, 'row')}")
 
@@ -358,6 +364,47 @@ class _RowNotes:
         if "encoding" not in self._noted:
             self._noted.add("encoding")
             self._note(f"row {number} is not {self._encoding}, {NOT_DECODED}")
+
+
+class _PointNotes:
+    """Finds columns like 767, 6.040: the point may separate thousands if no number has another fraction."""
+
+    def __init__(self, note: Note, columns: CsvColumns) -> None:
+        self._note, self._missing = note, columns.missing
+        roles = {columns.id, columns.label, columns.text, columns.ts}
+        self._others: set[str | None] = {*roles, *columns.strings}  # columns of which nothing is to be said
+        self._whole: set[str] = set()
+        self._grouped: dict[str, str] = {}  # column -> its first number with a point
+        self._is_done = columns.decimal != "." or columns.thousands != ""
+
+    def look(self, number: int, cells: Row) -> None:
+        """Note the cells of a row; behind the first ones, print what was found."""
+        if self._is_done:
+            return
+        if number >= _FIRST:
+            self.say()
+            return
+        for name, cell in cells.items():
+            if name in self._others or cell in self._missing:
+                continue
+            if _HUNDREDS.fullmatch(cell):
+                self._whole.add(name)
+            elif _THOUSANDS.fullmatch(cell):
+                self._grouped.setdefault(name, cell)
+            elif not _MILLIONS.fullmatch(cell):
+                self._others.add(name)
+                self._is_done |= "." in cell and _NUMBER.fullmatch(cell.strip(" ")) is not None
+
+    def say(self) -> None:
+        """Print the note once."""
+        found = {name: cell for name, cell in self._grouped.items() if name in self._whole - self._others}
+        if found and not self._is_done:
+            name, cell = next(iter(found.items()))
+            whole = cell.replace(".", "")
+            more = f" (and {len(found) - 1} more)" * (len(found) > 1)
+            told = f"{cell} is read as {float(cell)}; --decimal , --thousands . reads {whole}"
+            self._note(f"column {name}{more}: {told}")
+        self._is_done = True
 
 
 class _Recorder:

@@ -228,7 +228,7 @@ def test_real_streams_as_tables_are_read_as_they_were_without_a_note(streams, tm
         for raw in events:
             fields.look(raw)
             read.append(json.loads(raw))
-    assert [text for text in notes if "is not" in text] == []
+    assert [text for text in notes if "is not" in text or "is read as" in text] == []
     assert [text for text in fields.news(is_over=True) if "numbers" in text or "dead" in text] == []
     for one, expected in zip(read, flat, strict=True):
         assert one.get("text", "") == expected.get("text", "")
@@ -313,6 +313,65 @@ def test_init_proposes_words_among_numbers_as_missing_and_no_text_of_units(told,
     assert "--missing=k.A. --decimal=," in text
     assert "left out: $.features.preis (numbers with a unit: write the numbers alone)" in text
     assert text.count("[[attributes]]") == 1
+
+
+def whole(n):
+    return f"{n:,}".replace(",", ".")
+
+
+@pytest.mark.parametrize("people", [[whole(n * 437 % 2221) for n in range(60)], ["767", "6.040", "127"] * 20])
+def test_points_between_thousands_go_with_decimal_commas_elsewhere(told, tmp_path, people):
+    rows = [f"{'ab'[i % 2]};{cell};{i},40\n" for i, cell in enumerate(people)]
+    (tmp_path / "e.csv").write_text("label;einwohner;preis\n" + "".join(rows))
+    err = told("evaluate", "e.csv")[2]
+    assert err.count("$.features.preis: looks like numbers with a decimal comma and points") == 1
+    assert err.count("--decimal , --thousands . reads them") == 1
+    assert "--decimal , reads" not in err
+    assert told("init", "e.csv")[0] == 0
+    text = (tmp_path / "streamnb.toml").read_text()
+    assert "--decimal=, --thousands=." in text
+    assert text.count("[[attributes]]") == 2
+    flags = "--config streamnb.toml --decimal=, --thousands=.".split()
+    assert told("evaluate", "e.csv", *flags)[2] == ""
+
+
+@pytest.mark.parametrize(
+    "fractions", [["1.5", "12", "7.25"], ["6.125", "0.5", "3"], ["1.125", "2.350", "3.500"]]
+)
+def test_fractions_are_no_thousands(told, tmp_path, fractions):
+    rows = [f"{'ab'[i % 2]};{cell};{i},40\n" for i, cell in enumerate(fractions * 20)]
+    (tmp_path / "e.csv").write_text("label;rate;preis\n" + "".join(rows))
+    for command in ("init", "evaluate"):
+        code, _, err = told(command, "e.csv")
+        assert (code, "--thousands" in err, "--decimal" in err) == (0, False, False)
+        assert err.count("no options fit both these and $.features.rate") == 1
+
+
+AMBIGUOUS = [
+    (["767", "6.040", "127"], True),
+    (["767", "6.040", "NA", "1.234.567"], True),
+    (["6.040", "7.125"], False),
+    (["767", "6.040", "1270"], False),
+    (["767", "6.040", "12.5"], False),
+    (["767", "6.040", "0.125"], False),
+    (["1", "2.5", "3.25"], False),
+]
+
+
+@pytest.mark.parametrize(("cells", "is_said"), AMBIGUOUS)
+def test_a_point_that_may_separate_thousands_is_said_once(cells, is_said):
+    for n in (1, 700):
+        notes = []
+        lines = ["id;label;x\n", *(f"{i};a;{cell}\n" for i, cell in enumerate(cells * n))]
+        columns = CsvColumns(missing=("", "NA"))
+        assert len(list(rows_to_events(lines, columns, notes.append))) == len(cells) * n
+        said = "column x: 6.040 is read as 6.04; --decimal , --thousands . reads 6040"
+        assert notes == [said] * is_said
+        beside = ["id;label;x;y\n", *(f"{i};a;{cell};0.5\n" for i, cell in enumerate(cells * n))]
+        list(rows_to_events(beside, columns, notes.append))
+        given = CsvColumns(decimal=",", thousands=".", delimiter=";")
+        list(rows_to_events(lines, given, notes.append))
+        assert notes == [said] * is_said
 
 
 def test_a_row_that_does_not_fit_says_so_where_it_is_a_dead_letter(told, tmp_path):

@@ -18,7 +18,9 @@ from streamnb.cli import opening
 from streamnb.cli.commands.read import records_of
 from streamnb.cli.evaluation.event_files import cells_of, columns_of, events_of, given_columns, print_note
 from streamnb.cli.evaluation.number_notation import (
+    COMMA_AND_POINTS,
     QUOTED,
+    is_grouped,
     markers_of,
     no_options,
     notation_of,
@@ -55,10 +57,7 @@ def run(options: argparse.Namespace) -> int:
     """Look at some events, write what is proposed, and say what it would make of them."""
     given = opening.load_config(options)
     strings = frozenset(name for role, name in _columns(options).items() if role != "ts")
-    raws, seen, n = _sample(options, given, strings)
-    if options.file is not None and has_cells(options.file) and (note := _written_otherwise(options, seen)):
-        print_note(f"{options.file}: {note}")
-        raws, seen, n = _sample(options, given, strings, ignore_note)
+    raws, seen, n = _as_written(options, given, strings)
     if not n:
         raise ConfigError(_why_no_event(raws))
     named = _named(options, seen)
@@ -187,8 +186,30 @@ def _sample(
     return raws, seen, n
 
 
-def _written_otherwise(options: argparse.Namespace, seen: Mapping[Keys, Seen]) -> str:
-    """Set the options that read numbers as they are written, and return what there is to say of it."""
+def _as_written(
+    options: argparse.Namespace, given: Config, strings: frozenset[str]
+) -> tuple[list[bytes], dict[Keys, Seen], int]:
+    """Return what `_sample` does, of a text file by the options that read its numbers."""
+    found = _sample(options, given, strings)
+    if options.file is None or not has_cells(options.file):
+        return found
+
+    def again() -> tuple[list[bytes], dict[Keys, Seen], int]:
+        return _sample(options, given, strings, ignore_note)
+
+    if note := _written_otherwise(options, found[1], lambda: again()[1]):
+        print_note(f"{options.file}: {note}")
+        return again()
+    return found
+
+
+def _written_otherwise(
+    options: argparse.Namespace, seen: Mapping[Keys, Seen], again: Callable[[], Mapping[Keys, Seen]]
+) -> str:
+    """Set the options that read numbers as they are written, and return what there is to say of it.
+
+    `again` returns what is at each path as it is read by the options that are set now.
+    """
     notations, markers = {}, {}
     for path, one in seen.items():
         if path[0] != "features":
@@ -203,7 +224,13 @@ def _written_otherwise(options: argparse.Namespace, seen: Mapping[Keys, Seen]) -
         most, _ = Counter(notations.values()).most_common(1)[0]
         paths = some_of([path for path, notation in notations.items() if notation == most])
         others = {p: one for p, one in seen.items() if p[0] == "features" and render_path(p) not in notations}
-        if fixed := spoilt(others, most, options.decimal):
+        fixed = spoilt(others, most, options.decimal)
+        if fixed and most.decimal == "," and most.thousands in {"", "."}:
+            given, options.decimal = options.decimal, most.decimal
+            if all(is_grouped(one) for path, one in again().items() if render_path(path) in fixed):
+                paths, fixed, most = some_of([*notations, *fixed]), [], COMMA_AND_POINTS
+            options.decimal = given
+        if fixed:
             print_note(f"{paths}: numbers {most.what}: {no_options(fixed, options.decimal)}")
         else:
             options.decimal, options.thousands = most.decimal, most.thousands or None

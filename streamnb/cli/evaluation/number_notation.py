@@ -174,6 +174,28 @@ def unit_of(seen: Seen) -> str:
     return unit if len(strings) > 1 and n >= _MOST * total else ""
 
 
+def is_grouped(seen: Seen) -> bool:
+    """Return whether a column that is read by a comma has points between thousands: 767, 6.040."""
+    strings = _strings(seen)
+    points = strings.keys() - _markers(strings)
+    are_whole = float not in seen.types and any(type(value) is int for value in seen.values)
+    return are_whole and bool(points) and all(map(_POINTS.fullmatch, points))
+
+
+def may_be_grouped(seen: Seen) -> bool:
+    """Return whether a column may be such a one that was read by a point, which made 6.04 of 6.040."""
+    strings = _strings(seen)
+    numbers = [value for value in seen.values if type(value) in {int, float}]
+    floats = [value for value in numbers if type(value) is float]
+    if len(floats) in {0, len(numbers)} or any(abs(value) >= 1000 for value in numbers):
+        return False
+    if any(abs(value) < 1 or round(value, 3) != value for value in floats):
+        return False
+    n_thousandths = sum(round(value, 2) != value for value in floats)
+    is_fine = len(floats) < 2 or 2 * n_thousandths >= len(floats)  # 6.5 and 12.25 are rather fractions
+    return is_fine and all(map(_POINTS.fullmatch, strings.keys() - _markers(strings)))
+
+
 def spoilt(seen: Mapping[Keys, Seen], notation: Notation, decimal: str) -> list[str]:
     """Return which columns have numbers with this decimal separator, and a notation has another one."""
     if notation.decimal == decimal:

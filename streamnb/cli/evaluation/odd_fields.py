@@ -13,10 +13,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from streamnb.cli.evaluation.number_notation import (
+    COMMA_AND_POINTS,
     QUOTED,
     has_long_digits,
     is_rounded,
     markers_of,
+    may_be_grouped,
     no_options,
     notation_of,
     odd_cells,
@@ -251,8 +253,12 @@ class OddFields:
         has_digits = has_cells and has_long_digits(one)
         taken = "taken for one value" if is_open else "refused"
         if (notation := notation_of(one, self._origin.decimal)) is not None and not has_digits:
-            remedy = f"{notation.options} reads them" if has_cells else self._write_numbers
             others = {at: self.seen[at] for at in self.seen if at != path and self._may_be_number(at)}
+            if notation.decimal == "," != self._origin.decimal:
+                ungrouped = {at: other for at, other in others.items() if not may_be_grouped(other)}
+                notation = notation if notation.thousands or ungrouped == others else COMMA_AND_POINTS
+                others = ungrouped if notation == COMMA_AND_POINTS else others
+            remedy = f"{notation.options} reads them" if has_cells else self._write_numbers
             if has_cells and (paths := spoilt(others, notation, self._origin.decimal)):
                 remedy = no_options(paths, self._origin.decimal)
             written = notation.what
