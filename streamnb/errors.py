@@ -110,13 +110,19 @@ class OtherTypeWarning(UserWarning):
     """An event to be predicted has a value of another type than its attribute was learned with."""
 
 
+def why(error: Exception) -> str:
+    """Return the message of an error, for people: Python's own of half a surrogate pair names a codec."""
+    is_half = isinstance(error, UnicodeEncodeError) and error.reason == "surrogates not allowed"
+    return "a lone surrogate is not text" if is_half else str(error)
+
+
 @contextmanager
 def told_as(made: type[StreamnbError], what: object, *kinds: type[Exception]) -> Iterator[None]:
     """Raise `made` for an error of one of these kinds, as what it is about, and why."""
     try:
         yield
     except kinds as error:
-        raise made(f"{what}: {getattr(error, 'strerror', None) or error}") from error
+        raise made(f"{what}: {getattr(error, 'strerror', None) or why(error)}") from error
 
 
 @contextmanager

@@ -34,6 +34,7 @@ from streamnb.model.interface.evidence import LIMIT
 from streamnb.model.interface.predictions import Posteriors
 from streamnb.model.interface.river_stream_model import RiverStreamModel
 from streamnb.model.naive_bayes.counting_model import CountingModel
+from streamnb.model.naive_bayes.unused_values import UnusedValue
 from streamnb.model.tenants.tenant_models import TenantModels
 from streamnb.saved import Loaded, found, newest
 from streamnb.wire.codec import Rules, decode_event
@@ -117,8 +118,9 @@ class Asked(NamedTuple):
         """
         if posteriors.used is None:
             return [self._warning(event) for event in events]
-        used = zip(events, posteriors.used.tolist(), strict=True)
-        return [self._other_types(e) if is_used else self._nothing_used(e) for e, is_used in used]
+        xs = [{name: value for name, value in event.x.items() if name != ENTITY} for event in events]
+        used = zip(events, posteriors.used.tolist(), self.model.other_spellings(xs), strict=True)
+        return [self._unused(e, near) if is_used else self._nothing_used(e) for e, is_used, near in used]
 
     def _warning(self, event: Event) -> str:
         """Return the warning of one event by the model of its own tenant."""
@@ -137,8 +139,9 @@ class Asked(NamedTuple):
         told = "; ".join(one.message for one in unused[:_MOST_TOLD])
         return f"the model knows no value of this event, so it goes by how frequent labels are: {told}{more}"
 
-    def _other_types(self, event: Event) -> str:
-        return "; ".join(one.message for one in self.model.other_types(event.x)[:_MOST_TOLD])
+    def _unused(self, event: Event, near: Sequence[UnusedValue]) -> str:
+        found = [*self.model.other_types(event.x), *near]
+        return "; ".join(one.message for one in found[:_MOST_TOLD])
 
     def own(self, event: Event) -> tuple[Asked, Event]:
         """The model that speaks of an event, where tenants have models of their own, and what it is told."""

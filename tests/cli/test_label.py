@@ -57,6 +57,25 @@ def test_labels_before_a_line_that_is_none_are_written(tmp_path, monkeypatch, ca
     assert len(written(capsys)) == 2
 
 
+@pytest.mark.parametrize(
+    ("labels", "told"),
+    [
+        (["spam", "ham", "spam"], []),
+        (["spam ", "ham "], ["label 'spam ' has blanks at its ends: it is another class than 'spam'"]),
+        (["spam", "Spam", "SPAM", "spam"], ["'spam', 'Spam': labels that differ only by case or by blanks"]),
+        ([" ham", "ham"], ["label ' ham' has blanks", "' ham', 'ham': labels that differ"]),
+    ],
+)
+def test_labels_that_look_alike_are_told_once(labels, told, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    lines = [json.dumps({"id": f"e{n}", "label": label}) for n, label in enumerate(labels)]
+    (tmp_path / "labels.jsonl").write_text("\n".join([*lines, '{"id": "e0", "label": null}']))
+    assert main(["label", "--file", "labels.jsonl", *LOG]) == 0
+    said = capsys.readouterr().err.splitlines()
+    assert len(said) == len(told)
+    assert all(f"streamnb: warning: {text}" in line for text, line in zip(told, said, strict=True))
+
+
 FILE = ["--file", "labels.jsonl"]
 
 

@@ -256,6 +256,21 @@ def test_every_way_in_says_it_once_and_not_in_its_output(told, monkeypatch):
     assert NOT_READ not in told("replay", "flat.jsonl", "--key", "$.plan")[2]  # it is read as the key
 
 
+def test_classes_that_came_by_labels_alone_are_told_when_they_come():
+    classes = {"sun": 9.0}
+    odd = OddFields(PLAIN, learned=lambda: classes)
+    assert odd.news() == []
+    classes["Sun"] = 1.0
+    (told,) = odd.news()
+    assert "classes of their own: 'sun', 'Sun'; --set" in told
+    classes["rain"] = 3.0
+    assert odd.news() == []
+    classes["rain "] = 1.0
+    (told,) = odd.news()
+    assert "'sun', 'Sun'; 'rain', 'rain '; --set" in told
+    assert odd.news() == []
+
+
 def test_a_long_stream_is_told_of_what_turns_up_late(told):
     """The first thousand are looked at, then one of each commit."""
     late = [{"id": "l", "text": "a", "label": "a", "plan": "pro"}] * 2 * LOOKED_AT

@@ -618,7 +618,7 @@ def test_models_pruned_alike_can_be_merged():
         ({"new": 1.5, "height": "tall"}, "new", 1.0, None, None),  # undeclared: a string is nominal
         ({"new": "group", "body": 5}, "new", 1.0, TypeError, "attribute 'body': expected a text"),
         ({"new": "group", "body": {"a": -1}}, "new", 1.0, ValueError, "attribute 'body': a weight or count"),
-        ({"new": "group", "body": "\ud800"}, "new", 1.0, ValueError, "surrogates not allowed"),
+        ({"new": "group", "body": "\ud800"}, "new", 1.0, ValueError, "a lone surrogate is not text"),
         ({"new": "group"}, "new", -1.0, ValueError, "a weight or count must lie"),
         ({"new": "group"}, "new", math.nan, ValueError, "a weight or count must lie"),
         ({"new": "group"}, "new", 2.0**21, ValueError, "a weight or count must lie"),

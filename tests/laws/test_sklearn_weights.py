@@ -81,10 +81,33 @@ def test_weights_of_a_unit_or_more_are_not_scaled(weights):
         ([1e-9, 2.0**20], 1.0),
         ([2.0**-30] * 4, 2.0**30),
         ([1e-300, 1e-290], 2.0**60),
+        ([1e-320, 1e-320], 2.0**60),  # 2^1064 is no double
+        ([2.0**20 + 1.0, 1.0], 0.5),
+        ([0.0, 5e5, 2e6], 0.5),
+        ([2.0**80, 1.0], 2.0**-60),
+        ([2.0**81, 1.0], 1.0),
+        ([1e308] * 4, 1.0),  # their sum is no double
+        ([1e-5, 2.0**21], 0.5),
     ],
 )
 def test_the_scale_makes_the_least_weight_an_example_as_far_as_all_fit(weights, scale):
     assert scale_of(np.array(weights)) == scale
+
+
+@pytest.mark.parametrize("factor", [1e6, 1e12])
+def test_a_common_factor_of_weights_is_taken_out(factor):
+    weights = WEIGHTS * 20_000
+    made = StreamClassifier(NaiveBayes(alpha=factor)).fit(FRAME, LABELS, sample_weight=weights * factor)
+    assert made.weight_scale_ < 1.0
+    assert made.predict_proba(FRAME)[:, 1] == pytest.approx(reference(weights, 1.0), rel=2e-3)
+
+
+def test_weights_that_no_scale_brings_near_one():
+    with pytest.warns(SmallWeightWarning):
+        made = StreamClassifier().fit(FRAME, LABELS, sample_weight=np.full(LABELS.size, 1e-320))
+    assert np.isfinite(made.predict_proba(FRAME)).all()
+    with pytest.raises(ValueError, match=r"between 0 and 2\^20, not .*1e\+300"):
+        StreamClassifier().fit(FRAME, LABELS, sample_weight=np.full(LABELS.size, 1e300))
 
 
 def test_what_does_not_fit_counts_a_unit_and_is_told():

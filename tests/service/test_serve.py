@@ -205,6 +205,23 @@ def assert_it_says_which_label_holds(ask):
     assert found["journal"] <= ask("/model")[1]["journal"]
     status, answer = ask("/labels/m%FF")
     assert (status, answer["code"], answer["detail"]) == (400, "not-utf-8", "the id in the path is not UTF-8")
+    status, answer = ask("/tokens/fr%FF")
+    assert (status, answer["code"], answer["detail"]) == (
+        400,
+        "not-utf-8",
+        "the word in the path is not UTF-8",
+    )
+    alike = ["spam ", "Spam", "ham", "SPAM"]
+    labels = [{"id": f"nobody-{n}", "label": label} for n, label in enumerate(alike)]
+    answer = ask("/labels", {"labels": [*labels, {"id": "nobody-9", "label": None}]})[1]
+    warned = [one.get("warning", "") for one in answer["labels"]]
+    assert [warning.partition("?")[0] for warning in warned] == [
+        "label 'spam ': did you mean 'spam'",
+        "label 'Spam': did you mean 'spam'",
+        "",
+        "label 'SPAM': did you mean 'spam'",
+        "",
+    ]
     alone = ask("/labels/m200")[1]
     assert (alone["source"], alone["others"]) == ("event", [])
     said = [{"id": "m499", "label": None, "source": who} for who in ("me", "else")]
@@ -290,7 +307,9 @@ def test_what_is_wrong_is_said_and_harms_nobody(made):
         ("/predict", {"events": [7]}, 422, "string"),
         ("/predict", {"events": [{"text": 7}]}, 422, "event 0"),
         ("/predict", {"events": ["a", {"features": []}]}, 422, "event 1"),
-        ("/predict", b'{"events": ["\\ud800"]}', 422, ""),
+        ("/predict", b'{"events": ["\\ud800"]}', 422, "attribute 'text': a lone surrogate is not text"),
+        ("/explain", b'{"event": "\\ud800"}', 422, "a lone surrogate is not text"),
+        ("/labels", b'{"labels": [{"id": "a", "label": "\\ud800"}]}', 422, "a lone surrogate is not text"),
         ("/predict", b'{"events": [{"features": {"x": NaN}}]}', 422, "event 0"),
         ("/predict", b"[" * 100_000, 400, "the body cannot be read: expected JSON"),
         ("/explain", {"event": "a", "against": "nobody"}, 422, "no such label"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import closing, suppress
@@ -13,6 +14,8 @@ from msgspec.structs import replace
 from streamnb.adapters.event_files import open_counted
 from streamnb.adapters.parts import parts_of
 from streamnb.cli import opening
+from streamnb.cli.alike_labels import ALIKE, folded
+from streamnb.cli.printable import printable
 from streamnb.config import Config
 from streamnb.config.values import literal
 from streamnb.engine.journal.history import last
@@ -24,6 +27,7 @@ from streamnb.wire.codec import UNNAMED, decode_label, encode_verdict
 from streamnb.wire.schema import EventSchema
 
 _AT_ONCE = 1000
+_MOST_CLASSES = 10_000  # that are told apart
 _PATIENCE = 0.2  # seconds that a label waits for others
 
 
@@ -31,7 +35,7 @@ def run(options: argparse.Namespace) -> int:
     """Write verdicts to the topic of labels; whoever learns takes them from there."""
     config = opening.load_config(options)
     topic, count = labels_topic(config), 0
-    found = _of_file(options, config) if options.file else [_given(options, config)]
+    found = _looked_at(_of_file(options, config) if options.file else [_given(options, config)])
     try:
         for count in writing(config, found):  # noqa: B007
             pass
@@ -125,6 +129,26 @@ def _given(options: argparse.Namespace, config: Config) -> Verdict | Withdrawal:
         raise ConfigError("--weight: what is withdrawn has none; leave it out, or give a LABEL")
     source = UNNAMED if options.source is None else options.source
     return checked(Verdict(options.id, options.label, source, options.weight, options.ts), config)
+
+
+def _looked_at(verdicts: Iterable[Verdict | Withdrawal]) -> Iterator[Verdict | Withdrawal]:
+    """Yield the same; warn once of a label with blanks at its ends, and once of labels that are alike."""
+    met: dict[str, str] = {}
+    told: set[str] = set()
+    for one in verdicts:
+        if isinstance(one, Verdict) and one.label is not None:
+            label, text = one.label, ""
+            other = met.get(folded(label), label)
+            if len(met) < _MOST_CLASSES:
+                met.setdefault(folded(label), label)
+            if other != label:
+                text = f"{other!r}, {label!r}: {ALIKE}"
+            elif label != label.strip():
+                text = f"label {label!r} has blanks at its ends: it is another class than {label.strip()!r}"
+            if text and (kind := "alike" if other != label else "blanks") not in told:
+                told.add(kind)
+                print(f"streamnb: warning: {printable(text)}", file=sys.stderr)
+        yield one
 
 
 def _of_file(options: argparse.Namespace, config: Config) -> Iterator[Verdict | Withdrawal]:

@@ -130,7 +130,7 @@ class OddFields:
         self.has_more = self._has_long = False
         self._repeats, self._learned = repeats, learned
         self._said: set[str] = set()
-        self._due = _SOON
+        self._due, self._classes = _SOON, 0
         self._roles = {"id": schema.id_keys, "label": schema.label_keys, "ts": schema.ts_keys or ("ts",)}
         self._places = {place.keys: place.kind for place in schema.places}
         self._read = {*self._places, *self._roles.values(), schema.entity_keys or schema.id_keys}
@@ -172,9 +172,16 @@ class OddFields:
     def news(self, *, is_over: bool = False) -> list[str]:
         """What `say` prints."""
         if not self.n or (self.n < self._due and not is_over):
-            return []
+            return [text for key, text in self._new_labels() if self._is_new(key)]
         self._due = 2 * self.n
         return [text for key, text in self._found(is_over=is_over) if self._is_new(key)]
+
+    def _new_labels(self) -> Found:
+        """Of classes that came since these were last looked at, for labels may come apart from events."""
+        n = 0 if self._learned is None else len(self._learned())
+        if n > self._classes:
+            self._classes = n
+            yield from odd_labels(self._labels(), is_all=False)
 
     @property
     def refuses_all(self) -> bool:

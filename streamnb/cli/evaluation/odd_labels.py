@@ -6,6 +6,7 @@ import math
 import shlex
 from collections.abc import Iterator, Mapping
 
+from streamnb.cli.alike_labels import ALIKE, folded
 from streamnb.cli.evaluation.seen_fields import ENOUGH
 from streamnb.config.values import literal
 
@@ -28,8 +29,9 @@ def odd_labels(labels: Mapping[str, float], *, is_all: bool) -> Iterator[tuple[s
         named, cells = ", ".join(map(repr, missing)), shlex.quote(",".join(missing))
         text = f"{named}: classes, but named like labels that are missing; of CSV and Parquet, "
         yield "missing", f"{text}--missing={cells} takes them so"
-    if alike := _alike(labels):
-        yield "alike", alike
+    if groups := _groups(labels):
+        n = sum(map(len, groups))  # said again when more come, but not of each of many
+        yield f"alike {min(n, _MOST_ALIKE) + n.bit_length()}", _told_alike(groups)
     numbers = [number for label in labels if (number := _number(label)) is not None]
     most = _MOST_WHOLE if all(number.is_integer() for number in numbers) else _MOST_FRACTIONS
     if len(numbers) == len(labels) > most:
@@ -62,7 +64,7 @@ def _groups(labels: Mapping[str, float]) -> list[list[str]]:
     """Return labels that differ only by case or blanks, the most frequent of each group first."""
     found: dict[str, list[str]] = {}
     for label in labels:
-        found.setdefault(label.strip().casefold(), []).append(label)
+        found.setdefault(folded(label), []).append(label)
     return [
         sorted(group, key=lambda one: (-labels[one], one != one.strip(), one))
         for group in found.values()
@@ -70,17 +72,13 @@ def _groups(labels: Mapping[str, float]) -> list[list[str]]:
     ]
 
 
-def _alike(labels: Mapping[str, float]) -> str:
-    """Return a message that names labels that differ only by case or blanks; empty if there are none."""
-    groups = _groups(labels)
-    if not groups:
-        return ""
+def _told_alike(groups: list[list[str]]) -> str:
+    """Return a message that names labels that differ only by case or blanks."""
     named = [group[:_MOST_ALIKE] for group in groups[:_MOST_ALIKE]]
     told = "; ".join(", ".join(map(repr, group)) for group in named)
     more = f", and {len(groups) - len(named):,} more groups" if len(groups) > len(named) else ""
     remedy = f"--set {shlex.quote(f'classes.aliases={_table(named)}')} reads them as one"
-    what = "labels that differ only by case or by blanks at the ends are classes of their own"
-    return f"{what}: {told}{more}; {remedy}"
+    return f"{ALIKE}: {told}{more}; {remedy}"
 
 
 def _number(label: str) -> float | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from importlib.metadata import version
@@ -22,6 +22,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
 from starlette.convertors import Convertor, register_url_convertor
 from starlette.exceptions import HTTPException as AnyHTTPException
 
+from streamnb.cli.alike_labels import ALIKE, folded
 from streamnb.cli.answers import explained, held, known_of
 from streamnb.cli.asked import Asked, readiness
 from streamnb.cli.serving.page import Replaying, Writing, add_pages
@@ -229,8 +230,9 @@ def _ask(app: FastAPI, replica: Replica, stands: Callable[[], dict[str, Any]]) -
         return JSONResponse(found)
 
     @app.get("/tokens/{word:text}", response_model=Token)
-    def get_token(word: Annotated[str, Path(min_length=1, max_length=1000)]) -> Response:
+    def get_token(request: Request, word: Annotated[str, Path(min_length=1, max_length=1000)]) -> Response:
         """Return what the model knows of one word or value."""
+        _check_path(request, "word")
         with asked() as model:
             return JSONResponse(known_of(model, word))
 
@@ -239,10 +241,7 @@ def _ask(app: FastAPI, replica: Replica, stands: Callable[[], dict[str, Any]]) -
         request: Request, id_: Annotated[str, Path(alias="id", min_length=1, max_length=1000)]
     ) -> Response:
         """Return the label in force for the newest event of this id, its source, and other labels."""
-        try:
-            unquote_to_bytes(request.scope.get("raw_path", b"")).decode()
-        except UnicodeDecodeError:
-            raise _ProblemError(_UNREADABLE, "the id in the path is not UTF-8", "not-utf-8") from None
+        _check_path(request, "id")
         with asked():
             return JSONResponse(_held(replica, id_))
 
@@ -253,6 +252,14 @@ def _ask(app: FastAPI, replica: Replica, stands: Callable[[], dict[str, Any]]) -
             weights = {str(label): weight for label, weight in model.model.class_weights.items()}
             attributes, ready = model.model.n_attributes, readiness(weights, model.min_learns)
         return JSONResponse({"classes": weights, "attributes": attributes, **ready, **stands()})
+
+
+def _check_path(request: Request, what: str) -> None:
+    """Raise _ProblemError if the path, which ends with an id or a word, is not UTF-8."""
+    try:
+        unquote_to_bytes(request.scope.get("raw_path", b"")).decode()
+    except UnicodeDecodeError:
+        raise _ProblemError(_UNREADABLE, f"the {what} in the path is not UTF-8", "not-utf-8") from None
 
 
 def _held(replica: Replica, event_id: str) -> dict[str, Any]:
@@ -321,13 +328,19 @@ def _accepted(replica: Replica, said: Sequence[Verdict]) -> dict[str, Any]:
             each = [{"id": one.id, **unknown} for one in said]
             return {"written": len(said), "labels": each, "journal": None}
         journal = following.checkpoint.n
-        classes = {str(label) for label in following.learner.model.class_weights}
+        classes = {str(label): n for label, n in following.learner.model.class_weights.items()}
         each = [_known(one, late.said_of(one.id), classes, journal) for one in said]
+        alike = {folded(label): label for label in sorted(classes, key=classes.__getitem__) if classes[label]}
+        schema = following.learner.settings.schema
+    for one, known in zip(said, each, strict=True):
+        label = one.label and schema.named(one.label)
+        if label and not classes.get(label) and (near := alike.get(folded(label))) is not None:
+            known["warning"] = f"label {label!r}: did you mean {near!r}? {ALIKE}"
     return {"written": len(said), "labels": each, "journal": journal}
 
 
 def _known(
-    one: Verdict, said: Sequence[SourceLabel] | None, classes: set[str], journal: int
+    one: Verdict, said: Sequence[SourceLabel] | None, classes: Container[str], journal: int
 ) -> dict[str, Any]:
     """Return what is known of the event and class of a label, as `Accepted`."""
     state = held(said or (), journal)

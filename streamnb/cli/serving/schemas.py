@@ -194,12 +194,15 @@ class Accepted(BaseModel):
             of null.
         holds: the label in force at journal record `journal`, which does not include the label just written;
             null if no label is in force.
+        warning: present if the model has learned no example of the label, but some of a class that differs
+            from it only by case or by blanks at the ends.
     """
 
     id: str
     event_known: bool | None
     class_known: bool | None
     holds: Statement | None
+    warning: str | None = None
 
 
 class Written(BaseModel):

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from streamnb.errors import why
 from streamnb.model.attributes.attributes import (
     TEXT,
     Attribute,
@@ -137,7 +138,7 @@ class EventReader:
                     self.place(writer, name, value)
                 except (TypeError, ValueError) as error:
                     kind = TypeError if isinstance(error, TypeError) else ValueError
-                    raise kind(f"attribute {name!r}: {error}") from error
+                    raise kind(f"attribute {name!r}: {why(error)}") from error
 
     def columns(self, frame: Any) -> list[Column] | None:
         """The columns of a data frame; None where its rows are to be written one by one, or be refused."""

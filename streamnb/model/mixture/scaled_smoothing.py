@@ -22,19 +22,24 @@ from streamnb.model.mixture.hypotheses import Hypothesis
 
 _SMOOTHING = ("alpha", "m", "transition_m")
 _MOST = 2.0**40  # examples in all: with 4096 words an event their counts still fit 64 bits
-_LARGEST = 2.0**60  # a smoothing times it and the number of words is finite
+_LARGEST = 60  # 2^60: a smoothing times it and the number of words is finite
 
 
 def scale_of(weights: Floats) -> float:
-    """Return the power of two that makes the least weight above 0 one example or more, if it is below a unit.
+    """Return the power of two by which weights are multiplied, for each to count what it says.
 
-    It is 1 otherwise; and less if the greatest weight, or the sum of all, would not fit. float64[n] >= 0.
+    It makes the least weight above 0 one example or more, if it is below a unit; and the greatest 2^20 or
+    less, if it is above. It is 1 otherwise; and less if the greatest weight, or the sum of all, would not
+    fit. It lies between 2^-60 and 2^60. float64[n] >= 0.
     """
     least = float(weights.min(where=weights > 0.0, initial=math.inf))
-    if not is_below_unit(least):
+    greatest = float(weights.max(initial=0.0))
+    if not (is_below_unit(least) or HEAVIEST < greatest < math.inf):
         return 1.0
-    most = min(HEAVIEST / float(weights.max()), _MOST / float(weights.sum()), _LARGEST)
-    return float(min(2.0 ** math.ceil(-math.log2(least)), 2.0 ** math.floor(math.log2(most))))
+    wanted = math.ceil(-math.log2(least)) if is_below_unit(least) else 0
+    total = max(1.0, float((weights / greatest).sum()))  # the sum itself may be beyond a double
+    found = min(wanted, math.floor(math.log2(min(HEAVIEST, _MOST / total)) - math.log2(greatest)), _LARGEST)
+    return 2.0**found if found >= -_LARGEST else 1.0  # such a weight is refused as it was given
 
 
 def scaled_parameters(parameters: Mapping[str, Any], scale: float) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import sys
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any, Self
 
@@ -189,6 +189,35 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
                 near = [one for one in other_spellings(value_text(value)) if self.value_counts(name, one)]
                 found.append(UnusedValue(name, value, "value", f'"{near[0]}"' if near else ""))
         return found
+
+    def other_spellings(self, xs: Sequence[Any]) -> list[list[UnusedValue]]:
+        """Return the strings of each event that were learned with another case or other blanks alone."""
+        asked: list[list[tuple[Any, str]]] = []
+        for x in xs:
+            event, texts = self._reader.texts(x)
+            asked.append([(k, v) for k, v in event.items() if isinstance(v, str) and k not in texts])
+        known = self._learned_values(pair for pairs in asked for pair in pairs if self.knows(pair[0]))
+        others = {
+            (k, v): [(k, one) for one in other_spellings(v)] for (k, v), has in known.items() if not has
+        }
+        learned = self._learned_values(pair for pairs in others.values() for pair in pairs)
+        near = {pair: next((v for k, v in found if learned[k, v]), None) for pair, found in others.items()}
+        return [
+            [
+                UnusedValue(k, v, "value", f'"{one}"')
+                for k, v in pairs
+                if (one := near.get((k, v))) is not None
+            ]
+            for pairs in asked
+        ]
+
+    def _learned_values(self, pairs: Iterable[tuple[Any, str]]) -> dict[tuple[Any, str], bool]:
+        """Return whether each value of an attribute was learned."""
+        distinct = list(dict.fromkeys(pairs))
+        if not distinct:
+            return {}
+        used = has_used(self._encode_earlier([{name: value} for name, value in distinct]).batch)
+        return dict(zip(distinct, used.tolist(), strict=True))
 
     def predict_posteriors(self, xs: Events, ts: Times = None) -> Posteriors:
         """P(v | x) of many events, by the model as it is, or as it will be at the times `ts` (seconds)."""

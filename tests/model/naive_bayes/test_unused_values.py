@@ -63,6 +63,22 @@ def test_a_spelling_and_a_type_that_were_learned_are_named(model):
     assert amount.message == 'amount is a string ("much"), and was learned as a number'
 
 
+def test_a_spelling_that_was_learned_is_named_beside_values_that_are_known(model):
+    xs = [
+        {"amount": 905.0, "vip": "TRUE", "plan": "Pro"},
+        {"plan": "other", "text": "WIN Cash"},
+        {"plan": " FREE"},
+    ]
+    found = [[one.message for one in each] for each in model.other_spellings([*xs, {}])]
+    assert found == [
+        ['vip was never learned with the value "TRUE"; did you mean "true"?'],
+        [],
+        ['plan was never learned with the value " FREE"; did you mean "free"?'],
+        [],
+    ]
+    assert model.other_spellings([{}]) == [[]]
+
+
 def test_python_warns_once_for_each_attribute(model):
     """As it predicts by one event or by a frame; the line of the caller is named."""
     with pytest.warns(OtherTypeWarning, match="amount is a string") as caught:
