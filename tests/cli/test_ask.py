@@ -439,7 +439,7 @@ def test_an_older_snapshot_by_its_number_and_by_its_file(tmp_path):
         in ask(tmp_path, "predict", TEXT, "--snapshot", path).stderr
     )
     done = ask(tmp_path, "predict", TEXT, "--snapshot", "77", code=1)
-    assert "No such file" in done.stderr
+    assert "there is no such file or folder" in done.stderr
     assert "streamnb snapshot list" in done.stderr
 
 

@@ -13,7 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from streamnb import BernoulliNB, CategoricalNB, GaussianNB, MultinomialNB, NaiveBayes, Nominal, Text
-from streamnb.errors import UnlearnError
+from streamnb.errors import SmallWeightWarning, UnlearnError
 from streamnb.model.attributes.weights import units
 
 SPEC = {"body": Text(), "subject": Text(event_model="bernoulli", alpha=0.5), "colour": Nominal(m=2.0)}
@@ -390,9 +390,11 @@ def test_what_is_no_number_is_no_weight(number):
 
 def test_weights_are_rounded_to_steps_of_1_in_1024():
     model = NaiveBayes()
-    for label, weight in {"a": 1.6 / 1024, "b": 1.4 / 1024, "c": 0.4 / 1024}.items():
+    for label, weight in {"a": 1.6 / 1024, "b": 1.4 / 1024, "c": 0.0}.items():
         model.learn_one({}, label, weight)
-    assert model.class_weights == {"a": 2 / 1024, "b": 1 / 1024}
+    with pytest.warns(SmallWeightWarning):
+        model.learn_one({}, "d", 0.4 / 1024)
+    assert model.class_weights == {"a": 2 / 1024, "b": 1 / 1024, "d": 1 / 1024}
 
 
 @given(EXAMPLES, EXAMPLES)

@@ -113,7 +113,7 @@ class SqliteLog(Log):
         self._beat(now)
         self._checkpoint_if_due()
 
-    def owner(self) -> Owner:
+    def owner(self) -> Owner | None:
         """Return who owns the log, by the row that its heartbeats write."""
         with self._store.errors():
             _, name, heartbeat = self._leader()

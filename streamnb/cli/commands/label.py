@@ -6,7 +6,7 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, suppress
 
 from msgspec.structs import replace
@@ -59,18 +59,25 @@ def labels_topic(config: Config) -> str:
     return config.topics.labels
 
 
-def writing(config: Config, verdicts: Iterable[Verdict | Withdrawal]) -> Iterator[int]:
+def _warn(text: str) -> None:
+    print(f"streamnb: warning: {printable(text)}", file=sys.stderr)
+
+
+def writing(
+    config: Config, verdicts: Iterable[Verdict | Withdrawal], report_unread: Callable[[str], None] = _warn
+) -> Iterator[int]:
     """Append verdicts, soon after they come, keyed by their events, so that those of one event stay in order.
 
-    Yields, again and again, how many are written. Raises ConfigError if there is no topic of labels, or if
-    the learner of the journal does not read it.
+    Yields, again and again, how many are written. `report_unread` gets a sentence before the first is
+    written, if the learner does not read the topic yet. Raises ConfigError if there is no topic of labels.
     """
     topic, count = labels_topic(config), 0
     if missing := opening.no_log(config):
         raise LogError(missing)
     with closing(opening.open_log(config)) as log:  # begun with events alone, it has no topic for these yet
         log.partitions(topic)
-        refuse_unread(config, log)
+        if unread := _unread(config, log):
+            report_unread(unread)
         for part in parts_of(verdicts, _AT_ONCE, _PATIENCE):
             records = [NewRecord(topic, _key(one), encode_verdict(one)) for one in part]
             with told_as(Unavailable, _unknown(count, len(part)), Unavailable):
@@ -79,20 +86,21 @@ def writing(config: Config, verdicts: Iterable[Verdict | Withdrawal]) -> Iterato
             yield count
 
 
-def refuse_unread(config: Config, log: Log) -> None:
-    """Raise ConfigError if the learner of the journal does not read the topic of labels.
+def _unread(config: Config, log: Log) -> str:
+    """Return why no learner reads the topic of labels by the newest journal record; empty if one does.
 
     Before the first journal record nobody knows what the learner will read.
     """
     topic, newest = config.topics.labels, None
     with suppress(UnknownTopic):
         newest = last(log, log.partitions(config.topics.journal)[0])
-    if newest is not None and topic not in newest.record.positions:
-        topics = ", ".join(sorted(newest.record.positions))
-        raise ConfigError(
-            f"no learner reads the topic {topic}: by journal record {newest.record.n} it reads {topics}; "
-            f"start it with topics.labels = {literal(topic)} first"
-        )
+    if newest is None or topic in newest.record.positions:
+        return ""
+    topics = ", ".join(sorted(newest.record.positions))
+    return (
+        f"no learner reads the topic {topic}: by journal record {newest.record.n} it reads {topics}; "
+        f"start it with topics.labels = {literal(topic)}"
+    )
 
 
 def _key(one: Verdict | Withdrawal) -> bytes | None:

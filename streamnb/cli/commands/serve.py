@@ -54,11 +54,15 @@ def run(options: argparse.Namespace, *, rests: bool = False) -> int:
         server.Listening(
             address, token, options.certificate, options.private_key, options.rate, is_local=is_local
         ),
-        (lambda verdicts: max(writing(config, verdicts))) if config.topics.labels else None,
+        (lambda verdicts: max(writing(config, verdicts, _refuse))) if config.topics.labels else None,
         lambda places, dry_run: _replayed(config, places, dry_run=dry_run),
         lambda text: print(printable(repeated(text, options)), file=sys.stderr, flush=True),
         rests=rests,
     )
+
+
+def _refuse(why: str) -> None:
+    raise ConfigError(f"{why} first")
 
 
 def _token(file: str | None) -> str:

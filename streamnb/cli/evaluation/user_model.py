@@ -57,11 +57,15 @@ def given_model(named: str) -> RiverStreamModel:
 
 
 def _is_binary(classifier: Any) -> bool:
-    """Return whether it is a classifier of River that takes True and False for labels, and no others."""
+    """Return whether it takes True and False for labels, and no others, as binary classifiers of River do.
+
+    Those of streamnb say by themselves which labels they take.
+    """
     last = classifier
     while isinstance(last, compose.Pipeline):
         last = next(reversed(last.steps.values()))
-    return isinstance(last, base.Classifier) and not last._multiclass and not hasattr(last, "positive")  # noqa: SLF001
+    is_own = type(last).__module__.partition(".")[0] == "streamnb"
+    return isinstance(last, base.Classifier) and not last._multiclass and not is_own  # noqa: SLF001
 
 
 class _TwoLabels:

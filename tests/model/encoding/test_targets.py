@@ -15,6 +15,7 @@ from streamnb.model.encoding.targets import Targets
 WEIGHTS = st.floats(0.0, HEAVIEST) | st.sampled_from([0.5 / 1024, 1.5 / 1024, 2.5 / 1024, 1.0])
 
 
+@pytest.mark.filterwarnings("ignore::streamnb.errors.SmallWeightWarning")
 @given(st.lists(WEIGHTS | st.integers(0, 9), min_size=1))
 def test_weights_are_rounded_as_one_is(weights):
     assert Targets.of(len(weights), None, weights, None).weights.tolist() == list(map(units, weights))
