@@ -365,7 +365,7 @@ def test_no_heading_is_torn_apart(still):
 def test_text_from_right_to_left_turns_no_number_around(tmp_path):
     """`>99.9 %` stands to the right of its label, and reads from its left; so it is without a label."""
     with closing(program(tmp_path, f"sqlite:///{tmp_path / 'log.db'}")) as made:
-        append(made, labelled(300, RIGHT_TO_LEFT))
+        append(made, labelled(1500, RIGHT_TO_LEFT))
         made.run("run", "--until-end")
         _, port, _ = started(made)
         with closing(Browser(tmp_path / "profile")) as browser:
