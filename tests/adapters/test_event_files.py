@@ -852,6 +852,15 @@ def test_whole_numbers_that_lose_leading_zeros_are_noted_once(tmp_path):
         ("id\n1\n".encode("utf-32"), "UTF-32: --encoding utf-32 reads it"),
         ("\ufeffid\n1\n".encode("utf-32-be"), "UTF-32: --encoding utf-32 reads it"),
     ],
+    ids=[
+        "zip",
+        "xls",
+        "parquet",
+        "gzip twice",
+        "zstd in gzip",
+        "utf-32",
+        "utf-32-be",
+    ],  # gzip writes the time
 )
 def test_what_is_no_text_is_refused_as_what_it_is(tmp_path, content, told):
     for name in ("e.csv", "e.jsonl"):
