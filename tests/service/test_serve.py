@@ -309,7 +309,12 @@ def test_what_is_wrong_is_said_and_harms_nobody(made):
         ("/predict", {"events": ["a", {"features": []}]}, 422, "event 1"),
         ("/predict", b'{"events": ["\\ud800"]}', 422, "attribute 'text': a lone surrogate is not text"),
         ("/explain", b'{"event": "\\ud800"}', 422, "a lone surrogate is not text"),
-        ("/labels", b'{"labels": [{"id": "a", "label": "\\ud800"}]}', 422, "a lone surrogate is not text"),
+        (
+            "/labels",
+            b'{"labels": [{"id": "a", "label": "\\ud800"}]}',
+            422,
+            "labels.0.label: Input should be a valid string",
+        ),
         ("/predict", b'{"events": [{"features": {"x": NaN}}]}', 422, "event 0"),
         ("/predict", b"[" * 100_000, 400, "the body cannot be read: expected JSON"),
         ("/explain", {"event": "a", "against": "nobody"}, 422, "no such label"),
