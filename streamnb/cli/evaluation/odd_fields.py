@@ -181,7 +181,7 @@ class OddFields:
         n = 0 if self._learned is None else len(self._learned())
         if n > self._classes:
             self._classes = n
-            yield from odd_labels(self._labels(), is_all=False)
+            yield from odd_labels(self._labels(), is_all=False, grows=True)
 
     @property
     def refuses_all(self) -> bool:
@@ -214,7 +214,9 @@ class OddFields:
             yield from self._absent()
             yield from self._ids()
         if self._learns and not self.refuses_all:
-            yield from odd_labels(self._labels(), is_all=is_over and self._has_all_labels)
+            yield from odd_labels(
+                self._labels(), is_all=is_over and self._has_all_labels, grows=self._learned is not None
+            )
         if most := self._refused.most_common(_MOST_REFUSALS):
             told = [f"{count:,} {self._refusal(fault)}" for fault, count in most]
             why = "; ".join(told) if len(most) > 1 else self._refusal(most[0][0])

@@ -15,12 +15,15 @@ _MOST_ALIKE = 3  # groups of labels that are named, and labels of each
 _MOST_WHOLE, _MOST_FRACTIONS = 30, 10  # different numbers that may still be names of classes
 
 
-def odd_labels(labels: Mapping[str, float], *, is_all: bool) -> Iterator[tuple[str, str]]:
+def odd_labels(
+    labels: Mapping[str, float], *, is_all: bool, grows: bool = False
+) -> Iterator[tuple[str, str]]:
     """Yield what looks unintended about the labels of a stream.
 
     Args:
         labels: label -> how often it was learned or met.
         is_all: whether no more labels come.
+        grows: whether to repeat the message about similar labels as their number grows.
 
     Yields:
         A key, for the message to be printed once, and the message.
@@ -30,7 +33,7 @@ def odd_labels(labels: Mapping[str, float], *, is_all: bool) -> Iterator[tuple[s
         text = f"{named}: classes, but named like labels that are missing; of CSV and Parquet, "
         yield "missing", f"{text}--missing={cells} takes them so"
     if groups := _groups(labels):
-        n = sum(map(len, groups))  # said again when more come, but not of each of many
+        n = sum(map(len, groups)) if grows else 0  # not again for each of many
         yield f"alike {min(n, _MOST_ALIKE) + n.bit_length()}", _told_alike(groups)
     numbers = [number for label in labels if (number := _number(label)) is not None]
     most = _MOST_WHOLE if all(number.is_integer() for number in numbers) else _MOST_FRACTIONS
