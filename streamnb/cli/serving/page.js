@@ -19,6 +19,7 @@ let answered = "";
 let again = null;
 let changedAt = -Infinity;
 let clickedAt = -Infinity;
+let troubledAt = -Infinity; // when a click was refused last
 let clicks = 0; // of the present double click; 0 is a key
 let hiding = null;
 
@@ -126,7 +127,10 @@ function show(text, isTrouble, near) {
   line.className = isTrouble ? "trouble" : "done";
   line.append(...(Array.isArray(text) ? text : [text]));
   toast.classList.toggle("above", near.getBoundingClientRect().top > window.innerHeight / 2);
-  toast.replaceChildren(line);
+  // What was refused a moment ago must not vanish under the confirmation of the click before it.
+  const refused = !isTrouble && performance.now() - troubledAt < TOLD && toast.querySelector(".trouble");
+  if (isTrouble) troubledAt = performance.now();
+  toast.replaceChildren(...(refused ? [refused] : []), line);
   clearTimeout(hiding);
   if (!isTrouble) hiding = setTimeout(() => toast.replaceChildren(), TOLD);
 }
