@@ -217,6 +217,7 @@ def test_so_is_that_of_an_event_without_a_label(w):
         model.learn_one({"a": "u"}, None, w)
 
 
+@pytest.mark.filterwarnings("ignore::streamnb.errors.SmallWeightWarning")
 def test_a_weight_above_zero_weighs_models_however_small_it_is():
     usual, small = (BayesOptimalClassifier([NaiveBayes(), NaiveBayes(alpha=0.01)]) for _ in range(2))
     for model, w in ((usual, 1.0), (small, 2.0**-20)):

@@ -59,13 +59,13 @@ def given_model(named: str) -> RiverStreamModel:
 def _is_binary(classifier: Any) -> bool:
     """Return whether it takes True and False for labels, and no others, as binary classifiers of River do.
 
-    Those of streamnb say by themselves which labels they take.
+    Those of streamnb, and those that are made with their classes, take labels of their own.
     """
     last = classifier
     while isinstance(last, compose.Pipeline):
         last = next(reversed(last.steps.values()))
-    is_own = type(last).__module__.partition(".")[0] == "streamnb"
-    return isinstance(last, base.Classifier) and not last._multiclass and not is_own  # noqa: SLF001
+    has_labels = type(last).__module__.partition(".")[0] == "streamnb" or hasattr(last, "classes")
+    return isinstance(last, base.Classifier) and not last._multiclass and not has_labels  # noqa: SLF001
 
 
 class _TwoLabels:

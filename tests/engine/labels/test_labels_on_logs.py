@@ -163,6 +163,12 @@ def test_what_a_replay_would_do_again_is_found_by_the_recount(
     """A learner that is wrong in the same way each time."""
     log = open_log(**TOPICS)
     append(log, withdrawn_stream(5))
+    log.append([NewRecord("events", b"tie", b'{"id": "tie", "text": "free cash"}')])
+    same_time = [  # on both logs; the label in force is neither the first nor the last by the alphabet
+        NewRecord("labels", b"tie", json.dumps({"id": "tie", "label": label, "ts": 1.7e9}).encode())
+        for label in ("ham", "spam", "news")
+    ]
+    log.append(same_time)
     monkeypatch.setattr(of, name, wrong(getattr(of, name)))
     learn(log, tmp_path, *FLAGS)
     found = {check for check, _ in told(verified(open_log(), tmp_path, *FLAGS))}

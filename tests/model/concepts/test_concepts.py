@@ -24,7 +24,7 @@ from streamnb import (
     SequentialPosterior,
     VersionSpace,
 )
-from streamnb.errors import SnapshotError, UnlearnError
+from streamnb.errors import SmallWeightWarning, SnapshotError, UnlearnError
 from streamnb.model.concepts.conjunctions import MOST_HYPOTHESES
 from streamnb.wire.snapshot import Part, Snapshot, decode, encode
 
@@ -439,9 +439,12 @@ def test_weights_count_in_steps():
     assert split.posterior.tolist() == whole.posterior.tolist()
     assert split.class_weights == whole.class_weights == {True: 1.0, False: 0.0}
     assert (split.n_events, whole.n_events) == (4, 1)
-    nothing = taught(attributes, [(x, True, 0), (x, False, 1e-9)])
+    nothing = taught(attributes, [(x, True, 0)])
     nothing.unlearn_one(x, True, 0)
     assert bytes_of(nothing) == bytes_of(taught(attributes, []))
+    with pytest.warns(SmallWeightWarning):
+        least = taught(attributes, [(x, False, 1e-9)])
+    assert least.class_weights == {True: 0.0, False: 1 / 1024}
     for wrong in (-1.0, math.nan, math.inf, 2.0**21):
         with pytest.raises(ValueError, match="weight"):
             nothing.learn_one(x, y=True, w=wrong)
