@@ -59,7 +59,7 @@ def given_model(named: str) -> RiverStreamModel:
 def _is_binary(classifier: Any) -> bool:
     """Return whether it takes True and False for labels, and no others, as binary classifiers of River do.
 
-    Those of streamnb, and those that are made with their classes, take labels of their own.
+    Classifiers of streamnb, and classifiers that are made with their classes, take labels of their own.
     """
     last = classifier
     while isinstance(last, compose.Pipeline):
