@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,11 @@ def printable(text: object) -> str:
     if told.isprintable():
         return told
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in told)
+
+
+def warn(text: object) -> None:
+    """Print a warning on standard error, in one line."""
+    print(f"streamnb: warning: {printable(text)}", file=sys.stderr)
 
 
 def left_out(events: Mapping[str, int]) -> str:

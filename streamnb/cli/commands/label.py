@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, suppress
@@ -15,7 +14,7 @@ from streamnb.adapters.event_files import open_counted
 from streamnb.adapters.parts import parts_of
 from streamnb.cli import opening
 from streamnb.cli.alike_labels import ALIKE, folded
-from streamnb.cli.printable import printable
+from streamnb.cli.printable import warn
 from streamnb.config import Config
 from streamnb.config.values import literal
 from streamnb.engine.journal.history import last
@@ -59,12 +58,8 @@ def labels_topic(config: Config) -> str:
     return config.topics.labels
 
 
-def _warn(text: str) -> None:
-    print(f"streamnb: warning: {printable(text)}", file=sys.stderr)
-
-
 def writing(
-    config: Config, verdicts: Iterable[Verdict | Withdrawal], report_unread: Callable[[str], None] = _warn
+    config: Config, verdicts: Iterable[Verdict | Withdrawal], report_unread: Callable[[str], None] = warn
 ) -> Iterator[int]:
     """Append verdicts, soon after they come, keyed by their events, so that those of one event stay in order.
 
@@ -155,7 +150,7 @@ def _looked_at(verdicts: Iterable[Verdict | Withdrawal]) -> Iterator[Verdict | W
                 text = f"label {label!r} has blanks at its ends: it is another class than {label.strip()!r}"
             if text and (kind := "alike" if other != label else "blanks") not in told:
                 told.add(kind)
-                print(f"streamnb: warning: {printable(text)}", file=sys.stderr)
+                warn(text)
         yield one
 
 

@@ -16,7 +16,7 @@ from streamnb.cli.answers import decision_of
 from streamnb.cli.asked import Asked, asked
 from streamnb.cli.evaluation.event_files import begun, columns_of, events_of, origin_of
 from streamnb.cli.evaluation.odd_fields import OddFields, Origin, say_what_is_odd
-from streamnb.cli.printable import printable
+from streamnb.cli.printable import printable, warn
 from streamnb.errors import ConfigError, LogError, MalformedEvent
 from streamnb.events import Event
 from streamnb.model.attributes.parameters import of
@@ -53,7 +53,7 @@ def print_warnings(warnings: Counter[str], n: int) -> None:
     """Print the warnings of the answers to `n` events: the most frequent ones, and of how many events."""
     for text, count in warnings.most_common(_MOST_WARNINGS):
         told = f"{count:,} of {of(n, 'event')}: " if n > 1 else ""
-        print(f"streamnb: warning: {told}{printable(text)}", file=sys.stderr)
+        warn(f"{told}{text}")
     if (more := len(warnings) - _MOST_WARNINGS) > 0:
         print(
             f"streamnb: {of(more, 'other warning')}; --json shows the warning of each event", file=sys.stderr

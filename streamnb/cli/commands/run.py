@@ -16,7 +16,7 @@ from streamnb.cli.checks.machine import disk_space
 from streamnb.cli.dry_run import dry_run
 from streamnb.cli.evaluation.odd_fields import LOOKED_AT, OddFields, say_small_weights
 from streamnb.cli.observers import Waiting, watched
-from streamnb.cli.printable import printable
+from streamnb.cli.printable import printable, warn
 from streamnb.cli.reports.text_tables import print_report, print_summary, print_telling
 from streamnb.cli.stopping import Stop, warm_up
 from streamnb.config import Config
@@ -148,7 +148,7 @@ class _Fields(Sensor):
                 self._other_types[one.attribute] += 1
                 if self._other_types[one.attribute] == 1:
                     text = f"event {event.id}: {one.message}; these are learned as another attribute"
-                    print(f"streamnb: warning: {printable(text)}", file=sys.stderr)
+                    warn(text)
 
     def say(self, *, is_over: bool = False) -> None:
         """Say what is odd."""
@@ -181,7 +181,7 @@ class _Fields(Sensor):
         each = ", ".join(f"{name} in {n:,}" for name, n in found)
         more = f" and {left:,} more attributes" if (left := len(self._other_types) - len(found)) else ""
         text = f"of {of(self._odd.n, 'event')} looked at, another type than was learned has {each}{more}"
-        print(f"streamnb: warning: {printable(text)}", file=sys.stderr)
+        warn(text)
 
 
 def _check_snapshots(config: Config) -> None:
