@@ -784,6 +784,7 @@ def test_every_json_example_of_the_page_has_a_known_kind():
         "json withdrawal",
         "json prediction",
         "json metrics",
+        "json report",
         "json alerts",
         "json tenants",
         "json dead-letter",
@@ -825,9 +826,22 @@ def test_output_examples_of_the_page_are_what_is_written(kind, decode, encode):
         assert list(written.items()) == list(json.loads(block).items())
 
 
+def reports():
+    """Return the report of the page with the fields of each example of more fields, in the page's order."""
+    whole, _ = blocks("json metrics")
+    return [json.loads(whole) | json.loads(block) for block in blocks("json report")]
+
+
+def test_more_fields_of_a_report_are_written_as_on_the_page():
+    assert len(reports()) == 5
+    for report in reports():
+        assert json.loads(encode_metrics(decode_metrics(json.dumps(report).encode()))) == report
+
+
 def test_the_examples_of_the_page_agree_with_themselves():
-    report, weighing, late, drift, watched, decided, acting = (
-        decode_metrics(block.encode()) for block in blocks("json metrics")
+    report, drift = (decode_metrics(block.encode()) for block in blocks("json metrics"))
+    weighing, late, watched, decided, acting = (
+        decode_metrics(json.dumps(fields).encode()) for fields in reports()
     )
     assert late.verdicts.judged == late.cumulative.events == sum(row.events for row in late.verdicts.delays)
     assert late.verdicts.coverage == pytest.approx(late.verdicts.judged / late.verdicts.served, abs=1e-4)
