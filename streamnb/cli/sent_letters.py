@@ -23,7 +23,12 @@ from streamnb.errors import LogError
 from streamnb.model.attributes.parameters import of
 
 _MOST_NOTE = 4000  # characters: a broker keeps 4,096 (offset.metadata.max.bytes)
-DONE = {"prediction-oversize": "its event was learned", "repeated": "its event had come before"}
+DONE = {
+    "prediction-oversize": "its event was learned",
+    "repeated": "its event had come before",
+    "too-many-sources": "the learner would refuse it again: an event takes labels of 4 sources, and a stream "
+    "of 1,000; `streamnb label` with the name of one of these sources can correct the event",
+}
 """Reasons for which a record is not sent again, each with what to say."""
 OF_BYTES = {"invalid-utf8", "invalid-json", "lone-surrogate"}
 """Reasons that no configuration changes."""

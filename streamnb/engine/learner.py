@@ -478,7 +478,7 @@ class Learner:
             if self.late.may_tell(self.consumed + refused.place):
                 self.dead_letters += 1
                 self.tally.dead_letters[refused.reason] += 1
-                yield letter(self.settings, refused.record, refused.reason, "$.id")
+                yield letter(self.settings, refused.record, refused.reason, refused.path)
         watched = self.drift.names or self.monitors
         firsts = list(chain.from_iterable(taken.firsts)) if watched else []
         for first in firsts if self.drift.names else ():

@@ -156,6 +156,29 @@ def test_a_letter_that_came_back_is_sent_only_by_name(tmp_path, monkeypatch, cap
     assert headers == [{"dead-letter": b"0/0"}, {"dead-letter": b"0/1"}]
 
 
+def test_a_label_of_a_source_too_many_is_not_sent_again_and_replay_says_why(tmp_path, monkeypatch, capsys):
+    """The learner would refuse it again, even if it is named."""
+    monkeypatch.chdir(tmp_path)
+    common = ("--log", "sqlite:///log.db", "--set", "topics.labels=labels")
+    label = [{"id": "e", "label": "x", "source": source} for source in "abcde"]
+    (tmp_path / "labels.jsonl").write_text("".join(f"{json.dumps(one)}\n" for one in label))
+    (tmp_path / "events.jsonl").write_text('{"id": "e", "text": "w"}\n')
+    assert main(["replay", "events.jsonl", *common]) == 0
+    assert main(["label", "--file", "labels.jsonl", *common]) == 0
+    learned = ("run", "--until-end", "--set", "http.listen=", "--set", "model.kind=naive_bayes")
+    assert main([*learned, *common, "--json"]) == 0
+    report = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert report["verdicts"]["outcomes"] == {"first": 1, "outranked": 3, "too_many_sources": 1}
+    for places in ((), ("0/0",), ("--reason", "too-many-sources")):
+        assert main(["dlq", "replay", *places, *common, "--json"]) == 0
+        told, said = capsys.readouterr()
+        found = json.loads(told)
+        assert (found["sent"], list(found["not_sent"].values())) == (0, [1])
+        assert "the learner would refuse it again" in said
+    assert main(["dlq", "list", *common, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["not_replayed"] == 0
+
+
 def test_two_that_send_at_once_send_each_letter_once(tmp_path, monkeypatch):
     """The one that comes second is refused, and sends nothing."""
     monkeypatch.chdir(tmp_path)

@@ -232,10 +232,23 @@ def assert_it_says_which_label_holds(ask):
     until(lambda: ask("/labels/m499")[1]["label"] == own)
     until(lambda: len(ask("/labels/m499")[1]["others"]) == 2)  # the other one may come a commit later
     assert [one["label"] for one in ask("/labels/m499")[1]["others"]] == [None, None]
+    assert_it_warns_of_a_source_too_many(ask)
     early = ("a/b%20c", "m499%0A", "%0A", "a%0Ab")
     for path, told in [*((path, "a label waits for it") for path in early), ("nobody", "nor did a label")]:
         until(lambda path=path, told=told: told in ask(f"/labels/{path}")[1]["detail"])
         assert ask(f"/labels/{path}")[0] == 404
+
+
+def assert_it_warns_of_a_source_too_many(ask):
+    """The event has labels of `event`, `me` and `else`; the learner takes one more source."""
+    own = own_label("m499")
+    warned = []
+    for who in ("fourth", "fifth", "fourth"):
+        (found,) = ask("/labels", {"labels": [{"id": "m499", "label": own, "source": who}]})[1]["labels"]
+        warned.append("warning" in found)
+        until(lambda: len(ask("/labels/m499")[1]["others"]) == 3)
+    assert warned == [False, True, False]
+    assert [one["source"] for one in ask("/labels/m499")[1]["others"]].count("fifth") == 0
 
 
 def assert_head_is_get_without_a_body(port):

@@ -44,6 +44,8 @@ from streamnb.cli.serving.schemas import (
 from streamnb.cli.serving.short import PATH, answered
 from streamnb.cli.serving.views import SOURCE
 from streamnb.cli.serving.watch import Watch
+from streamnb.engine.labels.sayings import MOST_SOURCES_IN_ALL
+from streamnb.engine.labels.verdicts import MOST_SOURCES
 from streamnb.engine.labels.verdicts import Said as SourceLabel
 from streamnb.errors import ConfigError, LogError, MalformedEvent, SnapshotError, StreamnbError, told_as
 from streamnb.events import Event, Verdict
@@ -329,10 +331,20 @@ def _accepted(replica: Replica, said: Sequence[Verdict]) -> dict[str, Any]:
             return {"written": len(said), "labels": each, "journal": None}
         journal = following.checkpoint.n
         classes = {str(label): n for label, n in following.learner.model.class_weights.items()}
-        each = [_known(one, late.said_of(one.id), classes, journal) for one in said]
+        statements = [late.said_of(one.id) for one in said]
+        each = [_known(one, found, classes, journal) for one, found in zip(said, statements, strict=True)]
+        is_refused = [
+            late.has_no_room(one.source, found) for one, found in zip(said, statements, strict=True)
+        ]
         alike = {folded(label): label for label in sorted(classes, key=classes.__getitem__) if classes[label]}
         schema = following.learner.settings.schema
-    for one, known in zip(said, each, strict=True):
+    for one, known, is_one_too_many in zip(said, each, is_refused, strict=True):
+        if is_one_too_many:
+            known["warning"] = (
+                f"the learner will refuse this label, because its source {one.source!r} is one too many: an "
+                f"event takes labels of {MOST_SOURCES} sources, and a stream of {MOST_SOURCES_IN_ALL:,}"
+            )
+            continue
         label = one.label and schema.named(one.label)
         if label and not classes.get(label) and (near := alike.get(folded(label))) is not None:
             known["warning"] = f"label {label!r}: did you mean {near!r}? {ALIKE}"

@@ -78,6 +78,11 @@ class Refused(NamedTuple):
     record: Record
     place: int
 
+    @property
+    def path(self) -> str:
+        """The path of the value that is refused."""
+        return "$.id" if self.reason == "unknown-event" else "$.source"
+
 
 class FirstVerdict(NamedTuple):
     """An event that was scored for the first time, long after its prediction perhaps.

@@ -168,6 +168,11 @@ class LateLabels:
         best = holding(said, self.settings.ranks)
         return tuple(sorted(said, key=lambda one: one is not best))
 
+    def has_no_room(self, source: str, said: Sequence[Said] | None) -> bool:
+        """Return if a label of this source would be refused, on an event with these labels."""
+        is_of_event = any(one.source == source for one in said or ())
+        return not self._sayings.has_room(source) or (not is_of_event and len(said or ()) >= MOST_SOURCES)
+
     def serve(
         self,
         arrived: Arrived,
@@ -336,7 +341,7 @@ class LateLabels:
         """Any verdict."""
         record, place = heard.records[at], heard.places[at]
         if words.sources[at] == NONE:
-            taken.refused.append(Refused(_TOO_MANY, record, place))
+            self._refuse_source(taken, record, place)
             return
         said = self._sayings.said(words, at)
         if self._voids.cover(said):
@@ -346,7 +351,7 @@ class LateLabels:
             moves, recorded = rules.order_early, heard.times[at].item()
             dropped = self._early.add(event_id, said, recorded, earliest, moves=moves)
             if dropped is None and rules.order_early:
-                taken.refused.append(Refused(_TOO_MANY, record, place))
+                self._refuse_source(taken, record, place)
             elif dropped is None:
                 dropped = [Dropped(event_id, said)]
             taken.refused.extend(self._not_taken(one, place, rules) for one in dropped or ())
@@ -359,7 +364,7 @@ class LateLabels:
                 self.outcomes["repeated"] += 1
                 self._sayings.move(number, now)
             elif len(now) > MOST_SOURCES:
-                taken.refused.append(Refused(_TOO_MANY, record, place))
+                self._refuse_source(taken, record, place)
             else:
                 taken.firsts.append(self._change(number, now, teacher, heard, at))
                 if len(now) > max(1, len(before)):
@@ -389,6 +394,11 @@ class LateLabels:
         if before != after:
             self.scoring.replace(number, before, after)
         return ()
+
+    def _refuse_source(self, taken: Taken, record: Record, place: int) -> None:
+        """Count a label record whose source is one too many, for its event or in all."""
+        self.outcomes["too_many_sources"] += 1
+        taken.refused.append(Refused(_TOO_MANY, record, place))
 
     def _not_taken(self, dropped: Dropped, place: int, rules: Rules) -> Refused:
         """A verdict without an event.

@@ -17,7 +17,7 @@ from streamnb.engine.labels.verdicts import Said, Truth
 from streamnb.engine.ports import Partition
 from streamnb.model.attributes.weights import HEAVIEST
 
-_MOST_SOURCES = 1000
+MOST_SOURCES_IN_ALL = 1000
 _HEAVIEST = float(HEAVIEST)
 
 
@@ -49,7 +49,7 @@ class Sayings:
         """
         sources = [verdict.source for verdict in heard.verdicts]
         for source in dict.fromkeys(sources):
-            if len(self.sources) < _MOST_SOURCES:
+            if len(self.sources) < MOST_SOURCES_IN_ALL:
                 self.sources[source]
         self.by_source.update(filter(self.sources.__contains__, sources))
         times: Any = [verdict.ts for verdict in heard.verdicts]
@@ -66,6 +66,10 @@ class Sayings:
             [verdict.label for verdict in heard.verdicts],
             np.minimum(weights, _HEAVIEST),
         )
+
+    def has_room(self, source: str) -> bool:
+        """Return if the labels of a source can be kept: it is known, or one more can be."""
+        return source in self.sources or len(self.sources) < MOST_SOURCES_IN_ALL
 
     def said(self, words: Words, place: int) -> Said:
         """Return one of what verdicts say; its source is one of those that are known."""

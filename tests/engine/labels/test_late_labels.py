@@ -316,14 +316,44 @@ def test_a_fifth_source_is_a_dead_letter_and_so_is_one_of_too_many():
     stream.event("e", "w1")
     for source in "abcde":
         stream.verdict("e", "x", source)
+    stream.event("f", "w1")
+    for source in "abcde":
+        stream.verdict("f", "x", source)
+    stream.verdict("not here yet", "x", "a")
     learner, outputs = process(stream.records)
-    assert letters(outputs) == ["too-many-sources"]
+    assert letters(outputs) == ["too-many-sources"] * 2
+    assert [dict(one.headers)["path"] for one in outputs if one.topic == "dead-letters"] == [b"$.source"] * 2
+    assert learner.late.outcomes == {"first": 2, "outranked": 6, "too_many_sources": 2}
     more = Stream()
     for i in range(2000):
         more.event(f"f{i}")
         more.verdict(f"f{i}", "x", f"source {i}")
-    learner.process(more.records, 1.0)
+    refused = letters(learner.process(more.records, 1.0))
     assert len(learner.late.by_source) == 1000
+    assert learner.late.outcomes["too_many_sources"] == 2 + 1005
+    assert len(refused) < 50  # counted all the same
+
+
+def test_a_fifth_source_is_counted_before_its_event_came():
+    stream = Stream()
+    for source in "abcde":
+        stream.verdict("later", "x", source)
+    learner, outputs = process(stream.records)
+    assert letters(outputs) == ["too-many-sources"]
+    assert learner.late.outcomes == {"too_many_sources": 1}
+
+
+def test_room_for_a_source_is_what_the_next_label_finds():
+    stream = Stream()
+    stream.event("e", "w1")
+    for source in "abcd":
+        stream.verdict("e", "x", source)
+    stream.event("f", "w1")
+    learner, _ = process(stream.records)
+    of_e, of_f = learner.late.said_of("e"), learner.late.said_of("f")
+    assert [learner.late.has_no_room(source, of_e) for source in "ade"] == [False, False, True]
+    assert not learner.late.has_no_room("e", of_f)
+    assert not learner.late.has_no_room("e", None)
 
 
 @pytest.mark.parametrize(
