@@ -26,7 +26,9 @@ LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)#\s]+)(#[^)\s]*)?\)")
 
 def on_config(config):
     """Every decision is a page, and what the navigation forgot stands before them."""
-    decisions = [{path.stem[5:].replace("-", " ").capitalize(): f"adr/{path.name}"} for path in sorted((ROOT / "docs/adr").glob("*.md"))]  # fmt: skip
+    numbered = sorted((ROOT / "docs/adr").glob("[0-9]*.md"))
+    decisions = ["adr/README.md"]
+    decisions += [{path.stem[5:].replace("-", " ").capitalize(): f"adr/{path.name}"} for path in numbered]
     inside = config["nav"][-1]["Inside"]
     inside[-1]["Decisions"] = decisions
     inside[:0] = sorted(path.name for path in (ROOT / "docs").glob("*.md") if f": {path.name}" not in NAV)

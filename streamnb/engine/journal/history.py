@@ -5,7 +5,7 @@ state at a record is made by a *path* through the journal: the records up to the
 rollback and what follows it.
 
 Whoever may write to the journal's topic may leave *strays* there, records that are none of the chain's. Which
-of them are passed over, and which stop a reader, is in docs/adr/0013.
+of them are passed over, and which stop a reader, is in docs/adr/0003.
 """
 
 from __future__ import annotations

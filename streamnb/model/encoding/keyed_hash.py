@@ -3,7 +3,7 @@
 It is SipHash-1-3, as in Python's own dictionaries, a pseudorandom function of its 128-bit key (Aumasson and
 Bernstein, 2012). Whoever sends events cannot choose words that all meet in one chain, which would make every
 search as long as the table. It decides places alone: nothing that is learned, answered or kept hangs on it.
-So each process has a secret of its own, which is written nowhere. See docs/adr/0012.
+So each process has a secret of its own, which is written nowhere. See docs/adr/0009.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ examples H / 5 is below the variance of any class that has spread and a fifth of
 the unbiased estimate of the precision of a Gaussian from n values. T counts as m examples in H. So if no
 class has spread, H is T, and a flag that equals the label decides.
 
-m and the share 1/5 were chosen on seven labelled streams; ADR 33 has the measurements. If M2 is below 1e-9
+m and the share 1/5 were chosen on seven labelled streams; ADR 8 has the measurements. If M2 is below 1e-9
 (n - 3) T it counts as that much (the `var_smoothing` of scikit-learn), so that quotients stay finite.
 
 Reference: Friedman (1989), Regularized Discriminant Analysis, JASA 84(405): variances shrunk towards a pooled
