@@ -331,7 +331,34 @@ def test_a_label_that_is_written_otherwise_stops_a_replay_before_it_writes(told,
     assert "did you mean $.features.Label? --label-column Label" in err
     assert "so nothing was written" in err
     assert told("replay", "e.csv", "--label-column", "Label")[::2] == (0, "")
-    assert told("replay", "e.csv", "--set", "topics.labels=labels")[0] == 0  # where labels come apart
+    code, _, err = told("replay", "e.csv", "--set", "topics.labels=labels")  # where labels come apart
+    assert code == 0
+    assert "did you mean $.features.Label? --label-column Label" in err
+
+
+def test_a_table_without_labels_is_reported_even_if_labels_may_arrive_separately(told, tmp_path):
+    """A column of labels that is not named would be learned by as an attribute, if at all."""
+    late = ("--set", "topics.labels=late")
+    (tmp_path / "e.csv").write_text("text,kind\n" + "win now,a\nat noon,b\n" * 20)
+    code, _, err = told("replay", "e.csv", *late)
+    assert (code, err.count("\n")) == (0, 1)
+    assert "none of 40 events has a label at $.label" in err
+    assert (
+        "--label-column NAME says which column it is; none is needed for labels that arrive in topic late"
+        in err
+    )
+    assert told("replay", "e.csv", "--label-column", "kind", *late)[::2] == (0, "")
+    (tmp_path / "e.jsonl").write_text("".join(f'{{"id": "{i}", "text": "a"}}\n' for i in range(40)))
+    assert told("replay", "e.jsonl", *late)[::2] == (0, "")
+
+
+def test_an_event_is_returned_as_it_was_read_and_none_if_it_is_refused():
+    odd = OddFields(PLAIN, counts_refusals=True)
+    large = json.dumps({"id": "e", "text": "word " * 20_000}).encode()
+    assert odd.look(b'{"id": "e", "text": "a"}') == decode_event(b'{"id": "e", "text": "a"}', PLAIN)
+    assert odd.look(large) == decode_event(large, PLAIN)  # though it is too long to be looked at
+    assert (odd.n, odd.look(b'{"id": 7}')) == (1, None)
+    assert "1 dead letter of 2 events" in "".join(odd.news(is_over=True))
 
 
 def test_a_file_of_nothing_but_dead_letters_stops_a_replay_before_it_writes(told, tmp_path):

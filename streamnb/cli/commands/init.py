@@ -29,6 +29,7 @@ from streamnb.cli.evaluation.number_notation import (
 )
 from streamnb.cli.evaluation.odd_labels import aliases_of, odd_labels
 from streamnb.cli.evaluation.proposal_trial import Trial, mended, tried
+from streamnb.cli.evaluation.refusals import Tally
 from streamnb.cli.evaluation.seen_fields import MOST_VALUES, Keys, Seen, look
 from streamnb.cli.printable import printable
 from streamnb.config import Config
@@ -59,7 +60,7 @@ def run(options: argparse.Namespace) -> int:
     strings = frozenset(name for role, name in _columns(options).items() if role != "ts")
     raws, seen, n = _as_written(options, given, strings)
     if not n:
-        raise ConfigError(_why_no_event(raws))
+        raise ConfigError(_why_no_event(raws, opening.schema(given)))
     named = _named(options, seen)
     is_table = options.file is not None and has_columns(options.file)
     places = _places(given, named, seen, n, {str, bool} if is_table else {str})
@@ -105,10 +106,17 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _why_no_event(raws: Sequence[bytes]) -> str:
-    """Return why nothing can be proposed where no event is a JSON object."""
+def _why_no_event(raws: Sequence[bytes], schema: EventSchema) -> str:
+    """Return why nothing can be proposed if no event is a JSON object, with the most frequent fault."""
+    tally = Tally(schema)
+    for row, raw in enumerate(raws):
+        tally.decode(row, raw)
     if raws:
-        return f"none of {of(len(raws), 'event')} could be decoded; nothing was written"
+        fault = tally.rows()[0]
+        why = f"{fault['count']:,} {fault['reason']} at {fault['path']}, first row {fault['first_row']}: "
+        return (
+            f"none of {of(len(raws), 'event')} could be decoded; {why}{fault['detail']}; nothing was written"
+        )
     return "there is no event to look at: a file of CSV or JSON lines, or a topic that has some"
 
 

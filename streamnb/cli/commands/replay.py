@@ -49,6 +49,7 @@ def run(options: argparse.Namespace) -> int:
         counts_refusals=True,
         key_path=options.key,
         repeats=config.events.repeats != "learn",
+        labels_topic=config.topics.labels,
     )
     events = events_of(options.file, columns_of(options, schema))
     events = _checked_as_they_come(events, odd) if options.file == "-" else _looked_at(events, odd)

@@ -7,7 +7,6 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Hashable, Sequence
-from contextlib import suppress
 
 import msgspec
 
@@ -24,11 +23,11 @@ from streamnb.engine.journal.recovery import told
 from streamnb.engine.learner import Learner
 from streamnb.engine.ports import Log, Record
 from streamnb.engine.sensor import Committed, Sensor, WorkerState
-from streamnb.errors import ConfigError, MalformedEvent, NotElected, Unavailable
+from streamnb.errors import ConfigError, NotElected, Unavailable
+from streamnb.events import Event
 from streamnb.model.attributes.parameters import of
 from streamnb.model.naive_bayes.counting_model import CountingModel
 from streamnb.model.naive_bayes.unused_values import LearnedTypes
-from streamnb.wire.codec import decode_event
 
 _MAX_REPORTED = 10  # attributes
 
@@ -130,25 +129,21 @@ class _Fields(Sensor):
         odd = self._odd
         for record in records[: max(0, LOOKED_AT - odd.n)] or records[-1:]:
             if record.partition.topic in self._topics.events:
-                odd.look(record.value, record.key, record.timestamp, self._learner.rules)
-                self._look_at_types(record)
+                event = odd.look(record.value, record.key, record.timestamp, self._learner.rules)
+                if event is not None:
+                    self._look_at_types(event)
         if isinstance(model := self._learner.model, CountingModel):
             self._types = model.learned_types
 
-    def _look_at_types(self, record: Record) -> None:
+    def _look_at_types(self, event: Event) -> None:
         """Print, once for each attribute, that values come with another type than was learned earlier."""
-        model, settings = self._learner.model, self._learner.settings
+        model = self._learner.model
         if not isinstance(model, CountingModel):
             return
-        with suppress(MalformedEvent):
-            event = decode_event(
-                record.value, settings.schema, record.key, record.timestamp, self._learner.rules
-            )
-            for one in model.other_types(event.x, self._types):
-                self._other_types[one.attribute] += 1
-                if self._other_types[one.attribute] == 1:
-                    text = f"event {event.id}: {one.message}; these are learned as another attribute"
-                    warn(text)
+        for one in model.other_types(event.x, self._types):
+            self._other_types[one.attribute] += 1
+            if self._other_types[one.attribute] == 1:
+                warn(f"event {event.id}: {one.message}; these are learned as another attribute")
 
     def say(self, *, is_over: bool = False) -> None:
         """Say what is odd."""

@@ -29,6 +29,7 @@ from streamnb.cli.evaluation.odd_labels import odd_labels
 from streamnb.cli.evaluation.seen_fields import ENOUGH, Keys, Seen, look
 from streamnb.cli.printable import printable
 from streamnb.errors import MalformedEvent
+from streamnb.events import Event
 from streamnb.model.attributes.attributes import some_of
 from streamnb.model.attributes.nearest import nearest
 from streamnb.model.attributes.parameters import of
@@ -98,6 +99,7 @@ class OddFields:
         counts_refusals: whether it says which events are dead letters, where nobody else does.
         key_path: where the key of their records is, for it is read, too.
         repeats: whether an id that comes again is as it should be.
+        labels_topic: the topic of labels that arrive separately, or empty.
         learned: returns the labels that were learned and their weights, of a learner that reads all events;
             without one, the labels of the events that are looked at count.
 
@@ -118,6 +120,7 @@ class OddFields:
         counts_refusals: bool = False,
         key_path: str | None = None,
         repeats: bool = False,
+        labels_topic: str = "",
         learned: Callable[[], Mapping[Any, float]] | None = None,
     ) -> None:
         self.n, self.expects_label = 0, expects_label
@@ -128,7 +131,7 @@ class OddFields:
         self._details: dict[tuple[str, str], str] = {}
         self._various: set[tuple[str, str]] = set()  # of which others say something else
         self.has_more = self._has_long = False
-        self._repeats, self._learned = repeats, learned
+        self._repeats, self._labels_topic, self._learned = repeats, labels_topic, learned
         self._said: set[str] = set()
         self._due, self._classes = _SOON, 0
         self._roles = {"id": schema.id_keys, "label": schema.label_keys, "ts": schema.ts_keys or ("ts",)}
@@ -140,21 +143,25 @@ class OddFields:
 
     def look(
         self, raw: bytes, key: bytes | None = None, recorded: float = 0.0, rules: Rules = NEWEST
-    ) -> None:
-        """Note what an event holds; see `decode_event`."""
-        if len(raw) > _LONGEST:
-            self._has_long = self.has_more = True
-            return
-        self.n += 1
-        look(raw, self.seen, self._names)
+    ) -> Event | None:
+        """Note the fields of an event; return it decoded, or None if refused or if refusals do not count."""
+        event = refusal = None
         if self._counts_refusals:
             try:
-                decode_event(raw, self._schema, key, recorded, rules)
+                event = decode_event(raw, self._schema, key, recorded, rules)
             except MalformedEvent as error:
-                fault = error.reason, error.path
-                self._refused[fault] += 1
-                if self._details.setdefault(fault, error.detail) != error.detail:
-                    self._various.add(fault)
+                refusal = error
+        if len(raw) > _LONGEST:
+            self._has_long = self.has_more = True
+            return event
+        self.n += 1
+        look(raw, self.seen, self._names)
+        if refusal is not None:
+            fault = refusal.reason, refusal.path
+            self._refused[fault] += 1
+            if self._details.setdefault(fault, refusal.detail) != refusal.detail:
+                self._various.add(fault)
+        return event
 
     def watched(self, rows: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
         """The same rows, the first of which, and some of the later ones, are looked at as they go by."""
@@ -374,11 +381,11 @@ class OddFields:
         none = f"none of {of(self.n, 'event')} has"
         for role, keys in self._roles.items():
             path = self._alike(keys)
-            is_needed = self.expects_label if role == "label" else role == "id" or keys != ("ts",)
+            is_needed = self._needs_label if role == "label" else role == "id" or keys != ("ts",)
             if keys not in self.seen and (path or (is_needed and self._learns)):
                 what = "a label at " if role == "label" else ""
                 what += render_path(keys) + ", to be learned by" * (role == "label")
-                apart = _APART if role == "label" and path is None else ""
+                apart = self._apart if role == "label" and path is None else ""
                 yield role, f"{none} {what}{self._hint(role, path)}{apart}"
         others = {path[-1]: path for path in self.seen if path not in self._read}
         missing = [keys for keys in self._places if keys not in self.seen]
@@ -395,6 +402,17 @@ class OddFields:
         path = self._alike(("text",)) if len(missing) == len(self._places) else None
         if path is not None and not self._schema.attributes and f"text {path}" not in self._said:
             yield "text", f"{none} $.text{self._hint('text', path)}"
+
+    @property
+    def _needs_label(self) -> bool:
+        """True if missing labels are reported: of a table even if labels may arrive separately."""
+        return self.expects_label or (self._origin.is_table and bool(self._labels_topic))
+
+    @property
+    def _apart(self) -> str:
+        if self._labels_topic:
+            return f"; none is needed for labels that arrive in topic {self._labels_topic}"
+        return _APART
 
     def _alike(self, keys: Keys) -> Keys | None:
         """A field that nothing reads as what it is, with this name but for case and blanks around it."""
