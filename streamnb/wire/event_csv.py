@@ -393,7 +393,7 @@ class _PointNotes:
                 self._grouped.setdefault(name, cell)
             elif not _MILLIONS.fullmatch(cell):
                 self._others.add(name)
-                self._is_done |= "." in cell and _NUMBER.fullmatch(cell.strip(" ")) is not None
+                self._is_done |= "." in cell and _NUMBER.fullmatch(cell.strip()) is not None
 
     def say(self) -> None:
         """Print the note once."""
@@ -542,7 +542,7 @@ def number_reader(decimal: str = ".", thousands: str = "") -> Callable[[str], fl
     plain = str.maketrans(decimal, ".", _ALIKE.get(thousands, thousands))
 
     def read(cell: str) -> float | str | bool:
-        stripped = cell.strip(" ")
+        stripped = cell.strip()
         if number.fullmatch(stripped) is None:
             return BOOLEANS.get(stripped, cell)
         value = _number_or_text(stripped.translate(plain))
@@ -552,7 +552,7 @@ def number_reader(decimal: str = ".", thousands: str = "") -> Callable[[str], fl
 
 
 def _number_or_text(cell: str) -> float | str | bool:
-    stripped = cell.strip(" ")
+    stripped = cell.strip()
     if _INTEGER.fullmatch(stripped):
         return int(stripped)
     if _NUMBER.fullmatch(stripped) and math.isfinite(number := float(stripped)):
@@ -577,7 +577,7 @@ def _as_number(value: float | str, form: re.Pattern[str]) -> float | str | bool:
     """The finite number of a string of this form, otherwise the value."""
     if (
         type(value) is str
-        and form.fullmatch(digits := value.strip(" "))
+        and form.fullmatch(digits := value.strip())
         and math.isfinite(number := float(digits))
     ):
         return number

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from streamnb import config as configuration
 from streamnb.cli import main, opening, wiring
-from streamnb.cli.evaluation.seen_fields import Seen
+from streamnb.model.attributes.seen_fields import Seen
 from streamnb.wire.codec import decode_event
 
 CSV = "key,text,plan,minutes,stars,city,note,label\n" + "".join(

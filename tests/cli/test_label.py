@@ -62,7 +62,10 @@ def test_labels_before_a_line_that_is_none_are_written(tmp_path, monkeypatch, ca
     [
         (["spam", "ham", "spam"], []),
         (["spam ", "ham "], ["label 'spam ' has blanks at its ends: it is another class than 'spam'"]),
-        (["spam", "Spam", "SPAM", "spam"], ["'spam', 'Spam': labels that differ only by case or by blanks"]),
+        (["spam", "Spam", "SPAM", "spam"], ["'spam', 'Spam': labels that differ only by case, blanks or"]),
+        (["not spam", "not  spam"], ["'not spam', 'not  spam': labels that differ only by"]),
+        (["caf\u00e9", "cafe\u0301"], ["'caf\u00e9', 'cafe\u0301': labels that differ only by"]),
+        (["ham", "\ufeffham"], [r"'ham', '\ufeffham': labels that differ only by"]),
         ([" ham", "ham"], ["label ' ham' has blanks", "' ham', 'ham': labels that differ"]),
     ],
 )
@@ -88,6 +91,8 @@ FILE = ["--file", "labels.jsonl"]
         (["label", "e", "x", "--ts", "1790000000000"], "a time until now"),
         (["label", "e", "x", "--ts=-3e9"], "1900 to 2099"),
         (["label", "\udcff", "x"], "this is no label"),
+        (["label", "e", "  "], "a label needs a character that can be seen"),
+        (["label", "e", "\u200b"], "a label needs a character that can be seen"),
         (["label", "e", "x", *FILE], "--source may go with it"),
         (["label", "--ts", "5", *FILE], "--source may go with it"),
         (["label", "--withdraw", *FILE], "--source may go with it"),
@@ -106,6 +111,15 @@ def test_what_would_change_nothing_or_something_else_is_refused(tmp_path, monkey
     assert status == 2
     assert said in capsys.readouterr().err
     assert not main(["label", "e", "x", *LOG])
+    assert len(written(capsys)) == 1
+
+
+def test_a_line_with_a_label_of_blanks_alone_is_refused(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    blank = json.dumps({"id": "e", "label": "\u3000"}).encode()
+    (tmp_path / "labels.jsonl").write_bytes(LABELS[0] + b"\n" + blank)
+    assert main(["label", *FILE, *LOG]) == 1
+    assert "line 2: out-of-range at $.label: a label needs a character" in capsys.readouterr().err
     assert len(written(capsys)) == 1
 
 

@@ -11,7 +11,6 @@ import pytest
 from streamnb import NaiveBayes
 from streamnb.adapters.event_files import read_events, read_rows_order
 from streamnb.adapters.sqlite.log import SqliteLog
-from streamnb.cli import main
 from streamnb.cli.evaluation.odd_fields import LOOKED_AT, OddFields, Origin
 from streamnb.engine.ports import NewRecord
 from streamnb.wire.codec import decode_event
@@ -114,9 +113,13 @@ def labelled(*labels, n=40):
 
 LABELS = [
     (labelled("sun", "SUN", "sun", "rain"),
-     """labels that differ only by case or by blanks at the ends are classes of their own: 'sun', 'SUN'; --set 'classes.aliases={ "SUN" = "sun" }' reads"""),
+     """labels that differ only by case, blanks or Unicode form are classes of their own: 'sun', 'SUN'; --set 'classes.aliases={ "SUN" = "sun" }' reads"""),
     (labelled("sun ", "a", "sun", "sun"), """'sun', 'sun '; --set 'classes.aliases={ "sun " = "sun" }'"""),
     (labelled("\u00c9TE", "\u00e9te", "\u00e9te", "x"), "'\u00e9te', '\u00c9TE'"),
+    (labelled("e\u0301te", "\u00e9te", "\u00e9te", "x"), "'\u00e9te', 'e\u0301te'"),
+    (labelled("not  spam", "not spam", "not spam", "x"), "'not spam', 'not  spam'"),
+    (labelled("a", "b", "  "), "'  ': classes, but named like labels that are missing; of CSV and Parquet, --missing='  ' takes"),
+    (labelled("a", "b", "\u200b"), "classes, but named like labels that are missing"),
     (labelled(*(f"w{i}{j}" for i in range(5) for j in "aA")), "'w2A', 'w2a', and 2 more groups"),
     (labelled(*map(str, range(17, 57)), n=80), "the labels are 40 different numbers, and each is a class of its own"),
     (labelled(*(f"{i}.5" for i in range(12)), "7"), "the labels are 13 different numbers"),
@@ -230,18 +233,10 @@ NOT_READ = '$.plan: not read, for attributes stand inside "features"'
 
 
 @pytest.fixture
-def told(tmp_path, monkeypatch, capsys):
-    """Run a command where `flat.jsonl` is: its exit code, and what it said on both channels."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("STREAMNB_LOG__URL", "sqlite:///e.db")
-    monkeypatch.setenv("STREAMNB_HTTP__LISTEN", "")
+def told(told, tmp_path):
+    """Run a command where `flat.jsonl` is: its exit code, and what it printed on both channels."""
     (tmp_path / "flat.jsonl").write_text("\n".join(map(json.dumps, FLAT)))
-
-    def run(*arguments):
-        code = main(list(arguments))
-        return code, *capsys.readouterr()
-
-    return run
+    return told
 
 
 def test_every_way_in_says_it_once_and_not_in_its_output(told, monkeypatch):

@@ -628,7 +628,7 @@ def test_labels_that_differ_by_blanks_at_their_ends_are_shown_apart(full, ask):
     assert r"<bdi>spam\x20</bdi>" in ask("/page/label", fields, **ORIGIN)[2]
 
 
-@pytest.mark.parametrize("label", [" ", "   ", "\u3000", "\t\n"])
+@pytest.mark.parametrize("label", [" ", "   ", "\u3000", "\t\n", "\u200b"])
 def test_a_label_of_blanks_alone_is_refused(ask, said, label):
     fields = {"csrf": csrf_of(ask("/page/events")[2]), "id": "m1", "label": label}
     status, _, text = ask("/page/label", fields, **ORIGIN)

@@ -8,7 +8,6 @@ import random
 import pytest
 
 from streamnb.adapters.event_files import read_events, read_rows_order
-from streamnb.cli import main
 from streamnb.cli.evaluation.odd_fields import OddFields, Origin
 from streamnb.wire.event_csv import CsvColumns, rows_to_events
 from streamnb.wire.schema import AttributeSpec, EventSchema
@@ -16,19 +15,6 @@ from streamnb.wire.schema import AttributeSpec, EventSchema
 CELLS, LINES = Origin("e.csv", is_table=True, has_cells=True), Origin("e.jsonl")
 PARQUET = Origin("e.parquet", is_table=True)
 PLAIN = EventSchema()
-
-
-@pytest.fixture
-def told(tmp_path, monkeypatch, capsys):
-    """Run a command in an empty folder: its exit code, and what it said on both channels."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("STREAMNB_LOG__URL", "sqlite:///e.db")
-
-    def run(*arguments):
-        code = main(list(arguments))
-        return code, *capsys.readouterr()
-
-    return run
 
 
 def odd(values, origin=CELLS, schema=PLAIN, **more):
@@ -89,6 +75,36 @@ WRITTEN = [
     ([f"{n}\u202f{n},50" for n in range(100, 130)], "--decimal , --thousands ' ' reads"),
     ([f"{n}\u00a0{n},50" for n in range(100, 130)], "--decimal , --thousands ' ' reads"),
     (["1", "2", "3", "A", "B"] * 20, None),
+    (["\u22125.2", "\u22123.1", "2.0"], 'with other signs, digits or quotes, and each is taken for one value: write -5.2 for "\u22125.2"'),
+    (["\u22125,2", "3,1"] * 20, 'write -5,2 for "\u22125,2"'),
+    ([f"\u2212{n % 9}" for n in range(40)], 'write -0 for "\u22120"'),
+    ([f"\u2013{n}.5" for n in range(40)], 'write -0.5 for "\u20130.5"'),
+    (["\u0661\u066b\u0665", "\u0662\u0663"], 'write 1.5 for "\u0661\u066b\u0665"'),
+    (["\uff11\uff0e\uff15", "\uff12"], 'write 1.5 for "\uff11\uff0e\uff15"'),
+    (amounts("({0:.2f})"), 'write -3.67 for "(3.67)"'),
+    (amounts("{0:.2f}-"), 'write -3.67 for "3.67-"'),
+    (amounts("'{0:.2f}"), """write 3.67 for "'3.67\""""),
+    (amounts("\u201e{0:.2f}\u201c"), 'write 3.67 for "\u201e3.67\u201c"'),
+    (["(1)", "(2)", "(3)"] * 20, None),
+    (["1-5", "6-10", "11\u201315"] * 20, None),
+    ([f"0{n},5" for n in range(40)], "--decimal , reads them"),
+    ([",5", ",75", "1,25"], "--decimal , reads them"),
+    ([f"{n % 9 + 1},123E+05" for n in range(40)], "with a decimal comma, and each is taken for one value: --decimal , reads"),
+    (amounts("{0:.2f}\u00a0"), None),
+    (amounts("\t{0:.2f}"), None),
+    (amounts("{0:.2f} mmHg"), 'with a unit ("mmHg")'),
+    (amounts("{1} Personen"), 'with a unit ("Personen")'),
+    (amounts("{0:.2f} l/100km"), 'with a unit ("l/100km")'),
+    (amounts("{0:.2f} Mio. \u20ac"), 'with a unit ("Mio. \u20ac")'),
+    (amounts("{0:.2f} m\u00b2"), 'with a unit ("m\u00b2")'),
+    (amounts('{1}"'), 'with a unit (""")'),
+    (amounts("Euro {0:.2f}"), 'with a unit ("Euro")'),
+    (amounts("\u2212{0:.2f} \u00b0C"), 'with a unit ("\u00b0C")'),
+    ([*amounts("{0:.2f} kg", 30), *amounts("{1} g", 20)], 'with units ("kg", "g")'),
+    ([*amounts("{1} kg", 30), *amounts("{1}"), *amounts("{1}k", 9)], "numbers, but for 39 cells such as"),
+    ([f"Zimmer {n % 9}" for n in range(40)], None),
+    ([f"{n % 9} {'AB'[n % 2]}" for n in range(40)], None),
+    ([f"{n:02} Jan 2026" for n in range(1, 29)], None),
     ([f"A{n}" for n in range(90)], None),
     (["1a", "1b", "2a", "2b"] * 20, None),
 ]  # fmt: skip

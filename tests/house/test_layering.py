@@ -97,7 +97,6 @@ ROOMS = {
         "observers": 1,
     },
     "cli": {
-        "alike_labels": 0,
         "printable": 0,
         "suggested": 0,
         "sent_letters": 0,

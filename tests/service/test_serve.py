@@ -355,6 +355,12 @@ def test_what_is_wrong_is_said_and_harms_nobody(made):
         ("/labels", {"labels": [{"id": "a", "label": "b", "source": "event"}]}, 422, "label 0"),
         (
             "/labels",
+            {"labels": [{"id": "a", "label": "b"}, {"id": "a", "label": " \u200b"}]},
+            422,
+            "label 1: a label needs a character that can be seen",
+        ),
+        (
+            "/labels",
             {"labels": [{"id": "a", "label": "b"}, {"id": "a", "label": "b", "ts": 4e9}]},
             422,
             "after the log recorded the label, more than a day",

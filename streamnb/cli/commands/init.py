@@ -17,20 +17,9 @@ from streamnb.adapters.event_files import has_cells, has_columns
 from streamnb.cli import opening
 from streamnb.cli.commands.read import records_of
 from streamnb.cli.evaluation.event_files import cells_of, columns_of, events_of, given_columns, print_note
-from streamnb.cli.evaluation.number_notation import (
-    COMMA_AND_POINTS,
-    QUOTED,
-    is_grouped,
-    markers_of,
-    no_options,
-    notation_of,
-    spoilt,
-    unit_of,
-)
 from streamnb.cli.evaluation.odd_labels import aliases_of, odd_labels
 from streamnb.cli.evaluation.proposal_trial import Trial, mended, tried
 from streamnb.cli.evaluation.refusals import Tally
-from streamnb.cli.evaluation.seen_fields import MOST_VALUES, Keys, Seen, look
 from streamnb.cli.printable import printable
 from streamnb.config import Config
 from streamnb.config.kinds import JSON_PATH
@@ -38,7 +27,18 @@ from streamnb.config.values import literal
 from streamnb.errors import ConfigError, MalformedEvent
 from streamnb.model.attributes.attributes import some_of
 from streamnb.model.attributes.nearest import did_you_mean
+from streamnb.model.attributes.number_notation import (
+    COMMA_AND_POINTS,
+    QUOTED,
+    is_grouped,
+    markers_of,
+    no_options,
+    notation_of,
+    spoilt,
+    units_of,
+)
 from streamnb.model.attributes.parameters import of
+from streamnb.model.attributes.seen_fields import A_DATE, MOST_VALUES, Keys, Seen, look
 from streamnb.wire.event_csv import CsvColumns, Note, ignore_note
 from streamnb.wire.event_rules import refuse_odd_time
 from streamnb.wire.paths import parse_path, render_path
@@ -49,6 +49,7 @@ _IDS = ("id", "_id", "uuid", "event_id", "message_id")
 _LABELS = ("label", "class", "category", "target", "truth", "outcome", "y")
 _TIMES = ("ts", "timestamp", "time", "created_at", "date")
 _MOST_ATTRIBUTES = 100
+_MOST_NAMES = 10  # different numbers with a unit that may be names, such as "36 months" and "60 months"
 _MOST_CANDIDATES = 5  # for the label
 _LEFT_OUT = "# left out: "
 _AS_IT_IS = "# not declared, so read as it is: "
@@ -189,7 +190,9 @@ def _sample(
     named = {*_IDS, *_LABELS, *_TIMES, *(name.lower() for name in _columns(options).values())}
     n = sum(look(raw, seen, named) for raw in raws)
     for one in seen.values():
-        if one.differ and unit_of(one):
+        if (notation := notation_of(one, options.decimal)) is not None and notation.written:
+            one.decided = f"(numbers {notation.what}: write them in ASCII)"
+        elif len(one.values) > _MOST_NAMES and units_of(one):
             one.decided = "(numbers with a unit: write the numbers alone)"
     return raws, seen, n
 
@@ -218,21 +221,19 @@ def _written_otherwise(
 
     `again` returns what is at each path as it is read by the options that are set now.
     """
-    notations, markers = {}, {}
-    for path, one in seen.items():
-        if path[0] != "features":
-            continue
-        notation = notation_of(one, options.decimal)
-        if notation is not None and notation is not QUOTED:
-            notations[render_path(path)] = notation
-        if found := markers_of(one, options.decimal):
-            markers[render_path(path)] = found
+    columns = {render_path(path): one for path, one in seen.items() if path[0] == "features"}
+    notations = {
+        path: notation
+        for path, one in columns.items()
+        if (notation := notation_of(one, options.decimal)) and not notation.written and notation is not QUOTED
+    }
+    markers = {path: found for path, one in columns.items() if (found := markers_of(one, options.decimal))}
     told = []
     if notations:
         most, _ = Counter(notations.values()).most_common(1)[0]
         paths = some_of([path for path, notation in notations.items() if notation == most])
         others = {p: one for p, one in seen.items() if p[0] == "features" and render_path(p) not in notations}
-        fixed = spoilt(others, most, options.decimal)
+        fixed = list(map(render_path, spoilt(others, most, options.decimal)))
         if fixed and most.decimal == "," and most.thousands in {"", "."}:
             given, options.decimal = options.decimal, most.decimal
             if all(is_grouped(one) for path, one in again().items() if render_path(path) in fixed):
@@ -391,7 +392,7 @@ def _why_not_read(one: Seen) -> str:
 
 def _unread_time(seen: Mapping[Keys, Seen]) -> Keys | None:
     """Return where the first field is that seems to be the time, for a proposal without one."""
-    return next((p for p, one in seen.items() if p == ("ts",) or one.kind == "(a date or time)"), None)
+    return next((p for p, one in seen.items() if p == ("ts",) or one.kind == A_DATE), None)
 
 
 def _why_unread(path: Keys, one: Seen) -> str:

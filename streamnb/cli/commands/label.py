@@ -13,7 +13,6 @@ from msgspec.structs import replace
 from streamnb.adapters.event_files import open_counted
 from streamnb.adapters.parts import parts_of
 from streamnb.cli import opening
-from streamnb.cli.alike_labels import ALIKE, folded
 from streamnb.cli.printable import warn
 from streamnb.config import Config
 from streamnb.config.values import literal
@@ -21,6 +20,7 @@ from streamnb.engine.journal.history import last
 from streamnb.engine.ports import Log, NewRecord
 from streamnb.errors import ConfigError, LogError, MalformedEvent, Unavailable, UnknownTopic, told_as
 from streamnb.events import Verdict, Withdrawal
+from streamnb.model.attributes.alike_labels import ALIKE, INVISIBLE, folded, is_visible
 from streamnb.model.attributes.parameters import of
 from streamnb.wire.codec import UNNAMED, decode_label, encode_verdict
 from streamnb.wire.schema import EventSchema
@@ -114,7 +114,7 @@ def checked(given: Verdict | Withdrawal, config: Config) -> Verdict | Withdrawal
     """Return the same, as a learner will read it if the log records it now.
 
     Raises:
-        ConfigError: it would be a dead letter.
+        ConfigError: it would be a dead letter, or nothing of its label can be seen.
     """
     with told_as(ConfigError, "this is no label", MalformedEvent, UnicodeEncodeError):
         return _read(encode_verdict(given), config)
@@ -122,7 +122,10 @@ def checked(given: Verdict | Withdrawal, config: Config) -> Verdict | Withdrawal
 
 def _read(raw: bytes, config: Config) -> Verdict | Withdrawal:
     """Raises MalformedEvent."""
-    return decode_label(raw, EventSchema(clock=config.events.clock), time.time())
+    found = decode_label(raw, EventSchema(clock=config.events.clock), time.time())
+    if isinstance(found, Verdict) and found.label is not None and not is_visible(found.label):
+        raise MalformedEvent("out-of-range", "$.label", INVISIBLE)
+    return found
 
 
 def _given(options: argparse.Namespace, config: Config) -> Verdict | Withdrawal:

@@ -16,13 +16,13 @@ from streamnb.adapters.parts import parts_of
 from streamnb.cli import opening
 from streamnb.cli.evaluation.event_files import columns_of, decoded, events_of, origin_of
 from streamnb.cli.evaluation.odd_fields import LOOKED_AT, OddFields
-from streamnb.cli.evaluation.seen_fields import ENOUGH
 from streamnb.cli.observers import Waiting
 from streamnb.cli.stopping import Stop
 from streamnb.engine.ports import Log, NewRecord
 from streamnb.errors import ConfigError, LogError
 from streamnb.events import Event
 from streamnb.model.attributes.parameters import of
+from streamnb.model.attributes.seen_fields import ENOUGH
 from streamnb.wire.paths import parse_path
 from streamnb.wire.schema import ENTITY, EventSchema
 

@@ -12,9 +12,16 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from streamnb.cli.evaluation.number_notation import (
+from streamnb.cli.evaluation.odd_labels import odd_labels
+from streamnb.cli.printable import printable
+from streamnb.errors import MalformedEvent
+from streamnb.events import Event
+from streamnb.model.attributes.attributes import some_of
+from streamnb.model.attributes.nearest import nearest
+from streamnb.model.attributes.number_notation import (
     COMMA_AND_POINTS,
     QUOTED,
+    Notation,
     has_long_digits,
     is_rounded,
     markers_of,
@@ -23,16 +30,10 @@ from streamnb.cli.evaluation.number_notation import (
     notation_of,
     odd_cells,
     spoilt,
-    unit_of,
+    units_of,
 )
-from streamnb.cli.evaluation.odd_labels import odd_labels
-from streamnb.cli.evaluation.seen_fields import ENOUGH, Keys, Seen, look
-from streamnb.cli.printable import printable
-from streamnb.errors import MalformedEvent
-from streamnb.events import Event
-from streamnb.model.attributes.attributes import some_of
-from streamnb.model.attributes.nearest import nearest
 from streamnb.model.attributes.parameters import of
+from streamnb.model.attributes.seen_fields import ENOUGH, Keys, Seen, look
 from streamnb.wire.codec import NEWEST, Rules, decode_event
 from streamnb.wire.paths import parse_path, render_path
 from streamnb.wire.schema import EventSchema
@@ -241,7 +242,7 @@ class OddFields:
             is_open = path[0] == "features" and len(path) == 2 and path[1] not in self._schema.claimed
             if not is_open or not one.is_text(is_all=is_over and self.n < ENOUGH):
                 continue
-            if notation_of(one, self._origin.decimal) is None and not unit_of(one):
+            if notation_of(one, self._origin.decimal) is None and not units_of(one):
                 flag = f"--text-column {shlex.quote(path[-1])} or " if self._origin.is_table else ""
                 text = f"{render_path(path)} looks like a text, and each is taken for one value: "
                 yield f"text {path}", f"{text}{flag}{self._origin.init} declares it as a text"
@@ -269,21 +270,13 @@ class OddFields:
         has_digits = has_cells and has_long_digits(one)
         taken = "taken for one value" if is_open else "refused"
         if (notation := notation_of(one, self._origin.decimal)) is not None and not has_digits:
-            others = {at: self.seen[at] for at in self.seen if at != path and self._may_be_number(at)}
-            if notation.decimal == "," != self._origin.decimal:
-                ungrouped = {at: other for at, other in others.items() if not may_be_grouped(other)}
-                notation = notation if notation.thousands or ungrouped == others else COMMA_AND_POINTS
-                others = ungrouped if notation == COMMA_AND_POINTS else others
-            remedy = f"{notation.options} reads them" if has_cells else self._write_numbers
-            if has_cells and (paths := spoilt(others, notation, self._origin.decimal)):
-                remedy = no_options(paths, self._origin.decimal)
+            notation, remedy = self._remedy(path, notation)
             written = notation.what
             if notation is QUOTED and not has_cells:
                 written = "in strings" if self._origin.is_table else "in quotes"
             yield "notation", f"looks like numbers {written}, and each is {taken}: {remedy}"
-        elif unit := unit_of(one):
-            text = f'looks like numbers with a unit ("{unit}"), and each is {taken}: write the numbers alone'
-            yield "unit", text
+        elif units := units_of(one):
+            yield "unit", f"looks like numbers with {units}, and each is {taken}: write the numbers alone"
         what = "cell" if has_cells else "value"
         if markers := markers_of(one, self._origin.decimal):
             cells = shlex.quote(",".join(markers))
@@ -292,7 +285,7 @@ class OddFields:
             )
             told = odd_cells(one, markers, what) or some_of(markers)
             yield "markers", f"numbers, but for {told}, each {taken}: {remedy}"
-        elif not has_digits and (told := odd_cells(one, what=what)):
+        elif not has_digits and notation is None and (told := odd_cells(one, what=what)):
             yield "markers", f"numbers, but for {told}, each {taken}"
         if is_open and has_digits:
             yield (
@@ -310,6 +303,22 @@ class OddFields:
                     'declare kind = "nominal" in [[attributes]]'
                 ),
             )
+
+    def _remedy(self, path: Keys, notation: Notation) -> tuple[Notation, str]:
+        """Return the notation of a column, given the notations of other columns, and how it can be read."""
+        decimal = self._origin.decimal
+        if notation.written:
+            return notation, notation.written
+        others = {at: self.seen[at] for at in self.seen if at != path and self._may_be_number(at)}
+        if notation.decimal == "," != decimal:
+            ungrouped = {at: other for at, other in others.items() if not may_be_grouped(other)}
+            notation = notation if notation.thousands or ungrouped == others else COMMA_AND_POINTS
+            others = ungrouped if notation == COMMA_AND_POINTS else others
+        if not self._origin.has_cells:
+            return notation, self._write_numbers
+        if paths := spoilt(others, notation, decimal):
+            return notation, no_options(list(map(render_path, paths)), decimal)
+        return notation, f"{notation.options} reads them"
 
     @property
     def _write_numbers(self) -> str:

@@ -6,9 +6,9 @@ import math
 import shlex
 from collections.abc import Iterator, Mapping
 
-from streamnb.cli.alike_labels import ALIKE, folded
-from streamnb.cli.evaluation.seen_fields import ENOUGH
 from streamnb.config.values import literal
+from streamnb.model.attributes.alike_labels import ALIKE, folded, is_visible
+from streamnb.model.attributes.seen_fields import ENOUGH
 
 _MISSING = frozenset("na n/a #n/a <na> nan null (null) \\n".split())
 _MOST_ALIKE = 3  # groups of labels that are named, and labels of each
@@ -28,7 +28,7 @@ def odd_labels(
     Yields:
         A key, for the message to be printed once, and the message.
     """
-    if missing := [label for label in labels if label.strip().lower() in _MISSING]:
+    if missing := [one for one in labels if one.strip().lower() in _MISSING or not is_visible(one)]:
         named, cells = ", ".join(map(repr, missing)), shlex.quote(",".join(missing))
         text = f"{named}: classes, but named like labels that are missing; of CSV and Parquet, "
         yield "missing", f"{text}--missing={cells} takes them so"
@@ -51,7 +51,7 @@ def odd_labels(
 
 
 def aliases_of(labels: Mapping[str, float]) -> str:
-    """Return a TOML table: label -> the most frequent of those that differ only by case or blanks.
+    """Return a TOML table: label -> the most frequent of those with the same folded form.
 
     It is empty where no labels are alike.
     """

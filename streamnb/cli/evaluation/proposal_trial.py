@@ -15,9 +15,9 @@ from typing import NamedTuple
 from streamnb import config as configuration
 from streamnb.cli import opening
 from streamnb.cli.evaluation.refusals import Tally
-from streamnb.cli.evaluation.seen_fields import Keys, Seen
 from streamnb.config import Config
 from streamnb.errors import MalformedEvent
+from streamnb.model.attributes.seen_fields import Keys, Seen
 from streamnb.wire.codec import decode_event
 from streamnb.wire.paths import parse_path, render_path
 from streamnb.wire.schema import EventSchema

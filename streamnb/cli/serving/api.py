@@ -22,7 +22,6 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
 from starlette.convertors import Convertor, register_url_convertor
 from starlette.exceptions import HTTPException as AnyHTTPException
 
-from streamnb.cli.alike_labels import ALIKE, folded
 from streamnb.cli.answers import explained, held, known_of
 from streamnb.cli.asked import Asked, readiness
 from streamnb.cli.serving.page import Replaying, Writing, add_pages
@@ -49,6 +48,7 @@ from streamnb.engine.labels.verdicts import MOST_SOURCES
 from streamnb.engine.labels.verdicts import Said as SourceLabel
 from streamnb.errors import ConfigError, LogError, MalformedEvent, SnapshotError, StreamnbError, told_as
 from streamnb.events import Event, Verdict
+from streamnb.model.attributes.alike_labels import ALIKE, INVISIBLE, folded, is_visible
 from streamnb.wire.codec import decode_label, encode_verdict
 from streamnb.wire.schema import EventSchema
 
@@ -394,11 +394,13 @@ def _verdict(said: Verdict, place: int, schema: EventSchema, now: float) -> Verd
     """Return a verdict as a learner will read it if the log records it now.
 
     Raises:
-        ConfigError: it would be a dead letter; with its place.
+        ConfigError: it would be a dead letter, or nothing of it can be seen; with its place.
     """
     with told_as(ConfigError, f"label {place}", MalformedEvent, UnicodeEncodeError):
         checked = decode_label(encode_verdict(said), schema, now)
     assert isinstance(checked, Verdict)  # noqa: S101
+    if said.label is not None and not is_visible(said.label):
+        raise ConfigError(f"label {place}: {INVISIBLE}")
     return checked
 
 

@@ -20,6 +20,7 @@ from streamnb.cli.sent_letters import Sent
 from streamnb.cli.serving.replica import Replica
 from streamnb.cli.serving.views import TITLES, Views
 from streamnb.cli.serving.watch import Watch
+from streamnb.model.attributes.alike_labels import INVISIBLE, is_visible
 from streamnb.pictures import Markup, joined, stylesheet, tag
 from streamnb.pictures.markup import visible
 
@@ -120,8 +121,8 @@ def _add_forms(app: FastAPI, frame: _Frame, csrf: str, writing: Writing) -> None
         if writing.say is None:
             raise HTTPException(_FORBIDDEN, "topics.labels is not set")
         id_, said = _exact(found, "id"), _exact(found, "label")
-        if said and not said.strip():
-            raise HTTPException(_WRONG, "a label needs a character that can be seen")
+        if said and not is_visible(said):
+            raise HTTPException(_WRONG, INVISIBLE)
         await once.write(id_, said, writing.say)
         names = (tag("bdi", visible(name)) for name in (id_, said))
         told = tag("p", "Written: ", next(names), " is ", next(names), ".", class_="done")

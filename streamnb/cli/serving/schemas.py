@@ -195,7 +195,7 @@ class Accepted(BaseModel):
         holds: the label in force at journal record `journal`, which does not include the label just written;
             null if no label is in force.
         warning: present if the model has learned no example of the label, but some of a class that differs
-            from it only by case or by blanks at the ends; or if the learner will refuse the label, because
+            from it only by case, blanks or Unicode form; or if the learner will refuse the label, because
             its source is one too many.
     """
 

@@ -15,6 +15,9 @@ MOST_VALUES = 1000
 ENOUGH = 20
 """Events, to say that nearly each has another value, or that none has a field."""
 
+A_DATE = "(a date or time)"
+"""The kind of a field that is a date or time."""
+
 Keys = tuple[str, ...]
 """The names that lead to a field."""
 
@@ -99,7 +102,7 @@ class Seen:
         if self.n >= ENOUGH and (self.rises or len(self.values) == 1):
             return "(whole numbers that only rise, as ids do)" if self.rises else "(always the same)"
         if all(isinstance(value, str) and _DATE.fullmatch(value) for value in self.values):
-            return "(a date or time)"
+            return A_DATE
         if self.types <= {int, float}:
             return self._kind_of_numbers
         if str in self.types and self.words >= (1.5 if self.differ else 3) * self.n:

@@ -9,15 +9,15 @@ from __future__ import annotations
 import math
 import re
 import shlex
+import unicodedata
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import NamedTuple
 
-from streamnb.cli.evaluation.seen_fields import ENOUGH, Keys, Seen
 from streamnb.model.attributes.attributes import some_of
 from streamnb.model.attributes.parameters import of
-from streamnb.wire.paths import render_path
+from streamnb.model.attributes.seen_fields import A_DATE, ENOUGH, Keys, Seen
 
 _MOST = 0.9  # of the strings of a column are written so
 _FEW = 3  # strings that may stand for no number, though nobody else writes them so
@@ -34,30 +34,48 @@ _DIGITS = re.compile(r"[+-]?[0-9]{16,}")
 _POINTS = re.compile(r"[+-]?[1-9][0-9]{0,2}(?:\.[0-9]{3})+")
 _ADDRESS = re.compile(r"(?:[0-9]{1,3}\.){3}[0-9]{1,3}")
 _EXACT = 2**53
-_A_DIGIT = re.compile(r"[0-9]")
+_A_DIGIT = re.compile(r"\d")
+_NUMBER = r"[+-]?\s?[0-9](?:[0-9.,'\u2019\s]*[0-9])?(?:[eE][+-]?[0-9]+)?"
+_ANY_NUMBER = re.compile(_NUMBER)
+_FRACTION = re.compile(r"[0-9][.,][0-9]")
+_CURRENCY = r"$\u00a2-\u00a5\u20a0-\u20bf"
 _WITH_UNIT = re.compile(
-    r"""[+\-\u2212]?(?P<before>[$\u00a2-\u00a5\u20a0-\u20bf]|(?:US|R|A|C)\$|EUR|USD|GBP|CHF|JPY)?\s?
-        [+\-\u2212]?[0-9](?:[0-9.,'\u2019\s]*[0-9])?
-        \s?(?P<behind>%|\u2030|\u00b0[CF]?|[$\u00a2-\u00a5\u20a0-\u20bf]|[^\W\d_]{1,3}[\u00b2\u00b3]?)?""",
+    rf"""(?P<minus>-)?
+        (?:(?P<before>[<>~\u2264\u2265\u2248\u00b1{_CURRENCY}]|(?:US|R|A|C)\$|EUR|USD|GBP|CHF|JPY)\s?
+          |(?P<word>[^\W\d_][^\d,:;|]{{0,19}})\s)?
+        (?P<number>{_NUMBER})
+        (?P<blank>\s?)(?P<behind>(?:[^\W\d_]|[%\u2030\u00b0"'\u2032\u2033{_CURRENCY}])[^,:;|]{{0,19}})?""",
     re.VERBOSE,
 )
-"""A number and a unit behind it, or a currency before it; letters before it rather make a code."""
+"""A number, and a unit behind it or a currency or word before it; letters without a blank make a code."""
+_MOST_UNITS = 3  # of one column
+_MINUS_SIGNS = "\u2010\u2011\u2012\u2013\u2014\u2212\ufe58\ufe63\uff0d"
+_SIGNS = dict.fromkeys(map(ord, _MINUS_SIGNS), "-") | {
+    0xFF0B: "+", 0x066B: ".", 0xFF0E: ".", 0x066C: ",", 0xFF0C: ","
+}  # fmt: skip
+_QUOTES = "\"'\u2018-\u201f\u00ab\u00bb\u2039\u203a"
+_ENCLOSED = re.compile(
+    rf"=?[{_QUOTES}]+(?P<inner>[^{_QUOTES}]+)[{_QUOTES}]*|\((?P<debit>.+)\)|(?P<credit>.*[0-9])\s?-"
+)
+"""A number in quotes, also as Excel writes a text, or with the minus sign of accountants."""
 
 
 class Notation(NamedTuple):
-    """How the numbers of a column are written.
+    """The notation of the numbers of a column.
 
     Attributes:
         what: the same in words, behind "numbers".
         decimal: the decimal separator.
         thousands: what separates thousands; empty is nothing.
         is_ambiguous: whether a comma in it may as well be the decimal one.
+        written: how to write one of them, if no option reads them; otherwise empty.
     """
 
     what: str
     decimal: str = "."
     thousands: str = ""
     is_ambiguous: bool = False
+    written: str = ""
 
     @property
     def options(self) -> str:
@@ -72,9 +90,10 @@ class Notation(NamedTuple):
         """What a number in this notation is; one that is grouped does not begin with 0."""
         groups = {" ": "[ \u00a0\u2009\u202f]", "'": "['\u2019]"}
         group = groups.get(self.thousands, re.escape(self.thousands))
-        grouped = rf"[1-9][0-9]{{0,2}}(?:{group}[0-9]{{2,3}})*{group}[0-9]{{3}}|" if group else ""
         point = re.escape(self.decimal)
-        return re.compile(rf"[+-]?(?:{grouped}0|[1-9][0-9]*)(?:{point}[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+        plain = rf"(?:0|[1-9][0-9]*|[0-9]*(?={point}[0-9]))(?:{point}[0-9]+)?(?:[eE][+-]?[0-9]+)?"
+        grouped = rf"[1-9][0-9]{{0,2}}(?:{group}[0-9]{{2,3}})*{group}[0-9]{{3}}(?:{point}[0-9]+)?|"
+        return re.compile(rf"[+-]?(?:{grouped if group else ''}{plain})")
 
 
 QUOTED = Notation("with a decimal point")
@@ -119,11 +138,47 @@ def notation_of(seen: Seen, decimal: str = ".") -> Notation | None:
         return COMMA_AND_POINTS
     if not fitting and _fits(told, QUOTED, total) and _are_amounts(seen, told):
         return QUOTED
-    return next(iter(fitting), None)
+    return next(iter(fitting), None) or _written_otherwise(seen, told, total)
+
+
+def plain_number(text: str) -> str:
+    """Return a number with ASCII signs and digits, and without quotes or the parentheses of accountants.
+
+    Examples:
+        >>> plain_number("\u221212,5"), plain_number("(3.20)"), plain_number("='7'"), plain_number("a-1")
+        ('-12,5', '-3.20', '7', 'a-1')
+    """
+    text = _in_ascii(text.strip())
+    if found := _ENCLOSED.fullmatch(text):
+        inner = found["inner"] or f"-{found['debit'] or found['credit']}"
+        text = inner.strip() if _ANY_NUMBER.fullmatch(inner.strip()) else text
+    return text
+
+
+def _in_ascii(text: str) -> str:
+    """Return a text with ASCII signs and digits."""
+    if text.isascii():
+        return text
+    text = text.translate(_SIGNS)
+    return "".join(str(unicodedata.decimal(one, one)) for one in text)
+
+
+def _written_otherwise(seen: Seen, told: Mapping[str, int], total: int) -> Notation | None:
+    """Return the notation of strings that nearly all are numbers, and none that an option reads."""
+    plain = {text: plain_number(text) for text in told}
+    found = {text: one for text, one in plain.items() if _ANY_NUMBER.fullmatch(one)}
+    others = [text for text, one in found.items() if one != text]
+    if not others or seen.kind == A_DATE or sum(told[text] for text in found) < _MOST * total:
+        return None
+    if all(map(str.isascii, others)) and not (_are_most_numbers(seen) or _are_amounts(seen, plain.values())):
+        return None
+    return Notation(
+        "with other signs, digits or quotes", written=f"write {plain[others[0]]} for {_quoted(others[0])}"
+    )
 
 
 def _fits(texts: Mapping[str, int], notation: Notation, total: int) -> bool:
-    """Whether nearly all of so many strings are numbers in a notation, and at least one in no other."""
+    """Return whether nearly all strings are numbers in a notation, and at least one in no other notation."""
     form = notation.form
     fits = [text for text in texts if form.fullmatch(text)]
     is_written = notation is QUOTED or not all(map(_PLAIN.fullmatch, fits))
@@ -161,17 +216,40 @@ def odd_cells(seen: Seen, texts: Iterable[str] = (), what: str = "cell") -> str:
     return f"{of(n, what)} such as {', '.join(examples)}"
 
 
-def unit_of(seen: Seen) -> str:
-    """Return the unit or currency with which nearly all values of a column are numbers; empty for none."""
+def units_of(seen: Seen) -> str:
+    """Return the units with which nearly all strings of a column are numbers, for a message.
+
+    It is empty if there are none, or if most values are numbers already. Several units need amounts:
+    fractions, or a blank and a word of two letters; `1a`, `2b` are names.
+    """
+    if seen.kind == A_DATE:
+        return ""
     units: Counter[str] = Counter()
     strings = _strings(seen)
+    have_amounts, are_words = False, True
     for text, n in strings.items():
-        found = _WITH_UNIT.fullmatch(text.strip())
-        if found is not None and (unit := found["before"] or found["behind"]):
-            units[unit] += n
-    total = sum(seen.values.values()) - sum(strings[text] for text in _markers(strings))
-    unit, n = next(iter(units.most_common(1)), ("", 0))
-    return unit if len(strings) > 1 and n >= _MOST * total else ""
+        found = _WITH_UNIT.fullmatch(_in_ascii(text.strip()))
+        if found is None or (found["word"] and not _FRACTION.search(found["number"])):
+            continue
+        if unit := found["before"] or found["behind"] or found["word"]:
+            units[unit.strip()] += n
+            have_amounts |= _FRACTION.search(found["number"]) is not None
+            are_words &= bool(found["blank"]) and len(unit) > 1
+    markers = sum(strings[text] for text in _markers(strings))
+    total = sum(n for value, n in seen.values.items() if isinstance(value, str | tuple)) - markers
+    named = [unit for unit, _ in units.most_common(_MOST_UNITS + 1)]
+    if len(strings) < 2 or not units or 2 * units.total() < sum(seen.values.values()) - markers:
+        return ""
+    if units[named[0]] >= _MOST * total:
+        return f'a unit ("{named[0]}")'
+    are_several = len(named) <= _MOST_UNITS and units.total() >= _MOST * total
+    if not are_several or not (have_amounts or are_words):
+        return ""
+    return f"units ({', '.join(map(_quoted, named))})"
+
+
+def _quoted(text: str) -> str:
+    return f'"{text}"'
 
 
 def is_grouped(seen: Seen) -> bool:
@@ -196,11 +274,11 @@ def may_be_grouped(seen: Seen) -> bool:
     return is_fine and all(map(_POINTS.fullmatch, strings.keys() - _markers(strings)))
 
 
-def spoilt(seen: Mapping[Keys, Seen], notation: Notation, decimal: str) -> list[str]:
+def spoilt(seen: Mapping[Keys, Seen], notation: Notation, decimal: str) -> list[Keys]:
     """Return which columns have numbers with this decimal separator, and a notation has another one."""
-    if notation.decimal == decimal:
+    if notation.decimal == decimal or notation.written:
         return []
-    return [render_path(path) for path, one in seen.items() if float in map(type, one.values)]
+    return [path for path, one in seen.items() if float in map(type, one.values)]
 
 
 def no_options(paths: Sequence[str], decimal: str) -> str:
@@ -222,7 +300,7 @@ def has_long_digits(seen: Seen) -> bool:
 
 
 def _are_most_numbers(seen: Seen) -> bool:
-    """Whether more events have a number than a string, and the numbers are amounts rather than codes."""
+    """Return whether more events have a number than a string, and the numbers are amounts, not codes."""
     if not seen.types <= {int, float, str} or seen.n - seen.strings <= seen.strings:
         return False
     return float in seen.types or sum(type(value) is int for value in seen.values) > _CODES

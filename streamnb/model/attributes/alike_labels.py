@@ -1,0 +1,26 @@
+"""Labels that look the same, because they differ only by case, blanks or Unicode form, or are blank."""
+
+from __future__ import annotations
+
+import unicodedata
+
+ALIKE = "labels that differ only by case, blanks or Unicode form are classes of their own"
+INVISIBLE = "a label needs a character that can be seen"
+
+
+def folded(label: str) -> str:
+    r"""Return what labels have in common that differ only by case, blanks or Unicode form.
+
+    Examples:
+        >>> folded(" Not  Spam"), folded("\u00e9") == folded("e\u0301")
+        ('not spam', True)
+    """
+    if label.isascii() and label.isalnum():
+        return label.lower()
+    seen = "".join(one for one in label if unicodedata.category(one) != "Cf")
+    return unicodedata.normalize("NFKC", " ".join(unicodedata.normalize("NFKC", seen).casefold().split()))
+
+
+def is_visible(label: str) -> bool:
+    """Return whether a label has a character other than blanks and invisible format characters."""
+    return any(not one.isspace() and unicodedata.category(one) != "Cf" for one in label)

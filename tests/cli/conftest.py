@@ -1,0 +1,21 @@
+"""Fixtures of the tests of commands."""
+
+from __future__ import annotations
+
+import pytest
+
+from streamnb.cli import main
+
+
+@pytest.fixture
+def told(tmp_path, monkeypatch, capsys):
+    """Run a command in an empty folder: its exit code, and what it printed on both channels."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("STREAMNB_LOG__URL", "sqlite:///e.db")
+    monkeypatch.setenv("STREAMNB_HTTP__LISTEN", "")
+
+    def run(*arguments):
+        code = main(list(arguments))
+        return code, *capsys.readouterr()
+
+    return run
