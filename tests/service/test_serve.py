@@ -655,7 +655,7 @@ def test_a_request_is_answered_while_others_connect():
         await send({"type": "http.response.body", "body": b""})
 
     async def said():
-        settings = uvicorn.Config(app, http=_Bounded, limit_concurrency=_MOST_CONNECTIONS)
+        settings = uvicorn.Config(app, http=_Bounded)
         settings.load()
         state = ServerState()
         clients = []
@@ -672,6 +672,69 @@ def test_a_request_is_answered_while_others_connect():
     answer, are_the_first = asyncio.run(said())
     assert answer.startswith(b"HTTP/1.1 200")
     assert are_the_first
+
+
+def test_a_connection_too_many_gets_an_error_of_the_shape_of_all():
+    """While each of the others waits for its answer."""
+
+    async def answered():
+        released = asyncio.Event()
+
+        async def app(_scope, _receive, send):
+            await released.wait()
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            await send({"type": "http.response.body", "body": b""})
+
+        settings = uvicorn.Config(app, http=_Bounded)
+        settings.load()
+        state = ServerState()
+        clients = []
+        for _ in range(_MOST_CONNECTIONS):
+            clients.append(client := _Bounded(settings, state, {}))
+            client.connection_made(Mock(**{"get_extra_info.return_value": None}))
+            client.data_received(b"GET /live HTTP/1.1\r\nHost: one\r\n\r\n")
+        released.set()
+        await asyncio.gather(*state.tasks)
+        for client in clients:
+            client.connection_lost(None)
+        return [b"".join(call.args[0] for call in one.transport.write.call_args_list) for one in clients]
+
+    answers = asyncio.run(answered())
+    assert {answer[:12] for answer in answers[:-1]} == {b"HTTP/1.1 200"}
+    head, _, body = answers[-1].partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 503")
+    assert b"content-type: application/problem+json\r\n" in head
+    assert b"retry-after: 1" in head
+    assert (json.loads(body)["status"], json.loads(body)["code"]) == (503, "unavailable")
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        b"no http at all\r\n\r\n",
+        b"GET /live HTTP/1.1\r\n\r\n",
+        b"GET /live HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
+        b"GET /live HTTP/1.1\r\nHost: a\r\nno header\r\n\r\n",
+        b"GET /live HTTP/1.1\r\nHost: a\r\nContent-Length: x\r\n\r\n",
+        b"GET /live HTTP/1.1\r\nHost: a\r\nX: " + b"x" * (17 << 10),
+    ],
+)
+def test_what_is_not_http_gets_an_error_of_the_shape_of_all(request_):
+    async def answered():
+        settings = uvicorn.Config(Mock(), http=_Bounded, h11_max_incomplete_event_size=16 << 10)
+        settings.load()
+        client = _Bounded(settings, ServerState(), {})
+        client.connection_made(Mock(**{"get_extra_info.return_value": None}))
+        client.data_received(request_)
+        client.connection_lost(None)
+        assert client.transport.close.called
+        return b"".join(call.args[0] for call in client.transport.write.call_args_list)
+
+    head, _, body = asyncio.run(answered()).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 400 ")
+    assert b"content-type: application/problem+json\r\n" in head.lower()
+    found = json.loads(body)
+    assert (found["status"], found["code"], set(found)) == (400, "invalid-http", set(Problem.model_fields))
 
 
 def test_a_replica_whose_thread_has_ended_is_not_alive(tmp_path, monkeypatch):

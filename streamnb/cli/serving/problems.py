@@ -28,7 +28,7 @@ CODES = {
     503: "unavailable",
 }
 """Status -> the code of an error that has no code of its own."""
-OTHER_CODES = ("unsupported-encoding", "cut-short", "not-utf-8", "unknown-event")
+OTHER_CODES = ("unsupported-encoding", "cut-short", "not-utf-8", "invalid-http", "unknown-event")
 
 _MAX_DETAIL = 500  # characters
 

@@ -13,12 +13,15 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
+import h11
 import uvicorn
+from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from streamnb.cli.serving.api import application, metrics_of
 from streamnb.cli.serving.guard import Guard
 from streamnb.cli.serving.page import Replaying
+from streamnb.cli.serving.problems import MEDIA_TYPE, encoded_problem
 from streamnb.cli.serving.replica import Replica
 from streamnb.cli.serving.short import ShortQuestions
 from streamnb.cli.serving.watch import Watch
@@ -54,6 +57,28 @@ class Listening:
     is_local: bool
 
 
+_NOT_HTTP = encoded_problem(
+    400,
+    "this is not a request of HTTP/1.1: a request line, exactly one header Host, and valid headers",
+    "invalid-http",
+)
+_FULL = encoded_problem(503, f"there are {_MOST_CONNECTIONS} connections: close some, or ask again later")
+
+
+def _headers(body: bytes, *more: tuple[bytes, bytes]) -> list[tuple[bytes, bytes]]:
+    """Return the headers of an error after which the connection is closed."""
+    length = str(len(body)).encode()
+    kind = (b"content-type", MEDIA_TYPE.encode())
+    return [kind, (b"content-length", length), (b"connection", b"close"), *more]
+
+
+async def _refuse_connection(_scope: Scope, _receive: Receive, send: Send) -> None:
+    """Answer a request on a connection too many."""
+    headers = _headers(_FULL, (b"retry-after", b"1"))
+    await send({"type": "http.response.start", "status": 503, "headers": headers})
+    await send({"type": "http.response.body", "body": _FULL})
+
+
 class _Bounded(H11Protocol):
     """Leaves a client that does not send the head of a request in time, or does not read what is answered.
 
@@ -73,6 +98,25 @@ class _Bounded(H11Protocol):
             for one in sorted(quiet, key=attrgetter("quiet_since"))[:excess]:
                 one.transport.abort()
                 self.connections.discard(one)  # not only once that is told: a request may come before
+
+    @property
+    def app(self) -> Any:
+        """The application, or the answer 503 if there are too many connections or requests."""
+        is_full = max(len(self.connections), len(self.tasks)) >= _MOST_CONNECTIONS
+        return _refuse_connection if is_full else self._app
+
+    @app.setter
+    def app(self, app: Any) -> None:
+        self._app = app
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer what is not HTTP in the shape of all errors, and close the connection; see `problems`."""
+        del msg  # uvicorn's: that it is invalid
+        if self.conn.our_state in {h11.IDLE, h11.SEND_RESPONSE}:  # otherwise, an answer has begun
+            answer = h11.Response(status_code=400, headers=_headers(_NOT_HTTP), reason=b"Bad Request")
+            for event in (answer, h11.Data(data=_NOT_HTTP), h11.EndOfMessage()):
+                self.transport.write(self.conn.send(event))
+        self.transport.close()
 
     @property
     def is_asking(self) -> bool:
@@ -145,7 +189,6 @@ def serve(
         log_level="warning",
         access_log=False,
         server_header=False,
-        limit_concurrency=_MOST_CONNECTIONS,
         timeout_keep_alive=_IDLE_SECONDS,
         timeout_graceful_shutdown=_END_SECONDS,
         ssl_certfile=listening.certificate,
