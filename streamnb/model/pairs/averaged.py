@@ -4,10 +4,11 @@
 
     P(a | b, v) = (n_abv + m P(a | v)) / (n_bv + m)      P(a | v) = (n_av + alpha) / (n_v + alpha |A|)
 
-Each value b of an event is in turn the parent of all others; S are those that at least 30 examples had, as in
-the paper, and where there is none this is naive Bayes. Attributes that are not counted in pairs say P(a | v),
-and are no parents. n_v counts all events of a class, so P(a | v) is the probability that an event has the
-attribute, and this value: the product is that of all the values that are there, whatever the others are.
+Each value b of an event is in turn the parent of all other values. S holds the values that at least 30
+examples had, as in the paper; if S is empty, the model is naive Bayes. Attributes that are not counted in
+pairs contribute P(a | v) and are not parents. n_v counts all events of a class, so P(a | v) is the
+probability that an event has the attribute with this value. The product therefore runs over the values that
+are present.
 
 Reference: Webb, Boughton and Wang (2005), "Not so naive Bayes: aggregating one-dependence estimators",
 Machine Learning 58(1).
@@ -28,23 +29,23 @@ from streamnb.model.compiled.jit import inlined, kernel
 from streamnb.model.numerics.logspace import LN2, mantissa_of, power_of
 
 LEAST_MET = 30 * UNIT
-"""Examples that have had a value before it is a parent."""
-_SOME = 8  # factors, of which none is below 2^-110, whose product is no less than 2^-1000
+"""Weight that a value must have before it serves as a parent, in units."""
+_SOME = 8  # factors between two normalisations: each is at least 2^-110, so their product is at least 2^-1000
 _NO_POWER = -(1 << 30)
 
 
 @bundle
 class AveragedScratch(NamedTuple):
-    """Room for one event that has V values of attributes that are counted in pairs, up to d, and K classes.
+    """Scratch arrays for one event with V <= d values of paired attributes, and K classes.
 
     Attributes:
-        attributes: int64[d], whose values they are.
-        is_parent: bool[d].
+        attributes: int64[d], the attribute of each value.
+        is_parent: bool[d], True if the value serves as a parent.
         bases: float64[K, d], m P(a | v).
         inverses: float64[K, d], 1 / (n_bv + m).
-        products: float64[K, d], what is said given each.
-        powers: int64[K, d], of two that belong to the products.
-        counts: float64[d, K, d], n_abv of each two of them.
+        products: float64[K, d], mantissa of the product for each parent.
+        powers: int64[K, d], exponent of two of each product.
+        counts: float64[d, K, d], n_abv of each pair of values.
     """
 
     attributes: Ints
@@ -57,7 +58,7 @@ class AveragedScratch(NamedTuple):
 
     @classmethod
     def of(cls, d: int, K: int) -> AveragedScratch:
-        """For events of d attributes and K classes."""
+        """Allocate scratch arrays for events of d attributes and K classes."""
         attributes, powers = np.empty(d, dtype=np.int64), np.empty((K, d), dtype=np.int64)
         bases, inverses, products = np.empty((3, K, d))
         counts = np.empty((d, K, d))
@@ -66,7 +67,7 @@ class AveragedScratch(NamedTuple):
 
 @inlined
 def _read_values(tables: Any, codes: Any, e: int, reading: Any, scratch: Any, joint: Any) -> Any:
-    """Read P(a | v) and n_bv of every value of event e; how many are in pairs, and how many parents."""
+    """Read P(a | v) and n_bv of every value of event e; return the number of paired values and of parents."""
     V, parents, paired, m = 0, 0, tables.pair_first.shape[0], reading.m
     for a in range(codes.shape[1]):
         if codes[e, a] < 0:
@@ -109,7 +110,7 @@ def _gather(tables: Any, codes: Any, e: int, V: int, scratch: Any) -> None:
 
 @inlined
 def _multiply(V: int, scratch: Any) -> None:
-    """Multiply the product of every parent by what each of the other values says given it."""
+    """Multiply the product of every parent by P(a | b, v) of each other value."""
     for i in range(V):
         for k in range(scratch.bases.shape[0]):
             counts, products, inverses = scratch.counts[i, k], scratch.products[k], scratch.inverses[k]
@@ -127,15 +128,15 @@ def _multiply(V: int, scratch: Any) -> None:
 
 @kernel
 def score_averaged(tables: Any, codes: Any, e: int, reading: Any, scratch: Any, joint: Any) -> None:
-    """joint[k] += log P(event | k), on average over the parents.
+    """Add log P(event | k), averaged over the parents, to each joint[k].
 
     Args:
         tables: `PairTables`.
         codes: int32[n, d].
-        e: the event.
+        e: index of the event.
         reading: `PairReading`.
-        scratch: to work in.
-        joint: float64[K], log P(k).
+        scratch: `AveragedScratch`, overwritten.
+        joint: float64[K], log P(k) on entry.
     """
     V, parents = _read_values(tables, codes, e, reading, scratch, joint)
     products, powers = scratch.products, scratch.powers
@@ -159,9 +160,11 @@ def score_averaged(tables: Any, codes: Any, e: int, reading: Any, scratch: Any, 
 
 
 def averaged_log_odds(tables: Any, codes: Ints, reading: Any, classes: tuple[int, int]) -> Floats:
-    """What each attribute of an event adds to the log odds of two classes; with the prior they are all.
+    """Return the contribution of each attribute of an event to the log odds of two classes.
 
-    Let A_b(v) be what the parent b says. With the logarithmic mean L(x, y) = (x - y) / ln(x / y),
+    The contributions and the log odds of the priors sum to the log odds of the event.
+
+    Let A_b(v) be the product with parent b. With the logarithmic mean L(x, y) = (x - y) / ln(x / y),
 
         ln(sum_b A_b(v) / sum_b A_b(w)) = sum_b L(A_b(v), A_b(w)) / L(sum A(v), sum A(w)) ln(A_b(v) / A_b(w))
 
@@ -172,9 +175,10 @@ def averaged_log_odds(tables: Any, codes: Ints, reading: Any, classes: tuple[int
         tables: `PairTables`.
         codes: int32[d], of the event.
         reading: `PairReading`.
-        classes: the class whose log odds they are, and the one against which.
+        classes: numerator and denominator of the odds.
 
-    Returns float64[d].
+    Returns:
+        float64[d], in nats.
     """
     pair, m, odds = list(classes), reading.m, np.zeros(codes.size)
     known = np.flatnonzero(codes >= 0)
@@ -191,14 +195,14 @@ def averaged_log_odds(tables: Any, codes: Ints, reading: Any, classes: tuple[int
                 low, high = min(a, known[b]), max(a, known[b])
                 row = tables.pair_first[low, high] + codes[low] * tables.rows[high] + codes[high]
                 factors[p, i] = np.log((tables.pairs[row, pair] + m * bases[i]) / (counts[b, pair] + m))
-    said = factors.sum(axis=1)
-    said = np.exp(np.maximum(said - said.max(), -700.0))
-    shares = _logarithmic_mean(*said.T) / _logarithmic_mean(*said.sum(axis=0))
+    products = factors.sum(axis=1)
+    products = np.exp(np.maximum(products - products.max(), -700.0))
+    shares = _logarithmic_mean(*products.T) / _logarithmic_mean(*products.sum(axis=0))
     odds[known] = shares @ (factors[:, :, 0] - factors[:, :, 1])
     return odds
 
 
 def _logarithmic_mean(x: Floats, y: Floats) -> Floats:
-    """(x - y) / ln(x / y) of positive numbers, and x where they are equal."""
+    """Return (x - y) / ln(x / y) of positive numbers, or x if they are equal."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(x == y, x, (x - y) / np.log(x / y))

@@ -1,4 +1,4 @@
-"""Counts of values and of pairs of values within each class: how they are learned, and taken back.
+"""Kernels that learn and unlearn counts of values and of pairs of values within each class.
 
 Counts are in units of 1/1024 example. Learning an event of d attributes adds to d^2 / 2 pairs of values.
 """
@@ -22,16 +22,16 @@ from streamnb.model.pairs.averaged import score_averaged
 class PairTables(NamedTuple):
     """Counts of d attributes, of which the first P are counted in pairs.
 
-    There are columns for C >= K classes, and rows for at least as many values as an attribute has.
+    The tables have columns for C >= K classes, and rows for at least as many values as an attribute has.
 
     Attributes:
         classes: int64[C], weight learned (units).
-        live: int64[d], how many values have a count.
-        rows: int64[d], for how many values there is capacity.
-        first: int64[d], where an attribute's values begin.
+        live: int64[d], number of values with a count.
+        rows: int64[d], capacity in values.
+        first: int64[d], first row of an attribute in `values`.
         values: int64[rows, C].
-        pair_first: int64[P, P], where the pairs of values of attributes i < j begin, those of one value of i
-            adjoining.
+        pair_first: int64[P, P], first row of the pairs of attributes i < j; pairs with the same value of i
+            are contiguous.
         pairs: int64[rows, C].
     """
 
@@ -46,11 +46,11 @@ class PairTables(NamedTuple):
 
 @bundle
 class PairReading(NamedTuple):
-    """How the counts are read.
+    """Smoothing parameters that are applied when counts are read.
 
     Attributes:
-        alpha: added to every count, units.
-        m: what P(a | v) counts beside the events that have the parent's value, units.
+        alpha: added to every count, in units.
+        m: weight of P(a | v) relative to the events that have the parent's value, in units.
     """
 
     alpha: float
@@ -59,7 +59,7 @@ class PairReading(NamedTuple):
 
 @inlined
 def count_event(tables: Any, codes: Any, e: int, k: int, weight: int) -> None:
-    """Count event e `weight` more times in class k (units; below zero it is taken out)."""
+    """Add `weight` (units) to the counts of event e in class k; a negative weight subtracts."""
     tables.classes[k] += weight
     K, paired = tables.classes.size, tables.pair_first.shape[0]
     for a in range(codes.shape[1]):
@@ -70,7 +70,7 @@ def count_event(tables: Any, codes: Any, e: int, k: int, weight: int) -> None:
         before = known(tables.values, row, K)
         tables.values[row, k] += weight
         tables.live[a] += np.int64(known(tables.values, row, K)) - np.int64(before)
-        if a < paired:  # with those that come after it
+        if a < paired:  # pairs are stored at the lower attribute
             pairs, rows, first = tables.pairs, tables.rows, tables.pair_first[a]
             for b in range(a + 1, min(codes.shape[1], paired)):
                 u = codes[e, b]
@@ -80,13 +80,13 @@ def count_event(tables: Any, codes: Any, e: int, k: int, weight: int) -> None:
 
 @inlined
 def _can_unlearn(tables: Any, codes: Any, e: int, k: int, weight: int) -> bool:
-    """Whether the counts hold event e in class k with this weight (units)."""
+    """Return True if the counts hold event e in class k with this weight (units)."""
     if tables.classes[k] < weight:
         return False
     paired = min(codes.shape[1], tables.pair_first.shape[0])
     for a in range(codes.shape[1]):
         v, start = codes[e, a], tables.first[a]
-        if v < 0:  # the events that are left have to be as many as those that had the attribute
+        if v < 0:  # the events without the attribute must remain at least 0
             if tables.values[start : start + tables.rows[a], k].sum() > tables.classes[k] - weight:
                 return False
             continue
@@ -101,9 +101,9 @@ def _can_unlearn(tables: Any, codes: Any, e: int, k: int, weight: int) -> bool:
 
 @kernel
 def unlearn_events(tables: Any, codes: Any, labels: Any, weights: Any) -> int:
-    """Take events out, in order, as long as the counts hold the next one; how many.
+    """Unlearn events in order until the counts do not hold the next one; return the number unlearned.
 
-    Those of weights below zero are put back.
+    Events with negative weights are learned again.
     """
     for e in range(labels.size):
         k = labels[e]
@@ -114,11 +114,11 @@ def unlearn_events(tables: Any, codes: Any, labels: Any, weights: Any) -> int:
 
 
 class CodedEvents(NamedTuple):
-    """Events that are asked about, and learned.
+    """Events to predict and learn.
 
     Attributes:
         codes: int32[n, d].
-        labels: int64[n], class, or -1: do not learn.
+        labels: int64[n], class index, or -1 to predict without learning.
         weights: int64[n], units.
     """
 
@@ -127,25 +127,25 @@ class CodedEvents(NamedTuple):
     weights: Ints
 
     def one(self, e: int) -> CodedEvents:
-        """Event e alone."""
+        """Return event e alone."""
         return CodedEvents(self.codes[e : e + 1], self.labels[e : e + 1], self.weights[e : e + 1])
 
 
 @kernel
 def run_pairs(tables: Any, reading: Any, events: Any, scratch: Any, joints: Any) -> None:
-    """Predict each event, where that is asked for, then learn it, strictly in order.
+    """Predict each event if `joints` has rows, then learn it if it has a label, strictly in order.
 
     Args:
         tables: `PairTables`.
         reading: `PairReading`.
         events: `CodedEvents`.
         scratch: `AveragedScratch`.
-        joints: float64[n, K], gets log P(k, event); without rows where it is not asked for.
+        joints: float64[n, K], filled with log P(k, event); zero rows skip prediction.
     """
     codes, labels, weights = events
     for e in range(labels.size):
         if joints.shape[0]:
-            score_priors(tables.classes, tables.classes, LEARNED, joints[e], joints[e])  # none is given
+            score_priors(tables.classes, tables.classes, LEARNED, joints[e], joints[e])  # learned priors only
             score_averaged(tables, codes, e, reading, scratch, joints[e])
         if labels[e] >= 0:
             count_event(tables, codes, e, labels[e], weights[e])
@@ -155,7 +155,7 @@ def run_pairs(tables: Any, reading: Any, events: Any, scratch: Any, joints: Any)
 def move_pairs(
     pairs: Any, pair_first: Any, rows: Any, sizes: Any, to_pairs: Any, to_first: Any, to_rows: Any
 ) -> None:
-    """Copy the pairs of all attributes that both layouts have, so many values of each."""
+    """Copy the pairs of the attributes that both layouts have, for the first `sizes` values of each."""
     P, K = min(pair_first.shape[0], to_first.shape[0]), min(pairs.shape[1], to_pairs.shape[1])
     for i in range(P):
         for j in range(i + 1, P):

@@ -1,4 +1,4 @@
-"""Counts of values and of pairs of values within classes, in units of 1/1024 example: exact in any order."""
+"""Counts of values and of pairs of values within classes, in units of 1/1024 example; exact in any order."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ _FEW_CLASSES = 4
 
 
 class PairCounts:
-    """A statistic of events of d attributes and a class, given as codes.
+    """Counts of events given as codes of d attributes and a class.
 
-    Only the first attributes are counted in pairs, as many as fit `memory`. How
-    many fit depends on how many values and classes there are: those that no longer fit lose their pairs.
+    Only the first attributes are counted in pairs, as many as fit `memory`. That number falls as values and
+    classes are added: attributes that no longer fit lose their pairs.
 
     Args:
-        memory: of the pairs, bytes, spare capacity included.
-        bounds_values: whether counts of values have a bound, too: a quarter of `memory` more.
+        memory: limit of the pair counts, bytes, spare capacity included.
+        bounds_values: limit the counts of values, too, to a quarter of `memory` in addition.
 
     Attributes:
-        sizes: int64[d], how many codes each attribute has.
-        classes: how many classes there are.
-        events: how many events were learned, less those unlearned.
-        paired: so many attributes at most are counted in pairs; -1 while all are.
+        sizes: int64[d], number of codes of each attribute.
+        classes: number of classes.
+        events: number of events learned, less those unlearned.
+        paired: maximum number of attributes counted in pairs; -1 while all are.
     """
 
     def __init__(self, memory: int, *, bounds_values: bool = False) -> None:
@@ -57,15 +57,15 @@ class PairCounts:
 
     @property
     def pair_bytes(self) -> int:
-        """What pairs of values take of `memory`, without spare capacity."""
+        """Memory that the pair counts take without spare capacity, bytes."""
         P = self.tables.pair_first.shape[0]
         before = np.cumsum(self.sizes[:P]) - self.sizes[:P]
         return 8 * self.classes * int((self.sizes[:P] * before).sum())
 
     def fitting(self, sizes: Counts, classes: int) -> int:
-        """How many attributes, of so many values each, can be counted in pairs; -1 for all."""
+        """Return how many attributes of these sizes can be counted in pairs; -1 for all."""
         limit = sizes.size if self.paired < 0 else min(sizes.size, self.paired)
-        if self.bounds_values:  # with spare capacity, or tables would be laid anew for every value
+        if self.bounds_values:  # with spare capacity, or every new value would rebuild the tables
             sizes, classes = _spared(sizes), _spared_columns(classes)
         before = np.cumsum(sizes) - sizes
         n_bytes = 8 * classes * np.cumsum(sizes * before)
@@ -73,28 +73,27 @@ class PairCounts:
         return self.paired if fits == limit else fits
 
     def keeping(self, sizes: Counts, classes: int) -> int:
-        """How many attributes, of so many values each, can be counted at all."""
+        """Return how many attributes of these sizes can be counted at all."""
         if not self._is_over(8 * classes * int(sizes.sum())):
             return sizes.size
         return int(np.searchsorted(8 * classes * np.cumsum(sizes), self.memory // 4, side="right"))
 
     def _is_over(self, n_bytes: int) -> bool:
-        """Whether counts of values take more than they may."""
         return self.bounds_values and n_bytes > self.memory // 4
 
     def keep_first(self, kept: int) -> None:
-        """Have counts of the first `kept` attributes alone."""
+        """Discard the counts of all but the first `kept` attributes."""
         if kept < self.sizes.size:
             self._move(self.sizes[:kept], self.classes, min(kept, self.tables.pair_first.shape[0]))
 
     def begin(self, class_weights: Counts, events: int) -> None:
-        """Have learned so many events without any attribute, of classes of these weights."""
+        """Start from `events` events without attributes, whose classes have these weights (units)."""
         met = int(np.flatnonzero(class_weights).max(initial=-1)) + 1
         self.reserve(self.sizes, met)
         self.tables.classes[:met], self.events = class_weights[:met], events
 
     def reserve(self, sizes: Counts, classes: int) -> None:
-        """Let there be so many values of each attribute, and so many classes."""
+        """Reserve capacity for `sizes` values of each attribute and for this number of classes."""
         self.paired = self.fitting(sizes, classes)
         tables, d = self.tables, sizes.size
         P = d if self.paired < 0 else min(d, self.paired)
@@ -105,28 +104,28 @@ class PairCounts:
         self.sizes, self.classes = sizes, classes
 
     def run(self, events: CodedEvents, reading: PairReading, joints: Floats) -> None:
-        """Learn events in order, that have a label; for all of them there is room.
+        """Learn the labelled events in order; capacity must have been reserved.
 
-        Where `joints` has rows, float64[n, K], each event is predicted before: log P(class, event).
+        If `joints` (float64[n, K]) has rows, log P(class, event) is written before each event is learned.
         """
         scratch = AveragedScratch.of(min(events.codes.shape[1], len(self.tables.pair_first)), self.classes)
         run_pairs(self.tables, reading, events, scratch, joints)
         self.events += int(np.count_nonzero(events.labels >= 0))
 
     def unlearn_many(self, codes: Codes, labels: Counts, weights: Counts) -> int:
-        """Take out events in order, as long as the counts hold the next one; how many."""
+        """Unlearn events in order until the counts do not hold the next one; return the number unlearned."""
         labels = labels[: self.events]
         done = int(unlearn_events(self.tables, codes, labels, weights))
         self.events -= done
         return done
 
     def learn_again(self, codes: Codes, labels: Counts, weights: Counts) -> None:
-        """Put back events that were taken out."""
+        """Learn events again that `unlearn_many` removed."""
         unlearn_events(self.tables, codes, labels, -weights)
         self.events += labels.size
 
     def state(self) -> dict[str, Array]:
-        """All counts, without spare capacity; totals are sums of `values`, and nothing has a fixed parent."""
+        """Return all counts, without spare capacity; totals are sums of `values`, and no parent is fixed."""
         tables, K = self.tables, self.classes
         P = tables.pair_first.shape[0]
         bare = _laid_out(self.sizes, K, P, spare=0)
@@ -143,7 +142,7 @@ class PairCounts:
         }
 
     def load(self, sizes: Counts, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
-        """Take over a `state`, with its number of events and of attributes in pairs. Raises SnapshotError."""
+        """Replace the counts by a `state`, with its `events` and `paired`. Raises SnapshotError."""
         self.events = count(meta, "events")
         self.paired = count(meta, "paired", least=-1)
         weights = arrays["class_weights"]
@@ -170,10 +169,7 @@ class PairCounts:
     # -- inside -------------------------------------------------------------------------------------------
 
     def _move(self, sizes: Counts, classes: int, paired: int) -> None:
-        """Lay the tables out anew, for more values and classes or fewer pairs.
-
-        Or for fewer attributes: the last ones go.
-        """
+        """Rebuild the tables for more values or classes, or for fewer pairs or attributes (the last go)."""
         old, d = self.tables, min(self.sizes.size, sizes.size)
         for spare in (2, 1, 0):
             new = _laid_out(sizes, classes, paired, spare)
@@ -189,10 +185,10 @@ class PairCounts:
 
 
 def _laid_out(sizes: Counts, classes: int, paired: int, spare: int) -> PairTables:
-    """Empty tables for so many values of each attribute and classes.
+    """Return empty tables for these numbers of values and classes.
 
-    With `spare` 2 for up to twice as many, with 1 for up to seven values more. Of few classes rows lie dense:
-    they are soon met.
+    `spare` 2 reserves up to twice as many values, `spare` 1 up to seven more. With few classes the rows get
+    no spare columns, because all classes appear early.
     """
     d, rows, columns = sizes.size, sizes.copy(), classes
     if spare == 1:
@@ -215,7 +211,7 @@ def _laid_out(sizes: Counts, classes: int, paired: int, spare: int) -> PairTable
 
 
 def _spared(sizes: Counts) -> Counts:
-    """Capacity for up to twice as many values, and 4 at least."""
+    """Return a capacity of up to twice as many values, at least 4."""
     return np.asarray(1 << np.ceil(np.log2(np.maximum(sizes, 4))).astype(np.int64))
 
 
@@ -224,18 +220,18 @@ def _spared_columns(classes: int) -> int:
 
 
 def _rows(first: Counts, sizes: Counts) -> Counts:
-    """The rows of all values, attribute by attribute."""
+    """Return the rows of all values, attribute by attribute."""
     offsets = np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)
     return np.repeat(first, sizes) + offsets
 
 
 def _totals(values: Counts, first: Counts) -> Counts:
-    """Sums over the values of each attribute, which has one row at least. Shape (d, K)."""
+    """Return the sums over the values of each attribute, which has at least one row. Shape (d, K)."""
     return np.add.reduceat(values, first) if first.size else np.zeros((0, values.shape[1]), dtype=np.int64)
 
 
 def _check(arrays: Mapping[str, Array], bare: PairTables) -> None:
-    """Raise SnapshotError where counts contradict each other."""
+    """Raise SnapshotError if counts contradict each other."""
     for name in ("class_weights", "values", "pairs"):
         reject(name, arrays[name].sum(dtype=np.float64) > MOST, "counts whose sum overflows")
     sums = _totals(arrays["values"], bare.first)

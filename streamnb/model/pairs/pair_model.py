@@ -1,4 +1,4 @@
-"""Attributes and values as codes, and the counts of these codes, alone and in pairs."""
+"""Model of coded attributes and values: their codes, and the counts of values and pairs."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _UNASKED = np.empty((0, 0))
 
 
 class PairModel:
-    """Codes and counts. Where one stream of events is cut into calls changes nothing.
+    """Codes and counts of a stream; the results do not depend on how calls split the stream.
 
     Args:
-        max_values: values of an attribute that have counts of their own.
-        memory: of the counts of pairs, bytes.
-        max_attributes: how many attributes are read, see `CodedValues`; None is all. If there is a number,
-            attributes whose counts of values do not fit a quarter of `memory` are dropped, the last ones.
+        max_values: maximum number of values of an attribute with their own counts.
+        memory: limit of the pair counts, bytes.
+        max_attributes: maximum number of attributes, see `CodedValues`; None is unlimited. With a limit, the
+            last attributes are dropped if their counts of values exceed a quarter of `memory`.
     """
 
     def __init__(self, max_values: int, memory: int, *, max_attributes: int | None = None) -> None:
@@ -34,7 +34,7 @@ class PairModel:
         self.counts = PairCounts(memory, bounds_values=max_attributes is not None)
 
     def run(self, events: CodedEvents, classes: int, reading: PairReading, joints: Floats) -> None:
-        """Predict events in order, and learn them; see `kernels.run_pairs`."""
+        """Predict and learn events in order; see `kernels.run_pairs`."""
         sizes = self.coded.sizes
         has_room = sizes is self.counts.sizes and classes == self.counts.classes
         if has_room or (events.labels < 0).all() or self._fits(sizes, classes):
@@ -42,24 +42,25 @@ class PairModel:
                 self.counts.reserve(sizes, classes)
             self.counts.run(events, reading, joints)
             return
-        # Memory is about to be spent: pairs are dropped at the event that needs it, and not before.
+        # The memory limit is near: pairs must be dropped exactly at the event that needs it, so learn one by
+        # one.
         for e in range(events.labels.size):
-            one = events.one(e)
-            row = self._predict_one(one.codes, reading)
+            event = events.one(e)
+            row = self._predict_one(event.codes, reading)
             joints[e] = -np.inf
             joints[e, : row.size] = row
-            if one.labels[0] >= 0:
-                self._learn_one(one, reading)
+            if event.labels[0] >= 0:
+                self._learn_one(event, reading)
         self.counts.reserve(self.coded.sizes, classes)
 
     def _fits(self, sizes: Ints, classes: int) -> bool:
-        """Whether nothing is dropped for so many values of each attribute, and classes."""
+        """Return True if these sizes and classes fit without dropping attributes or pairs."""
         counts = self.counts
         keeps_all = counts.keeping(sizes, classes) == sizes.size
         return keeps_all and counts.fitting(sizes, classes) == counts.paired
 
     def _hold(self, sizes: Ints, classes: int) -> Ints:
-        """Drop attributes whose counts of values have no room any more; the sizes of those that are left."""
+        """Drop attributes whose counts of values no longer fit; return the remaining sizes."""
         kept = self.counts.keeping(sizes, classes)
         if kept < sizes.size:
             self.coded.keep_first(kept)
@@ -67,17 +68,17 @@ class PairModel:
         return sizes[:kept]
 
     def _predict_one(self, codes: Codes, reading: PairReading) -> Floats:
-        """Log P(class, event) by what has been counted so far. Shape (K,)."""
+        """Return log P(class, event) from the counts so far. Shape (K,)."""
         sizes = self.counts.sizes
         known = codes[:, : sizes.size]
         known = np.where(known < sizes, known, REST).astype(np.int32)
         found: Floats = np.empty((1, self.counts.classes))
-        nobody = np.full(1, -1)
-        self.counts.run(CodedEvents(known, nobody, nobody), reading, found)
+        no_labels = np.full(1, -1)
+        self.counts.run(CodedEvents(known, no_labels, no_labels), reading, found)
         return found.ravel()
 
     def _learn_one(self, event: CodedEvents, reading: PairReading) -> None:
-        """Reserve what an event brings, and for nothing that comes after it; then learn it."""
+        """Reserve capacity for this event alone, then learn it."""
         codes = event.codes[:, : len(self.coded.codes)]
         before = np.pad(self.counts.sizes, (0, codes.shape[1] - self.counts.sizes.size))
         sizes = np.maximum(before, codes[0] + 1)
@@ -87,7 +88,7 @@ class PairModel:
         self.counts.run(event._replace(codes=codes[:, : sizes.size].copy()), reading, _UNASKED)
 
     def state(self) -> State:
-        """All that was learned: JSON-able values, and arrays."""
+        """Return all that was learned: JSON-able values, and arrays."""
         meta = {
             "max_values": self.coded.most,
             "events": self.counts.events,
@@ -101,7 +102,7 @@ class PairModel:
     @classmethod
     @reading("counts of pairs", ValueError)
     def from_state(cls, memory: int, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> PairModel:
-        """Of a `state`. Raises SnapshotError where it is none."""
+        """Restore a model from its `state`. Raises SnapshotError if the state is invalid."""
         most_attributes = count(meta, "max_attributes") if "max_attributes" in meta else None
         model = cls(meta["max_values"], memory, max_attributes=most_attributes)
         model.coded.load(meta["attributes"])

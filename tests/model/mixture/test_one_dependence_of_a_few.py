@@ -197,7 +197,7 @@ def test_a_state_of_one_that_does_not_wait_is_refused_and_one_of_too_many_attrib
             mixture(other.hypotheses[0]).load_state(*snapshotted(one))
     meta, arrays = snapshotted(few)
     meta["trees"][0]["max_attributes"] = 1
-    with pytest.raises(SnapshotError, match="2 attributes, of which there may be 1"):
+    with pytest.raises(SnapshotError, match="2 attributes exceed the limit of 1"):
         mixture().load_state(meta, arrays)
 
 
