@@ -1,0 +1,38 @@
+"""What models learn and publish, and what the program is called by, is what the golden files hold; see `rewrite.py`."""
+
+from __future__ import annotations
+
+import pytest
+import rewrite
+from golden_cases import CASES, ON_KAFKA, ON_STREAMS
+from numbered import NUMBERS
+
+
+@pytest.fixture(scope="module")
+def frozen():
+    made = rewrite.Frozen()
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_life_leaves_behind_what_it_did(frozen, name, request):
+    if name in ON_STREAMS:
+        request.getfixturevalue("streams")
+    found = frozen.life(name)
+    for file, golden in rewrite.expected(name, found["fingerprint"]).items():
+        _same(f"{file} > {name}", golden, found[rewrite.LIVES[file]])
+
+
+@pytest.mark.parametrize("name", ON_KAFKA)
+def test_a_life_on_kafka_leaves_behind_the_same(frozen, broker, name):
+    found = frozen.life(name, f"kafka://{broker.address}", f"g{next(NUMBERS)}-")
+    golden = rewrite.expected(name, found["fingerprint"])
+    golden.pop("raw.json", None)
+    for file, content in golden.items():
+        _same(f"{file} > {name}", content, found[rewrite.LIVES[file]])
+
+
+def _same(title, golden, found):
+    text = rewrite.difference(title, golden, found)
+    assert not text, text
