@@ -41,8 +41,8 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
       the counts where the model has words alone. A sparse matrix is the same as the array of it.
 
     NaN is a missing value. y is any labels that scikit-learn takes. Weights count in steps of 1/1024; if
-    `fit` gets one above 0 and below that, or above 2^20, it multiplies all, and the smoothing of the model,
-    by one power of two.
+    all that `fit` gets are below 1, or one above 0 is below 1/1024 or above 2^20, it multiplies all, and the
+    smoothing of the model, by one power of two.
 
     Args:
         model: a classifier of streamnb that learns many events at once; what it has learned is left out. None
@@ -92,9 +92,10 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Forget what was learned, and learn these events in order.
 
-        If the least weight above 0 is below 1/1024, or the greatest is above 2^20, all weights and the
-        smoothing are multiplied by one power of two (`weight_scale_`), so that smoothed probabilities are
-        those of the weights given.
+        If all weights are below 1, the least above 0 is below 1/1024, or the greatest is above 2^20, all
+        weights and the smoothing are multiplied by one power of two (`weight_scale_`). Smoothed
+        probabilities are those of the weights given. Means and variances are those of the scaled weights,
+        of which the greatest counts one example or more: weights of 1/n give the variances of weights of 1.
         """
         return self._learned(X, y, None, sample_weight, anew=True, is_fit=True)
 

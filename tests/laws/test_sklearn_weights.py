@@ -5,9 +5,19 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from sklearn.ensemble import AdaBoostClassifier
 
-from streamnb import BayesOptimalNB, CategoricalNB, HiddenMarkovNB, Hypothesis, NaiveBayes, Nominal
+from streamnb import (
+    BayesOptimalNB,
+    CategoricalNB,
+    GaussianNB,
+    HiddenMarkovNB,
+    Hypothesis,
+    NaiveBayes,
+    Nominal,
+)
 from streamnb.errors import SmallWeightWarning
 from streamnb.model.mixture.scaled_smoothing import scale_of, scaled_parameters
 from streamnb.sklearn import StreamClassifier
@@ -40,7 +50,7 @@ def reference(weights, alpha):
 )
 def test_fit_is_the_model_of_the_weights_given(model):
     made = StreamClassifier(model).fit(FRAME, LABELS, sample_weight=WEIGHTS)
-    assert made.weight_scale_ == 2.0 ** np.ceil(-np.log2(WEIGHTS.min()))
+    assert made.weight_scale_ == 2.0 ** np.ceil(-np.log2(WEIGHTS.max()))
     assert made.predict_proba(FRAME)[:, 1] == pytest.approx(reference(WEIGHTS, 1.0), rel=2e-3)
     plain = StreamClassifier(model).fit(FRAME, LABELS)
     assert plain.weight_scale_ == 1.0
@@ -88,10 +98,49 @@ def test_weights_of_a_unit_or_more_are_not_scaled(weights):
         ([2.0**81, 1.0], 1.0),
         ([1e308] * 4, 1.0),  # their sum is no double
         ([1e-5, 2.0**21], 0.5),
+        ([0.5], 2.0),
+        ([0.25, 0.75], 2.0),
+        ([0.999, 0.0], 2.0),
+        ([np.nextafter(1.0, 0.0)], 2.0),
+        ([2.0**-10 * 0.4, 0.5], 2.0**12),  # twice the least is below a unit, too
     ],
 )
 def test_the_scale_makes_the_least_weight_an_example_as_far_as_all_fit(weights, scale):
     assert scale_of(np.array(weights)) == scale
+
+
+@given(
+    seed=st.integers(0, 10**6),
+    steps=st.integers(0, 40),
+    low=st.sampled_from([1.0, 1e-3, 1e-6]),
+    model=st.sampled_from([None, GaussianNB()]),
+)
+@settings(max_examples=30, deadline=None)
+def test_means_and_variances_do_not_depend_on_a_common_factor(seed, steps, low, model):
+    """Weights of 1/n give the variances of n examples, for few rows as for many."""
+    rng = np.random.default_rng(seed)
+    y = np.append([0, 1, 2], rng.integers(0, 3, 30))
+    X = rng.normal(size=(y.size, 2)) * (1.0 + y)[:, None]
+    weights = np.exp(rng.uniform(np.log(low), np.log(1.99), y.size))
+    weights[rng.random(y.size) < 0.1] = 0.0
+    weights[:3] = rng.uniform(1.0, 1.99, 3)
+    fits = [StreamClassifier(model).fit(X, y, sample_weight=w) for w in (weights, weights * 2.0**-steps)]
+    assert fits[1].weight_scale_ == fits[0].weight_scale_ * 2.0**steps
+    assert np.array_equal(fits[0].predict_proba(X), fits[1].predict_proba(X))
+
+
+@pytest.mark.parametrize("n", [100, 1000, 3000])
+def test_weights_that_sum_to_one_learn_a_difference_of_variances(n):
+    """With 1/n taken for 1/n example, every class would have the variance of all."""
+    rng = np.random.default_rng(n)
+    y = rng.integers(0, 2, n)
+    X = rng.normal(size=(n, 2)) * np.where(y == 1, 4.0, 1.0)[:, None]
+    plain = StreamClassifier().fit(X, y)
+    weighted = StreamClassifier().fit(X, y, sample_weight=np.full(n, 2.0**-11))
+    assert np.array_equal(weighted.predict_proba(X), plain.predict_proba(X))
+    shares = StreamClassifier().fit(X, y, sample_weight=np.full(n, 1 / n))
+    assert shares.score(X, y) == pytest.approx(plain.score(X, y), abs=0.02)
+    assert plain.score(X, y) > 0.8
 
 
 @pytest.mark.parametrize("factor", [1e6, 1e12])

@@ -2,11 +2,12 @@
 
     (s n_k + s alpha) / (s n + s alpha |V|) = (n_k + alpha) / (n + alpha |V|)
 
-Smoothed ratios of counts stay as they are, and so do frequencies of classes, and means and variances within
-classes. So `NaiveBayes`, its variants and `HiddenMarkovNB` say of texts and nominal values what the weights
-given say, but for rounding: of scaled weights to 1/1024. What compares a weight with a fixed number of
-examples takes the scaled one: how far the variance of a number in a class with few examples is that of all
-classes, and, in a `BayesOptimalNB`, gradients, pools, bins, calibration and pairs of values.
+Smoothed ratios of counts stay as they are, and so do frequencies of classes. So `NaiveBayes`, its variants
+and `HiddenMarkovNB` say of texts and nominal values what the weights given say, but for rounding: of scaled
+weights to 1/1024. What compares a weight with a fixed number of examples takes the scaled one. That is how
+far the variance of a number in a class with few examples is that of all classes. As the greatest of the
+scaled weights is 1 or more, a common factor 2^-k of weights changes no mean or variance. In a
+`BayesOptimalNB` it is also gradients, pools, bins, calibration and pairs of values.
 """
 
 from __future__ import annotations
@@ -28,18 +29,28 @@ _LARGEST = 60  # 2^60: a smoothing times it and the number of words is finite
 def scale_of(weights: Floats) -> float:
     """Return the power of two by which weights are multiplied, for each to count what it says.
 
-    It makes the least weight above 0 one example or more, if it is below a unit; and the greatest 2^20 or
-    less, if it is above. It is 1 otherwise; and less if the greatest weight, or the sum of all, would not
-    fit. It lies between 2^-60 and 2^60. float64[n] >= 0.
+    It makes the greatest weight one example or more; if the least weight above 0 then is below a unit, it
+    makes the least weight one example or more. If the greatest weight is above 2^20, it makes it 2^20 or
+    less. It is 1 otherwise; and less if the greatest weight, or the sum of all, would not fit. It lies
+    between 2^-60 and 2^60. float64[n] >= 0.
+
+    Weights with a greatest below 2, and the same times 2^-k, are thus scaled to the same weights.
     """
     least = float(weights.min(where=weights > 0.0, initial=math.inf))
     greatest = float(weights.max(initial=0.0))
-    if not (is_below_unit(least) or HEAVIEST < greatest < math.inf):
+    wanted = _steps_to_one(greatest) if 0.0 < greatest < 1.0 else 0
+    if is_below_unit(math.ldexp(least, wanted)):
+        wanted = _steps_to_one(least)
+    if not (wanted or HEAVIEST < greatest < math.inf):
         return 1.0
-    wanted = math.ceil(-math.log2(least)) if is_below_unit(least) else 0
     total = max(1.0, float((weights / greatest).sum()))  # the sum itself may be beyond a double
     found = min(wanted, math.floor(math.log2(min(HEAVIEST, _MOST / total)) - math.log2(greatest)), _LARGEST)
     return 2.0**found if found >= -_LARGEST else 1.0  # such a weight is refused as it was given
+
+
+def _steps_to_one(weight: float) -> int:
+    """Return the s for which 1 <= 2^s weight < 2."""
+    return 1 - math.frexp(weight)[1]
 
 
 def scaled_parameters(parameters: Mapping[str, Any], scale: float) -> dict[str, Any]:
