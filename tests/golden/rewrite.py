@@ -31,6 +31,7 @@ from pathlib import Path
 
 import golden_models
 from golden_cases import CASES
+from golden_texts import TEXTS
 
 HERE = Path(__file__).parent
 LIVES = {"models.json": "portable", "exact.json": "exact", "raw.json": "raw"}
@@ -58,7 +59,10 @@ class Frozen:
         return answer["answer"]
 
     def life(self, name, url=None, prefix=""):
-        return self.ask(life=name, url=url, prefix=prefix)
+        return self.ask(name=name, url=url, prefix=prefix)
+
+    def text(self, file):
+        return self.ask(text=file)
 
     def close(self):
         self._process.stdin.close()
@@ -85,7 +89,7 @@ def answer_all():
     for line in sys.stdin:
         question = json.loads(line)
         try:
-            found = {"answer": live(question["life"], question["url"], question["prefix"])}
+            found = {"answer": TEXTS[question["text"]]() if "text" in question else live(**question)}
         except BaseException:  # noqa: BLE001  the process that asked reports it
             found = {"error": traceback.format_exc()}
         answers.write(json.dumps(found) + "\n")
@@ -167,14 +171,18 @@ def main():
     )
     parser.add_argument("--check", action="store_true", help="change nothing")
     parser.add_argument("--answer", action="store_true", help=argparse.SUPPRESS)
-    parser.add_argument("names", nargs="*", help="of cases")
+    parser.add_argument("names", nargs="*", help="of cases, or of text files")
     options = parser.parse_args()
     if options.answer:
         return answer_all()
+    if unknown := {*options.names} - {*CASES, *TEXTS}:
+        parser.error(f"unknown: {', '.join(sorted(unknown))}; known are {', '.join([*CASES, *TEXTS])}")
     frozen = Frozen()
-    n_differences = compare_lives(frozen, options.names or CASES, is_check=options.check)
+    names = options.names or [*CASES, *TEXTS]
+    differences = compare_lives(frozen, [name for name in names if name in CASES], is_check=options.check)
+    differences += compare_texts(frozen, [name for name in names if name in TEXTS], is_check=options.check)
     frozen.close()
-    return 1 if n_differences and options.check else 0
+    return 1 if differences and options.check else 0
 
 
 def compare_lives(frozen, names, *, is_check):
@@ -198,6 +206,19 @@ def compare_lives(frozen, names, *, is_check):
         for file, content in contents.items():
             content["lives"] = {name: content["lives"][name] for name in CASES if name in content["lives"]}
             write(file, content)
+    return n_differences
+
+
+def compare_texts(frozen, files, *, is_check):
+    """The same of texts."""
+    n_differences = 0
+    for file in files:
+        found = frozen.text(file)
+        if text := difference(file, read(file), found):
+            n_differences += 1
+            print(text, flush=True)
+        if not is_check:
+            write(file, found)
     return n_differences
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import rewrite
 from golden_cases import CASES, ON_KAFKA, ON_STREAMS
+from golden_texts import TEXTS
 from numbered import NUMBERS
 
 
@@ -31,6 +32,11 @@ def test_a_life_on_kafka_leaves_behind_the_same(frozen, broker, name):
     golden.pop("raw.json", None)
     for file, content in golden.items():
         _same(f"{file} > {name}", content, found[rewrite.LIVES[file]])
+
+
+@pytest.mark.parametrize("file", TEXTS)
+def test_a_text_is_what_it_was(frozen, file):
+    _same(file, rewrite.read(file), frozen.text(file))
 
 
 def _same(title, golden, found):
