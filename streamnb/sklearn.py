@@ -93,9 +93,9 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Forget what was learned, and learn these events in order.
 
         If all weights are below 1, the least above 0 is below 1/1024, or the greatest is above 2^20, all
-        weights and the smoothing are multiplied by one power of two (`weight_scale_`). Smoothed
-        probabilities are those of the weights given. Means and variances are those of the scaled weights,
-        of which the greatest counts one example or more: weights of 1/n give the variances of weights of 1.
+        weights and the smoothing are multiplied by one power of two (`weight_scale_`). This
+        does not change smoothed probabilities. Means and variances take the scaled weights, and the greatest
+        of these is one example or more. So weights of 1/n give the same variances as weights of 1.
         """
         return self._learned(X, y, None, sample_weight, anew=True, is_fit=True)
 
