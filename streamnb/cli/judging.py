@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from streamnb.cli import opening
 from streamnb.config import Config
-from streamnb.engine.labels.verdicts import Said, effective, merged
+from streamnb.engine.labels.verdicts import MOST_SOURCES, Said, effective, merged
 from streamnb.engine.labels.voids import Voids
 from streamnb.engine.ports import Partition, Record
 from streamnb.events import Verdict
@@ -40,7 +40,7 @@ class Judging:
             return None
         time = record.timestamp if found.ts is None else found.ts
         said = Said(found.source, time, found.label, found.weight, record.partition, record.offset)
-        self._said[found.id] = merged(self._said.pop(found.id, ()), said)
+        self._said[found.id] = _merged_with_limit(self._said.pop(found.id, ()), said)
         if self._most is not None and len(self._said) > self._most:
             del self._said[next(iter(self._said))]
             self.has_forgotten = True
@@ -55,8 +55,16 @@ class Judging:
 
         `known` is what is said of it besides, such as in records that are not at hand.
         """
-        said = known or (Said(IN_EVENT, -math.inf, in_event, 1.0, Partition("", 0), 0),)
+        said = known
+        if not known and in_event is not None:
+            said = (Said(IN_EVENT, -math.inf, in_event, 1.0, Partition("", 0), 0),)
         for one in self._said.get(event_id, ()):
-            said = merged(said, one)
+            said = _merged_with_limit(said, one)
         truth = effective((one for one in said if not self._voids.cover(one)), self._ranks)
         return None if truth is None else truth.label
+
+
+def _merged_with_limit(said: tuple[Said, ...], more: Said) -> tuple[Said, ...]:
+    """Return the labels with one more, except if its source is one too many; the learner refuses it, too."""
+    found = merged(said, more)
+    return found if len(found) <= MOST_SOURCES else said
