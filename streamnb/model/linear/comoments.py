@@ -4,12 +4,12 @@
     unlearn   the same with -w
     read      M = S2 - S1 S1^T / n, the co-moments about the mean
 
-Sums about zero lose, where the mean is far from zero, (mean / spread)^2 of their accuracy when they are
-centred: in doubles that is all of it at an offset of 1e8. Here every sum is a pair of doubles (see
-`double_double`), which has 106 bits to lose from; the values themselves, which are doubles, lose
-mean / spread of theirs before they arrive here. So M is as good as the data are at any offset, any order of
-events gives the same to about 1e-30, and unlearning undoes learning to as much. Welford's
-running co-moments in doubles keep none of this, and to solve for weights costs the condition number squared.
+Sums about zero, when they are centred, lose (mean / spread)^2 of their accuracy if the mean is far from zero:
+in doubles that is all of it at an offset of 1e8. Here every sum is a pair of doubles (see `double_double`)
+with 106 bits. The values themselves are doubles, and have lost mean / spread of their accuracy on arrival. So
+M is as accurate as the data at any offset. Any order of events gives the same M to about 1e-30, and
+unlearning undoes learning to the same accuracy. Welford's running co-moments in doubles keep neither, and
+solving for weights squares the condition number.
 
 Weights are int64 in units of 1/1024 example, so that the sums stay sums of few bits.
 """
@@ -30,8 +30,8 @@ from streamnb.model.compiled.growable import roomier
 from streamnb.model.compiled.jit import kernel
 from streamnb.model.numerics.double_double import add, divide, multiply, two_product
 
-_LEAST = 1e-280  # of a sum of squares, whose reciprocal still can be multiplied
-_CONSTANT = 2.0**-80  # of a sum of squares: what rounding may leave of 0, and a spread of 1e-12 of the size
+_LEAST = 1e-280  # smallest sum of squares whose reciprocal can still be multiplied
+_CONSTANT = 2.0**-80  # relative to a sum of squares: rounding residue of 0, and a spread of 1e-12 of the size
 
 
 class CoMoments(NamedTuple):
@@ -40,9 +40,9 @@ class CoMoments(NamedTuple):
     Attributes:
         n: weight, in examples.
         mean: float64[d].
-        mean_low: what the doubles of the mean leave out, beside the spread of numbers far from zero.
+        mean_low: float64[d], low parts of the mean.
         M: float64[d, d], sum of products of deviations from the mean.
-        M_low: what the doubles of M leave out.
+        M_low: float64[d, d], low parts of M.
     """
 
     n: float
@@ -53,7 +53,7 @@ class CoMoments(NamedTuple):
 
 
 class SecondMoments:
-    """Sums of numbers and of their products, of events that have a number in some of the columns, and else 0.
+    """Sums of columns and of their products; a column that an event does not mention is 0.
 
     Attributes:
         units: weight learned, in units of 1/1024 example.
@@ -62,25 +62,27 @@ class SecondMoments:
     def __init__(self) -> None:
         self.units = 0
         self._sums = np.zeros((2, 0))  # high and low parts
-        self._products = np.zeros((2, 0, 0))  # of the lower triangle
+        self._products = np.zeros((2, 0, 0))  # lower triangles
 
     def __len__(self) -> int:
-        """For how many columns there is capacity."""
+        """Return the capacity in columns."""
         return self._sums.shape[1]
 
     def reserve(self, columns: int) -> None:
-        """Grow to at least so many columns: in all events so far these were 0."""
+        """Grow to at least this many columns, which were 0 in all events so far."""
         if columns > len(self):
             self._sums = roomier(self._sums, 0, columns)
             self._products = roomier(self._products, 0, columns, columns)
 
     def update(self, columns: Ints, values: Floats, weight: int = UNIT) -> None:
-        """Learn an event of this weight in units; one below zero unlearns.
+        """Learn an event of this weight in units; a negative weight unlearns.
 
-        Raises UnlearnError, and changes nothing, where there is not so much to be unlearned.
+        Raises UnlearnError, and changes nothing, if less was learned than must be unlearned.
         """
         if weight < 0 and self._is_less_than(columns, values, weight):
-            raise UnlearnError("this event was never learned with this weight: it is more than all that was")
+            raise UnlearnError(
+                "the event was never learned with this weight: the sums hold less than it would remove"
+            )
         self.units += weight
         if self.units == 0:
             self._sums[...] = 0.0
@@ -89,20 +91,20 @@ class SecondMoments:
             _learn(self._sums, self._products, columns, values, weight / UNIT)
 
     def _is_less_than(self, columns: Ints, values: Floats, weight: int) -> bool:
-        """Whether fewer events, or smaller squares, were learned than are to be unlearned."""
+        """Return True if fewer events, or smaller squares, were learned than must be unlearned."""
         squares = self._products[0, columns, columns]
         left = squares + weight / UNIT * values * values
         return self.units + weight < 0 or bool((left < -_CONSTANT * squares).any())
 
     def about_the_mean(self, columns: int) -> CoMoments:
-        """The co-moments of the first so many columns; of nothing they are zero."""
+        """Return the co-moments of the first `columns` columns; zeros if nothing was learned."""
         mean, products = np.zeros((2, columns)), np.zeros((2, columns, columns))
         if self.units:
             _centre(self._sums, self._products, self.units / UNIT, mean, *products)
         return CoMoments(self.units / UNIT, *mean, *products)
 
     def arrays(self, columns: int) -> dict[str, Floats]:
-        """The sums of the first so many columns, copied."""
+        """Return copies of the sums of the first `columns` columns."""
         return {
             "sums": self._sums[:, :columns].copy(),
             "products": np.tril(self._products[:, :columns, :columns]),
@@ -110,20 +112,20 @@ class SecondMoments:
 
     @classmethod
     def from_arrays(cls, units: Any, arrays: Mapping[str, Array], columns: int) -> Self:
-        """The moments of these sums. Raises SnapshotError where they do not fit."""
+        """Restore the moments from `arrays`. Raises SnapshotError if the arrays are invalid."""
         expected = {"sums": real(2, "columns"), "products": real(2, "columns", "columns")}
         found = checked(arrays, expected, columns=columns)
         moments = cls()
         moments.units = count({"units": units}, "units")
         moments._sums, moments._products = found["sums"].copy(), found["products"].copy()
         if (moments._products[0].diagonal() < 0.0).any():
-            raise SnapshotError("a sum of squares of least squares is below zero")
+            raise SnapshotError("a sum of squares of least squares is negative")
         return moments
 
 
 @kernel
 def _learn(sums: Any, products: Any, columns: Any, values: Any, weight: float) -> None:
-    """Add weight z to the sums and weight z z^T to the lower triangle of the products."""
+    """Add weight z to the sums, and weight z z^T to the lower triangle of the products."""
     for i in range(columns.size):
         a = columns[i]
         w, w_low = two_product(weight, values[i])
@@ -137,7 +139,7 @@ def _learn(sums: Any, products: Any, columns: Any, values: Any, weight: float) -
 
 @kernel
 def _centre(sums: Any, products: Any, n: float, mean: Any, M: Any, low: Any) -> None:
-    """Fill mean (2, d) and M = S2 - S1 S1^T / n (d, d), high and low part."""
+    """Fill mean (2, d) and M = S2 - S1 S1^T / n (d, d), high and low parts."""
     for a in range(mean.shape[1]):
         m, m_low = divide(sums[0, a], sums[1, a], n, 0.0)
         mean[0, a], mean[1, a] = m, m_low

@@ -1,10 +1,10 @@
-"""Events as rows of a design matrix: which attribute, or nominal value, is which column.
+"""Events as rows of a design matrix: one column for each number, and for each value of a string.
 
     {"height": 1.8, "colour": "red"}  ->  columns "height": 1.8 and ("colour", "red"): 1
 
-Columns are added as attributes and values are met. A number (a boolean is 0 or 1) has one column, a string
-has one for each of its values. What is missing (absent, None, NaN, infinite) adds nothing to a weighted sum,
-which is what the number 0 does: it is read as 0, and so is an attribute in all events before it was met.
+Columns are added when attributes and values first appear. A number (a boolean is 0 or 1) has one column, a
+string has one for each of its values. Missing values (absent, None, NaN, infinite) are read as 0, so they add
+nothing to a weighted sum. An attribute is also 0 in all events before its first appearance.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from streamnb.model.attributes.values import LARGEST, as_event, value_text
 from streamnb.model.compiled.arrays import Floats, Ints
 
 _PLAIN = (str, bool, int, float, type(None))
-"""What a name or label may be that is to be written down."""
+"""Types that a saved name or label may have."""
 Row = tuple[Ints, Floats]
-"""The columns of an event, and their values; no column occurs twice, and but for column 0 no value is 0."""
+"""The columns of an event and their values: no column occurs twice, and only column 0 may be 0."""
 
 
 class Design:
-    """The columns met so far, in the order in which they were met, after column 0, which is the model's own.
+    """Columns in the order of their appearance, after column 0, which belongs to the model.
 
     Args:
-        limit: the most columns there will be beside column 0: what is met later is left out.
+        limit: maximum number of columns without column 0; later ones are ignored.
     """
 
     def __init__(self, limit: int) -> None:
@@ -42,21 +42,21 @@ class Design:
         self._limit = limit
 
     def __len__(self) -> int:
-        """How many columns there are, column 0 included."""
+        """Return the number of columns, column 0 included."""
         return 1 + len(self._numbers) + len(self._values)
 
     @property
     def columns(self) -> list[Any]:
-        """The name of each but column 0: that of a number, or (name, value) of a nominal attribute."""
+        """Names of the columns without column 0: a number's name, or (name, value) of a nominal attribute."""
         return [key for key, _ in self._ordered()]
 
     def row(self, x: Mapping[Any, Any], first: float = 1.0, *, adds: bool) -> Row:
-        """The event as a row, `first` in column 0; columns that no event had before are added, or left out.
+        """Return the event as a row with `first` in column 0; new columns are added if `adds`, else ignored.
 
         Values beyond +-1e140 are read as +-1e140, whose squares still sum within a double.
 
-        Raises TypeError, and adds nothing, for a value that is no number, boolean, string or None, and
-        ValueError for half a surrogate pair.
+        Raises TypeError for a value that is not a number, boolean, string or None, and ValueError for half a
+        surrogate pair; then no column is added.
         """
         found = {0: first}
         fresh: list[tuple[dict[Any, int], Any, float]] = []
@@ -80,7 +80,7 @@ class Design:
         return np.array(list(found)), np.array(list(found.values()))
 
     def unknown(self, x: Mapping[Any, Any]) -> list[Any]:
-        """The attributes of an event that have no column, and are not missing or 0."""
+        """Return the attributes of an event that have no column and are neither missing nor 0."""
         return [
             name
             for name, value in x.items()
@@ -92,17 +92,17 @@ class Design:
         ]
 
     def dense(self, row: Row) -> Floats:
-        """A row as a vector with a value for every column."""
+        """Return a row as a dense vector with a value for every column."""
         vector = np.zeros(len(self))
         vector[row[0]] = row[1]
         return vector
 
     def named(self, values: Floats) -> dict[Any, float]:
-        """Column -> its value in a vector, column 0 left out."""
+        """Return the values of a vector by column name, without column 0."""
         return dict(zip(self.columns, values[1:].tolist(), strict=True))
 
     def described(self) -> list[list[Any]]:
-        """The columns as JSON can hold them: [name], or [name, value] of a nominal attribute.
+        """Return the columns for JSON: [name], or [name, value] of a nominal attribute.
 
         Raises TypeError for names that are not strings, booleans, numbers or None.
         """
@@ -113,48 +113,49 @@ class Design:
 
     @classmethod
     def from_description(cls, columns: Any, limit: int) -> Design:
-        """The design of these columns. Raises SnapshotError."""
+        """Restore a design from its description. Raises SnapshotError if it is invalid."""
         if not isinstance(columns, list) or not all(map(_is_column, columns)):
             raise SnapshotError(f"expected a list of columns, [name] or [name, value], found {columns!r}")
         if len(columns) > limit:
             raise SnapshotError(f"{len(columns)} columns, but only {limit} are allowed")
         design = cls(limit)
-        for place, column in enumerate(columns, start=1):
+        for index, column in enumerate(columns, start=1):
             if len(column) == 1:
-                design._numbers[column[0]] = place
+                design._numbers[column[0]] = index
             else:
-                design._values[column[0], column[1]] = place
+                design._values[column[0], column[1]] = index
         if len(design) <= len(columns):
             raise SnapshotError("a column occurs twice")
         return design
 
     def _ordered(self) -> list[tuple[Any, bool]]:
-        """The key of each column, and whether it is one of a nominal attribute."""
+        """Return the key of each column, and True if it belongs to a nominal attribute."""
         places = [(place, key, False) for key, place in self._numbers.items()]
         places += [(place, key, True) for key, place in self._values.items()]
         return [(key, nominal) for _, key, nominal in sorted(places, key=lambda column: column[0])]
 
 
 def _is_column(column: Any) -> bool:
-    """Whether this describes a column: [name], or [name, value]."""
     if not isinstance(column, list) or len(column) not in {1, 2}:
         return False
     return isinstance(column[0], _PLAIN) and all(isinstance(value, str) for value in column[1:])
 
 
 def real(name: Any, value: Any) -> float:
-    """A number within +-1e140; 0 where it is missing (None, NaN or infinite).
+    """Return a number clipped to +-1e140, or 0 if it is missing (None, NaN or infinite).
 
-    Raises TypeError for what is no number.
+    Raises TypeError for any other type.
     """
     if type(value) is not float:
         if value is None:
             return 0.0
-        if isinstance(value, Decimal):  # a signalling NaN has no float
+        if isinstance(value, Decimal):  # float() raises for a signalling NaN
             value = float(value) if value.is_finite() else math.nan
         if not isinstance(value, (Real, np.bool_)):
             kind = type(value).__name__
-            expected = "a number" if isinstance(value, str) else "a number or a string"  # not where one came
+            expected = (
+                "a number" if isinstance(value, str) else "a number or a string"
+            )  # strings: targets only
             raise TypeError(f"attribute {name!r}: expected {expected}, got {kind}")
         value = nearest_double(value, LARGEST)
     number: float = value
@@ -164,5 +165,5 @@ def real(name: Any, value: Any) -> float:
 
 
 def is_no_target(y: Any) -> bool:
-    """Whether a number to be learned is missing: None, NaN or infinite."""
+    """Return True if a number to be learned is missing: None, NaN or infinite."""
     return y is None or (isinstance(y, (float, np.floating)) and not math.isfinite(y))

@@ -1,4 +1,4 @@
-"""What units that learn by gradient share: a weighted sum whose weights are moved in small steps."""
+"""Base class of units that learn by gradient steps: a weighted sum of the columns of an event."""
 
 from __future__ import annotations
 
@@ -16,33 +16,33 @@ from streamnb.model.saving import Savable
 
 
 class GradientUnit(Savable):
-    """w_0 + sum over k of w_k x_k, of the columns of a `Design`; all weights are 0 at first.
+    """w_0 + sum over k of w_k x_k, over the columns of a `Design`; all weights start at 0.
 
     Args:
-        rate: at which it learns, see those that inherit it.
-        features: the most columns.
+        rate: learning rate, see the subclasses.
+        features: maximum number of columns.
     """
 
     def __init__(self, rate: float = 0.05, features: int = 1 << 20) -> None:
         if not 0.0 < rate <= 1e12:
-            raise ValueError(f"rate must be above 0, and 1e12 at most, not {rate!r}")
+            raise ValueError(f"rate must be greater than 0 and at most 1e12, not {rate!r}")
         check_whole("features", features, 1)
         self.rate, self.features = rate, features
         self._design = Design(features)
-        self._weights = np.zeros(1)  # with room for those of columns to come
+        self._weights = np.zeros(1)  # with spare capacity
 
     @property
     def intercept(self) -> float:
-        """w_0."""
+        """Weight w_0."""
         return float(self._weights[0])
 
     @property
     def weights(self) -> dict[Any, float]:
-        """Attribute, or (attribute, value) of a string -> its weight."""
+        """Weight by attribute, or by (attribute, value) of a string."""
         return self._design.named(self._weights[: len(self._design)])
 
     def state(self) -> State:
-        """All that was learned: JSON-able values, and arrays.
+        """Return all that was learned: JSON-able values, and arrays.
 
         Raises TypeError for names that are not strings, booleans, numbers or None.
         """
@@ -50,7 +50,7 @@ class GradientUnit(Savable):
         return meta, {"weights": self._weights[: len(self._design)].copy()}
 
     def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
-        """Replace all that was learned by a `state`; returns self. Raises SnapshotError."""
+        """Replace all that was learned by a `state`; return self. Raises SnapshotError if it is invalid."""
         check_made(meta, type=type(self).__name__)
         design = Design.from_description(meta.get("columns"), self.features)
         weights = checked(arrays, {"weights": real("columns")}, columns=len(design))["weights"]
@@ -58,16 +58,15 @@ class GradientUnit(Savable):
         return self
 
     def _row(self, x: Mapping[Any, Any], *, adds: bool) -> Row:
-        """The event's columns and values, x_0 = 1 in column 0; see `Design.row`."""
+        """Return the event's columns and values, x_0 = 1 in column 0; see `Design.row`."""
         row = self._design.row(x, adds=adds)
         if len(self._design) > self._weights.size:
             self._weights = roomier(self._weights, len(self._design))
         return row
 
     def _net(self, row: Row) -> float:
-        """The weighted sum."""
         return float(self._weights[row[0]] @ row[1])
 
     def _move(self, row: Row, amount: float) -> None:
-        """w_k += amount x_k."""
+        """Add amount x_k to each w_k."""
         self._weights[row[0]] += amount * row[1]

@@ -1,4 +1,4 @@
-"""The weights of least squares from co-moments, of full rank or not, by the sweep operator.
+"""Least squares weights from co-moments by the sweep operator, at full rank or below.
 
     minimise  sum (d - w^T x - b)^2 + l2 |w|^2   <=>   (M_xx + l2 I) w = M_xy,  b = mean(d) - w^T mean(x)
 
@@ -6,14 +6,14 @@ Sweeping the co-moments of target and attributes on an attribute k is one step o
 
     A_ij -= A_ik A_jk / A_kk    A_ik /= A_kk    A_kk = -1 / A_kk
 
-after which the swept attributes' block is -M^-1, the target's column their weights, its diagonal element the
-sum of squares that they leave, and the column of an attribute that was not swept its own regression on those
-that were. Swept is always the attribute that they explain least. What they explain to 1e-24 of its squares
-(1e-12 of its spread) is a combination of them as far as the events tell: of all weights that fit as well
-those of least norm are taken then, as `lstsq` does.
+after which the block of the swept attributes is -M^-1. The column of the target holds their weights, its
+diagonal element the residual sum of squares, and the column of an unswept attribute its regression on the
+swept ones. The next attribute to sweep is always the one explained least by those swept. An attribute
+explained to 1e-24 of its squares (1e-12 of its spread) counts as a linear combination of them: of all weights
+that fit equally, those of least norm are then taken, as `lstsq` does.
 
-The normal equations square the condition number, and so all is done in the 106 bits of the co-moments: there
-is as much left as an orthogonal decomposition of the events themselves would leave in doubles, and more.
+The normal equations square the condition number. So all steps use the 106 bits of the co-moments, which
+leaves more accuracy than an orthogonal decomposition of the events in doubles.
 
 Reference: Goodnight (1979), A tutorial on the SWEEP operator, The American Statistician 33(3).
 """
@@ -34,16 +34,16 @@ _EXPLAINED = 1e-24
 
 
 class Fit(NamedTuple):
-    """The least squares solution.
+    """A least squares solution.
 
     Attributes:
         n: weight learned, in examples.
         weights: float64[d].
-        mean: float64[d], of the attributes.
-        mean_low: float64[d], what its doubles leave out.
+        mean: float64[d], mean of the attributes.
+        mean_low: float64[d], low parts of the mean.
         target: mean of the targets.
         squares: sum of squared residuals.
-        swept: bool[d], attributes that are no combination of other swept ones.
+        swept: bool[d], attributes that are not linear combinations of other swept ones.
     """
 
     n: float
@@ -56,16 +56,16 @@ class Fit(NamedTuple):
 
     @property
     def rank(self) -> int:
-        """How many combinations of attributes varied."""
+        """Rank of the attributes: the number of linearly independent directions that varied."""
         return int(np.count_nonzero(self.swept))
 
     def predict(self, x: Floats) -> float:
-        """w^T x + b: about the mean, so that large offsets cancel before they are multiplied."""
+        """Return w^T x + b, computed about the mean, so that large offsets cancel before the product."""
         return float(self.target + self.weights @ ((x - self.mean) - self.mean_low))
 
 
 def fit(moments: CoMoments, l2: float) -> Fit:
-    """Least squares of the first column on all others."""
+    """Return the least squares regression of the first column on all other columns."""
     A, A_low = moments.M.copy(), moments.M_low.copy()
     swept = np.zeros(len(A), dtype=np.bool_)
     _sweep(A, A_low, l2, swept, A.diagonal() + l2)
@@ -80,21 +80,21 @@ def fit(moments: CoMoments, l2: float) -> Fit:
 
 
 def _least_norm(weights: Floats, swept: Flags, explained: Floats) -> Floats:
-    """The weights without what makes no difference: one of the others, less the swept that explain it."""
+    """Return the weights of least norm: remove their component in the null space of the design."""
     free = np.zeros((weights.size, explained.shape[1]))
     free[swept] = -explained
     free[~swept] = np.eye(explained.shape[1])
     basis = np.linalg.qr(free / np.linalg.norm(free, axis=0))[0]
-    for _ in range(2):  # once more for what rounding left
+    for _ in range(2):  # twice, because of rounding
         weights = weights - basis @ (basis.T @ weights)
     return weights
 
 
 @kernel
 def _sweep(A: Any, low: Any, l2: float, swept: Any, before: Any) -> None:
-    """Add l2 to the diagonal, but for row 0, and sweep all other rows that are not explained by those swept.
+    """Add l2 to the diagonal except row 0, and sweep all other rows not explained by the swept ones.
 
-    `before` is the diagonal with it.
+    `before` is the diagonal after adding l2.
     """
     d = A.shape[0]
     for k in range(1, d):
@@ -112,7 +112,7 @@ def _sweep(A: Any, low: Any, l2: float, swept: Any, before: Any) -> None:
 
 @inlined
 def _sweep_on(A: Any, low: Any, k: int) -> None:
-    """See the module's text; row k, alike to column k, keeps what that was until the end."""
+    """Sweep row k, see the module's formula; row k and column k keep their old values until the end."""
     D, D_low = A[k, k], low[k, k]
     for i in range(A.shape[0]):
         if i != k:

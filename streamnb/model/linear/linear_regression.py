@@ -21,30 +21,29 @@ from streamnb.model.saving import Savable
 
 
 class LinearRegression(Savable, base.Regressor):  # type: ignore[misc]  # River is untyped here
-    """Least squares: the maximum likelihood hypothesis under Gaussian noise, exactly, at any moment.
+    """Least squares: the exact maximum likelihood hypothesis under Gaussian noise at any moment.
 
         h_ML = argmin over h of sum (d_i - h(x_i))^2        h(x) = w^T x + b
 
-    It keeps sums and sums of products only, of 106 bits each, and solves for w when it is asked. So it equals
-    the batch solution of all events learned, in any order; `unlearn_one` is the inverse
-    of learning. To learn costs O(d^2) of the d attributes that an event has, the first prediction after an
-    event was learned O(d^3) of all d, and any further one O(d).
+    The model keeps sums and sums of products only, of 106 bits each, and solves for w on demand. So it equals
+    the batch solution of all learned events, in any order; `unlearn_one` is the inverse of `learn_one`.
+    Learning costs O(d^2) of the d attributes of the event. The first prediction after a learned event costs
+    O(d^3) of all d attributes, and each further one O(d).
 
     Degenerate cases:
         missing         an attribute that is absent, None, NaN or infinite is read as 0, as in River.
-        strings         1 in the column (name, value), of which there is one for each value met.
+        strings         1 in the column (name, value); each value has its own column.
         never varied    combinations of attributes that never varied (more attributes than events, one the
-                        double of another) leave many solutions: that of least |w|, b not counted. A spread
-                        below 1e-12 of the size, or of what other attributes explain of it, is none.
-        nothing yet     predicts 0.
+                        double of another) leave many solutions: the one of least |w| is taken, without b. A
+                        spread below 1e-12 of the size, or of what other attributes explain of it, counts as
+                        none.
+        nothing learned predicts 0.
         no target       an event whose target is missing is not learned.
         huge            numbers beyond +-1e140 are read as +-1e140.
 
     Args:
-        l2: adds l2 |w|^2 to the sum of squares (ridge regression): least norm in place of least squares. b is
-            free.
-        features: the most columns, each of which costs 16 bytes times their number; those met later are left
-            out.
+        l2: adds l2 |w|^2 to the sum of squares (ridge regression); b is not penalised.
+        features: maximum number of columns; later ones are ignored. n columns take 16 n^2 bytes.
 
     Raises:
         ValueError: if a parameter is out of range.
@@ -85,29 +84,29 @@ class LinearRegression(Savable, base.Regressor):  # type: ignore[misc]  # River 
 
     @property
     def weights(self) -> dict[Any, float]:
-        """Attribute, or (attribute, value) of a string -> its weight w."""
+        """Weight w by attribute, or by (attribute, value) of a string."""
         return dict(zip(self._design.columns, self._solution().weights.tolist(), strict=True))
 
     @property
     def intercept(self) -> float:
-        """b, the prediction where every attribute is 0."""
+        """Prediction b if every attribute is 0."""
         solution = self._solution()
         pairs = zip(solution.weights.tolist(), solution.mean.tolist(), strict=True)
         return math.fsum([solution.target, *(-w * mean for w, mean in pairs)])
 
     @property
     def rank(self) -> int:
-        """How many combinations of attributes have varied."""
+        """Number of linearly independent combinations of attributes that have varied."""
         return self._solution().rank
 
     @property
     def noise_variance(self) -> float:
-        """The variance of the noise of maximum likelihood, sum of squared residuals / n; 0 of nothing."""
+        """Maximum likelihood variance of the noise, sum of squared residuals / n; 0 before any event."""
         solution = self._solution()
         return solution.squares / solution.n if solution.n else 0.0
 
     def predict_one(self, x: Mapping[Any, Any]) -> float:
-        """h(x) = w^T x + b. Raises TypeError for a value that is no number, boolean, string or None."""
+        """Return h(x) = w^T x + b. Raises TypeError unless values are numbers, booleans, strings or None."""
         return self._solution().predict(self._dense(x))
 
     # -- learning -----------------------------------------------------------------------------------------
@@ -115,7 +114,7 @@ class LinearRegression(Savable, base.Regressor):  # type: ignore[misc]  # River 
     def learn_one(self, x: Mapping[Any, Any], y: float | None, w: float = 1.0) -> None:
         """Learn the target `y` of `x`, counted `w` times (in steps of 1/1024).
 
-        Raises TypeError or ValueError, and learns nothing, for a value that is none.
+        Raises TypeError or ValueError, and learns nothing, if a value is invalid.
         """
         weight = units(w)
         if weight and not is_no_target(y):
@@ -124,19 +123,19 @@ class LinearRegression(Savable, base.Regressor):  # type: ignore[misc]  # River 
     def unlearn_one(self, x: Mapping[Any, Any], y: float | None, w: float = 1.0) -> None:
         """Undo ``learn_one(x, y, w)``.
 
-        Raises UnlearnError, and changes nothing, where the sums show that this was never learned.
+        Raises UnlearnError, and changes nothing, if the sums show that it was never learned.
         """
         weight = units(w)
         if not weight or is_no_target(y):
             return
         if len(self._design) <= self.features and self._design.unknown(x):
-            raise UnlearnError(f"nothing was ever learned of {self._design.unknown(x)}")
+            raise UnlearnError(f"no learned event had the attributes {self._design.unknown(x)}")
         self._update(*self._design.row(x, real("target", y), adds=False), -weight)
 
     # -- state --------------------------------------------------------------------------------------------
 
     def state(self) -> State:
-        """All that was learned: JSON-able values, and arrays.
+        """Return all that was learned: JSON-able values, and arrays.
 
         Raises TypeError for names that are not strings, booleans, numbers or None.
         """
@@ -148,7 +147,7 @@ class LinearRegression(Savable, base.Regressor):  # type: ignore[misc]  # River 
         return meta, self._moments.arrays(len(self._design))
 
     def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
-        """Replace all that was learned by a `state`; returns self. Raises SnapshotError."""
+        """Replace all that was learned by a `state`; return self. Raises SnapshotError if it is invalid."""
         check_made(meta, type=type(self).__name__)
         design = Design.from_description(meta.get("columns"), self.features)
         self._moments = SecondMoments.from_arrays(meta.get("units"), arrays, len(design))

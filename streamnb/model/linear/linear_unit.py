@@ -1,4 +1,4 @@
-"""The linear unit and the delta rule (LMS): least squares by gradient, one event at a time."""
+"""The linear unit with the delta rule (LMS): least squares by gradient, one event at a time."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from streamnb.model.linear.gradient_unit import GradientUnit
 
 
 class LinearUnit(GradientUnit, base.Regressor):  # type: ignore[misc]  # River is untyped here
-    """A linear unit, which learns by the delta rule (LMS, Widrow and Hoff).
+    """A linear unit that learns by the delta rule (LMS, Widrow and Hoff).
 
         h(x) = w_0 + sum w_k x_k        w_k <- w_k + eta (d - h(x)) x_k,  x_0 = 1
 
-    One event's step down the gradient of (d - h(x))^2 / 2. It costs O(d) of the attributes that an event has,
-    and follows what changes, but does not come to rest: `LinearRegression` is the exact minimum. A step goes
-    to h(x) = d at the most, where eta |x|^2 > 1 would go beyond: larger steps diverge.
+    Each event makes one step down the gradient of (d - h(x))^2 / 2. The step costs O(d) of the attributes of
+    the event. The weights follow changes but never settle: `LinearRegression` is the exact minimum. If
+    eta |x|^2 > 1, the step is shortened so that h(x) = d, because larger steps diverge.
 
-    A missing attribute (absent, None, NaN, infinite) is 0, a string is 1 in the column (name, value); an
-    event whose target is missing is not learned; numbers beyond +-1e140 are read as +-1e140.
+    A missing attribute (absent, None, NaN, infinite) is 0, and a string is 1 in the column (name, value). An
+    event whose target is missing is not learned. Numbers beyond +-1e140 are read as +-1e140.
 
     Args:
-        rate: eta, above 0.
-        features: the most columns; those met later are left out.
+        rate: eta, greater than 0.
+        features: maximum number of columns; later ones are ignored.
 
     Raises:
         ValueError: if a parameter is out of range.
@@ -44,11 +44,11 @@ class LinearUnit(GradientUnit, base.Regressor):  # type: ignore[misc]  # River i
     """
 
     def predict_one(self, x: Mapping[Any, Any]) -> float:
-        """h(x). Raises TypeError for a value that is no number, boolean, string or None."""
+        """Return h(x). Raises TypeError for a value that is not a number, boolean, string or None."""
         return self._net(self._row(x, adds=False))
 
     def learn_one(self, x: Mapping[Any, Any], y: float | None) -> None:
-        """Learn the target `y` of `x`. Raises TypeError, and learns nothing, for a value that is none."""
+        """Learn the target `y` of `x`. Raises TypeError, and learns nothing, if a value is invalid."""
         if not is_no_target(y):
             target = real("target", y)
             row = self._row(x, adds=True)

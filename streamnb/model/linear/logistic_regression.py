@@ -1,4 +1,4 @@
-"""Logistic regression with L2, one event at a time: the discriminative twin of naive Bayes."""
+"""Logistic regression with L2, one event at a time: the discriminative counterpart of naive Bayes."""
 
 from __future__ import annotations
 
@@ -29,42 +29,42 @@ _CHUNK = 256
 
 
 class LogisticRegression(Savable, base.Classifier):  # type: ignore[misc]  # River is untyped here
-    """Logistic regression with L2, without a rate of learning: only C is chosen.
+    """Logistic regression with L2 regularisation and without a learning rate: only C is chosen.
 
         P(y = +1 | x) = 1 / (1 + exp(-w^T x))        min over w of  1/2 w^T w + C sum log(1 + exp(-y w^T x))
 
-    That is the mode of P(w | D) under the prior N(0, C I). Each event moves the mode and narrows the
-    Gaussian around it, which costs O(d^2) of d columns. That alone hangs on the order of
-    events: sorted by class it ends at up to 6 times the minimum. So a uniform sample of the events is
-    kept, to which the model goes back whenever there are an eighth more of them (see `revisiting`). Up to
-    `memory` events all are kept, and in any order the sum above is within a thousandth of its minimum;
-    beyond, within a few per cent for columns that the sample determines. What n kept events cannot give
-    is about d / (2 n) nats an event: 2,048 of 6,000 with 104 columns, sorted by class, come to 1.01 (C =
-    .01), 1.04 (C = 1) and 1.12 times (C = 100) the minimum. `refine` takes all events again and comes to
-    the minimum itself.
+    The minimum is the mode of P(w | D) under the prior N(0, C I). Each event moves the mode and narrows the
+    Gaussian around it, which costs O(d^2) of d columns. That step alone depends on the order of events:
+    sorted by class, it ends at up to 6 times the minimum. So the model keeps a uniform sample of the events
+    and refits to it whenever there are an eighth more events (see `revisiting`). Up to `memory` events all
+    are kept, and in any order the sum above is within a thousandth of its minimum. Beyond that it is within a
+    few per cent for columns that the sample determines. A sample of n events loses about d / (2 n) nats an
+    event: 2,048 of 6,000 with 104 columns, sorted by class, reach 1.01 (C = .01), 1.04 (C = 1) and 1.12 times
+        (C = 100) the minimum.
+    `refine` reads all events again and reaches the minimum itself.
 
-    x has a constant 1 beside its attributes, whose weight (the bias) is regularised as the others are: that
-    is the lecture's separator through the origin. As w^T w weighs weights of any unit alike, attributes
-    should be of similar scale: ``StandardScaler() | LogisticRegression()``. Of any other scale it stays sound
-    and finite, but then C means another thing for each attribute.
+    x has a constant 1 as well as its attributes. Its weight (the bias) is regularised like all weights, as in
+    the lecture's separator through the origin. Because w^T w treats weights of any unit equally, attributes
+    should have similar scales: ``StandardScaler() | LogisticRegression()``. With other scales the model stays
+    sound and finite, but C then means something else for each attribute.
 
     Degenerate cases:
         missing         an attribute that is absent, None, NaN or infinite adds nothing to w^T x.
-        strings         1 in the column (name, value), of which there is one for each value met.
-        one class       has all the probability; no class, {}.
-        several         one unit each against all others, whose probabilities are divided by their sum. A
-                        class that is met late begins with all earlier events as those of others, as if it
+        strings         1 in the column (name, value); each value has its own column.
+        one class       gets probability 1; without classes the result is {}.
+        several         one unit for each class against all other classes; the probabilities are normalised. A
+                        class that appears late starts with all earlier events as negative examples, as if it
                         had been known from the start. (Softmax regressions of a mixture normalise inside.)
         no label        an event whose label is None or NaN is not learned.
         huge            numbers beyond +-1e140 are read as +-1e140.
 
-    What was learned depends on the order of events: it is not merged or unlearned.
+    What was learned depends on the order of events: it cannot be merged or unlearned.
 
     Args:
-        C: how much the events count against the prior: its variance; from 1e-12 to 1e12.
-        features: the most columns; those met later are left out. n columns take 8 n^2 to 18 n^2 bytes (with
-            room to grow) for each class, and for one more.
-        memory: how many events are kept; k events of n columns take 8 k n to 12 k n bytes. 0 keeps none.
+        C: variance of the prior, the weight of the events against it; from 1e-12 to 1e12.
+        features: maximum number of columns; later ones are ignored. n columns take 8 n^2 to 18 n^2 bytes
+            (with spare capacity) for each class, and for one more.
+        memory: number of events kept; k events of n columns take 8 k n to 12 k n bytes. 0 keeps none.
 
     Raises:
         ValueError: if a parameter is out of range.
@@ -79,7 +79,7 @@ class LogisticRegression(Savable, base.Classifier):  # type: ignore[misc]  # Riv
         >>> round(model.predict_proba_one({"x": 1})["yes"], 3)
         0.665
 
-        Bias b and weight w of x = 1 are alike. At the minimum they are the sum of what each event says,
+        Bias b and weight w of x = 1 are equal. At the minimum each is the sum of the residuals,
         b = sum (d - h) = 3 - 4 h, with h = 1 / (1 + exp(-b - w)):
 
         >>> passes = model.refine(events)
@@ -100,8 +100,8 @@ class LogisticRegression(Savable, base.Classifier):  # type: ignore[misc]  # Riv
         self.C, self.features, self.memory = C, features, memory
         self._design = Design(features)
         self._labels: dict[Any, int] = {}
-        # The first unit has every event against it: what a class that is yet to come will have learned. Two
-        # classes have one more unit, that of the second; from three classes on each has its own.
+        # Unit 0 has every event as a negative example: the start of a future class. Two classes share one
+        # further unit, that of the second class; from three classes on each class has its own.
         self._units = LaplaceUnits(1, C)
         self._units.reserve(1)
         self._kept = KeptRows(memory)
@@ -110,39 +110,39 @@ class LogisticRegression(Savable, base.Classifier):  # type: ignore[misc]  # Riv
 
     @property
     def classes(self) -> list[Any]:
-        """Every class met, in the order in which they were met."""
+        """All classes in the order of their appearance."""
         return list(self._labels)
 
     @property
     def n_bytes(self) -> int:
-        """Memory of the weights and of the kept events, bytes, spare capacity included."""
+        """Memory of the weights and of the kept events, in bytes, spare capacity included."""
         return self._units.n_bytes + self._kept.n_bytes
 
     @property
     def weights(self) -> dict[Any, float]:
-        """Attribute, or (attribute, value) -> its weight w in the log odds of the second class.
+        """Weight w in the log odds of the second class, by attribute or (attribute, value).
 
-        Raises ValueError where there are not two classes; see `weights_of`.
+        Raises ValueError unless there are two classes; see `weights_of`.
         """
         return self._design.named(self._weights_for(self._second()))
 
     @property
     def intercept(self) -> float:
-        """The weight of the constant 1, with `weights`."""
+        """Weight of the constant 1, which belongs to `weights`."""
         return float(self._weights_for(self._second())[0])
 
     def weights_of(self, label: Any) -> tuple[float, dict[Any, float]]:
-        """The bias and the weights in the log odds of a class against all others.
+        """Return the bias and the weights in the log odds of a class against all other classes.
 
-        Raises ValueError where nothing tells classes apart yet, or this one was never met.
+        Raises ValueError if there is only one class, or if this class was never learned.
         """
         weights = self._weights_for(label)
         return float(weights[0]), self._design.named(weights)
 
     def predict_proba_one(self, x: Mapping[Any, Any]) -> dict[Any, float]:
-        """P(v | x) of every class v; they sum to 1. Empty while nothing has been learned.
+        """Return P(v | x) of every class v, which sum to 1; empty if nothing has been learned.
 
-        Raises TypeError for a value that is no number, boolean, string or None.
+        Raises TypeError for a value that is not a number, boolean, string or None.
         """
         labels, row = list(self._labels), self._row(x, adds=False)
         if len(labels) < 2:
@@ -161,11 +161,11 @@ class LogisticRegression(Savable, base.Classifier):  # type: ignore[misc]  # Riv
     def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
         """Learn one event of class `y`, counted `w` times (in steps of 1/1024).
 
-        Raises TypeError or ValueError, and learns nothing, for a value that is none.
+        Raises TypeError or ValueError, and learns nothing, if a value is invalid.
         """
         weight = units(w) / UNIT
         if weight and not is_missing(y):
-            hash(y)  # a label that cannot be one is refused before columns are added
+            hash(y)  # raises before columns are added
             row = self._row(x, adds=True)
             self._meet(y)
             label = self._labels[y]
@@ -174,23 +174,23 @@ class LogisticRegression(Savable, base.Classifier):  # type: ignore[misc]  # Riv
             go_back(self._units, self._kept, self._targets)
 
     def refine(self, events: Collection[tuple[Mapping[Any, Any], Any]], passes: int = 100) -> int:
-        """Go through events again and again, until the weights are those of the minimum over them.
+        """Read the events repeatedly until the weights are those of the minimum over them.
 
-        Newton's method, in a few passes from where one pass has led, each of which keeps no events: see
-        `newton`. What was learned of other events is forgotten; what is learned afterwards adds to it.
+        The method is Newton's, see `newton`: it starts from the current weights, takes a few passes and keeps
+        no events. Earlier learning is replaced; later learning adds to the result.
 
         Args:
-            events: (x, y), of which all that can be had again: a list, or whatever starts anew when iterated.
-            passes: the most passes.
+            events: (x, y) pairs that can be iterated repeatedly, such as a list.
+            passes: maximum number of passes.
 
         Returns:
-            How many passes there were; `passes` where the minimum was perhaps not reached.
+            Number of passes; `passes` if the minimum may not have been reached.
 
         Raises:
-            TypeError: if `events` can be iterated only once, or a value is none.
+            TypeError: if `events` can be iterated only once, or a value is invalid.
         """
         if isinstance(events, Iterator):
-            raise TypeError("events that can be iterated only once cannot be gone through again")
+            raise TypeError("events must be iterable repeatedly: an iterator can be read only once")
         kept = KeptRows(self.memory)
         for x, y in events:  # columns and classes first
             if not is_missing(y):
@@ -205,7 +205,7 @@ class LogisticRegression(Savable, base.Classifier):  # type: ignore[misc]  # Riv
     # -- state --------------------------------------------------------------------------------------------
 
     def state(self) -> State:
-        """All that was learned: JSON-able values, and arrays.
+        """Return all that was learned: JSON-able values, and arrays.
 
         Raises TypeError for labels and names that are not strings, booleans, numbers or None.
         """
@@ -219,11 +219,11 @@ class LogisticRegression(Savable, base.Classifier):  # type: ignore[misc]  # Riv
         return {**meta, **kept_meta}, {**self._units.arrays(), **kept}
 
     def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
-        """Replace all that was learned by the `state` of a model of the same C and memory; returns self.
+        """Replace all that was learned by the `state` of a model of the same C and memory; return self.
 
-        After a state that has no kept events, such as those of versions that kept none, none are kept.
+        A state without kept events is also accepted; then none are kept.
 
-        Raises SnapshotError, and changes nothing, where it is none.
+        Raises SnapshotError, and changes nothing, if the state is invalid.
         """
         check_made(meta, type=type(self).__name__, C=self.C)
         classes = checked_names(meta.get("classes"))
@@ -231,7 +231,7 @@ class LogisticRegression(Savable, base.Classifier):  # type: ignore[misc]  # Riv
         count = {0: 1, 1: 1, 2: 2}.get(len(classes), len(classes) + 1)
         kept, weights = KeptRows.from_state(meta, arrays, len(design), len(classes))
         if kept.size not in (0, self.memory):
-            raise SnapshotError(f"this is a state with a memory of {kept.size} events, not {self.memory}")
+            raise SnapshotError(f"the state has a memory of {kept.size} events, not {self.memory}")
         self._units = LaplaceUnits.from_arrays(weights, count, len(design), self.C)
         self._kept = kept
         self._design = design
@@ -241,25 +241,25 @@ class LogisticRegression(Savable, base.Classifier):  # type: ignore[misc]  # Riv
     # -- inside -------------------------------------------------------------------------------------------
 
     def _row(self, x: Mapping[Any, Any], *, adds: bool) -> Row:
-        """The event with the constant as column 0; there is room for its columns."""
+        """Return the event as a row with the constant in column 0, and reserve its columns."""
         row = self._design.row(x, adds=adds)
         if adds:
             self._units.reserve(len(self._design))
         return row
 
     def _meet(self, label: Any) -> None:
-        """Give a class that is new the unit that it would have had from the start."""
+        """Give a new class the unit that it would have had from the start."""
         if label in self._labels:
             return
         k = self._labels[label] = len(self._labels)
-        if k == 2:  # so far the unit of the second class, mirrored, was that of the first
+        if k == 2:  # until now the first class used the mirrored unit of the second
             self._units.add(1, -1.0)
             self._units.order([0, 2, 1])
         if k >= 1:
             self._units.add(0)
 
     def _targets(self, labels: Ints) -> Floats:
-        """Of events by the numbers of their labels, whether they are for each unit: float64[n, units]."""
+        """Return the target of each unit for these class indices: float64[n, units]."""
         targets = np.zeros((labels.size, len(self._units)))
         if len(self._labels) >= 3:
             targets[np.arange(labels.size), 1 + labels] = 1.0
@@ -270,7 +270,7 @@ class LogisticRegression(Savable, base.Classifier):  # type: ignore[misc]  # Riv
     def _chunks(
         self, events: Collection[tuple[Mapping[Any, Any], Any]]
     ) -> Iterator[tuple[Floats, Floats, Floats]]:
-        """All labelled events, as rows, targets and weights."""
+        """Yield all labelled events as rows, targets and weights."""
         labelled = ((x, y) for x, y in events if not is_missing(y))
         while chunk := list(islice(labelled, _CHUNK)):
             rows = np.zeros((len(chunk), len(self._design)))
@@ -287,7 +287,7 @@ class LogisticRegression(Savable, base.Classifier):  # type: ignore[misc]  # Riv
 
     def _weights_for(self, label: Any) -> Floats:
         if label not in self._labels or len(self._labels) < 2:
-            raise ValueError(f"nothing tells {label!r} from other classes yet")
+            raise ValueError(f"nothing separates {label!r} from other classes yet")
         k, means = self._labels[label], self._units.means
         unit = 1 + k if len(self._labels) > 2 else 1
         weights: Floats = means[unit]

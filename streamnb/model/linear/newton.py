@@ -1,10 +1,10 @@
-"""Further passes over events that can be had again: Newton's method on the regularised cross entropy.
+"""Newton's method on the regularised cross entropy, over events that can be read repeatedly.
 
     f(w) = sum over events of c (-d ln h - (1 - d) ln (1 - h))  +  1/2 sum over columns of w_j^2 / v_j
     gradient = sum c (h - d) x + w / v          Hessian = sum c h (1 - h) x x^T + diag(1 / v)
 
-A pass adds up value, gradient and Hessian at the weights tried last, and keeps no event. Where f did not fall
-the step is halved: f is convex, and so this comes to the one optimum from anywhere.
+A pass sums value, gradient and Hessian at the current trial weights, and keeps no event. If f did not fall,
+the step is halved: f is convex, so this converges to the unique optimum from any start.
 
 Reference: Boyd and Vandenberghe (2004), Convex Optimization, section 9.5.
 """
@@ -19,19 +19,19 @@ import numpy as np
 from streamnb.model.compiled.arrays import Floats
 
 Chunks = Callable[[], Iterable[tuple[Floats, Floats, Floats]]]
-_ENOUGH = 1e-12  # of f: by how much the next step would lower it
+_ENOUGH = 1e-12  # relative decrease of f expected from the next step, below which the method stops
 
 
 class Optimum(NamedTuple):
-    """Where the passes have come to.
+    """Result of the passes.
 
     Attributes:
         means: float64[units, columns], the weights.
         roots: float64[units, columns, columns], roots of the inverse Hessians: the Laplace approximation.
         values: float64[units], f.
-        before: float64[units], f at the weights to begin with.
-        passes: how many there were.
-        converged: whether a further one would change nothing but rounding.
+        before: float64[units], f at the start.
+        passes: number of passes.
+        converged: True if a further pass would change only rounding.
     """
 
     means: Floats
@@ -43,19 +43,19 @@ class Optimum(NamedTuple):
 
 
 def optimum(start: Floats, chunks: Chunks, precision: float, passes: int) -> Optimum:
-    """Minimise f, of each unit on its own, from weights float64[units, columns].
+    """Minimise f for each unit separately, from weights float64[units, columns].
 
     Args:
-        start: the weights to begin with.
-        chunks: gives all events anew at each call: rows (n, columns), targets (n, units), weights (n,).
-        precision: 1 / v of every weight, above zero.
-        passes: the most passes, at least 1.
+        start: initial weights.
+        chunks: yields all events at each call: rows (n, columns), targets (n, units), weights (n,).
+        precision: 1 / v of every weight, greater than 0.
+        passes: maximum number of passes, at least 1.
 
     Raises:
-        ValueError: if there is to be no pass.
+        ValueError: if `passes` is less than 1.
     """
     if passes < 1:
-        raise ValueError(f"there must be at least one pass, not {passes}")
+        raise ValueError(f"passes must be at least 1, not {passes}")
     units, columns = start.shape
     best, tried = start.copy(), start.copy()
     values, steps, roots = np.full(units, np.inf), np.zeros_like(start), np.zeros((units, columns, columns))
@@ -66,7 +66,7 @@ def optimum(start: Floats, chunks: Chunks, precision: float, passes: int) -> Opt
         if made == 0:
             before = value
         made += 1
-        for u in np.flatnonzero(~done):  # each goes its own way, whatever company it is in
+        for u in np.flatnonzero(~done):  # units are independent of each other
             if not value[u] <= values[u] + 1e-15 * abs(values[u]):
                 lengths[u] /= 2.0
                 continue
@@ -79,14 +79,14 @@ def optimum(start: Floats, chunks: Chunks, precision: float, passes: int) -> Opt
 
 
 def _pass(weights: Floats, chunks: Chunks, precision: float) -> tuple[Floats, Floats, Floats]:
-    """f, its gradient and its Hessian, of each unit."""
+    """Return f, its gradient and its Hessian for each unit."""
     value = 0.5 * precision * np.square(weights).sum(axis=1)
     gradient = precision * weights
     hessian = np.tile(precision * np.eye(weights.shape[1]), (len(weights), 1, 1))
     for rows, targets, weigh in chunks():
         nets = rows @ weights.T
         e = np.exp(-np.abs(nets))
-        # of d and of 1 - d apart: ln (1 - h) of a sure unit would be lost beside m
+        # Sum d and 1 - d separately: ln (1 - h) of a confident unit would be lost next to m.
         value += weigh @ (targets * np.maximum(-nets, 0.0) + (1.0 - targets) * np.maximum(nets, 0.0))
         value += weigh @ np.log1p(e)
         gradient += ((np.where(nets >= 0.0, 1.0, e) / (1.0 + e) - targets).T * weigh) @ rows
@@ -97,12 +97,12 @@ def _pass(weights: Floats, chunks: Chunks, precision: float) -> tuple[Floats, Fl
 
 
 def _root_of_inverse(hessian: Floats) -> Floats:
-    """F with F F^T = H^-1; eigenvalues (of the scaled matrix) that are rounding are read as rounding."""
+    """Return F with F F^T = H^-1; eigenvalues below the rounding error are raised to it."""
     scale = 1.0 / np.sqrt(hessian.diagonal())
     scaled = hessian * scale * scale[:, None]
     try:
         factor = np.linalg.cholesky(scaled)
-        if np.square(factor.diagonal()).min() > 1e6 * scale.size**2 * 2.0**-52:  # far from it
+        if np.square(factor.diagonal()).min() > 1e6 * scale.size**2 * 2.0**-52:  # well conditioned
             return scale[:, None] * np.linalg.inv(factor).T
     except np.linalg.LinAlgError:
         pass

@@ -1,22 +1,22 @@
-"""Going back to kept rows: a Gaussian that rows were folded into is put right where they refute it.
+"""Refit to kept rows: a Gaussian that absorbed rows one by one is corrected if the kept rows refute it.
 
-A row that was folded into a Gaussian stays there as the parabola that fitted it then. On a
-stream whose order tells, such as one sorted by class, most parabolas fit nowhere near where the weights come
-to. So a uniform sample of the rows is kept (`row_reservoir`), and Newton's method (`newton`) finds the
-optimum w* of f, with each kept row standing for as many as there were for each kept:
+A row stays in a Gaussian as the parabola that fitted it on arrival. On a stream in a systematic order, such
+as sorted by class, most parabolas fit badly at the final weights. So a uniform sample of the rows is kept
+(`row_reservoir`), and Newton's method (`newton`) finds the optimum w* of f. Each kept row stands for (rows
+seen / rows kept) rows:
 
     all rows are kept      the Gaussian becomes Laplace's approximation at w*, which is exact at its mode.
-    one of k is            so it does where the kept rows refute its mode w: where f(w) - f(w*), in kept
-                           rows, is more than chance and what the sample itself may be off by.
+    one of k is            the same, if the kept rows refute the mode w: if f(w) - f(w*), in kept rows,
+                           exceeds chance and the error of the sample itself.
 
 w* of a sample of n rows is off by about p / 2 nats in n rows, with p the number of weights that the rows
 determine (p = columns - tr(H^-1) / v). At the optimum of all rows, 2 (f(w) - f(w*)) is chi-squared of p
-degrees of freedom at the most: mean p, variance 2 p. So w is refuted where f(w) - f(w*) exceeds p, at which
-it is as bad as w* may be, by two standard deviations and 3. A good Gaussian is left as it is.
+degrees of freedom at most: mean p, variance 2 p. So w is refuted if f(w) - f(w*) exceeds p, the error that w*
+itself may have, by two standard deviations and 3. A good Gaussian is left unchanged.
 
-This is done when there are an eighth more rows than at the time before, so that a row is gone over some ten
-times while all are kept, and ever less often afterwards; and earlier where the mode runs away: where its
-squared steps, in standard deviations of the Gaussian, add up to an eighth for each column.
+A refit is due when there are an eighth more rows than at the last one: a row is read about ten times while
+all are kept, and less and less often afterwards. It is due earlier if the mode drifts: if its squared steps,
+in standard deviations of the Gaussian, sum to an eighth for each column.
 
 References: Wilks (1938), "The large-sample distribution of the likelihood ratio"; MacKay (1992), Neural
 Computation 4(5).
@@ -34,13 +34,13 @@ from streamnb.model.linear.row_reservoir import KeptRows
 from streamnb.model.linear.sequential_laplace import LaplaceUnits
 
 Targets = Callable[[Ints], Floats]
-_FAR = 1 / 8  # of squared steps for each column
-_LEAST, _MOST = 1 / 32, 1 / 8  # of the kept rows, and of all: so many are learned between two revisits
+_FAR = 1 / 8  # squared steps for each column
+_LEAST, _MOST = 1 / 32, 1 / 8  # rows between two refits, as a share of the kept rows, and of all rows
 _PASSES = 50
 
 
 def go_back(units: LaplaceUnits, kept: KeptRows, targets: Targets) -> None:
-    """Put right the units whose time it is; `targets` gives float64[n, units] of labels int64[n]."""
+    """Correct the units that are due; `targets` maps labels int64[n] to float64[n, units]."""
     if len(kept):
         due = units.due(_FAR, _LEAST * len(kept), _MOST * kept.seen)
         if due.size:

@@ -1,7 +1,7 @@
-"""A uniform sample of all rows so far, of bounded size: those that a model goes back to.
+"""A uniform sample of bounded size of all rows so far, kept for refits.
 
-The first `size` rows are kept; the n-th after them takes the place of a kept one with probability size / n,
-each place alike (Algorithm R), so that at any moment every row so far is kept with the same probability. The
+The first `size` rows are kept. The n-th row replaces a kept one with probability size / n, each kept row with
+the same probability (Algorithm R). So at any moment every row so far is kept with the same probability. The
 draws are a function of n alone: a replay keeps the same rows.
 
 Reference: Vitter (1985), "Random sampling with a reservoir", ACM Transactions on Mathematical Software 11(1).
@@ -23,14 +23,14 @@ from streamnb.model.compiled.growable import roomier
 from streamnb.model.numerics.counter_rng import uniforms
 
 _SEED, _AT_ONCE = 1985, 1024
-_KEPT = "kept_"  # of the names of arrays in a state
+_KEPT = "kept_"  # prefix of the names of arrays in a state
 
 
 class KeptRows:
-    """Rows, each with the number of its label and its weight.
+    """Rows, each with its class index and its weight.
 
     Args:
-        size: the most rows; 0 keeps none.
+        size: maximum number of rows; 0 keeps none.
     """
 
     def __init__(self, size: int) -> None:
@@ -42,22 +42,22 @@ class KeptRows:
         self._block, self._draws = -1, [0.0]
 
     def __len__(self) -> int:
-        """How many rows are kept."""
+        """Return the number of kept rows."""
         return min(self.seen, self.size)
 
     @property
     def rows(self) -> Floats:
-        """float64[kept, columns], a view; columns may be more, or fewer where the last have no value."""
+        """Kept rows, float64[kept, columns], a view; trailing columns without values may be absent."""
         return self._rows[: len(self)]
 
     @property
     def labels(self) -> Ints:
-        """int64[kept], a view."""
+        """Class index of each kept row, int64[kept], a view."""
         return self._labels[: len(self)]
 
     @property
     def weights(self) -> Floats:
-        """float64[kept]: of each row its weight, times how many rows it stands for."""
+        """Weight of each kept row times the number of rows it stands for, float64[kept]."""
         kept = self._weights[: len(self)]
         return kept * (self.seen / kept.size) if kept.size else kept
 
@@ -67,22 +67,22 @@ class KeptRows:
         return self._rows.nbytes + self._labels.nbytes + self._weights.nbytes
 
     def offer(self, columns: Ints, values: Floats, label: int, weight: float, width: int) -> None:
-        """Keep one more row, or not; `width` columns there are so far."""
+        """Offer one more row, which may be kept; `width` is the current number of columns."""
         if not self.size:
             return
-        place = self.seen
+        index = self.seen
         self.seen += 1
-        if place >= self.size:
-            place = int(self._draw(place) * self.seen)
-            if place >= self.size:
+        if index >= self.size:
+            index = int(self._draw(index) * self.seen)
+            if index >= self.size:
                 return
-        self._reserve(place + 1, width)
-        self._rows[place] = 0.0
-        self._rows[place, columns] = values
-        self._labels[place], self._weights[place] = label, weight
+        self._reserve(index + 1, width)
+        self._rows[index] = 0.0
+        self._rows[index, columns] = values
+        self._labels[index], self._weights[index] = label, weight
 
     def state(self) -> State:
-        """How many may be kept and came; and what is not 0, one row behind another, and where each ends."""
+        """Return the sizes, and the nonzero values row by row with the end of each row."""
         at, columns = np.nonzero(self.rows)
         rows: dict[str, Array] = {
             "columns": columns,
@@ -97,9 +97,9 @@ class KeptRows:
     def from_state(
         cls, meta: Mapping[str, Any], arrays: Mapping[str, Array], columns: int, labels: int
     ) -> tuple[Self, dict[str, Array]]:
-        """The rows of a model's state, of so many columns and labels, and the arrays that are not theirs.
+        """Restore the rows of a model's state; return them and the arrays that belong to other components.
 
-        A state from before there were any has none. Raises SnapshotError.
+        A state without kept rows gives an empty sample. Raises SnapshotError if the state is invalid.
         """
         others = {name: array for name, array in arrays.items() if not name.startswith(_KEPT)}
         if "memory" not in meta:
@@ -119,10 +119,10 @@ class KeptRows:
         )
         lengths = np.diff(a["ends"], prepend=0)
         if lengths.min(initial=0) < 0 or a["values"].size != lengths.sum():
-            raise SnapshotError("kept rows end where they should not")
+            raise SnapshotError("the ends of kept rows do not match their values")
         rows = np.repeat(np.arange(n), lengths)
         if (np.diff(rows * columns + a["columns"]) <= 0).any():
-            raise SnapshotError("columns of kept rows are out of order, or twice in a row")
+            raise SnapshotError("columns of kept rows are out of order or repeated")
         restored._reserve(n, columns)
         restored._rows[rows, a["columns"]] = a["values"]
         restored._labels[:n], restored._weights[:n] = a["labels"], a["weights"]

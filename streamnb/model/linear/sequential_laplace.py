@@ -1,17 +1,16 @@
-"""Sigmoid units with a Gaussian over their weights, which every event narrows: sequential Laplace.
+"""Sequential Laplace: sigmoid units with a Gaussian over their weights that every event narrows.
 
     P(y = 1 | x, w) = h = 1 / (1 + exp(-w^T x)),    w ~ N(mean, P),  P = S S^T;  at first N(0, v I)
 
 An event (x, d), d in [0, 1], of weight c, moves the mean to the mode of the posterior and narrows P by the
-curvature there. The likelihood knows of w only m = w^T x, so that the mode is the root of one equation of one
-unknown, and the event costs O(columns^2):
+curvature there. The likelihood depends on w only through m = w^T x, so the mode is the root of one equation
+in one unknown, and the event costs O(columns^2):
 
     s = x^T P x      m = m0 + s c (d - h(m))      a = c h(m) (1 - h(m))
     mean' = mean + P x (m - m0) / s               P' = P - P x x^T P a / (1 + a s)
 
-The step is to the mode itself, not one Newton step towards it: that one overshoots by 1/(1 - h) where the
-unit was sure and wrong. P is kept by a root (Potter's form), which stays a root of a positive matrix whatever
-is rounded:
+The step goes to the mode itself. A single Newton step would overshoot by 1/(1 - h) if the unit was confident
+and wrong. P is stored as a root (Potter's form), which stays a root of a positive matrix under any rounding:
 
     S' = S - S v v^T a / (r (r + 1)),   v = S^T x,   r = sqrt(1 + a s)
 
@@ -33,7 +32,7 @@ from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.compiled.growable import roomier
 from streamnb.model.compiled.jit import inlined, kernel
 
-_FARTHEST = 1e150  # of a mean: by no value of up to 1e140 does its sum leave the doubles
+_FARTHEST = 1e150  # bound of a mean: with values of up to 1e140 its sum stays within a double
 _NONE = np.zeros(0, dtype=np.int64)
 
 
@@ -41,8 +40,8 @@ class LaplaceUnits:
     """Sigmoid units over the same columns, each with its own Gaussian.
 
     Args:
-        units: how many.
-        variance: v of each weight before anything was learned.
+        units: number of units.
+        variance: prior variance v of each weight.
     """
 
     def __init__(self, units: int, variance: float) -> None:
@@ -54,21 +53,21 @@ class LaplaceUnits:
         self._scratch = np.zeros(0)
 
     def __len__(self) -> int:
-        """How many units."""
+        """Return the number of units."""
         return len(self._means)
 
     @property
     def means(self) -> Floats:
-        """float64[units, columns], the weights: the mode of what was learned."""
+        """Weights, float64[units, columns]: the mode of what was learned."""
         return self._means[:, : self._columns]
 
     @property
     def roots(self) -> Floats:
-        """float64[units, columns, columns], S of each unit."""
+        """Root S of each unit, float64[units, columns, columns]."""
         return self._roots[:, : self._columns, : self._columns]
 
     def reserve(self, columns: int) -> None:
-        """Have so many columns: what was 0 in all events so far has the variance it began with."""
+        """Grow to this many columns; new ones, 0 in all events so far, get the prior variance."""
         if columns > self._scratch.size:
             self._means = roomier(self._means, 0, columns)
             self._roots = roomier(self._roots, 0, columns, columns)
@@ -78,28 +77,28 @@ class LaplaceUnits:
         self._columns = max(columns, self._columns)
 
     def add(self, unit: int, sign: float = 1.0) -> None:
-        """Add a unit that has learned what another has, or, with sign -1, the opposite of it."""
+        """Add a copy of a unit, or its mirror image with sign -1."""
         self._means = np.concatenate([self._means, sign * self._means[unit : unit + 1]])
         self._roots = np.concatenate([self._roots, self._roots[unit : unit + 1]])
         self._moved = np.concatenate([self._moved, self._moved[unit : unit + 1]])
 
     def order(self, units: list[int]) -> None:
-        """Put the units into this order."""
+        """Reorder the units."""
         self._means, self._roots, self._moved = self._means[units], self._roots[units], self._moved[units]
 
     def net(self, unit: int, columns: Ints, values: Floats) -> float:
-        """w^T x of a unit."""
+        """Return w^T x of a unit."""
         return float(self._means[unit, columns] @ values)
 
     def learn(self, columns: Ints, values: Floats, targets: Floats, weight: float) -> None:
-        """Learn an event by the target of each unit, float64[units]."""
+        """Learn an event from the target of each unit, float64[units]."""
         d = self._columns
         _learn(self._means, self._roots, self._moved, d, columns, values, targets, weight, self._scratch)
 
     def due(self, far: float, least: float, most: float) -> Ints:
-        """The units that have had no rest for `most` events, or moved far with `least` of them.
+        """Return the units due for a refit: after `most` events, or after `least` if the mode drifted far.
 
-        Far are squared steps, in standard deviations, that sum to more than `far` for each column.
+        Far means that the squared steps, in standard deviations, sum to more than `far` for each column.
         """
         if not _any_due(self._moved, far * self._columns, least, most):
             return _NONE
@@ -107,7 +106,7 @@ class LaplaceUnits:
         return np.flatnonzero((events >= most) | ((events >= least) & (moved > far * self._columns)))
 
     def rest(self, unit: int) -> None:
-        """Count steps of a unit from here."""
+        """Reset the step statistics of a unit."""
         self._moved[unit] = 0.0
 
     def replace(self, unit: int, mean: Floats, root: Floats) -> None:
@@ -115,14 +114,14 @@ class LaplaceUnits:
         self.means[unit], self.roots[unit] = mean, root
 
     def settle(self, means: Floats, roots: Floats) -> None:
-        """Replace what was learned by these Gaussians."""
+        """Replace the Gaussians of all units."""
         self._means, self._roots = np.array(means, order="C"), np.array(roots, order="C")
         self._moved = np.zeros((len(means), 2))
         self._columns = means.shape[1]
         self._scratch = np.zeros(self._columns)
 
     def arrays(self) -> dict[str, Floats]:
-        """All that was learned, copied."""
+        """Return copies of all that was learned."""
         return {"means": self.means.copy(), "roots": self.roots.copy(), "moved": self._moved.copy()}
 
     @property
@@ -132,7 +131,7 @@ class LaplaceUnits:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Array], units: int, columns: int, variance: float) -> Self:
-        """The units of these arrays; "moved" may be absent. Raises SnapshotError where they do not fit."""
+        """Restore units from arrays; "moved" may be absent. Raises SnapshotError for invalid arrays."""
         widest = 1.001 * math.sqrt(variance)  # a posterior is not wider than its prior
         expected = {
             "means": real(units, "columns", low=-_FARTHEST, high=_FARTHEST),
@@ -147,14 +146,14 @@ class LaplaceUnits:
 
 
 def sigmoid(m: float) -> float:
-    """1 / (1 + exp(-m)), without overflow."""
+    """Return 1 / (1 + exp(-m)) without overflow."""
     if m >= 0.0:
         return 1.0 / (1.0 + math.exp(-m))
     return math.exp(m) / (1.0 + math.exp(m))
 
 
 def log_sigmoid(m: float) -> float:
-    """Ln of `sigmoid`, where that underflows too."""
+    """Return ln of `sigmoid`, also if `sigmoid` underflows."""
     return min(m, 0.0) - math.log1p(math.exp(-abs(m)))
 
 
@@ -162,7 +161,6 @@ def log_sigmoid(m: float) -> float:
 def _learn(
     means: Any, roots: Any, moved: Any, d: int, columns: Any, values: Any, targets: Any, weight: float, v: Any
 ) -> None:
-    """Learn an event with each unit."""
     for u in range(targets.size):
         moved[u, 0] += _learn_unit(means[u], roots[u], d, columns, values, targets[u], weight, v)
         moved[u, 1] += 1.0
@@ -170,7 +168,7 @@ def _learn(
 
 @kernel
 def _any_due(moved: Any, far: float, least: float, most: float) -> bool:
-    """See `LaplaceUnits.due`."""
+    """Return True if `LaplaceUnits.due` is not empty."""
     found = False
     for u in range(len(moved)):
         found |= moved[u, 1] >= most or (moved[u, 1] >= least and moved[u, 0] > far)
@@ -181,7 +179,7 @@ def _any_due(moved: Any, far: float, least: float, most: float) -> bool:
 def _learn_unit(
     mean: Any, S: Any, d: int, columns: Any, values: Any, target: float, weight: float, v: Any
 ) -> Any:
-    """See the module's text; v is scratch. Returns the squared step, in standard deviations."""
+    """Update one unit by the module's formulas, with scratch v; return the squared step in deviations."""
     m0 = 0.0
     for j in range(d):
         v[j] = 0.0
@@ -211,7 +209,7 @@ def _learn_unit(
 
 @inlined
 def _mode(m0: float, s: float, target: float) -> float:
-    """The root of m - m0 - s (target - h(m)): Newton's method between two bounds that close in.
+    """Return the root of m - m0 - s (target - h(m)) by Newton's method between two bounds that close in.
 
     The left side rises in m. It is not below 0 at max(m0 + 1, ln s), where s (1 - h) <= s / exp(m) <= 1, and
     by symmetry not above 0 at min(m0 - 1, -ln s).

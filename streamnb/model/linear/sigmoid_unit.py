@@ -1,4 +1,4 @@
-"""The sigmoid unit: a hypothesis that predicts probabilities, learned by gradient (Mitchell, section 6.5)."""
+"""The sigmoid unit, which predicts probabilities and learns by gradient (Mitchell, section 6.5)."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ from streamnb.model.linear.sequential_laplace import sigmoid
 
 
 class SigmoidUnit(GradientUnit):
-    """A sigmoid unit that learns to predict probabilities: gradient ascent on the likelihood.
+    """A sigmoid unit that learns to predict probabilities by gradient ascent on the likelihood.
 
         h(x) = 1 / (1 + exp(-w_0 - sum w_k x_k))
         G(h, D) = sum d_i ln h(x_i) + (1 - d_i) ln (1 - h(x_i))          -G is the cross entropy
         w_k <- w_k + eta sum (d_i - h(x_i)) x_ik,  x_0 = 1
 
-    h with the greatest G is the maximum likelihood hypothesis for targets d that are 0 or 1 with probability
-    h(x); d may also be such a probability itself. `learn_one` takes the step of one event, `learn_many` that
-    of a sum. A layer of units is so many objects: their weights do not meet. `LogisticRegression` learns the
-    same hypotheses without a rate.
+    The h with the greatest G is the maximum likelihood hypothesis for targets d that are 0 or 1 with
+    probability h(x); d may also be such a probability itself. `learn_one` takes the step of one event,
+    `learn_many` the sum of the steps of several. A layer consists of separate units, which share no weights.
+    `LogisticRegression` learns the same hypotheses without a learning rate.
 
-    A missing attribute (absent, None, NaN, infinite) is 0, a string is 1 in the column (name, value); an
-    event whose target is missing is not learned; numbers beyond +-1e140 are read as +-1e140.
+    A missing attribute (absent, None, NaN, infinite) is 0, and a string is 1 in the column (name, value). An
+    event whose target is missing is not learned. Numbers beyond +-1e140 are read as +-1e140.
 
     Args:
-        rate: eta, above 0.
-        features: the most columns; those met later are left out.
+        rate: eta, greater than 0.
+        features: maximum number of columns; later ones are ignored.
 
     Raises:
         ValueError: if a parameter is out of range.
 
     Attributes:
-        cross_entropy: of the predictions made before each event was learned, summed, in nats.
-        n: how many events were learned.
+        cross_entropy: sum over learned events, each predicted before it was learned, in nats.
+        n: number of learned events.
 
     Examples:
         >>> from streamnb import SigmoidUnit
@@ -64,23 +64,23 @@ class SigmoidUnit(GradientUnit):
         self.n = 0
 
     def predict_one(self, x: Mapping[Any, Any]) -> float:
-        """h(x), from 0 to 1. Raises TypeError for a value that is no number, boolean, string or None."""
+        """Return h(x) in [0, 1]. Raises TypeError unless values are numbers, booleans, strings or None."""
         return sigmoid(self._net(self._row(x, adds=False)))
 
     def log_likelihood(self, events: Iterable[tuple[Mapping[Any, Any], float]]) -> float:
-        """G of events (x, d) by the weights as they are, in nats; errors as of `learn_one`."""
+        """Return G of events (x, d) under the current weights, in nats; errors as of `learn_one`."""
         rows = [(self._row(x, adds=False), _probability(d)) for x, d in events if not is_no_target(d)]
         return -math.fsum(_loss(self._net(row), d) for row, d in rows)
 
     def learn_one(self, x: Mapping[Any, Any], d: float | None) -> None:
-        """Learn that the target of `x` was 0 or 1, or is 1 with the probability `d`.
+        """Learn that the target of `x` was 0 or 1, or is 1 with probability `d`.
 
-        Raises TypeError or ValueError, and learns nothing, for a value that is none.
+        Raises TypeError or ValueError, and learns nothing, if a value is invalid.
         """
         self.learn_many([(x, d)])
 
     def learn_many(self, events: Iterable[tuple[Mapping[Any, Any], float | None]]) -> None:
-        """One step by the sum over events (x, d), all predicted by the same weights; errors as of one."""
+        """Make one step by the sum over events (x, d), all predicted by the same weights."""
         labelled = [(x, _probability(d)) for x, d in events if not is_no_target(d)]
         rows = [(self._row(x, adds=True), d) for x, d in labelled]
         nets = [self._net(row) for row, _ in rows]
@@ -90,12 +90,12 @@ class SigmoidUnit(GradientUnit):
         self.n += len(rows)
 
     def state(self) -> State:
-        """As of any unit, with `n` and the cross entropy."""
+        """Return the state of a unit, with `n` and the cross entropy."""
         meta, arrays = super().state()
         return {**meta, "n": self.n}, {**arrays, "cross_entropy": np.array([self.cross_entropy])}
 
     def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, Floats]) -> Self:
-        """Replace all that was learned by a `state`; returns self. Raises SnapshotError."""
+        """Replace all that was learned by a `state`; return self. Raises SnapshotError if it is invalid."""
         n = count(meta, "n")
         total = {name: array for name, array in arrays.items() if name == "cross_entropy"}
         (entropy,) = checked(total, {"cross_entropy": numbers(1, low=0.0)})["cross_entropy"]
@@ -105,12 +105,12 @@ class SigmoidUnit(GradientUnit):
 
 
 def _loss(net: float, d: float) -> float:
-    """-d ln h - (1 - d) ln (1 - h) of h = 1 / (1 + exp(-net))."""
+    """Return -d ln h - (1 - d) ln (1 - h) of h = 1 / (1 + exp(-net))."""
     return d * max(-net, 0.0) + (1.0 - d) * max(net, 0.0) + math.log1p(math.exp(-abs(net)))
 
 
 def _probability(d: Any) -> float:
-    """Raises ValueError, or TypeError, for what is none."""
+    """Return a target as a float. Raises ValueError or TypeError if it is not a probability."""
     p = real("target", d)
     if not 0.0 <= p <= 1.0:
         raise ValueError(f"a target must lie between 0 and 1, not {d!r}")

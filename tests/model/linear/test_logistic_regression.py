@@ -148,7 +148,7 @@ def test_far_from_the_optimum_steps_are_halved():
     assert far.passes > near.passes
     assert far.means == pytest.approx(near.means, rel=1e-6)
     assert not optimum(np.array([[30.0, 300.0]]), chunks, 1e-3, 1).converged
-    with pytest.raises(ValueError, match="at least one pass"):
+    with pytest.raises(ValueError, match="passes must be at least 1"):
         optimum(np.zeros((1, 2)), chunks, 1e-3, 0)
 
 
@@ -428,7 +428,7 @@ def test_refusals():
     assert (model.classes, len(model._design)) == ([], 1), "nothing was learned"
     with pytest.raises(ValueError, match="0 classes, not two"):
         _ = model.weights
-    with pytest.raises(ValueError, match="nothing tells 'a'"):
+    with pytest.raises(ValueError, match="nothing separates 'a'"):
         model.weights_of("a")
     for keywords in ({"C": 0.0}, {"C": math.nan}, {"C": 1e13}, {"features": 0}, {"memory": -1}):
         with pytest.raises(ValueError, match="must"):
