@@ -1,4 +1,4 @@
-"""How often which symbol was seen in which state of a hidden Markov model.
+"""Counts of the symbols emitted in each state of a hidden Markov model.
 
 P(x | s) = (n_xs + m p_xs) / (n_s + m)
 """
@@ -20,13 +20,13 @@ from streamnb.model.hidden_markov.transitions import Counts, log_m_estimate
 
 
 class Emissions:
-    """Counts of symbols by state, both numbered as they are met; beside `Transitions`, with the same laws.
+    """Counts of symbols by state, both numbered in order of appearance; the same laws as `Transitions`.
 
     Attributes:
-        symbols: V, how many symbols there are.
-        states: K, how many states; neither ever shrinks.
-        declared: how many symbols, the first ones, are live whether they were counted or not.
-        live: how many symbols are declared, or counted in any state.
+        symbols: V, number of symbols.
+        states: K, number of states; V and K never shrink.
+        declared: number of declared symbols, which come first and are always live.
+        live: number of symbols that are declared, or counted in any state.
     """
 
     def __init__(self, symbols: int = 0, states: int = 0, declared: int = 0) -> None:
@@ -40,25 +40,25 @@ class Emissions:
 
     @property
     def table(self) -> Counts:
-        """int64[V, K]: weight of each symbol in each state, in units of 1/1024 example; a view."""
+        """Weight of each symbol in each state, int64[V, K], in units of 1/1024 example; a view."""
         return self._table[: self.symbols, : self.states]
 
     @property
     def totals(self) -> Counts:
-        """int64[K]: weight of all symbols in each state; a view."""
+        """Weight of all symbols in each state, int64[K]; a view."""
         return self._totals[: self.states]
 
     def is_live(self, symbol: int) -> bool:
-        """Whether a symbol is declared, or counted."""
+        """Return True if a symbol is declared or counted."""
         return 0 <= symbol < self.declared or (0 <= symbol < self.symbols and bool(self._by_symbol[symbol]))
 
     @property
     def by_symbol(self) -> Counts:
-        """int64[V]: weight of each symbol in all states; a view."""
+        """Weight of each symbol in all states, int64[V]; a view."""
         return self._by_symbol[: self.symbols]
 
     def grow(self, symbols: int, states: int) -> None:
-        """Let there be at least so many of each."""
+        """Grow to at least this many symbols and states."""
         if symbols > self.symbols or states > self.states:
             self._table = roomier(self._table, symbols, states, times=2)
             self._totals = roomier(self._totals, states, times=2)
@@ -66,7 +66,7 @@ class Emissions:
             self.symbols, self.states = max(self.symbols, symbols), max(self.states, states)
 
     def update(self, symbol: int, state: int, weight: int = UNIT) -> None:
-        """Count a symbol in a state with a weight in units; below 0 takes back what was `counted`."""
+        """Count a symbol in a state with a weight in units; a negative weight takes it back."""
         self.grow(symbol + 1, state + 1)
         was_live = self.is_live(symbol)
         self._table[symbol, state] += weight
@@ -75,14 +75,14 @@ class Emissions:
         self.live += self.is_live(symbol) - was_live
 
     def counted(self, symbol: int, state: int) -> int:
-        """How often, in units; 0 of what was never met."""
+        """Return the weight of a symbol in a state, in units; 0 for an unknown symbol or state."""
         known = symbol < self.symbols and state < self.states
         return int(self._table[symbol, state]) if known else 0
 
     def log_rows(self, symbols: Counts, states: Counts, m: float, p: npt.ArrayLike) -> Floats:
-        """float64[U, K']: log P(x | s) of some symbols in some states, p of the same shape.
+        """Return log P(x | s) of some symbols in some states, float64[U, K'], with p of the same shape.
 
-        The limit m = 0 is that of `log_m_estimate`.
+        For m = 0 see `log_m_estimate`.
         """
         counts, spread = self.table[np.ix_(symbols, states)], np.asarray(p, dtype=np.float64)
         own_and_rest = np.stack([counts, self.totals[states] - counts], axis=-1)
@@ -90,13 +90,13 @@ class Emissions:
 
     @classmethod
     def from_state(cls, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
-        """Emissions with this table, and with so many symbols, states and declared. Raises SnapshotError."""
+        """Restore emissions from the numbers of symbols and states, and the table. Raises SnapshotError."""
         symbols, states = count(meta, "symbols"), count(meta, "states")
         declared = count(meta, "declared", most=symbols)
         table = checked(arrays, {"table": counts(symbols, states)})["table"]
         reject("table", table.sum(dtype=np.float64) > MOST, "counts whose sum overflows")
-        made = cls(symbols, states, declared)
-        made._table[:symbols, :states] = table
-        made._totals[:states], made._by_symbol[:symbols] = table.sum(axis=0), table.sum(axis=1)
-        made.live = declared + int(np.count_nonzero(made.by_symbol[declared:]))
-        return made
+        emissions = cls(symbols, states, declared)
+        emissions._table[:symbols, :states] = table
+        emissions._totals[:states], emissions._by_symbol[:symbols] = table.sum(axis=0), table.sum(axis=1)
+        emissions.live = declared + int(np.count_nonzero(emissions.by_symbol[declared:]))
+        return emissions

@@ -1,4 +1,4 @@
-"""The entities of a stream that are kept, and where the chain of each stands."""
+"""Entities of a stream, each with the current belief about its chain."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from streamnb.model.attributes.signatures import Array, Flags
 from streamnb.model.compiled.arrays import Ints
 from streamnb.model.compiled.growable import roomier
 
-_OBJECTS = 250  # bytes, about, that a name and its place take beside its text
+_OBJECTS = 250  # approximate bytes of a name and its row without the text
 _ARRAYS = {"arena": np.uint8, "ends": np.int64, "last": np.int64, "seen": np.float64, "beliefs": np.float64}
 
 
 class Entities:
-    """A row for each entity that is kept; where all are taken the one not seen the longest makes room.
+    """A row for each kept entity; when all rows are taken, the least recently seen entity is evicted.
 
-    Which are kept hangs on the order of events alone. Rows are numbers without a meaning of their own: a
-    state lists entities by when they were seen.
+    The kept entities depend on the order of events alone. Row numbers carry no meaning: a state lists
+    entities by recency.
 
     Args:
-        limit: the most entities kept, >= 1.
+        limit: maximum number of entities, at least 1.
 
     Attributes:
-        rows: name -> row, the one not seen the longest first.
+        rows: row by name, the least recently seen first.
         beliefs, last, seen: of each row, see `entity_filter_kernels.Chains`.
     """
 
@@ -43,19 +43,20 @@ class Entities:
 
     @property
     def n_bytes(self) -> int:
-        """Memory, bytes, about, spare capacity included."""
+        """Approximate memory in bytes, spare capacity included."""
         arrays = self.beliefs.nbytes + self.last.nbytes + self.seen.nbytes
         return arrays + self._text_bytes + _OBJECTS * len(self.rows)
 
     def find(self, names: Iterable[str | None]) -> tuple[Ints, Flags]:
-        """The row of each, -1 where there is none; and that none of them begins."""
+        """Return the row of each name, or -1 if it has none, and an array of False (no chain begins)."""
         rows = [-1 if name is None else self.rows.get(name, -1) for name in names]
         return np.array(rows, dtype=np.int64), np.zeros(len(rows), dtype=np.bool_)
 
     def meet(self, names: Iterable[str | None], K: int) -> tuple[Ints, Flags]:
-        """The row of each in order, and whether it begins there; then there is room for K states in each.
+        """Return the row of each name in order, and True for each name that is new; reserve K states.
 
-        A new one takes the row of the one not seen the longest where all are taken. No name (None), no row.
+        A new name takes the row of the least recently seen entity if all rows are taken. The name None has no
+        row.
         """
         rows: list[int] = []
         fresh = []
@@ -63,7 +64,7 @@ class Entities:
         for i, name in enumerate(names):
             row = -1 if name is None else find(name, -1)
             if row >= 0:
-                touch(name)  # type: ignore[arg-type]  # what has a row has a name
+                touch(name)  # type: ignore[arg-type]  # only names have rows
             elif name is not None:
                 row = self._begin(name)
                 fresh.append(i)
@@ -76,14 +77,14 @@ class Entities:
     def _begin(self, name: str) -> int:
         row = len(self.rows)
         if row == self._limit:
-            gone, row = self.rows.popitem(last=False)
-            self._text_bytes -= _text_bytes(gone)
+            evicted, row = self.rows.popitem(last=False)
+            self._text_bytes -= _text_bytes(evicted)
         self.rows[name] = row
         self._text_bytes += _text_bytes(name)
         return row
 
     def reserve(self, K: int) -> None:
-        """Reserve every row, and K states."""
+        """Reserve capacity for all rows and for K states."""
         (rows, columns), need = self.beliefs.shape, len(self.rows)
         if need > rows or columns < K:
             rows = min(self._limit, max(need, 2 * rows)) if need > rows else rows
@@ -92,7 +93,7 @@ class Entities:
             self.seen = roomier(self.seen, rows, times=1, fill=np.nan)
 
     def state(self, K: int) -> dict[str, Array]:
-        """All of it as arrays, the entity not seen the longest first; K states."""
+        """Return arrays of all entities with K states, the least recently seen first."""
         rows = np.fromiter(self.rows.values(), dtype=np.int64, count=len(self.rows))
         arena, ends = packed(self.rows)
         beliefs = np.zeros((rows.size, K))
@@ -108,7 +109,7 @@ class Entities:
 
     @classmethod
     def from_state(cls, arrays: Mapping[str, Array], limit: int, K: int) -> Entities:
-        """The entities of a `state` of K states; the latest, where there are more. Raises SnapshotError."""
+        """Restore the entities of a `state`, the most recent ones up to `limit`. Raises SnapshotError."""
         if set(arrays) != set(_ARRAYS) or any(arrays[n].dtype != kind for n, kind in _ARRAYS.items()):
             raise SnapshotError(f"entities of the arrays {sorted(arrays)}")
         names = unpacked(arrays["arena"], arrays["ends"], "entities")
@@ -116,15 +117,15 @@ class Entities:
         if last.shape != (n,) or arrays["seen"].shape != (n,) or beliefs.shape != (n, K):
             raise SnapshotError(f"{n} entities of {K} states with beliefs of shape {beliefs.shape}")
         if ((last < -1) | (last >= K)).any() or not ((beliefs >= 0.0) & (beliefs <= 1.0)).all():
-            raise SnapshotError("an entity of a state that is none, or a belief that is no probability")
-        made = cls(limit)
+            raise SnapshotError("an entity has an unknown state, or beliefs outside [0, 1]")
+        entities = cls(limit)
         first = max(0, n - limit)
-        rows, _ = made.meet(names[first:], K)
-        made.last[rows], made.seen[rows] = last[first:], arrays["seen"][first:]
-        made.beliefs[rows, :K] = beliefs[first:]
-        return made
+        rows, _ = entities.meet(names[first:], K)
+        entities.last[rows], entities.seen[rows] = last[first:], arrays["seen"][first:]
+        entities.beliefs[rows, :K] = beliefs[first:]
+        return entities
 
 
 def _text_bytes(name: str) -> int:
-    """What its characters take in memory, about: one byte each of ASCII, others two or four."""
+    """Estimate the memory of the characters: 1 byte each in ASCII, else 2 or 4."""
     return len(name) if name.isascii() else len(name.encode("utf-16-le", "surrogatepass"))

@@ -1,9 +1,9 @@
-"""The filter of a hidden Markov model over many chains at once, event by event, strictly in order.
+"""Filter of a hidden Markov model over many chains at once, event by event, in strict order.
 
     P(s_t | x_1..t)  ~  P(x_t | s_t) * sum_s P(s_t | s) P(s | x_1..t-1)      Rabiner (1989), forward pass
 
-It comes after the emissions were scored, and changes nothing of them: what it needs of each event is
-log P(s, x_t) under equal priors of the states.
+The filter runs after the emissions were scored and does not change them. It needs log P(s, x_t) of each event
+under equal priors of the states.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ from streamnb.model.compiled.jit import inlined, kernel
 from streamnb.model.compiled.vectors import copy_to, fill
 
 NOBODY = -1
-"""In place of a row: an event of no entity. In place of a state: it is not known."""
+"""Row of an event without an entity; as a state: unknown."""
 
 
 @bundle
 class Chains(NamedTuple):
-    """What was learned of chains, and what is believed of each; with K states and a row for each chain.
+    """Learned statistics of chains, and the belief about each chain; K states, one row for each chain.
 
     Attributes:
-        weights: int64[K], weight learned of each state, in units of 1/1024 example.
-        given: float64[K], relative weights of given priors.
-        mode: of the prior: LEARNED, UNIFORM or GIVEN.
+        weights: int64[K], learned weight of each state, in units of 1/1024 example.
+        given: float64[K], relative weights of a declared prior.
+        mode: mode of the prior: LEARNED, UNIFORM or GIVEN.
         first: int64[K], weight of the sequences that began with each state.
         table: int64[K, K], weight of the transitions from each state (row) to each (column).
-        m: of the m-estimate, >= 0; its prior estimate is that of the states.
-        beliefs: float64[rows, >= K], P(s | all of the chain) where its last state is not known, else zero.
-        last: int64[rows], the state of the last event, -1 where it is not known.
-        seen: float64[rows], the latest time of the chain, seconds; nan where none is known.
-        time_to_live: seconds after which a chain begins anew; 0 is never.
+        m: m of the m-estimate, >= 0; its prior estimate is the prior of the states.
+        beliefs: float64[rows, >= K], P(s | chain so far) if the last state is unknown, else zero.
+        last: int64[rows], state of the last event, -1 if unknown.
+        seen: float64[rows], latest time of the chain in seconds, NaN if unknown.
+        time_to_live: seconds after which a chain restarts; 0 means never.
     """
 
     weights: Ints
@@ -56,16 +56,16 @@ class Chains(NamedTuple):
 
 @bundle
 class Steps(NamedTuple):
-    """Events as the filter takes them.
+    """Events as input of the filter.
 
     Attributes:
-        row: int64[n], of the event's chain, or -1.
-        begins: bool[n], whether the chain in that row begins here.
-        label: int64[n], the state, or -1.
+        row: int64[n], row of the event's chain, or -1.
+        begins: bool[n], True if the chain in that row begins here.
+        label: int64[n], state, or -1.
         weight: int64[n], units.
-        time: float64[n], seconds, nan where it is not known.
-        joints: float64[n, K], log P(s, x) under equal priors, -inf where there is none; or no rows.
-        usual: float64[n, K], P(s | x) under equal priors: of events that no state of a chain allows.
+        time: float64[n], seconds, NaN if unknown.
+        joints: float64[n, K], log P(s, x) under equal priors, -inf for impossible states; or no rows.
+        usual: float64[n, K], P(s | x) under equal priors, for events that no state of a chain allows.
     """
 
     row: Ints
@@ -79,14 +79,14 @@ class Steps(NamedTuple):
 
 @inlined
 def _prior(weights: Any, given: Any, mode: int, prior: Any) -> None:
-    """P(s) of the states with examples; all zero while there are none."""
+    """Fill P(s) of the states with examples; all zero if no state has any."""
     total = 0.0
     for k in range(prior.size):
         prior[k] = 0.0
         if weights[k] > 0:
             prior[k] = float(weights[k]) if mode == LEARNED else 1.0 if mode == UNIFORM else given[k]
         total += prior[k]
-    if total == 0.0:  # priors were given for other states only: these are all alike
+    if total == 0.0:  # the declared prior covers other states only: use a uniform one
         for k in range(prior.size):
             prior[k] = 1.0 if weights[k] > 0 else 0.0
             total += prior[k]
@@ -97,11 +97,11 @@ def _prior(weights: Any, given: Any, mode: int, prior: Any) -> None:
 
 @inlined
 def _add_estimate(counts: Any, m: float, prior: Any, share: float, ahead: Any) -> None:
-    """Add share * (n_k + m p_k) / (n + m); where both are zero, share * p_k."""
+    """Add share * (n_k + m p_k) / (n + m); share * p_k if n and m are both zero."""
     n = 0.0
     for k in range(prior.size):
         n += counts[k] / UNIT
-    scale = max(n, m)  # divided by the larger of the two first: m may be as large as a double can be
+    scale = max(n, m)  # divide by the larger one first: m may be close to the largest double
     for k in range(prior.size):
         if scale == 0.0:
             ahead[k] += share * prior[k]
@@ -111,7 +111,7 @@ def _add_estimate(counts: Any, m: float, prior: Any, share: float, ahead: Any) -
 
 @inlined
 def _predict_state(chains: Any, row: int, is_first: bool, prior: Any, ahead: Any) -> None:
-    """P(s_t | all of the chain before)."""
+    """Fill P(s_t | chain before t)."""
     fill(ahead, 0.0)
     if not is_first and chains.last[row] >= 0:
         _add_estimate(chains.table[chains.last[row]], chains.m, prior, 1.0, ahead)
@@ -123,13 +123,13 @@ def _predict_state(chains: Any, row: int, is_first: bool, prior: Any, ahead: Any
             if share > 0.0:
                 believed += share
                 _add_estimate(chains.table[j], chains.m, prior, share, ahead)
-    if believed == 0.0:  # it begins; or all that came before met a model that knew no state
+    if believed == 0.0:  # the chain begins, or all earlier events met a model without states
         _add_estimate(chains.first, chains.m, prior, 1.0, ahead)
 
 
 @inlined
 def _weigh(joint: Any, usual: Any, ahead: Any, probabilities: Any) -> None:
-    """P(s_t | x_1..t) of log P(s, x_t) and P(s_t | x_1..t-1); where these exclude each other, `usual`."""
+    """Fill P(s_t | x_1..t) from log P(s, x_t) and P(s_t | x_1..t-1); `usual` if they exclude each other."""
     top = -np.inf
     for k in range(ahead.size):
         probabilities[k] = math.log(ahead[k]) + joint[k] if ahead[k] > 0.0 else -np.inf
@@ -147,16 +147,16 @@ def _weigh(joint: Any, usual: Any, ahead: Any, probabilities: Any) -> None:
 
 @inlined
 def _is_first(chains: Any, row: int, begins: bool, time: float) -> bool:
-    """Whether nothing is known of the event's chain, or what is known is too old."""
+    """Return True if nothing is known about the event's chain, or if it is too old."""
     if row < 0 or begins:
         return True
-    # Where a time is not known, nan is no more than anything.
+    # An unknown time is NaN, and comparisons with NaN are False.
     return bool(chains.time_to_live > 0.0 and time - chains.seen[row] > chains.time_to_live)
 
 
 @inlined
 def _learn_step(chains: Any, row: int, is_first: bool, label: int, weight: int, time: float) -> None:
-    """Count the step, and let the chain stand at the label."""
+    """Count the step, and set the chain to the label."""
     if label >= 0:
         if is_first:
             chains.first[label] += weight
@@ -173,16 +173,16 @@ def _learn_step(chains: Any, row: int, is_first: bool, label: int, weight: int, 
 def filter_batch(
     chains: Any, steps: Any, learn: bool, prior: Any, ahead: Any, probabilities: Any, predicted: Any
 ) -> None:
-    """Predict each event by all of its chain before it, then, where `learn`, go on with the chain.
+    """Predict each event from its chain so far, then advance the chain if `learn`.
 
     Args:
-        chains: what was learned; `weights`, `first`, `table` and the rows change where `learn`.
+        chains: what was learned; `weights`, `first`, `table` and the rows change if `learn`.
         steps: the events.
-        learn: whether the chains go on. Otherwise each event is predicted as the next of its chain.
+        learn: advance the chains; otherwise each event is predicted as the next of its chain.
         prior: float64[K], scratch.
-        ahead: float64[K], the same.
-        probabilities: float64[n, K], gets P(s_t | x_1..t); not looked at where `joints` has no rows.
-        predicted: float64[n, K], gets P(s_t | x_1..t-1) where it has rows.
+        ahead: float64[K], scratch.
+        probabilities: float64[n, K], filled with P(s_t | x_1..t); unused if `joints` has no rows.
+        predicted: float64[n, K], filled with P(s_t | x_1..t-1) if it has rows.
     """
     for e in range(steps.label.size):
         row, time = steps.row[e], steps.time[e]
@@ -197,5 +197,5 @@ def filter_batch(
             _learn_step(chains, row, is_first, steps.label[e], steps.weight[e], time)
             if row >= 0:
                 fill(chains.beliefs[row], 0.0)
-                if steps.label[e] < 0:  # else nothing is believed of the chain: its state is known
+                if steps.label[e] < 0:  # with a label the state is known, and the belief stays zero
                     copy_to(chains.beliefs[row, : probabilities.shape[1]], probabilities[e])

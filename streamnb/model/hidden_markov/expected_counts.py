@@ -51,16 +51,16 @@ def expect(
     """Add the expected counts of events 0 to `stop` - 1, given all n.
 
     Args:
-        events: symbols, as `filter_forward` left them; begins, as there; and int64[n], the row of emitted
-            symbols that an event counts in, -1 for none.
-        stop: how many events are counted; those after it only tell about them.
-        log_rows: as there.
-        chain: as there.
-        log_entry: as there.
-        log_filter: as there.
-        work: float64[5, K], to work in.
-        counts: float64[K], expected number of sequences that began with each state; float64[K, K], of
-            transitions into the events counted; and float64[rows, K], of symbols emitted by state.
+        events: symbols, as `filter_forward` wrote them; begins, as there; and int64[n], the row of `emitted`
+            in which an event counts, -1 for none.
+        stop: number of events that are counted; later events only inform about them.
+        log_rows: as in `filter_forward`.
+        chain: as in `filter_forward`.
+        log_entry: float64[K], log of the filter before the first event.
+        log_filter: float64[n, K], log of the filter.
+        work: float64[5, K], scratch.
+        counts: float64[K], expected number of sequences that begin with each state; float64[K, K], expected
+            number of transitions into the counted events; and float64[rows, K], of emitted symbols by state.
     """
     (symbols, begins, counted), (first, pairs, emitted) = events, counts
     log_beta, log_ahead, ahead, now, posterior = work[0], work[1], work[2], work[3], work[4]
@@ -68,7 +68,7 @@ def expect(
     for t in range(last, -1, -1):
         if t == last or begins[t + 1]:
             fill(log_beta, 0.0)
-        else:  # log_ahead and ahead are of t + 1
+        else:  # log_ahead and ahead belong to t + 1
             step_back(log_ahead, ahead, chain, log_beta)
         if t < stop:
             posterior_of(log_filter[t], log_beta, posterior)

@@ -1,4 +1,4 @@
-"""A sequence that a hidden Markov model is told event by event: the filter."""
+"""The filter of a hidden Markov model over a sequence that arrives event by event."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _FLAGS = np.array([False]), np.array([True])
 
 
 class RunningSequence:
-    """P(s_t | x_1..t) of one sequence, in constant time and memory an event; made by a model's `begin`.
+    """P(s_t | x_1..t) of one sequence, in constant time and memory for each event; created by `begin`.
 
-    The first event is that with which the sequence begins: its state is drawn from P(s_1). A stream that
-    holds many sequences has one of these for each, by whatever key tells them apart.
+    The first event begins the sequence: its state is drawn from P(s_1). A stream of several sequences needs
+    one filter for each, by the key that separates them.
 
-    Each step takes the model as it is then: sequences may run while others are learned. States met since the
-    last event are reached by transitions alone.
+    Each step uses the current model: a sequence may run while the model learns from other sequences. States
+    that are new since the last event are reached by transitions alone.
 
     Examples:
         >>> from streamnb import HiddenMarkovModel
@@ -47,42 +47,43 @@ class RunningSequence:
     def __init__(self, tables: HiddenMarkovTables) -> None:
         self._tables = tables
         self._states: list[Any] = []
-        self._now: Floats = np.empty(0)  # of logarithms where `_is_log`: see `filter_forward`
+        self._now: Floats = np.empty(0)  # logarithms if `_is_log`: see `filter_forward`
         self._is_log = False
         self._symbol = np.zeros(1, dtype=np.int64)
-        self._out: tuple[Array, ...] = (self._now,)  # what the kernel fills, for so many states
+        self._out: tuple[Array, ...] = (self._now,)  # output arrays of the kernel, sized for K states
         self._known: Name = None
         self.events = 0
-        """How many events there were, missing observations among them."""
+        """Number of events, including missing observations."""
         self.log_evidence = 0.0
-        """Sum of log P(x_t | all that was known before it), in nats; without labels log P(x_1..t).
+        """Sum of log P(x_t | everything known before it), in nats; without labels log P(x_1..t).
 
-        -inf from the first impossible observation on. Of observations missing or new to the model nothing.
+        It is -inf from the first impossible observation on. Missing and unknown observations contribute
+        nothing.
         """
 
     @property
     def probabilities(self) -> dict[Any, float]:
-        """State -> P(s_t | x_1..t) of the newest event; empty before the first."""
+        """P(s_t | x_1..t) of the newest event by state; empty before the first event."""
         return dict(zip(self._states, self._probabilities().tolist(), strict=True))
 
     def observe(self, x: Any) -> dict[Any, float]:
-        """Go on by one event, whose state is not known; `probabilities` after it.
+        """Advance by one event whose state is unknown, and return the new `probabilities`.
 
-        None and NaN, and what the model has never seen, say nothing of the state: then it is P(s_t |
-        x_1..t-1). So it is where `x` is impossible, and `log_evidence` -inf from then on.
+        None, NaN and symbols unknown to the model carry no information: the result is P(s_t | x_1..t-1). An
+        impossible `x` gives the same result, and `log_evidence` is -inf from then on.
         """
         self._step(x)
         return self.probabilities
 
     def learn_one(self, x: Any, state: Name, w: float = 1.0) -> None:
-        """Go on by one event and learn that its state was `state`, counted `w` times.
+        """Advance by one event and learn that its state was `state`, counted `w` times.
 
-        The events of a sequence are learned as by `learn_one` of the model with all of them, if each has its
-        state and weight. Transitions from an event to the next are counted where both states are known, by
-        the weight of the next; a missing state (None, NaN) is none: then it is `observe`.
+        If each event has its state and weight, the events are learned as by the model's `learn_one` with the
+        whole sequence. A transition is counted if both of its states are known, with the weight of the later
+        event. A missing state (None, NaN) makes this the same as `observe`.
 
         Raises:
-            ValueError: if `w` is out of range; nothing is changed.
+            ValueError: if `w` is out of range; nothing changes.
         """
         weight = units(w)
         before, begins = self._known, self.events == 0
@@ -96,17 +97,17 @@ class RunningSequence:
                 self._tables.count([None, x], [before, state], weight, begins=False)
         states = self._tables.derived().states
         self._known = state
-        if state in states:  # it may have nothing but a place between two others, which is no count
+        if state in states:  # a state without any count is absent
             self._states = states
             self._now = np.array([float(name == state) for name in states])
             self._is_log = False
 
     def next_state(self) -> dict[Any, float]:
-        """State -> P(s_t+1 | x_1..t), of the event to come; before the first, P(s_1)."""
+        """Return P(s_t+1 | x_1..t) by state, for the next event; before the first event, P(s_1)."""
         return dict(zip(self._tables.derived().states, self._next().tolist(), strict=True))
 
     def next_observation(self) -> dict[Any, float]:
-        """Symbol -> P(x_t+1 | x_1..t) = sum over s of P(s_t+1 = s | x_1..t) P(x | s); empty without any."""
+        """Return P(x_t+1 | x_1..t) = sum over s of P(s_t+1 = s | x_1..t) P(x | s) by symbol."""
         symbols, following = self._tables.symbols, self._next()
         if not following.size or not symbols:
             return {}
@@ -114,7 +115,7 @@ class RunningSequence:
         return dict(zip(symbols, (rows @ following).tolist(), strict=True))
 
     def state(self) -> State:
-        """Where the sequence stands, as JSON-able values and arrays.
+        """Return the position in the sequence as JSON-able values and arrays.
 
         Raises TypeError for states that are not strings, booleans or numbers.
         """
@@ -130,12 +131,15 @@ class RunningSequence:
         return meta, {"now": self._now.copy(), "log_evidence": np.array([evidence])}
 
     def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
-        """Go on from a `state`; returns self. Raises SnapshotError, and changes nothing, where it is none."""
+        """Continue from a `state`; return self.
+
+        Raises SnapshotError, and changes nothing, if it is invalid.
+        """
         states, known = checked_names(meta.get("states")), checked_names(meta.get("known"))
         events = count(meta, "events")
         flags = [meta.get("impossible"), meta.get("is_log")]
         if len(known) > 1 or not all(isinstance(flag, bool) for flag in flags):
-            raise SnapshotError(f"this is no running sequence: {dict(meta)}")
+            raise SnapshotError(f"not the state of a running sequence: {dict(meta)}")
         found = checked(arrays, {"now": real(len(states), low=-np.inf), "log_evidence": real(1)})
         now = found["now"]
         plain = np.exp(now) if meta["is_log"] else now
@@ -163,7 +167,7 @@ class RunningSequence:
             if self._out[0].size != K:
                 self._out = np.zeros((1, K)), np.empty(1, dtype=np.bool_), np.empty((3, K))
             filtered, is_log, *_ = self._out
-            entry = filtered[0] if begins else self._now  # where it begins nothing is read from there
+            entry = filtered[0] if begins else self._now  # not read if the sequence begins
             was_log = self._is_log and not begins
             self._symbol[0] = min(code, 0)
             event = self._symbol, _FLAGS[begins], log_rows, rows
@@ -175,7 +179,7 @@ class RunningSequence:
         return np.exp(self._now) if self._is_log else self._now
 
     def _next(self) -> Floats:
-        """float64[K]: P(s_t+1 | x_1..t)."""
+        """Return P(s_t+1 | x_1..t), float64[K]."""
         self._align()
         _, _, chain = self._tables.derived()
         if not self._now.size:
@@ -184,12 +188,12 @@ class RunningSequence:
         return np.asarray(following / following.sum())
 
     def _align(self) -> None:
-        """Let the filter be of the states that there are now; where all its own are gone it starts anew."""
+        """Align the filter with the model's current states; restart it if all of its states are gone."""
         states = self._tables.derived().states
         if states is self._states or not self._now.size:
             return
         if states != self._states:
-            none = -math.inf if self._is_log else 0.0  # a state that is new
+            none = -math.inf if self._is_log else 0.0  # value of a new state
             before = dict(zip(self._states, self._now.tolist(), strict=True))
             now = np.array([before.get(state, none) for state in states], dtype=np.float64)
             if not (now > none).any():

@@ -4,20 +4,21 @@
     smoother  P(s_t = i | x_1..n) ~ P(s_t = i | x_1..t) beta_t(i)
               beta_t(i) = sum_j a_ij b_j(x_t+1) beta_t+1(j)
 
-**No probability is lost.** A state of probability 1e-400 is no impossible one, for what comes next may leave
-no other. While every probability is 0 or above 1e-240, and those of the model are 0 or above 1e-20, no
-product can underflow: then the filter goes from event to event without logarithms. Otherwise logarithms are
-what is handed on. Sums of products are still taken of the probabilities themselves, and where one comes out
-below 1e-280, of logarithms, which is exact: above that, what underflowed was less than 1e-20 of it.
+**No probability is lost.** A state of probability 1e-400 is still possible, because later events may exclude
+all other states. While every probability is 0 or above 1e-240, and each probability of the model is 0 or
+above 1e-20, no product can underflow: the filter then works without logarithms. Otherwise it stores
+logarithms. Sums of products still use the probabilities themselves. A sum below 1e-280 is repeated in
+logarithms, which is exact; above that bound, underflow lost less than 1e-20 of the sum.
 
-**Impossible observations.** Where an observation has probability 0 by all before it, its factor is dropped,
-in every kernel alike (in `viterbi` and `expected_counts`, too), as if it were missing; the evidence of its
-sequence is 0.
+**Impossible observations.** If an observation has probability 0 given all before it, its factor is dropped
+as if it were missing, in every kernel (also in `viterbi` and `expected_counts`). The evidence of its sequence
+is 0.
 
-**Several sequences** stand one after the other, and `begins` says where; nothing goes from one to the next. A
-stretch that goes on from an earlier one has `begins[0]` false, and the filter before it in `log_entry`.
+**Several sequences** are stored in a row, and `begins` marks their first events; nothing flows between
+sequences. A stretch that continues an earlier one has `begins[0]` false, and its filter so far in
+`log_entry`.
 
-Common arguments: `symbols` int64[n], rows of `log_rows`, or -1 where the factor is dropped; `begins` bool[n];
+Common arguments: `symbols` int64[n], rows of `log_rows`, or -1 if the factor is dropped; `begins` bool[n];
 `log_rows` float64[rows, K], log P(symbol | state); `chain`, see `Chain`.
 
 References: Rabiner (1989), "A tutorial on hidden Markov models", Proceedings of the IEEE 77(2).
@@ -37,18 +38,18 @@ from streamnb.model.compiled.vectors import copy_to, fill, multiply_by
 from streamnb.model.numerics.compensated import added
 
 SAFE = 1e-280
-"""Sums of at most 2^20 products of probabilities that come out above this lost less than 1e-20 of it."""
+"""A sum of at most 2^20 products of probabilities that exceeds this lost less than 1e-20 of its value."""
 _TINY, _LEAST, _LOG_LEAST, _SMALL = 1e-20, 1e-240, math.log(1e-240), 1e-30
 
 
 class Chain(NamedTuple):
-    """The transition probabilities of K states.
+    """Transition probabilities of K states.
 
     Attributes:
         log_initial: float64[K], log P(s_1).
-        log_table: float64[K, K], log P(s_t+1 | s_t), the earlier state by row.
-        initial: float64[K], the first without the logarithm.
-        table: float64[K, K], the second without it.
+        log_table: float64[K, K], log P(s_t+1 | s_t), rows are earlier states.
+        initial: float64[K], P(s_1).
+        table: float64[K, K], P(s_t+1 | s_t).
     """
 
     log_initial: Floats
@@ -58,12 +59,12 @@ class Chain(NamedTuple):
 
     @classmethod
     def of(cls, log_initial: Floats, log_table: Floats) -> Chain:
-        """With the others from these two."""
+        """Create a chain from the logarithms."""
         return cls(log_initial, log_table, np.exp(log_initial), np.exp(log_table))
 
 
 def as_logs(filtered: Floats, is_log: Flags) -> Floats:
-    """What `filter_forward` has filled, float64[n, K], all as logarithms; it is changed."""
+    """Convert the output of `filter_forward`, float64[n, K], to logarithms in place."""
     with np.errstate(divide="ignore"):
         np.log(filtered, out=filtered, where=~is_log[:, None])
     return filtered
@@ -71,7 +72,7 @@ def as_logs(filtered: Floats, is_log: Flags) -> Floats:
 
 @inlined
 def _log_sum(logs: Any, others: Any) -> float:
-    """Log of sum exp(logs + others), of two vectors."""
+    """Return log of sum exp(logs + others), for two vectors."""
     top = -np.inf
     for k in range(logs.size):
         top = max(top, logs[k] + others[k])
@@ -85,14 +86,14 @@ def _log_sum(logs: Any, others: Any) -> float:
 
 @inlined
 def exp_all(logs: Any, values: Any) -> None:
-    """Values = exp(logs)."""
+    """Fill values = exp(logs)."""
     for k in range(logs.size):
         values[k] = math.exp(logs[k])
 
 
 @inlined
 def _log_predict(log_now: Any, now: Any, chain: Any, log_next: Any) -> None:
-    """log_next[j] = log sum_i now[i] a_ij, of now = exp(log_now)."""
+    """Fill log_next[j] = log sum_i now[i] a_ij, with now = exp(log_now)."""
     K = log_now.size
     fill(log_next, 0.0)
     for i in range(K):
@@ -108,7 +109,7 @@ def _log_predict(log_now: Any, now: Any, chain: Any, log_next: Any) -> None:
 
 @inlined
 def _normalise_logs(logs: Any) -> float:
-    """Let exp(logs) sum to 1; the log of what they summed to. All of them -inf: nothing is changed."""
+    """Normalise so that exp(logs) sums to 1; return the log of the old sum. Leave all -inf unchanged."""
     top = -np.inf
     for k in range(logs.size):
         top = max(top, logs[k])
@@ -125,7 +126,7 @@ def _normalise_logs(logs: Any) -> float:
 
 @inlined
 def _weigh(log_now: Any, log_row: Any) -> float:
-    """Bayes' rule: log P(x | before), and log_now by it; where that is -inf, nothing is changed."""
+    """Apply Bayes' rule to log_now; return log P(x | before). If that is -inf, nothing changes."""
     top = -np.inf
     for k in range(log_now.size):
         top = max(top, log_now[k] + log_row[k])
@@ -138,7 +139,7 @@ def _weigh(log_now: Any, log_row: Any) -> float:
 
 @inlined
 def _has_tiny(probabilities: Any) -> bool:
-    """Whether one is above 0 and below 1e-20."""
+    """Return True if a probability is above 0 and below 1e-20."""
     found = False
     for p in probabilities.flat:
         found |= 0.0 < p < _TINY
@@ -147,7 +148,7 @@ def _has_tiny(probabilities: Any) -> bool:
 
 @inlined
 def _as_plain(row: Any) -> bool:
-    """Let logarithms become probabilities, if each of these is 0 or above 1e-240; whether they did."""
+    """Convert logarithms to probabilities in place if each is 0 or above 1e-240; return True if done."""
     for k in range(row.size):
         if -np.inf < row[k] < _LOG_LEAST:
             return False
@@ -157,7 +158,7 @@ def _as_plain(row: Any) -> bool:
 
 @inlined
 def _plain_weigh(predicted: Any, symbol: int, rows: Any, after: Any) -> Any:
-    """After = predicted * rows[symbol]; their sum, and whether one is above 0 and below 1e-240."""
+    """Fill after = predicted * rows[symbol]; return its sum, and True if an entry is in (0, 1e-240)."""
     total, is_tiny = 0.0, False
     for j in range(predicted.size):
         after[j] = predicted[j] * rows[symbol, j] if symbol >= 0 else predicted[j]
@@ -168,7 +169,7 @@ def _plain_weigh(predicted: Any, symbol: int, rows: Any, after: Any) -> Any:
 
 @inlined
 def _plain_predict(before: Any, begins: bool, chain: Any, predicted: Any) -> None:
-    """Predicted = P(s_1), or sum_i before_i a_ij."""
+    """Fill predicted = P(s_1), or sum_i before_i a_ij."""
     K = predicted.size
     for j in range(K):
         predicted[j] = chain.initial[j] if begins else 0.0
@@ -180,7 +181,7 @@ def _plain_predict(before: Any, begins: bool, chain: Any, predicted: Any) -> Non
 
 @inlined
 def _predict_logs(before: Any, is_log: bool, begins: bool, chain: Any, work: Any, after: Any) -> None:
-    """The same of logarithms, of probabilities that may be some already."""
+    """Fill the logarithm of the same; `before` may already hold logarithms."""
     if begins:
         copy_to(after, chain.log_initial)
         return
@@ -195,19 +196,18 @@ def _predict_logs(before: Any, is_log: bool, begins: bool, chain: Any, work: Any
 def filter_forward(
     symbols: Any, begins: Any, log_rows: Any, rows: Any, chain: Any, entry: Any, entry_is_log: bool, out: Any
 ) -> float:
-    """Fill P(s_t | x_1..t); log P(x_1..n | before), -inf where it is impossible.
+    """Fill P(s_t | x_1..t); return log P(x_1..n | before), -inf if the observations are impossible.
 
     Args:
-        symbols: where one of them is impossible, it becomes -1.
+        symbols: see the module; an impossible symbol is overwritten by -1.
         begins: see the module.
         log_rows: see the module.
-        rows: the same without the logarithm.
+        rows: exp(log_rows).
         chain: see `Chain`.
-        entry: float64[K], the filter before; not read where a sequence begins.
-        entry_is_log: whether it is of logarithms.
-        out: three arrays: float64[n, K], filled, each row normalised, whatever the observations; bool[n],
-            filled: whether a row is of logarithms, for one of its probabilities is very small; and
-            float64[3, K], to work in.
+        entry: float64[K], the filter before the first event; not read if a sequence begins.
+        entry_is_log: True if `entry` holds logarithms.
+        out: three arrays: float64[n, K], filled, each row normalised; bool[n], filled: True if the row holds
+            logarithms, because one of its probabilities is very small; and float64[3, K], scratch.
     """
     filtered, is_log, work = out
     sums, product, is_impossible = (0.0, 0.0), 1.0, False
@@ -231,7 +231,7 @@ def filter_forward(
                 multiply_by(after, 1.0 / total)
                 if symbols[t] >= 0:
                     product *= total
-                    if product < _SMALL:  # one logarithm for many events
+                    if product < _SMALL:  # one logarithm for several events
                         sums = added(sums, math.log(product))
                         product = 1.0
         if is_tiny:
@@ -248,12 +248,12 @@ def filter_forward(
             is_log[t] = not (is_fast and _as_plain(after))
         before, before_is_log = after, is_log[t]
     sums = added(sums, math.log(product))
-    return -np.inf if is_impossible else min(sums[0] + sums[1], 0.0)  # rounding may leave it above
+    return -np.inf if is_impossible else min(sums[0] + sums[1], 0.0)  # rounding may exceed 0
 
 
 @inlined
 def look_ahead(symbol: int, log_rows: Any, log_beta: Any, log_ahead: Any, ahead: Any) -> None:
-    """log_ahead[j] = log b_j(x) + log_beta[j], with a maximum of 0, and `ahead` without the logarithm."""
+    """Fill log_ahead[j] = log b_j(x) + log_beta[j], scaled to a maximum of 0, and ahead = exp(log_ahead)."""
     top = -np.inf
     for j in range(log_beta.size):
         log_ahead[j] = log_beta[j] + (log_rows[symbol, j] if symbol >= 0 else 0.0)
@@ -265,7 +265,7 @@ def look_ahead(symbol: int, log_rows: Any, log_beta: Any, log_ahead: Any, ahead:
 
 @inlined
 def step_back(log_ahead: Any, ahead: Any, chain: Any, log_beta: Any) -> None:
-    """log_beta[i] = log sum_j a_ij ahead_j."""
+    """Fill log_beta[i] = log sum_j a_ij ahead_j."""
     K = log_beta.size
     for i in range(K):
         total = 0.0
@@ -276,7 +276,7 @@ def step_back(log_ahead: Any, ahead: Any, chain: Any, log_beta: Any) -> None:
 
 @inlined
 def posterior_of(log_now: Any, log_beta: Any, probabilities: Any) -> None:
-    """exp(log_now + log_beta), normalised."""
+    """Fill exp(log_now + log_beta), normalised."""
     top = -np.inf
     for k in range(log_now.size):
         top = max(top, log_now[k] + log_beta[k])
@@ -292,7 +292,7 @@ def posterior_of(log_now: Any, log_beta: Any, probabilities: Any) -> None:
 def smooth_backward(
     symbols: Any, log_rows: Any, chain: Any, log_filter: Any, work: Any, smoothed: Any
 ) -> None:
-    """Fill P(s_t | x_1..n), float64[n, K], of one sequence after `filter_forward`; work: float64[3, K]."""
+    """Fill P(s_t | x_1..n), float64[n, K], for one sequence after `filter_forward`; work: float64[3, K]."""
     log_beta, log_ahead, ahead = work[0], work[1], work[2]
     last = symbols.size - 1
     for t in range(last, -1, -1):

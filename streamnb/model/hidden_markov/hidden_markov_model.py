@@ -1,4 +1,4 @@
-"""Hidden Markov models over named states and symbols: learning by counting, filter, smoother and Viterbi."""
+"""Hidden Markov models over named states and symbols: learning by counting, filter, smoother, Viterbi."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class StatePath(NamedTuple):
     """The most likely sequence of states.
 
     Attributes:
-        states: one for each observation.
+        states: one state for each observation.
         log_probability: log P(states, observations), in nats.
     """
 
@@ -37,7 +37,7 @@ class StatePath(NamedTuple):
 
 
 class EncodedObservations(NamedTuple):
-    """A sequence as the kernels take it; see there."""
+    """A sequence as input of the kernels; see `forward_backward`."""
 
     states: list[Any]
     symbols: Counts
@@ -47,34 +47,33 @@ class EncodedObservations(NamedTuple):
 
 
 class HiddenMarkovModel(Savable):
-    """A hidden Markov model with discrete observations; states and symbols are any values, met as they come.
+    """A hidden Markov model with discrete observations; states and symbols may be any hashable values.
 
         P(s_1..n, x_1..n) = P(s_1) prod over t of P(s_t+1 | s_t)  prod over t of P(x_t | s_t)
 
-    It learns from sequences whose states are known, by counting, with the m-estimate (n_c + m p)/(n + m) of
-    each of the three distributions, m = 0 being the limit. p is uniform over all states, or symbols, or what
-    is stated by `initial`, `transition` and `emission`; so a model of which all is stated needs no learning,
-    and when it learns, what was stated counts as m examples. For hidden states see
-    `OnlineBaumWelch`.
+    It learns by counting from sequences whose states are known. Each of the three distributions is the
+    m-estimate (n_c + m p) / (n + m), with m = 0 as the limit. p is uniform over all states or symbols, or is
+    declared by `initial`, `transition` and `emission`. A fully declared model needs no learning; when it
+    learns, the declared probabilities count as m examples. For hidden states see `OnlineBaumWelch`.
 
-    Missing observations and states (None, NaN) drop their factors, in learning and in reading. So does a
-    symbol that is neither stated nor learned, in reading. Names are compared as a dict compares them.
+    Missing observations and states (None, NaN) drop their factors, in learning and in inference. In inference
+    so does a symbol that is neither declared nor learned. Names are compared as in a dict.
 
     Impossible sequences (m = 0, or probabilities of 0) have log evidence -inf. The filter, the smoother and
-    Viterbi then take the first observation that is impossible after those before it as missing, and so on:
-    their probabilities always sum to 1.
+    Viterbi then treat each observation that is impossible after those before it as missing, so their
+    probabilities always sum to 1.
 
-    Order of sequences does not matter, and `unlearn_one` subtracts counts, exactly.
+    The order of sequences does not matter, and `unlearn_one` subtracts counts exactly.
 
     Args:
         initial: state -> P(s_1); a state left out has 0.
         transition: state -> {next state: P(s_t+1 | s_t)}.
         emission: state -> {symbol: P(x | s)}.
-        m: imaginary examples of the first state, and of the next one of each state.
-        emission_m: imaginary examples of symbols in each state.
+        m: imaginary examples of the first state, and of the successors of each state.
+        emission_m: imaginary examples of the symbols of each state.
 
     Raises:
-        ValueError: if a number is out of range, or stated probabilities do not sum to 1.
+        ValueError: if a number is out of range, or declared probabilities do not sum to 1.
 
     Examples:
         A chunker: B begins a phrase, I is inside one.
@@ -88,7 +87,7 @@ class HiddenMarkovModel(Savable):
         >>> [round(p, 3) for p in model.filter(["the", "cat", "ran"])[-1].tolist()]  # of B and I
         [0.911, 0.089]
 
-        Everything stated, and a sequence told event by event:
+        A fully declared model, and a sequence observed event by event:
 
         >>> rain = HiddenMarkovModel(
         ...     initial={"rain": 0.5, "dry": 0.5},
@@ -129,33 +128,33 @@ class HiddenMarkovModel(Savable):
             float(emission_m),
         )
         self.tables = HiddenMarkovTables(self._prior)
-        """The counts themselves."""
+        """Counts of transitions and emissions."""
 
     # -- what it is ---------------------------------------------------------------------------------------
 
     @property
     def states(self) -> list[Any]:
-        """The K states that are stated or learned, in the order in which they were met."""
+        """The K states that are declared or learned, in order of appearance."""
         return list(self.tables.derived().states)
 
     @property
     def symbols(self) -> list[Any]:
-        """The V symbols, likewise."""
+        """The V symbols that are declared or learned, in order of appearance."""
         return self.tables.symbols
 
     def initial_probabilities(self) -> dict[Any, float]:
-        """State -> P(s_1)."""
+        """Return P(s_1) by state."""
         states, _, chain = self.tables.derived()
         return dict(zip(states, np.exp(chain.log_initial).tolist(), strict=True))
 
     def transition_probabilities(self) -> dict[Any, dict[Any, float]]:
-        """State -> {next state: P(s_t+1 | s_t)}."""
+        """Return {next state: P(s_t+1 | s_t)} by state."""
         states, _, chain = self.tables.derived()
         rows = chain.table.tolist()
         return {state: dict(zip(states, row, strict=True)) for state, row in zip(states, rows, strict=True)}
 
     def emission_probabilities(self) -> dict[Any, dict[Any, float]]:
-        """State -> {symbol: P(x | s)}."""
+        """Return {symbol: P(x | s)} by state."""
         symbols = self.symbols
         columns = np.exp(self.tables.log_rows(self.tables.codes(symbols))).T.tolist()
         by_state = zip(self.states, columns, strict=True)
@@ -174,35 +173,35 @@ class HiddenMarkovModel(Savable):
             self.tables.count(observations, states, weight)
 
     def unlearn_one(self, observations: Iterable[Any], states: Iterable[Any], w: float = 1.0) -> None:
-        """Take back ``learn_one(observations, states, w)``, exactly.
+        """Undo ``learn_one(observations, states, w)`` exactly.
 
         Raises:
-            ValueError: as `learn_one`.
-            UnlearnError: the counts show that this was never learned; nothing is changed.
+            ValueError: as in `learn_one`.
+            UnlearnError: if the counts show that the sequence was never learned; nothing changes.
         """
         observations, states, weight = _paired(observations, states, w)
         if weight:
             self.tables.take_back(observations, states, weight)
 
     def clone(self) -> Self:
-        """A model with the same parameters that has learned nothing."""
+        """Return a model with the same parameters that has learned nothing."""
         return type(self)(self.initial, self.transition, self.emission, self.m, self.emission_m)
 
     # -- reading ------------------------------------------------------------------------------------------
 
     def begin(self) -> RunningSequence:
-        """The beginning of a sequence that is told event by event; see `RunningSequence`."""
+        """Begin a sequence that is observed event by event; see `RunningSequence`."""
         return RunningSequence(self.tables)
 
     def filter(self, observations: Iterable[Any]) -> Floats:
-        """float64[n, K]: P(s_t | x_1..t), the columns in the order of `states`."""
+        """Return P(s_t | x_1..t), float64[n, K], with columns in the order of `states`."""
         filtered, is_log, _ = self._filtered(self.encoded(observations))
         if is_log.any():
             np.exp(filtered, out=filtered, where=is_log[:, None])
         return filtered
 
     def smooth(self, observations: Iterable[Any]) -> Floats:
-        """float64[n, K]: P(s_t | x_1..n), likewise."""
+        """Return P(s_t | x_1..n), float64[n, K], with columns in the order of `states`."""
         encoded = self.encoded(observations)
         filtered, is_log, _ = self._filtered(encoded)
         log_filter = as_logs(filtered, is_log)
@@ -214,14 +213,14 @@ class HiddenMarkovModel(Savable):
         return smoothed
 
     def log_evidence(self, observations: Iterable[Any]) -> float:
-        """Log P(x_1..n), in nats, of the observations that are neither missing nor new; -inf: impossible."""
+        """Return log P(x_1..n) of the known observations, in nats; -inf if they are impossible."""
         return self._filtered(self.encoded(observations))[2]
 
     def viterbi(self, observations: Iterable[Any]) -> StatePath:
-        """The sequence of states with the highest P(s_1..n | x_1..n).
+        """Return the sequence of states with the highest P(s_1..n | x_1..n).
 
-        Of equals that whose last state was met first, and so on to the first state. Empty where there are no
-        states or no observations.
+        Ties go to the state that appeared first, from the last event to the first. The path is empty if there
+        are no states or no observations.
         """
         states, symbols, _, log_rows, chain = self.encoded(observations)
         n, K = symbols.size, len(states)
@@ -233,23 +232,23 @@ class HiddenMarkovModel(Savable):
         return StatePath([states[i] for i in path.tolist()], float(log_probability))
 
     def log_joint(self, observations: Iterable[Any], states: Iterable[Any]) -> float:
-        """Log P(s_1..n, x_1..n) of a sequence of states, in nats; -inf where it has a state never met.
+        """Return log P(s_1..n, x_1..n) of a sequence of states, in nats; -inf if a state is unknown.
 
         Raises:
             ValueError: if there are not as many states as observations.
         """
         observations, names, _ = _paired(observations, states, 1.0)
         known, symbols, _, log_rows, chain = self.encoded(observations)
-        place = {state: k for k, state in enumerate(known)}
-        if not names or not all(name in place for name in names):
+        index = {state: k for k, state in enumerate(known)}
+        if not names or not all(name in index for name in names):
             return 0.0 if not names else -math.inf
-        path = np.array([place[name] for name in names])
+        path = np.array([index[name] for name in names])
         seen = symbols >= 0
         emitted = log_rows[symbols[seen], path[seen]]
         return math.fsum([chain.log_initial[path[0]], *chain.log_table[path[:-1], path[1:]], *emitted])
 
     def encoded(self, observations: Iterable[Any]) -> EncodedObservations:
-        """One sequence as the kernels take it, with rows for those symbols only that are in it."""
+        """Return one sequence as input of the kernels, with rows only for the symbols that occur in it."""
         states, _, chain = self.tables.derived()
         codes = self.tables.codes(observations)
         row_of = np.full(self.tables.emissions.symbols + 1, -1, dtype=np.int64)
@@ -262,7 +261,7 @@ class HiddenMarkovModel(Savable):
         return EncodedObservations(states, row_of[codes], begins, self.tables.log_rows(used), chain)
 
     def _filtered(self, encoded: EncodedObservations) -> tuple[Floats, Flags, float]:
-        """What `filter_forward` fills, and log evidence; symbols that are impossible become -1."""
+        """Return the output of `filter_forward` and the log evidence; impossible symbols become -1."""
         states, symbols, begins, log_rows, chain = encoded
         K = len(states)
         filtered, is_log = np.empty((symbols.size, K)), np.zeros(symbols.size, dtype=np.bool_)
@@ -276,7 +275,7 @@ class HiddenMarkovModel(Savable):
     # -- state --------------------------------------------------------------------------------------------
 
     def state(self) -> State:
-        """All that was learned, as JSON-able values and arrays; what was stated is not in it.
+        """Return all that was learned, as JSON-able values and arrays, without the declared probabilities.
 
         Raises TypeError for states and symbols that are not strings, booleans or numbers.
         """
@@ -284,10 +283,10 @@ class HiddenMarkovModel(Savable):
         return {"type": type(self).__name__, **meta}, arrays
 
     def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
-        """Replace all that was learned by the `state` of a model with the same parameters; returns self.
+        """Replace all that was learned by the `state` of a model with the same parameters; return self.
 
-        Sequences that are running go on with what was learned before. Raises SnapshotError, and changes
-        nothing, where it is none.
+        Running sequences continue with the earlier counts. Raises SnapshotError, and changes nothing, if the
+        state is invalid.
         """
         check_made(meta, type=type(self).__name__)
         self.tables = HiddenMarkovTables.from_state(self._prior, meta, arrays)
@@ -298,7 +297,7 @@ class HiddenMarkovModel(Savable):
 
 
 def _paired(observations: Iterable[Any], states: Iterable[Any], w: float) -> tuple[list[Any], list[Any], int]:
-    """Both as lists, and the weight in units; raises ValueError."""
+    """Return both as lists, and the weight in units. Raises ValueError if the lengths differ."""
     observations, states = list(observations), list(states)
     if len(observations) != len(states):
         raise ValueError(f"{len(observations)} observations, but {len(states)} states")

@@ -1,4 +1,4 @@
-"""A hidden Markov model for each entity of a stream, with transitions and emissions that all share."""
+"""Hidden Markov naive Bayes: a chain for each entity of a stream, with shared transitions and emissions."""
 
 from __future__ import annotations
 
@@ -31,38 +31,39 @@ from streamnb.model.naive_bayes.tables import Tables
 from streamnb.model.naive_bayes.unused_values import UnusedValue
 
 ENTITIES, TRANSITIONS = "entity_", "transition_"
-"""How the arrays of these parts of a state begin."""
+"""Prefixes of the arrays of these components in a state."""
 _NONE = np.empty((0, 0))
 
 
 class _OfEntities(Encoded):
-    """Events as arrays, and the name of the entity that each is of."""
+    """Encoded events, with the name of the entity of each event."""
 
     entities: Sequence[str | None]
 
 
 class HiddenMarkovNB(SmoothedModel):
-    r"""Naive Bayes over events that follow each other: each entity is a chain, its hidden state the class.
+    r"""Naive Bayes over successive events: each entity is a chain whose hidden state is the class.
 
         P(s_t | x_1..t) ~ P(x_t | s_t) sum_s P(s_t | s) P(s | x_1..t-1)
         P(s_t = j | s_t-1 = i) = (n_ij + m p_j) / (n_i + m)
 
-    An event is predicted by all events of its entity so far: what its attributes say, as naive Bayes reads
-    them, times what the state before lets expect. With its label the state is known; without one the entity
-    stays at what was predicted. Transitions are counted between consecutive events of an entity that both
-    have a label, and a sequence's first state where its first event has one; all entities share them.
+    The prediction of an event uses all events of its entity so far. It multiplies the naive Bayes likelihood
+    of the attributes by the distribution expected from the previous state. A label makes the state known;
+    without one the entity keeps the predicted distribution. Transitions are counted between consecutive
+    labelled events of an entity, and a first state if the first event has a label. All entities share them.
 
-    p is the prior of the classes, so that without entities this is `NaiveBayes`. An event without an entity
-    is a sequence by itself. So is one that no transition allows (m = 0): it is read as by equal priors.
+    p is the prior of the classes, so without entities this is `NaiveBayes`. An event without an entity is a
+    sequence of its own. So is an event that no transition allows (m = 0): it is classified under equal
+    priors.
 
     Args:
-        attributes: as of `NaiveBayes`; the entity is none of them.
+        attributes: as in `NaiveBayes`; the entity must not be among them.
         entity: the attribute that names an event's entity: a string, boolean or number, as nominal values.
         transition_m: m of the m-estimate of transitions and first states, >= 0; 0 is the limit.
-        entities: the most entities kept; one beyond them takes the place of the one not seen the longest.
-        time_to_live: seconds of event time after which an entity begins anew; 0 is never. Where an event or
-            its entity has no time, none has gone by.
-        alpha, m, p, prior, event_model: as of `NaiveBayes`.
+        entities: maximum number of kept entities; beyond it the least recently seen one is evicted.
+        time_to_live: seconds of event time after which an entity restarts; 0 means never. If an event or its
+            entity has no time, no time has passed.
+        alpha, m, p, prior, event_model: as in `NaiveBayes`.
 
     Examples:
         >>> from streamnb import HiddenMarkovNB
@@ -110,63 +111,63 @@ class HiddenMarkovNB(SmoothedModel):
 
     @property
     def transitions(self) -> Transitions:
-        """How often a sequence began with each class, and which followed which, in the order of `classes`."""
+        """Counts of first states and of transitions, with classes in the order of `classes`."""
         self._transitions.grow(len(self._statistics.classes))
         return self._transitions
 
     @property
     def n_entities(self) -> int:
-        """How many entities are kept."""
+        """Number of kept entities."""
         return len(self._entities.rows)
 
     corrections: Corrections = "counts"
-    """What events said of their classes is taken back: counts, moments, and the weights of classes.
+    """Corrections take back the counts, moments and class weights of an event.
 
-    Transitions and first states keep what they learned of entities, for what came before an event is not
-    known any more. An event without an entity is taken back whole.
+    Transitions and first states keep the contribution of an entity's event, because the event before it is no
+    longer known. An event without an entity is taken back completely.
     """
 
     @property
     def n_bytes(self) -> int:
-        """Memory of all that was learned and is kept, bytes, spare capacity included."""
+        """Memory of all that was learned, bytes, spare capacity included."""
         return super().n_bytes + self._transitions.n_bytes + self._entities.n_bytes
 
     def joint_log_likelihood(self, x: Any, t: float | None = None) -> dict[Any, float]:
-        """Log P(s_t, x_t | the entity so far) of every class s with examples (nats), at the time `t`."""
+        """Return log P(s_t, x_t | the entity so far) of every class s with examples, in nats, at time `t`."""
         encoded = self._encode([x], ts=[t])
         joints = np.empty((1, len(self._statistics.classes)))
         self._run(encoded, self._emissions, joints, predict=True)
-        equal = math.log(max(1, len(self._known())))  # less the logarithm of equal priors
+        equal = math.log(max(1, len(self._known())))  # minus the logarithm of equal priors
         emissions, ahead = self._by_class(joints[0] + equal), self._ahead(encoded)
         return {label: emissions[label] + ahead[label] for label in ahead}
 
     # -- learning -----------------------------------------------------------------------------------------
 
     def learn_unlabelled_one(self, x: Any, t: float | None = None) -> None:
-        """Let an entity go on by an event without a label: only what is believed of it changes."""
+        """Advance an entity by an event without a label: only the belief about the entity changes."""
         self._learn(self._encode([x], ts=[t]))
 
     def unlearn_one(self, x: Any, y: Any, w: float = 1.0) -> None:
         """Undo ``learn_one(x, y, w)`` of an event without an entity.
 
-        Raises UnlearnError, and changes nothing, where the counts show that this was never learned, and for
-        an event of an entity: what it taught depends on the event before it, which is not known any more.
-        Whoever knows it has `transitions.update` with a negative weight, and a `NaiveBayes`.
+        Raises UnlearnError, and changes nothing, if the counts show that it was never learned, or if the
+        event has an entity: its contribution depends on the event before it, which is no longer known. A
+        caller who knows that event can use `transitions.update` with a negative weight, and a `NaiveBayes`.
         """
         if self._entity_of(x) is not None:
             raise UnlearnError(
-                "what an event of an entity taught depends on the event before: it cannot be undone"
+                "an event of an entity cannot be unlearned: its contribution depends on the event before it"
             )
         super().unlearn_one(x, y, w)
 
     def learn_late_many(
         self, xs: Events, ys: Labels, ws: Weights = None, ts: Times = None, *, again: bool = False
     ) -> None:
-        """Learn what events that were predicted earlier say of their classes, now that these are known.
+        """Learn the emissions of events that were predicted earlier and whose labels are now known.
 
-        Their entities have gone on since: which state came before and after is not known any more, so no
-        transition is counted, and what is believed of an entity stays. An event without an entity is learned
-        whole, for it is a sequence by itself.
+        Their entities have advanced since, and the neighbouring states are no longer known. So no transition
+        is counted, and the belief about the entity stays. An event without an entity is a sequence of its own
+        and is learned completely.
         """
         encoded = self._encode_earlier(xs, ys, ws, ts)
         batch = encoded.batch
@@ -178,14 +179,14 @@ class HiddenMarkovNB(SmoothedModel):
     # -- state --------------------------------------------------------------------------------------------
 
     def copying(self, _aside: Aside = concatenated, /) -> StateCopy:
-        """The `state` as it is now, to be copied while the model goes on; entities are copied at once."""
+        """Return the current `state`, to be copied while the model continues; entities are copied at once."""
         meta, counts = self.transitions.state()
         parts = {TRANSITIONS: counts, ENTITIES: self._entities.state(meta["states"])}
         arrays = {f"{prefix}{name}": array for prefix, part in parts.items() for name, array in part.items()}
         return self._statistics.copying(type(self).__name__, {"chains": meta}, arrays)
 
     def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
-        """Replace all that was learned by the `state` of such a model; returns self. Errors as of any."""
+        """Replace all that was learned by the `state` of such a model; return self. Raises SnapshotError."""
         if meta.get("type") == type(self).__name__:
             with reading(f"a {type(self).__name__}"):
                 K = len(meta["classes"])
@@ -198,13 +199,13 @@ class HiddenMarkovNB(SmoothedModel):
     # -- inside -------------------------------------------------------------------------------------------
 
     def _first_of_chains(self, encoded: Encoded) -> tuple[Flags, Ints]:
-        """Events without an entity are sequences by themselves: what they began can be undone."""
+        """Return True for each event without an entity, whose first state can be undone, and the counts."""
         assert isinstance(encoded, _OfEntities)  # noqa: S101  as `_encode` makes them
         alone = np.array([name is None for name in encoded.entities], dtype=np.bool_)
         return alone, self.transitions.first
 
     def _learned(self, x: Any, y: Any, w: float) -> bool:
-        """As any model; where an event has a label, its chain goes on without a filter. It has no time."""
+        """Learn one event; with a label its chain advances without the filter. The event has no time."""
         name = self._entity_of(x)
         if not super()._learned(self._without_entity(x), y, w):
             return False
@@ -222,11 +223,11 @@ class HiddenMarkovNB(SmoothedModel):
         return True
 
     def unused_values(self, x: Any) -> list[UnusedValue]:
-        """Return the values of an event that the model cannot use; the entity is none of them."""
+        """Return the values of an event that the model cannot use; the entity is not among them."""
         return super().unused_values(self._without_entity(x))
 
     def _entity_of(self, x: Any) -> str | None:
-        """The name of an event's entity. Raises TypeError where it is no value."""
+        """Return the name of an event's entity. Raises TypeError for an invalid value."""
         return name_in(x, self.entity, "entity")
 
     def _without_entity(self, x: Any) -> Any:
@@ -248,14 +249,14 @@ class HiddenMarkovNB(SmoothedModel):
         self._filtered(encoded, learn=True, predict=unlabelled)
 
     def _filtered(self, encoded: Encoded, *, learn: bool, predict: bool, predicted: Floats = _NONE) -> Floats:
-        """Predict events in order, and go on with their chains; P(s_t | x_1..t), where it was asked for.
+        """Predict events in order and advance their chains; return P(s_t | x_1..t) if `predict`.
 
-        `predicted` gets P(s_t | x_1..t-1) where it has rows.
+        `predicted` is filled with P(s_t | x_1..t-1) if it has rows.
         """
         assert isinstance(encoded, _OfEntities)  # noqa: S101  as `_encode` makes them
         batch, statistics = encoded.batch, self._statistics
         n, K = batch.label.size, len(statistics.classes)
-        weights = statistics.class_weights[:K].copy()  # as they were before the batch
+        weights = statistics.class_weights[:K].copy()  # before the batch
         joints = np.empty((n if predict else 0, K))
         usual = self._run(encoded, self._emissions, joints, predict=predict, learn=learn)
         transitions, kept = self.transitions, self._entities
@@ -275,18 +276,18 @@ class HiddenMarkovNB(SmoothedModel):
         return probabilities
 
     def _emissions(self) -> Tables:
-        """The statistics, to be read under equal priors: what an event follows is the chain's affair."""
+        """Return the statistics for scoring under equal priors; the chain supplies the prior."""
         return self._tables()._replace(prior_mode=UNIFORM)
 
     def _ahead(self, encoded: Encoded) -> dict[Any, float]:
-        """Log P(s_t | x_1..t-1) of the first event."""
+        """Return log P(s_t | x_1..t-1) of the first event by class."""
         predicted = np.empty((len(encoded.known), len(self._statistics.classes)))
         self._filtered(encoded, learn=False, predict=True, predicted=predicted)
         with np.errstate(divide="ignore"):
             return self._by_class(np.log(predicted[0]))
 
     def _taken_apart(self, x: Any, encoded: Encoded, first: Any, second: Any) -> tuple[float, list[Item]]:
-        """As any model; what is known of the entity is one item, beside what any entity begins with."""
+        """Split the log odds into items; the entity's history is one item, relative to a new entity."""
         _, items = super()._taken_apart(self._without_entity(x), encoded, first, second)
         context, nothing = self._ahead(encoded), dict.fromkeys(self.classes, 0.0)
         begins = self._ahead(self._encode([{}]))
@@ -298,5 +299,5 @@ class HiddenMarkovNB(SmoothedModel):
         return prior, ranked(items)
 
     def linear_view(self, positive: Any, negative: Any = None) -> NoReturn:
-        """Refused with ValueError: what is known of an entity is no linear function of the event."""
-        raise ValueError("what is known of an entity is no linear function of an event")
+        """Raise ValueError: the knowledge about an entity is not a linear function of the event."""
+        raise ValueError("no linear view: the knowledge about an entity is not a linear function of an event")

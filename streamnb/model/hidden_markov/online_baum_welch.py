@@ -1,4 +1,4 @@
-"""Hidden Markov models whose states nobody knows, learned from a stream in one pass: online EM."""
+"""Hidden Markov models with unobserved states, learned from a stream in one pass by online EM."""
 
 from __future__ import annotations
 
@@ -35,44 +35,44 @@ from streamnb.model.saving import Savable
 _MOST_COUNTED = 1e150
 
 _MOST, _MOST_NUMBERS = 10_000, 1 << 24
-_START = 10.0  # events that each row of the transitions that it starts with counts for
+_START = 10.0  # weight of each initial row of transitions, in events
 
 
 class OnlineBaumWelch(Savable):
-    """A hidden Markov model with hidden states, learned from one event after another by online EM.
+    """A hidden Markov model with hidden states, learned event by event by online EM.
 
-        E   expected counts of a block of events, given those and `lag` events after them
+        E   expected counts of a block of events, given the block and `lag` events after it
         M   n <- f_b n + expected counts of block b;  each distribution is the m-estimate of its counts n
 
-    The decay f_b is such that block b has the share gamma_b = (b + 1)^-power of all counts: the start fades
-    away, and steps shrink so that the estimates settle (power = 1 is a plain sum, which forgets nothing). An
-    event costs O(K^2) a start, of K states, however many symbols there are.
+    The decay f_b gives block b the share gamma_b = (b + 1)^-power of all counts. So the start fades, and
+    steps shrink so that the estimates converge (power = 1 is a plain sum, which forgets nothing). With K
+    states an event costs O(K^2) for each start, whatever the number of symbols.
 
-    It is the blockwise form of online EM (Le Corff and Fort), with the fixed-lag smoother in place of the
-    forward recursion of Cappe, which costs O(K^4 + V K^3) an event: what comes more than `lag` events later
-    tells next to nothing of a state, where states are forgotten in less.
+    This is the blockwise form of online EM (Le Corff and Fort), with a fixed-lag smoother in place of Cappe's
+    forward recursion, which costs O(K^4 + V K^3) an event. Events more than `lag` later carry almost no
+    information about a state if the chain forgets its state sooner.
 
-    EM climbs to a local maximum that depends on where it starts. So several starts are learned side by side,
-    and what is read is the one whose predictions were the best of late: that of the highest sum of
-    log P(x_t | x_1..t-1), decayed as the counts are. What a state means EM cannot know. What is learned
-    depends on the order of events: nothing can be unlearned or merged. Under replay it is the same to the
-    bit, in calls of any size. Missing observations (None, NaN) have no factor.
+    EM converges to a local maximum that depends on the start. So several starts learn in parallel, and the
+    model reports the start with the best recent predictions: the highest sum of log P(x_t | x_1..t-1),
+    decayed like the counts. States have no meaning of their own. The result depends on the order of events:
+    nothing can be unlearned or merged. A replay gives the same bits, in calls of any size. Missing
+    observations (None, NaN) have no factor.
 
     Args:
-        states: K.
-        starts: R, how many.
+        states: K, number of states.
+        starts: R, number of starts.
         power: of the step sizes, above 1/2 and at most 1.
-        block: events a step.
-        lag: how many events after a block tell about it.
+        block: events in a step.
+        lag: number of events after a block that inform about it.
         m: imaginary events of the m-estimate of each distribution, p uniform.
-        seed: of the starts, an integer from 0 to 2^128 - 1: transitions are drawn at random, and each symbol,
-            as it is met, is shared out among the states at random.
+        seed: seed of the starts, an integer from 0 to 2^128 - 1. Transitions are drawn at random, and each
+            new symbol is distributed over the states at random.
 
     Raises:
         ValueError: if a number is out of range.
 
     Examples:
-        Sequences of one a and three b, from a state that comes first and another that stays:
+        Sequences of one a and three b, from a first state and a second one that persists:
 
         >>> from streamnb import OnlineBaumWelch
         >>> online = OnlineBaumWelch(states=2)
@@ -109,8 +109,8 @@ class OnlineBaumWelch(Savable):
             check_whole(name, getattr(self, name), least, _MOST)
         if max(starts * states, block + lag) * states > _MOST_NUMBERS:
             raise ValueError(
-                f"{states} states from {starts} starts, {block + lag} events at once: more memory than any "
-                f"sequence is worth, {_MOST_NUMBERS:,} numbers"
+                f"{states} states, {starts} starts and {block + lag} buffered events need more than "
+                f"{_MOST_NUMBERS:,} numbers in memory: lower one of them"
             )
         if not 0.5 < power <= 1.0:
             raise ValueError(f"power must be above 1/2 and at most 1, not {power!r}")
@@ -125,7 +125,7 @@ class OnlineBaumWelch(Savable):
         self._derive()
 
     def _derive(self) -> None:
-        """What follows from the counts, and memory to work in."""
+        """Compute the probabilities from the counts, and allocate scratch."""
         R, K = self.starts, self.states
         self._scratch = OnlineScratch.of(self.block + self.lag, K)
         self._chains = Chain(np.empty((R, K)), np.empty((R, K, K)), np.empty((R, K)), np.empty((R, K, K)))
@@ -134,7 +134,7 @@ class OnlineBaumWelch(Savable):
     # -- learning -----------------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """The next event begins a new sequence; so does the first."""
+        """Begin a new sequence with the next event; the first event does so anyway."""
         self._begins = True
 
     def learn_one(self, x: Any) -> None:
@@ -142,24 +142,24 @@ class OnlineBaumWelch(Savable):
         self.learn_many([x])
 
     def learn_many(self, observations: Iterable[Any]) -> None:
-        """Learn events in order: the same as `learn_one` of each."""
-        told = list(observations)
+        """Learn events in order, the same as `learn_one` of each."""
+        events = list(observations)
         met = len(self._symbols)
-        for x in told:
-            hash(x)  # what cannot be a symbol is refused before anything is learned
-        codes = [-1 if is_missing(x) else self._symbols.setdefault(x, len(self._symbols)) for x in told]
+        for x in events:
+            hash(x)  # raises before anything is learned
+        codes = [-1 if is_missing(x) else self._symbols.setdefault(x, len(self._symbols)) for x in events]
         if met < len(self._symbols):
             self._reserve(met)
-        begins = np.zeros(len(told), dtype=np.bool_)
+        begins = np.zeros(len(events), dtype=np.bool_)
         begins[:1] = self._begins
         learn_events(
             np.array(codes, dtype=np.int64), begins, self._counts, self._chains, self._scratch,
             self.block, self.power, self.m,
         )  # fmt: skip
-        self._begins = self._begins and not told
+        self._begins = self._begins and not events
 
     def _reserve(self, met: int) -> None:
-        """Rows for the symbols from number `met` on, with the weights that they start with."""
+        """Reserve rows for the symbols from number `met` on, with their initial weights."""
         V = len(self._symbols)
         emitted = roomier(self._counts.emitted, V, times=2)
         self._counts = self._counts._replace(emitted=emitted)
@@ -170,34 +170,34 @@ class OnlineBaumWelch(Savable):
 
     @property
     def symbols(self) -> list[Any]:
-        """Every symbol met, in order."""
+        """All symbols in order of appearance."""
         return list(self._symbols)
 
     @property
     def n_events(self) -> int:
-        """How many events were learned, missing ones and those held back among them."""
+        """Number of events learned, including missing and buffered ones."""
         return int(self._counts.numbers[EVENTS])
 
     @property
     def log_evidence(self) -> float:
-        """Sum of log P(x_t | x_1..t-1) of all events, each by the best model before it, in nats."""
+        """Sum of log P(x_t | x_1..t-1) over all events, each under the best start before it, in nats."""
         return float(self._counts.evidence.sum())
 
     @property
     def best(self) -> int:
-        """Which start is read: that whose recent events were the most probable; of equals the first."""
+        """Number of the reported start: its recent events were the most probable; ties go to the first."""
         return int(self._counts.recent.argmax())
 
     @property
     def probabilities(self) -> dict[int, float]:
-        """State -> P(s_t | x_1..t) of the newest event, each step by the model as it was then.
+        """P(s_t | x_1..t) of the newest event by state, each step under the model at that time.
 
-        Where another start becomes the best, its states are others.
+        When another start becomes the best, the states change their meaning.
         """
         return dict(enumerate(np.exp(self._counts.log_now[self.best]).tolist()))
 
     def model(self) -> HiddenMarkovModel:
-        """The model as it is now, with states 0 to K - 1: a copy, all of whose probabilities are stated."""
+        """Return a copy of the current model, fully declared, with states 0 to K - 1."""
         r, V = self.best, len(self._symbols)
         log_rows, rows = np.empty((2, V, self.states))
         for v in range(V):
@@ -208,7 +208,7 @@ class OnlineBaumWelch(Savable):
     # -- state --------------------------------------------------------------------------------------------
 
     def state(self) -> State:
-        """All that was learned and what is held back, as JSON-able values and copied arrays.
+        """Return all that was learned and is buffered, as JSON-able values and copied arrays.
 
         Raises TypeError for symbols that are not strings, booleans or numbers.
         """
@@ -217,14 +217,14 @@ class OnlineBaumWelch(Savable):
         return {**self._parameters(), "symbols": [*map(plain, self._symbols)], "begins": self._begins}, arrays
 
     def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
-        """Replace all that was learned by the `state` of a model with the same parameters; returns self.
+        """Replace all that was learned by the `state` of a model with the same parameters; return self.
 
-        Raises SnapshotError, and changes nothing, where it is none.
+        Raises SnapshotError, and changes nothing, if the state is invalid.
         """
         check_made(meta, **self._parameters())
         symbols = checked_names(meta.get("symbols"))
         if not isinstance(meta.get("begins"), bool):
-            raise SnapshotError("nothing tells whether the next event begins a sequence")
+            raise SnapshotError("'begins' must be true or false")
         self._counts = _checked(arrays, self._counts, len(symbols))
         self._symbols = {symbol: v for v, symbol in enumerate(symbols)}
         self._begins = bool(meta["begins"])
@@ -240,7 +240,7 @@ class OnlineBaumWelch(Savable):
 
 
 def _nothing(starts: int, states: int, length: int) -> OnlineCounts:
-    """Before any event."""
+    """Return the counts before any event."""
     R, K, L = starts, states, length
     uniform = np.full((R, K), -math.log(K))
     return OnlineCounts(
@@ -260,7 +260,7 @@ def _nothing(starts: int, states: int, length: int) -> OnlineCounts:
 
 
 def _checked(arrays: Mapping[str, Array], own: OnlineCounts, symbols: int) -> OnlineCounts:
-    """The counts whose arrays these are, of the shapes of `own`; raises SnapshotError."""
+    """Return the counts in these arrays, with the shapes of `own`. Raises SnapshotError."""
     lowest = {"log_entry": -np.inf, "log_now": -np.inf, "recent": -FINITE, "evidence": -np.inf}
     lowest |= {"held": -1, "scale": SMALLEST}
     highest = {"log_entry": 1e-9, "log_now": 1e-9, "held": symbols - 1, "begins": True, "scale": 1.0}
@@ -273,17 +273,17 @@ def _checked(arrays: Mapping[str, Array], own: OnlineCounts, symbols: int) -> On
         )
         for name, array in own._asdict().items()
     }
-    made = OnlineCounts(**{name: array.copy() for name, array in checked(arrays, expected).items()})
-    for logs in (made.log_entry, made.log_now):
+    restored = OnlineCounts(**{name: array.copy() for name, array in checked(arrays, expected).items()})
+    for logs in (restored.log_entry, restored.log_now):
         if not (np.abs(np.exp(logs).sum(axis=1) - 1.0) <= 1e-9).all():
             raise SnapshotError("probabilities that do not sum to 1")
-    if made.numbers[MET] != symbols or made.numbers[FILLED] >= made.held.size:
-        raise SnapshotError("numbers that do not fit the symbols")
-    return made
+    if restored.numbers[MET] != symbols or restored.numbers[FILLED] >= restored.held.size:
+        raise SnapshotError("the numbers of symbols or of buffered events do not match the state")
+    return restored
 
 
 def _stated_model(states: list[Any], symbols: list[Any], chain: Chain, emission: Array) -> HiddenMarkovModel:
-    """A model of which all is stated: `emission` is float64[V, K], P(symbol | state)."""
+    """Return a fully declared model; `emission` is float64[V, K], P(symbol | state)."""
 
     def named(row: Array, names: list[Any]) -> dict[Any, float]:
         return dict(zip(names, (row / math.fsum(row)).tolist(), strict=True))

@@ -1,9 +1,9 @@
-"""Online EM of a hidden Markov model with hidden states: what each event does, compiled.
+"""Kernels of online EM for a hidden Markov model with hidden states.
 
-Events are held back in a buffer of block + lag events. When it is full, expected counts of the block at its
-beginning are taken, given all that is in it (`expected_counts`), added to the decayed counts of earlier
-blocks, and the probabilities follow from the counts at once. Arithmetic, and so every bit, depends on the
-order of events alone, not on how they are cut into calls.
+Events wait in a buffer of block + lag events. When it is full, the expected counts of its first block are
+computed given the whole buffer (`expected_counts`). They are added to the decayed counts of earlier blocks,
+and the probabilities are updated at once. The arithmetic, and so every bit, depends on the order of events
+alone, not on how calls split them.
 """
 
 from __future__ import annotations
@@ -23,29 +23,30 @@ from streamnb.model.hidden_markov.forward_backward import Chain, exp_all, filter
 from streamnb.model.numerics.compensated import add
 
 EVENTS, FILLED, BLOCKS, BEGUN, MET = range(5)
-"""Places of `OnlineCounts.numbers`: events learned, events held back, blocks counted, blocks in which a
-sequence began, symbols met."""
-_IMPOSSIBLE = -745.0  # what an impossible event takes from a start, in nats: ln of the smallest double
-SMALLEST = 1e-100  # scale of the counts of symbols below which they are rewritten
+"""Indices of `OnlineCounts.numbers`: events learned, events buffered, blocks counted, blocks in which a
+sequence began, symbols seen."""
+_IMPOSSIBLE = -745.0  # log likelihood of an impossible event in nats: ln of the smallest double
+SMALLEST = 1e-100  # scale below which the counts of symbols are rewritten
 
 
 @bundle
 class OnlineCounts(NamedTuple):
-    """All that was learned, of R starts with K states each. Everything is to be saved.
+    """All that was learned by R starts with K states each; all of it must be saved.
 
     Attributes:
         first: float64[R, K], expected counts of first states, decayed.
-        pairs: float64[R, K, K], of transitions.
-        emitted: float64[>= V, R, K], of symbols, to be multiplied by `scale`; of symbols not met yet the
-            weights that they start with.
-        totals: float64[R, K], of all symbols.
-        scale: float64[1], so that decay costs no more where there are many symbols.
-        log_entry: float64[R, K], the filter before the events held back.
-        log_now: float64[R, K], the filter after the newest event, by the model at each event.
+        pairs: float64[R, K, K], expected counts of transitions, decayed.
+        emitted: float64[>= V, R, K], expected counts of symbols divided by `scale`; for symbols not seen yet,
+            their initial weights.
+        totals: float64[R, K], expected counts of all symbols.
+        scale: float64[1], common factor of `emitted`, so that decay costs the same for any number of symbols.
+        log_entry: float64[R, K], the filter before the buffered events.
+        log_now: float64[R, K], the filter after the newest event, under the model at each event.
         recent: float64[R], sum of log P(x_t | before), decayed as counts are.
-        evidence: float64[1, 2], the same by the best start before each event, not decayed; and compensation.
-        held: int64[block + lag], the symbols held back, -1 where missing.
-        begins: bool[block + lag], which of them began a sequence.
+        evidence: float64[1, 2], the same under the best start before each event, not decayed; and
+            compensation.
+        held: int64[block + lag], the buffered symbols, -1 if missing.
+        begins: bool[block + lag], True for buffered events that begin a sequence.
         numbers: int64[5], see `EVENTS`.
     """
 
@@ -65,7 +66,7 @@ class OnlineCounts(NamedTuple):
 
 @bundle
 class OnlineScratch(NamedTuple):
-    """Memory to work in, L = block + lag: nothing in it outlives a call."""
+    """Scratch arrays, L = block + lag; nothing in them outlives a call."""
 
     symbols: Ints  # [L]
     each: Ints  # [L], 0, 1, ...
@@ -80,7 +81,7 @@ class OnlineScratch(NamedTuple):
 
     @classmethod
     def of(cls, length: int, K: int) -> OnlineScratch:
-        """For so many events and states."""
+        """Allocate scratch arrays for this number of events and states."""
         return cls(
             symbols=np.empty(length, dtype=np.int64),
             each=np.arange(length),
@@ -97,7 +98,7 @@ class OnlineScratch(NamedTuple):
 
 @inlined
 def _log_shares(counts: Any, m: float, logs: Any) -> None:
-    """Log (n_c + m / K) / (n + m); uniform where there is nothing."""
+    """Fill log (n_c + m / K) / (n + m); uniform if n + m is 0."""
     K = counts.size
     total = m
     for k in range(K):
@@ -109,7 +110,7 @@ def _log_shares(counts: Any, m: float, logs: Any) -> None:
 
 @kernel
 def derive_chains(counts: Any, m: float, chains: Any) -> None:
-    """The probabilities of the states, by the m-estimate of the expected counts; arrays have R first."""
+    """Compute the probabilities of the states by the m-estimate of the expected counts of all R starts."""
     for r in range(counts.first.shape[0]):
         _log_shares(counts.first[r], m, chains.log_initial[r])
         exp_all(chains.log_initial[r], chains.initial[r])
@@ -120,7 +121,7 @@ def derive_chains(counts: Any, m: float, chains: Any) -> None:
 
 @kernel
 def derive_row(counts: Any, r: int, m: float, symbol: int, logs: Any, row: Any) -> None:
-    """Log P(symbol | state) of start r, likewise, of V symbols met, and `row` without the logarithm."""
+    """Fill log P(symbol | state) of start r by the m-estimate over V known symbols, and `row` = exp(logs)."""
     V = counts.numbers[MET]
     for k in range(logs.size):
         total = counts.totals[r, k] + m
@@ -140,7 +141,7 @@ def _chain_of(chains: Any, r: int) -> Any:
 def _log_filter(
     held: Any, begins: Any, counts: Any, chains: Any, r: int, log_entry: Any, scratch: Any, m: float
 ) -> float:
-    """Let the first rows of `scratch` be those of n events by start r, the filter in logs; its evidence."""
+    """Filter n events under start r into `scratch`, as logarithms; return the log evidence."""
     n = held.size
     symbols, log_rows, rows = scratch.symbols[:n], scratch.log_rows[:n], scratch.rows[:n]
     for t in range(n):
@@ -149,7 +150,7 @@ def _log_filter(
             derive_row(counts, r, m, held[t], log_rows[t], rows[t])
         else:
             symbols[t] = -1
-            rows[t] = 0.0  # not read, but all rows are looked at
+            rows[t] = 0.0  # not used, but `filter_forward` inspects all rows
     chain = _chain_of(chains, r)
     out = scratch.filtered, scratch.is_log, scratch.work
     found = filter_forward(symbols, begins, log_rows, rows, chain, log_entry, True, out)
@@ -163,7 +164,7 @@ def _log_filter(
 
 @inlined
 def _meet(counts: Any) -> None:
-    """The next symbol is met: let it count as about one event, shared out as all are but for its weights."""
+    """Add the next symbol with the weight of about one event, distributed like all symbols."""
     symbol = counts.numbers[MET]
     R, K = counts.totals.shape
     for r in range(R):
@@ -180,14 +181,14 @@ def _meet(counts: Any) -> None:
 
 @inlined
 def _decay(block: int, power: float) -> float:
-    """What earlier counts are multiplied by, so that block b has a share of (b + 1)^-power of all."""
+    """Return the factor of earlier counts that gives block b a share of (b + 1)^-power of all counts."""
     step, before = (block + 1.0) ** -power, float(block) ** -power
     return float(before / step * (1.0 - step))
 
 
 @inlined
 def _expect_block(counts: Any, chains: Any, r: int, scratch: Any, block: int, m: float) -> None:
-    """E step of start r: fill `first`, `pairs` and `emitted` of the scratch, and move `log_entry` on."""
+    """Run the E step of start r: fill the scratch's expected counts, and advance `log_entry`."""
     scratch.first[:] = 0.0
     scratch.pairs[:] = 0.0
     scratch.emitted[:] = 0.0
@@ -210,7 +211,7 @@ def _rescale(counts: Any) -> None:
 
 @kernel
 def _count_block(counts: Any, chains: Any, scratch: Any, block: int, power: float, m: float) -> None:
-    """E and M step of the first `block` events held back, which are held no longer."""
+    """Run the E and M step on the first `block` buffered events, and remove them from the buffer."""
     R, K = counts.first.shape
     counts.numbers[BLOCKS] += 1
     rest = _decay(counts.numbers[BLOCKS], power)
@@ -248,7 +249,7 @@ def _count_block(counts: Any, chains: Any, scratch: Any, block: int, power: floa
 def learn_events(
     symbols: Any, begins: Any, counts: Any, chains: Any, scratch: Any, block: int, power: float, m: float
 ) -> None:
-    """Learn events int64[n] in order: numbers of symbols, a new one being the next, or -1 for missing."""
+    """Learn events int64[n] in order: symbol numbers, the next number for a new symbol, -1 for missing."""
     for e in range(symbols.size):
         if symbols[e] >= counts.numbers[MET]:
             _meet(counts)

@@ -1,4 +1,4 @@
-"""What a hidden Markov model has counted, under the names of states and symbols, and what follows from it."""
+"""Counts of a hidden Markov model under the names of its states and symbols, and derived probabilities."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _MISSING = -1
 
 
 class Prior(NamedTuple):
-    """What is known before anything is counted: p and m of the m-estimates.
+    """Prior knowledge: p and m of the m-estimates.
 
     Attributes:
-        initial: of the first state, in one row.
-        transition: of the next state, by state.
-        emission: of the symbols, by state.
-        m: imaginary examples of the first and of each next state.
-        emission_m: of the symbols of each state.
+        initial: distribution of the first state, in one row.
+        transition: distribution of the next state, by state.
+        emission: distribution of the symbols, by state.
+        m: imaginary examples of the first state, and of the successors of each state.
+        emission_m: imaginary examples of the symbols of each state.
     """
 
     initial: Distributions
@@ -42,18 +42,18 @@ class Prior(NamedTuple):
 
     @property
     def states(self) -> list[Any]:
-        """Every state that is named, in the order in which they are."""
+        """Every state that is named, in order of appearance."""
         named = [*self.initial.columns, *self.transition.rows, *self.transition.columns, *self.emission.rows]
         return list(dict.fromkeys(named))
 
 
 class Derived(NamedTuple):
-    """What the counts say now.
+    """Values derived from the counts.
 
     Attributes:
-        states: the names of the K states that are declared or counted, in the order in which they were met.
-        numbers: int64[K], which columns of the counts they are.
-        chain: their probabilities.
+        states: names of the K states that are declared or counted, in order of appearance.
+        numbers: int64[K], their columns in the counts.
+        chain: their transition probabilities.
     """
 
     states: list[Any]
@@ -62,12 +62,12 @@ class Derived(NamedTuple):
 
 
 class HiddenMarkovTables:
-    """Counts of named states and symbols; those of which nothing is left after unlearning are as never met.
+    """Counts of named states and symbols; a name whose counts are all unlearned is treated as unknown.
 
     Attributes:
         prior: see `Prior`.
-        transitions: the counts of states; not all of them need be among `Derived.states`.
-        emissions: the counts of symbols, likewise.
+        transitions: counts of states, which may include states absent from `Derived.states`.
+        emissions: counts of symbols, which may include symbols absent from `symbols`.
     """
 
     def __init__(self, prior: Prior) -> None:
@@ -86,10 +86,10 @@ class HiddenMarkovTables:
     def count(
         self, observations: Sequence[Any], states: Sequence[Any], weight: int, *, begins: bool = True
     ) -> None:
-        """Count a stretch of a sequence; unless it `begins` one, its first state is context alone.
+        """Count a stretch of a sequence; unless it `begins` one, its first state serves only as context.
 
-        Of a stretch that goes on from an earlier one the first observation is that before, missing. Raises
-        TypeError, and changes nothing, for names that cannot be hashed.
+        In a stretch that continues an earlier one, the first observation belongs to the event before, and is
+        missing. Raises TypeError, and changes nothing, for names that cannot be hashed.
         """
         for name in (*observations, *states):
             hash(name)
@@ -107,7 +107,7 @@ class HiddenMarkovTables:
         self._changed()
 
     def take_back(self, observations: Sequence[Any], states: Sequence[Any], weight: int) -> None:
-        """The inverse of `count`, of a whole sequence. Raises UnlearnError, and then changes nothing."""
+        """Undo `count` of a whole sequence. Raises UnlearnError, and then changes nothing."""
         known = all(is_missing(state) or state in self._states for state in states)
         known &= all(
             is_missing(symbol) or is_missing(state) or symbol in self._symbols
@@ -115,7 +115,7 @@ class HiddenMarkovTables:
         )
         counted = self._counted(observations, states) if known else []
         if not known or any(times * weight > part.counted(*place) for part, place, times in counted):
-            raise UnlearnError(f"such a sequence was not learned with a weight of {weight / UNIT:g}")
+            raise UnlearnError(f"no such sequence was learned with a weight of {weight / UNIT:g}")
         for part, place, times in counted:
             part.update(*place, -times * weight)
         self._changed()
@@ -123,7 +123,7 @@ class HiddenMarkovTables:
     def _counted(
         self, observations: Sequence[Any], states: Sequence[Any], *, begins: bool = True
     ) -> list[tuple[Any, tuple[Any, int], int]]:
-        """Of transitions and emissions: which follows which, or is in which, and how often; all are met."""
+        """Return each transition or emission in the stretch, with its table and its number of occurrences."""
         numbers = [_MISSING if is_missing(state) else self._states[state] for state in states]
         symbols = self.codes(observations, counted=False).tolist()
         moves: list[tuple[Any, int]] = list(pairwise(numbers))
@@ -141,11 +141,11 @@ class HiddenMarkovTables:
 
     @property
     def symbols(self) -> list[Any]:
-        """Every symbol that is declared or counted, in the order in which they were met."""
+        """Every symbol that is declared or counted, in order of appearance."""
         return [symbol for symbol, i in self._symbols.items() if self.emissions.is_live(i)]
 
     def derived(self) -> Derived:
-        """The states, and the probabilities of the chain."""
+        """Return the states, and the probabilities of the chain."""
         if self._derived is None:
             first, table = self.transitions.first, self.transitions.table
             alive = first.astype(bool) | table.any(axis=0) | table.any(axis=1)
@@ -169,10 +169,10 @@ class HiddenMarkovTables:
         )
 
     def codes(self, observations: Iterable[Any], *, counted: bool = True) -> Counts:
-        """int64[n]: the number of each symbol; -1 of those missing and, of `counted` ones, of all others."""
+        """Return symbol numbers, int64[n]; -1 if missing or, with `counted`, neither declared nor counted."""
         get = self._symbols.get
-        told = observations if isinstance(observations, (list, str, tuple)) else list(observations)
-        codes = np.fromiter(map(get, told, repeat(_MISSING)), dtype=np.int64, count=len(told))
+        known = observations if isinstance(observations, (list, str, tuple)) else list(observations)
+        codes = np.fromiter(map(get, known, repeat(_MISSING)), dtype=np.int64, count=len(known))
         if counted and self.emissions.live < self.emissions.symbols:
             is_live = np.append(self.emissions.by_symbol > 0, values=False)
             is_live[: self.emissions.declared] = True
@@ -180,12 +180,12 @@ class HiddenMarkovTables:
         return codes
 
     def code(self, x: Any) -> int:
-        """The same of one."""
+        """Return the number of one symbol, or -1."""
         code = self._symbols.get(x, _MISSING)
         return code if self.emissions.is_live(code) else _MISSING
 
     def log_rows(self, symbols: Counts) -> Floats:
-        """float64[U, K]: log P(symbol | state) of some symbols."""
+        """Return log P(symbol | state) of some symbols, float64[U, K]."""
         states, numbers, _ = self.derived()
         if not len(states) or not symbols.size:
             return np.zeros((symbols.size, len(states)))
@@ -198,7 +198,7 @@ class HiddenMarkovTables:
         return self.emissions.log_rows(symbols, numbers, prior.emission_m, p)
 
     def rows_of(self, symbol: int) -> tuple[Floats, Floats]:
-        """The same of one, shape (1, K), and without the logarithm; made once until something is learned."""
+        """Return log P(symbol | state) of one symbol, shape (1, K), and its exponential; both are cached."""
         rows = self._rows.get(symbol)
         if rows is None:
             log_rows = self.log_rows(np.array([symbol]))
@@ -208,7 +208,7 @@ class HiddenMarkovTables:
     # -- state --------------------------------------------------------------------------------------------
 
     def state(self) -> State:
-        """All names met, in order, and their counts, as JSON-able values and copied arrays.
+        """Return all names in order of appearance, and their counts, as JSON-able values and copied arrays.
 
         Raises TypeError for names that are not strings, booleans or numbers.
         """
@@ -219,16 +219,18 @@ class HiddenMarkovTables:
 
     @classmethod
     def from_state(cls, prior: Prior, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
-        """The counts of a `state` under the same prior. Raises SnapshotError."""
+        """Restore the counts of a `state` under the same prior. Raises SnapshotError."""
         states = checked_names(meta.get("states"), prior.states)
         symbols = checked_names(meta.get("symbols"), prior.emission.columns)
         if set(arrays) != {"first", "next", "seen"}:
             raise SnapshotError(f"expected the arrays first, next and seen, found {sorted(arrays)}")
         sizes = {"states": len(states), "symbols": len(symbols), "declared": len(prior.emission.columns)}
-        made = cls(prior)
-        made.transitions = Transitions.from_state(sizes, {"first": arrays["first"], "table": arrays["next"]})
-        made.emissions = Emissions.from_state(sizes, {"table": arrays["seen"]})
-        made._states = {state: i for i, state in enumerate(states)}
-        made._names = symbols
-        made._symbols = {symbol: i for i, symbol in enumerate(symbols)}
-        return made
+        tables = cls(prior)
+        tables.transitions = Transitions.from_state(
+            sizes, {"first": arrays["first"], "table": arrays["next"]}
+        )
+        tables.emissions = Emissions.from_state(sizes, {"table": arrays["seen"]})
+        tables._states = {state: i for i, state in enumerate(states)}
+        tables._names = symbols
+        tables._symbols = {symbol: i for i, symbol in enumerate(symbols)}
+        return tables

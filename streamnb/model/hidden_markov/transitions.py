@@ -1,4 +1,4 @@
-"""How often which state of a Markov chain began, and how often which one followed which.
+"""Counts of the first states and of the transitions of a Markov chain.
 
     P(s_1 = j) = (n_j + m p_j) / (n + m)        P(s_t+1 = j | s_t = i) = (n_ij + m p_j) / (n_i + m)
 
@@ -23,23 +23,23 @@ Counts = Ints
 
 
 def log_m_estimate(counts: Ints, m: float, p: npt.ArrayLike | None = None) -> Floats:
-    """Log of (n_c + m p_c) / (n + m) along the last axis, with n the sum of the n_c; m = 0 is the limit.
+    """Return log of (n_c + m p_c) / (n + m) along the last axis, with n the sum of n_c; m = 0 is the limit.
 
-    In the limit a row without counts is p itself, and in others what was never counted has probability 0.
+    In the limit a row without counts equals p; in other rows, what was never counted has probability 0.
 
     Args:
         counts: int64[..., K] >= 0, in units of 1/1024 example, K > 0.
-        m: how many imaginary examples; finite, >= 0.
-        p: how they are spread, one distribution for all rows or one each; uniform by default.
+        m: number of imaginary examples; finite, >= 0.
+        p: distribution of the imaginary examples, one for all rows or one each; uniform by default.
 
     Raises:
-        ValueError: if m is out of range, or p is no distribution.
+        ValueError: if m is out of range, or p is not a distribution.
     """
     spread = 1.0 / counts.shape[-1] if p is None else np.asarray(p, dtype=np.float64)
     n = counts.sum(axis=-1, keepdims=True)
     if m == 0.0:
         chances = np.where(n > 0, counts / np.maximum(n, 1), spread)
-    else:  # divided by the larger of the two first: m may be as large as a double can be, or as small
+    else:  # divide by the larger of n and m first: m may be as large, or as small, as a double can be
         scale = np.maximum(n / UNIT, m)
         chances = (counts / UNIT / scale + (m / scale) * spread) / (n / UNIT / scale + m / scale)
     with np.errstate(divide="ignore"):
@@ -47,13 +47,13 @@ def log_m_estimate(counts: Ints, m: float, p: npt.ArrayLike | None = None) -> Fl
 
 
 class Transitions:
-    """Counts of a chain over states numbered as they are met; of n sequences, first counts sum to n.
+    """Counts of a chain over states numbered in order of appearance; the first counts sum to n sequences.
 
-    Merging adds the counts, as if the sequences of the one had been learned after those of the other; one
-    without counts is the identity. All exact, in any order.
+    Merging adds the counts, as if all sequences had been learned here. A chain without counts is the
+    identity. All operations are exact, in any order.
 
     Attributes:
-        states: K, how many states there are; it grows by `update` and `grow`, and never shrinks.
+        states: K, number of states; it grows by `update` and `grow`, and never shrinks.
 
     Examples:
         >>> import numpy as np
@@ -74,12 +74,12 @@ class Transitions:
 
     @property
     def first(self) -> Counts:
-        """int64[K]: weight of the sequences that began with each state, in units; a view."""
+        """Weight of the sequences that began with each state, int64[K], in units; a view."""
         return self._first[: self.states]
 
     @property
     def table(self) -> Counts:
-        """int64[K, K]: weight of the transitions from each state (row) to each (column), in units; a view."""
+        """Weight of the transitions from state (row) to state (column), int64[K, K], in units; a view."""
         return self._table[: self.states, : self.states]
 
     @property
@@ -88,50 +88,50 @@ class Transitions:
         return self._first.nbytes + self._table.nbytes
 
     def grow(self, states: int) -> None:
-        """Let there be at least so many states."""
+        """Grow to at least this many states."""
         if states > self._first.size:
             self._first = roomier(self._first, states, times=2)
             self._table = roomier(self._table, states, states, times=2)
         self.states = max(self.states, states)
 
     def update(self, previous: int | None, state: int, weight: int = UNIT) -> None:
-        """Count that `state` followed `previous`, or began a sequence where that is None.
+        """Count that `state` followed `previous`, or began a sequence if `previous` is None.
 
         Args:
-            previous: the state before, 0 or above; one never met is met now.
-            state: the state, likewise.
-            weight: in units of 1/1024 example; below 0 takes back, no more than was `counted`.
+            previous: the state before, at least 0; an unknown number adds states.
+            state: the state, at least 0; an unknown number adds states.
+            weight: in units of 1/1024 example; a negative weight takes back at most what was `counted`.
         """
         self.grow(max(state, -1 if previous is None else previous) + 1)
         self._counts_after(previous)[state] += weight
 
     def counted(self, previous: int | None, state: int) -> int:
-        """How often `state` followed `previous`, or began, in units; 0 of what was never met."""
+        """Return the weight of `state` after `previous`, or as first state, in units; 0 if unknown."""
         known = max(state, -1 if previous is None else previous) < self.states
         return int(self._counts_after(previous)[state]) if known else 0
 
     def log_initial(self, m: float = 0.0, p: npt.ArrayLike | None = None) -> Floats:
-        """float64[K]: log P(s_1), smoothed as `log_m_estimate` says (errors, too); empty where K is 0."""
+        """Return log P(s_1), float64[K], smoothed by `log_m_estimate`; empty if K is 0."""
         return log_m_estimate(self.first, m, p) if self.states else np.zeros(0)
 
     def log_table(self, m: float = 0.0, p: npt.ArrayLike | None = None) -> Floats:
-        """float64[K, K], contiguous: log P(s_t+1 | s_t) by rows, p of shape (K,) or (K, K); likewise."""
+        """Return log P(s_t+1 | s_t) by rows, float64[K, K], contiguous, with p of shape (K,) or (K, K)."""
         return log_m_estimate(self.table, m, p) if self.states else np.zeros((0, 0))
 
     def state(self) -> State:
-        """The counts, as JSON-able values and copied arrays; `from_state` goes on from them."""
+        """Return the counts, as JSON-able values and copied arrays; `from_state` restores them."""
         return {"states": self.states}, {"first": self.first.copy(), "table": self.table.copy()}
 
     @classmethod
     def from_state(cls, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
-        """The transitions that `state` described. Raises SnapshotError."""
+        """Restore the transitions of a `state`. Raises SnapshotError."""
         k = count(meta, "states")
         found = checked(arrays, {"first": counts("states"), "table": counts("states", "states")}, states=k)
         for name, array in found.items():
             reject(name, array.sum(dtype=np.float64) > MOST, "counts whose sum overflows")
-        made = cls(k)
-        made.first[:], made.table[:] = found["first"], found["table"]
-        return made
+        transitions = cls(k)
+        transitions.first[:], transitions.table[:] = found["first"], found["table"]
+        return transitions
 
     def _counts_after(self, previous: int | None) -> Counts:
         return self._first if previous is None else self._table[previous]

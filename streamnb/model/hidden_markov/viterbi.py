@@ -2,8 +2,8 @@
 
     delta_t(j) = b_j(x_t) max_i delta_t-1(i) a_ij
 
-in logarithms, the largest of which is taken out of all at every event: they stay near 0, however long the
-sequence, and their sum is compensated. Arguments as in `forward_backward`.
+The recursion works in logarithms, and subtracts the largest one at every event. So the values stay near 0 for
+any length of sequence; the sum of the subtracted values is compensated. Arguments as in `forward_backward`.
 
 References: Viterbi (1967), IEEE Transactions on Information Theory 13(2); Rabiner (1989), section III B.
 """
@@ -20,10 +20,10 @@ from streamnb.model.numerics.compensated import added
 
 @kernel
 def viterbi_path(symbols: Any, log_rows: Any, chain: Any, back: Any, scores: Any, path: Any) -> float:
-    """Fill the most likely states of one sequence, int64[n]; log P(path, x_1..n), -inf where impossible.
+    """Fill the most likely states of one sequence, int64[n]; return log P(path, x_1..n), -inf if impossible.
 
-    Of equals the last state is the lowest, and then each state before it. `back` is int32[n, K] and `scores`
-    float64[2, K], to work in. An impossible observation is dropped.
+    Ties go to the lowest last state, and then to the lowest state before it. `back` int32[n, K] and `scores`
+    float64[2, K] are scratch. An impossible observation is dropped.
     """
     K = scores.shape[1]
     sums = (0.0, 0.0)

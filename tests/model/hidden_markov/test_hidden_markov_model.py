@@ -281,7 +281,7 @@ def test_stated_probabilities_are_rid_of_what_their_rounding_leaves():
     ],
 )
 def test_parameters_out_of_range_are_refused(parameters):
-    with pytest.raises(ValueError, match=r"must be|no names"):
+    with pytest.raises(ValueError, match=r"must be|cannot be names"):
         HiddenMarkovModel(**parameters)
 
 
