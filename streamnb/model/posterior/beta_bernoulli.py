@@ -1,4 +1,4 @@
-"""The chance of a coin: a Beta prior, and heads and tails."""
+"""The Beta-Bernoulli posterior: the chance of a coin, from heads and tails."""
 
 from __future__ import annotations
 
@@ -24,28 +24,28 @@ from streamnb.model.posterior.credible_intervals import beta_intervals
 
 
 class Beta(NamedTuple):
-    """Parameters of a Beta distribution; its density is in proportion to t^(alpha - 1) (1 - t)^(beta - 1)."""
+    """Parameters of a Beta distribution with density proportional to t^(alpha - 1) (1 - t)^(beta - 1)."""
 
     alpha: float
     beta: float
 
 
 class BetaBernoulli(Conjugate):
-    """The chance theta that something happens, by how often it did and did not.
+    """Posterior of the chance theta of an event, from the numbers of successes and failures.
 
         P(theta | D) = Beta(alpha + successes, beta + failures)
 
-    `alpha` and `beta` stand for observations made before: imaginary counts. 1 and 1 is uniform, 1/2 and 1/2
+    `alpha` and `beta` are imaginary counts of earlier observations. 1 and 1 is the uniform prior, 1/2 and 1/2
     is Jeffreys's prior.
 
-    An observation is True or 1, or False or 0. Anything else is refused, a missing one too.
+    An observation is True or 1, or False or 0. Any other value, including a missing one, raises ValueError.
 
     Args:
-        alpha: imaginary successes, above zero.
-        beta: imaginary failures, above zero.
+        alpha: imaginary successes, greater than 0.
+        beta: imaginary failures, greater than 0.
 
     Raises:
-        ValueError: if one of them is out of range, or their sum is beyond a double.
+        ValueError: if a parameter is out of range, or the sum exceeds the largest double.
 
     Examples:
         A coin thought to be fair, as if 10 heads and 10 tails had been seen, falls heads 7 times in 10:
@@ -76,12 +76,12 @@ class BetaBernoulli(Conjugate):
 
     @property
     def prior(self) -> Beta:
-        """Alpha and beta, as they were given."""
+        """Alpha and beta of the prior."""
         return self._prior
 
     @property
     def posterior(self) -> Beta:
-        """(alpha + successes, beta + failures)."""
+        """Parameters (alpha + successes, beta + failures) of the posterior."""
         return Beta(self._prior.alpha + self.successes, self._prior.beta + self.failures)
 
     @property
@@ -91,20 +91,20 @@ class BetaBernoulli(Conjugate):
 
     @property
     def failures(self) -> float:
-        """Weight of the others."""
+        """Weight of the observations that were false."""
         return examples(self._failures)
 
     @property
     def mean(self) -> float:
-        """E[theta | D], which is also P(the next one is true | D)."""
+        """E[theta | D], which is also P(next observation is true | D)."""
         a, b = self.posterior
         return a / (a + b)
 
     @property
     def mode(self) -> float | None:
-        """The MAP value of theta; None where no single one is the most probable.
+        """MAP value of theta; None if the maximum is not unique.
 
-        That is so of a uniform posterior, and where the density is infinite at both ends.
+        That is the case for a uniform posterior, and if the density is infinite at both ends.
         """
         a, b = self.posterior
         if min(a, b) > 1.0:
@@ -120,7 +120,7 @@ class BetaBernoulli(Conjugate):
         return (a / (a + b)) * (b / (a + b)) / (a + b + 1.0)
 
     def interval(self, mass: float = 0.95) -> tuple[float, float]:
-        """Bounds that theta lies between with probability `mass`, and beyond each as likely as the other.
+        """Return the equal-tailed interval that contains theta with probability `mass`.
 
         Raises:
             ValueError: if `mass` is not between 0 and 1, both excluded.
@@ -129,18 +129,21 @@ class BetaBernoulli(Conjugate):
         return float(lower), float(upper)
 
     def log_predictive(self, x: Any) -> float:
-        """Log P(the next one is `x` | D), in nats. Raises ValueError for what is neither true nor false."""
+        """Return log P(next observation is `x` | D) in nats.
+
+        Raises ValueError unless `x` is true or false.
+        """
         self._check(x)
         a, b = self.posterior
         return math.log(a if x else b) - math.log(a + b)
 
     def log_predictive_counts(self, successes: float, failures: float) -> float:
-        """Log P(of the next ones so many are true, and so many false, in any order | D), in nats.
+        """Return log P(the next observations hold these counts, in any order | D), in nats.
 
             C(h + t, h) B(a + h, b + t) / B(a, b)        with a, b = the posterior, h true and t false
 
-        It is the beta-binomial distribution, and as a + b grows the binomial one, C(h + t, h) p^h (1 - p)^t
-        with p = a / (a + b): a chance that is known is a prior of many imaginary observations.
+        This is the beta-binomial distribution. As a + b grows, it becomes the binomial C(h + t, h) p^h (1 -
+        p)^t with p = a / (a + b): a known chance is a prior of many imaginary observations.
 
         Raises ValueError for numbers that are negative or not whole.
 
@@ -158,19 +161,19 @@ class BetaBernoulli(Conjugate):
     def log_evidence(self) -> float:
         """Log P(D) = log B(alpha + successes, beta + failures) - log B(alpha, beta), in nats.
 
-        Of a sequence: how many sequences have as many successes is not counted in; see
-        `log_predictive_counts`.
+        This is the probability of the sequence, without the number of sequences that have the same counts;
+        see `log_predictive_counts`.
         """
         (a, b), h, t = self._prior, self.successes, self.failures
         return log_rising_ratio(a, b, h) + log_rising_ratio(b, a + h, t)
 
     def state(self) -> State:
-        """Prior and counts, as JSON-able values and arrays."""
+        """Return prior and counts, as JSON-able values and arrays."""
         return self._prior._asdict(), {"counts": np.array([self._successes, self._failures], dtype=np.int64)}
 
     @classmethod
     def from_state(cls, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
-        """The posterior that `state` described. Raises SnapshotError."""
+        """Restore the posterior of a `state`. Raises SnapshotError."""
         counts = checked_counts(arrays, 2)
         with reading("a Beta posterior", ValueError):
             posterior = cls(meta["alpha"], meta["beta"])

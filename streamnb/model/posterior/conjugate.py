@@ -1,10 +1,10 @@
-"""Conjugate posteriors: what was observed is kept as sufficient statistics, and the prior is applied on read.
+"""Conjugate posteriors: sufficient statistics are stored, and the prior is applied on read.
 
     P(theta | D) ~ P(D | theta) P(theta)   is of the prior's family, with parameters = prior + statistics
 
-so that order does not matter, two posteriors of one prior merge by adding their statistics, and what was
-observed can be taken back. Weights are counted in units of 1/1024 observation (see `counts`): their sums are
-exact.
+So order does not matter, two posteriors with the same prior merge by adding their statistics, and
+observations can be unlearned. Weights are counted in units of 1/1024 observation (see `counts`), so their
+sums are exact.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from streamnb.model.saving import SavableValue
 
 
 class Conjugate(SavableValue, ABC):
-    """What every conjugate posterior does; the identity of `merge` is one that has observed nothing.
+    """Base class of conjugate posteriors; one without observations is the identity of `merge`.
 
     `learn_one` and `unlearn_one` are `update` and `unlearn`, as classifiers call them.
     """
@@ -31,21 +31,21 @@ class Conjugate(SavableValue, ABC):
     @property
     @abstractmethod
     def prior(self) -> Any:
-        """The parameters before anything was observed."""
+        """Parameters before any observation."""
 
     @abstractmethod
     def log_predictive(self, x: Any) -> float:
-        """Log of `predictive`, in nats; -inf for what cannot happen."""
+        """Return the log of `predictive`, in nats; -inf for an impossible observation."""
 
     def predictive(self, x: Any) -> float:
-        """The probability (of a number: the density) that the next observation is `x`."""
+        """Return the probability (for a number: the density) that the next observation is `x`."""
         return math.exp(self.log_predictive(x))
 
     def update(self, x: Any, w: float = 1.0) -> None:
         """Observe `x`, counted `w` times (in steps of 1/1024, up to 2^20).
 
         Raises:
-            ValueError: `x` is no possible observation, or `w` is out of range; nothing is changed.
+            ValueError: if `x` is not a possible observation, or `w` is out of range; nothing changes.
         """
         weight = units(w)
         self._check(x)
@@ -53,11 +53,11 @@ class Conjugate(SavableValue, ABC):
             self._add(x, weight)
 
     def unlearn(self, x: Any, w: float = 1.0) -> None:
-        """Take back ``update(x, w)``: exactly on counts, to rounding on moments.
+        """Undo ``update(x, w)``: exactly on counts, to rounding on moments.
 
         Raises:
-            ValueError: as `update`.
-            UnlearnError: the statistics show that this was never observed; nothing is changed.
+            ValueError: as in `update`.
+            UnlearnError: if the statistics show that `x` was never observed; nothing changes.
         """
         weight = units(w)
         self._check(x)
@@ -73,10 +73,10 @@ class Conjugate(SavableValue, ABC):
         self.unlearn(x, w)
 
     def merge(self, other: Self) -> Self:
-        """Add all that `other` has observed, as if it had been observed here; returns self.
+        """Add all observations of `other` to this posterior; return self.
 
         Raises:
-            ValueError: if the two are not of one class and prior; nothing is changed.
+            ValueError: if class or prior of the two differ; nothing changes.
         """
         if type(other) is not type(self) or other.prior != self.prior:
             raise ValueError("only posteriors of the same class and prior can be merged")
@@ -85,15 +85,15 @@ class Conjugate(SavableValue, ABC):
 
     @abstractmethod
     def _check(self, x: Any) -> None:
-        """Raise ValueError where `x` is no possible observation; a missing one is none."""
+        """Raise ValueError unless `x` is a possible observation; a missing value is not."""
 
     @abstractmethod
     def _add(self, x: Any, weight: int) -> None:
-        """Add an observation of some units."""
+        """Add an observation with a weight in units."""
 
     @abstractmethod
     def _take(self, x: Any, weight: int) -> None:
-        """The inverse; raises UnlearnError."""
+        """Subtract an observation. Raises UnlearnError if it was never added."""
 
     @abstractmethod
     def _merge(self, other: Self) -> None:
@@ -101,35 +101,35 @@ class Conjugate(SavableValue, ABC):
 
 
 def examples(weight: int) -> float:
-    """Units as observations."""
+    """Convert units to observations."""
     return weight / UNIT
 
 
 def positive(name: str, value: float) -> float:
-    """The value of a parameter; raises ValueError unless it is finite and above zero."""
+    """Return the value of a parameter. Raises ValueError unless it is finite and greater than 0."""
     if not 0.0 < value <= LARGEST_DOUBLE:
-        raise ValueError(f"{name} must be finite and above zero, not {value!r}")
+        raise ValueError(f"{name} must be finite and greater than 0, not {value!r}")
     return float(value)
 
 
 def checked_counts(arrays: Mapping[str, Array], size: int) -> list[int]:
-    """The counts of a state; raises SnapshotError unless there are `size`, none of them below zero."""
+    """Return the counts of a state. Raises SnapshotError unless there are `size`, all at least 0."""
     found: list[int] = checked(arrays, {"counts": counts(size)})["counts"].tolist()
     return found
 
 
 def whole_counts(given: Iterable[float]) -> list[float]:
-    """How often each thing happened. Raises ValueError unless they are whole, and none below zero."""
+    """Return counts as floats. Raises ValueError unless they are whole and at least 0."""
     found = []
     for n in given:
         if not (0.0 <= n <= LARGEST_DOUBLE and float(n).is_integer()):
-            raise ValueError(f"expected how often something happened, a whole number of 0 or more, not {n!r}")
+            raise ValueError(f"expected a count, a whole number of at least 0, not {n!r}")
         found.append(float(n))
     return found
 
 
 def log_coefficient(of_each: Iterable[float]) -> float:
-    """Log of n! / prod n_l!, n their sum: in how many orders things may have happened so often, in nats."""
+    """Return log of n! / prod n_l!, n their sum: the log number of orders of these counts, in nats."""
     terms, before = [], 0.0
     for n in of_each:  # C(before + n, n) = (before + 1)_n / (1)_n
         terms.append(log_rising(before + 1.0, n) - log_rising(1.0, n))

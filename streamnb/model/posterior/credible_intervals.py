@@ -1,7 +1,7 @@
 """Equal-tailed credible intervals: as much probability below the interval as above it.
 
-The quantiles are scipy's, which is loaded when the first one is asked for: that takes 0.2 s. A pair of bounds
-costs some 4 microseconds where about a thousand was observed, and 15 after ten million.
+The quantiles come from scipy, which is imported on first use (0.2 s). A pair of bounds costs about 4
+microseconds after a thousand observations, and 15 after ten million.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ _LARGE, _HUGE = 1e10, 1e30
 
 
 def beta_intervals(a: npt.ArrayLike, b: npt.ArrayLike, mass: float) -> tuple[Floats, Floats]:
-    """Lower and upper bounds of Beta(a, b) distributions, of the shape of `a` and `b`.
+    """Return the lower and upper bounds of Beta(a, b) distributions, in the shape of `a` and `b`.
 
     Args:
-        a: above zero.
-        b: above zero; or zero, which is certainty: both bounds are 1.
+        a: greater than 0.
+        b: greater than 0; or 0, which means certainty: both bounds are 1.
         mass: the probability of an interval, 0 < mass < 1.
 
     Raises:
@@ -40,23 +40,23 @@ def beta_intervals(a: npt.ArrayLike, b: npt.ArrayLike, mass: float) -> tuple[Flo
         lower, upper = np.where(huge, _limit(a, b, tail), (lower, upper))
     if both.any():
         lower, upper = np.where(both, _nearly_normal(a, b, tail), (lower, upper))
-    # After 10^13 observations they are good to ten digits: a tiny mass could come out upside down.
+    # After 10^13 observations the bounds have ten digits: with a tiny mass they could be swapped.
     low, high = np.minimum(lower, upper), np.maximum(lower, upper)
     return np.where(certain, 1.0, low), np.where(certain, 1.0, high)
 
 
 def _not_1000(parameter: Floats) -> Floats:
-    """The parameter, or one next to it: for exactly 1000 the inverse of scipy 1.17 finds nonsense.
+    """Replace exactly 1000 by a neighbour: scipy 1.17's inverse is wrong there.
 
-    Of Beta(1000, 10^12) both bounds for 95% would be 15 times its mean, where the density is zero.
+    For Beta(1000, 10^12) both bounds for 95% would be 15 times the mean, and the density there is zero.
     """
     return np.where(parameter == 1000.0, 1000.0 * (1.0 + 1e-12), parameter)
 
 
 def _limit(a: Floats, b: Floats, tail: float) -> tuple[Floats, Floats]:
-    """The bounds of X / (X + Y), X and Y gamma variates, where the larger one is as good as its mean.
+    """Return the bounds of X / (X + Y), X and Y gamma variates, with the larger one replaced by its mean.
 
-    From 10^150 or so on the inverse of scipy is nan.
+    From about 10^150 on, scipy's inverse is NaN.
     """
     special = _special()
     x_low, x_high = special.gammaincinv(a, tail), special.gammainccinv(a, tail)
@@ -80,10 +80,10 @@ def _nearly_normal(a: Floats, b: Floats, tail: float) -> tuple[Floats, Floats]:
 
 
 def _refined(x: Floats, a: Floats, b: Floats, excess: Callable[[Floats], Floats]) -> Floats:
-    """Quantiles after the Newton steps that they need; `excess` is what the probability below is too much.
+    """Refine quantiles by Newton steps; `excess` is the surplus of probability below the quantile.
 
-    The inverse of scipy 1.17 is good to eight digits, but for rare cases in which it is not: of Beta(1000,
-    10^9) its upper bound for 5% has 10% above it. The probabilities themselves are good to 13 digits.
+    scipy 1.17's inverse has eight digits, with rare exceptions: the upper bound of Beta(1000, 10^9) for 5%
+    has 10% above it. The probabilities themselves have 13 digits.
     """
     special = _special()
     constant = special.betaln(a, b)
@@ -100,13 +100,13 @@ def _refined(x: Floats, a: Floats, b: Floats, excess: Callable[[Floats], Floats]
 
 
 def _tail(mass: float) -> float:
-    """The probability below an interval, and above it."""
+    """Return the probability below, and above, an interval of this mass."""
     if not 0.0 < mass < 1.0:
         raise ValueError(f"the mass of an interval must lie between 0 and 1, both excluded, not {mass!r}")
     return (1.0 - mass) / 2.0
 
 
 def _special() -> Any:
-    from scipy import special  # noqa: PLC0415  slow to load, and only whoever asks for an interval needs it
+    from scipy import special  # noqa: PLC0415  slow to import, and needed for intervals only
 
     return special

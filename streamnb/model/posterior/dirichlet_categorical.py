@@ -1,4 +1,4 @@
-"""The chances of the faces of a die: a Dirichlet prior, and how often each came up."""
+"""The Dirichlet-categorical posterior: the chances of the faces of a die, from their counts."""
 
 from __future__ import annotations
 
@@ -29,30 +29,30 @@ Label = Hashable
 
 
 class DirichletCategorical(Conjugate):
-    """The chances theta of some labels, by how often each was observed.
+    """Posterior of the chances theta of labels, from the count of each label.
 
         P(theta | D) = Dirichlet(alpha_l + n_l, for every label l)
         P(next = l | D) = (alpha_l + n_l) / (A + n)
 
-    with A the sum of all imaginary counts. Each chance by itself is Beta(alpha_l + n_l, the rest of A + n).
+    with A the sum of all imaginary counts. Each chance has the marginal Beta(alpha_l + n_l, rest of A + n).
 
-    **Labels that are not declared.** With `other` = 0 they cannot happen: their probability is 0, and to
-    observe one is an error. With `other` > 0 the prior is a Dirichlet process: of A, `other` is spread over
-    all labels that nobody declared, so thinly that each of them has none:
+    **Undeclared labels.** With `other` = 0 they are impossible: their probability is 0, and observing one is
+    an error. With `other` > 0 the prior is a Dirichlet process: the share `other` of A is spread over all
+    undeclared labels so thinly that each single one has probability 0:
 
-        P(next = l | D) = n_l / (A + n)      of one that was seen
-                          other / (A + n)    of all that were not, together
+        P(next = l | D) = n_l / (A + n)      for a label that was seen
+                          other / (A + n)    for all labels that were not seen, together
 
-    `predictive` of a label never seen is the latter: the probability of something new. So the probabilities
-    of all labels known and that of something new sum to 1, and no order of the stream changes them.
+    `predictive` of an unseen label is the latter: the probability of something new. So the probabilities of
+    all known labels and of something new sum to 1, in any order of the stream.
 
     Args:
-        alpha: label -> imaginary count, above zero; or just the labels, with 1 each (uniform).
-        other: the imaginary count of all labels that are not declared, together; 0 for none.
+        alpha: imaginary count by label, greater than 0; or just the labels, with 1 each (uniform).
+        other: total imaginary count of all undeclared labels; 0 for none.
 
     Raises:
-        ValueError: if a count is out of range, a label is missing (None, NaN) or occurs twice, or nothing can
-            happen.
+        ValueError: if a count is out of range, a label is missing (None, NaN) or occurs twice, or no label is
+            possible.
 
     Examples:
         A die, with one imaginary throw of each face (Laplace's rule), after 3, 3 and 6:
@@ -67,7 +67,7 @@ class DirichletCategorical(Conjugate):
         >>> round(lower, 3), round(upper, 3)
         (0.085, 0.651)
 
-        Kinds that nobody listed:
+        Kinds of birds that were not declared:
 
         >>> birds = DirichletCategorical({}, other=1.0)
         >>> for bird in ["wren", "wren", "crane"]:
@@ -89,38 +89,38 @@ class DirichletCategorical(Conjugate):
         for label in labels:
             self._check_label(label)
         self.other = positive("other", other) if other else 0.0
-        """The imaginary count of all labels that are neither declared nor seen."""
+        """Imaginary count of all labels that are neither declared nor seen."""
         positive("the sum of all imaginary counts", sum(self._alpha.values()) + self.other)
         self.made_with = {"alpha": dict(self._alpha), "other": self.other}
-        self._counts = dict.fromkeys(labels, 0)  # of the declared labels, and of others that were seen
+        self._counts = dict.fromkeys(labels, 0)  # declared labels, then others in order of appearance
 
     @property
     def prior(self) -> tuple[dict[Any, float], float]:
-        """Alpha, by label, and `other`."""
+        """Alpha by label, and `other`."""
         return dict(self._alpha), self.other
 
     @property
     def posterior(self) -> dict[Any, float]:
-        """Label -> alpha_l + n_l, of the labels declared, and then of others in the order of their coming."""
+        """alpha_l + n_l by label: declared labels first, then others in order of appearance."""
         return {label: self._alpha.get(label, 0.0) + examples(n) for label, n in self._counts.items()}
 
     @property
     def counts(self) -> dict[Any, float]:
-        """Label -> weight observed, in the same order."""
+        """Observed weight by label, in the order of `posterior`."""
         return {label: examples(n) for label, n in self._counts.items()}
 
     @property
     def mean(self) -> dict[Any, float]:
-        """Label -> E[theta_l | D], which is also P(next = l | D)."""
+        """E[theta_l | D] by label, which is also P(next = l | D)."""
         total = self._total()
         return {label: a / total for label, a in self.posterior.items()}
 
     @property
     def mode(self) -> dict[Any, float] | None:
-        """Label -> its share in the MAP value of theta, (a_l - 1) / sum of (a - 1), a the posterior's counts.
+        """MAP value of theta by label, (a_l - 1) / sum of (a - 1), with a the counts of the posterior.
 
-        None where an a_l is below 1, for then the density is infinite, where all are 1, for then every theta
-        is as probable, and with `other` > 0, for a process has no density. A single label has all.
+        None if an a_l is below 1 (the density is infinite), if all are 1 (every theta is equally probable),
+        or if `other` > 0 (a process has no density). A single label has probability 1.
         """
         if len(self._alpha) == 1 and not self.other:
             return dict.fromkeys(self._alpha, 1.0)
@@ -132,15 +132,15 @@ class DirichletCategorical(Conjugate):
 
     @property
     def variance(self) -> dict[Any, float]:
-        """Label -> Var[theta_l | D]."""
+        """Var[theta_l | D] by label."""
         total = self._total()
         of_all = zip(self.mean.items(), self._rests(), strict=True)
         return {label: p * (rest / total) / (total + 1.0) for (label, p), rest in of_all}
 
     def interval(self, mass: float = 0.95) -> dict[Any, tuple[float, float]]:
-        """Label -> the bounds that theta_l lies between with probability `mass`, beyond each as likely.
+        """Return by label the equal-tailed interval that contains theta_l with probability `mass`.
 
-        Where a single label can happen, its chance is 1 for certain.
+        If only one label is possible, its chance is certainly 1.
 
         Raises:
             ValueError: if `mass` is not between 0 and 1, both excluded.
@@ -151,21 +151,21 @@ class DirichletCategorical(Conjugate):
         return dict(zip(posterior, bounds, strict=True))
 
     def log_predictive(self, x: Label) -> float:
-        """Log P(next = x | D), in nats; of a label neither declared nor seen: that of something new."""
+        """Return log P(next = x | D) in nats; for an unseen, undeclared label that of something new."""
         self._check_label(x)
         count = self._alpha.get(x, 0.0) + examples(self._counts[x]) if x in self._counts else self.other
         return math.log(count) - math.log(self._total()) if count else -math.inf
 
     def log_predictive_counts(self, counts: Mapping[Any, float]) -> float:
-        """Log P(of the next n so many have each label, in any order | D), in nats.
+        """Return log P(the next n labels have these counts, in any order | D), in nats.
 
             n! / prod n_l!   prod (a_l)_n_l / (A)_n        with a the posterior's counts, and A their sum
 
-        It is the Dirichlet-multinomial distribution, and as A grows the multinomial one: chances that are
-        known are a prior of many imaginary observations.
+        This is the Dirichlet-multinomial distribution. As A grows, it becomes the multinomial one: known
+        chances are a prior of many imaginary observations.
 
-        Raises ValueError for numbers that are negative or not whole, for a label that is not declared, and
-        where there are `others`: of something new the counts do not say what came first.
+        Raises ValueError for counts that are negative or not whole, for an undeclared label, and if `other`
+        is greater than 0, because the counts do not give the order of new labels.
 
         Examples:
             >>> from streamnb import DirichletCategorical
@@ -176,7 +176,7 @@ class DirichletCategorical(Conjugate):
         """
         for label in counts:
             if label not in self._alpha or self.other:
-                raise ValueError(f"{label!r}: expected the labels that were declared, without others")
+                raise ValueError(f"{label!r}: counts need declared labels only, and `other` must be 0")
         of_each = dict(zip(counts, whole_counts(counts.values()), strict=True))
         terms, before = [log_coefficient(of_each.values())], 0.0
         rests, posterior = dict(zip(self._counts, self._rests(), strict=True)), self.posterior
@@ -189,13 +189,13 @@ class DirichletCategorical(Conjugate):
     def log_evidence(self) -> float:
         """Log P(D), in nats: log of prod over l of (alpha_l)_n_l / (A)_n, with (a)_n the rising factorial.
 
-        Of a sequence: how many sequences have the same counts is not counted in (see
-        `log_predictive_counts`). The first of a label that is
-        not declared counts as something new, and so `other` (n_l - 1)! stands in place of (alpha_l)_n_l.
+        This is the probability of the sequence, without the number of sequences that have the same counts
+        (see `log_predictive_counts`). The first observation of an undeclared label counts as something new,
+        so `other` (n_l - 1)! replaces (alpha_l)_n_l.
         """
         rests = dict(zip(self._alpha, self._imaginary_rests(), strict=True))
         imaginary, before, terms = self._imaginary(), 0.0, []
-        # As if the labels had come one after the other; sorted, so that no order of the stream changes a bit.
+        # As if the labels had arrived one after the other; sorted, so that the stream's order changes no bit.
         ordered = sorted(
             (n, self._alpha.get(label, 0.0), rests.get(label, 0.0)) for label, n in self._counts.items()
         )
@@ -209,7 +209,7 @@ class DirichletCategorical(Conjugate):
         return math.fsum(terms)
 
     def state(self) -> State:
-        """Prior and counts, as JSON-able values and arrays.
+        """Return prior and counts, as JSON-able values and arrays.
 
         Raises:
             TypeError: for labels that are not strings, booleans or numbers.
@@ -223,7 +223,7 @@ class DirichletCategorical(Conjugate):
 
     @classmethod
     def from_state(cls, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
-        """The posterior that `state` described. Raises SnapshotError."""
+        """Restore the posterior of a `state`. Raises SnapshotError."""
         with reading("a Dirichlet posterior", ValueError):
             labels, alpha = checked_names(meta["labels"]), meta["alpha"]
             posterior = cls(dict(zip(labels, alpha, strict=False)), meta["other"])
@@ -244,7 +244,7 @@ class DirichletCategorical(Conjugate):
     def _check(self, x: Label) -> None:
         self._check_label(x)
         if x not in self._counts and not self.other:
-            raise ValueError(f"{x!r} is none of the labels {list(self._counts)}, and there are no others")
+            raise ValueError(f"{x!r} is not among the labels {list(self._counts)}, and `other` is 0")
 
     def _add(self, x: Label, weight: int) -> None:
         self._counts[x] = self._counts.get(x, 0) + weight
@@ -261,22 +261,21 @@ class DirichletCategorical(Conjugate):
             self._add(label, n)
 
     def _imaginary(self) -> float:
-        """A, the sum of all imaginary counts."""
+        """Return A, the sum of all imaginary counts."""
         return math.fsum([*self._alpha.values(), self.other])
 
     def _total(self) -> float:
-        """A + n."""
         return self._imaginary() + examples(sum(self._counts.values()))
 
     def _imaginary_rests(self) -> list[float]:
-        """What all others have of A, of each declared label: sums, for a difference would lose small ones."""
+        """Return A without each declared label: by sums, because a difference would lose small counts."""
         alpha = list(self._alpha.values())
         before = list(accumulate(alpha[:-1], initial=0.0))
         after = list(accumulate(alpha[:0:-1], initial=self.other))[::-1]
         return [low + high for low, high in zip(before, after, strict=True)] if alpha else []
 
     def _rests(self) -> list[float]:
-        """What all others have of A + n, of each label."""
+        """Return A + n without each label."""
         seen = len(self._counts) - len(self._alpha)
         imaginary = [*self._imaginary_rests(), *[self._imaginary()] * seen]
         n = sum(self._counts.values())

@@ -1,7 +1,7 @@
-"""The weights of hypotheses as arrays, and the kernel that updates them, as `sequential` has derived it.
+"""Weights of hypotheses as arrays, and the kernel that updates them; see `sequential` for the derivation.
 
-A kernel that makes the likelihoods itself calls `observe` for each of its events, and `SequentialPosterior`
-calls it for everyone else, so that there is one update.
+A kernel that computes the likelihoods itself calls `observe` for each event. `SequentialPosterior` calls it
+for all other callers, so there is only one update.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.compiled.jit import kernel
 from streamnb.model.numerics.compensated import add
 
-_MOST = 1e300  # a log likelihood above this is refused as +inf is: totals cannot overflow downwards
+_MOST = 1e300  # log likelihoods above this are refused like +inf, so that totals cannot overflow
 
 
 @bundle
 class Weights(NamedTuple):
-    """The state of a posterior over H hypotheses, as the kernel `observe` takes it.
+    """State of a posterior over H hypotheses, as input of the kernel `observe`.
 
     Attributes:
-        log_prior: float64[H], normalised; -inf is excluded for ever.
-        log_posterior: float64[H], normalised log P(h | D) for the next observation; -inf where excluded.
+        log_prior: float64[H], normalised; -inf means excluded for good.
+        log_posterior: float64[H], normalised log P(h | D) for the next observation; -inf if excluded.
         losses: float64[H + 1, 2], total -ln P(d | h, earlier d) of each hypothesis, inf once it excluded an
-            observation; in the last row that of the mixture. Sum, and Neumaier's compensation.
-        observations: int64[1], how many were observed.
+            observation; the last row belongs to the mixture. Sum, and Neumaier's compensation.
+        observations: int64[1], number of observations.
     """
 
     log_prior: Floats
@@ -43,10 +43,10 @@ class Weights(NamedTuple):
 
 
 def start(prior: npt.ArrayLike) -> Weights:
-    """The weights before any observation, of relative prior weights >= 0, shape (H,).
+    """Return the weights before any observation, from relative prior weights >= 0 of shape (H,).
 
-    A hypothesis of prior weight zero is excluded for ever, with a switching rate too: the share that comes
-    back after each observation is a share of the prior.
+    A hypothesis of prior weight 0 is excluded for good, even with a switching rate, because the share that
+    returns after each observation is a share of the prior.
 
     Raises:
         ValueError: if there is no hypothesis, a weight is negative or not finite, or all are zero.
@@ -54,7 +54,7 @@ def start(prior: npt.ArrayLike) -> Weights:
     try:
         relative = np.array(prior, dtype=np.float64)
     except OverflowError as error:
-        raise ValueError(f"no double holds one of the prior weights {prior!r}") from error
+        raise ValueError(f"a prior weight exceeds the largest double: {prior!r}") from error
     if relative.ndim != 1 or relative.size == 0:
         raise ValueError("a posterior needs at least one hypothesis")
     if not ((relative >= 0.0) & (relative < np.inf)).all() or not relative.any():
@@ -68,7 +68,7 @@ def start(prior: npt.ArrayLike) -> Weights:
 
 @kernel
 def _share(weights: Weights, switching_rate: float) -> None:
-    """P(h) becomes (1 - r) P(h) + r P0(h), in log space, for 0 < r < 1."""
+    """Replace P(h) by (1 - r) P(h) + r P0(h), in log space, for 0 < r < 1."""
     log_stay, log_switch = math.log1p(-switching_rate), math.log(switching_rate)
     for h in range(weights.log_prior.size):
         stayed = log_stay + weights.log_posterior[h]
@@ -80,10 +80,10 @@ def _share(weights: Weights, switching_rate: float) -> None:
 
 @kernel
 def observe(weights: Weights, log_likelihoods: Floats, switching_rate: float) -> float:
-    """Update by log P(d | h, D), float64[H] (-inf excludes h); log P(d | D), the evidence before the update.
+    """Update by log P(d | h, D), float64[H] (-inf excludes h); return log P(d | D) before the update.
 
-    0 <= switching_rate < 1. Changes nothing, and returns -inf, where every remaining hypothesis excludes d;
-    changes nothing, and returns NaN, where a log likelihood is NaN or +inf (above 1e300).
+    0 <= switching_rate < 1. Changes nothing and returns -inf if every remaining hypothesis excludes d.
+    Changes nothing and returns NaN if a log likelihood is NaN or above 1e300.
     """
     H = weights.log_prior.size
     top = -np.inf
@@ -110,7 +110,7 @@ def observe(weights: Weights, log_likelihoods: Floats, switching_rate: float) ->
 
 @kernel
 def observe_many(weights: Weights, log_likelihoods: Floats, switching_rate: float, evidences: Floats) -> int:
-    """Observe each row in order; how many there were before one that was refused."""
+    """Observe each row in order; return the number of rows before the first one that was refused."""
     for i in range(log_likelihoods.shape[0]):
         evidences[i] = observe(weights, log_likelihoods[i], switching_rate)
         if not evidences[i] > -np.inf:
@@ -119,7 +119,7 @@ def observe_many(weights: Weights, log_likelihoods: Floats, switching_rate: floa
 
 
 def restored(arrays: Mapping[str, Array]) -> Weights:
-    """The weights whose arrays these are, by name. Raises SnapshotError where they do not fit together."""
+    """Restore the weights from arrays. Raises SnapshotError if they are inconsistent."""
     H = np.size(arrays.get("log_prior", ()))
     found = checked(
         arrays,
@@ -143,13 +143,13 @@ def restored(arrays: Mapping[str, Array]) -> Weights:
 
 
 def weighted_mean(weights: Floats, rows: Floats) -> Floats:
-    """Sum over h of weights[h] rows[h], shapes (H,) and (H, K), of weights that sum to 1.
+    """Return the sum over h of weights[h] rows[h], shapes (H,) and (H, K), with weights that sum to 1.
 
-    Rows of weight zero take no part, whatever they hold. Added in order, and kept within the range of the
-    rows, which rounding may not leave.
+    Rows of weight zero are ignored, whatever they hold. The sum is taken in order, and clipped to the range
+    of the rows against rounding.
 
     Raises:
-        ValueError: if an entry of a row that takes part is negative, infinite or NaN.
+        ValueError: if an entry of a row with weight is negative, infinite or NaN.
     """
     weights, rows = weights[weights > 0.0], rows[weights > 0.0]
     if not ((rows >= 0.0) & (rows < np.inf)).all():

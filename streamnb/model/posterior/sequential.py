@@ -1,10 +1,10 @@
-"""The posterior over a finite set of hypotheses, one observation at a time, and the bound on its log loss.
+"""The posterior over a finite set of hypotheses, one observation at a time, with a bound on its log loss.
 
     P(h | D, d) = P(d | h) P(h | D) / P(d | D)        P(d | D) = sum over h of P(d | h) P(h | D)
 
-P(d | D), the *evidence* of d, is what the mixture of all hypotheses predicted before it saw d. With a
-switching rate r > 0 the hypothesis that makes the data may change: after each observation it is drawn anew
-from the prior P0 with probability r (fixed share, Herbster and Warmuth 1998):
+P(d | D), the *evidence* of d, is the prediction of the mixture of all hypotheses before it saw d. With a
+switching rate r > 0 the true hypothesis may change: after each observation it is drawn from the prior with
+probability r, so
 
     P'(h) = (1 - r) P(h | D) + r P0(h)
 
@@ -20,7 +20,7 @@ with S switches the mixture's total log loss is at most that of the sequence, pl
                   +  sum over the T - 1 - S stays of ln 1/(1 - r + r P0(h))
 
 and, since 1 - r + r P0(h) >= 1 - r, it is at most loss(h) + ln 1/P0(h) + T ln 1/(1 - r) for one hypothesis h
-throughout. No assumption is made on where the data come from. Only rounding is not counted in: about 1e-16
+throughout. The bound needs no assumption about the source of the data. It ignores only rounding: about 1e-16
 of the sum of the losses' magnitudes.
 
 References: Mitchell, Machine Learning (1997), sections 6.2 to 6.8; Herbster and Warmuth (1998), "Tracking the
@@ -51,27 +51,26 @@ class SequentialPosterior(SavableValue):
 
         P(h | D, d) = P(d | h) P(h | D) / P(d | D);   with a switching rate r, then P' = (1 - r) P + r P0
 
-    The total log loss of its predictions, -ln P(D), is at most that of any hypothesis h plus
+    The total log loss of its predictions, -ln P(D), is at most the loss of any hypothesis h plus
     ln 1/P0(h) + T ln 1/(1 - r) after T observations (see `bound`, and `path_bound` for sequences of
-    hypotheses); the module's text has the derivation.
+    hypotheses). The module has the derivation.
 
     Degenerate cases:
-        zero prior      excluded for ever, at any switching rate; no part in `ml`, `regret` and `bound`.
-        excluded        by a log likelihood of -inf: for ever at rate 0; else it comes back with its share
-                        r P0(h) of the prior, while its own total loss stays infinite.
-        all excluded    an observation that no remaining hypothesis can explain is refused: ValueError.
-        ties            the first hypothesis.
+        zero prior      excluded for good, at any switching rate, and ignored by `ml`, `regret` and `bound`.
+        excluded        by a log likelihood of -inf: for good at rate 0; otherwise it returns with its share
+                        r P0(h) of the prior, while its total loss stays infinite.
+        all excluded    an observation that no remaining hypothesis can explain raises ValueError.
+        ties            go to the first hypothesis.
 
     Args:
-        prior: hypothesis -> relative weight, or just the hypotheses, which then weigh the same. Their order
-            is kept.
-        switching_rate: r, 0 <= r < 1; how likely the hypothesis is drawn anew after an observation.
+        prior: relative weight by hypothesis, or just the hypotheses, with equal weights. Their order is kept.
+        switching_rate: r, 0 <= r < 1; probability that the hypothesis is redrawn after an observation.
 
     Raises:
         ValueError: if there is no hypothesis, one occurs twice, or a weight or the rate is out of range.
 
     Examples:
-        A patient is tested positive (Mitchell 1997, section 6.2):
+        A patient tests positive (Mitchell 1997, section 6.2):
 
         >>> from streamnb import SequentialPosterior
         >>> posterior = SequentialPosterior({"cancer": 0.008, "no cancer": 0.992})
@@ -96,87 +95,88 @@ class SequentialPosterior(SavableValue):
         if len(self._place) < len(hypotheses):
             raise ValueError("a hypothesis occurs twice")
         self.weights = start(relative)
-        """The state itself, not a copy."""
+        """State of the posterior, not a copy."""
         self.switching_rate = float(switching_rate)
-        """r, the probability that the hypothesis is drawn anew after an observation."""
+        """Probability r that the hypothesis is redrawn after an observation."""
 
     # -- reading ------------------------------------------------------------------------------------------
 
     @property
     def made_with(self) -> dict[str, Any]:
-        """The arguments that make another one; the prior stands in the state."""
+        """Arguments that construct an equal object; the prior itself is in the state."""
         return {"prior": self.hypotheses, "switching_rate": self.switching_rate}
 
     @property
     def hypotheses(self) -> list[Any]:
-        """The hypotheses, in the order in which they were given."""
+        """Hypotheses, in the order of the prior."""
         return list(self._place)
 
     @property
     def observations(self) -> int:
-        """T, how many observations there were."""
+        """T, number of observations."""
         return int(self.weights.observations[0])
 
     @property
     def log_probabilities(self) -> dict[Any, float]:
-        """Hypothesis -> log P(h | D) for the next observation, in nats; -inf where it is excluded."""
+        """Log P(h | D) for the next observation by hypothesis, in nats; -inf if excluded."""
         return self._by_hypothesis(self.weights.log_posterior)
 
     @property
     def probabilities(self) -> dict[Any, float]:
-        """Hypothesis -> P(h | D) for the next observation; they sum to 1."""
+        """P(h | D) for the next observation by hypothesis, which sum to 1."""
         return self._by_hypothesis(self._probabilities())
 
     @property
     def losses(self) -> dict[Any, float]:
-        """Hypothesis -> its total log loss, -ln P(D | h), in nats; inf once it excluded an observation."""
+        """Total log loss -ln P(D | h) by hypothesis, in nats; inf once it excluded an observation."""
         return self._by_hypothesis(self.weights.losses[:-1].sum(axis=1))
 
     @property
     def log_evidence(self) -> float:
-        """Log P(D), in nats: less the total log loss of the mixture."""
+        """Log P(D) in nats: minus the total log loss of the mixture."""
         return 0.0 - float(self.weights.losses[-1].sum())
 
     def log_odds(self, a: Hashable, b: Hashable) -> float:
-        """Log of P(a | D) / P(b | D). Raises KeyError; ValueError where both are excluded."""
+        """Return log of P(a | D) / P(b | D). Raises KeyError; ValueError if both are excluded."""
         first, second = (float(self.weights.log_posterior[self._place[h]]) for h in (a, b))
         if first == second == -math.inf:
             raise ValueError(f"both {a!r} and {b!r} are excluded: their odds are 0 to 0")
         return first - second
 
     def odds(self, a: Hashable, b: Hashable) -> float:
-        """P(a | D) / P(b | D), inf where b is excluded; errors as of `log_odds`."""
+        """Return P(a | D) / P(b | D), inf if b is excluded; errors as of `log_odds`."""
         with np.errstate(over="ignore"):
             return float(np.exp(self.log_odds(a, b)))
 
     def map(self) -> Any:
-        """The most probable hypothesis, argmax of P(h | D); of equals the first."""
+        """Return the most probable hypothesis, argmax of P(h | D); ties go to the first."""
         return self.hypotheses[int(self.weights.log_posterior.argmax())]
 
     def ml(self) -> Any:
-        """The hypothesis of least total log loss, argmax of P(D | h); of equals the first.
+        """Return the hypothesis of least total log loss, argmax of P(D | h); ties go to the first.
 
-        It is one of those with a prior above zero, and one for the whole stream, with a switching rate too.
+        It has a prior greater than 0, and explains the whole stream, even with a switching rate.
         """
         return self.hypotheses[self._best()]
 
     def regret(self) -> float:
-        """Total log loss of the mixture less that of `ml`, in nats; -inf where no hypothesis survived."""
+        """Return the total log loss of the mixture minus that of `ml`, in nats; -inf if none survived."""
         own, best = self.weights.losses[-1], self.weights.losses[self._best()]
         return float((own[0] - best[0]) + (own[1] - best[1]))
 
     def bound(self) -> float:
-        """What `regret` cannot exceed: ln 1/P0(h) + T ln 1/(1 - r), with h = `ml`, whatever the data."""
+        """Return the upper bound of `regret`: ln 1/P0(h) + T ln 1/(1 - r), with h = `ml`, for any data."""
         stayed = self.observations * math.log1p(-self.switching_rate)
         return float(-self.weights.log_prior[self._best()]) - stayed
 
     def path_bound(self, path: Sequence[Hashable]) -> float:
-        """What the mixture's loss cannot exceed the loss of a sequence of T hypotheses by, one for each d.
+        """Return a bound on the mixture's loss minus the loss of a path of T hypotheses.
 
-        ln 1/P0(h_1), then ln 1/(r P0(h)) for each switch to h and ln 1/(1 - r + r P0(h)) for staying with h.
+        The path has one hypothesis for each observation. The bound is ln 1/P0(h_1), plus ln 1/(r P0(h)) for
+        each switch to h, plus ln 1/(1 - r + r P0(h)) for each stay with h.
 
         Raises:
-            ValueError: if `path` has not as many hypotheses as there were observations.
+            ValueError: if the length of `path` is not the number of observations.
         """
         if len(path) != self.observations:
             raise ValueError(f"{self.observations} observations, but a path of {len(path)} hypotheses")
@@ -200,18 +200,18 @@ class SequentialPosterior(SavableValue):
     def predict(self, predictions: npt.ArrayLike) -> Floats: ...
 
     def predict(self, predictions: Mapping[Any, Mapping[Any, float]] | npt.ArrayLike) -> Any:
-        """The Bayesian prediction P(v | D) = sum over h of P(v | h) P(h | D).
+        """Return the Bayesian prediction P(v | D) = sum over h of P(v | h) P(h | D).
 
         Args:
-            predictions: hypothesis -> {v: P(v | h)}, a value left out having none; or an array of shape
-                (H, K) in the hypotheses' order.
+            predictions: {v: P(v | h)} by hypothesis, with 0 for an absent value; or an array of shape (H, K)
+                in the hypotheses' order.
 
         Returns:
             {v: P(v | D)}, or an array of shape (K,). The best value is the Bayes optimal classification.
 
         Raises:
-            ValueError: if the shape or the hypotheses differ, or an entry of a hypothesis that is not
-                excluded is negative or not finite.
+            ValueError: if shape or hypotheses differ, or an entry of a hypothesis that is not excluded is
+                negative or not finite.
         """
         if not isinstance(predictions, Mapping):
             rows = np.asarray(predictions, dtype=np.float64)
@@ -225,10 +225,10 @@ class SequentialPosterior(SavableValue):
         return dict(zip(values, means.tolist(), strict=True))
 
     def draw(self, counter: int, seed: int = 0) -> Any:
-        """A hypothesis drawn from P(h | D): the Gibbs algorithm, which predicts with it alone.
+        """Draw a hypothesis from P(h | D): the Gibbs algorithm, which predicts with this hypothesis alone.
 
-        The same `counter` and `seed` draw the same from the same posterior (see `counter_rng`). Where the
-        target was drawn from the prior, its expected error is at most twice that of the Bayes optimal
+        The same `counter` and `seed` give the same draw from the same posterior (see `counter_rng`). If the
+        target was drawn from the prior, the expected error is at most twice that of the Bayes optimal
         classification (Haussler, Kearns and Schapire 1994; Mitchell 1997, section 6.8).
         """
         return self.hypotheses[choose(self.weights.log_posterior, float(uniforms(seed, counter, 1)[0]))]
@@ -236,45 +236,45 @@ class SequentialPosterior(SavableValue):
     # -- observing ----------------------------------------------------------------------------------------
 
     def update(self, log_likelihoods: Mapping[Any, float] | npt.ArrayLike) -> float:
-        """Observe d by log P(d | h, D) of every hypothesis; returns log P(d | D), before the update.
+        """Observe d by log P(d | h, D) of every hypothesis; return log P(d | D) before the update.
 
         Args:
-            log_likelihoods: hypothesis -> log likelihood (nats), or an array of shape (H,) in their order;
-                -inf excludes a hypothesis. Densities may be above 0.
+            log_likelihoods: log likelihood (nats) by hypothesis, or an array of shape (H,) in their order;
+                -inf excludes a hypothesis. Log densities may exceed 0.
 
         Raises:
             ValueError: if hypotheses or shape differ, a value is NaN or +inf, or every remaining hypothesis
-                excludes d; nothing is changed.
+                excludes d; nothing changes.
         """
         if isinstance(log_likelihoods, Mapping):
             log_likelihoods = self._in_order(log_likelihoods)
         try:
             row = np.array(log_likelihoods, dtype=np.float64)
         except OverflowError as error:
-            raise ValueError("no double holds one of these log likelihoods") from error
+            raise ValueError("a log likelihood exceeds the largest double") from error
         if row.ndim != 1:
             raise ValueError(f"expected one log likelihood for each hypothesis, got shape {row.shape}")
         return float(self.update_many(row[None, :])[0])
 
     def observe(self, likelihoods: Mapping[Any, float] | npt.ArrayLike) -> float:
-        """`update` by P(d | h, D) of every hypothesis, or by its density, in place of its log.
+        """Observe d by P(d | h, D) of every hypothesis, or its density, instead of the log; see `update`.
 
-        Raises ValueError for a likelihood below 0, else as `update`. One too small for a double is 0, which
-        excludes a hypothesis: long data go by their logs.
+        Raises ValueError for a negative likelihood, otherwise as `update`. A likelihood too small for a
+        double is 0, which excludes a hypothesis: use `update` for long data.
         """
         if isinstance(likelihoods, Mapping):
             likelihoods = self._in_order(likelihoods)
         row = np.array(likelihoods, dtype=np.float64)
         if (row < 0.0).any():
-            raise ValueError(f"a likelihood below 0 among {row.tolist()}; are they logs? see update")
+            raise ValueError(f"a likelihood is negative: {row.tolist()}; for log likelihoods call update")
         with np.errstate(divide="ignore"):
             return self.update(np.log(row))
 
     def update_many(self, log_likelihoods: npt.ArrayLike) -> Floats:
-        """Observe n in order, shape (n, H): the same as `update` with each row. Returns log evidences, (n,).
+        """Observe n rows in order, shape (n, H), like `update` with each; return the log evidences, (n,).
 
         Raises:
-            ValueError: as `update`; then none of the rows was observed.
+            ValueError: as in `update`; then no row was observed.
         """
         rows = np.require(log_likelihoods, np.float64, ("C", "A", "W"))
         if rows.ndim != 2 or rows.shape[1] != len(self._place):
@@ -292,7 +292,7 @@ class SequentialPosterior(SavableValue):
     # -- state --------------------------------------------------------------------------------------------
 
     def state(self) -> State:
-        """Everything, as JSON-able values and copied arrays; equal streams give equal bytes.
+        """Return the state as JSON-able values and copied arrays; equal streams give equal bytes.
 
         Raises TypeError for hypotheses that are not strings, booleans or numbers.
         """
@@ -301,18 +301,18 @@ class SequentialPosterior(SavableValue):
 
     @classmethod
     def from_state(cls, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
-        """The object that `state` described; it goes on as if it had never stopped. Raises SnapshotError."""
+        """Restore the object of a `state`, which continues without a difference. Raises SnapshotError."""
         weights = restored(arrays)
         hypotheses = checked_names(meta.get("hypotheses"))
         if len(hypotheses) != weights.log_prior.size:
-            raise SnapshotError(f"weights of {weights.log_prior.size} hypotheses, which are {hypotheses!r}")
+            raise SnapshotError(f"{weights.log_prior.size} weights for the hypotheses {hypotheses!r}")
         with reading("a posterior of hypotheses", ValueError):
             posterior = cls(hypotheses, meta["switching_rate"])
         posterior.weights = weights
         return posterior
 
     def __eq__(self, other: object) -> bool:
-        """Whether both have the same hypotheses in the same order, the same rate and equal weights."""
+        """Return True if hypotheses, their order, the rate and the weights are equal."""
         if not isinstance(other, SequentialPosterior):
             return NotImplemented
         return (
@@ -337,7 +337,7 @@ class SequentialPosterior(SavableValue):
         return dict(zip(self._place, values.tolist(), strict=True))
 
     def _in_order(self, values: Mapping[Any, Any]) -> list[Any]:
-        """The values of a mapping from every hypothesis. Raises ValueError."""
+        """Return the values in the hypotheses' order. Raises ValueError if the hypotheses differ."""
         if values.keys() != self._place.keys():
             raise ValueError(f"expected the hypotheses {self.hypotheses}, got {list(values)}")
         return [values[h] for h in self._place]
