@@ -33,43 +33,43 @@ from streamnb.model.saving import Savable
 
 
 class ConceptLearner(Savable, base.Classifier):  # type: ignore[misc]  # River is untyped here
-    """The posterior over every hypothesis of a finite space, and what all of them together predict.
+    """The posterior over every hypothesis of a finite space, and the prediction of their mixture.
 
         P(h | D) = P(D | h) P(h) / P(D)
-        P(d | h) = 1 - noise where h agrees with the label, noise where not, 1/2 where it cannot tell
+        P(d | h) = 1 - noise if h agrees with the label, noise if it disagrees, 1/2 if it is undecided
 
-    Without noise and under the uniform prior P(h | D) is 1/|VS| for the hypotheses that agree with all
-    labels, the version space VS, and zero for all others; and P(D) = |VS| / |H|.
+    Without noise and under the uniform prior P(h | D) is 1/|VS| for each hypothesis that agrees with all
+    labels (the version space VS), and zero for every other one; and P(D) = |VS| / |H|.
 
-    What is kept is how often each hypothesis disagreed (see `disagreements`). Noise and prior are applied
-    when that is read, so the noise may be changed at any time; the order of examples does not matter, and
-    `unlearn_one` is exact. It is the posterior that `SequentialPosterior` comes to by one update
-    after another, but for that one's rounding. Learning an example costs a conjunction space 2^k steps for k
-    attributes, where one of n values that is missing counts n + 1 times in place of twice (so that an example
-    without any costs |H|), and the first reading after it |H|.
+    The learner stores how often each hypothesis disagreed (see `disagreements`). Noise and prior are applied
+    on read, so the noise may be changed at any time. The order of examples does not matter, and `unlearn_one`
+    is exact. The posterior equals the one that `SequentialPosterior` reaches by successive updates, up to
+    rounding. Over conjunctions of k attributes an example costs 2^k steps to learn; a missing attribute of n
+    values contributes a factor n + 1 instead of 2 (so an example without attributes costs |H|). The first
+    read after it costs |H|.
 
     Degenerate cases:
-        no noise        is the limit noise -> 0. If no hypothesis agrees with all labels (the version space is
-                        empty, P(D) = 0) the weight is with those of least disagreement, and they predict.
-        missing         a conjunction that only missing attributes could decide cannot tell; a function says
-                        so by None.
-        ties            the first hypothesis; the negative label.
-        other labels    than the two are refused; River's `OneVsRestClassifier` makes a concept of each class.
+        no noise        the limit noise -> 0. If no hypothesis agrees with all labels (the version space is
+                        empty, P(D) = 0), the hypotheses of least disagreement have all the weight.
+        missing         a conjunction that depends on missing attributes is undecided; a function returns
+                        None for that.
+        ties            go to the first hypothesis, and to the negative label.
+        other labels    raise ValueError; River's `OneVsRestClassifier` makes a concept of each class.
 
     Args:
-        hypotheses: a space of `Conjunctions`, or name -> function of x that returns True, False or None.
-        prior: "uniform"; "specific", which doubles with each constraint of a conjunction; hypothesis ->
-            relative weight, one left out having none; or an array of them, in the space's order.
-        noise: how likely a label is flipped, 0 <= noise <= 1/2.
-        positive: the label of what is in the concept.
-        negative: the label of what is not.
+        hypotheses: a space of `Conjunctions`, or functions of x by name, which return True, False or None.
+        prior: "uniform"; "specific", which doubles with each constraint of a conjunction; relative weight by
+            hypothesis, 0 if absent; or an array of weights in the space's order.
+        noise: probability that a label is flipped, 0 <= noise <= 1/2.
+        positive: label of the members of the concept.
+        negative: label of all other instances.
 
     Raises:
-        ValueError: if there is no hypothesis, the labels are one, or `prior` or `noise` is out of range.
-        TypeError: for the prior "specific" of functions.
+        ValueError: if there is no hypothesis, the labels are equal, or `prior` or `noise` is out of range.
+        TypeError: if the prior is "specific" and the hypotheses are functions.
 
     Examples:
-        Which is the least number that is taken in? Each example excludes some hypotheses:
+        Which is the least number in the concept? Each example excludes some hypotheses:
 
         >>> from streamnb import ConceptLearner
         >>> learner = ConceptLearner({"from 1": lambda x: x["n"] >= 1, "from 2": lambda x: x["n"] >= 2,
@@ -81,7 +81,7 @@ class ConceptLearner(Savable, base.Classifier):  # type: ignore[misc]  # River i
         >>> learner.evidence, learner.predict_proba_one({"n": 2})
         (Fraction(1, 2), {False: 0.5, True: 0.5})
 
-        With labels of which one in ten is wrong, none is excluded: .9 x .9, .9 x .1, .1 x .1 and so on:
+        If one label in ten is wrong, no hypothesis is excluded: .9 x .9, .9 x .1, .1 x .1 and so on:
 
         >>> learner.noise = 0.1
         >>> {name: round(p, 2) for name, p in learner.probabilities.items()}
@@ -108,75 +108,76 @@ class ConceptLearner(Savable, base.Classifier):  # type: ignore[misc]  # River i
         )
         self._prior = prior_over(self._space, prior)
         self._counts = Disagreements(self._space.size)
-        self._read: ConceptPosterior | None = None  # of the noise below; its arrays are used again
+        self._read: ConceptPosterior | None = None  # posterior at the noise below; its arrays are reused
         self._read_with = math.nan
 
     # -- reading ------------------------------------------------------------------------------------------
 
     @property
     def n_hypotheses(self) -> int:
-        """|H|."""
+        """|H|, number of hypotheses."""
         return self._space.size
 
     @property
     def n_events(self) -> int:
-        """How many examples were learned, less those unlearned."""
+        """Number of examples learned, less those unlearned."""
         return self._counts.events
 
     @property
     def class_weights(self) -> dict[Any, float]:
-        """Label -> weight learned, in examples."""
+        """Learned weight by label, in examples."""
         positives, total = self._counts.positives, self._counts.total
         return {self.negative: (total - positives) / UNIT, self.positive: positives / UNIT}
 
     @property
     def version_space(self) -> VersionSpace:
-        """The hypotheses that agree with all labels learned so far."""
+        """Hypotheses that agree with all labels learned so far."""
         return VersionSpace(self._space, self._counts.consistent())
 
     @property
     def evidence(self) -> Fraction | float:
-        """P(D): without noise, and under the uniform prior, the fraction |VS| / |H|; else rounded.
+        """P(D): the fraction |VS| / |H| without noise and under the uniform prior, otherwise rounded.
 
-        A member of VS counts (1/2)^n where it could not tell n examples. Of long data with noise it may be
-        too small for a double, and 0: see `log_evidence`.
+        A member of VS that was undecided on n examples counts (1/2)^n. After many noisy examples P(D) may
+        underflow to
+        0: see `log_evidence`.
 
         Raises:
-            ValueError: if it would be a fraction, but n is no integer; see `log_evidence`.
+            ValueError: if it would be a fraction, but n is not an integer; see `log_evidence`.
         """
         if self.noise > 0.0 or self._prior is not None:
             return math.exp(self.log_evidence)
         undecided, how_many = np.unique(self._counts.undecided[self._counts.consistent()], return_counts=True)
         if (undecided % UNIT).any():
-            raise ValueError("a part of an example could not be told: P(D) is no fraction")
+            raise ValueError("P(D) is not a fraction: a hypothesis was undecided on a part of an example")
         parts = zip((undecided // UNIT).tolist(), how_many.tolist(), strict=True)
         return sum((Fraction(n, 2**half) for half, n in parts), Fraction(0)) / self.n_hypotheses
 
     @property
     def log_evidence(self) -> float:
-        """Log P(D), in nats; -inf where, without noise, no hypothesis agrees with all labels."""
+        """Log P(D) in nats; -inf if there is no noise and no hypothesis agrees with all labels."""
         return self._posterior().log_evidence
 
     @property
     def posterior(self) -> Floats:
-        """float64[H], P(h | D) in the space's order; they sum to 1."""
+        """P(h | D), float64[H], in the space's order; they sum to 1."""
         posterior = self._posterior()
         return posterior.weights / posterior.total
 
     @property
     def probabilities(self) -> dict[Any, float]:
-        """Hypothesis -> P(h | D), of every hypothesis."""
+        """P(h | D) by hypothesis, for every hypothesis."""
         return {self._space.hypothesis(i): p for i, p in enumerate(self.posterior.tolist())}
 
     def probability(self, hypothesis: Any) -> float:
-        """P(h | D) of one hypothesis. Raises KeyError where it is none."""
+        """Return P(h | D) of one hypothesis. Raises KeyError if it is not in the space."""
         posterior = self._posterior()
         return float(posterior.weights[self._space.number(hypothesis)]) / posterior.total
 
     def most_probable(self, n: int) -> list[tuple[Any, float]]:
-        """The `n` most probable hypotheses and P(h | D), what predictions rest on; of equals the first.
+        """Return the `n` most probable hypotheses with P(h | D); ties go to the first.
 
-        Raises ValueError for n below zero.
+        Raises ValueError if n is negative.
         """
         if n < 0:
             raise ValueError(f"expected a number of hypotheses, got {n}")
@@ -187,34 +188,34 @@ class ConceptLearner(Savable, base.Classifier):  # type: ignore[misc]  # River i
         return [(self._space.hypothesis(i), float(weights[i]) / total) for i in chosen]
 
     def map(self) -> Any:
-        """The most probable hypothesis, argmax of P(h | D); of equals the first."""
+        """Return the most probable hypothesis, argmax of P(h | D); ties go to the first."""
         return self._space.hypothesis(self._posterior().best)
 
     def ml(self) -> Any:
-        """The hypothesis of the greatest likelihood P(D | h) of those with a prior; of equals the first."""
+        """Return the hypothesis of greatest P(D | h) among those with a prior; ties go to the first."""
         even = None if self._prior is None else log_prior(self._prior.possible, self._space.size)
         return self._space.hypothesis(concept_posterior(self._counts, self.noise, even).best)
 
     def draw(self, counter: int, seed: int = 0) -> Any:
-        """A hypothesis drawn from P(h | D): the Gibbs algorithm, which predicts with it alone.
+        """Draw a hypothesis from P(h | D): the Gibbs algorithm, which predicts with this hypothesis alone.
 
-        The same `counter` and `seed` draw the same from the same posterior (see `counter_rng`).
+        The same `counter` and `seed` give the same draw from the same posterior (see `counter_rng`).
         """
         uniform = float(uniforms(seed, counter, 1)[0])
         with np.errstate(divide="ignore"):
             return self._space.hypothesis(int(choose(np.log(self.posterior), uniform)))
 
     def predict_proba_one(self, x: Any) -> dict[Any, float]:
-        """P(label | x, D) of both labels; they sum to 1.
+        """Return P(label | x, D) of both labels, which sum to 1.
 
-        P(positive | x, D) = (1 - noise) P(c(x) = 1 | D) + noise P(c(x) = 0 | D), where a hypothesis that
-        cannot tell gives half its weight to either. Their product over a stream is P(D).
+        P(positive | x, D) = (1 - noise) P(c(x) = 1 | D) + noise P(c(x) = 0 | D); an undecided hypothesis
+        gives half its weight to each label. The product of the predictions over a stream is P(D).
         """
         posterior, (covering, undecided) = self._posterior(), self._space.judge(x)
         inside = float(posterior.weights[covering].sum())
         half = float(posterior.weights[undecided].sum()) / 2
         outside = posterior.total - inside - 2 * half
-        if outside < posterior.total / 1024:  # what is left of a difference is rounding: add them up
+        if outside < posterior.total / 1024:  # the difference is mostly rounding: sum the weights instead
             others = posterior.weights.copy()
             others[covering] = others[undecided] = 0.0
             outside = float(others.sum())
@@ -227,7 +228,7 @@ class ConceptLearner(Savable, base.Classifier):  # type: ignore[misc]  # River i
 
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
-        """Yield what `river.checks`, whose data sets have these attributes, constructs it with."""
+        """Yield constructor arguments for `river.checks`, whose data sets have these attributes."""
         yield {
             "hypotheses": Conjunctions(
                 {name: [0.0, 0.5, 1.0] for name in ("https", "is_popular", "long_url")}
@@ -237,8 +238,8 @@ class ConceptLearner(Savable, base.Classifier):  # type: ignore[misc]  # River i
     def learn_one(self, x: Any, y: Any, w: float = 1.0) -> None:
         """Learn that `x` has the label `y`, counted `w` times (in steps of 1/1024).
 
-        Raises ValueError for another label, TypeError for a value that is no string, boolean or number, and
-        what a function raises; then nothing is learned.
+        Raises ValueError for another label, TypeError for a value that is not a string, boolean or number,
+        and any exception of a function; then nothing is learned.
         """
         truth, weight = is_positive(y, self.positive, self.negative), units(w)
         if weight > 0:
@@ -248,7 +249,7 @@ class ConceptLearner(Savable, base.Classifier):  # type: ignore[misc]  # River i
     def unlearn_one(self, x: Any, y: Any, w: float = 1.0) -> None:
         """Undo ``learn_one(x, y, w)``, exactly.
 
-        Raises UnlearnError, and changes nothing, where the counts show that this was never learned.
+        Raises UnlearnError, and changes nothing, if the counts show that it was never learned.
         """
         truth, weight = is_positive(y, self.positive, self.negative), units(w)
         if weight > 0:
@@ -258,7 +259,7 @@ class ConceptLearner(Savable, base.Classifier):  # type: ignore[misc]  # River i
     # -- state --------------------------------------------------------------------------------------------
 
     def state(self) -> State:
-        """All that was learned: JSON-able values, and arrays. Equal states have equal bytes.
+        """Return all that was learned: JSON-able values, and arrays. Equal states have equal bytes.
 
         Raises TypeError for names and labels that are not strings, booleans or numbers.
         """
@@ -268,7 +269,7 @@ class ConceptLearner(Savable, base.Classifier):  # type: ignore[misc]  # River i
     def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
         """Replace all that was learned by the `state` of a learner of the same hypotheses and labels.
 
-        Raises SnapshotError, and changes nothing, where it is none.
+        Raises SnapshotError, and changes nothing, if the state is invalid.
         """
         check_made(meta, **self._described())
         self._counts = Disagreements.from_state(self._space.size, meta, arrays)
@@ -282,7 +283,7 @@ class ConceptLearner(Savable, base.Classifier):  # type: ignore[misc]  # River i
         return {"type": type(self).__name__, "labels": labels, "hypotheses": self._space.described()}
 
     def _posterior(self) -> ConceptPosterior:
-        """The posterior with the noise as it is now; read once for all predictions between two examples."""
+        """Return the posterior at the current noise, cached between two examples."""
         if self._read is None or self._read_with != self.noise:
             check_noise(self.noise)
             scratch = None if self._read is None else self._read.weights
@@ -291,5 +292,5 @@ class ConceptLearner(Savable, base.Classifier):  # type: ignore[misc]  # River i
         return self._read
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without what was only read: predicting leaves no trace in a copy."""
+        """Return the state without the cache, so that predicting leaves no trace in a copy."""
         return {**self.__dict__, "_read": None, "_read_with": math.nan}

@@ -1,14 +1,16 @@
-"""Conjunctions of nominal constraints, and the finite space of all of them over declared values.
+"""Conjunctions of nominal constraints, and the finite space of all conjunctions over declared values.
 
-A conjunction asks of each attribute either nothing ("?") or one value. h1 is more general than or equal to h2
-where it covers every instance that h2 covers: where each constraint of h1 is one of h2. Below all stands the
-*empty concept*, which covers nothing.
+A conjunction requires for each attribute either nothing ("?") or one value. h1 is more general than or equal
+to h2 if it covers every instance that h2 covers, that is, if each constraint of h1 is a constraint of h2. The
+most specific hypothesis is the *empty concept*, which covers nothing.
 
-Over attributes of n_1 .. n_k values there are (n_1 + 1) .. (n_k + 1) + 1 of them (a conjunction that rules
-out every value of some attribute covers nothing either: it is the empty concept again). They are numbered so
-that what covers an instance is found without asking the others: number 0 is the empty concept, and 1 + i the
-conjunction whose constraints are the digits of i, in a number system with n_j + 1 digits at place j, where
-digit 0 is "?". An instance is covered by the 2^k conjunctions whose digits are 0 or those of its own values.
+Over attributes of n_1 .. n_k values there are (n_1 + 1) .. (n_k + 1) + 1 conjunctions (one that excludes
+every value of some attribute equals the empty concept). The numbering makes the conjunctions that cover an
+instance
+computable: number 0 is the empty concept, and 1 + i the conjunction whose constraints are the digits of i, in
+    a
+number system with n_j + 1 digits at position j, in which digit 0 is "?". An instance is covered by the 2^k
+conjunctions whose digits are 0 or the digits of its own values.
 
 Reference: Mitchell, Machine Learning (1997), chapter 2.
 """
@@ -30,27 +32,27 @@ from streamnb.model.compiled.arrays import Floats
 from streamnb.model.concepts.hypothesis_space import Judgement
 
 MOST_HYPOTHESES = 10_000_000
-"""A space of more is refused: a learner takes some 40 bytes for each of them."""
+"""Maximum size of a space: a learner takes about 40 bytes for each hypothesis."""
 
 
 class Conjunction:
-    """A concept that asks of some attributes one value each, or the empty concept.
+    """A concept that requires one value of each of some attributes, or the empty concept.
 
-    Values are compared by their text, as those of `Nominal`: 3 and 3.0 are "3", True is "true".
+    Values are compared by their text, as in `Nominal`: 3 and 3.0 are "3", True is "true".
 
     Args:
-        constraints: attribute -> value that an instance must have; {} covers everything, None is the empty
-            concept, which covers nothing.
+        constraints: required value by attribute; {} covers everything, None is the empty concept, which
+            covers nothing.
 
     Raises:
-        TypeError: for a value that is no string, boolean or number.
+        TypeError: for a value that is not a string, boolean or number.
 
     Examples:
         >>> from streamnb import Conjunction
         >>> sunny = Conjunction({"sky": "sunny"})
         >>> sunny.covers({"sky": "sunny", "wind": "weak"}), sunny.covers({"sky": "rainy"})
         (True, False)
-        >>> sunny.covers({"wind": "weak"}) is None  # the sky is missing: it cannot tell
+        >>> sunny.covers({"wind": "weak"}) is None  # the sky is missing: undecided
         True
         >>> sunny.is_more_general_or_equal(Conjunction({"sky": "sunny", "wind": "weak"}))
         True
@@ -68,13 +70,13 @@ class Conjunction:
 
     @property
     def constraints(self) -> dict[Any, str] | None:
-        """Attribute -> value that it must have, as text; None of the empty concept."""
+        """Required value by attribute, as text; None for the empty concept."""
         return None if self._constraints is None else dict(self._constraints)
 
     def covers(self, x: Mapping[Any, Any]) -> bool | None:
-        """Whether `x` is in the concept; None where only attributes that are missing could tell.
+        """Return True if `x` is in the concept; None if that depends on missing attributes.
 
-        Missing are those that are absent, None, or a number that is not finite.
+        An attribute is missing if it is absent, None, or a number that is not finite.
         """
         if self._constraints is None:
             return False
@@ -88,13 +90,13 @@ class Conjunction:
         return covered
 
     def is_more_general_or_equal(self, other: Conjunction) -> bool:
-        """Whether it covers all that the other covers: it asks for nothing that the other does not."""
+        """Return True if this covers all that `other` covers: its constraints are a subset of the other's."""
         if other._constraints is None or self._constraints is None:
             return other._constraints is None
         return self._constraints.items() <= other._constraints.items()
 
     def __eq__(self, other: object) -> bool:
-        """Whether both have the same constraints, in any order."""
+        """Return True if both have the same constraints, in any order."""
         if not isinstance(other, Conjunction):
             return NotImplemented
         return self._constraints == other._constraints
@@ -112,18 +114,18 @@ class Conjunction:
 
 
 class Conjunctions:
-    """The space of all conjunctions over declared attributes and values, with the empty concept.
+    """Space of all conjunctions over declared attributes and values, with the empty concept.
 
-    A value that is not declared is one that no constraint asks for; attributes that are not declared say
-    nothing. Number 0 is the empty concept, number 1 the most general conjunction.
+    No constraint requires an undeclared value, and undeclared attributes are ignored. Number 0 is the empty
+    concept, number 1 the most general conjunction.
 
     Args:
-        attributes: name -> its values, at least one each; values are compared by their text.
+        attributes: values by name, at least one each; values are compared by their text.
 
     Raises:
         ValueError: if there is no attribute, one has no value or a value twice, or there are more than ten
             million hypotheses.
-        TypeError: for a value that is no string, boolean or number.
+        TypeError: for a value that is not a string, boolean or number.
 
     Examples:
         The hypotheses of EnjoySport (Mitchell 1997, section 2.3), 4 x 3 x 3 x 3 x 3 x 3 + 1 of them:
@@ -158,37 +160,37 @@ class Conjunctions:
 
     @property
     def attributes(self) -> dict[Any, list[str]]:
-        """Name -> its values, as text."""
+        """Values by attribute name, as text."""
         return {name: list(digits) for name, digits in self._digits.items()}
 
     @property
     def size(self) -> int:
-        """How many hypotheses there are, the empty concept among them."""
+        """Number of hypotheses, including the empty concept."""
         return 1 + math.prod(self._shape)
 
     def judge(self, x: Mapping[Any, Any]) -> Judgement:
-        """Which conjunctions cover `x`, and which cannot tell.
+        """Return the conjunctions that cover `x`, and those that are undecided.
 
-        Raises TypeError for a value of a declared attribute that is no string, boolean or number.
+        Raises TypeError for a value of a declared attribute that is not a string, boolean or number.
         """
         numbers = np.ones(1, dtype=np.int64)
-        told = np.ones(1, dtype=np.bool_)
+        decided = np.ones(1, dtype=np.bool_)
         for name, digits in self._digits.items():
             value = x.get(name)
             if is_missing(value):
                 possible = np.arange(len(digits) + 1)
-                told = (told[:, np.newaxis] & (possible == 0)).ravel()
+                decided = (decided[:, np.newaxis] & (possible == 0)).ravel()
             else:
                 digit = digits.get(value_text(value))
                 possible = np.array([0] if digit is None else [0, digit])
-                told = np.repeat(told, possible.size)
+                decided = np.repeat(decided, possible.size)
             numbers = (numbers[:, np.newaxis] + self._steps[name] * possible).ravel()
-        return Judgement(numbers[told], numbers[~told])
+        return Judgement(numbers[decided], numbers[~decided])
 
     def hypothesis(self, number: int) -> Conjunction:
-        """The conjunction of this number. Raises IndexError."""
+        """Return the conjunction of this number. Raises IndexError."""
         if not 0 <= number < self.size:
-            raise IndexError(f"there is no hypothesis {number} of {self.size}")
+            raise IndexError(f"hypothesis {number} is out of range: the space has {self.size}")
         if number == 0:
             return Conjunction(None)
         constraints = {}
@@ -199,7 +201,10 @@ class Conjunctions:
         return Conjunction(constraints)
 
     def number(self, hypothesis: Conjunction) -> int:
-        """The number of a conjunction. Raises KeyError where it asks for what is not declared, or is none."""
+        """Return the number of a conjunction.
+
+        Raises KeyError if it, or one of its values, is not in the space.
+        """
         if not isinstance(hypothesis, Conjunction):
             raise KeyError(hypothesis)
         constraints = hypothesis.constraints
@@ -209,7 +214,7 @@ class Conjunctions:
         return 1 + sum(offsets)
 
     def specificity(self) -> Floats:
-        """float64[size], 2^constraints; of the empty concept, which is below them all, 2^(attributes + 1)."""
+        """Return 2^constraints, float64[size]; for the empty concept 2^(attributes + 1)."""
         constraints = np.zeros(self._shape, dtype=np.int64)
         for axis, size in enumerate(self._shape):
             asks = (np.arange(size) > 0).reshape([-1 if a == axis else 1 for a in range(len(self._shape))])
@@ -219,9 +224,9 @@ class Conjunctions:
         return relative
 
     def general(self, chosen: Flags) -> list[int]:
-        """The most general of the chosen, bool[size], which lack none that lies between two of them.
+        """Return the most general of the chosen, bool[size], which include all between any two of them.
 
-        Such a one is no longer the most general where one of its constraints can be dropped.
+        A chosen conjunction is not among them if one of its constraints can be dropped.
         """
         grid = chosen[1:].reshape(self._shape)
         most = grid.copy()
@@ -231,7 +236,7 @@ class Conjunctions:
         return found or np.flatnonzero(chosen[:1]).tolist()
 
     def specific(self, chosen: Flags) -> list[int]:
-        """The most specific of the chosen, bool[size], which lack none that lies between two of them."""
+        """Return the most specific of the chosen, bool[size], which include all between any two of them."""
         if chosen[0]:
             return [0]
         grid = chosen[1:].reshape(self._shape)
@@ -241,22 +246,22 @@ class Conjunctions:
         return (1 + np.flatnonzero(least)).tolist()
 
     def notation(self, hypothesis: Conjunction) -> str:
-        """A conjunction as the literature writes it: one value or "?" for each attribute; "0" for none."""
+        """Return a conjunction in Mitchell's notation: a value or "?" for each attribute; "0" for none."""
         constraints = hypothesis.constraints
         asked = ["0" if constraints is None else constraints.get(name, "?") for name in self._digits]
         return f"<{', '.join(asked)}>"
 
     def described(self) -> dict[str, Any]:
-        """Names and values. Raises TypeError for names that are not strings, booleans or numbers."""
+        """Return names and values. Raises TypeError for names that are not strings, booleans or numbers."""
         return {"attributes": [[plain(name), list(digits)] for name, digits in self._digits.items()]}
 
     def __eq__(self, other: object) -> bool:
-        """Whether both have the same attributes and values, in the same order."""
+        """Return True if both have the same attributes and values, in the same order."""
         if not isinstance(other, Conjunctions):
             return NotImplemented
         return list(self.attributes.items()) == list(other.attributes.items())
 
-    __hash__ = None  # type: ignore[assignment]  # nobody needs one
+    __hash__ = None  # type: ignore[assignment]  # not needed
 
     def __repr__(self) -> str:
         return f"Conjunctions({self.attributes!r})"

@@ -1,20 +1,20 @@
-"""How often each hypothesis of a finite space disagreed with the labels: all that a concept learner keeps.
+"""Weights with which each hypothesis of a finite space disagreed with the labels: a learner's whole state.
 
-With labels that are flipped with probability e, independently, examples of weight w and hypotheses that say
-which label is right, or that they cannot tell, which gives 1/2 to either,
+Labels are flipped with probability e, independently. Examples have weights w, and a hypothesis that is
+undecided gives 1/2 to either label. Then
 
     P(D | h) = (1 - e)^agreements e^disagreements (1/2)^undecided
 
-is a function of three weights for each hypothesis, of which the sum is the same for all. So the counts are
+is a function of three weights for each hypothesis, and their sum is the same for all. So the counts are
 sufficient, their order does not matter, and adding, subtracting and merging them is exact.
 
-Most hypotheses of a large space say "no" to most instances. A positive example would have to be counted for
-all those; it is counted for the few that do *not* disagree, against the weight of all positive examples:
+Most hypotheses of a large space do not cover most instances, so a positive example would update most of them.
+Instead it updates the few that do *not* disagree, relative to the weight of all positive examples:
 
     disagreements of h = positives + margin[h]
 
-    a positive example    margin -= w for those that cover it or cannot tell
-    a negative example    margin += w for those that cover it
+    a positive example    margin -= w for hypotheses that cover it or are undecided
+    a negative example    margin += w for hypotheses that cover it
 
 Weights are int64 in units of 1/1024 example.
 """
@@ -36,14 +36,14 @@ _COUNTS = ("events", "positives", "total")
 
 
 class Disagreements:
-    """Weights of disagreement and of indecision, for each of `size` hypotheses.
+    """Weights of disagreement and indecision for each of `size` hypotheses.
 
     Attributes:
-        events: how many examples there were.
-        total: their weight, in units of 1/1024.
-        positives: that of the positive ones.
-        margin: int64[size], disagreements less positives.
-        undecided: int64[size], weight of the examples that the hypothesis could not tell.
+        events: number of examples.
+        total: weight of all examples, in units of 1/1024.
+        positives: weight of the positive examples, in the same units.
+        margin: int64[size], disagreements minus positives.
+        undecided: int64[size], weight of the examples on which the hypothesis was undecided.
     """
 
     def __init__(self, size: int) -> None:
@@ -52,16 +52,16 @@ class Disagreements:
         self.undecided = np.zeros(size, dtype=np.int64)
 
     def disagreements(self) -> Ints:
-        """int64[size], the weight of the examples whose label each hypothesis denies."""
+        """Return the weight of the examples with which each hypothesis disagrees, int64[size]."""
         return self.positives + self.margin
 
     def consistent(self) -> Flags:
-        """bool[size], which hypotheses deny no label: the version space."""
+        """Return the version space, bool[size]: hypotheses without a disagreement."""
         found: Flags = self.margin == -self.positives
         return found
 
     def update(self, judgement: Judgement, *, is_positive: bool, weight: int) -> None:
-        """Count an example of this weight above zero; one below zero takes it back."""
+        """Count an example of positive weight; a negative weight takes it back."""
         self.events += 1 if weight > 0 else -1
         self.total += weight
         if is_positive:
@@ -73,31 +73,31 @@ class Disagreements:
         self.undecided[judgement.undecided] += weight
 
     def unlearn(self, judgement: Judgement, *, is_positive: bool, weight: int) -> None:
-        """Undo `update`. Raises UnlearnError, and changes nothing, where it cannot have happened."""
+        """Undo `update`. Raises UnlearnError, and changes nothing, if it cannot have happened."""
         self.update(judgement, is_positive=is_positive, weight=-weight)
         if self._fault():
             self.update(judgement, is_positive=is_positive, weight=weight)
             raise UnlearnError("this example was never learned with this label and weight")
 
     def state(self) -> State:
-        """JSON-able values, and copied arrays; equal counts give equal bytes."""
+        """Return JSON-able values and copied arrays; equal counts give equal bytes."""
         meta = {name: getattr(self, name) for name in _COUNTS}
         return meta, {"margin": self.margin.copy(), "undecided": self.undecided.copy()}
 
     @classmethod
     def from_state(cls, size: int, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Disagreements:
-        """The counts that `state` described, of `size` hypotheses. Raises SnapshotError."""
-        made = cls(size)
+        """Restore the counts of a `state` of `size` hypotheses. Raises SnapshotError."""
+        restored = cls(size)
         for name in _COUNTS:
-            setattr(made, name, count(meta, name, most=MOST - 1))  # no sum of two overflows
+            setattr(restored, name, count(meta, name, most=MOST - 1))  # no sum of two overflows
         found = checked(arrays, {"margin": whole(size, low=-MOST, high=MOST), "undecided": counts(size)})
-        made.margin, made.undecided = found["margin"].copy(), found["undecided"].copy()
-        if fault := made._fault():
+        restored.margin, restored.undecided = found["margin"].copy(), found["undecided"].copy()
+        if fault := restored._fault():
             raise SnapshotError(fault)
-        return made
+        return restored
 
     def _fault(self) -> str | None:
-        """Why these are counts of no examples; None where they may be of some."""
+        """Return the contradiction in the counts, or None if examples may have produced them."""
         if (
             not 0 <= self.positives <= self.total
             or self.events < 0
@@ -106,7 +106,7 @@ class Disagreements:
             return f"{self.events} events of weight {self.total}, of which {self.positives} are positive"
         disagreements = self.disagreements()
         if min(disagreements.min(), self.undecided.min()) < 0:
-            return "a hypothesis with a weight below zero"
+            return "a hypothesis has a negative weight"
         if (self.total - disagreements < self.undecided).any():
-            return "a hypothesis that was asked about more than there was"
+            return "a hypothesis was undecided on more than the total weight"
         return None

@@ -19,30 +19,30 @@ from streamnb.model.saving import Savable
 
 
 class FindS(Savable, base.Classifier):  # type: ignore[misc]  # River is untyped here
-    """The most specific conjunction that covers all positive examples, met attribute by attribute.
+    """The most specific conjunction that covers all positive examples, refined attribute by attribute.
 
-        h = the empty concept; for each positive x and each constraint a = v of h with x_a other than v:
-        drop the constraint. The first positive example is h itself.
+        h = the empty concept; the first positive example replaces it. For each further positive x and each
+        constraint a = v of h with x_a other than v: drop the constraint.
 
-    Negative examples teach it nothing. Where a conjunction is the target and labels are right it denies none
-    of them: it is a consistent learner, and so outputs a MAP hypothesis under the uniform prior, and *the*
-    MAP hypothesis under every prior with P(h1) > P(h2) for h1 more specific than h2 (see `ConceptLearner`
-    with ``prior="specific"``).
+    Negative examples change nothing. If the target is a conjunction and the labels are correct, h agrees with
+    all of them. So FIND-S is a consistent learner: it outputs a MAP hypothesis under the uniform prior, and
+    *the* MAP hypothesis under every prior with P(h1) > P(h2) for h1 more specific than h2 (see
+    `ConceptLearner` with ``prior="specific"``).
 
-    Attributes and values are taken as they come, numbers by their text. One value for each attribute is all
-    that is kept: the order of examples does not matter; but which examples spoke
-    against a constraint is not known any more, and nothing can be unlearned.
+    Attributes and values need no declaration; numbers are compared by their text. The state is one value for
+    each attribute, so the order of examples does not matter. But the examples that removed a constraint are
+    not stored, and nothing can be unlearned.
 
-    A missing attribute (absent, None, or a number that is not finite) says nothing: it drops no constraint,
-    and an attribute asks for the value of the first positive example that has it. Of an instance that only
-    missing attributes could tell either label has probability 1/2; else the one that h gives has 1.
+    A missing attribute (absent, None, or a number that is not finite) drops no constraint; the constraint of
+    an attribute is its value in the first positive example that has it. If h depends on missing attributes of
+    an instance, each label has probability 1/2; otherwise the label of h has probability 1.
 
     Args:
-        positive: the label of what is in the concept.
-        negative: the label of what is not; others are refused.
+        positive: label of the members of the concept.
+        negative: label of all other instances; further labels raise ValueError.
 
     Raises:
-        ValueError: if the labels are one.
+        ValueError: if the labels are equal.
 
     Examples:
         EnjoySport (Mitchell 1997, figure 2.2):
@@ -69,38 +69,41 @@ class FindS(Savable, base.Classifier):  # type: ignore[misc]  # River is untyped
     def __init__(self, positive: Any = True, negative: Any = False) -> None:  # noqa: FBT002  labels
         check_labels(positive, negative)
         self.positive, self.negative = positive, negative
-        self._asked: dict[Any, str | None] = {}  # attribute -> the value of all positive examples; None: "?"
+        self._asked: dict[
+            Any, str | None
+        ] = {}  # attribute -> value of all positive examples; None if they differ
         self._positives = 0
 
     @property
     def hypothesis(self) -> Conjunction:
-        """The most specific conjunction that covers all positive examples; before the first the empty one."""
+        """Most specific conjunction that covers all positive examples; the empty concept before the first."""
         if self._positives == 0:
             return Conjunction(None)
         return Conjunction({name: value for name, value in self._asked.items() if value is not None})
 
     def learn_one(self, x: Any, y: Any) -> None:
-        """Drop the constraints that a positive example does not meet.
+        """Drop the constraints that a positive example violates.
 
-        Raises ValueError for another label, TypeError for a value that is no string, boolean or number; then
-        nothing is learned.
+        Raises ValueError for another label, TypeError for a value that is not a string, boolean or number;
+        then nothing is learned.
         """
         truth = is_positive(y, self.positive, self.negative)
         values = {name: value_text(value) for name, value in as_event(x).items() if not is_missing(value)}
         if truth:
-            for name, value in values.items():  # what is new is asked for, and what differs never again
+            # A new attribute becomes a constraint; a different value drops it for good.
+            for name, value in values.items():
                 if self._asked.setdefault(name, value) != value:
                     self._asked[name] = None
             self._positives += 1
 
     def predict_proba_one(self, x: Any) -> dict[Any, float]:
-        """1 for the label that the hypothesis gives and 0 for the other; 1/2 each where it cannot tell."""
+        """Return 1 for the label of the hypothesis and 0 for the other label; 1/2 each if undecided."""
         covered = self.hypothesis.covers(as_event(x))
         yes = 0.5 if covered is None else float(covered)
         return {self.negative: 1.0 - yes, self.positive: yes}
 
     def state(self) -> State:
-        """All that was learned, as JSON-able values; the order of examples leaves no trace in it.
+        """Return all that was learned, as JSON-able values; the order of examples leaves no trace in it.
 
         Raises TypeError for names and labels that are not strings, booleans or numbers.
         """
@@ -108,9 +111,9 @@ class FindS(Savable, base.Classifier):  # type: ignore[misc]  # River is untyped
         return {**self._described(), "positives": self._positives, "asked": asked}, {}
 
     def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
-        """Replace all that was learned by the `state` of a learner of the same labels; returns self.
+        """Replace all that was learned by the `state` of a learner of the same labels; return self.
 
-        Raises SnapshotError, and changes nothing, where it is none.
+        Raises SnapshotError, and changes nothing, if the state is invalid.
         """
         check_made(meta, **self._described())
         checked(arrays, {})
@@ -123,7 +126,7 @@ class FindS(Savable, base.Classifier):  # type: ignore[misc]  # River is untyped
 
 
 def _restored(asked: Any, positives: int) -> dict[Any, str | None]:
-    """Attribute -> value, as `state` listed them. Raises SnapshotError."""
+    """Return the values by attribute, from the list of a `state`. Raises SnapshotError."""
     if not isinstance(asked, list) or (asked and positives == 0):
         raise SnapshotError(f"constraints {asked!r} after {positives} positive examples")
     for pair in asked:

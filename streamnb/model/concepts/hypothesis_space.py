@@ -1,4 +1,4 @@
-"""What a concept learner asks of a finite set of hypotheses: which cover an instance; and its two labels."""
+"""Interface between a concept learner and a finite set of hypotheses; and its two labels."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from streamnb.model.compiled.arrays import Floats, Ints
 
 
 class Judgement(NamedTuple):
-    """What the hypotheses say of one instance; those in neither array say that it is not in the concept.
+    """The verdict of the hypotheses on one instance; hypotheses in neither array exclude it.
 
     Attributes:
-        covering: int64[], the numbers of those that take it into the concept, each once.
-        undecided: int64[], the numbers of those that cannot tell, for an attribute is missing, each once.
+        covering: int64[], numbers of the hypotheses that cover the instance, each once.
+        undecided: int64[], numbers of the hypotheses that depend on a missing attribute, each once.
     """
 
     covering: Ints
@@ -25,41 +25,47 @@ class HypothesisSpace(Protocol):
 
     @property
     def size(self) -> int:
-        """How many hypotheses there are, |H|."""
+        """Number of hypotheses, |H|."""
 
     def judge(self, x: Any) -> Judgement:
-        """What each of them says of the instance `x`; changes nothing."""
+        """Return the hypotheses that cover the instance `x`, and those that are undecided."""
 
     def hypothesis(self, number: int) -> Any:
-        """The hypothesis of this number."""
+        """Return the hypothesis of this number."""
 
     def number(self, hypothesis: Any) -> int:
-        """The number of this hypothesis. Raises KeyError where it is none of them."""
+        """Return the number of this hypothesis. Raises KeyError if it is not in the space."""
 
     def specificity(self) -> Floats:
-        """float64[size], above for a hypothesis that is more specific. Raises TypeError where none is."""
+        """Return float64[size], larger for more specific hypotheses.
+
+        Raises TypeError if there is no order.
+        """
 
     def general(self, chosen: Flags) -> list[int]:
-        """The numbers of those among the chosen, bool[size], that no other of them is more general than."""
+        """Return the numbers of the most general among the chosen, bool[size]."""
 
     def specific(self, chosen: Flags) -> list[int]:
-        """The numbers of those among the chosen, bool[size], that no other of them is more specific than."""
+        """Return the numbers of the most specific among the chosen, bool[size]."""
 
     def described(self) -> dict[str, Any]:
-        """JSON-able values by which a snapshot knows the space again. Raises TypeError for other values."""
+        """Return JSON-able values that identify the space in a snapshot.
+
+        Raises TypeError for other values.
+        """
 
 
 def check_labels(positive: Any, negative: Any) -> None:
-    """Raise ValueError where the two labels are one, or None; TypeError where they cannot be hashed."""
+    """Raise ValueError if the two labels are equal or None; TypeError if they cannot be hashed."""
     if positive is None or negative is None or len({positive, negative}) < 2:
         raise ValueError(f"a concept has two labels, not {positive!r} and {negative!r}")
 
 
 def is_positive(y: Any, positive: Any, negative: Any) -> bool:
-    """Whether `y` is the label of what is in the concept. Raises ValueError where it is neither of the two.
+    """Return True for the positive label. Raises ValueError if `y` is neither of the two labels.
 
-    A third label is refused: to take all others for "not in the concept" would be to learn a misspelt label,
-    and one that a classifier of several classes should have got, as a fact about the concept.
+    A third label is refused: as "not in the concept" it would turn a misspelt label, or the label of a third
+    class, into a fact about the concept.
     """
     for label, answer in ((positive, True), (negative, False)):
         if bool(y == label):

@@ -1,13 +1,13 @@
-"""P(h) of concepts before any example, and P(h | D), read from how often each disagreed with the labels.
+"""P(h) of concepts before any example, and P(h | D) from the weights of disagreement.
 
     log P(h) P(D | h) = log P(h) + agreements log(1 - e) + disagreements log e + undecided log(1/2)
 
-The differences between hypotheses, on which the posterior depends, are taken from integers, before anything
-is rounded: they are as exact after a million examples as after one.
+The posterior depends on differences between hypotheses. They are differences of integers, taken before any
+rounding, so they are as exact after a million examples as after one.
 
-No noise, e = 0, is read as the limit e -> 0: the weight is with the hypotheses of least disagreement. As long
-as one of them agrees with all labels those are the version space, as they should be. When none does, the data
-refute that a hypothesis is right and the labels are, P(D) = 0; the limit is what is left to say then.
+No noise, e = 0, means the limit e -> 0: the hypotheses of least disagreement have all the weight. If some
+hypothesis agrees with all labels, these are the version space. Otherwise P(D) = 0: the data refute the
+assumption that a hypothesis and all labels are right, and the limit is the remaining answer.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ ConceptPrior = Literal["uniform", "specific"] | Mapping[Any, float] | npt.ArrayL
 
 
 class LogPrior(NamedTuple):
-    """A prior over H hypotheses that is not uniform.
+    """A non-uniform prior over H hypotheses.
 
     Attributes:
-        logs: float64[H], normalised; -inf of those that are excluded.
-        possible: bool[H], which are not excluded.
+        logs: float64[H], normalised; -inf for excluded hypotheses.
+        possible: bool[H], False for excluded hypotheses.
     """
 
     logs: Floats
@@ -42,10 +42,10 @@ class LogPrior(NamedTuple):
 
 
 def log_prior(relative: npt.ArrayLike, size: int) -> LogPrior:
-    """The prior of these relative weights, float64[size].
+    """Return the prior of these relative weights, float64[size].
 
     Raises:
-        ValueError: if there are not `size` of them, one is negative or not finite, or all are zero.
+        ValueError: if the shape is not (size,), a weight is negative or not finite, or all are zero.
     """
     prior = np.array(relative, dtype=np.float64)
     if prior.shape != (size,):
@@ -59,7 +59,7 @@ def log_prior(relative: npt.ArrayLike, size: int) -> LogPrior:
 
 
 def prior_over(space: HypothesisSpace, prior: ConceptPrior) -> LogPrior | None:
-    """The prior as arrays; None where it is uniform."""
+    """Return the prior as arrays, or None if it is uniform."""
     if isinstance(prior, str):
         if prior == "uniform":
             return None
@@ -73,26 +73,28 @@ def prior_over(space: HypothesisSpace, prior: ConceptPrior) -> LogPrior | None:
         try:
             relative[space.number(hypothesis)] = weight
         except KeyError:
-            raise ValueError(f"a prior of {hypothesis!r}, which is no hypothesis") from None
+            raise ValueError(
+                f"the prior names {hypothesis!r}, which is not a hypothesis of the space"
+            ) from None
     return log_prior(relative, space.size)
 
 
 _BLOCK = 1 << 15
-"""Hypotheses that are read at once: what is made of them in between stays in the processor's cache."""
+"""Hypotheses in one block, so that intermediate results stay in the processor's cache."""
 
 
 _EXCLUDED = -1e280
-"""Log odds of one disagreement in the limit of no noise: nothing outweighs it, and no sum of it overflows."""
+"""Log odds of one disagreement in the limit of no noise: nothing outweighs it, and no sum overflows."""
 
 
 class ConceptPosterior(NamedTuple):
-    """The posterior over H hypotheses, before it is divided by its sum.
+    """The posterior over H hypotheses before normalisation.
 
     Attributes:
-        weights: float64[H], of which the largest is 1.
-        total: their sum.
-        best: the number of the first of the most probable hypotheses.
-        log_evidence: log P(D) in nats; -inf where D is impossible.
+        weights: float64[H], with a maximum of 1.
+        total: sum of the weights.
+        best: number of the first most probable hypothesis.
+        log_evidence: log P(D) in nats; -inf if D is impossible.
     """
 
     weights: Floats
@@ -102,7 +104,7 @@ class ConceptPosterior(NamedTuple):
 
 
 def check_noise(noise: float) -> None:
-    """Raise ValueError unless labels are right at least as often as wrong."""
+    """Raise ValueError unless noise is between 0 and 1/2."""
     if not 0.0 <= noise <= 0.5:
         raise ValueError(f"noise must be at least 0 and at most 1/2, got {noise!r}")
 
@@ -110,7 +112,7 @@ def check_noise(noise: float) -> None:
 def concept_posterior(
     counts: Disagreements, noise: float, prior: LogPrior | None, scratch: Floats | None = None
 ) -> ConceptPosterior:
-    """The posterior after all that was counted; no prior is the uniform one. `scratch` is written over."""
+    """Return the posterior; `prior` None is uniform, and `scratch` is overwritten."""
     possible: Any = True if prior is None else prior.possible
     least = int(np.min(counts.margin, where=possible, initial=np.iinfo(np.int64).max))
     weights = np.empty(counts.margin.size) if scratch is None else scratch
@@ -137,16 +139,16 @@ def _blocks(size: int) -> Iterator[slice]:
 
 
 def _write_logs(counts: Disagreements, part: slice, least: int, noise: float, logs: Floats) -> None:
-    """Log P(D | h) of a part of the hypotheses, less that of one with the least margin that could tell."""
+    """Fill log P(D | h) of a block, minus that of a decided hypothesis with the least margin."""
     each = (math.log(noise) - math.log1p(-noise)) / UNIT if noise > 0.0 else _EXCLUDED
     np.multiply(counts.margin[part] - least, each, out=logs)
     undecided = counts.undecided[part]
     if undecided.any():
-        logs -= undecided * ((LN2 + math.log1p(-noise)) / UNIT)  # what is lost against an agreement
+        logs -= undecided * ((LN2 + math.log1p(-noise)) / UNIT)  # log of 1/2 relative to an agreement
 
 
 def _log_likelihood(disagreements: int, total: int, noise: float) -> float:
-    """Log likelihood of a hypothesis that could tell every label of weight `total`, in nats."""
+    """Return the log likelihood of a hypothesis that decided all labels of weight `total`, in nats."""
     if noise == 0.0:
         return 0.0 if disagreements == 0 else -math.inf
     return (disagreements * math.log(noise) + (total - disagreements) * math.log1p(-noise)) / UNIT

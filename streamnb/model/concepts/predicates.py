@@ -1,4 +1,4 @@
-"""Hypotheses that are given one by one, as functions."""
+"""Hypothesis spaces of named functions."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from streamnb.model.attributes.names import plain
 from streamnb.model.concepts.hypothesis_space import Judgement
 
 Predicate = Callable[[Any], bool | None]
-"""Whether an instance is in the concept; None where that cannot be told."""
+"""A function that returns True if an instance is in the concept, or None if that is undecided."""
 
 
 class Predicates:
-    """A hypothesis space of named functions, in the order in which they are given.
+    """A hypothesis space of named functions, in the order of declaration.
 
     Args:
-        functions: name -> function of an instance that returns True, False or None.
+        functions: functions of an instance by name, which return True, False or None.
 
     Raises:
         ValueError: if there is no function.
@@ -33,44 +33,44 @@ class Predicates:
 
     @property
     def size(self) -> int:
-        """How many functions there are."""
+        """Number of functions."""
         return len(self._names)
 
     def judge(self, x: Any) -> Judgement:
-        """Ask each function. Raises what a function raises, and TypeError for any other answer."""
+        """Call each function. Raises any exception of a function, and TypeError for any other result."""
         covering, undecided = [], []
         for i, (name, function) in enumerate(self._functions.items()):
             answer = function(x)
             if answer is None:
                 undecided.append(i)
             elif not isinstance(answer, (bool, np.bool_)):
-                raise TypeError(f"hypothesis {name!r} must say True, False or None, not {answer!r}")
+                raise TypeError(f"hypothesis {name!r} must return True, False or None, not {answer!r}")
             elif answer:
                 covering.append(i)
         return Judgement(np.array(covering, dtype=np.int64), np.array(undecided, dtype=np.int64))
 
     def hypothesis(self, number: int) -> Any:
-        """The name of the function of this number."""
+        """Return the name of the function of this number."""
         return self._names[number]
 
     def number(self, hypothesis: Any) -> int:
-        """The number of the function of this name. Raises KeyError."""
+        """Return the number of the function of this name. Raises KeyError."""
         return self._numbers[hypothesis]
 
     def specificity(self, _chosen: Any = None, /) -> NoReturn:
-        """Raise TypeError: which function is more specific cannot be seen from outside."""
+        """Raise TypeError: functions cannot be ordered by specificity."""
         raise TypeError("functions have no order from general to specific; a space of conjunctions has")
 
     general = specific = specificity
 
     def described(self) -> dict[str, Any]:
-        """The names; the functions themselves are no values. Raises TypeError for names of other types."""
+        """Return the names, without the functions. Raises TypeError for names of other types."""
         return {"names": [*map(plain, self._names)]}
 
     def __eq__(self, other: object) -> bool:
-        """Whether both have the same functions under the same names, in the same order."""
+        """Return True if both have the same functions under the same names, in the same order."""
         if not isinstance(other, Predicates):
             return NotImplemented
         return list(self._functions.items()) == list(other._functions.items())
 
-    __hash__ = None  # type: ignore[assignment]  # names and functions need not have one
+    __hash__ = None  # type: ignore[assignment]  # names and functions may not be hashable

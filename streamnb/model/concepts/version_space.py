@@ -1,9 +1,10 @@
-"""The hypotheses that agree with all labels, and their boundaries.
+"""Hypotheses that agree with all labels, and their boundaries.
 
-A space of conjunctions is partially ordered from general to specific. Whatever lies between two hypotheses
-that agree with all labels does so, too: more general than the one, it covers all positive examples that that
-one covers; more specific than the other, it covers no negative one. So the version space is all that lies
-between its most specific hypotheses, S, and its most general ones, G: what candidate elimination keeps.
+A space of conjunctions is partially ordered from general to specific. A hypothesis between two hypotheses
+that agree with all labels also agrees with them. It is more general than the first, so it covers the same
+positive examples; it is more specific than the second, so it covers no negative one. So the version space is
+everything between its most specific hypotheses S and its most general hypotheses G, as kept by candidate
+elimination.
 
 Reference: Mitchell, Machine Learning (1997), sections 2.4 to 2.6.
 """
@@ -21,14 +22,14 @@ from streamnb.model.concepts.hypothesis_space import HypothesisSpace
 
 
 class VersionSpace:
-    """VS_{H,D}, the hypotheses of H that agree with all labels of D, as they were when it was asked for.
+    """VS_{H,D}: the hypotheses of H that agree with all labels of D, at the time of the call.
 
-    `ConceptLearner.version_space` is one. A hypothesis agrees with an example that it cannot tell, for an
-    attribute is missing, whatever the label is.
+    `ConceptLearner.version_space` returns one. A hypothesis that is undecided on an example, because of a
+    missing attribute, agrees with either label.
 
     Args:
         space: H.
-        members: bool[H], which of them belong.
+        members: bool[H], True for members.
 
     Examples:
         The version space of EnjoySport (Mitchell 1997, figures 2.3 and 2.7):
@@ -55,7 +56,7 @@ class VersionSpace:
         >>> Conjunction({"sky": "sunny", "wind": "strong"}) in found
         True
 
-        How many of the six take a new day into the concept (table 2.6, day C):
+        The share of the six members that cover a new day (table 2.6, day C):
 
         >>> day = ("sunny", "warm", "normal", "weak", "warm", "same")
         >>> found.vote(dict(zip(space.attributes, day)))
@@ -70,7 +71,7 @@ class VersionSpace:
 
     @property
     def specific(self) -> list[Any]:
-        """S, the members that no other member is more specific than.
+        """S, the members with no more specific member.
 
         Raises TypeError for hypotheses that are functions.
         """
@@ -78,20 +79,20 @@ class VersionSpace:
 
     @property
     def general(self) -> list[Any]:
-        """G, the members that no other member is more general than; errors as of `specific`."""
+        """G, the members with no more general member; errors as of `specific`."""
         return [self._space.hypothesis(i) for i in self._space.general(self._members)]
 
     def vote(self, x: Any) -> Fraction:
-        """P(c(x) = 1 | D), exactly: the share of the members that take `x` into the concept.
+        """Return P(c(x) = 1 | D), exactly: the share of the members that cover `x`.
 
-        One that cannot tell gives half its vote. This is the Bayesian prediction without noise, under a
-        uniform prior, where the examples learned had no attribute missing.
+        An undecided member gives half its vote. This is the Bayesian prediction without noise, under a
+        uniform prior, if no learned example had a missing attribute.
 
         Raises:
             ValueError: if there is no member.
         """
         if not len(self):
-            raise ValueError("no hypothesis agrees with all labels: nobody is left to vote")
+            raise ValueError("the version space is empty: no hypothesis is consistent with all labels")
         covering, undecided = (int(self._members[numbers].sum()) for numbers in self._space.judge(x))
         return Fraction(2 * covering + undecided, 2 * len(self))
 
@@ -105,5 +106,5 @@ class VersionSpace:
             return False
 
     def __iter__(self) -> Iterator[Any]:
-        """The members, in the space's order."""
+        """Iterate over the members in the space's order."""
         return (self._space.hypothesis(i) for i in np.flatnonzero(self._members).tolist())

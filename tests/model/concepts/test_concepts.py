@@ -598,7 +598,7 @@ SPACE = Conjunctions({"a": ["u", "v"]})
         (lambda: ConceptLearner(SPACE, [1.0, 1.0, 1.0, -1.0]), ValueError, "negative"),
         (lambda: ConceptLearner(SPACE, [1.0, 1.0, 1.0, math.inf]), ValueError, "finite"),
         (lambda: ConceptLearner(SPACE, {}), ValueError, "not all zero"),
-        (lambda: ConceptLearner(SPACE, {Conjunction({"b": "u"}): 1.0}), ValueError, "no hypothesis"),
+        (lambda: ConceptLearner(SPACE, {Conjunction({"b": "u"}): 1.0}), ValueError, "not a hypothesis of the space"),
         (lambda: ConceptLearner(SPACE).most_probable(-1), ValueError, "-1"),
         (lambda: SPACE.hypothesis(4), IndexError, "4"),
         (lambda: SPACE.hypothesis(-1), IndexError, "-1"),
