@@ -19,6 +19,7 @@ StreamnbError
 UndeclaredTextWarning    (a UserWarning) what is learned in Python has a text that is taken for one value
 SmallWeightWarning       (a UserWarning) a weight that is learned in Python is below 1/1024, and counts 1/1024
 OtherTypeWarning         (a UserWarning) what is predicted in Python has another type than what was learned
+OddValuesWarning         (a UserWarning) columns or labels that are learned in Python look unintended
 """
 
 from __future__ import annotations
@@ -108,6 +109,10 @@ class SmallWeightWarning(UserWarning):
 
 class OtherTypeWarning(UserWarning):
     """An event to be predicted has a value of another type than its attribute was learned with."""
+
+
+class OddValuesWarning(UserWarning):
+    """A column of strings that look like numbers, or labels that differ only by case or blanks."""
 
 
 def why(error: Exception) -> str:

@@ -20,8 +20,11 @@ with needs_extra("streamnb.sklearn", "sklearn", "sklearn", "pandas"):
     from sklearn.utils.multiclass import check_classification_targets, unique_labels
     from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from streamnb.model.attributes.attributes import TEXT
 from streamnb.model.attributes.nearest import did_you_mean
+from streamnb.model.encoding.odd_columns import warn_of_columns, warn_of_labels
 from streamnb.model.mixture.scaled_smoothing import scale_of, scaled_parameters
+from streamnb.model.naive_bayes.counting_model import CountingModel
 from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
 from streamnb.model.naive_bayes.variants import BernoulliNB, MultinomialNB
 
@@ -62,6 +65,7 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     classes_: Any
     weight_scale_: float
     _columns: Any
+    _warned: set[Any]
 
     def __init__(self, model: Any = None, texts: Any = (), class_weight: Any = None) -> None:
         self.model, self.texts, self.class_weight = model, texts, class_weight
@@ -75,7 +79,7 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return params
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters; `model__alpha=0.5` makes the model anew, with that alpha. Raises ValueError."""
+        """Set parameters; `model__alpha=0.5` replaces the model by one of that alpha. Raises ValueError."""
         own = {name: value for name, value in params.items() if not name.startswith("model__")}
         super().set_params(**own)
         given = {name.removeprefix("model__"): value for name, value in params.items() if name not in own}
@@ -145,11 +149,16 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         weights = self._weights(X, y, sample_weight, is_fit=is_fit)
         if anew:
             self.weight_scale_ = 1.0 if weights is None or not is_fit else scale_of(weights)
-            self.model_ = self._fresh(self._columns)
+            self.model_, self._warned = self._fresh(self._columns), set()
         if self.weight_scale_ != 1.0:
             weights = self.weight_scale_ * (np.ones(len(y)) if weights is None else weights)
         for rows, part in self._parts(events):
             self.model_.learn_many(part, y[rows].tolist(), None if weights is None else weights[rows])
+        if issparse(events) or not isinstance(self.model_, CountingModel):  # which warns of frames itself
+            warn_of_labels(self.classes_.tolist(), self._warned)
+            if not issparse(events):
+                declared = {TEXT, *(getattr(self.model_, "attributes", None) or ())}
+                warn_of_columns(events, declared, self._warned)
         return self
 
     def _weights(self, X: Any, y: Any, sample_weight: Any, *, is_fit: bool) -> Any:

@@ -152,7 +152,29 @@ def test_times_that_are_all_in_1970_are_said_once(told, tmp_path, time, is_said)
     said = "$.ts: times are in 1970: seconds since 1970 are expected; write these, or --ts-column NAME"
     assert told("evaluate", "e.csv")[2].count(said) == is_said
     (tmp_path / "e.csv").write_text("ts,label,text\n" + rows + "1790000000,a,x\n")
-    assert "1970" not in told("evaluate", "e.csv")[2]
+    err = told("evaluate", "e.csv")[2]
+    assert err.count("$.ts: 30 times in 1970, and none in the 9 years after: leave out a time") == is_said
+    assert said not in err
+    (tmp_path / "e.csv").write_text("ts,label,text\n" + rows + "1790000000,a,x\n90000000,a,x\n")
+    assert "1970" not in told("evaluate", "e.csv")[2], "a stream since 1970"
+
+
+@pytest.mark.parametrize("unknown", ["0", "-1", "1970-01-01T00:00:00Z"])
+def test_unknown_times_that_are_written_as_1970_are_named(told, tmp_path, unknown):
+    rows = "".join(f"{unknown if n % 3 else 1790000000 + n},{'ab'[n % 2]},word{n}\n" for n in range(30))
+    (tmp_path / "e.csv").write_text("ts,label,text\n" + rows)
+    assert told("evaluate", "e.csv")[2].count("$.ts: 20 times in 1970, and none in the 9 years after") == 1
+
+
+@pytest.mark.parametrize("ahead", ["4000000000", "2099-01-02T03:04:05Z"])
+def test_times_ahead_are_counted_in_files_as_run_counts_them(told, tmp_path, ahead):
+    rows = "".join(f"{ahead if n < 7 else 1700000000 + n},{'ab'[n % 2]},word{n}\n" for n in range(30))
+    (tmp_path / "e.csv").write_text("ts,label,text\n" + rows)
+    said = "$.ts: 7 times more than a day ahead of the clock of this machine: `run` refuses such events"
+    assert told("evaluate", "e.csv")[2].count(said) == 1
+    assert said not in told("evaluate", "e.csv", "--set", "events.clock=event")[2]
+    assert "streamnb: 7 dead letters of 30 events: out-of-range at $.ts" in told("replay", "e.csv")[2]
+    assert "30 events, 23 learned, 7 dead letters" in told("run", "--until-end")[1]
 
 
 def test_a_code_that_is_declared_as_nominal_keeps_its_zeros(told, tmp_path):

@@ -6,6 +6,7 @@ import argparse
 import json
 import math
 import shlex
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from typing import Any
@@ -100,6 +101,7 @@ def _past(options: argparse.Namespace, config: Config, log: Log | None) -> Itera
         expects_label=True,
         counts_refusals=True,
         repeats=config.events.repeats != "learn",
+        now=time.time(),
     )
     events = events_of(options.file, columns_of(options, schema, learns=True))
     for past in history_of_file(odd.watched(numbered(events, None)), config):

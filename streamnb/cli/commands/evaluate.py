@@ -67,6 +67,7 @@ def _run_on_file(options: argparse.Namespace) -> int:
         origin_of(options.file, options.decimal),
         expects_label=True,
         repeats=config.events.repeats != "learn",
+        now=time.time(),
         learned=lambda: made.learner.model.class_weights,
     )
     rows = begun(odd.watched(numbered(events, options.order)))

@@ -83,7 +83,7 @@ def _looked_at(events: Iterator[bytes], odd: OddFields) -> Iterator[bytes]:
     first: list[bytes] = []
     size = 0
     for raw in events:
-        odd.look(raw)
+        odd.look(raw, recorded=time.time())
         first.append(raw)
         size += len(raw)
         if len(first) == LOOKED_AT or size > _LOOKED_AT_BYTES:
@@ -121,7 +121,7 @@ def _checked_as_they_come(events: Iterator[bytes], odd: OddFields) -> Iterator[b
     size, is_checked = 0, False
     for raw in events:
         if odd.n < LOOKED_AT:
-            odd.look(raw)
+            odd.look(raw, recorded=time.time())
         else:
             odd.has_more = True
         if is_checked:

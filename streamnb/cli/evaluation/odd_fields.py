@@ -6,6 +6,7 @@ the records that `run` reads. Nothing is changed or refused: only people are tol
 
 from __future__ import annotations
 
+import math
 import shlex
 import sys
 from collections import Counter
@@ -35,14 +36,17 @@ from streamnb.model.attributes.number_notation import (
 from streamnb.model.attributes.parameters import of
 from streamnb.model.attributes.seen_fields import ENOUGH, Keys, Seen, look
 from streamnb.wire.codec import NEWEST, Rules, decode_event
+from streamnb.wire.event_rules import LATEST
 from streamnb.wire.paths import parse_path, render_path
 from streamnb.wire.schema import EventSchema
+from streamnb.wire.values import moment
 
 LOOKED_AT = 1000
 """Events that are looked at one after the other; of later ones some may be."""
 
 _EVERY = 100  # of later events one is looked at
 
+_DAY = 86_400  # seconds
 _YEAR = 365 * 86_400  # seconds
 _LONGEST = 1 << 16  # bytes of an event that is looked at
 _SOON = 4  # events, before anything is said
@@ -101,6 +105,7 @@ class OddFields:
         key_path: where the key of their records is, for it is read, too.
         repeats: whether an id that comes again is as it should be.
         labels_topic: the topic of labels that arrive separately, or empty.
+        now: the time by which later times are reported, if nothing else refuses their events.
         learned: returns the labels that were learned and their weights, of a learner that reads all events;
             without one, the labels of the events that are looked at count.
 
@@ -122,6 +127,7 @@ class OddFields:
         key_path: str | None = None,
         repeats: bool = False,
         labels_topic: str = "",
+        now: float = math.inf,
         learned: Callable[[], Mapping[Any, float]] | None = None,
     ) -> None:
         self.n, self.expects_label = 0, expects_label
@@ -133,6 +139,7 @@ class OddFields:
         self._various: set[tuple[str, str]] = set()  # of which others say something else
         self.has_more = self._has_long = False
         self._repeats, self._labels_topic, self._learned = repeats, labels_topic, learned
+        self._latest = math.inf if schema.clock == "event" else now + _DAY
         self._said: set[str] = set()
         self._due, self._classes = _SOON, 0
         self._roles = {"id": schema.id_keys, "label": schema.label_keys, "ts": schema.ts_keys or ("ts",)}
@@ -334,19 +341,24 @@ class OddFields:
         return path not in self._roles.values() and path[1] not in {"text", *self._schema.claimed}
 
     def _times(self, *, is_over: bool) -> Found:
-        """Times that are all in 1970, as those of another unit are."""
+        """Yield what is odd about times: of another unit, unknown but written as 0, or in the future."""
         keys = self._schema.ts_keys
         seen = self.seen.get(keys) if keys else None
         if keys is None or seen is None or not self._learns or (self.n < ENOUGH and not is_over):
             return
-        if all(type(value) in {int, float} and 0 <= value < _YEAR for value in seen.values):
-            yield (
-                "ts 1970",
-                (
-                    f"{render_path(keys)}: times are in 1970: seconds since 1970 are expected; "
-                    f"write these, or {self._origin.remedy('ts', None)}"
-                ),
-            )
+        times = [(seconds, n) for value, n in seen.values.items() if (seconds := _seconds(value)) is not None]
+        if n_ahead := sum(n for seconds, n in times if self._latest < seconds < LATEST):
+            text = '`run` refuses such events, unless events.clock = "event"'
+            where = "more than a day ahead of the clock of this machine"
+            yield "ts ahead", f"{render_path(keys)}: {of(n_ahead, 'time')} {where}: {text}"
+        n_early = sum(n for seconds, n in times if -1 <= seconds < _YEAR)
+        if n_early == sum(seen.values.values()):
+            if seen.types <= {int, float}:
+                expected = "times are in 1970: seconds since 1970 are expected; write these, or "
+                yield "ts 1970", f"{render_path(keys)}: {expected}{self._origin.remedy('ts', None)}"
+        elif n_early and not any(_YEAR <= seconds < 10 * _YEAR for seconds, _ in times):
+            text = "in 1970, and none in the 9 years after: leave out a time that is not known"
+            yield "ts some 1970", f"{render_path(keys)}: {of(n_early, 'time')} {text}"
 
     def _unread(self) -> Found:
         """Fields beside `features`, which is where attributes stand while none is declared."""
@@ -431,6 +443,14 @@ class OddFields:
     def _hint(self, role: str, path: Keys | None) -> str:
         near = f"; did you mean {render_path(path)}?" if path else ":"
         return f"{near} {self._origin.remedy(role, path)}"
+
+
+def _seconds(value: Any) -> float | None:
+    """Return the seconds since the epoch that a value of the time stands for; None if it is not a time."""
+    try:
+        return moment(value, ())
+    except MalformedEvent:
+        return None
 
 
 def say_what_is_odd(schema: EventSchema, text: str) -> None:

@@ -42,7 +42,7 @@ _CURRENCY = r"$\u00a2-\u00a5\u20a0-\u20bf"
 _WITH_UNIT = re.compile(
     rf"""(?P<minus>-)?
         (?:(?P<before>[<>~\u2264\u2265\u2248\u00b1{_CURRENCY}]|(?:US|R|A|C)\$|EUR|USD|GBP|CHF|JPY)\s?
-          |(?P<word>[^\W\d_][^\d,:;|]{{0,19}})\s)?
+          |(?P<word>[^\W\d_][^\s\d,:;|]{{0,19}})\s)?
         (?P<number>{_NUMBER})
         (?P<blank>\s?)(?P<behind>(?:[^\W\d_]|[%\u2030\u00b0"'\u2032\u2033{_CURRENCY}])[^,:;|]{{0,19}})?""",
     re.VERBOSE,

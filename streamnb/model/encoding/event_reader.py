@@ -47,6 +47,7 @@ class EventReader:
     Attributes:
         declared: what attributes are by declaration, or by name alone.
         told_types: attributes of which a warning said that they came with another type than was learned.
+        told_odd: columns of which a warning was given, and one label of each group of similar labels.
         closed: the texts of the values of attributes whose values are listed.
     """
 
@@ -60,6 +61,7 @@ class EventReader:
         self.event_model = event_model
         self._told: set[Any] = set()  # attributes that look like texts
         self.told_types: set[Any] = set()
+        self.told_odd: set[Any] = set()
         self._given = {name: _attribute(name, spec) for name, spec in (attributes or {}).items()}
         self.declared = {**self._implied, **self._given}
         self.closed = {

@@ -24,6 +24,7 @@ from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.encoding.batch import Batch, Encoded
 from streamnb.model.encoding.data_frame import is_frame
 from streamnb.model.encoding.event_reader import EventReader
+from streamnb.model.encoding.odd_columns import warn_of_columns, warn_of_labels
 from streamnb.model.encoding.targets import Targets, Taught
 from streamnb.model.interface.evidence import Explanation, Item, Items
 from streamnb.model.interface.predictions import Posteriors
@@ -286,10 +287,14 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
     def learn_many(self, X: Any, y: Any, w: Weights = None, ts: Times = None) -> None:
         """Learn many events in order: a data frame and a series, or any iterables of one length.
 
-        Warns as `learn_one`, of the first one.
+        Warns as `learn_one`, of the first one; of a data frame also of columns and labels that look
+        unintended.
         """
         before = self.n_events
         self._learn(self._encode(X, y, w, ts))
+        if is_frame(X):
+            warn_of_columns(X, self._reader.declared, self._reader.told_odd)
+            warn_of_labels(self._statistics.classes, self._reader.told_odd)
         if before.bit_length() < self.n_events.bit_length():
             first = X.head(1).to_dict("records") if is_frame(X) else X
             self._warn_of_sentences(first[0] if isinstance(first, Sequence) else {})
