@@ -1,1 +1,1 @@
-"""One outside thing behind one port each."""
+"""Adapters: each connects one external system through one port."""

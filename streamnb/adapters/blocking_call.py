@@ -1,4 +1,4 @@
-"""A call that may block for long, or for ever: its caller does other things, or shows that it is alive."""
+"""A call that may block for long: its caller does other work, or sends heartbeats."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ R = TypeVar("R")
 
 
 class SerialThread:
-    """A thread that does one thing after another; it does not keep the process alive.
+    """A daemon thread that runs one task after another.
 
-    Allocators keep memory by thread: what each of many would have to ask the system for, one finds warm.
+    Allocators keep memory per thread: one thread reuses warm memory that several would request separately.
     """
 
     def __init__(self) -> None:
@@ -27,28 +27,28 @@ class SerialThread:
         threading.Thread(target=self._run, name="meanwhile", daemon=True).start()
 
     def begin(self, work: Callable[[], None]) -> None:
-        """Let it do this next; it must not raise."""
+        """Queue a task; it must not raise."""
         self._given.put(work)
 
     def end(self) -> None:
-        """Let it end, once it has done what it was given."""
+        """End the thread after the queued tasks."""
         self._given.put(None)
 
     def _run(self) -> None:
         while (work := self._given.get()) is not None:
             work()
-            del work  # and what it holds, before the next comes
+            del work  # release its memory before the next task
 
 
 class BlockingCall(Generic[R]):
     """Work that begins at once, in another thread.
 
-    The thread is left behind where nobody waits any more: what it holds is held until it returns.
+    The thread continues after its caller has stopped waiting: its memory is held until it returns.
 
     Args:
-        work: what may block.
-        seconds: how long to wait for it at most, from its beginning on.
-        thread: does it; one of its own where there is none.
+        work: the call that may block.
+        seconds: maximum wait, from the start of the work.
+        thread: runs the work; by default a new thread.
     """
 
     def __init__(
@@ -70,19 +70,20 @@ class BlockingCall(Generic[R]):
             thread.begin(run)
 
     def is_over(self) -> bool:
-        """Whether there is an answer that nobody has taken."""
+        """Return whether a result waits."""
         return not self._answers.empty()
 
     def answer(self, alive: Callable[[], None] = lambda: None) -> tuple[R, float]:
-        """What the work returned, and when, by the monotonic clock; raises what it raised. To be asked once.
+        """Return the result of the work and its completion time by the monotonic clock. Call it once.
 
-        Until then the caller's thread calls `alive` every fifth of a second.
+        Until then the caller's thread calls `alive` every fifth of a second. An exception of the work is
+        raised.
 
         Args:
-            alive: keeps elections and watchdogs content; what it raises is raised.
+            alive: heartbeat callback; its exceptions propagate.
 
         Raises:
-            Unavailable: there was no answer in time; what the work does may still come to pass.
+            Unavailable: the result was not there in time; the work may still take effect.
         """
         deadline = self._began + self._seconds
         while True:
@@ -91,17 +92,17 @@ class BlockingCall(Generic[R]):
                 answer, error, ended = self._answers.get(timeout=max(0.0, min(_TURN_SECONDS, left)))
                 break
             except queue.Empty:
-                pass  # out of here, or what `alive` raises would seem to come of it
+                pass  # `alive` is called outside, so that its exceptions have no false cause
             alive()
             if left <= 0.0:
                 raise Unavailable(f"no answer within {self._seconds:g} s")
         if error is not None:
             raise error
-        return answer, ended  # type: ignore[return-value]  # it is R where there is no error
+        return answer, ended  # type: ignore[return-value]  # it is R without an error
 
 
 def call_blocking(
     work: Callable[[], R], alive: Callable[[], None] = lambda: None, seconds: float = math.inf
 ) -> R:
-    """What `work` returns or raises, done in a thread of its own; see `BlockingCall`."""
+    """Return the result of `work`, run in a separate thread; see `BlockingCall`."""
     return BlockingCall(work, seconds).answer(alive)[0]

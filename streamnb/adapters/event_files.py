@@ -1,10 +1,9 @@
-"""Files of events: JSON lines, CSV (of tabs, too), plain or compressed; Parquet; `-` is standard input.
+"""Files of events: JSON lines, CSV or TSV, plain or compressed; Parquet; `-` is standard input.
 
-A name says what a file holds (``events.jsonl.gz``, ``.json``, ``.csv.zst``, ``.tsv``, ``.parquet``), also in
-capitals. Where it does not, JSON lines are expected, and compression is recognised by the first bytes. Text
-is UTF-8, or UTF-16 where a byte order mark says so, unless `CsvColumns.encoding` names another encoding.
-Everything is streamed: memory holds one line or row (at most `MAX_LINE`), the first lines of CSV, and the
-buffers.
+The name determines the format (``events.jsonl.gz``, ``.json``, ``.csv.zst``, ``.tsv``, ``.parquet``), in any
+case. By default JSON lines are expected, and compression is recognised by the first bytes. Text is UTF-8, or
+UTF-16 with a byte order mark, unless `CsvColumns.encoding` names another encoding. Everything is streamed:
+memory holds one line or row (at most `MAX_LINE`), the first lines of CSV, and the buffers.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ FileName = str | os.PathLike[str]
 _COLUMNS = CsvColumns()
 _CSV = {".csv", ".tsv"}
 _BUFFER = 1 << 16
-_COMPRESSED_CHUNK = 1 << 10  # small, for a hostile zstandard block grows more than ten thousandfold
+_COMPRESSED_CHUNK = 1 << 10  # small: a hostile zstandard block grows more than ten thousandfold
 _GZIP, _ZSTD = (
     re.compile(rb"\x1f\x8b"),
     re.compile(rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18"),
@@ -63,7 +62,7 @@ _OTHERS = {
     _ZSTD: "compressed twice: decompress it once, as `unzstd` does",
     _UTF32: "UTF-32: --encoding utf-32 reads it",
 }
-"""What begins so is refused as what it is."""
+"""Refused contents, by their first bytes."""
 _ARRAY = re.compile(rb"\s*\[\s*(?:\{|$)")
 _OBJECT = re.compile(rb"\s*\{\s*$")
 _UTF8 = "utf-8-sig"  # without the mark
@@ -71,12 +70,12 @@ _MARKS = {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 
 
 def read_events(path: FileName, columns: CsvColumns = _COLUMNS) -> Iterator[bytes]:
-    """The raw events of a file, one at a time: CSV rows, or JSON lines (blank ones skipped).
+    """Yield the raw events of a file: CSV rows, or JSON lines without the blank ones.
 
     Raises:
-        LogError: a file that cannot be read, is damaged or ends too early (after what was readable has been
+        LogError: a file that cannot be read, is damaged or ends too early (after its readable events were
             yielded), or holds a line longer than `MAX_LINE`; with the name and the place.
-            Also CSV without the column of labels, where `columns` says that it must be there.
+            Also CSV without a required column of labels.
         ConfigError: a CSV header that does not fit `columns` otherwise.
     """
     with open_counted(path, columns) as events:
@@ -84,7 +83,7 @@ def read_events(path: FileName, columns: CsvColumns = _COLUMNS) -> Iterator[byte
 
 
 def read_rows_order(path: FileName) -> list[int]:
-    """The row numbers (from 0) of an order file, one a line, compressed or not. Raises `LogError`."""
+    """Return the row numbers (from 0) of an order file, one a line, compressed or not. Raises `LogError`."""
     order = []
     with open_counted(path) as lines:
         for line in lines:
@@ -95,12 +94,12 @@ def read_rows_order(path: FileName) -> list[int]:
 
 
 def open_counted(path: FileName, columns: CsvColumns = _COLUMNS, note: Note = ignore_note) -> CountedEvents:
-    """Open a file of events whose reading shows its progress; use it in a ``with``.
+    """Open a file of events that reports its reading progress, as a context manager.
 
     Args:
         path: the file, ``-`` for standard input.
-        columns: what the columns are, in a file that has some.
-        note: is called once for each kind of thing that may be read otherwise than it was meant.
+        columns: roles of the columns, in a file with columns.
+        note: called once for each kind of input that may be read otherwise than intended.
 
     Raises:
         LogError: the file cannot be opened.
@@ -112,12 +111,12 @@ def open_counted(path: FileName, columns: CsvColumns = _COLUMNS, note: Note = ig
 
 
 def has_columns(name: str) -> bool:
-    """Whether a name says that a file holds rows with columns: CSV, with commas or tabs, or Parquet."""
+    """Return whether a file name stands for rows with columns: CSV, TSV or Parquet."""
     return has_cells(name) or _suffix(name) == ".parquet"
 
 
 def has_cells(name: str) -> bool:
-    """Whether a name says that a file holds rows as text: CSV, with commas or tabs."""
+    """Return whether a file name stands for rows as text: CSV or TSV."""
     return _suffix(name) in _CSV
 
 
@@ -132,19 +131,19 @@ def _compression(name: str) -> str:
 
 
 def _stdin() -> Any:
-    """Standard input without its buffer: a thread waiting in its lock would spoil the exit."""
+    """Return standard input without its buffer, whose lock would block the exit while a thread reads."""
     if sys.stdin is None:
         raise OSError("standard input is closed")
     return getattr(sys.stdin.buffer, "raw", sys.stdin.buffer)
 
 
 class CountedEvents:
-    """The raw events of one file, to be iterated once, and how far their reading has come.
+    """The raw events of one file, to be iterated once, with the reading progress.
 
     Attributes:
-        name: the file's name, as it was given.
+        name: the file's name as passed.
         total: its size in bytes, None for standard input.
-        line: how many lines (of CSV: lines of the file, not rows) have been read.
+        line: number of lines read so far (for CSV: lines of the file, not rows).
     """
 
     def __init__(self, name: str, source: Any, columns: CsvColumns, note: Note = ignore_note) -> None:
@@ -190,14 +189,14 @@ class CountedEvents:
         start = compressed.peek(4)[:4]
         expected = _MAGIC.get(compression)
         if expected and not expected.match(start):
-            raise LogError(f"the name says {compression}, but the content does not begin like one")
+            raise LogError(f"the name ends in {compression}, but the content is not of that format")
         for magic, decompressor in _DECOMPRESSORS.items():
             if magic.match(start):
                 return io.BufferedReader(_Decompressed(compressed, decompressor), _BUFFER)
         return compressed
 
     def _refuse_other_content(self, stream: io.BufferedReader[Any]) -> None:
-        """Raise LogError if the first bytes are those of another sort of file than text."""
+        """Raise LogError if the first bytes identify another file format."""
         start = stream.peek(8)[:8]
         for begins, what in _OTHERS.items():
             if begins.match(start) and not (begins is _UTF32 and self._columns.encoding):
@@ -212,7 +211,7 @@ class CountedEvents:
             yield row
 
     def _encoding(self, stream: io.BufferedReader[Any]) -> str:
-        """How the text is written; see `CsvColumns.encoding`."""
+        """Return the encoding of the text; see `CsvColumns.encoding`."""
         encoding = codecs.lookup(self._columns.encoding or _UTF8).name
         return _MARKS.get(stream.peek(2)[:2], _UTF8) if encoding in {"utf-8", _UTF8} else encoding
 
@@ -234,16 +233,16 @@ class CountedEvents:
     def _lines(self, stream: io.BufferedReader[Any]) -> Iterator[bytes]:
         while line := stream.readline(MAX_LINE + 1):
             self._count(line)
-            # A byte order mark is one of the file, not of the event.
+            # A byte order mark belongs to the file, not to the event.
             yield line.removeprefix(codecs.BOM_UTF8) if self.line == 1 else line
 
     def _recoded_lines(self, stream: io.BufferedReader[Any], encoding: str) -> Iterator[bytes]:
-        """The lines as UTF-8; bytes that the encoding does not have are as they were."""
+        """Yield the lines as UTF-8; undecodable bytes stay unchanged."""
         for line in self._text_lines(stream, encoding, newline="\n"):
             yield line.encode(errors="surrogateescape")
 
     def _refuse_other_json(self, line: bytes) -> None:
-        """Raise LogError if the first line with content begins JSON that goes on over many lines."""
+        """Raise LogError if the first line with content begins JSON over several lines."""
         if b"\0" in line:
             raise LogError(NO_TEXT)
         for begins, what, program in (
@@ -288,8 +287,6 @@ def _is_utf8(line: bytes) -> bool:
 
 
 class _Counter(io.RawIOBase):
-    """A source of bytes that counts them."""
-
     def __init__(self, source: Any) -> None:
         super().__init__()
         self.position = 0
@@ -299,7 +296,7 @@ class _Counter(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        count: int = self._source.readinto(buffer)  # what is there: a pipe may pause
+        count: int = self._source.readinto(buffer)  # the available bytes: a pipe may pause
         self.position += count
         return count
 
@@ -307,8 +304,8 @@ class _Counter(io.RawIOBase):
 class _Decompressed(io.RawIOBase):
     """The content of gzip members or zstandard frames, one after another.
 
-    Python's gzip loses what it has read when it meets a truncated end, and zstandard's reader does not
-    notice one; this hands on all that can be read, then raises EOFError.
+    Python's gzip module loses bytes already read before a truncated end, and zstandard's reader does not
+    detect one. This reader returns all readable bytes, then raises EOFError.
     """
 
     def __init__(self, compressed: io.BufferedReader[Any], decompressor: Callable[[], Any]) -> None:
@@ -337,7 +334,7 @@ class _Decompressed(io.RawIOBase):
     def _decompress(self) -> None:
         if self._member is None:
             if self._decompressor is _DECOMPRESSORS[_GZIP]:
-                self._chunk = self._chunk.lstrip(b"\0")  # what pads the file behind its last member
+                self._chunk = self._chunk.lstrip(b"\0")  # padding after the last member
             if not self._chunk:
                 return
             self._member = self._decompressor()

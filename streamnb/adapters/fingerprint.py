@@ -1,7 +1,7 @@
-"""What the bits of derived floats depend on, beside the events: versions, the C library and the CPU.
+"""Fingerprint of the environment on which the bits of derived floats depend: versions, C library and CPU.
 
-Counts and moments are the same everywhere. State derived through log and exp is bit-identical only under
-one fingerprint: numba compiles for the CPU at hand, and the C library picks its log and exp by its features.
+Counts and moments are the same everywhere. State derived through log and exp is bit-identical only under one
+fingerprint: numba compiles for the local CPU, and the C library selects log and exp by its features.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ _X86_LEVELS = (
 
 
 def fingerprint() -> dict[str, str]:
-    """This process's fingerprint: the same keys everywhere, "unknown" or "absent" where there is no value."""
+    """Return the fingerprint of this process.
+
+    All keys are present; missing values are "unknown" or "absent".
+    """
     cpuinfo = _cpuinfo()
     return {
         "streamnb": _version("streamnb"),
@@ -36,14 +39,14 @@ def fingerprint() -> dict[str, str]:
 
 
 def cpu_model(cpuinfo: str) -> str:
-    """The CPU's name in the text of /proc/cpuinfo: what it calls itself, or an ARM core's numbers, or ""."""
+    """Return the CPU's name from the text of /proc/cpuinfo: its model, or an ARM core's numbers, or ""."""
     fields = _first_cpu(cpuinfo)
     arm = [fields[key] for key in ("CPU implementer", "CPU part", "CPU variant") if key in fields]
     return fields.get("model name") or " ".join(arm)
 
 
 def cpu_level(cpuinfo: str) -> str:
-    """The x86-64 level that the text of /proc/cpuinfo shows, an ARM core's features, or ""."""
+    """Return the x86-64 level in the text of /proc/cpuinfo, an ARM core's features, or ""."""
     fields = _first_cpu(cpuinfo)
     if "flags" not in fields:
         return fields.get("Features", "")

@@ -1,4 +1,4 @@
-"""How much memory there is: the machine's, or that of the container, where it is less."""
+"""Size of the available memory: the machine's, or the container's limit if it is smaller."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _UNKNOWN = 4 << 30  # bytes
 
 
 def machine_memory() -> int:
-    """Bytes; of a system that does not say so, 4 GiB."""
+    """Return the memory size in bytes; 4 GiB if the system does not report it."""
     try:
         whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, OSError, ValueError):
@@ -19,7 +19,7 @@ def machine_memory() -> int:
 
 
 def _limit(path: str) -> int:
-    """The limit in a file of the control group; 0 for none."""
+    """Return the limit in a file of the control group; 0 for none."""
     try:
         said = Path(path).read_text(encoding="ascii").strip()
     except OSError:

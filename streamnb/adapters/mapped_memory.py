@@ -1,4 +1,4 @@
-"""Memory in a file that has no name: what the system may write out, and what goes with the process."""
+"""Memory in an unnamed file: the system may page it out, and it is freed with the process."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from streamnb.errors import StreamnbError
 
 
 def mapped_beyond(n_bytes: int, folder: Path) -> Callable[[int], npt.NDArray[np.int64]]:
-    """What makes arrays of so many words, all zero: larger ones than `n_bytes` in a file in `folder`.
+    """Return a function that makes zeroed int64 arrays, in a file in `folder` if larger than `n_bytes`.
 
-    Where there is no such folder yet, in that of the system's temporary files. Nothing of it is found again
-    by another process.
+    If the folder does not exist yet, the file is in the system's temporary folder. Other processes cannot
+    find it.
 
-    The array raises StreamnbError as it is made where the disk has no room: a page that had none later would
-    end the process.
+    The function raises StreamnbError if the disk is full: a page without disk space would later end the
+    process.
     """
 
     def made(n: int) -> npt.NDArray[np.int64]:
@@ -34,7 +34,7 @@ def mapped_beyond(n_bytes: int, folder: Path) -> Callable[[int], npt.NDArray[np.
                 return np.frombuffer(mmap.mmap(file.fileno(), 8 * n), dtype=np.int64)
         except OSError as error:
             raise StreamnbError(
-                f"models of tenants that are put away take {8 * n:,} bytes, for which {where} has no room "
+                f"idle models of tenants take {8 * n:,} bytes, for which {where} has no room "
                 f"({error.strerror}): free some, or let model.tenants be fewer in a new stream"
             ) from error
 

@@ -1,6 +1,6 @@
-r"""Rows of a Parquet file as records of events, with the types of its columns: ``streamnb[parquet]``.
+r"""Rows of a Parquet file as event records, with the types of its columns: ``streamnb[parquet]``.
 
-Each column is converted as a whole, by its Arrow type, and never through pandas, which need not be there.
+Each column is converted as a whole, by its Arrow type, and without pandas, which may be missing.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ def parquet_events(
 
     Args:
         source: the file, open for reading bytes.
-        columns: which columns are no features, and which values are missing.
-        note: is called once for each column whose bytes are written as hexadecimal digits.
+        columns: roles of the columns, and the values that mean missing.
+        note: called once for each column whose bytes are written as hexadecimal digits.
 
     Raises:
-        ConfigError: pyarrow is missing, or columns that were asked for.
-        LogError: it is no Parquet file, or damaged; or lacks the label's column, which must be there.
+        ConfigError: pyarrow is missing, or a configured column.
+        LogError: the file is damaged or not Parquet, or lacks the required label column.
     """
     try:
         from pyarrow import ArrowException, parquet, types  # noqa: PLC0415  an extra
@@ -57,7 +57,9 @@ def parquet_events(
         names = file.schema_arrow.names
         check_header(names, columns, "Parquet")
         reader = _Reader(types, columns, note)
-        columns = msgspec.structs.replace(columns, missing=())  # which the reader leaves out; "" is a string
+        columns = msgspec.structs.replace(
+            columns, missing=()
+        )  # the reader already removes missing values; "" is a string
         for batch in file.iter_batches(batch_size=_AT_ONCE):
             cells = [reader.cells(name, batch.column(place)) for place, name in enumerate(names)]
             for row in zip(*cells, strict=True):
@@ -75,11 +77,11 @@ def parquet_events(
 
 
 class _Reader:
-    """Makes JSON values of the cells of columns, by the type of a column and by what it is for.
+    """Converter of columns to JSON values, by a column's type and role.
 
     Args:
         types: pyarrow's module of that name.
-        columns: which columns are no features, and which values are missing.
+        columns: roles of the columns, and the values that mean missing.
         note: see `parquet_events`.
     """
 
@@ -93,7 +95,7 @@ class _Reader:
         self._in_hex: set[str] = set()
 
     def cells(self, name: str, array: Any) -> list[Any]:
-        """Return the cells of one column; None where one is missing."""
+        """Return the cells of one column; None for missing values."""
         found = self._values(array, name)
         if self._missing:
             found = [None if self._is_missing(cell) else cell for cell in found]
@@ -118,7 +120,7 @@ class _Reader:
         return _without_decimals(self._values(array, column))
 
     def _unit(self, kind: Any) -> tuple[int, int]:
-        """Return what the integers of a type of times count: a number of parts, and the parts of a second."""
+        """Return the factor and the divisor that convert a time type's integers to seconds."""
         if self._types.is_date32(kind):
             return _DAY, 1
         return 1, PER_SECOND["ms" if self._types.is_date64(kind) else kind.unit]
@@ -138,7 +140,7 @@ class _Reader:
         ]
 
     def _date_time(self, array: Any, column: str) -> list[Any]:
-        """Return date-times; for an event's time that is none (year 12026), seconds, which are refused."""
+        """Return date-times; event times beyond the year 9999 as seconds, which are refused."""
         step, unit = self._unit(array.type)
         is_ts = column == self._columns.ts
         return [
@@ -159,7 +161,7 @@ class _Reader:
         return [None if count is None else count / unit for count in _counts(array)]
 
     def _string(self, array: Any, _: str) -> list[Any]:
-        """Return strings; bytes that are not UTF-8 are there as lone surrogates, see `encoded`."""
+        """Return strings, in which bytes that are not UTF-8 are lone surrogates; see `encoded`."""
         try:
             found: list[Any] = array.to_pylist()
         except UnicodeDecodeError:
@@ -176,7 +178,7 @@ class _Reader:
             if column not in self._in_hex and raw and text is not None and text.encode() != raw:
                 self._in_hex.add(column)
                 self._note(
-                    f"column {column!r} holds bytes that are no text: hexadecimal digits stand for them, "
+                    f"column {column!r} holds bytes that are not text: they become hexadecimal digits, "
                     f"such as {text!r}"
                 )
         return found
@@ -192,7 +194,7 @@ class _Reader:
         ]
 
     def _map(self, array: Any, column: str) -> list[Any]:
-        """Return maps as objects, whose keys are strings; of equal keys the last one counts, as in JSON."""
+        """Return maps as objects with string keys; of equal keys the last one counts, as in JSON."""
         return [
             None if pairs is None else {_key(key): value for key, value in map(dict.values, pairs)}
             for pairs in self._list(array, column)
@@ -220,11 +222,11 @@ class _Reader:
         "map": _map,
         "nested": _list,
     }
-    """The end of a predicate of pyarrow.types, such as `is_date` -> what reads columns of such a type."""
+    """Converter by the end of a predicate's name in pyarrow.types, such as `is_date`."""
 
 
 def _counts(array: Any) -> list[int | None]:
-    """Return the integers by which Arrow holds a time, a date or a duration."""
+    """Return the integers with which Arrow stores times, dates or durations."""
     found: list[int | None] = array.view(f"int{array.type.bit_width}").to_pylist()
     return found
 
@@ -234,5 +236,5 @@ def _without_decimals(cells: list[Any]) -> list[Any]:
 
 
 def _key(value: Any) -> str:
-    """Return the key of an entry of a map as a string, as JSON's are."""
+    """Return the key of a map entry as a string, as JSON requires."""
     return name_text(value) if type(value) in {str, *_NAMED} else str(value)

@@ -1,4 +1,4 @@
-"""A stream in parts, of which none waits long."""
+"""Batches of a stream, with bounded waiting."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ T = TypeVar("T")
 def parts_of(
     stream: Iterable[T], most: int, patience: float, stopped: Callable[[], bool] = lambda: False
 ) -> Iterator[list[T]]:
-    """Cut a stream into parts of at most `most` things, none of which waits longer than `patience` seconds.
+    """Cut a stream into parts of at most `most` items, none of which waits longer than `patience` seconds.
 
-    A thread reads, so that waiting for the stream keeps nothing back. Ends soon after `stopped` says so; what
-    had been read, but not yielded, is lost then. What came before an error is yielded before it is raised.
+    A thread reads the stream, so that waiting for it delays no part. The iterator ends soon after `stopped`
+    returns True; items read but not yielded are then lost. Items before an error are yielded before it is
+    raised.
     """
     arrivals: Queue[list[T]] = Queue(most)  # nothing more, after an empty one
     failed: list[Exception] = []

@@ -1,4 +1,4 @@
-"""A folder of snapshots: written whole or not at all, read newest first; damage is not absence."""
+"""A folder of snapshots, written whole or not at all and read newest first; damage is reported."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ _OFFERED = re.compile(r"adopt-([0-9]{20})\.snb")
 _ASKED = "adopt.lock"
 _PATIENCE = 3.0  # seconds
 _T = TypeVar("_T")
-_LOOKS, _LOOK_SECONDS = 20, 0.05  # a learner that looks whether it is asked holds it for a moment
+_LOOKS, _LOOK_SECONDS = 20, 0.05  # a learner that checks for requests holds the lock for a moment
 
 
 class SnapshotFile(NamedTuple):
-    """One snapshot file: the journal record it stands at, where it lies, how many bytes it has."""
+    """One snapshot file: its journal record, path and size in bytes."""
 
     n: int
     path: Path
@@ -48,14 +48,14 @@ class SnapshotFile(NamedTuple):
 
 
 class Damaged(NamedTuple):
-    """A snapshot file that could not be read, and why."""
+    """A snapshot file that could not be read, and the reason."""
 
     path: Path
     reason: str
 
 
 class FoundSnapshotFile(NamedTuple):
-    """The newest readable snapshot, and the newer files that were passed over to reach it, newest first."""
+    """The newest readable snapshot, and the newer damaged files that were skipped, newest first."""
 
     snapshot: Snapshot
     path: Path
@@ -65,15 +65,15 @@ class FoundSnapshotFile(NamedTuple):
 class SnapshotFolder:
     """The snapshots of one learner, at most `keep` of them, in files named by their journal record.
 
-    One process saves; any number of others may read meanwhile. A folder that is missing holds no snapshots;
-    `save` makes it, for its user alone. Where the group may read a folder, it may read the files as well, as
-    far as the umask allows.
+    One process saves; any number of other processes may read meanwhile. A missing folder holds no snapshots;
+    `save` creates it with access for its user alone. If the group may read the folder, it may read the files
+    as well, as far as the umask allows.
 
     Args:
         path: the folder.
         keep: how many snapshots are kept.
-        report: told of every damaged file that `newest` passes over.
-        whole: whether segments are read, too; they are nothing that a model needs to predict.
+        report: called with every damaged file that `newest` skips.
+        whole: whether to read segments, too; predictions do not need them.
     """
 
     def __init__(
@@ -88,20 +88,21 @@ class SnapshotFolder:
             raise ValueError(f"keep must be at least 1, got {keep}")
         self.path = Path(path)
         self._owner = threading.get_ident()
-        self._asked: Future[StoredArray] | None = None  # what is being put aside
+        self._asked: Future[StoredArray] | None = None  # the copy in progress
         self.keep, self._report, self._whole = keep, report, whole
 
     def save(self, snapshot: Snapshot) -> Path:
         """Write one snapshot; on return it is durable under the path returned.
 
-        1. The snapshot's values are checked, before the disk is touched.
-        2. Temporary files of writers that died are removed.
-        3. Its segments are written, each whole or not at all, and synced.
-        4. A temporary file in the same folder takes all bytes, and is synced.
-        5. It is renamed, over a snapshot of the same journal record where there is one.
-        6. The folder is synced: from here on the snapshot survives a loss of power.
-        7. Of the snapshots up to this one, the oldest beyond `keep` are removed, and those before the floor
-           where events were forgotten; and then what none of the others needs.
+        1. Validate the snapshot's values before the disk is touched.
+        2. Remove temporary files of writers that died.
+        3. Write and sync the missing segments, each whole or not at all.
+        4. Write all bytes to a temporary file in the same folder, and sync it.
+        5. Rename it, replacing any snapshot of the same journal record.
+        6. Sync the folder: from here on the snapshot survives a loss of power.
+        7. Of the snapshots up to this one, remove the oldest beyond `keep`, and the snapshots before the
+        floor
+           if events were evicted; then remove the segments that no remaining snapshot names.
 
         A death between any two steps leaves every older snapshot, and perhaps a temporary file.
 
@@ -125,7 +126,7 @@ class SnapshotFolder:
         return final
 
     def segments(self) -> frozenset[str]:
-        """The names of the segments that are stored, whole."""
+        """Return the names of the segments that are stored completely."""
         try:
             return frozenset(
                 path.name for path in (self.path / _SEGMENTS).iterdir() if DIGEST.fullmatch(path.name)
@@ -134,10 +135,11 @@ class SnapshotFolder:
             return frozenset()
 
     def aside(self, blocks: Iterable[Array]) -> StoredArray:
-        """An array of these blocks of rows, in a file without a name: it is gone as the array is.
+        """Copy blocks of rows to an array in an unnamed file, which is deleted with the array.
 
-        Raises SnapshotError where the disk refuses; and, so that whoever learns goes on, where it does not
-        answer within `_PATIENCE` seconds, or still has not since it last did not.
+        Raises SnapshotError if the disk refuses. So that the learner continues, it also raises SnapshotError
+        if the disk does not respond within `_PATIENCE` seconds, or has not yet completed an earlier late
+        copy.
         """
         if threading.get_ident() != self._owner:
             return self._put_aside(blocks)
@@ -160,13 +162,13 @@ class SnapshotFolder:
                 return StoredArray(_Reading(os.dup(file.fileno())), block.dtype, (rows, *block.shape[1:]))
 
     def save_aside(self, made: Callable[[], Snapshot]) -> Future[Path]:
-        """`save` what is made in a thread of its own, which does not keep the process alive."""
+        """Call `made` and `save` in a daemon thread, and return the future path."""
         return _in_background(lambda: self.save(made()))
 
     def newest(
         self, at_most: int | None = None, alive: Callable[[], None] = lambda: None
     ) -> FoundSnapshotFile | None:
-        """The newest snapshot that can be read; None only where there is no snapshot file at all.
+        """Return the newest readable snapshot; None only if the folder has no snapshot files.
 
         Args:
             at_most: pass over those that stand at a later journal record.
@@ -185,7 +187,7 @@ class SnapshotFolder:
                     if os.path.lexists(paths[n]):
                         damaged.append(Damaged(paths[n], _reason(error)))
                         self._report(damaged[-1])
-                    else:  # dropped by the writer since we looked: there are newer ones
+                    else:  # dropped by the writer meanwhile: there are newer snapshots
                         vanished = True
             if not vanished:
                 reasons = "; ".join(f"{path}: {reason}" for path, reason in damaged)
@@ -196,10 +198,10 @@ class SnapshotFolder:
         return None
 
     def load(self, n: int) -> Snapshot:
-        """The snapshot at journal record `n`.
+        """Return the snapshot at journal record `n`.
 
         Raises:
-            SnapshotError: there is none, or it cannot be read.
+            SnapshotError: the snapshot is missing or cannot be read.
         """
         path = self._paths().get(n)
         if path is None:
@@ -208,22 +210,22 @@ class SnapshotFolder:
             return self._read(path, n)
 
     def list(self) -> Sequence[SnapshotFile]:
-        """Every snapshot file, readable or not, oldest first.
+        """Return every snapshot file, readable or not, oldest first.
 
         Raises:
             SnapshotError: the folder exists and cannot be read.
         """
         entries = []
         for n, path in sorted(self._paths().items()):
-            with suppress(FileNotFoundError):  # dropped by the writer since we looked
+            with suppress(FileNotFoundError):  # dropped by the writer meanwhile
                 entries.append(SnapshotFile(n, path, path.lstat().st_size))
         return tuple(entries)
 
     def _paths(self) -> dict[int, Path]:
-        """Journal record -> file, by the names alone.
+        """Return the files by journal record, from the names alone.
 
-        A snapshot is dropped only after a newer one got its name, so one look at the names finds none only
-        where there is none; to ask for each file's size in between would lose that.
+        A snapshot is dropped only after a newer one has its name, so a single listing is empty only if the
+        folder has no snapshots; reading the size of each file in between would lose this guarantee.
         """
         with told_as(SnapshotError, f"cannot list {self.path}", OSError), suppress(FileNotFoundError):
             found = [(_NAME.fullmatch(path.name), path) for path in self.path.iterdir()]
@@ -231,10 +233,10 @@ class SnapshotFolder:
         return {}
 
     def _read(self, path: Path, n: int, alive: Callable[[], None] = lambda: None) -> Snapshot:
-        """A snapshot, with its segments where they are asked for."""
+        """Return a snapshot, with its segments if `whole`."""
         snapshot = read_file(path, alive)
         if snapshot.journal_n != n:
-            raise SnapshotError(f"it stands at journal record {snapshot.journal_n}, its name says {n}")
+            raise SnapshotError(f"it stands at journal record {snapshot.journal_n}, its name has {n}")
         named = segment_names(snapshot.parts) if self._whole else ()
         found = {name: self._segment(name, alive) for name in named}
         return msgspec.structs.replace(snapshot, segments=found) if found else snapshot
@@ -248,7 +250,10 @@ class SnapshotFolder:
         return content
 
     def _save_segments(self, snapshot: Snapshot) -> None:
-        """Write those that the snapshot brings. Raises SnapshotError where one that it only names is gone."""
+        """Write the segments contained in the snapshot.
+
+        Raises SnapshotError if a referenced segment is gone.
+        """
         named = segment_names(snapshot.parts)
         if not named:
             return
@@ -268,7 +273,7 @@ class SnapshotFolder:
             _sync_folder(folder)
 
     def _drop_segments(self) -> None:
-        """Remove segments that no snapshot names; none, where one of the snapshots cannot be read."""
+        """Remove unreferenced segments; none if a snapshot cannot be read."""
         stored = self.segments()
         if not stored:
             return
@@ -282,7 +287,7 @@ class SnapshotFolder:
 
     @staticmethod
     def _remove_stale(folder: Path) -> None:
-        """Remove temporary files whose writers are dead: a writer that lives holds a lock on its own."""
+        """Remove temporary files of dead writers: a live writer holds a lock on its file."""
         for path in folder.iterdir():
             if _TEMPORARY_NAME.fullmatch(path.name):
                 with suppress(OSError), io.FileIO(path, opener=_open_file) as file:
@@ -290,7 +295,7 @@ class SnapshotFolder:
                         path.unlink()
 
     def offer(self, snapshot: Snapshot) -> Path:
-        """Keep what holds a model that was learned anew, for a learner that stands at its journal record."""
+        """Save a retrained model for a learner that stands at the snapshot's journal record."""
         final = self._offer(snapshot.journal_n)
         save_file(snapshot, final, None)
         return final
@@ -299,7 +304,7 @@ class SnapshotFolder:
         return self.path / f"adopt-{n:020d}.snb"
 
     def offered(self, n: int) -> Snapshot | None:
-        """What was offered to whoever stands at journal record `n`. Raises SnapshotError if damaged."""
+        """Return the model offered to a learner at journal record `n`. Raises SnapshotError if damaged."""
         path = self._offer(n)
         with told_as(SnapshotError, path, SnapshotError, OSError), suppress(FileNotFoundError):
             return self._read(path, n)
@@ -307,9 +312,9 @@ class SnapshotFolder:
 
     @contextmanager
     def asking(self) -> Iterator[None]:
-        """Ask the learner to stand still.
+        """Ask the learner to pause for a hand-over.
 
-        Raises SnapshotError where somebody else asks.
+        Raises SnapshotError if another process is already asking.
         """
         _make_folder(self.path)
         with (self.path / _ASKED).open("a+") as file:
@@ -327,21 +332,21 @@ class SnapshotFolder:
             file.truncate(0)
             file.write(f"{os.getpid()} {secrets.token_hex(8)}")
             file.flush()
-            yield  # the file stays: who waits for its lock has it open already
+            yield  # the file stays: processes that wait for its lock have it open
 
     def remove_offers(self, since: int) -> None:
-        """Remove what others offered to whoever stands at a journal record, or beyond."""
+        """Remove the models offered to learners at a journal record or beyond."""
         for path in self._offers(range(since, sys.maxsize)):
             path.unlink(missing_ok=True)
 
     def _offers(self, numbers: range) -> Sequence[Path]:
-        """The files offered to whoever stands at one of these journal records."""
+        """Return the files offered to learners at one of these journal records."""
         found = [(path, _OFFERED.fullmatch(path.name)) for path in self.path.iterdir()]
         return [path for path, match in found if match and int(match[1]) in numbers]
 
     def asked_by(self) -> str:
-        """Who asks so, and lives; empty where nobody does, or has not said yet who."""
-        if not (self.path / _ASKED).exists():  # mostly
+        """Return the identity of the live process that asks; empty if none asks or it is not yet known."""
+        if not (self.path / _ASKED).exists():  # the common case
             return ""
         try:
             with io.FileIO(self.path / _ASKED, opener=_open_file) as file:
@@ -350,7 +355,8 @@ class SnapshotFolder:
             return ""
 
     def _drop_oldest(self, n: int, floor: int) -> None:
-        # Those beyond `n`, left by a rollback, are passed in time; counting them now would cost older ones.
+        # Newer snapshots than `n`, left by a rollback, are overtaken in time; counting them now would remove
+        # older ones.
         kept = [(other, path) for other, path in sorted(self._paths().items()) if other <= n]
         paths = [path for other, path in kept[: -self.keep]]
         paths += [path for other, path in kept[-self.keep :] if other < floor]
@@ -361,7 +367,7 @@ class SnapshotFolder:
 
 
 def read_file(path: Path, alive: Callable[[], None] = lambda: None) -> Snapshot:
-    """The snapshot of one file, whatever its name is, without segments. Raises SnapshotError and OSError."""
+    """Return the snapshot of one file of any name, without segments. Raises SnapshotError and OSError."""
     with _Watched(path, alive) as file:
         return load(file)
 
@@ -375,7 +381,7 @@ def save_file(snapshot: Snapshot, path: Path, mode: int | None = 0o666) -> None:
 
 
 def _in_background(work: Callable[[], _T]) -> Future[_T]:
-    """What it comes to, in a thread that does not keep the process alive."""
+    """Run `work` in a daemon thread and return its future."""
     outcome: Future[_T] = Future()
 
     def run() -> None:
@@ -389,9 +395,9 @@ def _in_background(work: Callable[[], _T]) -> Future[_T]:
 
 
 class _Reading:
-    """Reads from a file that is closed as this is gone.
+    """Reader of a file that is closed with this object.
 
-    It is not mapped: what a disk fails to give back would end the process, and no exception would say so.
+    It is not mapped: a read error of the disk would end the process without an exception.
     """
 
     def __init__(self, descriptor: int) -> None:
@@ -409,7 +415,7 @@ class _Reading:
 
 
 class _Watched(io.BufferedReader):
-    """A file whose readers show that they are alive."""
+    """A file whose reads send heartbeats."""
 
     def __init__(self, path: Path, alive: Callable[[], None]) -> None:
         super().__init__(io.FileIO(path, opener=_open_file))
@@ -425,33 +431,33 @@ class _Watched(io.BufferedReader):
 
 
 def _open_file(name: str, flags: int) -> int:
-    """A descriptor of a file; whoever opens a pipe waits for its writer, and there need not be one."""
+    """Return a descriptor of a regular file or folder; opening a pipe would wait for its writer."""
     descriptor = os.open(name, flags | os.O_NONBLOCK)
     kind = os.fstat(descriptor).st_mode
-    if stat.S_ISREG(kind) or stat.S_ISDIR(kind):  # a folder is refused by whoever reads it
+    if stat.S_ISREG(kind) or stat.S_ISDIR(kind):  # reading a folder fails later
         return descriptor
     os.close(descriptor)
     raise OSError(errno.EINVAL, "it is not a regular file")
 
 
 def _named_in(path: Path) -> Sequence[str]:
-    """The segments that a snapshot file names."""
+    """Return the segments that a snapshot file names."""
     with io.FileIO(path, opener=_open_file) as raw, io.BufferedReader(raw) as file:
         return segment_names(load_parts(file))
 
 
 def _write_and_rename(chunks: Iterator[bytes], final: Path, mode: int | None = None) -> None:
-    """The file has `mode`, or else is for its user, and for the group where that may read the folder."""
+    """Write a file with `mode`; by default for its user, and for the group if it may read the folder."""
     temporary = final.with_name(f"{final.name}.{secrets.token_hex(8)}.tmp")
     mode = 0o600 | final.parent.stat().st_mode & stat.S_IRGRP if mode is None else mode
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     try:
-        # Held until the file has its final name, so that no other writer takes it for a dead one's.
+        # Held until the file has its final name, so that no other writer considers it abandoned.
         _lock(descriptor)
         for chunk in chunks:
             _write(descriptor, chunk)
         os.fsync(descriptor)
-        os.rename(temporary, final)  # noqa: PTH104  beside the other calls on descriptors
+        os.rename(temporary, final)  # noqa: PTH104  next to the other calls on descriptors
     except BaseException:
         with suppress(OSError):
             os.unlink(temporary)  # noqa: PTH108  the same
@@ -467,7 +473,7 @@ def _write(descriptor: int, chunk: bytes | memoryview) -> None:
 
 
 def _lock(descriptor: int) -> bool:
-    """Whether the file is now locked by us; False on a file system without locks too."""
+    """Return whether the file is now locked by this process; False on a file system without locks, too."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
@@ -476,7 +482,7 @@ def _lock(descriptor: int) -> bool:
 
 
 def _make_folder(path: Path) -> None:
-    """Make a folder and those above it, each durably."""
+    """Create a folder and its missing parents, each durably."""
     if not path.is_dir():
         _make_folder(path.parent)
         path.mkdir(0o700, exist_ok=True)

@@ -24,7 +24,7 @@ NO_FILE = "No such file or directory"
 REFUSED = [
     ("evaluate missing.csv", f"missing.csv: {NO_FILE}"),
     ("evaluate missing.jsonl --holdout 2/3", f"missing.jsonl: {NO_FILE}"),
-    ("evaluate plain.jsonl.gz", "the name says .gz"),
+    ("evaluate plain.jsonl.gz", "the name ends in .gz"),
     ("evaluate good.csv --label-column x", "no column 'x' for label; there are id, text, label"),
     (
         "evaluate other.csv",
@@ -52,7 +52,7 @@ REFUSED = [
         "run --set http.listen= --log sqlite:///parts.db --set topics.journal=events --set topics.events=e",
         "2 partitions, not 1",
     ),
-    ("run --log sqlite:///log.db --set http.listen=127.0.0.1:PORT", "where nothing can listen"),
+    ("run --log sqlite:///log.db --set http.listen=127.0.0.1:PORT", "which cannot be listened on"),
     (
         "run --set http.listen= --log sqlite:///log.db --set snapshots.folder=good.csv",
         "cannot list good.csv: Not a directory",

@@ -316,7 +316,7 @@ def test_a_learner_that_stood_still_and_was_not_replaced_says_so(tmp_path, broke
         line, _ = learner.complaint()
     finally:
         program.close()
-    assert "lost the election: nobody else was elected; this process stood still for " in line
+    assert "lost the election: no other member was elected; this process stood still for " in line
     assert line.endswith(
         "and a session lasts 2 s; start it again, and raise log.session_timeout if that happens often"
     )

@@ -1,4 +1,4 @@
-"""What an administrator asks of a Kafka cluster and has done there, through kafka-python."""
+"""Administer a Kafka cluster through kafka-python: describe and create topics, groups and transactions."""
 
 from __future__ import annotations
 
@@ -24,15 +24,18 @@ from streamnb.errors import LogError
 R = TypeVar("R")
 
 _OPEN = (TransactionState.ONGOING, TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
-_PAUSE = 0.2  # seconds between two questions to such a coordinator
+_PAUSE = 0.2  # seconds between two requests to a coordinator that is not ready
 
 
 class NotAuthorised(LogError):  # noqa: N818  as its siblings
-    """The user may not do this."""
+    """The user lacks the permission for a request."""
 
 
 class Group(NamedTuple):
-    """A consumer group; `operations` are what the user may do with it, None where the broker does not say."""
+    """A consumer group.
+
+    `operations` are the permitted operations, or None if the broker does not list them.
+    """
 
     state: str
     members: Sequence[GroupMember]
@@ -43,8 +46,8 @@ class OpenTransaction(NamedTuple):
     """A transaction that is neither committed nor aborted.
 
     Attributes:
-        state: Kafka's word for it.
-        started: when, seconds since the epoch by the coordinator's clock.
+        state: Kafka's name of the state.
+        started: start time, in seconds since the epoch by the coordinator's clock.
         timeout: seconds after which the coordinator aborts it.
     """
 
@@ -54,14 +57,14 @@ class OpenTransaction(NamedTuple):
 
 
 class KafkaAdmin:
-    """A cluster, as one user sees it. Every call answers or raises in bounded time.
+    """A cluster with the permissions of one user. Every call returns or raises within a bounded time.
 
     Args:
         client: settings of kafka-python: bootstrap_servers, security_protocol and so on.
-        timeout: seconds to wait for the cluster in each call, and at first for the connection.
+        timeout: seconds that each call, and the first connection, waits for the cluster.
 
     Raises:
-        LogError: the cluster cannot be reached, with what the attempts met with.
+        LogError: the cluster cannot be reached; the message lists the connection errors.
     """
 
     def __init__(self, client: Mapping[str, Any], *, timeout: float = 10.0) -> None:
@@ -80,20 +83,20 @@ class KafkaAdmin:
         with contextlib.suppress(LogError):
             call_blocking(self._admin.close, seconds=self._timeout)
 
-    # -- questions ----------------------------------------------------------------------------------------
+    # -- requests -----------------------------------------------------------------------------------------
 
     def brokers(self) -> Mapping[int, str]:
-        """The brokers that are up: number -> the address that clients are told to use."""
+        """Return the addresses that live brokers advertise, by broker id."""
         found = self._ask(self._admin.describe_cluster)["brokers"]
         up = [broker for broker in found if not broker.get("is_fenced", False)]
         return {broker["broker_id"]: f"{broker['host']}:{broker['port']}" for broker in up}
 
     def version(self, broker: int) -> tuple[int, ...]:
-        """The version that the requests one broker knows belong to, such as (4, 3)."""
+        """Return the broker's version, such as (4, 3), as derived from the requests it supports."""
         return tuple(self._ask(lambda: self._admin.get_broker_version_data(broker)).broker_version)
 
     def topics(self, names: Iterable[str]) -> Found:
-        """Those of the topics that exist, with the settings where the user may see them."""
+        """Return the topics that exist, with their settings if the user may describe them."""
         wanted = list(dict.fromkeys(names))
         described = self._ask(lambda: self._admin.describe_topics(wanted))
         codes = {topic["name"]: errors.for_code(topic["error_code"]) for topic in described}
@@ -104,12 +107,12 @@ class KafkaAdmin:
         return Found(topics, frozenset(hidden))
 
     def group(self, name: str) -> Group:
-        """A consumer group; its state is ``Dead`` where there is none. Raises `NotAuthorised`."""
+        """Return a consumer group; its state is ``Dead`` if it does not exist. Raises `NotAuthorised`."""
         found = self._ask(lambda: self._admin.describe_groups([name]))[name]
         return Group(found["group_state"], members_of(found), _operations(found))
 
     def transaction(self, transactional_id: str) -> OpenTransaction | None:
-        """The transaction that is open under this id, if any. Raises `NotAuthorised`."""
+        """Return the open transaction of this id, or None. Raises `NotAuthorised`."""
         try:
             found = self._ask(lambda: self._admin.describe_transactions([transactional_id]))
         except LogError as error:
@@ -122,14 +125,14 @@ class KafkaAdmin:
         started, timeout = described.transaction_start_time_ms / 1000, described.transaction_timeout_ms / 1000
         return OpenTransaction(described.state.value, started, timeout)
 
-    # -- deeds --------------------------------------------------------------------------------------------
+    # -- changes ------------------------------------------------------------------------------------------
 
     def create(self, topics: Sequence[TopicSpec]) -> frozenset[str]:
-        """Create topics and wait until they can be used; the names of those that were not there before.
+        """Create topics, wait until they are usable, and return the names of the topics that are new.
 
         Raises:
-            NotAuthorised: the user may not create one of them.
-            LogError: a topic was refused, with the broker's words; others may have been created.
+            NotAuthorised: the user may not create one of the topics.
+            LogError: the broker refused a topic, for the reason quoted; the remaining topics may exist.
         """
         if not topics:
             return frozenset()
@@ -149,7 +152,7 @@ class KafkaAdmin:
         return frozenset(name for name, outcome in outcomes.items() if outcome["error_code"] == 0)
 
     def _settings(self, topics: Sequence[str]) -> Mapping[str, Mapping[str, str] | None]:
-        """Of each topic; None where the user may not see them: the client answers with nothing then."""
+        """Return the settings by topic. Hidden settings are None: the client returns no entries for them."""
         if not topics:
             return {}
         resources = [ConfigResource(ConfigResourceType.TOPIC, name) for name in topics]
@@ -159,7 +162,7 @@ class KafkaAdmin:
         }
 
     def _ask(self, question: Callable[[], R]) -> R:
-        """The answer, in bounded time; a coordinator is waited for. Errors of the client become the log's."""
+        """Return the response, retrying until the timeout if a coordinator is not ready; translate errors."""
         deadline = time.monotonic() + self._timeout
         while True:
             try:
@@ -183,7 +186,7 @@ def _operations(described: Mapping[str, Any]) -> frozenset[str] | None:
 
 
 def _refuse(what: str, error: type[errors.KafkaError], said: str | None) -> None:
-    """Raise what a broker answered of `what`; that something is there already is no error."""
+    """Raise the error of a broker's response about `what`; an existing topic is not an error."""
     if error in {errors.NoError, errors.TopicAlreadyExistsError}:
         return
     kind = NotAuthorised if issubclass(error, errors.AuthorizationError) else LogError

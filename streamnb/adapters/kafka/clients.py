@@ -1,4 +1,4 @@
-"""The clients that a log needs, with the settings that its guarantees rest on."""
+"""Clients of kafka-python with the settings on which the log's guarantees depend."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from streamnb.adapters.kafka.partitioner import KeyPartitioner
 from streamnb.adapters.kafka.tool_line import ToolLine
 from streamnb.errors import LogError, Unavailable, told_as
 
-_ANSWER_MS = 10_000  # the longest that one request waits
+_ANSWER_MS = 10_000  # timeout of one request
 _BOOTSTRAP_MS = 5_000
 _FOR_EVER_MS = (1 << 31) - 1
 _LISTEN_SECONDS = 5.0
-_LARGEST_REQUEST = 64 << 20  # the topic's max.message.bytes decides, not the client
-MAX_POLL_INTERVAL = 30.0  # seconds; a learner that does not turn for so long has lost the election
-NO_COORDINATOR_YET = (  # it is being found, moved or loaded
+_LARGEST_REQUEST = 64 << 20  # so that the topic's max.message.bytes is the limit
+MAX_POLL_INTERVAL = 30.0  # seconds; a learner that does not poll for this long loses the election
+NO_COORDINATOR_YET = (  # the coordinator is being elected, moved or loaded
     errors.CoordinatorNotAvailableError,
     errors.NotCoordinatorError,
     errors.CoordinatorLoadInProgressError,
@@ -31,47 +31,47 @@ NO_COORDINATOR_YET = (  # it is being found, moved or loaded
 
 
 class Claim(CooperativeStickyAssignor, ConsumerRebalanceListener):  # type: ignore[misc]
-    """Leaves the partition with whoever has it, so that a standby that joins changes nothing.
+    """Assignor that leaves the partition with its current owner, so that a joining standby changes nothing.
 
-    In kafka-python 3.0.12 a member that was expired goes on to claim what it had when it joins again, and of
-    two that claim a partition neither is given it: a learner that had stood still would depose its successor.
-    This one claims nothing once it was told that what it had is lost.
+    In kafka-python 3.0.12 an expired member still claims its former partitions when it joins again, and a
+    partition with two claimants is assigned to neither: a learner that had stalled would depose its
+    successor. This assignor claims nothing after it was notified that its partitions are lost.
     """
 
     def on_partitions_lost(self, lost: object) -> None:  # noqa: ARG002
-        """Forget what it had."""
+        """Drop the previous assignment."""
         self.member_assignment = None
 
     def on_partitions_revoked(self, revoked: object) -> None:
-        """The next assignment says it, too."""
+        """Ignore the event: the next assignment replaces this one."""
 
     def on_partitions_assigned(self, assigned: object) -> None:
-        """The next assignment says it, too."""
+        """Ignore the event: the next assignment contains these partitions."""
 
 
 class TokenFile(AbstractTokenProvider):  # type: ignore[misc]
-    """The bearer token in a file, read at each log-in: whoever renews it writes it there."""
+    """Bearer token in a file, read at each log-in, so that an external program can renew it."""
 
     def __init__(self, path: str) -> None:
         super().__init__()
         self._path = Path(path)
 
     def token(self) -> str:
-        """The token of now. Raises OSError."""
+        """Return the current token. Raises OSError."""
         return self._path.read_text(encoding="utf-8").strip()
 
 
 class Clients:
-    """Makes clients of kafka-python from the settings that all of them share.
+    """Factory of kafka-python clients with shared settings.
 
     Args:
-        settings: bootstrap_servers, security_protocol, sasl_mechanism, ssl_cafile and so on; they stand over
-            the defaults here, and below what a client's role in the protocol demands. Of
-            ``sasl_oauth_token_file`` a provider of tokens is made.
+        settings: bootstrap_servers, security_protocol, sasl_mechanism, ssl_cafile and so on. They override
+            the defaults here; the settings that a client's role requires override them.
+            ``sasl_oauth_token_file`` becomes a token provider.
 
     Attributes:
-        settings: what all clients share, the password among it.
-        largest_batch: bytes that every topic takes at once, as far as anybody has asked.
+        settings: the shared settings, including the password.
+        largest_batch: size in bytes of the largest batch that every topic described so far accepts.
     """
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
@@ -88,21 +88,21 @@ class Clients:
 
     @property
     def line(self) -> ToolLine:
-        """Makes lines for Kafka's own tools."""
+        """Builder of command lines for Kafka's own tools."""
         return ToolLine.of(self.settings)
 
     def reader(self, wait_ms: int) -> Any:
-        """A consumer without a group, that reads what is committed and resets nothing by itself."""
+        """Return a consumer without a group that reads committed records and never resets offsets itself."""
         return self._consumer(
             None,
             auto_offset_reset="none",
-            max_partition_fetch_bytes=4 << 20,  # both bound what waits in memory
+            max_partition_fetch_bytes=4 << 20,  # both limit the memory of fetched records
             fetch_max_bytes=16 << 20,
             fetch_max_wait_ms=wait_ms,
         )
 
     def member(self, group: str, owner: str, session_timeout: float, claim: Claim, **more: Any) -> Any:
-        """A consumer that takes part in a group and never reads; `claim` listens to its subscription."""
+        """Return a consumer that joins a group and reads nothing; `claim` is its assignor."""
         session_ms = int(session_timeout * 1000)
         return self._consumer(
             group,
@@ -116,9 +116,9 @@ class Clients:
         )
 
     def noted(self, group: str) -> Any:
-        """A consumer that never joins a group, to be asked for its offsets.
+        """Return a consumer that reads a group's offsets without joining the group.
 
-        It waits for transactions under way; what kafka-python's administration client is told may be older.
+        It waits for transactions in flight; kafka-python's administration client may return older offsets.
         """
         return self._consumer(group)
 
@@ -127,13 +127,13 @@ class Clients:
         return self._made(KafkaConsumer, group_id=group, allow_auto_create_topics=False, **shared, **role)
 
     def transactional(self, transactional_id: str, timeout: float) -> Any:
-        """A producer of transactions; the broker aborts one that stays open for `timeout` seconds."""
+        """Return a transactional producer, whose transactions the broker aborts after `timeout` seconds."""
         timeout_ms = int(timeout * 1000)
         return self._made(
             KafkaProducer,
             **self._producing(),
             transactional_id=transactional_id,
-            retry_backoff_ms=10,  # it sleeps so long on each transactional request that is retried
+            retry_backoff_ms=10,  # pause before each retry of a transactional request
             transaction_timeout_ms=timeout_ms,
             delivery_timeout_ms=timeout_ms,
             request_timeout_ms=min(_ANSWER_MS, timeout_ms // 2),
@@ -141,17 +141,17 @@ class Clients:
         )
 
     def producer(self) -> Any:
-        """A producer without transactions, that delivers once and in order, however long it takes."""
+        """Return an idempotent producer without transactions, which retries until a record is delivered."""
         return self._made(
             KafkaProducer,
             **{**self._producing(), "linger_ms": 0},
             retry_backoff_ms=20,
             max_block_ms=_ANSWER_MS,
-            delivery_timeout_ms=_FOR_EVER_MS,  # who waits for a delivery says when that is enough
+            delivery_timeout_ms=_FOR_EVER_MS,  # the caller limits how long it waits for a delivery
         )
 
     def admin(self) -> Any:
-        """A client that asks about topics."""
+        """Return an administration client."""
         return self._made(KafkaAdminClient)
 
     def _producing(self) -> dict[str, Any]:
@@ -160,8 +160,8 @@ class Clients:
             "enable_idempotence": True,
             "allow_auto_create_topics": False,
             "linger_ms": 5,
-            # The client sends while a commit is still being handed to it, and both want the interpreter: the
-            # fewer batches the better. A topic takes 1 MiB at once by default (max.message.bytes).
+            # The client sends while it is still being given a commit, and both need the interpreter lock:
+            # fewer batches are faster. A topic accepts 1 MiB at once by default (max.message.bytes).
             "batch_size": min(512 << 10, self.largest_batch),
             "max_request_size": _LARGEST_REQUEST,
             "partitioner": KeyPartitioner(),
@@ -173,10 +173,10 @@ class Clients:
             return kind(**{**self.settings, **role})
 
     def _check_somebody_listens(self) -> None:
-        """Raise `Unavailable` where no server takes a connection.
+        """Raise `Unavailable` if no server accepts a connection.
 
-        A client that cannot be made leaves its thread and its sockets behind; where it is tried again and
-        again for a cluster that is down, they would pile up.
+        A client whose construction fails leaks its thread and its sockets. Without this check, retries
+        against a stopped cluster would accumulate them.
         """
         if self.settings.get("proxy_url"):
             return
@@ -194,9 +194,9 @@ class Clients:
 
 
 def forget_coordinators(admin: Any) -> None:
-    """Let an admin client ask anew which broker coordinates a group.
+    """Make an admin client look up the coordinators of groups again.
 
-    kafka-python 3.0.12 asks once and keeps the answer, also where that broker says that it is another now.
+    kafka-python 3.0.12 caches the coordinator even after that broker has stopped coordinating the group.
     """
     if admin is not None:
         admin._manager.cluster._coordinators.clear()  # noqa: SLF001  see above

@@ -1,7 +1,7 @@
-"""Which learner may try: the consumer group gives the journal's one partition to one of its members.
+"""Leader election: the consumer group assigns the journal's one partition to one of its members.
 
-The election is for liveness alone. That two learners which both think they are elected do no harm is the
-transactional id's affair.
+The election serves liveness only. Safety between two learners that both consider themselves elected comes
+from the transactional id.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from streamnb.adapters.kafka.group import GroupMember, is_learner, members_of, s
 from streamnb.errors import Fenced, LogError, NotElected, Unavailable
 
 _POLL_MS = 100
-_MOST_PATIENT = 40.0  # seconds: a member that hangs holds an election up for its max_poll_interval, 30 s
-_LATELY = 60.0  # seconds within which whoever stood still for too long notices that it was expired
+_MOST_PATIENT = 40.0  # seconds: a hanging member delays an election by its max_poll_interval, 30 s
+_LATELY = 60.0  # seconds within which a stalled member learns that it was expired
 _SETTLED = "Stable"
 
 
 class Election:
-    """One member of the group; it joins when it is made, and leaves by `close`.
+    """One member of the group; it joins on construction and leaves by `close`.
 
     Args:
         clients: makes the member.
-        admin: a client that can ask the broker about the group.
+        admin: admin client, to describe the group.
         group: the group's name.
-        topic: the journal's topic; the group subscribes to it.
-        owner: who this is, for people who list the group.
-        session_timeout: seconds of silence after which the broker gives the partition to another.
-        alive: called at every turn: an election may take longer than anybody would take for a sign of life.
+        topic: the journal's topic, to which the group subscribes.
+        owner: name of this learner in listings of the group.
+        session_timeout: seconds of silence after which the broker reassigns the partition.
+        alive: heartbeat callback, called at every poll because an election may last long.
     """
 
     def __init__(
@@ -65,9 +65,9 @@ class Election:
             raise
         self._won_as = ""  # the member id that was elected
         self._turned = self._settled = time.monotonic()
-        self._still = 0.0, -math.inf  # seconds that it did not turn, half a session or more, and until when
+        self._still = 0.0, -math.inf  # length of the last stall of at least half a session, and its end
         self.membership: Any = None
-        """Of the last turn; it goes with every commit, and the broker refuses one that is out of date."""
+        """Group metadata of the last poll. Each commit sends it, and the broker refuses outdated metadata."""
 
     def win(self, within: float) -> None:
         """Wait to be elected for at most `within` seconds. Raises `NotElected`."""
@@ -84,11 +84,11 @@ class Election:
         self._won_as = self.membership.member_id
 
     def beat(self) -> None:
-        """Take part in the group's life, a few times a session. Raises `Fenced` where the election is lost.
+        """Poll the group a few times per session. Raises `Fenced` if the election is lost.
 
-        The client heartbeats by itself, but joins again only in `poll`; and it takes note of having joined
-        only in the poll that was waiting for it: polls that do not wait would join again and again, and keep
-        the whole group from settling. So a turn goes on until the group is stable.
+        The client sends heartbeats by itself, but rejoins only in `poll`, and completes a join only in the
+        poll that waited for it: polls that do not wait would rejoin again and again and keep the group from
+        stabilizing. Therefore a beat lasts until the group is stable.
         """
         if time.monotonic() - self._turned >= self._often:
             self._beat()
@@ -104,11 +104,11 @@ class Election:
             raise self._lost()
 
     def prove(self) -> None:
-        """Let the broker confirm who is elected, for what this member knows may be old.
+        """Confirm with the broker that this member is elected, because its own view may be outdated.
 
         Raises:
-            Fenced: it is another, or the group has not settled within a session.
-            Unavailable: the broker cannot say now.
+            Fenced: another member is elected, or the group has not stabilized within a session.
+            Unavailable: the broker cannot answer now.
         """
         deadline = time.monotonic() + self._patience
         while True:
@@ -123,7 +123,7 @@ class Election:
             time.sleep(_POLL_MS / 1000)
 
     def _described(self) -> tuple[bool, Sequence[GroupMember]]:
-        """Whether the group has settled, and its members, as the broker says. Raises `Unavailable`."""
+        """Return whether the group is stable, and its members, from the broker. Raises `Unavailable`."""
         with translated("READ", self._group):
             group = self._admin.describe_groups([self._group])[self._group]
         if group["error"] is not None:
@@ -131,7 +131,7 @@ class Election:
         return group["group_state"] == _SETTLED, members_of(group)
 
     def _refuse_namesakes(self, members: Sequence[GroupMember]) -> None:
-        """Raises LogError where a learner of another journal has this name: they would fence each other."""
+        """Raise LogError if a learner of another journal uses this name: the two would fence each other."""
         for member in members:
             for other in sorted({place.topic for place in member.has} - {self._prize.topic}):
                 if not is_learner(member.client):
@@ -142,18 +142,16 @@ class Election:
                 )
 
     def _holder(self, members: Sequence[GroupMember]) -> GroupMember | None:
-        """Whoever has the journal's partition."""
         return next((member for member in members if self._prize in member.has), None)
 
     def _seen(self) -> Sequence[GroupMember] | None:
-        """The members, for people to be told of; None while they have not settled, or nobody can say."""
+        """Return the members for messages; None while the group is unstable or cannot be described."""
         with contextlib.suppress(LogError):
             is_settled, members = call_blocking(self._described, self._alive, self._patience)
             return members if is_settled or not members else None
         return None
 
     def _obstacle(self) -> str:
-        """Why this member is not elected."""
         members = self._seen() if self._state() == MemberState.STABLE else None
         holder = self._holder(members or ())
         if members is None or holder is None:
@@ -163,19 +161,18 @@ class Election:
         return f"another learner is alive ({holder})"
 
     def _lost(self) -> Fenced:
-        """Why this member is elected no longer."""
         members = self._seen()
         holder = self._holder(members or ())
         other = holder is not None and holder.id not in {
             self._won_as,
             self._member.group_metadata().member_id,
         }
-        nobody = "nobody else was elected" if members is not None else "who is elected now is not settled"
-        end = f"{holder} has taken over" if other else nobody
+        unsettled = "no other member was elected" if members is not None else "the election is not settled"
+        end = f"{holder} has taken over" if other else unsettled
         return Fenced(f"this learner of {self._group} lost the election: {end}; {self._cause(members)}")
 
     def _cause(self, members: Sequence[GroupMember] | None) -> str:
-        """Why, and what to do: whoever is still a member was heard all the while."""
+        """Return the probable cause and the remedy; a current member was not expired by the broker."""
         still, until = self._still
         if time.monotonic() - until < _LATELY:
             why = f"this process stood still for {still:.1f} s, and a session lasts {self._patience:g} s"
@@ -184,13 +181,13 @@ class Election:
         elif any(member.id == self._won_as for member in members):
             look = self._line("kafka-consumer-groups.sh", "--describe", "--group", self._group, "--members")
             return (
-                "this one was heard all the while, but the members of the group claimed the journal anew; "
-                f"start it again; if that happens often, see who comes and goes: {look}"
+                "its heartbeats arrived, but the members of the group claimed the journal again; "
+                f"start it again; if that happens often, list the members that join and leave: {look}"
             )
         else:
             why = (
-                f"no broker heard this one for {self._patience:g} s: it was cut off, or the broker was "
-                "silent, or somebody removed it from the group"
+                f"no heartbeat reached a broker for {self._patience:g} s: it was cut off, or the broker was "
+                "silent, or an operator removed it from the group"
             )
         return f"{why}; start it again, and raise log.session_timeout if that happens often"
 
@@ -200,17 +197,17 @@ class Election:
             self._member.close()
 
     def _stand(self) -> None:
-        """Subscribe; a turn joins.
+        """Subscribe; the next poll joins.
 
-        The topic has to be known before: a leader that learns of it later joins again, and where the poll at
-        hand is at its end the client never takes note of that, nor heartbeats any more.
+        The topic must be known first. A leader that discovers it later rejoins, and if the current poll has
+        timed out, the client never completes that join and stops sending heartbeats.
         """
         self._member.subscribe([self._prize.topic], listener=self._claim)
-        with translated():  # it waits for as long as it takes
+        with translated():  # waits as long as needed
             call_blocking(self._member.topics, self._alive, self._patience)
 
     def _stand_again(self) -> None:
-        """Leave and join anew, where an election takes longer than any member may hold it up."""
+        """Leave and rejoin after an election that lasts longer than any single member may delay it."""
         self._settled = time.monotonic()
         with contextlib.suppress(Unavailable), translated():
             self._member.unsubscribe()
@@ -219,7 +216,8 @@ class Election:
     def _turn(self, wait_ms: int) -> None:
         if (still := time.monotonic() - self._turned) > min(self._patience, MAX_POLL_INTERVAL) / 2:
             self._still = still, time.monotonic()
-        # While nobody answers nobody is elected either; those who read and commit see to the waiting.
+        # Without a reachable broker no election takes place; the readers and the committer enforce the
+        # timeout.
         with contextlib.suppress(Unavailable), translated("READ"):
             self._poll(wait_ms)
         self._turned = time.monotonic()
@@ -231,7 +229,9 @@ class Election:
     def _poll(self, wait_ms: int) -> None:
         try:
             self._member.poll(timeout_ms=wait_ms)
-        except errors.InconsistentGroupProtocolError as error:  # of consumers that elect in another way
+        except (
+            errors.InconsistentGroupProtocolError
+        ) as error:  # from consumers with another assignment protocol
             _, members = self._described()
             raise LogError(strangers(self._group, members, self._line)) from error
 

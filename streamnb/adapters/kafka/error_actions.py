@@ -1,9 +1,9 @@
-"""What is to be done about an error, decided in one place; how it is told is in `error_texts`.
+"""Map each error to an action; `error_texts` holds the messages.
 
-Outside a commit a call that failed has changed nothing that matters, so what counts is whether asking again
-can help. Inside a commit the outcome of nearly every failure is unknown, losing the transactional id among
-them: a broker takes the id away from a learner that was out of its sight for too long, too, and a producer of
-kafka-python that met with any error raises another, general one at the next call.
+Outside a commit a failed call has changed nothing that matters, so the question is whether a retry can help.
+Inside a commit the outcome of nearly every failure is unknown. This includes the loss of the transactional
+id, which a broker also takes from a learner that was unreachable for too long. After any error, a producer of
+kafka-python raises another, general error at the next call.
 """
 
 from __future__ import annotations
@@ -17,22 +17,24 @@ from streamnb.errors import Fenced, JournalError, NotElected, OutOfRange, Snapsh
 
 
 class Action(Enum):
-    """What is to be done about an error."""
+    """Action after an error."""
 
     RETRY = "retry"
-    """Wait, and call again."""
+    """Wait, then call again."""
     RESEND = "resend"
-    """The outcome of a commit is unknown: settle it, then send the same bytes again if they are not there."""
+    """The outcome of a commit is unknown: resolve it, and send the same bytes again if they are missing."""
     DEPOSED = "deposed"
-    """Another learner has taken over: exit."""
+    """Another learner has replaced this one: exit."""
     CORRUPTED = "corrupted"
-    """Log, journal or snapshot are not what was learned: refuse, for going on would be a guess."""
+    """Log, journal or snapshot disagree with what was learned: refuse to continue."""
     FATAL = "fatal"
-    """Permissions, configuration, sizes, faults of the program: exit, for calling again does not mend it."""
+    """Missing permission, wrong configuration, size limit or program fault: exit, because a retry cannot
+    help.
+    """
 
 
 class Refusal(StrEnum):
-    """Patterns of what a client says that cannot connect, and that waiting does not mend."""
+    """Patterns of connection errors that a retry cannot fix."""
 
     TOPIC = "InitProducerId.* ClusterAuth"
     LOGIN = "SaslAuthenticationFailed"
@@ -42,7 +44,7 @@ class Refusal(StrEnum):
     UNTRUSTED = "CERTIFICATE_VERIFY_FAILED"
     UNREADABLE = r"No such file|Permission denied|Is a directory|\[X509|\[SSL\]"
     TLS = r"\[SSL: (?!UNEXPECTED_EOF)"
-    TLS_WANTED = "Invalid frame length: 352518"  # 0x1503, an alert of TLS, and what follows
+    TLS_WANTED = "Invalid frame length: 352518"  # 0x1503, a TLS alert and the bytes after it
 
 
 NO_SUCH_TOPIC = (errors.UnknownTopicOrPartitionError, errors.InvalidTopicError)
@@ -59,21 +61,21 @@ _CORRUPTED: _Errors = (
     *(OutOfRange, JournalError, SnapshotError),
     *_named("OffsetOutOfRangeError NoOffsetForPartitionError LogTruncationError CorruptRecordError"),
 )
-"""Records that were learned, or are next, are gone or damaged."""
+"""Records already learned, or to be read next, are missing or damaged."""
 
 _DEPOSED: _Errors = (
     Fenced,
     *_named("ProducerFencedError InvalidProducerEpochError FencedInstanceIdError FencedMemberEpochError"),
     *_named("IllegalGenerationError UnknownMemberIdError CommitFailedError"),
 )
-"""The broker, or the group, has gone on without this learner; inside a commit only `Fenced` says so."""
+"""The broker or the group has replaced this learner; inside a commit only `Fenced` proves it."""
 
 _WAITED_FOR: _Errors = (
     *(Unavailable, NotElected),
     *_named("RetriableError BrokerNotAvailableError RebalanceInProgressError MemberIdRequiredError"),
-    *_named("StaleMemberEpochError UnknownBrokerIdError"),  # the latter of a partition without a leader
+    *_named("StaleMemberEpochError UnknownBrokerIdError"),  # the latter for a partition without a leader
 )
-"""Of a cluster that does not answer now, or of a group that has not settled."""
+"""The cluster does not answer now, or the group is not stable."""
 
 _VAIN = NO_SUCH_TOPIC + _named("""
     AuthorizationError SaslAuthenticationFailedError UnsupportedSaslMechanismError IllegalSaslStateError
@@ -82,19 +84,19 @@ _VAIN = NO_SUCH_TOPIC + _named("""
     InvalidCommitOffsetSizeError InvalidGroupIdError InvalidTransactionTimeoutError UnsupportedVersionError
     UnsupportedForMessageFormatError UnsupportedCompressionTypeError UnsupportedCodecError
     UnrecognizedBrokerVersion KafkaConfigurationError IllegalArgumentError""")
-"""Errors of a commit that sending again does not mend. All others of a client leave the outcome unknown."""
+"""Errors of a commit that a retry cannot fix. All other client errors leave the outcome unknown."""
 
 _REFUSED = re.compile("|".join(Refusal))
 _WRAPPED = re.compile(r"\[Error (-?\d+)\] \w+(?:: (.*))?$")
 
 
 def classify(error: BaseException, *, committing: bool, complaint: str = "") -> Action:
-    """What is to be done about an error of the client, or about one of our own.
+    """Return the action for an error of the client or of streamnb.
 
     Args:
-        error: what was raised.
-        committing: whether it was raised by an attempt to commit.
-        complaint: what the client said last of why it cannot connect; its exceptions say that it cannot.
+        error: the exception.
+        committing: whether a commit attempt raised it.
+        complaint: reason in the client's log why it cannot connect; its exceptions do not contain it.
     """
     said, error = decisive(error, complaint), meant(error)
     if committing:
@@ -118,7 +120,7 @@ def _of_attempt(error: BaseException) -> Action:
 
 
 def meant(error: BaseException) -> BaseException:
-    """The error itself; where the client wraps the broker's into the text of a general one, the broker's."""
+    """Return the error, or the broker's error if the client wrapped it into the text of a general one."""
     if type(error) is errors.KafkaError and (wrapped := _WRAPPED.search(whole(error))):
         code, text = wrapped.groups()
         return errors.for_code(int(code))(*filter(None, [text]))  # type: ignore[no-any-return]
@@ -126,12 +128,12 @@ def meant(error: BaseException) -> BaseException:
 
 
 def whole(error: BaseException) -> str:
-    """The error in one line, its kind first."""
+    """Return the error as one line that begins with its class name."""
     text = " ".join(str(argument) for argument in error.args) or getattr(error, "description", "") or ""
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 def decisive(error: BaseException, complaint: str) -> str:
-    """What says most about why it failed: the error, or where it is that nobody answers, the complaint."""
+    """Return the most informative text: the error, or the complaint if no broker could be reached."""
     said = whole(error)
     return complaint if "Unable to bootstrap" in said and complaint else said

@@ -1,4 +1,4 @@
-"""The client's errors as errors of the log, each one line that a user can act on."""
+"""Translate the client's errors into log errors, each with a one-line message that a user can act on."""
 
 from __future__ import annotations
 
@@ -24,19 +24,20 @@ from streamnb.adapters.kafka.error_actions import (
 from streamnb.errors import Fenced, LogError, OutOfRange, Unavailable, UnknownTopic
 
 ANY = "READ, WRITE or DESCRIBE"
-"""Leave of which one is enough: a topic that may be used in no way is as good as hidden."""
+"""Permissions of which one suffices: a topic without any of them is as good as hidden."""
 
 _ACLS = "the ACLs that `streamnb topics plan` lists"
 _PROTOCOL = "kafka.client.security_protocol"
 
 
 class _Text(NamedTuple):
-    """How an error of the client is told.
+    """Message for an error of the client.
 
     Attributes:
-        kind: of errors, or a pattern of what is said; the last words of that are `{said}`, all is `{whole}`.
-        text: how it is said; of `{leave}` one was needed, for what is called `{name}`.
-        check: where to look.
+        kind: exception classes, or a pattern of the error text.
+        text: message format. `{whole}` is the error text, `{clause}` its last clause, `{leave}` the missing
+            permission and `{name}` its resource.
+        check: where the user should look.
     """
 
     kind: tuple[type[Exception], ...] | str
@@ -53,7 +54,7 @@ _TEXTS = (
     _Text(
         NO_SUCH_TOPIC,
         "no such topic: {whole}",
-        "whether it was deleted: `streamnb topics create` makes it, `streamnb run --accept-loss` goes on",
+        "for a deletion: `streamnb topics create` creates it, `streamnb run --accept-loss` continues",
     ),
     _Text((errors.TopicAuthorizationFailedError,), "no permission to {leave} topic {name}", _ACLS),
     _Text((errors.GroupAuthorizationFailedError,), "no permission to READ group {name}", _ACLS),
@@ -67,7 +68,7 @@ _TEXTS = (
     _Text(
         (errors.MessageSizeTooLargeError, errors.RecordListTooLargeError),
         "a record is larger than its topic's max.message.bytes allows: {whole}",
-        "`streamnb doctor`, which says how to raise it; a `run` that is started again goes by what it is",
+        "`streamnb doctor`, which prints how to raise it; restart `run` to apply the new limit",
     ),
     _Text(
         (errors.InvalidSessionTimeoutError,),
@@ -88,7 +89,7 @@ _TEXTS = (
     _Text(
         (errors.InvalidRecordError,),
         "a topic does not take the record: {whole}",
-        "`streamnb doctor`, and that no topic but that of tenants is compacted",
+        "`streamnb doctor`, and that only the topic of tenants is compacted",
     ),
     _Text(
         (errors.ProducerFencedError, errors.InvalidProducerEpochError, errors.FencedInstanceIdError),
@@ -96,26 +97,26 @@ _TEXTS = (
     ),
     _Text(
         (errors.IllegalGenerationError, errors.UnknownMemberIdError, errors.CommitFailedError),
-        "the group has gone on without this member: {whole}",
+        "the group has removed this member: {whole}",
     ),
     _Text(
         Refusal.LOGIN,
-        "the broker refuses the log-in: {said}",
+        "the broker refuses the log-in: {clause}",
         "kafka.username, the password and kafka.client.sasl_mechanism",
     ),
     _Text(
-        Refusal.MECHANISM, "the broker takes no log-in of this kind: {said}", "kafka.client.sasl_mechanism"
+        Refusal.MECHANISM, "the broker takes no log-in of this kind: {clause}", "kafka.client.sasl_mechanism"
     ),
-    _Text(Refusal.NO_LOGIN, "the broker's port takes no log-in: {said}", _PROTOCOL),
+    _Text(Refusal.NO_LOGIN, "the broker's port takes no log-in: {clause}", _PROTOCOL),
     _Text(
         Refusal.OTHER_HOST,
-        "the broker's certificate is another host's: {said}",
+        "the broker's certificate is another host's: {clause}",
         "the host in log.url, and the broker's advertised.listeners",
     ),
-    _Text(Refusal.UNTRUSTED, "the broker's certificate is not trusted: {said}", "kafka.client.ssl_cafile"),
+    _Text(Refusal.UNTRUSTED, "the broker's certificate is not trusted: {clause}", "kafka.client.ssl_cafile"),
     _Text(
         Refusal.UNREADABLE,
-        "a certificate or key cannot be read: {said}",
+        "a certificate or key cannot be read: {clause}",
         "kafka.client.ssl_cafile, ssl_certfile, ssl_keyfile and ssl_crlfile",
     ),
     _Text(
@@ -123,7 +124,7 @@ _TEXTS = (
         "the broker ends the TLS handshake; if that lasts, its port is one without TLS",
         _PROTOCOL,
     ),
-    _Text(Refusal.TLS, "the TLS handshake with the broker fails: {said}", f"{_PROTOCOL} and ssl_certfile"),
+    _Text(Refusal.TLS, "the TLS handshake with the broker fails: {clause}", f"{_PROTOCOL} and ssl_certfile"),
     _Text(Refusal.TLS_WANTED, "the broker's port wants TLS", _PROTOCOL),
     _Text(
         "^Bootstrap .*socket disconnected",
@@ -131,9 +132,9 @@ _TEXTS = (
         _PROTOCOL,
     ),
 )
-"""The first that fits counts.
+"""The first match counts.
 
-What a broker that is down may look like, too, is no `Refusal`: a proxy takes connections in its place.
+No `Refusal` matches a text that a stopped broker may cause, too: a proxy accepts connections in its place.
 """
 
 _MEANINGS = {
@@ -143,14 +144,14 @@ _MEANINGS = {
     Action.FATAL: LogError,
 }
 _RECENTLY = 10.0
-_NOISE = re.compile(r"^.*\] | \(_ssl\.c.*$")  # numbers of errors, and lines of Python's own source
+_NOISE = re.compile(r"^.*\] | \(_ssl\.c.*$")  # error numbers, and lines of Python's own source
 _NAMES = re.compile(r"[\w.-]+(, [\w.-]+)*")
 _CUT_SHORT = re.compile("timed out|Timeout")
 _FAILED = re.compile(r"((?:Bootstrap|Connection) .*failed: .*?)(?: \(backoff .*\))?", re.DOTALL)
 
 
 class _Complaints(logging.Handler):
-    """Keeps why the client could not connect: its exceptions say that time is up, and its log says why."""
+    """Log handler that keeps why a connection failed: the client's exceptions only report a timeout."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
@@ -158,7 +159,7 @@ class _Complaints(logging.Handler):
         self._at = 0.0
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keep it; the last attempt before a deadline, which it cuts short, says less than the one before."""
+        """Keep the reason. The last attempt is cut short by a deadline, so the previous reason is better."""
         found = _FAILED.fullmatch(record.getMessage())
         if found is None or "Unable to bootstrap" in found[1]:
             return
@@ -166,7 +167,7 @@ class _Complaints(logging.Handler):
             self._last, self._at = found[1], time.monotonic()
 
     def recent(self) -> str:
-        """The last complaint, empty where there is none of late."""
+        """Return the last recent complaint, or an empty string."""
         return self._last if time.monotonic() - self._at < _RECENTLY else ""
 
 
@@ -174,9 +175,9 @@ _COMPLAINTS = _Complaints()
 
 
 def listen() -> None:
-    """Hear the client's log, and have it say what it knows.
+    """Attach the complaint handler to the client's log and patch its transports.
 
-    With a handler of its own the log is no longer printed where nobody has configured logging.
+    With a handler of its own, the log is no longer printed if logging is not configured.
     """
     logger = logging.getLogger("kafka")
     if _COMPLAINTS not in logger.handlers:
@@ -186,10 +187,10 @@ def listen() -> None:
 
 
 def _answer_before_end(receive: Callable[[Any], tuple[bytes, Any]]) -> Callable[[Any], tuple[bytes, Any]]:
-    """Read an answer that the end of its connection follows at once.
+    """Read a response whose connection ends immediately after it.
 
-    kafka-python 3.0.12 drops it, and the refusal of a log-in is such an answer. The end is met again when the
-    connection is read next.
+    kafka-python 3.0.12 drops such a response, and a refused log-in is one. The next read of the connection
+    reports its end again.
     """
 
     def answer(transport: Any) -> tuple[bytes, Any]:
@@ -200,22 +201,22 @@ def _answer_before_end(receive: Callable[[Any], tuple[bytes, Any]]) -> Callable[
 
 
 def translate(error: BaseException, leave: str = ANY, name: str = "") -> LogError:
-    """The error of the log that an error of the client is.
+    """Return the log error for an error of the client.
 
     Args:
-        error: of the client.
-        leave: the operations of which one was needed, if it is for want of permission.
-        name: what was used, where the error does not name it.
+        error: the client's exception.
+        leave: the operations of which one was needed, for authorization errors.
+        name: the resource, used if the error does not name it.
     """
     complaint = _COMPLAINTS.recent()
     action = classify(error, committing=False, complaint=complaint)
     text, deciding = whole(error), decisive(error, complaint)
-    said = _NOISE.sub("", deciding.rsplit(": ", 1)[-1])
+    clause = _NOISE.sub("", deciding.rsplit(": ", 1)[-1])
     error = meant(error)
     meaning = UnknownTopic if isinstance(error, NO_SUCH_TOPIC) else _MEANINGS[action]
     for kind, form, check in _TEXTS:
         if re.search(kind, deciding) if isinstance(kind, str) else isinstance(error, kind):
-            line = form.format(whole=text, said=said, leave=leave, name=_names(error, name))
+            line = form.format(whole=text, clause=clause, leave=leave, name=_names(error, name))
             return meaning(f"{line}; check {check}" if check else line)
     if action is Action.RETRY:
         why = f" ({complaint.rsplit(': ', 1)[-1]})" if complaint else ""
@@ -233,9 +234,9 @@ def translated(leave: str = ANY, name: str = "") -> Iterator[None]:
 
 
 def _names(error: BaseException, otherwise: str) -> str:
-    """What an error names: one thing, or a set, which may be text already; `otherwise` where it does not.
+    """Return the resources that an error names, or `otherwise` if it names none.
 
-    librdkafka says a sentence there.
+    The error holds a single name or a set, possibly as text; librdkafka's errors hold a sentence.
     """
     named = [found if isinstance(found, set) else {str(found)} for found in error.args]
     found = ", ".join(sorted(re.sub("^topic |[{}']", "", str(name)) for name in set().union(*named)))

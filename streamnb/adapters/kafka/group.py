@@ -1,4 +1,4 @@
-"""Who is in a learner's consumer group, as its coordinator describes it, and how that is told."""
+"""Members of a learner's consumer group, as described by its coordinator."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from kafka.structs import ConsumerGroupMetadata, MemberState
 from streamnb.adapters.kafka.tool_line import ToolLine
 
 _LEARNER = "streamnb-"
-_FORMER = re.compile(r"\S+:\d+")  # HOST:PID, as learners called themselves before they said what they are
+_FORMER = re.compile(r"\S+:\d+")  # HOST:PID, the former client id of learners
 
 
 class GroupMember(NamedTuple):
-    """A member of a group, and the partitions that it was given."""
+    """A group member and its assigned partitions."""
 
     id: str
     client: str
@@ -28,27 +28,27 @@ class GroupMember(NamedTuple):
 
 
 def nobody_in(group: str) -> ConsumerGroupMetadata:
-    """What a consumer says of a group that it has not joined."""
+    """Return the metadata that a consumer reports before it joins a group."""
     return ConsumerGroupMetadata(group, -1, "", None, MemberState.UNJOINED)
 
 
 def client_id_of(owner: str) -> str:
-    """What a learner calls itself before a cluster."""
+    """Return the client id of a learner."""
     return _LEARNER + owner
 
 
 def owner_of(client: str) -> str:
-    """Who calls itself so, as people know it."""
+    """Return the owner's name in a client id."""
     return client.removeprefix(_LEARNER)
 
 
 def is_learner(client: str) -> bool:
-    """Whether a member that calls itself so is a learner."""
+    """Return whether a client id belongs to a learner."""
     return client.startswith(_LEARNER) or _FORMER.fullmatch(client) is not None
 
 
 def members_of(group: Mapping[str, Any]) -> Sequence[GroupMember]:
-    """The members of a group that kafka-python has described."""
+    """Return the members of a group described by kafka-python."""
     return [
         GroupMember(
             member["member_id"],
@@ -61,14 +61,14 @@ def members_of(group: Mapping[str, Any]) -> Sequence[GroupMember]:
 
 
 def _given(assignment: Any) -> Iterator[TopicPartition]:
-    """What a member of another protocol was given stays undecoded."""
+    """Yield the assigned partitions; assignments of other protocols are not decoded and yield nothing."""
     if isinstance(assignment, Mapping):
         for part in assignment["assigned_partitions"]:
             yield from (TopicPartition(part["topic"], number) for number in part["partitions"])
 
 
 def strangers(group: str, members: Sequence[GroupMember], line: ToolLine) -> str:
-    """That consumers which are no learners are in the group of one, who they are, and what to do."""
+    """Return the message that a learner's group contains other consumers, which they are, and the remedy."""
     found = ", ".join(f"client {member}" for member in members if not is_learner(member.client))
     look = line("kafka-consumer-groups.sh", "--describe", "--group", group, "--members")
     return (

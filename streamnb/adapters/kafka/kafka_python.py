@@ -1,4 +1,4 @@
-"""Reading and writing through kafka-python, a client written in Python."""
+"""Read and write through kafka-python, a client written in Python."""
 
 from __future__ import annotations
 
@@ -18,33 +18,33 @@ from streamnb.adapters.kafka.library import NO_NOTES, WAIT_MS, Patiently
 from streamnb.engine.ports import NewRecord, Partition, Record, tuples
 
 _APPENDS_WITH = ("self", "tp", "timestamp_ms", "key", "value", "headers", "now", "abort_on_new_batch")
-"""What kafka-python 3.0.9 to 3.0.12 need to know to append a record."""
+"""Parameters of `RecordAccumulator.append` in kafka-python 3.0.9 to 3.0.12."""
 
 
 def send(producer: Any, record: NewRecord) -> Any:
-    """Hand one record over; its delivery, to be waited for."""
+    """Send one record and return its delivery future."""
     topic, key, value, headers = record
     is_tombstone = value == b"" and key is not None and not headers
     return producer.send(topic, None if is_tombstone else value, key, list(headers) if headers else None)
 
 
 def send_all(producer: Any, records: Sequence[NewRecord]) -> Iterator[Any]:
-    """Hand records over within one transaction; their deliveries, in order.
+    """Send records within one transaction, and yield their delivery futures in order.
 
-    kafka-python 3.0.12 looks at every `send` anew at what is the same for all of a transaction: settings, the
-    topic's metadata, the transaction's state, each under locks. That takes as long as to append a record to
-    its batch. So a partition's first record goes by `send`, and with it the partition into the transaction;
-    those after it are appended where `send` would append them. Where the transaction has failed by then,
-    their deliveries do.
+    For every `send`, kafka-python 3.0.12 checks again what is constant within a transaction (settings, topic
+    metadata, transaction state), each under a lock. This takes as long as appending the record to its batch.
+    Therefore only the first record of a partition goes through `send`, which adds the partition to the
+    transaction. Later records are appended directly to the accumulator; if the transaction has failed
+    meanwhile, their deliveries fail.
 
-    What `send` has more to do for goes by it always: a record without a key, whose partition depends on the
-    batches; one with headers; a tombstone; one larger than a batch, which may be too large to be sent. So do
-    all records where a version of the client appends in another way.
+    Records that need more work always go through `send`: a record without a key, whose partition depends on
+    the batches; a record with headers; a tombstone; a record larger than a batch, which may be too large to
+    send. If the client's version appends with other parameters, all records go through `send`.
     """
     append, wake_up = producer._accumulator.append, producer._sender.wakeup  # noqa: SLF001  see above
     largest = producer.config["batch_size"]
     is_known = tuple(inspect.signature(RecordAccumulator.append).parameters) == _APPENDS_WITH
-    begun: dict[str, dict[int, TopicPartition]] = {}  # of topics whose metadata is there
+    begun: dict[str, dict[int, TopicPartition]] = {}  # topics whose metadata is available
     for record in records:
         topic, key, value, headers = record
         is_plain = (
@@ -66,7 +66,7 @@ def send_all(producer: Any, records: Sequence[NewRecord]) -> Iterator[Any]:
 
 
 def _partition(producer: Any, record: NewRecord) -> int | None:
-    """Where a record with a key goes; None where the topic is not known any more."""
+    """Return the partition of a record with a key; None if the topic's metadata is missing."""
     topic, key, value, _ = record
     cluster = producer._metadata  # noqa: SLF001  see above
     try:
@@ -76,12 +76,12 @@ def _partition(producer: Any, record: NewRecord) -> int | None:
     return number
 
 
-_ANSWER_MS = 5_000  # the longest that a question about offsets waits for an answer
+_ANSWER_MS = 5_000  # timeout of a request for offsets
 _TURN_SECONDS = 0.2
 
 
 class _AnyNames(bytearray):
-    """The bytes of a batch, which say whether a part of them that was to be text was none."""
+    """The bytes of a batch; `is_odd` is set when a name in them was not UTF-8."""
 
     is_odd = False
 
@@ -104,9 +104,10 @@ class _Name(bytearray):
 
 
 def _with_any_names(read: Callable[..., Any]) -> Callable[..., Any]:
-    """Read a record that has a header whose name is not UTF-8, which a broker takes, without its headers.
+    """Read a record without its headers if a header name is not UTF-8; brokers accept such names.
 
-    kafka-python 3.0.12 calls its batch damaged, so that nobody gets past it. Librdkafka tells none, either.
+    kafka-python 3.0.12 reports its batch as damaged, which would block every reader. librdkafka returns no
+    headers for such a record either.
     """
 
     def read_any(batch: Any, *rest: Any) -> Any:
@@ -128,26 +129,26 @@ DefaultRecordBatch._read_msg = _with_any_names(DefaultRecordBatch._read_msg)  # 
 
 
 class KafkaPython:
-    """The library; see `streamnb.adapters.kafka.library`.
+    """The kafka-python library; see `streamnb.adapters.kafka.library`.
 
     Args:
-        clients: makes the clients themselves.
-        group: of the learner; readers are in none.
+        clients: makes the clients.
+        group: the learner's group; readers join no group.
     """
 
     def __init__(self, clients: Clients, group: str) -> None:  # noqa: ARG002  others need the group
         self._clients = clients
 
     def reader(self, wait_ms: int = WAIT_MS) -> _Reader:
-        """A consumer in no group."""
+        """Return a consumer without a group."""
         return _Reader(self._clients.reader(wait_ms))
 
     def transactional(self, transactional_id: str, timeout: float) -> _TransactionalProducer:
-        """A producer of transactions; the broker aborts one that stays open for `timeout` seconds."""
+        """Return a transactional producer, whose transactions the broker aborts after `timeout` seconds."""
         return _TransactionalProducer(self._clients.transactional(transactional_id, timeout), timeout)
 
     def producer(self) -> _Producer:
-        """A producer without transactions."""
+        """Return a producer without transactions."""
         return _Producer(self._clients.producer())
 
 
@@ -171,7 +172,7 @@ class _Reader:
         return [Partition(*place) for place in self._consumer.assignment()]
 
     def doubtful(self) -> Collection[str]:
-        """Those of which the client knows no partitions."""
+        """Return the topics for which the client has no partition metadata."""
         topics = {place.topic for place in self._consumer.assignment()}
         return {topic for topic in topics if not self._consumer.partitions_for_topic(topic)}
 
@@ -181,16 +182,14 @@ class _Reader:
 
 
 class _Abandoned:
-    """A producer that can be let go."""
-
     def __init__(self, producer: Any) -> None:
         self._producer = producer
 
     def abandon(self) -> None:
-        """Let it go, whatever it has still to deliver.
+        """Drop the producer with its undelivered records.
 
-        Its `close` would first wait for all deliveries, and where that fails it closes nothing: the thread
-        would go on sending. Only the thread can be told to drop them.
+        `close` would first wait for all deliveries, and on failure would leave the thread sending. Only the
+        thread can drop the records.
         """
         sender = self._producer._sender  # noqa: SLF001  see above
         sender.force_close()
@@ -211,21 +210,21 @@ class _TransactionalProducer(_Abandoned):
         self._producer.begin_transaction()
 
     def deliver(self, records: Sequence[NewRecord]) -> None:
-        """The client would commit without a batch that expired inside the transaction: look at each."""
+        """Check each delivery: the client would commit without a batch that expired in the transaction."""
         sent: list[Any] = []
         try:
-            sent.extend(send_all(self._producer, records))  # those before one that fails are kept
-            # The flush of kafka-python 3.0.12 gives up on a batch that is split, for it is too large for its
-            # topic; to wait for each delivery goes on with the parts.
+            sent.extend(send_all(self._producer, records))  # keeps the deliveries before a failed one
+            # In kafka-python 3.0.12, flush fails on a batch that is split because it is too large for its
+            # topic; waiting for each delivery covers the parts.
             with contextlib.suppress(errors.UnknownError):
                 self._producer.flush(timeout=self._timeout)
             for delivery in sent:
                 if not delivery.succeeded():
                     delivery.get(timeout=self._timeout)
         except errors.KafkaError:
-            # After a failure the client refuses every call: this says why.
+            # After a failure the client refuses every call; the failed delivery holds the cause.
             failed = [pair for pair in zip(records, sent, strict=False) if pair[1].failed()]
-            # A delivery with a general error failed only because another one of its batch did.
+            # A delivery with a general error failed only because of another delivery in its batch.
             for record, delivery in sorted(
                 failed, key=lambda pair: type(pair[1].exception) is errors.KafkaError
             )[:1]:
@@ -255,9 +254,9 @@ class _Producer(_Abandoned):
 
 
 def of_record(error: errors.KafkaError, topic: str, size: int) -> errors.KafkaError:
-    """The error of a delivery, with the topic where that is the cause; of one that is too large, its size.
+    """Return the error of a delivery, with the topic if it is the cause, or with the size of a large record.
 
-    kafka-python 3.0.12 tells several records of a batch whose time is refused as invalid ones.
+    If several records of a batch have a refused timestamp, kafka-python 3.0.12 reports invalid records.
     """
     if isinstance(error, errors.InvalidRecordError) and "timestamp" in str(error).lower():
         error = errors.InvalidTimestampError(*error.args)
@@ -269,7 +268,7 @@ def of_record(error: errors.KafkaError, topic: str, size: int) -> errors.KafkaEr
 
 
 def _records(place: TopicPartition, found: Sequence[Any]) -> list[Record]:
-    """Consumed records of one partition. A value that is null (a tombstone) is read as empty."""
+    """Return consumed records of one partition. A null value (a tombstone) is read as empty."""
     partition = Partition(*place)
     rows = [
         (
@@ -286,5 +285,5 @@ def _records(place: TopicPartition, found: Sequence[Any]) -> list[Record]:
 
 
 def headers_of(found: Iterable[tuple[str, bytes | None]]) -> tuple[tuple[str, bytes], ...]:
-    """The headers of a consumed record; a value that is null is read as empty."""
+    """Return the headers of a consumed record; a null value is read as empty."""
     return tuple((name, b"" if value is None else value) for name, value in found)

@@ -1,8 +1,8 @@
-"""What the log on Kafka asks of a client library: the part of it through which every event goes.
+"""Port of the Kafka client library: the part through which every event passes.
 
-Elections and questions about topics, offsets and groups are kafka-python's, whatever the library: they are
-rare, and their rules are the same. Every call here blocks for a bounded time and raises errors of
-kafka-python, `kafka.errors`, which is the vocabulary that `error_actions` and `error_texts` speak.
+kafka-python handles elections and requests about topics, offsets and groups, whatever the library: these are
+rare and follow the same rules. Every call here blocks for a bounded time and raises errors of kafka-python
+(`kafka.errors`), which `error_actions` and `error_texts` interpret.
 """
 
 from __future__ import annotations
@@ -14,88 +14,88 @@ from typing import Any, Protocol
 from streamnb.engine.ports import NewRecord, Partition, Record
 
 Patiently = Callable[[Callable[[], Any], str, str], Any]
-"""Asks until there is an answer: the question, which leave it needs, of which topic."""
+"""Retries a request until it succeeds. Arguments: request, required permission, topic."""
 
 WAIT_MS = 100
 NO_NOTES: Mapping[Partition, str] = MappingProxyType({})
 
 
 class Reader(Protocol):
-    """A consumer in no group, that reads what is committed and resets nothing by itself."""
+    """A consumer without a group that reads committed records and never resets offsets by itself."""
 
     def seek(self, positions: Mapping[Partition, int]) -> None:
-        """Read exactly these partitions, each from its position; nothing that was fetched before counts."""
+        """Read exactly these partitions from their positions, and drop earlier fetches."""
 
     def poll(self, limit: int, seconds: float) -> Sequence[Record]:
-        """At most `limit` records, those of a partition in order; waits up to `seconds` for the first.
+        """Return at most `limit` records, in order within a partition; wait up to `seconds` for the first.
 
-        Raises OffsetOutOfRangeError with ``{(topic, number): offset}`` for what is not held.
+        Raises OffsetOutOfRangeError with ``{(topic, number): offset}`` for offsets outside the log.
         """
 
     def position(self, partition: Partition) -> int:
-        """The next offset to be read, behind all markers and aborted records that were passed."""
+        """Return the next offset to read, after all markers and aborted records already skipped."""
 
     def partitions(self) -> Collection[Partition]:
-        """What is read."""
+        """Return the partitions that are read."""
 
     def doubtful(self) -> Collection[str]:
-        """Topics that are read and may have been deleted, so that the cluster has to be asked."""
+        """Return the read topics that may have been deleted, which the caller must check with the cluster."""
 
     def close(self) -> None:
         """Close the connections."""
 
 
 class TransactionalProducer(Protocol):
-    """One producer under a transactional id. After an error it is good for nothing but `abandon`."""
+    """A producer with a transactional id. After an error, only `abandon` may be called."""
 
     def init_transactions(self) -> None:
-        """Fence every earlier producer of the id and settle its transaction."""
+        """Fence earlier producers of the id and end their transactions."""
 
     def begin_transaction(self) -> None:
-        """Begin."""
+        """Begin a transaction."""
 
     def deliver(self, records: Sequence[NewRecord]) -> None:
-        """Write records; on return every one is with the broker, or the commit will fail.
+        """Write records; on return each record is delivered, or the commit will fail.
 
-        Raises the error of one that is not, where that is known.
+        Raises the error of a failed delivery if it is known.
         """
 
     def send_offsets_to_transaction(
         self, positions: Mapping[Partition, int], membership: Any, notes: Mapping[Partition, str] = NO_NOTES
     ) -> None:
-        """Note positions in the group, some with a text, if `membership` is not out of date.
+        """Commit positions to the group, optionally with metadata, if `membership` is current.
 
-        It is a ConsumerGroupMetadata.
+        `membership` is a ConsumerGroupMetadata.
         """
 
     def commit_transaction(self) -> None:
-        """Commit; committed on return."""
+        """Commit the transaction; it is committed on return."""
 
     def abandon(self) -> None:
-        """Let it go at once, whatever it has still to deliver; an open transaction stays open."""
+        """Drop the producer at once with its undelivered records; an open transaction stays open."""
 
 
 class Producer(Protocol):
-    """A producer without transactions, that delivers once and in order, however long it takes."""
+    """An idempotent producer without transactions, which retries until a record is delivered."""
 
     def deliver(self, records: Sequence[NewRecord], patiently: Patiently) -> None:
-        """Write records; on return every one of them is with the broker."""
+        """Write records; on return each record is delivered."""
 
     def abandon(self) -> None:
-        """Let it go at once, whatever it has still to deliver."""
+        """Drop the producer at once with its undelivered records."""
 
 
 class Library(Protocol):
-    """Makes the clients of one log. All raise LogError where settings are not taken."""
+    """Factory of the clients of one log. Its methods raise LogError if a setting is invalid."""
 
     def reader(self, wait_ms: int = WAIT_MS) -> Reader:
-        """A consumer in no group.
+        """Return a consumer without a group.
 
-        A broker that has nothing new keeps a request for so long. Whoever seeks another place waits for it.
+        `wait_ms` is the time that a broker holds a fetch without new records; a seek waits for that fetch.
         """
 
     def transactional(self, transactional_id: str, timeout: float) -> TransactionalProducer:
-        """A producer of transactions; the broker aborts one that stays open for `timeout` seconds."""
+        """Return a transactional producer, whose transactions the broker aborts after `timeout` seconds."""
 
     def producer(self) -> Producer:
-        """A producer without transactions."""
+        """Return a producer without transactions."""

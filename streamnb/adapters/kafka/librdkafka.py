@@ -1,7 +1,7 @@
-"""Reading and writing through librdkafka, a client written in C, by way of confluent-kafka.
+"""Read and write through librdkafka, a client written in C, by way of confluent-kafka.
 
-Python does little for each event here, and nothing twice: one record is made of it when it is read, and one
-call hands each output over.
+Python does little work per event here: it makes one record of each message read, and calls `produce` once for
+each output.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ from streamnb.engine.ports import NewRecord, Partition, Record, tuples
 from streamnb.errors import LogError
 
 _ANSWER_SECONDS = 10.0
-_TURN_SECONDS = 0.2  # of calls that no signal interrupts
+_TURN_SECONDS = 0.2  # for calls that signals do not interrupt
 _DELIVERY_TURNS = 25
 _DOUBT_SECONDS = 5.0
-_NOT_OF_READERS = {KafkaError.GROUP_AUTHORIZATION_FAILED}  # they are in no group, whatever they look for
+_NOT_OF_READERS = {KafkaError.GROUP_AUTHORIZATION_FAILED}  # readers join no group
 
 
 class Librdkafka:
-    """The library; see `streamnb.adapters.kafka.library`.
+    """The librdkafka library; see `streamnb.adapters.kafka.library`.
 
     Args:
-        clients: has the settings, those of kafka-python.
-        group: of the learner; readers are in none.
+        clients: holds the settings, in the names of kafka-python.
+        group: the learner's group; readers join no group.
 
     Raises:
-        LogError: a setting is nothing that librdkafka has.
+        LogError: a setting has no counterpart in librdkafka.
     """
 
     def __init__(self, clients: Clients, group: str) -> None:
@@ -51,38 +51,38 @@ class Librdkafka:
         reading(self._settings, group)
 
     def reader(self, wait_ms: int = WAIT_MS) -> _Reader:
-        """A consumer in no group."""
+        """Return a consumer without a group."""
         settings = {**reading(self._settings, self._group), "fetch.wait.max.ms": wait_ms}
         consumer = _made(Consumer, settings)
         _check_membership_bytes(consumer.consumer_group_metadata(), self._group)
         return _Reader(consumer)
 
     def transactional(self, transactional_id: str, timeout: float) -> _TransactionalProducer:
-        """A producer of transactions; the broker aborts one that stays open for `timeout` seconds."""
+        """Return a transactional producer, whose transactions the broker aborts after `timeout` seconds."""
         settings = transacting(self._settings, transactional_id, timeout)
         return _TransactionalProducer(self._fitting(settings), timeout)
 
     def producer(self) -> _Producer:
-        """A producer without transactions."""
+        """Return a producer without transactions."""
         return _Producer(self._fitting(producing(self._settings)))
 
     def _fitting(self, settings: dict[str, Any]) -> dict[str, Any]:
-        """The settings of a producer whose batches the topics take."""
+        """Return the producer's settings with batches that every topic accepts."""
         return {**settings, "batch.size": min(settings["batch.size"], self._clients.largest_batch)}
 
 
 class _Partitions(dict[tuple[str, int], Partition]):
-    """(topic, number) -> the one `Partition` of that name, made when it is asked for first."""
+    """Map (topic, number) to its unique `Partition`, made on first use."""
 
     def __missing__(self, place: tuple[str, int]) -> Partition:
         return self.setdefault(place, Partition(*place))
 
 
 def _headers(messages: Sequence[Any]) -> list[tuple[tuple[str, bytes], ...]]:
-    """Of each message; none where a name is not UTF-8, which a broker takes.
+    """Return the headers of each message; none if a name is not UTF-8, which brokers accept.
 
-    confluent-kafka 2.16 returns a list with a hole then, and an error beside it. That is not looked for where
-    Python calls a method that it has called often, so it is called by `map`, which looks.
+    For such a message, confluent-kafka 2.16 returns a list with a hole and sets an error. Python's
+    specialised method calls do not check for that error; calls through `map` do.
     """
     headers: list[tuple[tuple[str, bytes], ...]] = []
     told = map(Message.headers, messages)
@@ -99,9 +99,9 @@ class _Reader:
         self._consumer = consumer
         self._next: dict[Partition, int] = {}
         self._partitions = _Partitions()
-        self._doubted = time.monotonic()  # when it last asked to see whether the topics are there
-        self._owed: errors.KafkaError | None = None  # met behind records that had to be returned first
-        self._located: set[str] = set()  # topics whose leaders it has been told
+        self._doubted = time.monotonic()  # time of the last check that the topics exist
+        self._owed: errors.KafkaError | None = None  # an error behind records not yet returned
+        self._located: set[str] = set()  # topics whose leaders are known
 
     def seek(self, positions: Mapping[Partition, int]) -> None:
         self._next = dict(positions)
@@ -112,9 +112,9 @@ class _Reader:
             self._consumer.assign([TopicPartition(*partition, at) for partition, at in positions.items()])
 
     def _locate(self, topics: set[str]) -> None:
-        """Ask where the leaders of new topics are: an idle client does so by itself half a second later.
+        """Request the leaders of new topics: an idle client would do so half a second later.
 
-        Where there is no answer it will find out in its own time, and `poll` tells what is wrong.
+        Failures are ignored: the client retries by itself, and `poll` reports errors.
         """
         for topic in topics - self._located:
             with contextlib.suppress(KafkaException):
@@ -122,7 +122,7 @@ class _Reader:
                 self._located.add(topic)
 
     def poll(self, limit: int, seconds: float) -> Sequence[Record]:
-        """`consume` waits the whole time for as many as allowed, so: for one, then for what is there."""
+        """Consume one message, then the available rest: a single call waits until all are there."""
         if self._owed is not None:
             error, self._owed = self._owed, None
             raise error
@@ -149,9 +149,9 @@ class _Reader:
         return tuples(Record, zip(partitions, offsets, keys, values, times, headers, strict=True))
 
     def _without_events(self, messages: Iterable[Any]) -> list[Any]:
-        """The records among what was consumed; raises what is wrong, at once where there is no record.
+        """Return the records among consumed messages; raise the error, at once if no record was consumed.
 
-        The end of a partition is an event, too: at a marker, nothing else tells how far its reader has come.
+        The end of a partition is an event, too: at a marker, only this event shows the reader's position.
         """
         kept, wrong = [], None
         for message in messages:
@@ -171,7 +171,7 @@ class _Reader:
         return kept
 
     def _meaning(self, message: Any, error: Any) -> errors.KafkaError | None:
-        """None for what the client gets over by itself."""
+        """Return the exception, or None if the client recovers by itself."""
         found = as_kafka_python(error)
         if isinstance(found, errors.OffsetOutOfRangeError):
             return type(found)({self._partitions[message.topic(), message.partition()]: message.offset()})
@@ -186,7 +186,7 @@ class _Reader:
         return self._next.keys()
 
     def doubtful(self) -> Collection[str]:
-        """Now and then all of them, for librdkafka may never tell that a topic was deleted."""
+        """Return all topics now and then: librdkafka may never report a deleted topic."""
         now = time.monotonic()
         if now - self._doubted < _DOUBT_SECONDS:
             return ()
@@ -198,13 +198,13 @@ class _Reader:
 
 
 class _Sending:
-    """A producer that hands records over, with as little as possible for each."""
+    """A producer with minimal work per record."""
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         self._producer = _made(LibrdkafkaProducer, settings)
 
     def abandon(self) -> None:
-        """Let it go, whatever it has still to deliver; its threads end with its last reference."""
+        """Drop the producer with its undelivered records; its threads end with the last reference."""
         if self._producer is not None:
             self._producer.purge()
         self._producer = None
@@ -221,7 +221,7 @@ class _Sending:
                 raise of_record(as_kafka_python(error.args[0]), topic, len(value)) from error
 
     def _flush(self, seconds: float) -> None:
-        """Wait until nothing is under way. Raises KafkaTimeoutError where something is after `seconds`."""
+        """Wait until all records are delivered. Raises KafkaTimeoutError after `seconds`."""
         if self._producer.flush(seconds):
             raise self._late(seconds)
 
@@ -232,7 +232,7 @@ class _Sending:
 
 
 class _TransactionalProducer(_Sending):
-    """No callback for deliveries: a record that fails makes the transaction fail, whatever is asked next."""
+    """A producer without delivery callbacks: a failed record makes the next transactional call fail."""
 
     def __init__(self, settings: Mapping[str, Any], timeout: float) -> None:
         super().__init__(settings)
@@ -247,7 +247,7 @@ class _TransactionalProducer(_Sending):
             self._producer.begin_transaction()
 
     def deliver(self, records: Sequence[NewRecord]) -> None:
-        """Once a transaction has failed the client takes no records and may keep some: this says why."""
+        """Raise the transaction's own error: after it the client rejects records and may keep some."""
         with raised_as_kafka_python():
             try:
                 self._send(records)
@@ -257,7 +257,7 @@ class _TransactionalProducer(_Sending):
                 raise
 
     def _flush(self, seconds: float) -> None:
-        """In turns: a transaction that has failed is told at once."""
+        """Flush in short turns, so that a failed transaction is detected at once."""
         for _ in range(math.ceil(seconds / _TURN_SECONDS)):
             if not self._producer.flush(_TURN_SECONDS):
                 return
@@ -265,9 +265,10 @@ class _TransactionalProducer(_Sending):
         raise self._late(seconds)
 
     def _raise_failed(self) -> None:
-        """Raise what the transaction failed with, if it has.
+        """Raise the error with which the transaction failed, if it has failed.
 
-        Only a call that needs another state tells. Within a transaction that is sound no other can begin.
+        Only a call that requires another state reports it: `begin_transaction` is refused in a healthy
+        transaction.
         """
         try:
             self._producer.begin_transaction()
@@ -304,9 +305,9 @@ class _Producer(_Sending):
         patiently(self._delivered, "WRITE", "")
 
     def _delivered(self) -> None:
-        """In turns, between which signals are seen.
+        """Flush in short turns, between which signals are handled.
 
-        Whoever may write no topic at all is told that the cluster is forbidden.
+        Without write permission on any topic, librdkafka reports a cluster authorization error.
         """
         try:
             with raised_as_kafka_python():
@@ -325,17 +326,17 @@ class _Producer(_Sending):
 
 
 def membership_bytes(membership: Any) -> bytes:
-    """A ConsumerGroupMetadata of kafka-python in the form in which librdkafka hands its own out and takes it.
+    """Serialize a ConsumerGroupMetadata of kafka-python as librdkafka does.
 
-    The layout is librdkafka's: ``CGMDv2:``, the generation as 32 bits in the machine's order, the group and
-    the member, each ended by a zero byte, and a byte 1 for that there is no instance id.
+    The layout is librdkafka's: ``CGMDv2:``, the generation as 32 bits in native byte order, the group and the
+    member, each followed by a zero byte, and a byte 1 for a missing instance id.
     """
     generation = struct.pack("=i", membership.generation_id)
     return b"CGMDv2:%b%b\0%b\0\1" % (generation, membership.group_id.encode(), membership.member_id.encode())
 
 
 def _check_membership_bytes(theirs: bytes, group: str) -> None:
-    """Raises LogError where librdkafka writes memberships in another form than is known here."""
+    """Raise LogError if this librdkafka serializes memberships in an unknown form."""
     if theirs != membership_bytes(nobody_in(group)):
         raise LogError(
             "this confluent-kafka writes group memberships in a form that streamnb does not know; install an "

@@ -1,4 +1,4 @@
-"""Errors of librdkafka as those of kafka-python: what is to be done about one is decided in one place."""
+"""Convert errors of librdkafka to errors of kafka-python, so that one table maps errors to actions."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ _OWN = {
     KafkaError._UNKNOWN_TOPIC: errors.UnknownTopicOrPartitionError,
     KafkaError._WAIT_COORD: errors.CoordinatorNotAvailableError,
 }
-"""Errors that the client finds by itself. All others of its own leave open what they mean."""
+"""Errors that the client detects locally. All other local errors have no specific meaning."""
 
 
 class _Forbidden(logging.Handler):
-    """Keeps which topics a transaction may not write: only librdkafka's log says so."""
+    """Log handler that keeps the topics without write permission, which only librdkafka's log names."""
 
     _SAID = re.compile(r'Failed to add partition "(.+)" \[\d+\] to transaction: .*Topic authorization failed')
 
@@ -45,12 +45,11 @@ class _Forbidden(logging.Handler):
         self._topics: set[str] = set()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keep it."""
         if found := self._SAID.search(record.getMessage()):
             self._topics.add(found[1])
 
     def taken(self) -> set[str]:
-        """What was kept since this was called last."""
+        """Return and clear the topics kept so far."""
         topics, self._topics = self._topics, set()
         return topics
 
@@ -60,11 +59,11 @@ LOGGER.addHandler(_FORBIDDEN)
 
 
 def as_kafka_python(error: Any, *named: Any) -> errors.KafkaError:
-    """The error of kafka-python that a KafkaError of librdkafka is.
+    """Return the kafka-python error for a KafkaError of librdkafka.
 
     Args:
         error: the KafkaError.
-        named: what it is about, in place of what it says; see `error_texts.translate`.
+        named: arguments for the error in place of its text; see `error_texts.translate`.
     """
     code = error.code()
     kind = errors.for_code(code) if code > 0 else _OWN.get(code, errors.KafkaError)
@@ -81,7 +80,7 @@ def raised_as_kafka_python() -> Iterator[None]:
     except KafkaException as error:
         raise as_kafka_python(error.args[0]) from error
     except SystemError as error:
-        # A fatal error that comes up where a callback is called, too, comes out as this one's cause.
+        # A fatal error during a callback arrives as the cause of this error.
         if not isinstance(error.__cause__, KafkaException):
             raise
         raise as_kafka_python(error.__cause__.args[0]) from error

@@ -1,4 +1,4 @@
-"""The settings of librdkafka: those a user gave for kafka-python, and those that its guarantees rest on."""
+"""Settings of librdkafka: the user's settings for kafka-python, and those that the guarantees require."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ _NAMES = {
 """Settings of kafka-python -> of librdkafka, with the same values."""
 
 _OF_KAFKA_PYTHON_ALONE = {"bootstrap_timeout_ms", "metrics_num_samples", "metrics_sample_window_ms"}
-"""Settings that say nothing of another client; elections and questions go on heeding them."""
+"""Settings without a counterpart in librdkafka; kafka-python still uses them for elections and requests."""
 
 LOGGER = logging.getLogger("kafka.librdkafka")
-"""Where librdkafka logs; it lies below kafka-python's, whose handlers hear it, too."""
+"""Logger of librdkafka, a child of kafka-python's logger, whose handlers therefore receive its records."""
 
 _MECHANISMS = {"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI", "OAUTHBEARER"}
-_TOKEN_SECONDS = 60.0  # it asks anew before that
-_ANSWER_MS = 10_000  # the longest that one request waits
-_LARGEST_REQUEST = 64 << 20  # the topic's max.message.bytes decides, not the client
+_TOKEN_SECONDS = 60.0  # the client renews the token earlier
+_ANSWER_MS = 10_000  # timeout of one request
+_LARGEST_REQUEST = 64 << 20  # so that the topic's max.message.bytes is the limit
 
 
 def translated_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The same connection for librdkafka. Raises LogError for a setting that it has no word for."""
+    """Return the connection settings for librdkafka. Raises LogError if a setting has no counterpart."""
     translated: dict[str, Any] = {}
     for name, value in settings.items():
         if name == "bootstrap_servers":
@@ -57,13 +57,13 @@ def translated_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
         elif name not in _OF_KAFKA_PYTHON_ALONE:
             given = f"{name} = {value!r}" if name == "sasl_mechanism" else name
             raise LogError(
-                f'kafka.client.{given} is nothing that librdkafka has; check log.client = "librdkafka"'
+                f'kafka.client.{given} has no counterpart in librdkafka; check log.client = "librdkafka"'
             )
     return translated
 
 
 def _token_of(provider: Any, _: str) -> tuple[str, float]:
-    """The token of now, and when to ask anew, seconds since the epoch."""
+    """Return the current token and its expiry, in seconds since the epoch."""
     return provider.token(), time.time() + _TOKEN_SECONDS
 
 
@@ -78,9 +78,9 @@ def _shared(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def reading(settings: Mapping[str, Any], group: str) -> dict[str, Any]:
-    """Of a consumer that reads what is committed and resets nothing by itself.
+    """Return the settings of a consumer that reads committed records and never resets offsets by itself.
 
-    It never joins the group: librdkafka wants the name alone.
+    The consumer never joins the group: librdkafka only requires its name.
     """
     return {
         **_shared(settings),
@@ -89,35 +89,35 @@ def reading(settings: Mapping[str, Any], group: str) -> dict[str, Any]:
         "enable.auto.commit": False,
         "enable.auto.offset.store": False,
         "auto.offset.reset": "error",
-        "enable.partition.eof": True,  # else nothing tells that markers were passed
+        "enable.partition.eof": True,  # otherwise skipped markers are not reported
         "check.crcs": True,
-        "fetch.queue.backoff.ms": 5,  # else it waits a second whenever its queue was full
-        "max.partition.fetch.bytes": 4 << 20,  # these three bound what waits in memory
+        "fetch.queue.backoff.ms": 5,  # otherwise it waits a second after its queue was full
+        "max.partition.fetch.bytes": 4 << 20,  # these three limit the memory of fetched records
         "fetch.max.bytes": 16 << 20,
         "queued.max.messages.kbytes": 16 << 10,
     }
 
 
 def producing(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Of a producer that delivers once and in order, however long it takes."""
+    """Return the settings of an idempotent producer that retries until a record is delivered."""
     return {
         **_shared(settings),
         "acks": "all",
         "enable.idempotence": True,
-        "partitioner": "murmur2_random",  # a key's partition is the same as with any client of Java or Python
+        "partitioner": "murmur2_random",  # the same partition for a key as clients of Java or Python
         "linger.ms": 5,
         "retry.backoff.ms": 20,
-        "batch.size": 1_000_000,  # what any topic takes by default; 64 KiB cost twice the processor time
+        "batch.size": 1_000_000,  # accepted by every topic by default; 64 KiB costs twice the processor time
         "delivery.report.only.error": True,
         "message.max.bytes": _LARGEST_REQUEST,
-        "queue.buffering.max.messages": 10_000_000,  # who hands records over bounds them
+        "queue.buffering.max.messages": 10_000_000,  # the caller limits the number of records
         "queue.buffering.max.kbytes": (1 << 31) - 1 >> 10,
         "message.timeout.ms": 0,
     }
 
 
 def transacting(settings: Mapping[str, Any], transactional_id: str, timeout: float) -> dict[str, Any]:
-    """Of a producer of transactions; the broker aborts one that stays open for `timeout` seconds."""
+    """Return the settings of a transactional producer; `timeout` in seconds limits an open transaction."""
     timeout_ms = int(timeout * 1000)
     return {
         **producing(settings),

@@ -1,13 +1,13 @@
 """Apache Kafka behind the log's port.
 
-One learner holds several clients. A *member* of the consumer group, subscribed to the journal's one
-partition and never reading it, is how a learner is elected. A *producer* with the model's one transactional
-id is how its predecessor is fenced. A *reader* without a group polls the events; a *seeker* looks single
-records up; an *admin* tells what topics there are and where they end. Member and admin are kafka-python's;
-the others are of a `Library`, which is one of two.
+One learner holds several clients. A *member* of the consumer group, subscribed to the journal's one partition
+and never reading it, takes part in the election. A *producer* with the model's transactional id fences its
+predecessor. A *reader* without a group polls the events; a *seeker* reads single records; an
+*admin* describes topics and their offsets. Member and admin use kafka-python; the remaining clients use a
+`Library`, one of two.
 
 Safety rests on the transactional id alone: `init_transactions` of a successor makes every later commit of its
-predecessor fail. The election only decides who tries. Brokers 2.7 or later.
+predecessor fail. The election only decides which learner may try. Brokers 2.7 or later.
 """
 
 from __future__ import annotations
@@ -55,13 +55,13 @@ from streamnb.engine.topic_plan import BATCH_BYTES
 from streamnb.errors import Fenced, LogError, NotElected, OutOfRange, Unavailable, UnknownTopic
 from streamnb.wire.journal import last_number
 
-_SETTLED_STATES = {"Stable", "Empty", "Dead"}  # of a group that elects nobody now
+_SETTLED_STATES = {"Stable", "Empty", "Dead"}  # group states without an election in progress
 _POLL_SECONDS = 0.05
 _SEEK_MS = 10
 _TURN_SECONDS = 0.5
-_ANSWER_MS = 5_000  # the longest that a question about offsets waits for an answer
+_ANSWER_MS = 5_000  # timeout of a request for offsets
 _LARGEST = "max.message.bytes"
-_LONG_SECONDS = 3.0  # of a commit
+_LONG_SECONDS = 3.0  # a commit that takes longer checks its topics
 _LOOK_BACK = 100  # offsets, in search of the journal's last record
 
 T = TypeVar("T")
@@ -79,11 +79,11 @@ class KafkaLog(Log):
             broker's group.min.session.timeout.ms.
         transaction_timeout: seconds after which the broker aborts a transaction that was left open.
         elected_within: seconds to wait for the election in one `acquire`.
-        patience: what to do while the cluster cannot be reached.
+        patience: retry policy while the cluster cannot be reached.
         library: makes the clients that read and write.
 
     Raises:
-        LogError: the cluster cannot be reached, or refuses; or the library cannot be had.
+        LogError: the cluster cannot be reached or refuses access, or the library is missing.
     """
 
     def __init__(
@@ -110,9 +110,9 @@ class KafkaLog(Log):
         self._transactions: Transactions | None = None
         self._plain: Producer | None = None
         self._known: set[Partition] = set()
-        self._topics = {journal_topic}  # those that are written to, as far as is known
-        self._extents: dict[Partition, tuple[int, int]] = {}  # as last asked: ends only grow
-        self._seeking: tuple[Partition, int] | None = None  # where the seeker stands
+        self._topics = {journal_topic}  # the topics written to so far
+        self._extents: dict[Partition, tuple[int, int]] = {}  # as of the last request: ends only grow
+        self._seeking: tuple[Partition, int] | None = None  # position of the seeker
         self._next: int | None = None  # the journal's next number; None until the journal has been asked
         self._opened = contextlib.ExitStack()
         self._admin: Any = None
@@ -124,26 +124,26 @@ class KafkaLog(Log):
             self.close()
             raise
 
-    # -- the learner's side -------------------------------------------------------------------------------
+    # -- for the learner --------------------------------------------------------------------------------
 
     def acquire(self, owner: str) -> None:
-        """Become the one learner. After `NotElected` it may be called again; most candidatures stand.
+        """Become the learner. After `NotElected` it may be called again; the candidacy usually remains.
 
-        A machine that stood still for a session may lose what was just won; then it stands again, while
-        `elected_within` lasts.
+        A machine that stalls for a session may lose the election just won; it then stands again until
+        `elected_within` has passed.
 
-        1. Join the group and wait to be given the journal's partition: elected.
-        2. `init_transactions`: fence the predecessor, settle its open transaction.
-        3. Still elected? The broker has to confirm it.
+        1. Join the group and wait for the journal's partition: elected.
+        2. `init_transactions`: fence the predecessor and end its open transaction.
+        3. Have the broker confirm that this member is still elected.
         """
         self._next = None
-        self._described(self._journal.topic)  # it is there, and so is the cluster
+        self._described(self._journal.topic)  # the topic and the cluster must exist
         deadline = time.monotonic() + self._elected_within
         while not self._stood(owner, deadline):
             pass
 
     def _stood(self, owner: str, deadline: float) -> bool:
-        """Whether a candidature was won and kept; lost on the way, it may be repeated until the deadline."""
+        """Return whether a candidacy was won and kept; before the deadline a lost one may be repeated."""
         if self._election is None:
             self._election = self._patiently(lambda: self._candidate(owner))
         self._election.win(deadline - time.monotonic())
@@ -153,7 +153,7 @@ class KafkaLog(Log):
         except Fenced as error:
             self._transactions.close()
             self._transactions = None
-            # What this member knows of the group may be old: a new one knows nothing.
+            # The member's view of the group may be outdated: a new member starts without one.
             self._election.close()
             self._election = None
             if time.monotonic() > deadline:
@@ -162,14 +162,14 @@ class KafkaLog(Log):
         return True
 
     def heartbeat(self) -> None:
-        """Poll the group, a few times a session. Raises `Fenced` where this learner is elected no longer."""
+        """Poll the group a few times per session. Raises `Fenced` if this learner is no longer elected."""
         if self._election is not None and self._transactions is not None:
             self._election.beat()
 
     def owner(self) -> Owner | None:
-        """Return which learner the group has elected; None while it elects one, and to users who may not ask.
+        """Return the learner that the group has elected; None during an election or without permission.
 
-        The coordinator removes a member that is silent for a session, so nobody is taken for silent before.
+        The coordinator removes a member after a session of silence, so a listed owner counts as not silent.
         """
 
         def ask() -> Mapping[str, Any] | None:
@@ -186,13 +186,13 @@ class KafkaLog(Log):
         return Owner(next(map(owner_of, holders), None), 0.0)
 
     def begin_commit(self, transaction: Transaction) -> CommitUnderWay:
-        """Begin to commit, in another thread: the producer is used by nobody else until it is settled."""
+        """Begin to commit in another thread, which owns the producer until the commit is settled."""
         self._learner()
         written = {record.topic for record in transaction.outputs}
         self._topics |= written
         self._check_known(transaction.positions, written)
         self._check_number(transaction)
-        self._next = None  # unknown, until this commit is confirmed
+        self._next = None  # unknown until this commit is confirmed
         began = time.monotonic()
         attempt = self._attempt(transaction)
         return CommitUnderWay(attempt.is_over, lambda: self._settle(transaction, attempt, began))
@@ -203,12 +203,13 @@ class KafkaLog(Log):
         return transactions.begin(transaction, election.membership)
 
     def _settle(self, transaction: Transaction, attempt: Attempt, began: float) -> float:
-        """Wait until it is committed; how many seconds after `began` it was.
+        """Wait for the commit, and return its duration in seconds since `began`.
 
-        Where the outcome of an attempt is unknown: while still elected, fence and settle the transaction by a
-        new producer, and let the journal's end tell. Either it was committed, or the same bytes are sent
-        again, or another learner has written: `Fenced`. Losing the transactional id is no exception to that:
-        the broker takes it away from a learner that was out of its sight for longer than the timeout, too.
+        If the outcome of an attempt is unknown and this learner is still elected, fence and end the
+        transaction with a new producer, then read the journal's end. Either the commit is there, or the same
+        bytes are sent again, or another learner has written: `Fenced`. The loss of the transactional id needs
+        no other treatment: the broker also takes it from a learner that was unreachable for longer than the
+        timeout.
         """
         failed_since: float | None = None
         while True:
@@ -221,8 +222,10 @@ class KafkaLog(Log):
                     raise
                 gone = self._deleted(transaction)
                 if gone or action is not Action.RESEND:
-                    with contextlib.suppress(LogError):  # what it raises is not why the commit failed
-                        self._patiently(self._take_over)  # abort now: until its timeout it holds readers back
+                    with contextlib.suppress(LogError):  # its error is not the cause of the failed commit
+                        self._patiently(
+                            self._take_over
+                        )  # abort now: an open transaction blocks readers until its timeout
                     raise gone or error from None
                 now = time.monotonic()
                 if failed_since is not None:
@@ -239,7 +242,7 @@ class KafkaLog(Log):
         return ended - began
 
     def _check_number(self, transaction: Transaction) -> None:
-        """Raises `Fenced` where it does not follow. The journal is asked after `acquire` or a failure."""
+        """Raise `Fenced` if the number does not follow the journal's, read after `acquire` or a failure."""
         if self._next is None and not self._patiently(lambda: self._is_committed(transaction)):
             if transaction.n == 0:
                 self._check_nothing_learned({partition.topic for partition in transaction.positions})
@@ -248,9 +251,9 @@ class KafkaLog(Log):
             raise Fenced(f"the journal of {self._name} does not end before commit {transaction.n}")
 
     def _check_nothing_learned(self, topics: set[str]) -> None:
-        """Raises LogError where earlier commits left positions, though the journal is empty.
+        """Raise LogError if earlier commits left positions although the journal is empty.
 
-        The group's offsets tell only this: brokers forget them after a week without a learner.
+        The group's offsets serve only this check: brokers delete them after a week without a learner.
         """
 
         def ask() -> set[str]:
@@ -264,12 +267,12 @@ class KafkaLog(Log):
             )
 
     def _alive(self) -> None:
-        """While a call runs that may take longer than anybody would take for a sign of life."""
+        """Send heartbeats during a call that may take long."""
         self.heartbeat()
         self._patience.waits()
 
     def _watching(self, transaction: Transaction) -> Callable[[], None]:
-        """What to do while a commit runs: where it takes long, see now and then that its topics are there."""
+        """Return the heartbeat of a commit, which also checks now and then that its topics exist."""
         due = time.monotonic() + _LONG_SECONDS
 
         def alive() -> None:
@@ -283,14 +286,14 @@ class KafkaLog(Log):
         return alive
 
     def _deleted(self, transaction: Transaction) -> UnknownTopic | None:
-        """What to raise where a topic of a commit was deleted: the client would look for it for long."""
+        """Return the error if a topic of a commit was deleted, for which the client would search for long."""
         topics = {partition.topic for partition in transaction.positions}
         topics |= {transaction.journal.topic, *(record.topic for record in transaction.outputs)}
         try:
             with translated():
                 described = self._admin.describe_topics(sorted(topics))
         except LogError:
-            return None  # what the commit itself meets with says more
+            return None  # the error of the commit itself is more specific
         for topic in described:
             if errors.for_code(topic["error_code"]) in NO_SUCH_TOPIC:
                 return UnknownTopic(_deletion(topic["name"], transaction))
@@ -306,7 +309,7 @@ class KafkaLog(Log):
         return Election(*of, journal, owner, self._session_timeout, self._patience.waits)
 
     def _take_over(self) -> None:
-        """Fence whoever has the transactional id; only who is elected may, and the broker says who is."""
+        """Fence the holder of the transactional id, after and before the broker confirms this learner."""
         transactions, election = self._learner()
         election.prove()
         before = self._patiently(lambda: last_transaction(self._admin, self._name, self._alive))
@@ -316,7 +319,10 @@ class KafkaLog(Log):
             election.prove()
 
     def _commit_again(self, before: Last, transactions: Transactions) -> bool:
-        """Whether a broker had lost the end of a commit, which has one now. LogError: it may be none."""
+        """Return whether the lost markers of a commit were written again.
+
+        Raises LogError if it may be aborted.
+        """
         places = self._patiently(lambda: left_open(self._admin, before.producer, self._topics), "READ")
         if not places:
             return False
@@ -327,11 +333,14 @@ class KafkaLog(Log):
         return True
 
     def _is_committed(self, transaction: Transaction) -> bool:
-        """Whether the journal's last record is this commit's. Raises `Fenced` where it is another's."""
+        """Return whether the journal's last record is this commit's.
+
+        Raises `Fenced` if it is another learner's.
+        """
         first, end = self.offsets(self._journal)
         values: set[bytes] = set()
         last = None
-        for start in range(end, first - 1, -_LOOK_BACK):  # markers and strays take offsets too
+        for start in range(end, first - 1, -_LOOK_BACK):  # markers and foreign records take offsets, too
             offset = max(first, start - _LOOK_BACK)
             while found := self.read(self._journal, offset, 2 * _LOOK_BACK):
                 values.update(record.value for record in found)
@@ -344,19 +353,19 @@ class KafkaLog(Log):
             raise Fenced(f"the journal of {self._name} does not end before commit {transaction.n}")
         return False
 
-    # -- everybody's side ---------------------------------------------------------------------------------
+    # -- for all clients ----------------------------------------------------------------------------------
 
     def partitions(self, topic: str) -> Sequence[Partition]:
-        """The topic's partitions in order, those just added among them."""
+        """Return the topic's partitions in order, including new ones."""
         numbers = [found["partition_index"] for found in self._described(topic)["partitions"]]
         return [Partition(topic, number) for number in sorted(numbers)]
 
     def topic_id(self, topic: str) -> str:
-        """The topic's UUID."""
+        """Return the topic's UUID."""
         return str(self._described(topic)["topic_id"])
 
     def topic_ids(self, topics: Sequence[str]) -> Mapping[str, str]:
-        """The UUIDs of those of the topics that there are."""
+        """Return the UUIDs of the topics that exist."""
 
         def ask() -> Mapping[str, str]:
             found = self._admin.describe_topics(list(topics))
@@ -369,10 +378,9 @@ class KafkaLog(Log):
         return self._patiently(ask)
 
     def sizes(self, topics: Iterable[str]) -> Mapping[str, int]:
-        """What is left of max.message.bytes, of topics whose settings may be seen.
+        """Return the bytes available in a batch under max.message.bytes, for topics with visible settings.
 
-        It holds for a batch of records. Producers that are made from now on send no larger ones, unless one
-        record is.
+        Producers made later send no larger batches, unless a single record is larger.
         """
         topics = list(topics)
         self._topics.update(topics)
@@ -391,11 +399,11 @@ class KafkaLog(Log):
         return sizes
 
     def offsets(self, partition: Partition) -> tuple[int, int]:
-        """The earliest offset kept, and the high watermark, transactions still open included."""
+        """Return the earliest offset and the high watermark, which includes open transactions."""
         return self._extents_of([partition])[partition]
 
     def extents(self, topic: str) -> Mapping[Partition, tuple[int, int]]:
-        """The same of all partitions of a topic."""
+        """Return the offsets of all partitions of a topic, as `offsets` does."""
         return self._extents_of(self.partitions(topic))
 
     def _extents_of(self, partitions: Sequence[Partition]) -> Mapping[Partition, tuple[int, int]]:
@@ -405,9 +413,9 @@ class KafkaLog(Log):
         return {partition: (firsts[place], ends[place]) for partition, place in found}
 
     def read(self, partition: Partition, offset: int, limit: int) -> Sequence[Record]:
-        """At most `limit` committed records from `offset` on; empty where there is none up to the end.
+        """Return at most `limit` committed records from `offset` on; none if the end is reached.
 
-        Raises LogError where an open transaction holds the end back beyond its timeout.
+        Raises LogError if an open transaction blocks the end for longer than its timeout.
         """
         first, end = self._extents.get(partition, (0, 0))
         with self._naming_what_is_held():
@@ -415,20 +423,20 @@ class KafkaLog(Log):
                 found := self._patiently(lambda: self._fetch(partition, offset, end, limit), "READ")
             ):
                 return found
-            # Up to the end as it was there may be aborted records only: what counts is the end as it is.
+            # Up to the cached end there may be only aborted records: use the current end.
             first, end = self._extents[partition] = self.offsets(partition)
             if not first <= offset <= end:
                 raise _not_held(partition, first, end, offset)
             return self._patiently(lambda: self._fetch(partition, offset, end, limit), "READ")
 
     def _fetch(self, partition: Partition, offset: int, end: int, limit: int) -> Sequence[Record]:
-        """The first records up to `end`; waits for transactions that are open before it."""
+        """Return the first records before `end`; wait for open transactions before them."""
         deadline, before = math.inf, -1
-        if self._seeking != (partition, offset):  # else what was fetched ahead is still at hand
+        if self._seeking != (partition, offset):  # otherwise prefetched records are still usable
             self._seeker.seek({partition: offset})
         self._seeking = None
         while (position := self._seeker.position(partition)) < end:
-            if position > before:  # over what was aborted, which may be much
+            if position > before:  # skipped aborted records, possibly many
                 deadline = time.monotonic() + self._transaction_timeout + GRACE_SECONDS
                 before = position
             if found := self._seeker.poll(limit, _POLL_SECONDS):
@@ -436,12 +444,12 @@ class KafkaLog(Log):
                 return found
             self._alive()
             if time.monotonic() > deadline:
-                self._admin.describe_cluster()  # or it is the cluster that does not answer
+                self._admin.describe_cluster()  # raises if the cluster does not answer
                 raise LogError(self._hanging(TopicPartition(*partition), end))
         return []
 
     def _hanging(self, place: TopicPartition, end: int) -> str:
-        """Who keeps the records of a partition from being read."""
+        """Describe the transaction that blocks the readers of a partition."""
         found: Mapping[TopicPartition, OpenedBy] = {}
         with contextlib.suppress(LogError), translated():
             found = open_transactions(self._admin, [place])
@@ -449,22 +457,22 @@ class KafkaLog(Log):
         return f"{waits(place, position, end, found.get(place), self._clients.line)}; it hangs"
 
     def seek(self, positions: Mapping[Partition, int]) -> None:
-        """Let `poll` read exactly these partitions, each from its position on."""
+        """Let `poll` read exactly these partitions from their positions."""
         self._check_known(positions)
         with translated():
             self._reader.seek(positions)
-            self._seeker.seek({})  # what it would ask for meanwhile nobody wants
+            self._seeker.seek({})  # stop its prefetching
         self._seeking = None
 
     def poll(self, limit: int, timeout: float) -> Sequence[Record]:
-        """At most `limit` committed records; waits up to `timeout` seconds for the first."""
+        """Return at most `limit` committed records; wait up to `timeout` seconds for the first."""
         deadline = time.monotonic() + timeout
         while True:
             self.heartbeat()
             left = min(_TURN_SECONDS, max(0.0, deadline - time.monotonic()))
             with self._naming_what_is_held():
                 found = self._patiently(partial(self._reader.poll, limit, left), "READ")
-            if not found:  # of a topic that is gone, for which the client would look for ever
+            if not found:  # the client searches for ever for a deleted topic
                 for topic in sorted(self._patiently(self._reader.doubtful)):
                     self.partitions(topic)
             if found or time.monotonic() >= deadline:
@@ -472,7 +480,7 @@ class KafkaLog(Log):
 
     @contextlib.contextmanager
     def _naming_what_is_held(self) -> Iterator[None]:
-        """Let `OutOfRange` say what is held, too, and not only which offset was asked for."""
+        """Add the offsets that the log holds to `OutOfRange`."""
         try:
             yield
         except OutOfRange as error:
@@ -484,7 +492,7 @@ class KafkaLog(Log):
             raise
 
     def lag(self) -> Mapping[Partition, int]:
-        """Offsets between what `poll` has returned and each partition's end."""
+        """Return the offsets between the records that `poll` has returned and each partition's end."""
         partitions = sorted(self._reader.partitions())
         ends = self._bounds([TopicPartition(*partition) for partition in partitions]) if partitions else {}
         with translated():
@@ -492,7 +500,7 @@ class KafkaLog(Log):
         return {partition: max(0, ends[partition] - read[partition]) for partition in partitions}
 
     def held_up(self, partitions: Collection[Partition]) -> Sequence[str]:
-        """Behind whose open transaction each of these waits that does; a line for each."""
+        """Return a line for each partition whose reader waits for an open transaction."""
         places = [TopicPartition(*partition) for partition in sorted(partitions)]
         stable = self._bounds(places, isolation=IsolationLevel.READ_COMMITTED)
         ends = self._bounds(places)
@@ -507,15 +515,15 @@ class KafkaLog(Log):
         ]
 
     def append(self, records: Sequence[NewRecord]) -> None:
-        """Write records, for producers; durable on return. Some may be written where this fails."""
+        """Write records for producers; durable on return. After an error some may have been written."""
         self._check_known((), {record.topic for record in records})
         if self._plain is None:
             self._plain = self._patiently(self._library.producer)
-            self._opened.callback(self._plain.abandon)  # what `append` has returned from is delivered
+            self._opened.callback(self._plain.abandon)  # all records of finished `append` calls are delivered
         self._plain.deliver(records, self._patiently)
 
     def handed_on(self, topic: str) -> Mapping[Partition, HandedOn]:
-        """Which records of a topic `hand_on` has handed on: offsets of a group nobody joins."""
+        """Return how far `hand_on` has forwarded a topic, from the offsets of a group without members."""
         partitions = self.partitions(topic)
         with contextlib.closing(self._clients.noted(self._handing_group)) as member:
 
@@ -537,11 +545,11 @@ class KafkaLog(Log):
         since: Mapping[Partition, HandedOn],
         until: Mapping[Partition, HandedOn],
     ) -> None:
-        """Append records and note positions, in one transaction; see `Log.hand_on`.
+        """Append records and commit positions in one transaction; see `Log.hand_on`.
 
-        Whoever else is at it is fenced first, and a transaction that it has open is settled: what is noted
-        then is the truth until this one commits. Raises `Unavailable` where the outcome is unknown: who
-        starts again reads it.
+        First fence any concurrent call and end its open transaction: the positions noted then remain valid
+        until this transaction commits. Raises `Unavailable` if the outcome is unknown; a restarted caller
+        reads it from the positions.
         """
         self._check_known(until, {record.topic for record in records})
         transactions = Transactions(self._library, self._handing_group, self._transaction_timeout)
@@ -554,19 +562,20 @@ class KafkaLog(Log):
             transactions.send(records, positions, nobody, "handing on", notes).settle(self._alive)
         except LogError as error:
             if isinstance(error.__cause__, errors.ProducerFencedError | errors.InvalidProducerEpochError):
-                # The text of that is of learners; whether this one had committed who starts again reads.
-                raise Fenced("somebody else hands these records on, too: start again") from error
+                # The error's text is for learners; after a restart the positions show whether this one
+                # committed.
+                raise Fenced("another process also forwards these records: start again") from error
             raise
         finally:
             transactions.close()
 
     @property
     def line(self) -> ToolLine:
-        """Makes lines for Kafka's own tools."""
+        """Builder of command lines for Kafka's own tools."""
         return self._clients.line
 
     def share(self, group: str, topics: Sequence[str], owner: str) -> Sharing:
-        """Take part in a group whose members share the partitions of topics; it alone calls `seek` then."""
+        """Join a group whose members share the partitions of topics; only `Sharing` may call `seek` then."""
         timeouts = self._session_timeout, self._transaction_timeout
         clients = self._clients, self._library
         return Sharing(self, *clients, group, topics, owner, timeouts, self._patience, self._patiently)
@@ -586,16 +595,16 @@ class KafkaLog(Log):
             self._opened.close()
 
     def _check_known(self, partitions: Iterable[Partition], topics: Iterable[str] = ()) -> None:
-        """Raises `UnknownTopic` at once, where the client would wait for what is not there.
+        """Raise `UnknownTopic` at once: the client would wait for a missing topic.
 
-        The cluster is asked about what it has not been asked about before.
+        Ask the cluster only about topics and partitions not seen before.
         """
         topics_known = {known.topic for known in self._known}
         unknown = {partition for partition in partitions if partition not in self._known}
         for topic in {*topics} - topics_known | {partition.topic for partition in unknown}:
             self._known.update(self.partitions(topic))
         for partition in unknown - self._known:
-            raise UnknownTopic(f"there is no partition {partition.topic}[{partition.number}]")
+            raise UnknownTopic(f"no partition {partition.topic}[{partition.number}]")
 
     def _described(self, topic: str) -> Mapping[str, Any]:
         def ask() -> Mapping[str, Any]:
@@ -607,7 +616,7 @@ class KafkaLog(Log):
         try:
             return self._patiently(ask)
         except UnknownTopic:
-            raise UnknownTopic(f"there is no topic {topic!r}; `streamnb topics create` makes it") from None
+            raise UnknownTopic(f"no topic {topic!r}; `streamnb topics create` creates it") from None
 
     def _bounds(
         self,
@@ -615,7 +624,7 @@ class KafkaLog(Log):
         spec: OffsetSpec = OffsetSpec.LATEST,
         isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
     ) -> Any:
-        """Where partitions end (or begin); open transactions count, unless readers are asked about."""
+        """Return the ends (or beginnings) of partitions; `isolation` may exclude open transactions."""
 
         def ask() -> dict[TopicPartition, int]:
             wanted = dict.fromkeys(places, spec)
@@ -625,7 +634,7 @@ class KafkaLog(Log):
         return self._patiently(ask)
 
     def _patiently(self, ask: Callable[[], T], leave: str = ANY, name: str = "") -> T:
-        """What `ask` returns, asked again for as long as the cluster cannot be reached and patience lasts."""
+        """Return the result of `ask`, retried while the cluster cannot be reached and patience lasts."""
         since: float | None = None
         while True:
             try:
@@ -648,15 +657,17 @@ class KafkaLog(Log):
 
 
 def _deletion(topic: str, transaction: Transaction) -> str:
-    """That a topic of a commit is gone, and what to do."""
+    """Return the message for a deleted topic of a commit."""
     gone = f"topic {topic!r} was deleted while the learner ran: commit {transaction.n} cannot be made"
     if topic == transaction.journal.topic:
         return (
-            f"{gone}, and what the journal said is lost; to learn all there is anew, move the snapshots "
+            f"{gone}, and the journal's records are lost; to relearn all events, move the snapshots "
             "away, `streamnb topics create`, and set another model.name"
         )
     if topic in {partition.topic for partition in transaction.positions}:
-        return f"{gone}; `streamnb topics create` makes it, and `streamnb run --accept-loss` goes on with it"
+        return (
+            f"{gone}; `streamnb topics create` creates it, and `streamnb run --accept-loss` continues with it"
+        )
     return f"{gone}, and nothing of it was published; `streamnb topics create` makes it, then start again"
 
 

@@ -1,12 +1,12 @@
-"""Ending a transaction whose end a broker has lost.
+"""End a transaction whose end markers a broker has lost.
 
 When a transaction is decided, its coordinator has a marker written to each of its partitions. Apache Kafka up
-to 4.3.1 leaves out one that has no leader at that moment, as if it were deleted ("likely deleted already and
-hence can be skipped"). A broker that is alone, is killed within a commit and starts again has no leaders for
-an instant. Then the transaction is over, and its records can be read by nobody.
+to 4.3.1 skips a partition without a leader at that moment, as if it were deleted ("likely deleted already and
+hence can be skipped"). A single broker that is killed within a commit and restarted has no leaders for a
+moment. The transaction is then complete, but its records stay unreadable.
 
 A producer of the same id still has the producer id under which they were written. It ends them by a
-transaction without records, to which those partitions belong: its markers hold for all that is open there.
+transaction without records that includes those partitions: its markers apply to everything open there.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from streamnb.adapters.kafka.open_transactions import abort_line
 from streamnb.adapters.kafka.tool_line import ToolLine
 
 _COMMITTED = "PrepareCommit", "CompleteCommit"
-_HIDDEN = (  # from this user, or an older broker cannot say it
+_HIDDEN = (  # hidden from this user, or unknown to an older broker
     errors.UnsupportedVersionError,
     errors.IncompatibleBrokerVersion,
     errors.TransactionalIdAuthorizationFailedError,
@@ -35,9 +35,9 @@ _BEGINS_SECONDS, _TURN_SECONDS = 10.0, 0.1
 
 
 class Last(NamedTuple):
-    """What the coordinator says of an id: its producer, and whether its last transaction was committed.
+    """The producer of an id, and whether its last transaction was committed.
 
-    Of that it knows nothing any more once another producer of the id has begun.
+    The coordinator forgets both when another producer of the id begins.
     """
 
     producer: int
@@ -45,9 +45,9 @@ class Last(NamedTuple):
 
 
 def last_transaction(admin: Any, transactional_id: str, alive: Callable[[], None]) -> Last | None:
-    """Of an id; None where there was none, or nobody says it.
+    """Return the last transaction of an id; None if there was none or it is hidden.
 
-    A coordinator that is about to begin is waited for: where nobody has asked yet, it has no topic.
+    Wait for a coordinator that is starting: before the first request its topic does not exist.
     """
     deadline = time.monotonic() + _BEGINS_SECONDS
     while True:
@@ -66,9 +66,9 @@ def last_transaction(admin: Any, transactional_id: str, alive: Callable[[], None
 
 
 def left_open(admin: Any, producer: int, topics: Collection[str]) -> dict[TopicPartition, int]:
-    """The partitions of some topics on which a producer has something open, and since which offset.
+    """Return the partitions on which a producer has an open transaction, with its first offset.
 
-    What is open among the group's offsets the next commit ends.
+    A transaction open among the group's offsets is ended by the next commit.
     """
     found = {}
     for topic in admin.describe_topics(sorted(topics)):
@@ -92,9 +92,9 @@ def commit_again(producer: Any, places: Collection[TopicPartition]) -> None:
 
 
 def abort_by_hand(name: str, places: Mapping[TopicPartition, int], line: ToolLine) -> str:
-    """What is left to do where it was aborted, or nobody knows how it ended."""
+    """Return the message for a transaction that was aborted, or whose outcome is unknown."""
     ends = [abort_line(place, offset, line) for place, offset in sorted(places.items())]
     return (
-        f"a broker has lost the end of the last transaction of {name}, and does not say that it was "
+        f"a broker has lost the end of the last transaction of {name}, and does not report that it was "
         f"committed; abort it on each of its partitions, then start again: {'; '.join(ends)}"
     )

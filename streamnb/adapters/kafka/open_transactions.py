@@ -1,4 +1,4 @@
-"""Whose open transaction the readers of a partition wait behind."""
+"""Find the open transactions that hold the readers of a partition back."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from kafka import TopicPartition, errors
 from streamnb.adapters.kafka.tool_line import ToolLine
 
 GRACE_SECONDS = 30.0
-"""Beyond its timeout an open transaction is a hanging one. A broker looks every 10 s for those to abort, and
-writes the markers after that: one that gets little processor takes its time."""
+"""Extra time after its timeout until an open transaction counts as hanging. A broker checks for expired
+transactions every 10 s and then writes the markers, which takes longer on a busy machine.
+"""
 
 
 class OpenedBy(NamedTuple):
-    """Who has a transaction open on a partition: the id is empty where this user may not see it."""
+    """The open transaction of a partition; its id is empty if hidden from this user."""
 
     transactional_id: str
     producer: int
@@ -23,7 +24,7 @@ class OpenedBy(NamedTuple):
 
 
 def open_transactions(admin: Any, places: Sequence[TopicPartition]) -> Mapping[TopicPartition, OpenedBy]:
-    """The first open transaction on each of the partitions that has one."""
+    """Return the first open transaction of each partition that has one."""
     found = {}
     for place, described in admin.describe_producers(places).items():
         opened = [
@@ -47,7 +48,7 @@ def _name(admin: Any, producer: int) -> str:
 
 
 def waits(place: TopicPartition, stable: int, end: int, opened: OpenedBy | None, line: ToolLine) -> str:
-    """Up to which offset of `end` a partition can be read, who is the cause, and how to look and end it."""
+    """Return a line: how far a partition can be read, the open transaction, and how to end it."""
     where = ("--topic", place.topic, "--partition", str(place.partition))
     name = f"{place.topic}/{place.partition} waits at offset {stable} of {end} behind an open transaction"
     look = line("kafka-transactions.sh", "find-hanging", *where)
@@ -59,6 +60,6 @@ def waits(place: TopicPartition, stable: int, end: int, opened: OpenedBy | None,
 
 
 def abort_line(place: TopicPartition, first: int, line: ToolLine) -> str:
-    """The line that aborts, on one partition, what is open there since an offset."""
+    """Return the command that aborts the transaction open on a partition since an offset."""
     where = ("--topic", place.topic, "--partition", str(place.partition))
     return line("kafka-transactions.sh", "abort", *where, "--start-offset", str(first))

@@ -1,4 +1,4 @@
-"""Which partition a record goes to: the one of Kafka's own default, found sooner where there is no choice."""
+"""Kafka's default partitioner, with a shortcut for topics of one partition."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kafka.partitioner import DefaultPartitioner
 
 
 class KeyPartitioner(DefaultPartitioner):  # type: ignore[misc]  # kafka-python is untyped here
-    """kafka-python's default; a key is not hashed, in Python, where its topic has a single partition."""
+    """kafka-python's default partitioner, except that with a single partition keys are not hashed."""
 
     def partition(
         self,
@@ -19,7 +19,7 @@ class KeyPartitioner(DefaultPartitioner):  # type: ignore[misc]  # kafka-python 
         serialized_value: Any,
         cluster: Any,
     ) -> Any:
-        """The partition of one record; arguments and errors are those of kafka-python's `Partitioner`."""
+        """Return the partition of one record; arguments and errors as in kafka-python's `Partitioner`."""
         partitions = cluster.partitions_for_topic(topic)
         if partitions and len(partitions) == 1:
             return next(iter(partitions))

@@ -1,16 +1,15 @@
-"""Members of a group share the partitions of topics, and publish exactly once what they make of them.
+"""Members of a group share the partitions of topics, and publish exactly once.
 
-A *member* of the group is told which partitions are its own; it reads nothing. The log's reader does, from
-the group's offsets on, and these move in the transaction that publishes what was made of the records
-(KIP-447):
+A *member* of the group is assigned partitions; it reads nothing. The log's reader starts at the group's
+offsets, and these are committed in the transaction that publishes the outputs of the records (KIP-447):
 
-* The broker refuses offsets that come with a membership which the group has gone beyond: a member that stood
-  still publishes nothing of what is another's by now.
-* Where a member falls silent after that check, its offsets are pending, and whoever has the partition next is
-  told none until its transaction is settled: by itself, or by the broker after the timeout.
+* The broker refuses offsets with an outdated membership: a stalled member publishes nothing for partitions
+  that were reassigned.
+* If a member falls silent after that check, its offsets are pending. The next owner of the partition cannot
+  read them until the transaction ends, by the member or by the broker's timeout.
 
-So a transaction of which the outcome is unknown needs no answer: a new producer of its id settles it, and the
-group's offsets say where to go on.
+A transaction with an unknown outcome therefore needs no inquiry: a new producer of its id ends it, and the
+group's offsets are the positions to continue from.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ from streamnb.engine.ports import Log, NewRecord, Partition, Patience, Record
 from streamnb.errors import LogError, OutOfRange, Unavailable
 
 _TURN_MS = 100
-_TOPICS_MS = 5_000  # after which partitions that were added are known
+_TOPICS_MS = 5_000  # interval at which new partitions are discovered
 _BEYOND = (
     errors.CommitFailedError,
     errors.IllegalGenerationError,
@@ -44,24 +43,24 @@ _BEYOND = (
     errors.ProducerFencedError,
     errors.InvalidProducerEpochError,
 )
-"""The group, or the broker, has gone on without this member; nothing was published."""
+"""The group or the broker has removed this member; nothing was published."""
 
 
 class Sharing:
-    """One member; it joins when it is made, and leaves by `close`.
+    """One member; it joins on construction and leaves by `close`.
 
     Args:
-        log: reads; nobody else seeks or polls it.
+        log: the log to read; only this object may seek or poll it.
         clients, library: make the member, and the producer.
-        group: its name; the transactional id is that of a new producer, and begins so.
-        topics: whose partitions are shared.
-        owner: who this is, for people who list the group.
+        group: the group's name and the prefix of the new producer's transactional id.
+        topics: the topics whose partitions are shared.
+        owner: name of this member in listings of the group.
         timeouts: of a session and of a transaction, seconds.
-        patience: what to do while the cluster cannot be reached.
-        patiently: asks by it.
+        patience: retry policy while the cluster cannot be reached.
+        patiently: calls a function under that policy.
 
     Attributes:
-        positions: the partitions that are its own, and where each goes on.
+        positions: the member's partitions, with the next offset of each.
     """
 
     def __init__(
@@ -80,7 +79,7 @@ class Sharing:
         self._patience, self._patiently = patience, patiently
         self._session, self._timeout = timeouts
         self._often, self._turned = min(1.0, self._session / 5), -self._session
-        self._stands: tuple[Any, ...] = ()  # the membership, and the partitions that came with it
+        self._stands: tuple[Any, ...] = ()  # the membership and its partitions
         self._failing: float | None = None
         self.positions: dict[Partition, int] = {}
         claim = Claim()
@@ -90,7 +89,7 @@ class Sharing:
         self._transactions = Transactions(library, f"{group}.{uuid4().hex}", self._timeout)
         try:
             self._member.subscribe(list(topics), listener=claim)
-            # A leader that learns of a topic later may never settle: see Election.
+            # A leader that discovers a topic later may never stabilize: see Election.
             known = partial(call_blocking, self._member.topics, patience.waits, self._session)
             patiently(known, "READ", group)
             self._begin_anew()
@@ -99,11 +98,11 @@ class Sharing:
             raise
 
     def turn(self) -> bool:
-        """Take part in the group's life; whether its partitions may be others now: then `resume` comes next.
+        """Poll the group; return whether the partitions may have changed, so that `resume` must follow.
 
-        Several times a session: the client heartbeats by itself, and joins again only here. Where topics have
-        grown a leader of kafka-python 3.0.12 joins again, and forgets that it does in a poll that ends before
-        it has joined: it never heartbeats again. So it is reminded.
+        Call it several times per session: the client sends heartbeats by itself, but rejoins only here. When
+        topics have grown, a leader of kafka-python 3.0.12 rejoins. It forgets this in a poll that ends before
+        it has joined, and then never sends heartbeats again. Therefore the rejoin is requested again.
         """
         if time.monotonic() - self._turned >= self._often:
             self._poll(0)
@@ -121,26 +120,28 @@ class Sharing:
         *,
         accepts_loss: bool,
     ) -> None:
-        """Go on where the group stands in each partition that is this member's by now.
+        """Continue at the group's offset in each partition that this member currently owns.
 
-        Where it has no offset of one, the first is noted before anything is published: from then on each has.
+        If the group has no offset for a partition, its first position is committed before any output is
+        published.
 
         Args:
-            begins: where partitions begin of which the group has no offset; others do with their earliest.
-            published: what to say where members have published, and the group has no offset at all; or
-                nothing, as of a group that is new.
-            accepts_loss: go on where records are gone.
+            begins: returns the first positions for partitions without an offset; the default is the earliest.
+            published: returns the error message if members have published although the group has no offset
+                at all; empty for a new group.
+            accepts_loss: continue although records are gone.
 
         Raises:
             OutOfRange: records are gone.
-            LogError: the broker does not say where the group stands.
+            LogError: the broker does not return the group's offsets.
         """
         stands = self._standing()
         self._stands = ()
         found = {partition: self._committed(partition) for partition in (stands[1] if stands else ())}
         first: Mapping[Partition, int] = {}
         if None in found.values():
-            why = published()  # asked before the offsets, for others begin meanwhile, and note theirs first
+            # Read before the offsets: a concurrent member commits its offsets before it publishes.
+            why = published()
             everywhere = [p for topic in self._topics for p in self._log.partitions(topic)]
             if why and all(self._committed(partition) is None for partition in everywhere):
                 raise LogError(why)
@@ -161,11 +162,11 @@ class Sharing:
             self.commit([], [])
 
     def commit(self, outputs: Sequence[NewRecord], records: Sequence[Record]) -> float | None:
-        """Publish what was made of some records, and be past them: both or neither; the seconds that it took.
+        """Publish outputs and commit positions atomically; return the seconds that it took.
 
-        None where that failed, or nobody knows: then `turn` says so, and `resume` finds out.
+        Return None if it failed or the outcome is unknown: then `turn` returns True, and `resume` continues.
 
-        Raises LogError where it would fail again, and Unavailable where patience is at its end.
+        Raises LogError if a retry would fail again, and Unavailable if patience is exhausted.
         """
         began = time.monotonic()
         after = {**self.positions, **{record.partition: record.offset + 1 for record in records}}
@@ -185,25 +186,25 @@ class Sharing:
         return ended - began
 
     def close(self) -> None:
-        """Leave the group, so that others need not wait."""
+        """Leave the group, so that the other members need not wait for the session to expire."""
         with contextlib.suppress(errors.KafkaError):
             self._member.close()
         self._transactions.close()
 
     def _begin_anew(self) -> None:
-        """Settle the transaction that may be open, and be ready for the next."""
+        """End the transaction that may be open, and prepare for the next."""
         begin = self._transactions.begin_anew
         self._patiently(lambda: begin(self._patience.waits), "WRITE", self._group)
 
     def _standing(self) -> tuple[Any, ...]:
-        """As whom it takes part, and with which partitions; empty while the group has not settled."""
+        """Return the membership and its partitions; empty while the group is not stable."""
         membership = self._member.group_metadata()
         if membership.state != MemberState.STABLE or not membership.member_id:
             return ()
         return membership, frozenset(Partition(*place) for place in self._member.assignment())
 
     def _poll(self, wait_ms: int) -> None:
-        """A turn of the client, which is to read nothing. Where nobody answers others see to the waiting."""
+        """Poll the client, which must read nothing; if no broker answers, other calls enforce the timeout."""
         with contextlib.suppress(Unavailable), translated("READ", self._group):
             self._member.poll(timeout_ms=wait_ms)
         if unpaused := self._member.assignment() - self._member.paused():
@@ -211,7 +212,7 @@ class Sharing:
         self._patience.waits()
 
     def _committed(self, partition: Partition) -> int | None:
-        """The group's offset; waits for a transaction that is open, of a member that is gone."""
+        """Return the group's offset, after an open transaction of a departed member has ended."""
         place, seconds = TopicPartition(*partition), self._timeout + GRACE_SECONDS
 
         def ask() -> Any:

@@ -1,4 +1,4 @@
-"""Lines for Kafka's own tools, as a user would type them."""
+"""Command lines for Kafka's own tools, as a user would type them."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 
 COMMAND_CONFIG = "admin.properties"
-"""How the lines call the file in which the tools find their own way to log in."""
+"""Placeholder name in these lines for the tools' file of client settings."""
 
 
 class ToolLine:
-    """Makes the lines for one cluster.
+    """Builder of the command lines for one cluster.
 
     Args:
         servers: ``HOST:PORT``, several with commas between.
@@ -25,11 +25,11 @@ class ToolLine:
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> ToolLine:
-        """Those for the cluster of a client of kafka-python."""
+        """Return the builder for the cluster of a kafka-python client."""
         servers = settings["bootstrap_servers"]
         named = servers if isinstance(servers, str) else ",".join(servers)
         return cls(named, is_secured=settings.get("security_protocol", "PLAINTEXT") != "PLAINTEXT")
 
     def __call__(self, tool: str, *arguments: str) -> str:
-        """One line."""
+        """Return one command line."""
         return shlex.join([tool, *self._cluster, *arguments])

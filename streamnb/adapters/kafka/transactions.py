@@ -23,21 +23,21 @@ _GIVEN_UP_AFTER = 3  # transaction timeouts
 
 
 class Attempt:
-    """A transaction that is being written."""
+    """A transaction in flight."""
 
     def __init__(self, work: BlockingCall[None], what: str) -> None:
         self._work, self._what = work, what
 
     def is_over(self) -> bool:
-        """Whether its outcome is known."""
+        """Return whether its outcome is known."""
         return self._work.is_over()
 
     def settle(self, alive: Callable[[], None]) -> float:
-        """Wait until it is committed; when it was, by the monotonic clock.
+        """Wait for the commit, and return its time by the monotonic clock.
 
         Raises:
-            Unavailable: the outcome is unknown; the transaction may be committed, or not.
-            LogError: it is not committed, and would not be if it were sent again.
+            Unavailable: the outcome is unknown; the transaction may or may not be committed.
+            LogError: it is not committed, and a retry would fail again.
         """
         try:
             return self._work.answer(alive)[1]
@@ -50,9 +50,9 @@ class Attempt:
 class Transactions:
     """Commits, each an attempt whose outcome may stay unknown.
 
-    Calls of the client may block for as long as no broker answers, so they run in a thread of their own. The
-    caller's does other things meanwhile; where it waits, it calls `alive`, which keeps the election, and may
-    raise. A call that has not been answered for some transaction timeouts is given up: `Unavailable`.
+    Calls of the client may block while no broker answers, so they run in a separate thread. While the caller
+    waits, it calls `alive`, which keeps the election and may raise. A call that has not returned after some
+    transaction timeouts is given up: `Unavailable`.
 
     Args:
         library: makes the producer.
@@ -68,9 +68,9 @@ class Transactions:
         self._thread: SerialThread | None = None  # the producer's own
 
     def begin_anew(self, alive: Callable[[], None]) -> None:
-        """Fence every earlier producer of this id and settle its transaction.
+        """Fence every earlier producer of this id and end its transaction.
 
-        After it, what the earlier producer had open is committed or aborted, and nothing of it is in flight.
+        Afterwards the earlier transaction is committed or aborted, and none of its records is in flight.
         """
         self.close()
         producer = self._library.transactional(self._id, self._timeout)
@@ -85,7 +85,7 @@ class Transactions:
     def commit_again(
         self, places: Collection[TopicPartition], clients: Clients, alive: Callable[[], None]
     ) -> None:
-        """Commit on partitions what earlier producers of this id have left open there; then `begin_anew`."""
+        """Commit on partitions what earlier producers left open there; call `begin_anew` next."""
         self.close()
         with (
             closing(clients.transactional(self._id, self._timeout)) as producer,
@@ -96,7 +96,7 @@ class Transactions:
     def begin(self, transaction: Transaction, membership: Any) -> Attempt:
         """Begin to write one transaction.
 
-        After an attempt that failed this producer must not be used again: `begin_anew`.
+        After a failed attempt this producer must not be used again; call `begin_anew` first.
         """
         work = BlockingCall(lambda: self._write(transaction, membership), self._patience, self._thread)
         return Attempt(work, f"commit {transaction.n}")
@@ -109,7 +109,7 @@ class Transactions:
         what: str,
         notes: Mapping[Partition, str] = NO_NOTES,
     ) -> Attempt:
-        """Begin to write records and positions with notes in one transaction; `what` it is, for errors."""
+        """Begin to write records, positions and notes in one transaction; `what` names it in errors."""
         work = BlockingCall(
             lambda: self._send(records, positions, membership, notes), self._patience, self._thread
         )
@@ -121,7 +121,7 @@ class Transactions:
         return _GIVEN_UP_AFTER * self._timeout
 
     def close(self) -> None:
-        """Let the producer go; a transaction of its that is open stays so until it is fenced or times out."""
+        """Drop the producer; its open transaction stays open until it is fenced or times out."""
         producer, self._producer = self._producer, None
         thread, self._thread = self._thread, None
         if thread is not None:
@@ -139,9 +139,9 @@ class Transactions:
         membership: Any,
         notes: Mapping[Partition, str] = NO_NOTES,
     ) -> None:
-        """1. Begin. 2. Send everything. 3. Look at every delivery. 4. Send the offsets. 5. Commit.
+        """Write one transaction: begin, send and check all records, send the offsets, commit.
 
-        The offsets are for tools that show lag; the broker refuses them where `membership` is out of date.
+        The offsets serve tools that show lag; the broker refuses them if `membership` is outdated.
         """
         producer = self._producer
         if producer is None:
@@ -156,7 +156,7 @@ class Transactions:
 
 
 def _naming(error: errors.KafkaError, records: Sequence[NewRecord]) -> errors.KafkaError:
-    """The error with the largest record of the topic that it names; of any, where it names none."""
+    """Return the error with the largest record of its topic; of any topic if it names none."""
     named = [record for record in records if record.topic in str(error)] or records
     largest = max(named, key=lambda record: len(record.value))
     return of_record(error, largest.topic, len(largest.value))

@@ -1,1 +1,1 @@
-"""Who watches a running learner: HTTP, Prometheus, the watchdog."""
+"""Observers of a running learner: HTTP, Prometheus, the watchdog."""

@@ -1,4 +1,4 @@
-"""Where a worker answers whoever watches it: /live, /ready and /metrics over HTTP, beside its own thread."""
+"""HTTP endpoints of a worker: /live, /ready and /metrics, served outside its own thread."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from streamnb.engine.sensor import Sensor, WorkerState
 from streamnb.errors import AddressTaken, ConfigError
 
 MOST_CLIENTS = 64
-"""How many clients are answered at a time."""
+"""Maximum number of concurrent clients."""
 
 _JSON, _TEXT = "application/json", "text/plain; charset=utf-8"
 
 
 class Health(Sensor):
-    """Whether the worker lives, and whether it learns.
+    """Liveness and readiness of the worker.
 
     Args:
-        dead_after: seconds of silence after which a worker is taken for stuck.
-        clock: seconds that only go forward.
+        dead_after: seconds of silence after which a worker counts as hanging.
+        clock: monotonic time in seconds.
     """
 
     def __init__(self, dead_after: float = 60.0, clock: Callable[[], float] = time.monotonic) -> None:
@@ -39,41 +39,41 @@ class Health(Sensor):
         self._heard = clock()
 
     def entered(self, state: WorkerState) -> None:
-        """Note the state; to change it is a sign of life too."""
+        """Store the state; a change is a heartbeat, too."""
         self._state = state
         self._heard = self._clock()
 
     def alive(self) -> None:
-        """Note the time."""
+        """Store the time of a heartbeat."""
         self._heard = self._clock()
 
     @property
     def silence(self) -> float:
-        """Seconds since the last sign of life."""
+        """Seconds since the last heartbeat."""
         return self._clock() - self._heard
 
     @property
     def live(self) -> bool:
-        """Whether there is no reason to end the process: it is not done, and its loop turns."""
+        """True unless the process should be ended: the worker has stopped, or its loop hangs."""
         return self._state is not WorkerState.STOPPED and self.silence <= self._dead_after
 
     @property
     def ready(self) -> bool:
-        """Whether it learns: not one that stands by, recovers or waits."""
+        """True while it learns: not in standby, recovery or waiting."""
         return self._state is WorkerState.RUNNING
 
     def line(self) -> str:
-        """One line of JSON, for a human."""
+        """Return the state as one line of JSON."""
         return json.dumps({"state": self._state, "seconds_since_alive": round(self.silence, 3)}) + "\n"
 
 
 class Endpoints:
-    """Listens from construction on; answers, each request in a thread of its own, from `start` to `close`.
+    """HTTP server, which listens from construction and answers from `start` to `close`.
 
-    Nothing that a client does reaches the worker: the threads are daemons, and a client that takes more than
-    five seconds to ask, or to read its answer, is left. There are `MOST_CLIENTS` at a time: one more, and the
-    one that has been there longest is left. So whoever asks as soon as it is connected, as probes do, is
-    answered however many others stand there and ask nothing.
+    Clients cannot affect the worker. The threads are daemons, and a client that takes more than five seconds
+    to send its request or read the answer is dropped. At most `MOST_CLIENTS` are connected: one more closes
+    the oldest connection. Therefore probes, which send their request at once, are answered even if many idle
+    clients are connected.
 
     Args:
         address: host and port; port 0 = any that is free.
@@ -82,7 +82,7 @@ class Endpoints:
 
     Raises:
         AddressTaken: another process listens there.
-        ConfigError: nothing can.
+        ConfigError: the address cannot be used.
     """
 
     def __init__(self, address: tuple[str, int], health: Health, metrics: WSGIApplication) -> None:
@@ -92,7 +92,7 @@ class Endpoints:
             reason = getattr(error, "strerror", None) or error
             is_taken = getattr(error, "errno", None) == errno.EADDRINUSE
             raise (AddressTaken if is_taken else ConfigError)(
-                f'http.listen is "{_shown(*address)}", where nothing can listen: {reason}; expected '
+                f'http.listen is "{_shown(*address)}", which cannot be listened on: {reason}; expected '
                 "a free address (each worker on a machine needs its own), as --set http.listen=127.0.0.1:0 "
                 "takes one, or none, by --set http.listen="
             ) from error
@@ -103,21 +103,21 @@ class Endpoints:
 
     @property
     def address(self) -> tuple[str, int]:
-        """Host and port that are listened on."""
+        """Host and port on which the server listens."""
         host, port = self._server.server_address[:2]
         return str(host), port
 
     @property
     def shown(self) -> str:
-        """Host and port as they stand in a URL."""
+        """Host and port as in a URL."""
         return _shown(*self.address)
 
     def start(self) -> None:
-        """Answer from now on, without waiting."""
+        """Answer from now on, without blocking."""
         self._thread.start()
 
     def close(self) -> None:
-        """Answer no more; the address is free again."""
+        """Stop answering and free the address."""
         if self._thread.is_alive():
             self._server.shutdown()
             self._thread.join()
@@ -129,7 +129,7 @@ def _shown(host: str, port: int) -> str:
 
 
 def _application(health: Health, metrics: WSGIApplication) -> WSGIApplication:
-    """All three paths, for GET."""
+    """Return the application for all three paths, for GET."""
 
     def answer(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         match environ["REQUEST_METHOD"], environ["PATH_INFO"]:
@@ -160,7 +160,7 @@ def _say(
 
 
 class _RequestBytes(RawIOBase):
-    """What a client sends, until it has taken too long or sent too much."""
+    """Bytes of a request, up to a time limit and a size limit."""
 
     def __init__(self, connection: socket.socket, seconds: float, most: int) -> None:
         super().__init__()
@@ -182,25 +182,25 @@ class _RequestBytes(RawIOBase):
 
 
 class _Request(WSGIRequestHandler):
-    """One request, of a client that is not waited for, and that is no error of ours when it goes away."""
+    """One request, whose client may be slow or disconnect without causing an error."""
 
     timeout = 5.0  # for the request as a whole, and for the answer as a whole
-    most_bytes = 64 << 10  # of a request
+    most_bytes = 64 << 10  # maximum size of a request
 
     def setup(self) -> None:
-        """Gather the answer: `finish` sends it, so that a client that does not read stops no application."""
+        """Buffer the answer: `finish` sends it, so that a client that does not read blocks no application."""
         super().setup()
         self.rfile.close()
         self.rfile = BufferedReader(_RequestBytes(self.connection, self.timeout, self.most_bytes))
         self.wfile = self._answer = BytesIO()
 
     def get_environ(self) -> WSGIEnvironment:
-        """Let the application see GET for HEAD, which prometheus_client refuses."""
+        """Present HEAD as GET, because prometheus_client refuses HEAD."""
         method = "GET" if self.command == "HEAD" else self.command
         return {**super().get_environ(), "REQUEST_METHOD": method}
 
     def handle(self) -> None:
-        """Read and answer; only reading can fail, for wsgiref answers 500 where an application does."""
+        """Read and answer. Only reading can fail: wsgiref answers 500 for errors of an application."""
         with suppress(OSError):
             super().handle()
             if self.command == "HEAD":
@@ -208,19 +208,19 @@ class _Request(WSGIRequestHandler):
                 self._answer.truncate(len(headers) + len(end))
 
     def finish(self) -> None:
-        """Send the answer, within the timeout as a whole."""
+        """Send the answer within the timeout."""
         with suppress(OSError):
             self.connection.settimeout(self.timeout)
             self.connection.sendall(self._answer.getvalue())
         super().finish()
 
     def log_message(self, *_: Any) -> None:
-        """Keep no access log: probes come every few seconds."""
+        """Write no access log: probes come every few seconds."""
 
 
 class _Server(ThreadingMixIn, WSGIServer):
     daemon_threads = True
-    request_queue_size = 128  # of five, the sixth of a burst of clients would wait a second
+    request_queue_size = 128  # with the default of 5, the sixth client of a burst would wait a second
 
     def __init__(self, host: str, port: int) -> None:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
@@ -230,24 +230,24 @@ class _Server(ThreadingMixIn, WSGIServer):
         super().__init__((str(numeric), port), _Request)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Answer it in a thread of its own; where there are too many, let the one go that came first."""
+        """Answer a request in a separate thread; close the oldest connection if there are too many."""
         with self._changing:
             self._clients[request] = None
             oldest = next(iter(self._clients)) if len(self._clients) > MOST_CLIENTS else None
             if oldest is not None:
                 del self._clients[oldest]
-                with suppress(OSError):  # its thread then meets the end of what it reads, or sends
+                with suppress(OSError):  # its thread then sees a closed connection
                     oldest.shutdown(socket.SHUT_RDWR)
         super().process_request(request, client_address)
 
     def close_request(self, request: Any) -> None:
-        """Forget it, before its descriptor may become another's."""
+        """Unregister a connection before its descriptor can be reused."""
         with self._changing:
             self._clients.pop(request, None)
         super().close_request(request)
 
     def server_bind(self) -> None:
-        """As HTTPServer does it, but without a look-up of the host's full name, which may take long."""
+        """Bind as HTTPServer does, but without the look-up of the host's full name, which may take long."""
         TCPServer.server_bind(self)
         self.server_name, self.server_port = str(self.server_address[0]), self.server_address[1]
         self.setup_environ()

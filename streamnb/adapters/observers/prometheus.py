@@ -1,4 +1,4 @@
-"""A worker's metrics for Prometheus; `docs/metrics.md` says what each means and how to use it."""
+"""A worker's metrics for Prometheus; `docs/metrics.md` explains each metric."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _SNAPSHOT_BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.
 
 
 class PrometheusSensor(Sensor):
-    """Keeps the metrics of one worker and gives them to a registry.
+    """The metrics of one worker in a Prometheus registry.
 
-    A scrape sees every call whole or not at all, since both take one lock: the totals of one scrape fit each
-    other, and exactly one state is 1.
+    Scrapes and updates use one lock, so a scrape sees every call whole or not at all: the totals of one
+    scrape are consistent, and exactly one state is 1.
 
     Args:
-        registry: gets the metrics, and those of this process; None = one of its own.
+        registry: receives the metrics, and the metrics of this process; None = a new registry.
         clock: seconds since the epoch.
 
     Raises:
@@ -69,20 +69,22 @@ class PrometheusSensor(Sensor):
         self._raised = gauge(
             "streamnb_monitor_raised", "1 while the alarm of a monitor is raised.", of_monitors
         )
-        text = "Of out of bounds against within, of a monitor; while its alarm is raised, of the way back."
+        text = (
+            "A monitor's Bayes factor: out of bounds against within; while its alarm is raised, the reverse."
+        )
         self._bayes_factor = gauge("streamnb_monitor_bayes_factor", text, of_monitors)
 
         text = "1 while learning is paused by an alarm."
         self._paused = gauge("streamnb_learning_paused", text)
         self._passed_over = gauge("streamnb_labels_passed_over", "Labels that came while it was paused.")
-        self._renewed = gauge("streamnb_model_renewals", "How often an alarm renewed the model.")
+        self._renewed = gauge("streamnb_model_renewals", "Renewals of the model by an alarm.")
 
     def _measure_commits(self) -> None:
         gauge = partial(Gauge, registry=self._metrics)
         text = "Records that wait to be consumed."
         self._lag = gauge("streamnb_consumer_lag_records", text, ["topic", "partition"])
         histogram = partial(Histogram, registry=self._metrics, buckets=_COMMIT_BUCKETS)
-        self._commit = histogram("streamnb_commit_duration_seconds", "How long the log took to commit.")
+        self._commit = histogram("streamnb_commit_duration_seconds", "Time that the log took to commit.")
         text = "From a record's timestamp in the log to the moment its outcome was visible."
         self._latency = _BatchHistogram("streamnb_event_latency_seconds", text, _LATENCY_BUCKETS)
         self._metrics.register(self._latency)
@@ -111,42 +113,44 @@ class PrometheusSensor(Sensor):
         self._tenant_events = gauge("streamnb_tenant_events", "Events learned of a tenant.", ["tenant"])
         text = "Share of a tenant's events that were predicted right before they were learned."
         self._tenant_accuracy = gauge("streamnb_tenant_accuracy_ratio", text, ["tenant"])
-        self._recovery = gauge("streamnb_recovery_duration_seconds", "How long the last recovery took.")
+        self._recovery = gauge("streamnb_recovery_duration_seconds", "Duration of the last recovery.")
         histogram = partial(Histogram, registry=self._metrics, buckets=_SNAPSHOT_BUCKETS)
-        self._snapshot = histogram("streamnb_snapshot_duration_seconds", "How long a snapshot took to keep.")
+        self._snapshot = histogram(
+            "streamnb_snapshot_duration_seconds", "Time that it took to save a snapshot."
+        )
         self._snapshot_bytes = gauge("streamnb_snapshot_bytes", "Size of the last snapshot.")
         self._saved_at = gauge("streamnb_last_snapshot_timestamp_seconds", "When the last snapshot was kept.")
         text = "Snapshots that could not be kept."
         self._unsaved = Counter("streamnb_snapshot_failures_total", text, registry=self._metrics)
         self._state = gauge("streamnb_state", "1 for what the worker is doing, 0 for the rest.", ["state"])
         self._set_state(WorkerState.STARTING)
-        build = Info("streamnb_build", "Which streamnb this is.", registry=self._metrics)
+        build = Info("streamnb_build", "The version of streamnb.", registry=self._metrics)
         build.info({"version": version("streamnb")})
 
     def web_app(self) -> WSGIApplication:
-        """The registry as a web page, in the format that the reader asks for and compressed if it can be."""
+        """Return the registry as a WSGI application, with content negotiation and compression."""
         app: WSGIApplication = make_wsgi_app(self.registry)
         return app
 
     def collect(self) -> Iterable[Metric]:
-        """All metrics of the worker at one moment; called by the registry, from any thread."""
+        """Return all metrics of the worker at one moment; called by the registry, from any thread."""
         with self._lock:
             return [_without_births(metric) for metric in self._metrics.collect()]
 
     describe = collect
 
     def entered(self, state: WorkerState) -> None:
-        """Exactly this state is 1."""
+        """Set exactly this state to 1."""
         with self._lock:
             self._set_state(state)
 
     def recovered(self, seconds: float, events: int) -> None:  # noqa: ARG002  counters are of this process alone
-        """Keep how long it took."""
+        """Store the duration of the recovery."""
         with self._lock:
             self._recovery.set(seconds)
 
     def committed(self, commit: Committed) -> None:
-        """Add what it did to the totals; 0.03 microseconds an event."""
+        """Add a commit to the totals; 0.03 microseconds an event."""
         with self._lock:
             self._consumed.inc(commit.consumed)
             for label, count in commit.tally.learned.items():
@@ -166,11 +170,11 @@ class PrometheusSensor(Sensor):
             self._journal.set(commit.n)
 
     def reported(self, report: MetricsReport) -> None:
-        """Keep what it says of quality, and the model's extent."""
+        """Store the report's quality scores, and the size of the model."""
         with self._lock:
             self._quality.set(report)
             for gauge in (self._raised, self._bayes_factor):
-                gauge.clear()  # of monitors that are no more
+                gauge.clear()  # removes monitors that no longer exist
             for one in report.monitors:
                 self._raised.labels(one.name, one.kind).set(one.raised)
                 if one.bayes_factor is not None:
@@ -183,7 +187,7 @@ class PrometheusSensor(Sensor):
             self._classes.set(report.classes)
 
     def observed(self, lag: Mapping[Partition, int], model_bytes: int) -> None:
-        """Keep the lag of these partitions and no others."""
+        """Store the lag of these partitions, and remove all other partitions."""
         with self._lock:
             for gone in self._lagging.difference(lag):
                 self._lag.remove(*gone)
@@ -193,7 +197,7 @@ class PrometheusSensor(Sensor):
             self._model_bytes.set(model_bytes)
 
     def remembered(self, memory: MemoryUse) -> None:
-        """Keep what each part takes, and count what was forgotten since it was last told."""
+        """Store the memory of each part, and count the words evicted since the last call."""
         with self._lock:
             for name, part in memory.parts.items():
                 self._memory.labels(name).set(part.taken)
@@ -201,11 +205,11 @@ class PrometheusSensor(Sensor):
             told = memory.words, memory.weight
             counters = self._forgotten_words, self._forgotten_weight
             for counter, now, before in zip(counters, told, self._forgotten, strict=True):
-                counter.inc(now - before if now >= before else now)  # a model that was loaded begins anew
+                counter.inc(now - before if now >= before else now)  # a loaded model restarts its counters
             self._forgotten = told
 
     def shared_out(self, use: TenantsUse) -> None:
-        """Keep how many tenants there are, and what the largest of them are like, and no others."""
+        """Store the number of tenants and the statistics of the largest; remove all other tenants."""
         with self._lock:
             self._tenants.labels("all").set(use.tenants)
             self._tenants.labels("at work").set(use.at_work)
@@ -217,19 +221,19 @@ class PrometheusSensor(Sensor):
                     self._tenant_accuracy.labels(one.name).set(one.right / one.tested)
 
     def followed(self, behind: int) -> None:
-        """Keep it."""
+        """Store the replica's lag."""
         with self._lock:
             self._behind.set(behind)
 
     def saved(self, seconds: float, size: int) -> None:
-        """Keep how long it took, its size, and that it was now."""
+        """Store the duration, size and time of a snapshot."""
         with self._lock:
             self._snapshot.observe(seconds)
             self._snapshot_bytes.set(size)
             self._saved_at.set(self._clock())
 
     def unsaved(self, reason: str) -> None:  # noqa: ARG002  a label would have no bound
-        """Count it."""
+        """Count a failed snapshot."""
         with self._lock:
             self._unsaved.inc()
 
@@ -239,14 +243,15 @@ class PrometheusSensor(Sensor):
 
 
 class _BatchHistogram:
-    """A histogram that is told many values at once.
+    """A histogram with batched updates.
 
-    prometheus_client's own costs 0.8 microseconds a value, more than learning an event may cost; this 0.03.
+    prometheus_client's histogram costs 0.8 microseconds a value, more than learning an event may cost; this
+    one costs 0.03.
 
     Args:
         name: of the metric.
         documentation: of the metric.
-        bounds: upper bounds of the buckets but the last, ascending; a value equal to one lies below it.
+        bounds: upper bounds of the buckets but the last, ascending and inclusive.
     """
 
     def __init__(self, name: str, documentation: str, bounds: Sequence[float]) -> None:
@@ -255,14 +260,14 @@ class _BatchHistogram:
         self._sum = 0.0
 
     def observe(self, values: Sequence[float]) -> None:
-        """Add them all. One below 0 (the clocks of two machines differ) counts as 0: a sum never falls."""
+        """Add all values. Negative ones (the clocks of two machines differ) count as 0: a sum never falls."""
         positive = np.maximum(np.asarray(values, np.float64), 0.0)
         buckets = np.searchsorted(self._bounds, positive, side="left")
         self._counts += np.bincount(buckets, minlength=len(self._counts))
         self._sum += float(positive.sum())
 
     def collect(self) -> Iterable[Metric]:
-        """The histogram as it stands."""
+        """Return the current histogram."""
         names = [*map(str, self._bounds), "+Inf"]
         totals = self._counts.cumsum().tolist()
         buckets = list(zip(names, totals, strict=True))
@@ -270,6 +275,6 @@ class _BatchHistogram:
 
 
 def _without_births(metric: Metric) -> Metric:
-    """Drop the series that say when each counter began: for all of them that is when the process did."""
+    """Drop the creation times of counters: all equal the start of the process."""
     metric.samples = [sample for sample in metric.samples if not sample.name.endswith("_created")]
     return metric

@@ -1,4 +1,4 @@
-"""What metrics reports say of quality, as Prometheus metrics: scores, calibration, rates, hypotheses."""
+"""Quality in metrics reports as Prometheus metrics: scores, calibration, rates, hypotheses."""
 
 from __future__ import annotations
 
@@ -57,17 +57,17 @@ _RELIABILITY = {
 
 
 class BoundedNames:
-    """The first names met keep their own series, the others share "(other)".
+    """Bounded set of label values: the first names get a series each, all further names share "(other)".
 
-    What is sent decides what labels there are, and a series once made stays: without a bound a producer could
-    fill the memory of this process and of its watcher.
+    Clients choose the labels, and a series is never removed: without a bound a producer could fill the memory
+    of this process and of Prometheus.
     """
 
     def __init__(self) -> None:
         self._known: set[str] = set()
 
     def bounded(self, name: str) -> str:
-        """The name itself, or "(other)" where there are too many or it is too long."""
+        """Return the name, or "(other)" if there are too many or it is too long."""
         if name not in self._known:
             if len(self._known) >= MOST_NAMES or len(name) > LONGEST_NAME:
                 return "(other)"
@@ -76,11 +76,11 @@ class BoundedNames:
 
 
 class Quality:
-    """The metrics of what reports say; none of the hypotheses while there are none.
+    """The metrics in reports; hypothesis metrics appear with the first hypotheses.
 
     Args:
-        registry: gets them.
-        labels: which classes have series of their own.
+        registry: receives the metrics.
+        labels: the classes with series of their own.
     """
 
     def __init__(self, registry: CollectorRegistry, labels: BoundedNames) -> None:
@@ -97,10 +97,10 @@ class Quality:
         self._judging: _Judging | None = None
 
     def set(self, report: MetricsReport) -> None:
-        """Keep what a report says, of everything and of the window."""
+        """Store a report's scores, cumulative and of the window."""
         self._set_scores("all", report.cumulative)
         self._set_scores("window", report.window)
-        # Rates of classes that share a name are left out: the bounds of several do not add up.
+        # Rates of classes that share a name are omitted: their bounds do not add up.
         rates = zip(report.labels, report.class_rates, strict=False)
         self._rates.set({label: rate for label, rate in rates if self._labels.bounded(label) == label})
         found = report.decisions
@@ -118,25 +118,25 @@ class Quality:
             gauge.labels(scope).set(getattr(scores, field) if scores.events else np.nan)
         for field, gauge in self._bounds.items():
             gauge.labels(scope).set(getattr(scores.accuracy_interval, field, np.nan))
-        # Names of bins sort as their confidences do.
+        # The names of bins sort as their confidences.
         self._curves[scope].set({f"{one.lower:.1f}-{one.upper:.1f}": one for one in scores.reliability})
 
 
 class _Series:
-    """Series that come and go: one for each name.
+    """Series by name, which appear and disappear.
 
     Args:
-        gauges: by the field of what is shown; labelled by `labels`, and then by name.
-        labels: that all these series share.
+        gauges: by the field of the value; labelled by `labels`, and then by name.
+        labels: shared by all series.
     """
 
     def __init__(self, gauges: Mapping[str, Gauge], *labels: str) -> None:
         self._gauges = gauges
         self._labels = labels
-        self._names: set[str] = set()  # that have series
+        self._names: set[str] = set()  # names with series
 
     def set(self, named: Mapping[str, object]) -> None:
-        """Keep these and no others: a window leaves some behind."""
+        """Store these values, and remove the series of all other names."""
         for field, gauge in self._gauges.items():
             for gone in self._names - named.keys():
                 gauge.remove(*self._labels, gone)
@@ -147,7 +147,7 @@ class _Series:
 
 
 class _Weighing:
-    """What a model that weighs hypotheses has beside other metrics."""
+    """Additional metrics of a model that weighs hypotheses."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         gauge = partial(Gauge, registry=registry)
@@ -159,12 +159,11 @@ class _Weighing:
         )
         self._mixture = gauge("streamnb_mixture_log_loss", "The same by the mixture of all hypotheses.")
         self._regret = gauge(
-            "streamnb_regret_nats", "Total log loss of the mixture less that of the best hypothesis."
+            "streamnb_regret_nats", "Total log loss of the mixture minus the best hypothesis's."
         )
-        self._bound = gauge("streamnb_regret_bound_nats", "What the regret cannot exceed.")
+        self._bound = gauge("streamnb_regret_bound_nats", "Upper bound of the regret.")
 
     def set(self, posterior: PosteriorReport) -> None:
-        """Keep what a report says."""
         events = posterior.observations
         for scored in posterior.hypotheses:
             self._posterior.labels(scored.name).set(scored.posterior)
@@ -175,28 +174,27 @@ class _Weighing:
 
 
 class _Judging:
-    """What there is of labels that come apart from their events."""
+    """Metrics of labels that arrive separately from their events."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         gauge = partial(Gauge, registry=registry)
         self._sources = BoundedNames()
         self._outcomes = gauge("streamnb_verdicts", "Labels that came, by what became of them.", ["outcome"])
         self._by_source = gauge("streamnb_source_verdicts", "Labels that came, by their source.", ["source"])
-        self._coverage = gauge("streamnb_label_coverage_ratio", "Share of events that have a label by now.")
+        self._coverage = gauge("streamnb_label_coverage_ratio", "Share of events that have a label so far.")
         self._pending = gauge("streamnb_pending_events", "Events that wait, judged or not.")
         self._awaited = gauge("streamnb_awaited_events", "Ids that labels name and no event has had yet.")
         self._delay = gauge(
-            "streamnb_label_delay_seconds", "Bound that so many first labels keep.", ["share"]
+            "streamnb_label_delay_seconds", "Bound on the delay of this share of the first labels.", ["share"]
         )
         self._accuracy = gauge(
             "streamnb_delay_accuracy_ratio", "Share predicted right, by the bound of the delay.", ["most"]
         )
         told = "How accurate predictions probably are that have no label yet, and the bounds of its interval."
         self._unjudged = gauge("streamnb_unjudged_accuracy_ratio", told, ["bound"])
-        self._doubt = gauge("streamnb_unjudged_accuracy_doubt", "Whether that is in doubt: 1 if so.")
+        self._doubt = gauge("streamnb_unjudged_accuracy_doubt", "1 if that estimate is in doubt, else 0.")
 
     def set(self, verdicts: VerdictReport) -> None:
-        """Keep what a report says."""
         for outcome, number in verdicts.outcomes.items():
             self._outcomes.labels(outcome).set(number)
         by_source: Counter[str] = Counter()

@@ -18,13 +18,12 @@ _STDERR = 2
 
 
 class Watchdog(Sensor):
-    """Counts the time since the worker's last sign of life, in a thread of its own.
+    """Thread that ends the process after too much time without a heartbeat of the worker.
 
-    It counts its own ticks, and not what a clock says: a process that was stopped and goes on, or a machine
-    that slept, has silence on the clock and no tick of it. Nothing has to turn before STARTING and after
-    STOPPED.
+    It counts its own ticks instead of clock time: a process that was stopped and continues, or a machine that
+    slept, has silence on the clock but no ticks. No heartbeat is due before STARTING and after STOPPED.
 
-    A call that hangs without letting go of the interpreter (in native code) stops the watchdog, too. Then the
+    A call that hangs while holding the interpreter lock (in native code) stops the watchdog, too. Then the
     client's heartbeats stop as well, and a standby takes over all the same.
 
     Args:
@@ -36,50 +35,50 @@ class Watchdog(Sensor):
         self._seconds, self._end = seconds, end
         self._tick_seconds = min(_TICK_SECONDS, seconds / 4)
         self._state: WorkerState | None = None
-        self._signs = 0  # of life; only the worker's thread counts them
-        self._seen = 0  # of those, by the last tick
-        self._ticks = 0  # since the last sign; only the watchdog's thread counts them
+        self._signs = 0  # heartbeats; only the worker's thread counts them
+        self._seen = 0  # heartbeats seen by the last tick
+        self._ticks = 0  # since the last heartbeat; only the watchdog's thread counts them
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="watchdog", daemon=True)
 
     def start(self) -> None:
-        """Watch from now on."""
+        """Start watching."""
         self._thread.start()
 
     def close(self) -> None:
-        """Watch no more."""
+        """Stop watching."""
         self._closed.set()
         self._thread.join()
 
     def entered(self, state: WorkerState) -> None:
-        """Note the state; to change it is a sign of life, too."""
+        """Store the state; a change is a heartbeat, too."""
         self._state = state
         self.alive()
 
     def alive(self) -> None:
-        """Note it."""
+        """Count a heartbeat."""
         self._signs += 1
 
-    def committed(self, commit: Committed) -> None:  # noqa: ARG002  that there was one is enough
-        """Take it for a sign of life."""
+    def committed(self, commit: Committed) -> None:  # noqa: ARG002  the event is enough
+        """Count a heartbeat."""
         self.alive()
 
     def saved(self, seconds: float, size: int) -> None:  # noqa: ARG002
-        """Take it for a sign of life."""
+        """Count a heartbeat."""
         self.alive()
 
     def unsaved(self, reason: str) -> None:  # noqa: ARG002
-        """Take it for a sign of life."""
+        """Count a heartbeat."""
         self.alive()
 
     def tick(self) -> None:
-        """Count one turn of the watchdog's own; end the process where it is one too many."""
+        """Count one tick; end the process if there were too many without a heartbeat."""
         signs = self._signs
         well = signs != self._seen or self._state in {None, WorkerState.STOPPED}
         self._seen, self._ticks = signs, 0 if well else self._ticks + 1
         if self._ticks * self._tick_seconds >= self._seconds:
             try:
-                with suppress(Unavailable, OSError):  # whoever should read it may hang, too
+                with suppress(Unavailable, OSError):  # the reader of standard error may hang, too
                     call_blocking(self._tell, seconds=_TELL_SECONDS)
             finally:
                 self._end(1)
@@ -89,10 +88,10 @@ class Watchdog(Sensor):
             self.tick()
 
     def _tell(self) -> None:
-        """Say why, and what every thread was doing; past `sys.stderr`, whose lock may be held for ever."""
+        """Write the cause and all stacks, past `sys.stderr`, whose lock may be held for ever."""
         line = (
-            f"streamnb: a call has not returned for {self._seconds:g} s while {self._state}; ending here; "
-            "the next start goes on from the journal. Where its threads were:\n"
+            f"streamnb: a call has not returned for {self._seconds:g} s while {self._state}; "
+            "ending the process; the next start continues from the journal. Stacks of its threads:\n"
         )
         os.write(_STDERR, line.encode())
         faulthandler.dump_traceback(_STDERR, all_threads=True)

@@ -1,4 +1,4 @@
-"""The topics of an embedded log, as an administrator sees them: no brokers, no settings, no users."""
+"""Administer the topics of an embedded log, which has no brokers, settings or users."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from streamnb.engine.topic_plan import Found, FoundTopic, TopicSpec
 
 
 class SqliteAdmin:
-    """The topics in one file. Looking creates nothing, not even the file.
+    """The topics in one file. Only `create` creates the file.
 
     Args:
         path: the file.
@@ -21,14 +21,14 @@ class SqliteAdmin:
         self._path, self._journal_topic = path, journal_topic
 
     def close(self) -> None:
-        """Nothing is kept open."""
+        """Do nothing: no connection stays open."""
 
     def brokers(self) -> Mapping[int, str]:
-        """The file, in the part of the one broker."""
+        """Return the file in place of a broker."""
         return {0: str(self._path)}
 
     def topics(self, names: Iterable[str]) -> Found:
-        """Those of the topics that exist, without settings."""
+        """Return the topics that exist, without settings."""
         if not self._path.exists():
             return Found({})
         with self._open() as log:
@@ -36,7 +36,7 @@ class SqliteAdmin:
         return Found({name: FoundTopic(name, found[name], 1) for name in names if name in found})
 
     def create(self, topics: Sequence[TopicSpec]) -> frozenset[str]:
-        """Create topics, and the file; the names of those that were not there before."""
+        """Create topics, and the file if missing; return the names of the new topics."""
         with self._open() as log:
             before = log.topics()
             for topic in topics:

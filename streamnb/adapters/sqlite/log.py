@@ -1,10 +1,10 @@
 """The embedded log: the engine's port in one SQLite file, with the guarantees of a broker.
 
 A commit is one SQLite transaction, so it is visible as a whole or not at all, and it is on the disk when
-`commit` returns (write-ahead log, ``synchronous=FULL``). The file must lie on a local disk. Any number of
+`commit` returns (write-ahead log, ``synchronous=FULL``). The file must be on a local disk. Any number of
 processes may read and append; one learner at a time commits, fenced by the epoch in the table `leader`.
 
-Limit: a process that is stopped *inside* a write keeps every other writer out until it goes on or is killed.
+Limit: a process that is stopped *inside* a write blocks every other writer until it continues or is killed.
 """
 
 from __future__ import annotations
@@ -36,27 +36,27 @@ _LOOK_BACK: Final = 100  # offsets, in search of the journal's last record
 
 
 class _Turn(NamedTuple):
-    """Where `poll` stands in one partition."""
+    """The position of `poll` in one partition."""
 
     partition_id: int
     position: int
 
 
 class SqliteLog(Log):
-    """A `streamnb.engine.ports.Log` in one SQLite file. Opening it creates the file where there is none.
+    """A `streamnb.engine.ports.Log` in one SQLite file, which is created if missing.
 
-    An owner is known by its name: whoever acquires under the name of the present owner is taken for its
-    restart and need not wait (the earlier holder is fenced all the same). Names must therefore differ
-    between processes that may be alive together. Only commits write to the journal's topic, one record
-    each, so a commit's `n` is the offset of its journal record, unless strangers write to the file.
+    An owner is identified by its name: `acquire` under the name of the current owner counts as its restart
+    and does not wait (the earlier holder is fenced all the same). Names must therefore differ between
+    processes that may be alive together. Only commits write to the journal's topic, one record each. A
+    commit's `n` is therefore the offset of its journal record, unless another program writes to the file.
 
     Args:
-        path: the file; SQLite keeps two more beside it while the log is open.
+        path: the file; SQLite keeps two more next to it while the log is open.
         journal_topic: the topic of one partition that only `commit` writes.
         session_timeout: seconds without a heartbeat after which an owner may be deposed.
         poll_interval: seconds between two looks for new records while `poll` waits.
         clock: seconds since the epoch, for timestamps and heartbeats; all processes must agree on it.
-        patience: what to do while another process keeps the file locked.
+        patience: retry policy while another process keeps the file locked.
 
     Raises:
         LogError: the file is not a log, is of an unknown version, or cannot be opened.
@@ -86,14 +86,14 @@ class SqliteLog(Log):
     # Ownership
 
     def acquire(self, owner: str) -> None:
-        """Become the one learner; see the port. Raises `NotElected` while another is alive."""
+        """Become the learner; see the port. Raises `NotElected` while another learner is alive."""
         with self._store.transaction("IMMEDIATE"):
             now = self._clock()
             epoch, holder, heartbeat = self._leader()
             age = abs(now - heartbeat)  # a heartbeat far in the future is as little credible as an old one
             if holder not in (None, owner) and epoch != self._epoch and age < self._session_timeout:
                 raise NotElected(
-                    f"{self._store.path}: {holder!r} is the learner, and has shown itself of late; {owner!r} "
+                    f"{self._store.path}: {holder!r} is the learner, and was alive recently; {owner!r} "
                     f"takes over when it is silent for {self._session_timeout:g} s (log.session_timeout)"
                 )
             update = "UPDATE leader SET epoch = ?, owner = ?, heartbeat = ?"
@@ -101,9 +101,9 @@ class SqliteLog(Log):
         self._epoch = epoch + 1
 
     def heartbeat(self) -> None:
-        """Show that the owner is alive. Raises `Fenced` after a takeover.
+        """Record a heartbeat. Raises `Fenced` after a takeover.
 
-        It costs a look at the leader's row; only a few times a session it is written.
+        The call reads the leader's row, and writes it only a few times per session.
         """
         now = self._clock()
         with self._store.errors():
@@ -114,13 +114,13 @@ class SqliteLog(Log):
         self._checkpoint_if_due()
 
     def owner(self) -> Owner | None:
-        """Return who owns the log, by the row that its heartbeats write."""
+        """Return the owner of the log, from the row that its heartbeats write."""
         with self._store.errors():
             _, name, heartbeat = self._leader()
         return Owner(name, max(0.0, self._clock() - heartbeat))
 
     def close(self) -> None:
-        """Release everything held; the ownership is given up if it is still ours. May be called twice."""
+        """Close the log and release its ownership if still held. May be called twice."""
         if self._closed:
             return
         self._closed = True
@@ -137,75 +137,78 @@ class SqliteLog(Log):
     # Topics
 
     def create_topic(self, name: str, partitions: int) -> None:
-        """Make a topic; nothing happens where it exists with as many partitions.
+        """Create a topic; do nothing if it exists with this number of partitions.
 
         Raises:
-            LogError: it exists with another number of partitions, or the number cannot be.
+            LogError: it exists with another number of partitions, or the number is invalid.
         """
         if name == self._journal.topic and partitions != 1:
             raise LogError(f"{self._store.path}: the journal {name!r} needs 1 partition, not {partitions}")
         self._store.create_topic(name, partitions)
 
     def topics(self) -> Mapping[str, int]:
-        """Every topic's name -> number of partitions."""
+        """Return the number of partitions by topic."""
         return self._store.topics()
 
     def partitions(self, topic: str) -> Sequence[Partition]:
-        """The topic's partitions in order. Raises `UnknownTopic`."""
+        """Return the topic's partitions in order. Raises `UnknownTopic`."""
         _, count = self._store.topic(topic)
         return [Partition(topic, number) for number in range(count)]
 
     def topic_id(self, topic: str) -> str:
-        """The random UUID that the topic was given when it was made. Raises `UnknownTopic`."""
+        """Return the random UUID assigned to the topic at its creation. Raises `UnknownTopic`."""
         return self._store.topic(topic)[0]
 
     def topic_ids(self, topics: Sequence[str]) -> Mapping[str, str]:
-        """The UUIDs of those of the topics that there are."""
+        """Return the UUIDs of the topics that exist."""
         there = self.topics()
         return {topic: self.topic_id(topic) for topic in topics if topic in there}
 
     # Reading
 
     def sizes(self, topics: Iterable[str]) -> Mapping[str, int]:  # noqa: ARG002  the port's name
-        """None: a record may have any size."""
+        """Return no limits: a record may have any size."""
         return {}
 
     def offsets(self, partition: Partition) -> tuple[int, int]:
-        """The offset of the earliest record kept, and of the next to be written. Raises `UnknownTopic`."""
+        """Return the offsets of the earliest record kept and of the next record. Raises `UnknownTopic`."""
         _, earliest, end = self._store.extent(partition)
         return earliest, end
 
     def extents(self, topic: str) -> Mapping[Partition, tuple[int, int]]:
-        """The same of all partitions of a topic."""
+        """Return the offsets of all partitions of a topic, as `offsets` does."""
         return {partition: self.offsets(partition) for partition in self.partitions(topic)}
 
     def read(self, partition: Partition, offset: int, limit: int) -> Sequence[Record]:
-        """At most `limit` records from `offset` on, without waiting. Raises `OutOfRange`, `UnknownTopic`."""
+        """Return at most `limit` records from `offset`, without waiting.
+
+        Raises `OutOfRange`, `UnknownTopic`.
+        """
         with self._store.transaction("DEFERRED"):
             return self._store.fetch(partition, self._store.extent(partition), offset, limit)
 
     def seek(self, positions: Mapping[Partition, int]) -> None:
-        """Let `poll` read exactly these partitions, each from its position on. Raises `UnknownTopic`."""
+        """Let `poll` read exactly these partitions from their positions. Raises `UnknownTopic`."""
         self._turns = {
             partition: _Turn(self._store.extent(partition).partition_id, position)
             for partition, position in positions.items()
         }
 
     def poll(self, limit: int, timeout: float) -> Sequence[Record]:
-        """At most `limit` records past the last ones returned; see the port.
+        """Return at most `limit` further records; see the port.
 
-        All records of one call are of one moment. Raises `OutOfRange`, and `UnknownTopic` where a topic has
-        been deleted (and perhaps made again) since `seek`; no position moves then.
+        All records of one call are from one moment. Raises `OutOfRange`. Raises `UnknownTopic` if a topic was
+        deleted (and perhaps recreated) since `seek`; then no position advances.
         """
         deadline = time.monotonic() + timeout
         while True:
-            version = self._store.version()  # before the look, so that a commit after the look changes it
+            version = self._store.version()  # before the read, so that a commit after the read changes it
             records = self._serve_turns(limit)
             if records or not self._await_change(version, deadline):
                 return records
 
     def lag(self) -> Mapping[Partition, int]:
-        """Records that each polled partition holds past what `poll` has returned, all of one moment.
+        """Return the number of records after the position of each polled partition, all at one moment.
 
         A position beyond the end lags by 0. Raises `UnknownTopic` as `poll` does.
         """
@@ -216,18 +219,18 @@ class SqliteLog(Log):
             }
 
     def held_up(self, partitions: Collection[Partition]) -> Sequence[str]:  # noqa: ARG002
-        """Nobody: a transaction is written at once."""
+        """Return no lines: a transaction is written at once."""
         return ()
 
     # Writing
 
     def begin_commit(self, transaction: Transaction) -> CommitUnderWay:
-        """Commit at once: what this connection read meanwhile might never be committed.
+        """Commit at once: otherwise this connection could read uncommitted records.
 
         1. Checkpoint if due: first, because an error after step 5 would deny what is already durable.
         2. Take the write lock; check the epoch and refresh the heartbeat.
         3. Check that `transaction.n` is the journal's next offset.
-        4. Insert the outputs and the journal record; note the positions.
+        4. Insert the outputs and the journal record; save the positions.
         5. Commit, which waits for the disk.
 
         Raises:
@@ -260,7 +263,7 @@ class SqliteLog(Log):
             self._store.insert(records, self._clock())
 
     def handed_on(self, topic: str) -> Mapping[Partition, HandedOn]:
-        """Which records of a topic `hand_on` has handed on."""
+        """Return how far `hand_on` has forwarded a topic."""
         return self._store.handed_on(topic)
 
     def hand_on(
@@ -269,7 +272,7 @@ class SqliteLog(Log):
         since: Mapping[Partition, HandedOn],
         until: Mapping[Partition, HandedOn],
     ) -> None:
-        """Append records and note positions; see `Log.hand_on`."""
+        """Append records and save positions; see `Log.hand_on`."""
         self._refuse_journal(records)
         with self._store.transaction("IMMEDIATE"):
             check_since(self, since, until)
@@ -302,8 +305,8 @@ class SqliteLog(Log):
 
     def _checkpoint_if_due(self) -> None:
         if self._commits >= CHECKPOINT_COMMITS or self._store.wal_bytes() > CHECKPOINT_BYTES:
-            # Only the leader checkpoints, and always just after a write of its own: the WAL-reset bug needs
-            # a checkpoint that begins when the one before it has copied everything.
+            # Only the leader checkpoints, and always directly after its own write: the WAL-reset bug requires
+            # a checkpoint that begins when the previous one has copied everything.
             self._beat(self._clock())
             self._store.checkpoint()
             self._commits = 0
@@ -335,9 +338,9 @@ class SqliteLog(Log):
             )
 
     def _count_strays(self, extent: Extent) -> int:
-        """How many records of the journal's topic are not the learner's, by the number that its last bears.
+        """Return the number of foreign records in the journal topic, from the number in its last record.
 
-        Nothing but commits writes there through this class; whoever uses SQLite itself may.
+        This class writes only commits there, but other programs can write through SQLite.
         """
         for stop in range(extent.next, extent.earliest, -_LOOK_BACK):
             offset, values = max(extent.earliest, stop - _LOOK_BACK), []
@@ -350,9 +353,9 @@ class SqliteLog(Log):
         return 0 if extent.earliest else extent.next
 
     def _serve_turns(self, limit: int) -> list[Record]:
-        """Take up to `limit` records in the order of turns; who was served goes to the end of the queue.
+        """Read up to `limit` records in the order of turns, and move the served partitions to the end.
 
-        No more once they fill `FETCH_BYTES`, however many partitions have as much.
+        Reading stops once the records fill `FETCH_BYTES`.
         """
         records: list[Record] = []
         served: dict[Partition, _Turn] = {}
@@ -379,7 +382,7 @@ class SqliteLog(Log):
         return extent
 
     def _await_change(self, version: int, deadline: float) -> bool:
-        """Wait outside any transaction for another's commit; False once the deadline has passed."""
+        """Wait outside any transaction for another process to commit; return False after the deadline."""
         while (remaining := deadline - time.monotonic()) > 0:
             if self._store.version() != version:
                 return True

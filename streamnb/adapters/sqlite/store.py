@@ -1,4 +1,4 @@
-"""Topics, partitions and records in one SQLite file: what the embedded log stands on.
+"""Topics, partitions and records in one SQLite file: the storage of the embedded log.
 
 Every statement goes through `transaction` or `errors`, so that no error of SQLite's own leaves this module.
 """
@@ -22,21 +22,21 @@ from streamnb.errors import LogError, OutOfRange, Unavailable, UnknownTopic
 
 T = TypeVar("T")
 
-APPLICATION_ID: Final = 0x736E_626C  # "snbl": tells a log from any other SQLite database
+APPLICATION_ID: Final = 0x736E_626C  # "snbl": distinguishes a log from any other SQLite database
 SCHEMA_VERSION: Final = 1
 BUSY_TIMEOUT: Final = 5.0  # seconds for which a writer waits for another
-FETCH_BYTES: Final = 4 << 20  # of records that are read at once
+FETCH_BYTES: Final = 4 << 20  # limit of one read
 CHECKPOINT_BYTES: Final = 64 << 20  # the size beyond which the write-ahead log should be checkpointed
 
 # A record's place in its table is its partition's number in the file followed by its offset: one integer, so
-# that a partition is one run of a B-tree that keeps its rows in the leaves. Tried against the same table with
-# a key of two columns (WITHOUT ROWID): equal at 110 bytes a value; at 2 kB twice as fast, half the bytes.
+# that a partition is one range of a B-tree that keeps its rows in the leaves. Compared with a table with a
+# key of two columns (WITHOUT ROWID): equal at 110 bytes a value; at 2 kB twice as fast, half the bytes.
 OFFSET_BITS: Final = 44
 OFFSET_MASK: Final = (1 << OFFSET_BITS) - 1
 
 SCHEMA: Final = (
     "CREATE TABLE topics (name TEXT PRIMARY KEY, uuid TEXT NOT NULL, partitions INTEGER NOT NULL)",
-    # Neither a partition's number in the file nor an offset is ever used twice, whatever has been deleted.
+    # Neither a partition's number in the file nor an offset is ever reused, whatever has been deleted.
     f"""CREATE TABLE partitions (
         partition_id INTEGER PRIMARY KEY AUTOINCREMENT,
         topic TEXT NOT NULL,
@@ -58,7 +58,7 @@ SCHEMA: Final = (
     f"PRAGMA user_version = {SCHEMA_VERSION}",
 )
 
-# SQLite keeps a value of any type in any column: what others wrote is made what the column declares.
+# SQLite keeps a value of any type in any column: cast values of other programs to the declared types.
 _FETCH: Final = """
     SELECT place, CAST(timestamp AS REAL), CAST(key AS BLOB), CAST(value AS BLOB), CAST(headers AS BLOB)
     FROM records WHERE place >= ? AND place < ? ORDER BY place"""
@@ -79,7 +79,7 @@ _unpack_headers = msgspec.msgpack.Decoder(tuple[tuple[str, bytes], ...]).decode
 
 
 def wal_reset_bug(version: tuple[int, ...] = sqlite3.sqlite_version_info) -> bool:
-    """Whether this SQLite has the WAL-reset bug, which can damage a file that several processes write.
+    """Return whether this SQLite has the WAL-reset bug, which can damage a file with several writers.
 
     Fixed in 3.51.3 and, for older branches, in 3.50.7 and 3.44.6 (https://sqlite.org/wal.html#walresetbug).
     """
@@ -87,13 +87,13 @@ def wal_reset_bug(version: tuple[int, ...] = sqlite3.sqlite_version_info) -> boo
 
 
 def _primary_code(error: sqlite3.Error) -> int:
-    """SQLite's result code without its extension; the module's own errors have none."""
+    """Return SQLite's result code without its extension; the module's own errors have none."""
     code: int = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
     return code & 0xFF
 
 
 class Extent(NamedTuple):
-    """Where a partition lies in the file, and the half-open range of offsets that it keeps."""
+    """A partition's id in the file, and the half-open range of offsets that it keeps."""
 
     partition_id: int
     earliest: int
@@ -101,14 +101,14 @@ class Extent(NamedTuple):
 
 
 class _Tails:
-    """The growing ends of one topic's partitions during one write."""
+    """The ends of one topic's partitions during one write."""
 
     def __init__(self, ends: Sequence[tuple[int, int]]) -> None:
         self.ids = [partition_id for partition_id, _ in ends]
         self.ends = [end for _, end in ends]
 
     def place(self, key: bytes | None) -> int:
-        """Take the next place in the key's partition; without a key, in the one whose end is lowest."""
+        """Take the next place in the key's partition; without a key, in the shortest partition."""
         number = self.ends.index(min(self.ends)) if key is None else crc32(key) % len(self.ends)
         offset = self.ends[number]
         self.ends[number] = offset + 1
@@ -116,13 +116,14 @@ class _Tails:
 
 
 class SqliteStore:
-    """One connection to the file. Opening it creates the file and the schema where there are none.
+    """One connection to the file. The file and the schema are created if missing.
 
-    A file that is created is its user's alone; SQLite gives those beside it the mode that it has.
+    A new file is readable and writable by its user alone; SQLite gives its two additional files the same
+    mode.
 
     Args:
-        path: the file; SQLite keeps two more beside it while it is open.
-        patience: what to do while another process keeps the file locked.
+        path: the file; SQLite keeps two more next to it while it is open.
+        patience: retry policy while another process keeps the file locked.
 
     Raises:
         LogError: the file is not a log, is of an unknown version, or cannot be opened.
@@ -132,11 +133,11 @@ class SqliteStore:
         self.path = Path(path)
         self._patience = patience or Patience()
         self._wal = Path(f"{self.path}-wal")
-        if str(self.path) == ":memory:":  # to SQLite that is no file, and none is to be left
+        if str(self.path) == ":memory:":  # SQLite would not create a file of this name
             raise LogError(
                 f"{self.path}: a log must be a file on a local disk; give it a name such as streamnb.db"
             )
-        with suppress(OSError):  # it is there, or SQLite says why it cannot be
+        with suppress(OSError):  # it exists, or SQLite reports why it cannot be created
             os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         self._is_constant = self._is_on_read_only_medium()
         place = f"{self.path.absolute().as_uri()}?immutable={int(self._is_constant)}"
@@ -150,33 +151,33 @@ class SqliteStore:
             raise
 
     def _is_on_read_only_medium(self) -> bool:
-        """Whether nobody can write to the file, so that it is read as it is: SQLite makes no file beside it.
+        """Return whether the medium is read-only, so that SQLite must read the file without creating others.
 
-        Raises LogError where there are commits beside it, which SQLite would pass over.
+        Raises LogError if the write-ahead log holds commits, which SQLite would ignore.
         """
         told = os.statvfs(self.path) if hasattr(os, "statvfs") and self.path.exists() else None
         if told is None or not told.f_flag & os.ST_RDONLY:
             return False
         if self._wal.exists() and self._wal.stat().st_size:
             raise LogError(
-                f"{self.path}: is on a read-only medium, and its last commits are in {self._wal.name}: copy "
-                "both to where they can be written"
+                f"{self.path}: on a read-only medium, with its last commits in {self._wal.name}: copy "
+                "both to a writable folder"
             )
         return True
 
     def check_in_place(self) -> None:
-        """Raises LogError where the path has another file by now, or none.
+        """Raise LogError if the path no longer leads to the opened file.
 
-        What is written would be lost, and what is read is of a log that nobody writes to.
+        Writes would be lost, and reads would return the records of an abandoned log.
         """
         if self._identity() != self._file:
             raise LogError(
-                f"{self.path}: the file was deleted, moved or replaced while it was open; nothing more is "
-                "read from it, or written to it. Bring it back, or move the snapshots away to begin anew"
+                f"{self.path}: the file was deleted, moved or replaced while it was open; the log was not "
+                "used any further. Restore the file, or move the snapshots away to begin a new model"
             )
 
     def _identity(self) -> tuple[int, int] | None:
-        """What tells a file from another that has its name."""
+        """Return the device and inode of the file, or None if the file is missing."""
         try:
             found = self.path.stat()
         except FileNotFoundError:
@@ -192,7 +193,7 @@ class SqliteStore:
 
     @contextmanager
     def errors(self) -> Iterator[None]:
-        """Turn SQLite's errors into `LogError` with the path and what it means."""
+        """Translate SQLite's errors into `LogError` with the path and their meaning."""
         try:
             yield
         except sqlite3.Error as error:
@@ -218,7 +219,7 @@ class SqliteStore:
                 raise
 
     def _patiently(self, act: Callable[[], T]) -> T:
-        """Do it; a file that another process keeps locked is waited for, as `patience` says."""
+        """Run `act`; retry as `patience` allows while another process keeps the file locked."""
         since = time.monotonic()
         waited = False
         while True:
@@ -235,37 +236,37 @@ class SqliteStore:
         return done
 
     def version(self) -> int:
-        """A number that changes whenever another connection has committed."""
+        """Return a number that changes whenever another connection has committed."""
         with self.errors():
             return int(self._pragma("data_version"))
 
     def checkpoint(self) -> None:
-        """Copy what no reader still needs from the write-ahead log into the file, without waiting."""
+        """Copy the frames that no reader needs from the write-ahead log into the file, without waiting."""
         with self.errors():
             self._pragma("wal_checkpoint(PASSIVE)")
 
     def wal_bytes(self) -> int:
-        """The size of the write-ahead log."""
+        """Return the size of the write-ahead log in bytes."""
         return self._wal.stat().st_size if self._wal.exists() else 0
 
     # Topics
 
     def topics(self) -> dict[str, int]:
-        """Every topic's name -> number of partitions."""
+        """Return the number of partitions by topic."""
         with self.errors():
             return dict(self.db.execute("SELECT name, partitions FROM topics ORDER BY name").fetchall())
 
     def topic(self, name: str) -> tuple[str, int]:
-        """The topic's UUID and number of partitions. Raises `UnknownTopic`."""
+        """Return the topic's UUID and number of partitions. Raises `UnknownTopic`."""
         with self.errors():
             query = "SELECT uuid, partitions FROM topics WHERE name = ?"
             row: tuple[str, int] | None = self.db.execute(query, (name,)).fetchone()
         if row is None:
-            raise UnknownTopic(f"{self.path}: there is no topic {name!r}")
+            raise UnknownTopic(f"{self.path}: no topic {name!r}")
         return row
 
     def create_topic(self, name: str, partitions: int) -> None:
-        """Make a topic, or find that it is there already. Raises `LogError` where the numbers differ."""
+        """Create a topic if it is missing. Raises `LogError` if it has another number of partitions."""
         if partitions < 1:
             raise LogError(f"{self.path}: topic {name!r} needs at least 1 partition, not {partitions}")
         with self.transaction("IMMEDIATE"):
@@ -279,21 +280,21 @@ class SqliteStore:
     # Partitions and their records
 
     def extent(self, partition: Partition) -> Extent:
-        """Where the partition lies and what it keeps. Raises `UnknownTopic`."""
+        """Return the partition's id and range of offsets. Raises `UnknownTopic`."""
         self.check_in_place()
         with self.errors():
             query = "SELECT partition_id, earliest, next FROM partitions WHERE topic = ? AND number = ?"
             row = self.db.execute(query, partition).fetchone()
         if row is None:
-            raise UnknownTopic(f"{self.path}: there is no partition {partition.topic}[{partition.number}]")
+            raise UnknownTopic(f"{self.path}: no partition {partition.topic}[{partition.number}]")
         return Extent(*row)
 
     def fetch(self, partition: Partition, extent: Extent, offset: int, limit: int) -> list[Record]:
-        """Inside a transaction: at most `limit` records from `offset` on, as many as fill `FETCH_BYTES`.
+        """Return at most `limit` records from `offset`, up to `FETCH_BYTES`, inside a transaction.
 
         Raises:
             OutOfRange: `offset` lies below the earliest record kept or beyond the end.
-            LogError: records are missing that should be there.
+            LogError: records are missing from the range.
         """
         if not extent.earliest <= offset <= extent.next:
             raise OutOfRange(
@@ -327,7 +328,7 @@ class SqliteStore:
         return tuples(Record, records)
 
     def _headers(self, partition: Partition, place: int, packed: bytes) -> tuple[tuple[str, bytes], ...]:
-        """Raises LogError where they are none."""
+        """Decode headers. Raises LogError if they are damaged."""
         try:
             return _unpack_headers(packed)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
@@ -337,7 +338,7 @@ class SqliteStore:
             ) from error
 
     def insert(self, records: Sequence[NewRecord], now: float) -> None:
-        """Inside a transaction: give each record its place and move the ends. Raises `UnknownTopic`."""
+        """Insert records and advance the ends, inside a transaction. Raises `UnknownTopic`."""
         tails = {topic: self._tails(topic) for topic in {record.topic for record in records}}
         self.db.executemany(
             "INSERT INTO records VALUES (?, ?, ?, ?, ?)",
@@ -354,26 +355,26 @@ class SqliteStore:
     # Positions
 
     def positions(self) -> dict[Partition, int]:
-        """The positions noted last."""
+        """Return the positions saved last."""
         with self.errors():
             query = "SELECT topic, number, position FROM partitions WHERE position IS NOT NULL ORDER BY 1, 2"
             rows = self.db.execute(query).fetchall()
         return {Partition(topic, number): position for topic, number, position in rows}
 
     def note_positions(self, positions: Mapping[Partition, int]) -> None:
-        """Inside a transaction: keep these positions. Raises `UnknownTopic`."""
+        """Save these positions, inside a transaction. Raises `UnknownTopic`."""
         rows = [(position, self.extent(partition).partition_id) for partition, position in positions.items()]
         self.db.executemany("UPDATE partitions SET position = ? WHERE partition_id = ?", rows)
 
     def handed_on(self, topic: str) -> dict[Partition, HandedOn]:
-        """The positions of a topic that were noted last, with their notes."""
+        """Return the positions of a topic that were saved last, with their notes."""
         with self.errors():
             query = "SELECT number, position, note FROM partitions WHERE topic = ? AND position IS NOT NULL"
             rows = self.db.execute(query, (topic,)).fetchall()
         return {Partition(topic, number): HandedOn(position, note) for number, position, note in rows}
 
     def note_handed_on(self, until: Mapping[Partition, HandedOn]) -> None:
-        """Inside a transaction: keep these positions and notes. Raises `UnknownTopic`."""
+        """Save these positions and notes, inside a transaction. Raises `UnknownTopic`."""
         rows = [(*at, self.extent(partition).partition_id) for partition, at in until.items()]
         self.db.executemany("UPDATE partitions SET position = ?, note = ? WHERE partition_id = ?", rows)
 
@@ -384,7 +385,7 @@ class SqliteStore:
             self._create_schema()
 
     def _look(self) -> bool:
-        """Look before touching: a file that is not a log is left as it was; whether one was made there."""
+        """Return whether the schema exists; check it first, so that a foreign file stays unchanged."""
         with self.transaction("DEFERRED"):
             made = self._has_schema()
         if self._is_constant:
@@ -399,10 +400,10 @@ class SqliteStore:
         return made
 
     def _enter_wal(self) -> int | str:
-        """Switch to the write-ahead log and answer the mode that now holds.
+        """Switch to the write-ahead log and return the resulting mode.
 
-        Where two connections switch a new file at once SQLite gives way at once, to avoid a deadlock, in
-        place of waiting: so this waits.
+        If two connections switch a new file at the same time, SQLite fails at once to avoid a deadlock,
+        instead of waiting. Therefore this method retries.
         """
         deadline = time.monotonic() + BUSY_TIMEOUT
         while True:
@@ -415,12 +416,12 @@ class SqliteStore:
 
     def _create_schema(self) -> None:
         with self.transaction("IMMEDIATE"):
-            if not self._has_schema():  # another process may have been faster
+            if not self._has_schema():  # another process may have created it
                 for statement in SCHEMA:
                     self.db.execute(statement)
 
     def _has_schema(self) -> bool:
-        """True for a log of this version, False for an empty file; anything else raises `LogError`."""
+        """Return True for a log of this version, False for an empty file; else raise `LogError`."""
         application, version = self._pragma("application_id"), self._pragma("user_version")
         (tables,) = self.db.execute("SELECT count(*) FROM sqlite_master").fetchone()
         if (application, version, tables) == (0, 0, 0):
@@ -432,7 +433,7 @@ class SqliteStore:
         return True
 
     def _pragma(self, pragma: str) -> int | str:
-        """The first value that a pragma answers, or an empty text."""
+        """Return the first value of a pragma, or an empty string."""
         rows: list[tuple[int | str, ...]] = self.db.execute(f"PRAGMA {pragma}").fetchall()
         return rows[0][0] if rows else ""
 
@@ -444,5 +445,5 @@ class SqliteStore:
         query = "SELECT partition_id, next FROM partitions WHERE topic = ? ORDER BY number"
         ends = self.db.execute(query, (topic,)).fetchall()
         if not ends:
-            raise UnknownTopic(f"{self.path}: there is no topic {topic!r}")
+            raise UnknownTopic(f"{self.path}: no topic {topic!r}")
         return _Tails(ends)

@@ -99,7 +99,7 @@ class Case(NamedTuple):
     unseen: int = 0
 
 
-TAKEN, NOBODY = "b:2 at host has taken over", "nobody else was elected"
+TAKEN, NOBODY = "b:2 at host has taken over", "no other member was elected"
 OPEN = (
     "who is elected now is not settled; it was removed from the group, or no broker answers; start it again"
 )

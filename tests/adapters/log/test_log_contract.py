@@ -1104,6 +1104,6 @@ def test_whoever_is_fenced_while_it_hands_on_is_told_by_whom(broker, library, mo
             return send(transactions, *arguments)
 
         monkeypatch.setattr(Transactions, "send", overtaken)
-        with pytest.raises(Fenced, match="somebody else hands these records on, too: start again"):
+        with pytest.raises(Fenced, match="another process also forwards these records: start again"):
             log.hand_on(numbered("events", [1]), {}, {LETTERS: HandedOn(1)})
         assert values(log, "events") == [b"1"]
