@@ -1,1 +1,1 @@
-"""Functions to machine code: what numba does, done once and kept."""
+"""Compilation with numba: done once and cached."""

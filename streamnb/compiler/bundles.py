@@ -1,9 +1,9 @@
-"""Named tuples of arrays that kernels hand on by their address.
+"""Named tuples of arrays that kernels pass by address.
 
-numba hands over a tuple item by item, each array as seven words, and has as many variables wherever one is
-named: hundreds in each function that takes the tables of a model, which cost compiling and calls alike. A
-bundle is written into memory once, when Python calls, and then is one word. Kernels cannot change it. One
-within another stands inside its memory.
+numba passes a tuple item by item, each array as seven words, and keeps as many variables wherever a tuple
+occurs: hundreds in each function that takes the tables of a model, which slows compiling and calls. A bundle
+is written to memory once, when Python calls, and then is one word. Kernels cannot change it. A nested bundle
+is stored inside its parent's memory.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _WORD = ir.IntType(64)
 
 
 class Bundle(types.Type):  # type: ignore[misc]
-    """The type of a bundle: a class of named tuples, and the type of each field."""
+    """Type of a bundle: a class of named tuples, and the type of each field."""
 
     def __init__(self, named: type, fields: tuple[Any, ...]) -> None:
         self.named = named
@@ -56,7 +56,7 @@ def bundle(named: type[C]) -> type[C]:
 
 @register_model(Bundle)
 class _BundleModel(models.PrimitiveModel):  # type: ignore[misc]
-    """A bundle is its address."""
+    """Data model of a bundle: its address."""
 
     def __init__(self, manager: Any, kind: Any) -> None:
         super().__init__(manager, kind, _BYTE.as_pointer())
@@ -64,7 +64,7 @@ class _BundleModel(models.PrimitiveModel):  # type: ignore[misc]
 
 @cache
 def _offsets(context: Any, kind: Any) -> dict[str, int]:
-    """Where each field stands, and, as that of no name, where the bundle ends."""
+    """Return the offset of each field in bytes, and, under an empty name, the size of the bundle."""
     offsets, end = {}, 0
     for name, field in kind.fields.items():
         offsets[name] = end
@@ -76,12 +76,11 @@ def _offsets(context: Any, kind: Any) -> dict[str, int]:
 
 
 def _size(context: Any, kind: Any) -> int:
-    """How many bytes a bundle takes."""
     return _offsets(context, kind)[""]
 
 
 def _place(context: Any, builder: Any, kind: Any, address: Any, name: str) -> Any:
-    """Where a field stands: the address of a bundle, or one of a value."""
+    """Return the address of a field: of a nested bundle, or of a value."""
     place = builder.gep(address, [_WORD(_offsets(context, kind)[name])], inbounds=True)
     within = kind.fields[name]
     wanted = _BYTE if isinstance(within, Bundle) else context.get_value_type(within)
@@ -105,7 +104,7 @@ def _field(context: Any, builder: Any, kind: Any, address: Any, name: str) -> An
 
 
 def _memory(context: Any, builder: Any, kind: Any) -> Any:
-    """Memory for a bundle, as long as the function runs."""
+    """Allocate memory for a bundle for the duration of the function."""
     words = ir.ArrayType(_WORD, max(_size(context, kind) // 8, 1))
     return builder.bitcast(cgutils.alloca_once(builder, words), _BYTE.as_pointer())
 
@@ -127,7 +126,7 @@ def _unbox(kind: Any, of: Any, c: Any) -> Any:
 
 
 def _unbox_fields(kind: Any, of: Any, address: Any, failed: Any, c: Any) -> Iterator[tuple[Any, Any]]:
-    """Write each field; yields the type and the value of those that are no bundles."""
+    """Write each field; yield the type and the value of fields other than bundles."""
     for i, (name, field) in enumerate(kind.fields.items()):
         place, value = _place(c.context, c.builder, kind, address, name), c.pyapi.tuple_getitem(of, i)
         if isinstance(field, Bundle):
@@ -142,7 +141,7 @@ def _unbox_fields(kind: Any, of: Any, address: Any, failed: Any, c: Any) -> Iter
 
 @intrinsic  # type: ignore[untyped-decorator]
 def bundled(_context: Any, of: Any) -> Any:
-    """The bundle of a named tuple that a kernel made, as long as the kernel runs: it must not return it."""
+    """Return the bundle of a named tuple made in a kernel; the kernel must not return it."""
     kind = _bundle_of(of)
 
     def code(context: Any, builder: Any, _: Any, arguments: Any) -> Any:
@@ -169,7 +168,7 @@ def _write(context: Any, builder: Any, kind: Any, address: Any, value: Any) -> N
 
 
 class BundleLowering(Lower):  # type: ignore[misc]
-    """Tells LLVM that nothing changes a bundle, so that what is read of one in a loop is read before it."""
+    """Lowering that marks bundles as immutable, so that LLVM hoists their reads out of loops."""
 
     def setup_function(self, fndesc: Any) -> None:
         """See its base class."""
@@ -184,7 +183,7 @@ class BundleLowering(Lower):  # type: ignore[misc]
 
 
 def _leaves(context: Any, kind: Any) -> Iterator[Any]:
-    """The types of the words that an argument is handed over as; None for those that are no bundles."""
+    """Yield the types of the words that pass an argument; None for words that do not pass a bundle."""
     if isinstance(kind, types.BaseTuple):
         for within in kind:
             yield from _leaves(context, within)

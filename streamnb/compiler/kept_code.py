@@ -1,8 +1,8 @@
-"""Machine code from one start to the next: found by what it was made from, not by when or where that was.
+"""A cache of machine code across starts, addressed by its inputs instead of by time or path.
 
-A file's name says what its code depends on, so code that does not fit is never found: the kernel's arguments,
-its module and all of streamnb that this imports, the processor, Python and numba. Code comes with a wheel,
-made for a level of processors rather than for one, or was compiled here at an earlier start.
+A file's name is a digest of all that its code depends on, so code that does not fit is never found: the
+kernel's arguments, its module and everything of streamnb that it imports, the processor, Python and numba.
+Code comes with a wheel, compiled for a level of processors, or was compiled here at an earlier start.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ __all__ = ["LEVELS", "SHIPPED", "KeptCode", "is_ready", "note_ready", "own_folde
 
 _PACKAGE = Path(__file__).parents[1]
 SHIPPED = _PACKAGE / "compiler" / "machine_code" / "kernels"
-"""Where a wheel brings machine code; made with `NUMBA_CACHE_DIR` one folder above."""
+"""Folder of the machine code in a wheel; made with `NUMBA_CACHE_DIR` one folder above."""
 LEVELS = {"x86-64-v3": {"avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe"}, "generic": set()}
-"""Processors that a wheel has code for, and what they must be able to do; the best first."""
+"""Processors that a wheel has code for, and their required features; the best first."""
 
 _IMPORTS = re.compile(rb"^(?:from|import) +(streamnb[\w.]*)(?: +import +(\([^)]*\)|[^\n]*))?", re.MULTILINE)
 _STALE_SECONDS = 30 * 86400.0
@@ -42,7 +42,7 @@ _DIGEST = hashlib.sha256().digest_size
 
 
 def own_folder() -> Path | None:
-    """Where kernels are kept that were compiled here: the first of these that can be written, if one can."""
+    """Return the folder of locally compiled kernels: the first writable candidate, or None."""
     if numba.config.CACHE_DIR:
         return _writable(Path(numba.config.CACHE_DIR) / "kernels")
     cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
@@ -52,8 +52,8 @@ def own_folder() -> Path | None:
 
 @cache
 def _writable(folder: Path) -> Path | None:
-    """The folder, made where it is not there; None where that is not to be."""
-    with contextlib.suppress(OSError, RuntimeError):  # the latter where nobody knows the user's home
+    """Return the folder, created if missing; None if it cannot be written."""
+    with contextlib.suppress(OSError, RuntimeError):  # the latter if the user has no home folder
         folder = folder.expanduser()
         folder.mkdir(parents=True, exist_ok=True)
         if os.access(folder, os.W_OK | os.X_OK):
@@ -62,19 +62,19 @@ def _writable(folder: Path) -> Path | None:
 
 
 class KeptCode(NullCache):  # type: ignore[misc]
-    """The machine code of one kernel, as numba asks for it and hands it over."""
+    """Cache of the machine code of one kernel, with numba's interface."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
 
     @property
     def cache_path(self) -> str | None:
-        """The folder that is written to; None where there is none."""
+        """The folder for new code; None without one."""
         folder = own_folder()
         return None if folder is None else str(folder)
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """The code for arguments of these types; None where none is kept, or what is kept is damaged."""
+        """Return the code for arguments of these types; None if it is missing or damaged."""
         target_context.refresh()
         for folder, target in places(target_context.codegen().magic_tuple()):
             with contextlib.suppress(OSError):
@@ -85,7 +85,10 @@ class KeptCode(NullCache):  # type: ignore[misc]
         return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        """Keep code; where that fails, as on a full disk, it is compiled again at the next start."""
+        """Save code.
+
+        Failures, as on a full disk, are ignored: the code is compiled again at the next start.
+        """
         folder = own_folder()
         if folder is None or data.library.has_dynamic_globals:
             return
@@ -101,7 +104,7 @@ class KeptCode(NullCache):  # type: ignore[misc]
             written.replace(path)
 
     def _file(self, sig: Any, target: Any) -> str:
-        """Of code for one processor, and arguments of these types."""
+        """Return the file name of code for one processor and arguments of these types."""
         code = self._function.__code__
         of = _brief(made_by(target), str(sig))
         stands = _brief(sources(code.co_filename), str(code.co_firstlineno))
@@ -109,22 +112,22 @@ class KeptCode(NullCache):  # type: ignore[misc]
 
 
 def _symbols(function: Any) -> Any:
-    """LLVM's bitcode that names what the machine code has to offer.
+    """Return LLVM bitcode with the names that the machine code defines.
 
-    numba would keep the whole kernel as bitcode, too, to link it into others: twice the bytes. Into others
-    go kernels that were not optimised.
+    numba would save the bitcode of the whole kernel, too, to link it into other kernels: twice the bytes.
+    Here only kernels without optimisation are linked into others.
     """
     names = function.llvm_func_name, function.llvm_cpython_wrapper_name
     return llvm.parse_assembly("\n".join(f'define void @"{n}"() {{ ret void }}' for n in names)).as_bitcode()
 
 
 def made_by(target: Any) -> str:
-    """The compiler, and the processor that it compiles for."""
+    """Return the version of the compiler, and the target processor."""
     return f"{sys.implementation.cache_tag} {numba.__version__} {llvmlite.__version__} {target}"
 
 
 def targets(host: Any) -> Iterator[Any]:
-    """Whose machine code runs on this processor; what a wheel may have before what is compiled here.
+    """Yield the targets whose machine code runs on this processor; a wheel's levels first.
 
     Args:
         host: the triple, the name and the features of this processor, as numba gives them.
@@ -136,19 +139,19 @@ def targets(host: Any) -> Iterator[Any]:
 
 
 def places(host: Any) -> Iterator[tuple[Path, Any]]:
-    """Where to look for what, best first."""
+    """Yield the folders and targets to search, best first."""
     own = own_folder()
     for target in dict.fromkeys(targets(host)):
         yield from ((folder, target) for folder in (SHIPPED, own) if folder is not None)
 
 
 def is_ready(what: str) -> bool:
-    """Whether all kernels were once compiled that this needs, as the sources are now."""
+    """Return whether all kernels for `what` were compiled before, from the current sources."""
     return any((folder / _ready(what, target)).exists() for folder, target in places(_host()))
 
 
 def note_ready(what: str) -> None:
-    """They are."""
+    """Record that all kernels for `what` are compiled."""
     if (folder := own_folder()) is not None and not is_ready(what):
         with contextlib.suppress(OSError):
             (folder / _ready(what, _host())).touch()
@@ -166,13 +169,13 @@ def _host() -> Any:
 
 @cache
 def sources(file: str) -> str:
-    """A digest of a source file and of all of streamnb that it imports, wherever they lie."""
+    """Return a digest of a source file and of all modules of streamnb that it imports."""
     digests = sorted(hashlib.sha256(path.read_bytes()).digest() for path in files(Path(file)))
     return hashlib.sha256(b"".join(digests)).hexdigest()
 
 
 def files(file: Path) -> set[Path]:
-    """A source file, and all of streamnb that it imports, directly or not."""
+    """Return a source file, and all files of streamnb that it imports, directly or not."""
     found, left = set(), [file]
     while left:
         path = left.pop()
@@ -184,7 +187,7 @@ def files(file: Path) -> set[Path]:
 
 @cache
 def _imported(file: Path) -> list[Path]:
-    """Which files of streamnb one may import."""
+    """Return the files of streamnb that a file may import."""
     found = []
     for match in _IMPORTS.finditer(file.read_bytes()):
         module = _PACKAGE.parent.joinpath(*match[1].decode().split("."))

@@ -1,7 +1,7 @@
-"""numba without SciPy until somebody compiles linear algebra, which no kernel here has.
+"""Delay numba's import of SciPy until linear algebra is compiled, which no kernel here uses.
 
-As numba registers its array functions it imports `scipy.linalg` to see whether there is a BLAS. That takes a
-quarter of the time from a start to the first prediction. Where linear algebra is compiled numba looks again.
+When numba registers its array functions, it imports `scipy.linalg` to check for a BLAS. This takes a quarter
+of the time from a start to the first prediction. numba checks again when it compiles linear algebra.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""A kernel within another: typed and translated once, optimised and made machine code with its caller.
+"""Nested kernels: typed and translated once, then optimised and compiled with their caller.
 
-numba compiles a function that another compiled one calls as if Python called it, too: it optimises it, makes
-machine code and a wrapper for Python of it, and then links and optimises it again with its caller, and with
-the caller's caller. Here only what Python calls is optimised: half of all the time, and a third of the bytes.
+For a compiled function called by compiled code, numba also generates code for calls from Python: it optimises
+it, makes machine code and a Python wrapper, and then links and optimises it again with its caller, and with
+the caller's caller. Here only kernels called from Python are optimised: half of the time, and a third of the
+bytes.
 """
 
 from __future__ import annotations
@@ -24,15 +25,15 @@ __all__ = ["NestedCompiler", "OuterCompiler"]
 
 
 class _NestedLibrary(JITCodeLibrary):  # type: ignore[misc]
-    """The translation of a kernel, to be linked into others; not optimised, and never run by itself."""
+    """Translated kernel for linking into others; it is neither optimised nor run by itself."""
 
     def finalize(self) -> None:
-        """Nothing more: what it calls is added once, to the kernel that Python calls."""
+        """Mark as final; its callees are linked once, into the kernel that Python calls."""
         self._raise_if_finalized()
         self._finalized = True
 
     def note_all(self, found: dict[Any, None]) -> None:
-        """Note it, and those that it calls, directly or not."""
+        """Collect this library and the libraries that it calls, directly or not."""
         if self not in found:
             found[self] = None
             _note_all(self._linking_libraries, found)
@@ -56,19 +57,18 @@ class _OuterLower(BundleLowering):
 
 @register_pass(mutates_CFG=True, analysis_only=False)
 class _OuterLowering(NativeLowering):  # type: ignore[misc]
-    """Translates a kernel that Python calls."""
+    """Lowering of a kernel that Python calls."""
 
     _name = "outer_lowering"
 
     @property
     def lowering_class(self) -> Any:
-        """What translates it."""
         return _OuterLower
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
 class _NestedLowering(_OuterLowering):
-    """Translates a kernel for its callers alone."""
+    """Lowering of a kernel for its callers alone."""
 
     _name = "nested_lowering"
     lowering_class: Any = BundleLowering
@@ -78,16 +78,16 @@ class _NestedLowering(_OuterLowering):
         state.library = _NestedLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
         super().run_pass(state)
         state.library.finalize()
-        known_by = object()  # in place of the address that a kernel of its own has
+        known_by = object()  # in place of the address of a separate kernel
         state.targetctx.insert_user_function(known_by, state["cr"].fndesc, [state.library])
         state["cr"] = state["cr"]._replace(cfunc=known_by)
         return True
 
 
 class _SharedFlags(Flags):  # type: ignore[misc]
-    """One object for all kernels with the same flags, by which numba looks up what it has.
+    """Flags shared by all kernels with equal flags, which numba uses as a key.
 
-    It would compare copies option by option, each with those of all others: a tenth of all the time.
+    numba would compare copies option by option, with all other copies: a tenth of the compile time.
     """
 
     __slots__ = ()
@@ -95,7 +95,7 @@ class _SharedFlags(Flags):  # type: ignore[misc]
     __eq__ = object.__eq__
 
     def copy(self) -> Any:
-        """One that may be changed."""
+        """Return a mutable copy."""
         return Flags(self)
 
 
@@ -106,14 +106,15 @@ class _KernelFlags(Flags):  # type: ignore[misc]
     __slots__ = ()
 
     def copy(self) -> Any:
-        """What numba looks at while it compiles the kernel."""
+        """Return the shared flags that numba uses while it compiles the kernel."""
         return _shared.setdefault(self.summary(), _SharedFlags(self))
 
 
 class _Typing:
-    """numba's typing context; what it once found of an operator on numbers and arrays is not searched anew.
+    """numba's typing context with a cache of the operators on numbers and arrays.
 
-    It tries one rule after the other, and makes a message of each that does not fit: a tenth of all the time.
+    numba tries one rule after the other, and formats a message for each mismatch: a tenth of the compile
+    time.
     """
 
     def __init__(self, context: Any) -> None:
@@ -123,7 +124,7 @@ class _Typing:
         return getattr(self._context, name)
 
     def resolve_function_type(self, function: Any, args: Any, kws: Any) -> Any:
-        """The signature of a call."""
+        """Return the signature of a call."""
         if kws or getattr(function, "typing_key", None) not in _OPERATORS or not all(map(_is_plain, args)):
             return self._context.resolve_function_type(function, args, kws)
         found = _found.get((function, args))
@@ -140,11 +141,11 @@ _OPERATORS = {value for value in vars(operator).values() if isinstance(value, Bu
 _found: dict[Any, Any] = {}
 
 _IDLE = {InlineClosureLikes, NopythonRewrites}
-"""Steps for functions within functions, and for expressions of whole arrays, which no kernel has."""
+"""Passes for nested functions and for expressions of whole arrays, which no kernel has."""
 
 
 class OuterCompiler(CompilerBase):  # type: ignore[misc]
-    """numba's own steps, but for those that do nothing, and the last."""
+    """numba's passes without the idle ones, and with another lowering."""
 
     lowering: Any = _OuterLowering
 
@@ -154,29 +155,29 @@ class OuterCompiler(CompilerBase):  # type: ignore[misc]
         self.state.flags = _KernelFlags(self.changed(self.state.flags))
 
     def changed(self, flags: Any) -> Any:
-        """With a wrapper for Python alone."""
+        """Disable the C wrapper: only Python calls the kernel."""
         flags.no_cfunc_wrapper = True
         return flags
 
     def define_pipelines(self) -> list[Any]:
-        """The steps."""
+        """Return the passes."""
         pipeline = DefaultPassBuilder.define_nopython_pipeline(self.state)
         pipeline.passes = [
             (self.lowering if step is NativeLowering else step, name)
             for step, name in pipeline.passes
             if step not in _IDLE
         ]
-        pipeline._ENFORCING = False  # noqa: SLF001  each step leaves the function as the next one needs it
+        pipeline._ENFORCING = False  # noqa: SLF001  each pass preserves the invariants of the next
         pipeline.finalize()
         return [pipeline]
 
 
 class NestedCompiler(OuterCompiler):
-    """The same for a kernel within another."""
+    """Compiler of a kernel that other kernels call."""
 
     lowering = _NestedLowering
 
     def changed(self, flags: Any) -> Any:
-        """Without what only Python needs."""
+        """Disable everything that only Python needs."""
         flags.no_compile = flags.no_cpython_wrapper = True
         return super().changed(flags)

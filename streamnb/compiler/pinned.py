@@ -1,7 +1,7 @@
-"""Memory that a kernel is handed as one address: bundles between two calls, and scratch.
+"""Memory that a kernel receives as one address: bundles between two calls, and scratch.
 
-numba takes a microsecond to hand over forty arrays, one by one or as a bundle. Where they stand is written
-down once, and then is one array.
+numba takes a microsecond to pass forty arrays, one by one or as a bundle. Here their addresses are written
+once into one array.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ _WORD = ir.IntType(64)
 
 
 def pinning(example: Any) -> tuple[Any, Any]:
-    """`pin(words, bundle)` and `pinned(words)` for kernels that count no references; int64[`PINNED_WORDS`].
+    """Return `pin(words, bundle)` and `pinned(words)` for kernels without reference counts.
 
-    `pin` writes a bundle like the example there, and `pinned` is the bundle that was written. It holds none
-    of the arrays: whoever calls has them as long as anybody may read it. It is worth nothing once one of them
-    has moved. numba refuses to compile `pin` for a bundle of another type.
+    Here `words` is int64[`PINNED_WORDS`]. `pin` writes a bundle like the example there, and `pinned` returns
+    the bundle that was written. It keeps no references: the caller must hold the arrays while the bundle is
+    in use, and it becomes invalid when one of them moves. numba refuses to compile `pin` for a bundle of
+    another type.
     """
     kind = typeof(example)
 
@@ -57,15 +58,15 @@ def pinning(example: Any) -> tuple[Any, Any]:
 
 
 def _data(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-    """Where the first argument, an array, stands."""
+    """Return the address of the first argument's data."""
     return context.make_array(signature.args[0])(context, builder, arguments[0]).data
 
 
 @intrinsic  # type: ignore[untyped-decorator]
 def carve(_context: Any, words: Any, at: Any, shape: Any, dtype: Any) -> Any:  # noqa: ARG001  see `load8`
-    """An array of this shape from word `at` of scratch memory on, and which word is the next behind it.
+    """Return an array at word `at` of scratch memory, and the index of the word after it.
 
-    It checks no bounds, and is for kernels that count no references. numba takes ten times as long to compile
+    It checks no bounds, and is for kernels without reference counts. numba takes ten times as long to compile
     ``words[at : at + n].view(dtype)``.
     """
     kind = types.Array(dtype.dtype, len(shape), "C")

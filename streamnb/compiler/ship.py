@@ -1,6 +1,6 @@
-"""``python -m streamnb.compiler.ship``: machine code to go with the package, for levels of processors.
+"""``python -m streamnb.compiler.ship``: compile machine code for the package, for levels of processors.
 
-For wheels and images: what is installed from them compiles nothing. Levels are compiled side by side.
+For wheels and images, whose users then compile nothing. Levels are compiled in parallel.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from streamnb.compiler.kept_code import LEVELS, SHIPPED
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Compile anew for every level that is asked for; 0, or the first exit code that is not."""
+    """Compile again for every requested level; return 0, or the first other exit code."""
     parser = argparse.ArgumentParser("python -m streamnb.compiler.ship", description=__doc__)
     parser.add_argument("--level", action="append", choices=LEVELS, help="of processors (default: all)")
     parser.add_argument("--default", action="store_true", help="only what the default configuration needs")

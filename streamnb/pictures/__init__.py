@@ -1,8 +1,8 @@
-"""Pictures of what a classifier does, as SVG in HTML: without a library, a script, or an inline style.
+"""Pictures of a classifier, as SVG in HTML: without a library, a script, or an inline style.
 
-Each function gives a `<figure>`, as `Markup`, that says in words what it shows, fits any width, and takes its
-colours from `stylesheet()`, for light and dark. All texts are escaped. A page that holds the stylesheet
-holds any number of them; in a notebook, `_repr_html_` returns `whole(...)`, which brings it along::
+Each function gives a `<figure>`, as `Markup`, with a description in words. It fits any width and takes its
+colours from `stylesheet()`, for light and dark. All texts are escaped. A page that holds the stylesheet holds
+any number of them; in a notebook, `_repr_html_` returns `whole(...)`, which brings it along::
 
     from streamnb import pictures
 

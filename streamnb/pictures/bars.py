@@ -1,4 +1,4 @@
-"""What stands now: bars with credible intervals, evidence from the middle, confusion, calibration."""
+"""Current values: bars with credible intervals, signed evidence, confusion matrix, calibration."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from streamnb.pictures.markup import Markup, figure, number, percent, tag, visib
 
 _ROW = 36  # pixels of a bar with its text
 _CELL = 30
-_LONGEST = 34  # characters of a name beside a value
+_LONGEST = 34  # characters of a name next to a value
 _NUMBERED = 6  # columns of a heat map whose cells show their numbers
 
 
 class Bar(NamedTuple):
-    """One bar: its name, value, perhaps the bounds of its interval, and what is told of it."""
+    """One bar: name, value, optional bounds of its interval, and a note for its tooltip."""
 
     name: str
     value: float
@@ -37,13 +37,13 @@ class _Bin(Protocol):
 def bars(
     title: str, rows: Sequence[Bar], *, text: Callable[[float], str] = number, most: float | None = None
 ) -> Markup:
-    """Bars below each other, as long as their values; where some are negative, all begin in the middle.
+    """Draw bars below each other, with lengths by value; with negative values, all begin in the middle.
 
     Args:
-        title: what is shown.
+        title: the title.
         rows: the bars.
-        text: how values read.
-        most: the value of the longest bar (default: the greatest there is).
+        text: formats a value.
+        most: the value of the longest bar (default: the maximum).
     """
     most = most or max((abs(v) for one in rows for v in (one.value, one.upper or 0.0)), default=1.0) or 1.0
     middle, width = (50.0, 50.0) if any(one.value < 0 for one in rows) else (0.0, 100.0)
@@ -78,9 +78,9 @@ def _short(name: str, longest: int = _LONGEST) -> str:
 def heat_map(
     title: str, rows: Sequence[str], columns: Sequence[str], values: Sequence[Sequence[float]]
 ) -> Markup:
-    """Truths by row, and what was predicted by column: cells as strong as their share of their row.
+    """Draw truths by row and predictions by column; cells are shaded by their share of the row.
 
-    Where row and column have one name, it is of another colour.
+    Cells whose row and column have the same name have another colour.
     """
     rows, columns = [list(map(visible, names)) for names in (rows, columns)]
     wide = 76.0 / max(1, len(columns))
@@ -117,7 +117,7 @@ def _cell(
 
 
 def calibration(title: str, bins: Sequence[_Bin]) -> Markup:
-    """How often predictions of each confidence were right: on the diagonal, where calibrated."""
+    """Plot the accuracy of predictions against their confidence; calibrated bins are on the diagonal."""
     inner, whole = 212, sum(one.events for one in bins) or 1
     plot = [
         tag("line", x1=0, y1=1000, x2=1000, y2=0, class_="grid diagonal", vector_effect="non-scaling-stroke")

@@ -1,4 +1,4 @@
-"""What goes on over the events: lines with credible bands, and shares stacked."""
+"""Values over events: lines with credible bands, and stacked shares."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from streamnb.pictures.markup import Markup, count, figure, number, percent, tag
 
 _MOST_POINTS = 400
 _FEW_POINTS = 30
-_MOST_TOLD = 60  # points that tell their values where they are pointed at
+_MOST_TOLD = 60  # points with a tooltip
 _COLOURS = 8
 _TOP, _BELOW = 8, 20  # pixels above and below the plot
 
@@ -36,22 +36,22 @@ def line(
     x: Callable[[float], str] = count,
     height: int = 200,
 ) -> Markup:
-    """Lines over rising xs, with their bands, and marks at some of them.
+    """Draw lines over rising xs, with their bands, and marks at some xs.
 
-    The axis goes by all but the first tenth of many points; those may lie beyond the picture.
+    With many points the axis ignores the first tenth of them, which may lie outside the picture.
 
     Args:
-        title: what is shown.
-        xs: where the values were taken.
+        title: the title.
+        xs: the xs of the values.
         series: the lines.
-        marks: (x, what happened there).
-        within: what no axis goes beyond, such as (0, 1) of a share.
-        y: how values read.
-        x: how xs do.
+        marks: (x, label).
+        within: limits of the axis, such as (0, 1) for a share.
+        y: formats a value.
+        x: formats an x.
         height: in pixels.
     """
     xs, series = _thinned(xs, series)
-    first = len(xs) // 10 if len(xs) > _FEW_POINTS else 0  # a line that begins far off would flatten the rest
+    first = len(xs) // 10 if len(xs) > _FEW_POINTS else 0  # extreme first values would flatten the rest
     drawn_by = [ys[first:] for one in series for ys in (one.ys, one.lower, one.upper) if ys is not None]
     found = [v for ys in drawn_by for v in ys if v is not None]
     if not found:
@@ -79,7 +79,7 @@ def line(
 
 
 def stacked(title: str, xs: Sequence[float], series: Sequence[Series], *, height: int = 200) -> Markup:
-    """Shares that add up to 1, one above the other; the first stands below. At most eight are told apart."""
+    """Draw shares that add up to 1, stacked with the first at the bottom. Eight colours are distinct."""
     xs, series = _thinned(xs, series)
     if not xs:
         return figure(title, "no data", 0)
@@ -104,34 +104,34 @@ def stacked(title: str, xs: Sequence[float], series: Sequence[Series], *, height
 
 
 class _Frame:
-    """Where values stand: the plot is as wide as the picture, its height in pixels."""
+    """Coordinates of a plot as wide as the picture, with a height in pixels."""
 
     def __init__(self, xs: Sequence[float], low: float, high: float, height: int) -> None:
         self.xs, self.low, self.high = xs, low, high
         self.inner = height - _TOP - _BELOW
 
     def x(self, x: float) -> float:
-        """In thousandths of the width."""
+        """Return x in thousandths of the width."""
         span = self.xs[-1] - self.xs[0]
         return 1000 * (x - self.xs[0]) / span if span else 500.0
 
     def y(self, y: float) -> float:
-        """In thousandths of the height."""
+        """Return y in thousandths of the height."""
         return 1000 - 1000 * (y - self.low) / (self.high - self.low)
 
     def plot(self, drawn: Iterable[Markup]) -> Markup:
-        """A drawing in thousandths."""
+        """Return a drawing in thousandths."""
         where = {"x": "0", "y": _TOP, "width": "100%", "height": self.inner}
         return tag("svg", *drawn, viewBox="0 0 1000 1000", preserveAspectRatio="none", **where)
 
     def line(self, ys: Sequence[float | None], style: str) -> Markup:
-        """Through all there are; one alone is a line all over."""
+        """Return a line through all values; a single value gives a horizontal line."""
         points = [(self.x(a), self.y(b)) for a, b in zip(self.xs, ys, strict=True) if b is not None]
         points = [(0.0, points[0][1]), (1000.0, points[0][1])] if len(points) == 1 else points
         return tag("polyline", points=_points(points), class_=style, vector_effect="non-scaling-stroke")
 
     def area(self, lower: Sequence[float | None], upper: Sequence[float | None], style: str) -> Markup:
-        """Between two lines."""
+        """Return the area between two lines."""
         rows = [
             (self.x(a), self.y(b), self.y(c))
             for a, b, c in zip(self.xs, lower, upper, strict=True)
@@ -144,7 +144,7 @@ class _Frame:
     def grid(
         self, first: float, step: float, y: Callable[[float], str], x: Callable[[float], str]
     ) -> Iterable[Markup]:
-        """Lines with their values on them, and where the xs begin and end."""
+        """Yield horizontal lines with their values, and the ends of the x axis."""
         for n in range(round((self.high - first) / step) + 1):
             at = _TOP + self.y(first + n * step) * self.inner / 1000
             yield tag("line", x1=0, x2="100%", y1=at, y2=at, class_="grid")
@@ -156,7 +156,7 @@ class _Frame:
             yield tag("text", x(self.xs[-1]), x="100%", y=foot, class_="end")
 
     def marks(self, marks: Iterable[tuple[float, str]]) -> Iterable[Markup]:
-        """A dashed line at each, which tells what it is."""
+        """Yield a dashed line with a tooltip for each mark."""
         for at, what in marks:
             if self.xs[0] <= at <= self.xs[-1]:
                 where = f"{self.x(at) / 10:.2f}%"
@@ -166,7 +166,7 @@ class _Frame:
     def told(
         self, series: Sequence[Series], y: Callable[[float], str], x: Callable[[float], str]
     ) -> Iterable[Markup]:
-        """Columns that tell the values where they are pointed at."""
+        """Yield invisible columns with tooltips of the values."""
         every = max(1, len(self.xs) // _MOST_TOLD)
         for n in range(0, len(self.xs), every):
             values = [
@@ -190,7 +190,6 @@ def _points(points: Iterable[tuple[float, float]]) -> str:
 
 
 def _key(told: Sequence[str]) -> Markup:
-    """Which colour is what."""
     size, items = {"width": 10, "height": 10}, []
     for n, one in enumerate(told):
         square = tag("rect", **size, rx=3, class_=f"area c{n % _COLOURS + 1}")
@@ -199,7 +198,7 @@ def _key(told: Sequence[str]) -> Markup:
 
 
 def _story(series: Sequence[Series], y: Callable[[float], str]) -> str:
-    """In words: where each began and ended, and how low and high it was."""
+    """Return the description in words: first, last, least and greatest value of each series."""
     parts = []
     for one in series:
         there = [v for v in one.ys if v is not None]
@@ -214,7 +213,7 @@ def _last(ys: Sequence[float | None]) -> float:
 
 
 def _thinned(xs: Sequence[float], series: Sequence[Series]) -> tuple[Sequence[float], list[Series]]:
-    """Every n-th point, and the last one, so that there are not too many."""
+    """Return every n-th point, including the last one, so that there are at most `_MOST_POINTS`."""
     every = -(-len(xs) // _MOST_POINTS) if xs else 1
     kept = range((len(xs) - 1) % every, len(xs), every)
 
@@ -228,7 +227,7 @@ def _thinned(xs: Sequence[float], series: Sequence[Series]) -> tuple[Sequence[fl
 
 
 def _axis(low: float, high: float, within: tuple[float, float]) -> tuple[float, float, float]:
-    """Round ends of an axis around some values, and the step of its lines."""
+    """Return rounded limits of an axis around some values, and the step of its lines."""
     span = (high - low) or abs(high) or 1.0
     size = 10.0 ** math.floor(math.log10(span / 3))
     step = next(n * size for n in (1, 2, 2.5, 5, 10) if n * size >= span / 3.5)

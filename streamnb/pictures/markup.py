@@ -1,4 +1,4 @@
-"""HTML that cannot be broken by what it shows, the frame of each picture, and how numbers read."""
+"""Escaped HTML, the frame of each picture, and number formats."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ _EMPTY = {"br", "col", "hr", "img", "input", "link", "meta"}
 
 
 class Markup(str):
-    """Text that is HTML already; `tag` escapes any other."""
+    """HTML text; `tag` escapes any other string."""
 
     __slots__ = ()
 
 
 def joined(parts: Iterable[object]) -> Markup:
-    """The parts one after the other; None is nothing."""
+    """Concatenate parts; None is skipped."""
     return Markup("".join(map(_escaped, parts)))
 
 
 def tag(name: str, /, *children: object, **attributes: object) -> Markup:
-    """An element; of attributes `class_` is class, `_` a dash; True has no value, None is left out."""
+    """Return an element. `class_` becomes class, `_` a dash; True has no value, None is omitted."""
     given = "".join(
         f" {_name(key)}" if value is True else f' {_name(key)}="{_escaped(value)}"'
         for key, value in attributes.items()
@@ -36,7 +36,7 @@ def _name(key: str) -> str:
 
 
 def _escaped(value: object) -> str:
-    """Of what steers how text is shown, an escape is shown, so that no value looks like another one."""
+    """Escape a value, with visible control characters, so that distinct values look different."""
     if isinstance(value, Markup):
         return value
     if value is None:
@@ -48,7 +48,7 @@ def _escaped(value: object) -> str:
 
 
 def visible(text: str) -> str:
-    """Return a name with the blanks at its ends as escapes: `spam` and `spam ` are two names."""
+    """Return a name with its leading and trailing blanks as escapes: `spam` and `spam ` differ."""
     inner = text.strip(" ")
     if len(inner) == len(text):
         return text
@@ -59,7 +59,7 @@ def visible(text: str) -> str:
 def figure(
     title: str, said: str, height: int, *parts: object, key: object = None, note: object = None
 ) -> Markup:
-    """A picture; `said` tells who cannot see it, `note` stands beside its title, `key` below it."""
+    """Return a picture with its description for screen readers, a note next to its title, and a key below."""
     told = tag("title", title), tag("desc", said)
     drawn = tag("svg", *told, *parts, role="img", width="100%", height=height, class_="snb-plot")
     if not height:
@@ -69,7 +69,7 @@ def figure(
 
 
 def table(header: Sequence[object], rows: Iterable[Sequence[object]], caption: object = None) -> Markup:
-    """A table; numbers stand to the right."""
+    """Return a table with numbers right-aligned."""
     shown = [list(row) for row in rows]
     first = shown[0] if shown else [None] * len(header)
     head = tag(
@@ -93,24 +93,24 @@ def _side(value: object) -> str | None:
 
 
 def whole(*pictures: Markup) -> Markup:
-    """Pictures with their stylesheet, for a notebook or a page of one file."""
+    """Return pictures with their stylesheet, for a notebook or a page of one file."""
     return tag("div", tag("style", Markup(stylesheet())), *pictures)
 
 
 def stylesheet() -> str:
-    """The CSS of all pictures. Its variables, such as --snb-1, may be set by a page."""
+    """Return the CSS of all pictures. A page may set its variables, such as --snb-1."""
     return files("streamnb.pictures").joinpath("pictures.css").read_text(encoding="utf-8")
 
 
 def number(value: float | None) -> str:
-    """A number of few digits: 1,234 and 0.123; nothing of None."""
+    """Format a number in few digits: 1,234 and 0.123; a dash for None."""
     if value is None or not math.isfinite(value):
         return "-"
     return f"{value:,.0f}" if value == int(value) or abs(value) >= 1000 else f"{value:.3g}"
 
 
 def count(value: float) -> str:
-    """A count in three digits: 950, 12.3k, 4.5M."""
+    """Format a count in three digits: 950, 12.3k, 4.5M."""
     for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(value) >= size:
             return f"{value / size:.3g}{unit}"
@@ -118,7 +118,7 @@ def count(value: float) -> str:
 
 
 def percent(value: float | None) -> str:
-    """A share: 97.1 %; what is not all, and not nothing, does not read so."""
+    """Format a share: 97.1 %; only exact bounds read as 0 % or 100 %."""
     if value is None or not math.isfinite(value):
         return "-"
     if 0.9995 <= value < 1 or 0 < value < 0.0005:

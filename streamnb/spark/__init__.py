@@ -1,1 +1,1 @@
-"""Learning on Apache Spark: workers predict by the model after the last batch, and learn apart from it."""
+"""Learning on Apache Spark: workers predict and learn separately, with the model after the last batch."""

@@ -1,10 +1,11 @@
-"""A model in a folder: what each batch taught, as a file of its own, and all of it now and then.
+"""A model in a folder: one delta file per batch, and a full state now and then.
 
     state after batch n = state after batch n - 1 + delta n
 
-A delta is a `Partial`, with where its events are in the log. It is written before Spark counts its batch as
-done, so a batch may come again: its number says that it was learned, and its places that it is the same one.
-The folder may be copied, and another process may follow it: nothing in it changes, files come and go whole.
+A delta is a `Partial` with the ranges of its events in the log. It is written before Spark counts its batch
+as done, so a batch may be repeated: its number shows that it was learned, and its ranges that it is the same
+batch. The folder may be copied and followed by other processes: files never change, and appear and disappear
+as a whole.
 """
 
 from __future__ import annotations
@@ -42,18 +43,18 @@ _HELD = "driver.lock"
 _NOTHING = Tested(0, 0, 0)
 
 Places = Mapping[Partition, tuple[int, int]]
-"""Partition -> the first offset, and the one past the last."""
+"""Partition -> (first offset, offset after the last)."""
 
 
 @dataclass(frozen=True)
 class State:
-    """What all batches before `checkpoint.n` have taught.
+    """The model after all batches before `checkpoint.n`.
 
     Attributes:
-        learner: whose model has learned them.
-        checkpoint: the number of the next batch, where each partition stands, and of which stream this is.
-        ranges: all that was learned, by partition.
-        tested: how that had been predicted.
+        learner: holds the model.
+        checkpoint: the number of the next batch, the position of each partition, and the stream's origin.
+        ranges: the learned offsets, by partition.
+        tested: the score of the predictions before learning.
     """
 
     learner: Learner
@@ -63,26 +64,26 @@ class State:
 
     @property
     def model(self) -> NaiveBayes:
-        """The learner's, of the one kind that `refuse_unfit` lets pass."""
+        """The learner's model, of the only type that `refuse_unfit` accepts."""
         return cast("NaiveBayes", self.learner.model)
 
     @property
     def next(self) -> int:
-        """The number of the batch that comes next."""
+        """The number of the next batch."""
         return self.checkpoint.n
 
     def through(self, ranges: Iterable[SourceRange]) -> tuple[SourceRange, ...]:
-        """All that is learned with these. Raises JournalError, by offsets, for a gap or an overlap."""
+        """Return all ranges including these. Raises JournalError, with offsets, for a gap or an overlap."""
         try:
             return joined([*self.ranges, *ranges])
         except ValueError as error:
             raise JournalError(
-                f"batch {self.next} does not go on where batch {self.next - 1} ended: {error}; "
+                f"batch {self.next} does not continue at the end of batch {self.next - 1}: {error}; "
                 "was a file of the folder, or of its checkpoint, put back or taken away?"
             ) from error
 
     def after(self, delta: Partial) -> State:
-        """The state after the next batch, with the same model, which has learned it. Raises as `through`."""
+        """Return the state after the next batch; the model itself is updated. Raises as `through`."""
         ranges = self.through(delta.ranges)
         self.model.apply(delta)
         self.learner.consumed += sum(past - first for _, first, past in delta.ranges)
@@ -96,8 +97,8 @@ class Deltas:
     """The folder; one driver writes it, any number of workers read it.
 
     Args:
-        path: which all of them see.
-        keep: how many full states are kept, and the deltas since the oldest of them.
+        path: the folder, visible to all of them.
+        keep: the number of full states to keep, with the deltas since the oldest.
     """
 
     def __init__(self, path: Path, keep: int = 3) -> None:
@@ -106,22 +107,22 @@ class Deltas:
 
     @property
     def checkpoint(self) -> Path:
-        """Where Spark keeps which batch has which offsets."""
+        """Folder with Spark's own record of the offsets of each batch."""
         return self.path / "checkpoint"
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """For one driver alone. Raises JournalError where another one has it."""
+        """Lock the folder for one driver. Raises JournalError if another driver holds it."""
         self.path.mkdir(0o700, parents=True, exist_ok=True)
         with (self.path / _HELD).open("a+") as file:
             _lock(file)
             yield
 
     def begin(self, config: Config, topic_ids: Mapping[str, str]) -> State:
-        """The state that is there, or that of a stream which begins, under this configuration.
+        """Return the existing state, or the state of a new stream under this configuration.
 
-        Raises JournalError where the folder is of another stream, or of a configuration that what was learned
-        cannot go on under; and ConfigError for one that no model is learned in parts under.
+        Raises JournalError if the folder belongs to another stream, or to a configuration under which its
+        model cannot continue. Raises ConfigError if the configuration does not support partial models.
         """
         refuse_unfit(config)
         identity = wiring.identity(config)
@@ -141,8 +142,8 @@ class Deltas:
         for topic, known in origin.topic_ids.items():
             if topic_ids.get(topic, known) != known:
                 raise OtherStream(
-                    f"topic {topic} was made anew, or is another cluster's, since {self.path} was begun: its "
-                    "offsets are not those that were learned; set snapshots.folder to an empty folder"
+                    f"topic {topic} was recreated, or is another cluster's, since {self.path} was begun: its "
+                    "offsets differ from the learned ones; set snapshots.folder to an empty folder"
                 )
         if refuse_changes(state.checkpoint, identity):
             other = replace(origin, config_hash=identity.config_hash, config=identity.shaping)
@@ -152,9 +153,9 @@ class Deltas:
         return state
 
     def state(self, following: int | None = None) -> State | None:
-        """The newest state, or that before the batch `following`; None where there is no full one.
+        """Return the newest state, or the state before the batch `following`; None without a full state.
 
-        Raises SnapshotError where a file is damaged, or missing, or of something else.
+        Raises SnapshotError if a file is damaged, missing or of another kind.
         """
         found = self._full.newest(following)
         if found is None:
@@ -173,49 +174,49 @@ class Deltas:
         return self.followed(State(learner, checkpoint, ranges, tested), following)
 
     def followed(self, state: State, following: int | None = None) -> State:
-        """The state further on: as far as deltas go, or before the batch `following`.
+        """Apply deltas to the state: all that exist, or up to the batch `following`.
 
-        Raises SnapshotError where a delta on the way is damaged or missing.
+        Raises SnapshotError if a delta on the way is damaged or missing.
         """
         while state.next != following and (following is not None or self._path(state.next).exists()):
             state = state.after(self.delta(state.next))
         return state
 
     def delta(self, number: int) -> Partial:
-        """What a batch taught. Raises SnapshotError."""
+        """Return the delta of a batch. Raises SnapshotError."""
         with told_as(SnapshotError, self._path(number), SnapshotError, OSError):
             return partial_of(self._path(number).read_bytes())
 
     def is_learned(self, state: State, number: int, places: Places) -> bool:
-        """Whether a batch of these places was learned already; raises JournalError for one out of turn."""
+        """Return whether a batch with these ranges was learned already; raise JournalError if out of turn."""
         if number == state.next:
             return False
         if number != state.next - 1:
             raise JournalError(
-                f"Spark begins with batch {number}, and {self.path} goes on with batch {state.next}: "
-                f"{self.checkpoint} is not of these deltas; bring the one that is back, or begin in an empty "
+                f"Spark begins with batch {number}, and {self.path} continues with batch {state.next}: "
+                f"{self.checkpoint} does not belong to these deltas; restore it, or begin in an empty "
                 "folder (snapshots.folder)"
             )
         if (learned := self.delta(number).ranges) != ranges_of(places):
             raise JournalError(
-                f"batch {number} has other records than those that {self._path(number)} has learned: "
-                f"{_told(ranges_of(places))}, and not {_told(learned)}; {self.checkpoint} is not of these "
-                "deltas"
+                f"batch {number} has other records than {self._path(number)} has learned: "
+                f"{_told(ranges_of(places))}, and not {_told(learned)}; {self.checkpoint} does not belong to "
+                "these deltas"
             )
         return True
 
     def advance(self, state: State, partials: Iterable[Partial], places: Places) -> State:
-        """Write what a batch taught, and add it: on return it is durable.
+        """Write the delta of a batch, and apply it: on return it is durable.
 
-        Partials are merged in the order of their places, so neither who made them nor when decides any bit.
-        Raises JournalError where they are not of these places.
+        Partials are merged in the order of their ranges, so that the result is bit-identical whichever
+        workers made them and when. Raises JournalError if they have other ranges.
         """
         made, planned = list(partials), ranges_of(places)
-        state.through(planned)  # nothing is written that does not go on
+        state.through(planned)  # check for gaps before writing
         taken = {one for partial in made for one in partial.ranges}
         if not taken <= set(planned):
             raise JournalError(
-                f"a partial has learned {_told(taken - set(planned))}, which is none of the batch"
+                f"a partial has learned {_told(taken - set(planned))}, which is not part of the batch"
             )
         whole = merge_all(made) if made else state.model.partial([], [])[1]
         delta = whole._replace(ranges=planned)
@@ -223,9 +224,9 @@ class Deltas:
         return state.after(delta)
 
     def save(self, state: State) -> None:
-        """Keep a full state, and remove the deltas that no kept one needs.
+        """Save a full state, and remove the deltas that no kept state needs.
 
-        That of the last batch stays: Spark may bring it again, and it says what was learned.
+        The delta of the last batch stays: Spark may repeat that batch, and the delta shows what was learned.
         """
         told = {"tested": list(state.tested), "ranges": list(map(list, state.ranges))}
         parts = {**state.learner.parts(), _PART: Part(told, {})}
@@ -245,20 +246,20 @@ class Deltas:
 
 
 def refuse_unfit(config: Config) -> None:
-    """Raise ConfigError, which names the key, where what is learned hangs on the order of events."""
+    """Raise ConfigError, which names the key, if learning depends on the order of events."""
     more = {
         "log.url": "" if config.log.is_kafka else "Spark reads a Kafka cluster",
         "events.partitions": "Spark reads all of them" if config.events.partitions else "",
         "drift.detectors": "detectors watch events in order" if config.drift.detectors else "",
         "monitors": "monitors watch events in order" if config.monitors else "",
-        "predictions.evidence": "it is not told here" if config.predictions.evidence else "",
+        "predictions.evidence": "Spark's workers do not publish it" if config.predictions.evidence else "",
         "predictions.by": "" if config.predictions.by == "learner" else "Spark's workers publish them",
     }
     refuse_in_parts(config, "learning on Spark", more)
 
 
 def ranges_of(places: Places) -> tuple[SourceRange, ...]:
-    """As a partial has them; without partitions that have nothing new."""
+    """Return the ranges of partitions with new records, as in a partial."""
     return joined((str(one), first, past) for one, (first, past) in places.items() if first < past)
 
 
@@ -272,7 +273,7 @@ def _told(ranges: Iterable[SourceRange]) -> str:
 
 
 def _lock(file: TextIO) -> None:
-    """Lock it while it is open, and say who does. Raises JournalError."""
+    """Lock the file while it is open, and write the holder into it. Raises JournalError."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

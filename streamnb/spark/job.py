@@ -23,7 +23,7 @@ from streamnb.spark.part import MAKES, READS, Part
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run until it is killed, or, with ``--once``, until what is there is learned; any death is safe."""
+    """Run until killed, or, with ``--once``, until all current records are learned; any death is safe."""
     options = _parser().parse_args(arguments)
     try:
         config = opening.load_config(options)
@@ -41,7 +41,7 @@ def _parser() -> argparse.ArgumentParser:
     made.add_argument("--set", metavar="KEY=VALUE", action="append", default=[], help="set one key")
     made.add_argument("--log", metavar="URL", help="log.url, such as kafka://127.0.0.1:9092")
     made.add_argument("--most", type=int, metavar="N", help="records of a batch, at most; else all there are")
-    made.add_argument("--every", default="1 second", help="how often a batch begins (1 second)")
+    made.add_argument("--every", default="1 second", help="interval between batches (1 second)")
     made.add_argument("--once", action="store_true", help="learn what is there, and end")
     text = "an option of Spark's Kafka source and sink, such as kafka.security.protocol=SSL"
     made.add_argument("--kafka", metavar="KEY=VALUE", action="append", default=[], help=text)
@@ -50,7 +50,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def learn(config: Config, options: argparse.Namespace) -> None:
     """Run the stream. Raises StreamnbError."""
-    from pyspark.errors import StreamingQueryException  # noqa: PLC0415  so that this file is read without Spark
+    from pyspark.errors import StreamingQueryException  # noqa: PLC0415  so that this module imports without Spark
     from pyspark.sql import SparkSession  # noqa: PLC0415
 
     with closing(opening.open_log(config)) as log:
@@ -82,12 +82,12 @@ def learn(config: Config, options: argparse.Namespace) -> None:
 
 @dataclass
 class Driver:
-    """What happens between two batches.
+    """State of the driver between two batches.
 
     Attributes:
-        deltas: where the state lies.
+        deltas: the folder.
         state: after the last batch.
-        config: that holds.
+        config: the configuration.
         kafka: options of Spark's source and sink.
         failure: why a batch was refused.
     """
@@ -102,7 +102,7 @@ class Driver:
         self._saved_at, self._since = time.monotonic(), 0
 
     def batch(self, frame: Any, number: int) -> None:
-        """One batch of Spark's, which may be the last one again."""
+        """Process one batch of Spark's, which may repeat the last one."""
         try:
             self._batch(frame, number)
         except StreamnbError as error:
@@ -112,7 +112,7 @@ class Driver:
     def _batch(self, frame: Any, number: int) -> None:
         now, places = planned(self.deltas.checkpoint, number)
         if self.deltas.is_learned(self.state, number, places):
-            return  # its outputs too: they were written before
+            return  # its outputs were written, too
         part = Part(str(self.deltas.path), number, now, places)
         made = frame.select(*READS).mapInArrow(part, MAKES).persist()
         try:
@@ -136,16 +136,16 @@ class Driver:
             self.save()
 
     def save(self) -> None:
-        """Keep a full state."""
+        """Save a full state."""
         self.deltas.save(self.state)
         self._saved_at, self._since = time.monotonic(), 0
 
 
 def planned(checkpoint: Path, number: int) -> tuple[float, Places]:
-    """When Spark planned a batch, seconds since the epoch, and which records, as it wrote down before.
+    """Return the time of a batch, in seconds since the epoch, and its ranges, as planned by Spark.
 
-    A batch is planned once: when it comes again it has the same records. Records seen do not tell where it
-    ends, for aborted ones and marks of transactions have offsets, too. Raises JournalError.
+    A batch is planned once: a repetition has the same records. The records do not show the end of a batch,
+    because aborted records and transaction markers have offsets, too. Raises JournalError.
     """
     now, ends = _offsets(checkpoint / "offsets" / str(number))
     before = checkpoint / "sources" / "0" / "0" if number == 0 else checkpoint / "offsets" / str(number - 1)
@@ -154,7 +154,7 @@ def planned(checkpoint: Path, number: int) -> tuple[float, Places]:
 
 
 def _offsets(path: Path) -> tuple[float, dict[Partition, int]]:
-    """A file of Spark's: a version, what holds for the batch, and offsets; of the source, these alone."""
+    """Read a file of Spark's: a version, metadata of the batch (absent for a source), and offsets."""
     unread = OSError, ValueError, IndexError, KeyError, AttributeError, TypeError
     with told_as(JournalError, f"{path} cannot be read", *unread):
         version, *told = path.read_text().lstrip("\0").splitlines()

@@ -1,4 +1,4 @@
-"""What a worker does with the records of one partition: arrow batches in, its outputs and one partial out.
+"""The work on the records of one partition: arrow batches in, outputs and one partial out.
 
 Each process keeps a replica of the model, which follows the deltas in the folder: no model is sent to it.
 """
@@ -24,7 +24,7 @@ READS = "topic", "partition", "offset", "key", "value", "timestamp"
 MAKES = """
     topic string, key binary, value binary, headers array<struct<key: string, value: binary>>, partial binary
 """
-"""Columns of what comes out: of its Kafka sink, and a partial, with how many records it refused as key."""
+"""Columns of the result: the Kafka sink's, and a partial, with its number of refused records as the key."""
 
 _HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 _SCHEMA = pa.schema(
@@ -36,19 +36,20 @@ _SCHEMA = pa.schema(
         "partial": pa.binary(),
     }
 )
-_MOST_AT_ONCE, _CELLS_AT_ONCE = 10_000, 1 << 21  # events; and times classes: what is said of them has to fit
-_replicas: dict[str, State] = {}  # of this process, by folder
+# Events, and events times classes, which bounds the memory of their predictions.
+_MOST_AT_ONCE, _CELLS_AT_ONCE = 10_000, 1 << 21
+_replicas: dict[str, State] = {}  # of this process by folder
 
 
 @dataclass(frozen=True)
 class Part:
-    """One batch, as workers get it.
+    """One batch, as workers receive it.
 
     Attributes:
         folder: of the deltas.
         number: of the batch.
-        now: when Spark planned it, seconds since the epoch: the same when it comes again.
-        places: which records it has.
+        now: when Spark planned it, seconds since the epoch; unchanged in a repetition.
+        places: its ranges of offsets.
     """
 
     folder: str
@@ -57,7 +58,10 @@ class Part:
     places: Places
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Predict and learn the records of one partition. Raises JournalError for those of another batch."""
+        """Predict and learn the records of one partition.
+
+        Raises JournalError for records of another batch.
+        """
         learner = replica(self.folder, self.number).learner
         partials: list[Partial] = []
         met: set[str] = set()
@@ -84,14 +88,14 @@ class Part:
         offsets = [one.offset for one in records]
         if records[0].partition != place or not first <= min(offsets) <= max(offsets) < past:
             offset = next((one for one in offsets if not first <= one < past), offsets[0])
-            raise JournalError(f"{records[0].partition}: offset {offset} is none of batch {self.number}")
+            raise JournalError(f"{records[0].partition}: offset {offset} is not part of batch {self.number}")
 
 
 _settled = cache(wiring.settle)  # once in a process
 
 
 def replica(folder: str, number: int) -> State:
-    """The state before a batch, of this process. Raises SnapshotError where the folder does not have it."""
+    """Return this process's state before a batch. Raises SnapshotError if the folder does not have it."""
     _settled()
     held, deltas = _replicas.pop(folder, None), Deltas(Path(folder))
     if held is None or held.next > number:
@@ -103,7 +107,7 @@ def replica(folder: str, number: int) -> State:
 
 
 def _pieces(batches: Iterator[pa.RecordBatch], most: int) -> Iterator[list[Record]]:
-    """The records of Spark's columns, of one partition, so many at once; a tombstone is read as empty."""
+    """Yield the records of one partition, at most `most` at once; a tombstone is read as empty."""
     for batch in batches:
         topics, numbers, offsets, keys, values, times = (batch.column(name) for name in READS)
         places = [

@@ -127,7 +127,7 @@ def test_what_is_wrong_is_said_before_kernels_are_compiled(answers, command, say
     assert "compiling" not in said
 
 
-@pytest.mark.parametrize(("said", "code"), [("nothing can listen", 1), ("under this configuration", 2)])
+@pytest.mark.parametrize(("said", "code"), [("cannot be listened on", 1), ("under this configuration", 2)])
 def test_only_what_a_restart_does_not_mend_ends_with_2(answers, said, code):
     """As `RestartPreventExitStatus` of the unit has it."""
     (command,) = [command for command, says in REFUSED if said in says]

@@ -270,10 +270,10 @@ def test_a_batch_out_of_turn_or_of_other_records_is_refused(tmp_path):
         cluster.run(0, of_one(0, 5))
     with pytest.raises(JournalError, match="events/0 5 to 10, and not events/0 5 to 9"):
         cluster.run(1, of_one(5, 11))
-    with pytest.raises(JournalError, match="events/0: offset 9 is none of batch 2"):
+    with pytest.raises(JournalError, match="events/0: offset 9 is not part of batch 2"):
         cluster.made(2, {PLACE: (10, 12, [(9, event(9))])})
     _, partials = cluster.made(2, of_one(10, 12))
-    with pytest.raises(JournalError, match="events/0 10 to 11, which is none of the batch"):
+    with pytest.raises(JournalError, match="events/0 10 to 11, which is not part of the batch"):
         cluster.deltas.advance(cluster.state, partials, {PLACE: (10, 13)})
 
 
@@ -384,7 +384,7 @@ def test_smoothing_may_change_between_starts_and_attributes_may_not(tmp_path):
 
 def test_a_folder_of_another_stream_or_of_a_learner_is_refused(tmp_path):
     cluster = Cluster(tmp_path / "mine")
-    with pytest.raises(OtherStream, match="topic events was made anew, or is another cluster's"):
+    with pytest.raises(OtherStream, match="topic events was recreated, or is another cluster's"):
         cluster.deltas.begin(configured(), {"events": "id-2"})
     state = cluster.state
     learners = wiring.snapshots(configured(f"snapshots.folder={tmp_path / 'learner'}"))

@@ -958,7 +958,7 @@ def test_a_log_on_a_read_only_medium_is_read_as_it_is(logs, monkeypatch):
     logs(journal=1, events=1).append([new("events", b"a")])
     with monkeypatch.context() as patched:
         patched.setattr(os, "statvfs", lambda _: read_only)
-        with pytest.raises(LogError, match=r"its last commits are in log\.db-wal: copy both"):
+        with pytest.raises(LogError, match=r"its last commits in log\.db-wal: copy both"):
             logs()
     logs.close()
     files = sorted(logs.path.parent.iterdir())
