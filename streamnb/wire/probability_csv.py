@@ -54,7 +54,7 @@ def read_joint_table(
         return made({name: list(there) for name, there in values.items()}, found)
     except ValueError as error:
         hint = "; counts are divided by their sum with --counts"
-        raise ConfigError(str(error).replace("; are they counts? see from_counts", hint)) from error
+        raise ConfigError(str(error).replace("; for counts use from_counts", hint)) from error
 
 
 def _place(header: Sequence[str], column: str | None) -> int:

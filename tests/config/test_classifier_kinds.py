@@ -268,7 +268,7 @@ def test_a_network_is_run_stopped_run_again_and_verified(tmp_path, monkeypatch, 
 
 @pytest.mark.parametrize(
     ("parents", "said"),
-    [("{colour=['shape']}", "model: parents of 'colour': 'shape' is no variable"),
+    [("{colour=['shape']}", "model: parents of 'colour': 'shape' is not a variable"),
      ("{colour=['subject'], subject=['colour']}", "model: parents form a cycle")],
 )  # fmt: skip
 def test_a_structure_that_is_none_is_a_mistake_in_the_configuration(parents, said, capsys):

@@ -1,4 +1,4 @@
-"""A Bayesian network that classifies: the posterior of one of its variables, given the others."""
+"""A Bayesian network classifier: the posterior of one variable, given the other variables."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from streamnb.model.saving import Savable
 
 Name = Hashable
 _Reading = tuple[Smoothed, NetworkScratch, Floats]
-_ROUNDING = 1e-12  # log odds of what says nothing
+_ROUNDING = 1e-12  # log odds below this are rounding error
 _NOT_LEARNED = np.zeros(1, dtype=np.int64)
 
 
@@ -39,34 +39,34 @@ class BayesianNetworkClassifier(Savable, base.Classifier):  # type: ignore[misc]
 
         P(v | x) in proportion to P(v | pa(v)) prod_i P(x_i | pa(x_i))
 
-    With the label as only parent of every attribute it is naive Bayes (see `CategoricalNB`, which it equals);
-    more parents say which attributes depend on one another, too. An attribute that is missing is summed out:
-    where nothing that is known hangs on it, that is to leave its factor out, as naive Bayes does. So is a
-    value never met. Attributes of other names are not looked at.
+    With the label as only parent of every attribute it is naive Bayes (and equals `CategoricalNB`). Further
+    parents model dependence between attributes. A missing attribute is summed out: if no known variable
+    depends on it, that omits its factor, as in naive Bayes. A value never learned counts as missing.
+    Attributes of other names are ignored.
 
-    Learned is what an event has whole: each table of an attribute and its parents that are all there. An
-    event without a label (None, or NaN) is not learned.
+    An event is counted in each table for which it has the attribute and all of its parents. An event without
+    a label (None or NaN) is not learned.
 
-    An event whose attributes are known, but for such as nothing known hangs on, costs about a microsecond in
-    batches; any other is answered by variable elimination, in Python, and takes some hundred times as long.
+    An event costs about a microsecond in batches if only variables without known descendants are missing. Any
+    other event is answered by variable elimination in Python, which takes about a hundred times as long.
 
     Args:
-        parents: attribute -> its parents, attributes or the target. One that only `attributes` names has the
-            target alone. The target may have parents, too.
-        attributes: name -> `Nominal` (or "nominal"), with smoothing of its own.
-        target: what the label is called in `parents`.
-        alpha: added to every count; 0 is read as the limit.
-        m: in place of alpha the equivalent sample size of the m-estimate (n_c + m / k) / (n + m).
-        prior: of a target without parents, "learned" (label frequency), "uniform", or label -> relative
-            weight; one with parents has a table, which is smoothed as others are.
-        cells: the most cells of a table; values and classes that would need more are left out.
+        parents: parents by attribute: attributes or the target. An attribute that occurs only in `attributes`
+            has the target as only parent. The target may also have parents.
+        attributes: `Nominal` (or "nominal") by name, with its own smoothing.
+        target: name of the label in `parents`.
+        alpha: added to every count; 0 means the limit.
+        m: equivalent sample size of the m-estimate (n_c + m / k) / (n + m), used instead of alpha.
+        prior: prior of a target without parents: "learned" (label frequency), "uniform", or relative weight
+            by label. A target with parents has a table, smoothed like all tables.
+        cells: maximum number of cells of a table; values and classes beyond it are ignored.
 
     Raises:
-        ValueError: if there is no attribute, a parent is unknown, arrows form a cycle, or a parameter is out
-            of range.
+        ValueError: if no attribute is declared, a parent is unknown, arrows form a cycle, or a parameter is
+            out of range.
 
     Examples:
-        Two switches that each turn the light on or off: what one of them says depends on the other.
+        Two switches that each turn the light on or off: the effect of one depends on the other.
 
         >>> from streamnb import BayesianNetworkClassifier
         >>> parents = {"first": ["light"], "second": ["light", "first"]}
@@ -76,7 +76,7 @@ class BayesianNetworkClassifier(Savable, base.Classifier):  # type: ignore[misc]
         >>> x = {"first": "up", "second": "down"}
         >>> round(model.predict_proba_one(x)["on"], 3)  # 8/12 5/10 5/6 against 4/12 5/6 1/6
         0.857
-        >>> round(model.predict_proba_one({"second": "down"})["on"], 3)  # the first summed out
+        >>> round(model.predict_proba_one({"second": "down"})["on"], 3)  # the first is summed out
         0.818
 
     References:
@@ -101,39 +101,37 @@ class BayesianNetworkClassifier(Savable, base.Classifier):  # type: ignore[misc]
         structure = _structure(parents or {}, attributes or {}, target)
         own = dict(attributes or {})
         if not structure[target]:
-            own[target] = Nominal(alpha=0.0)  # the label's frequency, as it is
+            own[target] = Nominal(alpha=0.0)  # the unsmoothed label frequency
         elif prior != "learned":
-            raise ValueError(
-                f"the target {target!r} has parents: a prior of its own ({prior!r}) has no place"
-            )
+            raise ValueError(f"the target {target!r} has parents: it cannot also have the prior {prior!r}")
         self.network = LabelledNetwork(structure, prior, alpha=alpha, m=m, attributes=own, cells=cells)
-        """The network itself, for questions of every kind; what it is taught, this is."""
+        """The network itself, for general queries; it learns the same events."""
         self._read: _Reading | None = None
 
     # -- reading ------------------------------------------------------------------------------------------
 
     @property
     def classes(self) -> list[Any]:
-        """Every class met, in the order in which they were met."""
+        """All classes in order of appearance."""
         return self.network.counted.values(0)
 
     @property
     def class_weights(self) -> dict[Any, float]:
-        """Class -> weight learned, in examples."""
+        """Learned weight by class, in examples."""
         met = self.network.counted.shape.met[0].tolist()
         return {label: met[k] / UNIT for k, label in enumerate(self.classes)}
 
     @property
     def n_events(self) -> int:
-        """How many labelled events with a weight were learned, less those unlearned."""
+        """Number of labelled events with a weight that were learned, less those unlearned."""
         return self.network.n_events
 
     corrections: Corrections = "exact"
-    """All is counted, and is taken back."""
+    """Corrections are exact: all statistics are counts."""
 
     @property
     def n_attributes(self) -> int:
-        """How many values of attributes have a weight above zero."""
+        """Number of attribute values with a positive weight."""
         return int(self.network.counted.shape.live[1:].sum())
 
     @property
@@ -142,13 +140,13 @@ class BayesianNetworkClassifier(Savable, base.Classifier):  # type: ignore[misc]
         return self.network.n_bytes
 
     def predict_proba_one(self, x: Mapping[Any, Any]) -> dict[Any, float]:
-        """P(v | x) of every class v with examples; they sum to 1. Empty while nothing has been learned.
+        """Return P(v | x) of every class v with examples, which sum to 1; empty if nothing was learned.
 
-        Raises TypeError for a value that is no scalar.
+        Raises TypeError for a value that is not a scalar.
         """
         tables = self.network.counted
         codes = np.array([self.network.encoded(x, adds=False)], dtype=np.int64)
-        codes[0, 0] = -1  # what the event calls as the label is called is not one
+        codes[0, 0] = -1  # an attribute with the label's name is ignored
         smoothed, scratch, shares = self._reading()
         if run_network(tables.shape, smoothed, codes, _NOT_LEARNED, 0, scratch, shares) == 0:
             shares[0] = self.network.posterior(codes[0].tolist())
@@ -157,14 +155,14 @@ class BayesianNetworkClassifier(Savable, base.Classifier):  # type: ignore[misc]
         return {label: found[k] for k, label in enumerate(tables.lookup(0)) if live[k]}
 
     def predict_posteriors(self, xs: Events) -> Posteriors:
-        """P(v | x) of many events by the model as it is; a data frame has one in each row."""
+        """Return P(v | x) of many events under the current model; a data frame has one event in each row."""
         return self._run(EncodedEvents(self.network.counted, xs, None, None))
 
     def explain_one(self, x: Mapping[Any, Any], top: int | None = None) -> list[Item]:
-        """What each attribute value adds to the log odds of the predicted class against the runner-up.
+        """Return the contribution of each attribute value to the log odds of the two most probable classes.
 
-        That is the log odds of the event less those of the event without it, all else as it is: of naive
-        Bayes its factor. The strongest first, at most `top`. Empty with fewer than two classes.
+        The contribution is the log odds of the event minus the log odds without the attribute: in naive Bayes
+        its factor. The strongest come first, at most `top`. Empty with fewer than two classes.
         """
         logs = _logs(self.predict_proba_one(x))
         if len(logs) < 2:
@@ -180,7 +178,7 @@ class BayesianNetworkClassifier(Savable, base.Classifier):  # type: ignore[misc]
 
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
-        """Yield what `river.checks`, whose data sets have these attributes, constructs it with."""
+        """Yield constructor arguments for `river.checks`, whose data sets have these attributes."""
         yield {
             "parents": {
                 "popup_window": ["label"],
@@ -194,8 +192,8 @@ class BayesianNetworkClassifier(Savable, base.Classifier):  # type: ignore[misc]
     def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
         """Learn one event of class `y`, counted `w` times (in steps of 1/1024).
 
-        Raises TypeError or ValueError, and learns nothing, for a value that is no scalar, or a weight that is
-        out of range.
+        Raises TypeError or ValueError, and learns nothing, for a value that is not a scalar or a weight out
+        of range.
         """
         tables = self.network.counted
         if is_missing(y):
@@ -204,30 +202,30 @@ class BayesianNetworkClassifier(Savable, base.Classifier):  # type: ignore[misc]
             self.network.learn_one({**as_event(x), self.target: y}, w)
 
     def learn_many(self, X: Any, y: Any, w: Weights = None) -> None:
-        """Learn many events in order: a data frame and a series, or any iterables of one length."""
+        """Learn many events in order: a data frame and a series, or two iterables of equal length."""
         self.predict_then_learn_many(X, y, w)
 
     def predict_then_learn_many(self, xs: Events, ys: Labels, ws: Weights = None) -> Posteriors:
-        """Predict each event by all that was learned before it, then learn it, strictly in order.
+        """Predict each event from all events before it, then learn it, strictly in order.
 
-        How a stream is cut into calls changes nothing, but that classes first met in a later call have no
-        column in an earlier one's answer. An event without a label is only predicted.
+        The result does not depend on how calls split the stream, except that answers have no column for
+        classes that first appear in a later call. An event without a label is only predicted.
 
         Args:
-            xs: the events; a data frame has one in each row (NaN = missing).
-            ys: their labels.
-            ws: their weights; 1 by default.
+            xs: events; a data frame has one in each row (NaN = missing).
+            ys: labels of the events.
+            ws: weights of the events; 1 by default.
 
         Raises:
-            TypeError: for a value that is no scalar, ValueError for a weight out of range or lengths that
-                differ; then nothing is learned.
+            TypeError: for a value that is not a scalar.
+            ValueError: for a weight out of range, or lengths that differ; then nothing is learned.
         """
         return self._run(EncodedEvents(self.network.counted, xs, ys, ws))
 
     def unlearn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
         """Undo ``learn_one(x, y, w)``, exactly.
 
-        Raises UnlearnError, and changes nothing, where the counts show that this was never learned.
+        Raises UnlearnError, and changes nothing, if the counts show that it was never learned.
         """
         if is_missing(y) or (units(w) and y not in self.network.counted.lookup(0)):
             raise UnlearnError(f"no event of class {y!r} was ever learned")
@@ -236,9 +234,9 @@ class BayesianNetworkClassifier(Savable, base.Classifier):  # type: ignore[misc]
     def unlearn_many(
         self, xs: Events, ys: Labels, ws: Weights = None, ts: Times = None, prunings: Prunings = None
     ) -> None:
-        """Take back that these events were learned, exactly and in order; see `StreamModel`.
+        """Unlearn these events exactly and in order; see `StreamModel`.
 
-        An event of a class for which there was no room was not learned, and is passed over.
+        An event whose class exceeded the capacity was never learned, and is skipped.
         """
         tables = self.network.counted
         for x, y, w, _ in Taught.of(xs, ys, ws, prunings).each():
@@ -248,7 +246,7 @@ class BayesianNetworkClassifier(Savable, base.Classifier):  # type: ignore[misc]
     # -- state --------------------------------------------------------------------------------------------
 
     def state(self) -> State:
-        """All that was learned: JSON-able values, and arrays.
+        """Return all that was learned: JSON-able values, and arrays.
 
         Raises TypeError for labels and names that are not strings, booleans or numbers.
         """
@@ -256,9 +254,9 @@ class BayesianNetworkClassifier(Savable, base.Classifier):  # type: ignore[misc]
         return {**meta, "type": type(self).__name__}, arrays
 
     def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
-        """Replace all that was learned by the `state` of a model of the same structure; returns self.
+        """Replace all that was learned by the `state` of a model of the same structure; return self.
 
-        Raises SnapshotError, and changes nothing, where it is none.
+        Raises SnapshotError, and changes nothing, if the state is invalid.
         """
         check_made(meta, type=type(self).__name__)
         self.network.load_state({**meta, "type": type(self.network).__name__}, arrays)
@@ -268,7 +266,7 @@ class BayesianNetworkClassifier(Savable, base.Classifier):  # type: ignore[misc]
     # -- inside -------------------------------------------------------------------------------------------
 
     def _run(self, events: EncodedEvents) -> Posteriors:
-        """Predict and learn in order; where a variable has to be summed out, the kernel stops."""
+        """Predict and learn in order; the kernel stops at an event with a variable to sum out."""
         events.add_values()
         network, tables, n = self.network, self.network.counted, len(events)
         probabilities = np.zeros((n, len(self.classes)))
@@ -283,7 +281,7 @@ class BayesianNetworkClassifier(Savable, base.Classifier):  # type: ignore[misc]
         return Posteriors(self.classes, probabilities, events.known())
 
     def _reading(self) -> _Reading:
-        """How counts are read, scratch for the kernel, and one answer; anew where there is a class more."""
+        """Return smoothing, kernel scratch and a result row, rebuilt when a class is added."""
         classes = len(self.network.counted.lookup(0))
         if self._read is None or self._read[2].shape[1] != classes:
             variables = len(self.network.counted.dag)
@@ -303,10 +301,9 @@ def _logs(probabilities: Mapping[Any, float]) -> dict[Any, float]:
 def _structure(
     parents: Mapping[Any, Sequence[Any]], attributes: Mapping[Any, Any], target: Any
 ) -> dict[Any, Sequence[Any]]:
-    """Every variable and its parents, the target first."""
     if target in attributes:
-        raise ValueError(f"{target!r} is the target, and cannot be an attribute, too")
+        raise ValueError(f"{target!r} is the target: it cannot also be an attribute")
     names = [name for name in dict.fromkeys([*attributes, *parents]) if name != target]
     if not names:
-        raise ValueError("a network needs an attribute: give parents, or attributes")
+        raise ValueError("a network needs at least one attribute: declare parents or attributes")
     return {target: parents.get(target, ()), **{name: parents.get(name, (target,)) for name in names}}

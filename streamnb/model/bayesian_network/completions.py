@@ -1,8 +1,8 @@
-"""What is expected of an event with gaps, all ways to fill them counted through: where they are not many.
+"""Expected cells of an event with gaps, by enumeration of all ways to fill the gaps.
 
-    P(world | what is known) = prod_v P(v | parents) / sum over worlds of the same
+    P(world | known values) = prod_v P(v | parents) / sum over worlds of the same product
 
-One pass gives the expected cells of every table; elimination goes through the network once for each.
+One pass gives the expected cells of every table; elimination would traverse the network once for each table.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from streamnb.model.numerics.logspace import normalise
 
 @bundle
 class Ways(NamedTuple):
-    """How the gaps of an event may be filled.
+    """All ways to fill the gaps of an event, as arrays.
 
     Attributes:
-        codes: int64[V], the event's; those of the gaps are filled in on the way.
-        gaps: int64[G], which variables they are.
-        live, sizes: int64[G, most], the values of each gap, and int64[G], how many they are.
-        strides, first: in what is found variable v begins at ``first[v]``, and a value of gap g is
-            ``strides[v, g]`` further on.
+        codes: int64[V], codes of the event; the codes of gaps are overwritten.
+        gaps: int64[G], variables of the gaps.
+        live, sizes: int64[G, most], the values of each gap, and int64[G], their number.
+        strides, first: in the result variable v begins at ``first[v]``, and consecutive values of gap g are
+            ``strides[v, g]`` cells from each other.
     """
 
     codes: Ints
@@ -43,12 +43,12 @@ class Ways(NamedTuple):
 
 
 class Worlds(NamedTuple):
-    """The ways to fill the gaps of an event.
+    """All ways to fill the gaps of an event.
 
     Attributes:
-        number: how many there are; 0 where a gap can have no value.
-        ways: which they are.
-        cells: of each variable v in whose family each gap has a value: v, and the codes of the family for
+        number: number of worlds; 0 if a gap has no possible value.
+        ways: the worlds as arrays.
+        cells: for each variable v whose family's gaps all have values: v, and the codes of the family for
             each way to fill its gaps.
     """
 
@@ -63,7 +63,7 @@ class Worlds(NamedTuple):
         known: Mapping[int, int],
         values: Mapping[int, tuple[int, ...]],
     ) -> Self:
-        """Those of an event by what is known of it, and by the values that each gap can have."""
+        """Enumerate the worlds of an event from its known codes and the possible values of each gap."""
         gaps = list(values)
         live = np.zeros((len(gaps), max(map(len, values.values()), default=0)), dtype=np.int64)
         for g, u in enumerate(gaps):
@@ -82,7 +82,7 @@ class Worlds(NamedTuple):
         return cls(math.prod(sizes), Ways(codes, places, live, lengths, strides, first), cells)
 
     def weighed(self, tables: FamilyTables, smoothed: Smoothed) -> list[list[float]] | None:
-        """How probable each of the cells is; None where given tables rule out every way."""
+        """Return the probability of each cell, or None if declared tables exclude every world."""
         first = self.ways.first
         logs, found = np.zeros(self.number), np.zeros(first[-1])
         fine = tables.fine if tables.fine.size else np.zeros_like(tables.shape.counts)
@@ -94,17 +94,17 @@ class Worlds(NamedTuple):
 
 @kernel
 def _weigh(shape: Any, smoothed: Any, fine: Any, step: float, ways: Any, scratch: Any, found: Any) -> None:
-    """Add to `found` how probable each way is to fill the gaps of each family.
+    """Add the probability of each way to fill the gaps of each family to `found`.
 
-    A count is that of `shape` and `step` times that of `fine`. `scratch` is of as many worlds as there are:
-    their logarithms, in how many factors they are impossible, and their shares.
+    The effective count of a cell is its count in `shape` plus `step` times its count in `fine`. `scratch` has
+    an entry for each world: log probability, number of impossible factors, and share.
     """
     logs, misses, shares = scratch
     codes, gaps, live, sizes = ways.codes, ways.gaps, ways.live, ways.sizes
     strides, first = ways.strides, ways.first
     for w in range(logs.size):
         rest = w
-        for g in range(gaps.size):  # the gaps have the values of world w
+        for g in range(gaps.size):  # decode world w
             codes[gaps[g]] = live[g, rest % sizes[g]]
             rest //= sizes[g]
         logs[w], misses[w] = 0.0, 0
@@ -124,7 +124,7 @@ def _weigh(shape: Any, smoothed: Any, fine: Any, step: float, ways: Any, scratch
 def _multiply_by(
     shape: Any, smoothed: Any, fine: Any, step: float, codes: Any, v: int, w: int, logs: Any, misses: Any
 ) -> None:
-    """Multiply a world by P(v | parents); factors alpha with alpha = 0 are counted."""
+    """Multiply a world by P(v | parents); count the factors alpha with alpha = 0."""
     begin = shape.offset[v] + row_of(shape, codes, v, -1) * shape.capacity[v]
     total = 0.0
     for cell in range(begin, begin + shape.capacity[v]):

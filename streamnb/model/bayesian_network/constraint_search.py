@@ -1,11 +1,12 @@
-"""A structure by tests of independence: the PC algorithm, with Bayes factors as its tests.
+"""Structure search by tests of independence: the PC algorithm, with Bayes factors as tests.
 
-    edges    all pairs are joined; a and b are parted where, given some neighbours of one of them, they are
-             independent: no neighbours are tried first, then each one, each two, and so on
-    arrows   a -> c <- b where a and b are parted, c joins both, and c is not among what parts them; then
-             what would make another such place, or a circle, points the other way (Meek's rules 1 to 3)
+    edges    all pairs start connected; the edge of a and b is removed if they are independent given some
+             neighbours of one of them: first given none, then each one, each two, and so on
+    arrows   a -> c <- b if the edge of a and b was removed, c is adjacent to both, and c is not in their
+             separating set; then every line whose other direction would create such a collider or a cycle
+             is directed (Meek's rules 1 to 3)
 
-What is left without a direction no data can direct: either way says the same.
+The remaining lines cannot be directed from data: both directions are equivalent.
 
 References: Spirtes, Glymour and Scheines (2000), Causation, prediction, and search, section 5.4; Colombo
 and Maathuis (2014), "Order-independent constraint-based causal structure learning"; Meek (1995), UAI; Dor
@@ -23,12 +24,12 @@ Pair = tuple[Name, Name]
 
 
 class PartialDag(NamedTuple):
-    """Edges, of which some have a direction.
+    """Edges of which some are directed.
 
     Attributes:
-        names: of all variables.
-        arrows: (from, to).
-        lines: pairs that are joined without a direction, in the order of the names.
+        names: names of all variables.
+        arrows: directed edges (from, to).
+        lines: undirected edges, in the order of the names.
     """
 
     names: tuple[Name, ...]
@@ -36,26 +37,27 @@ class PartialDag(NamedTuple):
     lines: frozenset[Pair]
 
     def parents(self) -> dict[Name, list[Name]]:
-        """Variable -> parents in a network of these edges, the lines directed without a new a -> c <- b.
+        """Return the parents of each variable in a network of these edges, without new colliders a -> c <- b.
 
-        Where tests contradict each other there may be none; then lines go as the names are ordered, and an
-        arrow that would close a circle is turned.
+        If the tests contradict each other, such a network may not exist. Then lines follow the order of the
+        names, and an arrow that would close a cycle is reversed.
         """
-        left, arrows, lines = list(self.names), set(self.arrows), set(self.lines)
+        remaining, arrows, lines = list(self.names), set(self.arrows), set(self.lines)
         found: dict[Name, list[Name]] = {name: [] for name in self.names}
-        while left:
-            sink = next((name for name in reversed(left) if _is_sink(name, arrows, lines)), left[-1])
-            beside = {a if b == sink else b for a, b in (*arrows, *lines) if sink in (a, b)}
-            found[sink] = [name for name in self.names if name in beside]
+        while remaining:
+            sinks = (name for name in reversed(remaining) if _is_sink(name, arrows, lines))
+            sink = next(sinks, remaining[-1])
+            adjacent = {a if b == sink else b for a, b in (*arrows, *lines) if sink in (a, b)}
+            found[sink] = [name for name in self.names if name in adjacent]
             arrows, lines = ({pair for pair in pairs if sink not in pair} for pairs in (arrows, lines))
-            left.remove(sink)
+            remaining.remove(sink)
         return found
 
 
 def search(
     names: Sequence[Name], independent: Callable[[Name, Name, tuple[Name, ...]], bool], most_given: int
 ) -> PartialDag:
-    """The structure that these tests of independence leave, given sets of at most `most_given` variables."""
+    """Return the structure found by these tests of independence, given at most `most_given` variables."""
     beside = {name: [other for other in names if other != name] for name in names}
     parting: dict[Pair, tuple[Name, ...]] = {}
     for size in range(most_given + 1):
@@ -82,7 +84,7 @@ def _directed(
     arrows: set[Pair] = set()
 
     def point(a: Name, b: Name) -> bool:
-        """Direct a line; False where there is none to direct."""
+        """Direct a line; return False if the two share no line."""
         line = (a, b) if (a, b) in lines else (b, a)
         if line not in lines:
             return False
@@ -103,7 +105,7 @@ def _directed(
 
 
 def _must_point(b: Name, c: Name, arrows: set[Pair], beside: dict[Name, list[Name]]) -> bool:
-    """Whether c -> b would make a place where two arrows meet, or a circle: Meek's rules 1, 2 and 3."""
+    """Return True if c -> b would create a collider or a cycle: Meek's rules 1, 2 and 3."""
     into_b, into_c = ({x for x, y in arrows if y == end} for end in (b, c))
     by_rule_1 = any(c not in beside[a] for a in into_b if a != c)
     by_rule_2 = any((b, a) in arrows for a in into_c)
@@ -113,7 +115,7 @@ def _must_point(b: Name, c: Name, arrows: set[Pair], beside: dict[Name, list[Nam
 
 
 def _is_sink(name: Name, arrows: set[Pair], lines: set[Pair]) -> bool:
-    """Whether all edges may point at it: none leaves it, and what a line joins is joined to all the rest."""
+    """Return True if all edges may point at `name`: none leaves it, and it makes no new collider."""
     if any(a == name for a, _ in arrows):
         return False
     on_lines = {a if b == name else b for a, b in lines if name in (a, b)}

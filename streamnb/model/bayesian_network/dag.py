@@ -1,4 +1,4 @@
-"""A directed acyclic graph over named variables, and what its arrows say about independence."""
+"""A directed acyclic graph over named variables, with d-separation."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ class Dag:
     """Variables and their parents, by number and by name.
 
     Args:
-        parents: variable -> its parents, for every variable; the order of both is kept.
+        parents: parents of every variable; the order of both is kept.
 
     Attributes:
-        names: of the variables, by number.
-        number: name -> number.
-        parents: of each variable the numbers of its parents, in the order given.
-        children: of each variable the numbers of its children, rising.
+        names: names of the variables, by number.
+        number: number by name.
+        parents: numbers of the parents of each variable, in the declared order.
+        children: numbers of the children of each variable, ascending.
         order: all numbers, parents before children.
 
     Raises:
-        ValueError: if a parent is no variable or is named twice, or arrows run in a circle.
+        ValueError: if a parent is not a variable or is named twice, or the arrows form a cycle.
 
     Examples:
         >>> dag = Dag({"rain": [], "sprinkler": [], "wet": ["rain", "sprinkler"]})
         >>> dag.d_separated(["rain"], ["sprinkler"], [])
         True
-        >>> dag.d_separated(["rain"], ["sprinkler"], ["wet"])  # wet without a sprinkler: it has rained
+        >>> dag.d_separated(["rain"], ["sprinkler"], ["wet"])  # wet without a sprinkler: it rained
         False
     """
 
@@ -53,40 +53,39 @@ class Dag:
         return len(self.names)
 
     def numbers(self, names: Iterable[Name]) -> tuple[int, ...]:
-        """The number of each name. Raises KeyError, saying which there are, for one that is no variable."""
+        """Return the number of each name. Raises KeyError, with the known names, for an unknown name."""
         found = []
         for name in names:
             if name not in self.number:
                 known = ", ".join(map(repr, self.names)) + did_you_mean(str(name), map(str, self.names))
-                raise KeyError(f"{name!r} is no variable of this network; there are {known}")
+                raise KeyError(f"{name!r} is not a variable of this network; the variables are {known}")
             found.append(self.number[name])
         return tuple(found)
 
     def d_separated(self, a: Iterable[Name], b: Iterable[Name], given: Iterable[Name] = ()) -> bool:
-        """Whether the arrows alone make `a` and `b` independent given `given`, whatever the tables hold.
+        """Return True if the graph makes `a` and `b` independent given `given`, for any tables.
 
-        No path joins them once those of `given` are observed: a path is cut at an observed variable, but for
-        one where two arrows meet, which joins them when it, or a descendant of it, is observed.
+        That is the case if no path connects them once `given` is observed. An observed variable blocks a
+        path, except a collider, which opens it if the collider or one of its descendants is observed.
 
-        Raises KeyError for an unknown name, ValueError where a variable is on two of the three sides.
+        Raises KeyError for an unknown name, ValueError if a variable is on two of the three sides.
 
         Reference: Pearl (1988), Probabilistic reasoning in intelligent systems, section 3.3; as reachability
         ("Bayes ball"): Shachter (1998), UAI.
         """
         left, right, seen = set(self.numbers(a)), set(self.numbers(b)), set(self.numbers(given))
         if left & right or left & seen or right & seen:
-            raise ValueError("a variable stands on two sides of a question of independence")
+            raise ValueError("a variable occurs on two sides of a question of independence")
         return not self._reachable(left, seen) & right
 
     def _reachable(self, sources: set[int], seen: set[int]) -> set[int]:
-        """Every variable that a path leads to that `seen` does not cut.
+        """Return every variable reachable by a path that `seen` does not block.
 
-        Where two arrows meet, a way from the one goes down until something is observed, if anything is, and
-        comes back up to the other.
+        At a collider the search continues down to an observed descendant, and from it up to the other parent.
         """
         found: set[int] = set()
         visited: set[tuple[int, bool]] = set()
-        waiting = [(source, True) for source in sources]  # (variable, whether it was come to from a child)
+        waiting = [(source, True) for source in sources]  # (variable, True if reached from a child)
         while waiting:
             variable, from_child = step = waiting.pop()
             if step in visited:
@@ -107,14 +106,16 @@ class Dag:
         for parent in given:
             if parent not in self.number:
                 known = ", ".join(map(repr, self.names))
-                raise ValueError(f"parents of {name!r}: {parent!r} is no variable; there are {known}")
+                raise ValueError(
+                    f"parents of {name!r}: {parent!r} is not a variable; the variables are {known}"
+                )
         if len(set(given)) < len(given):
             raise ValueError(f"parents of {name!r}: one of {list(given)!r} is named twice")
         return tuple(self.number[parent] for parent in given)
 
 
 def ancestors(parents: Sequence[Sequence[int]], numbers: Iterable[int]) -> set[int]:
-    """These variables, and all that an arrow leads from to them, by whatever way; of each its parents."""
+    """Return these variables and all of their ancestors."""
     found: set[int] = set()
     waiting = list(numbers)
     while waiting:

@@ -1,4 +1,4 @@
-"""Conditional probability tables as people write them -> arrays, and the values that they declare."""
+"""Conversion of declared conditional probability tables to arrays, with the values that they declare."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _SUM = 1e-9
 def given_tables(
     dag: Dag, values: Mapping[Hashable, Sequence[Any]], tables: Mapping[Hashable, Any]
 ) -> tuple[dict[int, list[str]], dict[int, Floats]]:
-    """The declared values of variables, and their tables as arrays: an axis for each parent, and the last.
+    """Return the declared values and the tables as arrays, with an axis for each parent and the variable.
 
-    Raises ValueError for a variable that there is not, a row that is missing or too many, values that are
-    not those declared, or probabilities that do not sum to 1 (to 1e-9). The message names the row.
+    Raises ValueError, naming the row, for an unknown variable, a missing or extra row, undeclared values, or
+    probabilities that do not sum to 1 within 1e-9.
     """
     for name in (*values, *tables):
         if name not in dag.number:
             known = ", ".join(map(repr, dag.names))
-            raise ValueError(f"{name!r} is no variable of this network; there are {known}")
+            raise ValueError(f"{name!r} is not a variable of this network; the variables are {known}")
     declared = {dag.number[name]: declared_texts(own) for name, own in values.items()}
     read = {dag.number[name]: _rows(dag, dag.number[name], table) for name, table in tables.items()}
     for v, rows in read.items():
@@ -36,7 +36,7 @@ def given_tables(
 
 
 def _rows(dag: Dag, v: int, table: Any) -> dict[tuple[str, ...], dict[str, float]]:
-    """Values of the parents -> distribution, all as texts."""
+    """Return the distribution for each combination of parent values, all as text."""
     count = len(dag.parents[v])
     if not isinstance(table, Mapping):
         raise ValueError(f"the table of {dag.names[v]!r}: expected a mapping, got {table!r}")  # noqa: TRY004
@@ -58,18 +58,20 @@ def _array(
     name, parents = dag.names[v], dag.parents[v]
     for u in parents:
         if u not in declared:
-            raise ValueError(f"{name!r} has a table, its parent {dag.names[u]!r} neither table nor values")
+            raise ValueError(
+                f"{name!r} has a table, but its parent {dag.names[u]!r} has no table and no values"
+            )
     wanted = list(product(*(declared[u] for u in parents)))
     for key in (*wanted, *rows):
         if key not in rows or key not in wanted:
-            found = "is missing" if key not in rows else "is of a value that its parents do not have"
+            found = "is missing" if key not in rows else "has a value that its parents do not have"
             raise ValueError(f"the table of {name!r}: the row {key!r} {found}")
         row = rows[key]
         if set(row) != set(declared[v]):
             raise ValueError(f"the table of {name!r}, row {key!r}: expected {declared[v]}, got {list(row)}")
         if not all(0.0 <= p <= 1.0 for p in row.values()) or abs(math.fsum(row.values()) - 1.0) > _SUM:
             raise ValueError(
-                f"the table of {name!r}, row {key!r}: {dict(row)} are no probabilities that sum to 1"
+                f"the table of {name!r}, row {key!r}: {dict(row)} must be probabilities that sum to 1"
             )
     table = np.array([[rows[key][value] for value in declared[v]] for key in wanted])
     return table.reshape([len(declared[u]) for u in (*parents, v)])

@@ -1,4 +1,4 @@
-"""Events as dictionaries or data frames -> the codes of a network's values, in the order of the stream."""
+"""Conversion of events (dictionaries or data frames) to codes of a network's values, in stream order."""
 
 from __future__ import annotations
 
@@ -19,24 +19,23 @@ from streamnb.model.encoding.data_frame import rows_of
 
 
 class EncodedEvents:
-    """Events, their labels and weights as arrays, for a network whose variable 0 is the label.
+    """Events, labels and weights as arrays, for a network whose variable 0 is the label.
 
-    What is new gets its code in `add_values`, in the order of events, so that codes do not depend on how a
-    stream is cut into calls; a value without a weight yet changes no prediction. Nothing is added where an
-    event cannot be read.
+    New values get codes in `add_values`, in the order of events, so codes do not depend on how calls split
+    the stream. A value without a weight changes no prediction. Nothing is added if an event is invalid.
 
     Args:
-        tables: of the network.
+        tables: tables of the network.
         xs: mappings, or a data frame.
-        ys: labels; None for none.
-        ws: weights; None for 1 each.
+        ys: labels, or None.
+        ws: weights, or None for 1 each.
 
     Attributes:
-        codes: int64[n, V], -1 where an event has no value.
-        weights: int64[n], in units; 0 where an event has no label, or no weight.
+        codes: int64[n, V], -1 if an event has no value.
+        weights: int64[n], in units; 0 if an event has no label or no weight.
 
     Raises:
-        TypeError: for a value that is no scalar, or a label that cannot be hashed.
+        TypeError: for a value that is not a scalar, or a label that cannot be hashed.
         ValueError: for a weight out of range, or lengths that differ.
     """
 
@@ -50,7 +49,7 @@ class EncodedEvents:
         if len(self._labels) != n or self.weights.size != n:
             raise ValueError(f"{n} events, but {len(self._labels)} labels or {self.weights.size} weights")
         self.codes = np.full((n, len(tables.dag)), -1, dtype=np.int64)
-        self._new: dict[int, list[tuple[int, Any]]] = {}  # event -> (variable, value) that had no code
+        self._new: dict[int, list[tuple[int, Any]]] = {}  # event -> (variable, value) pairs without a code
         self._encode_labels()
         self._encode(events, tables.dag.names[1:])
 
@@ -58,17 +57,17 @@ class EncodedEvents:
         return len(self._labels)
 
     def add_values(self) -> None:
-        """Look up again what had no code, event by event, and add what is new where the event is learned."""
+        """Look up values without a code again, event by event; add the new values of learned events."""
         for event in sorted(self._new):
             for v, value in self._new[event]:
                 code = self._tables.lookup(v)[value]
                 adds = code < 0 and self.weights[event] > 0
                 self.codes[event, v] = self._tables.code(v, value) if adds else code
-                if v == 0 and self.codes[event, 0] < 0:  # no room for one class more
+                if v == 0 and self.codes[event, 0] < 0:  # no capacity for another class
                     self.weights[event] = 0
 
     def known(self) -> Ints:
-        """How many classes had been met before each event; after `add_values`."""
+        """Return the number of known classes before each event; valid after `add_values`."""
         met = np.maximum.accumulate(np.concatenate([[self._classes], self.codes[:, 0] + 1]))
         return met[:-1]
 
@@ -87,7 +86,7 @@ class EncodedEvents:
         self.codes[self.weights == 0, 0] = -1
 
     def _encode(self, events: Any, names: tuple[Any, ...]) -> None:
-        """The codes of all attributes; strings met before are looked up at once, event by event."""
+        """Fill the codes of all attributes; known strings take one pass over all events."""
         lookups, n = [self._tables.lookup(v + 1) for v in range(len(names))], len(names) * len(self)
         for values in _ways_to_read(events, names):
             try:
@@ -98,15 +97,15 @@ class EncodedEvents:
             if found.min(initial=0) < 0:
                 self._encode_others(found, list(values()), len(names))
             return
-        raise TypeError("a value must be a string, a boolean or a number: there is one that has no hash")
+        raise TypeError("a value must be a string, a boolean or a number: one value cannot be hashed")
 
     def _encode_others(self, found: Ints, values: list[Any], attributes: int) -> None:
-        """What had no code: missing, no string, or new."""
-        for place in np.flatnonzero(found < 0).tolist():
-            value = values[place]
+        """Encode the values without a code: missing, not a string, or new."""
+        for index in np.flatnonzero(found < 0).tolist():
+            value = values[index]
             if value is None or is_missing(value):
                 continue
-            event, v = divmod(place, attributes)
+            event, v = divmod(index, attributes)
             text = value_text(value)
             code = self.codes[event, v + 1] = self._tables.lookup(v + 1)[text]
             if code < 0:
@@ -114,7 +113,7 @@ class EncodedEvents:
 
 
 def _ways_to_read(events: Any, names: tuple[Any, ...]) -> Iterator[Callable[[], Iterator[Any]]]:
-    """All values, event by event: the fast way, which wants all to be there, then the other."""
-    if len(names) > 1 and set(map(type, events)) <= {dict}:  # others may have a value for what is absent
+    """Yield readers of all values, event by event: first a fast one that needs all attributes."""
+    if len(names) > 1 and set(map(type, events)) <= {dict}:  # other types may return defaults
         yield lambda: chain.from_iterable(map(itemgetter(*names), events))
     yield lambda: (as_event(x).get(name) for x in events for name in names)

@@ -1,8 +1,8 @@
-"""Tables over a few discrete variables, as logarithms: what elimination multiplies, sums and maximises.
+"""Factors: tables over a few discrete variables, as logarithms, with product, sum and maximum.
 
-Products of many small numbers stay where doubles are dense: log P of 1e-300, or of far less, is a number like
-any other. An entry may carry factors alpha with alpha -> 0, too, which `misses` counts: of such limits a sum
-or a maximum is that of the entries with the fewest.
+In logarithms, products of many small numbers do not underflow: log P of 1e-300 or far less is an ordinary
+number. An entry may also carry factors alpha with alpha -> 0, counted by `misses`. In the limit, only the
+entries with the fewest such factors contribute to a sum or a maximum.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from streamnb.model.attributes.signatures import Array
 from streamnb.model.compiled.arrays import Floats, Ints
 
 MOST_CELLS = 1 << 26
-"""Of a table that elimination makes: 512 MiB of doubles."""
+"""Maximum size of a table made by elimination: 512 MiB of doubles."""
 _NEVER = np.int64(2**62)
 
 Logs = Floats
@@ -25,12 +25,12 @@ Misses = Ints | None
 
 
 class Factor(NamedTuple):
-    """A function of some variables that is nowhere negative.
+    """A non-negative function of some variables.
 
     Attributes:
-        scope: the numbers of the variables, one for each axis.
-        logs: the logarithm of each value, -inf where it is zero.
-        misses: int64 of the same shape, how many factors alpha -> 0 it has; None where there are none.
+        scope: numbers of the variables, one for each axis.
+        logs: logarithm of each value, -inf for zero.
+        misses: int64 of the same shape, number of factors alpha -> 0; None if there are none.
     """
 
     scope: tuple[int, ...]
@@ -39,9 +39,9 @@ class Factor(NamedTuple):
 
 
 def product(factors: Sequence[Factor]) -> Factor:
-    """The product, over all variables of any of them, in the order in which they first occur.
+    """Return the product over the variables of all factors, in order of first occurrence.
 
-    Raises ValueError where it would have more than `MOST_CELLS` entries.
+    Raises ValueError if the product has more than `MOST_CELLS` entries.
     """
     scope: tuple[int, ...] = tuple(dict.fromkeys(variable for f in factors for variable in f.scope))
     logs = [_aligned(f.scope, f.logs, scope) for f in factors]
@@ -57,7 +57,7 @@ def product(factors: Sequence[Factor]) -> Factor:
 
 
 def summed(factor: Factor, variables: Iterable[int]) -> Factor:
-    """The sum over all values of these variables."""
+    """Return the sum over all values of these variables."""
     axes = tuple(factor.scope.index(variable) for variable in variables)
     if not axes:
         return factor
@@ -70,7 +70,7 @@ def summed(factor: Factor, variables: Iterable[int]) -> Factor:
 
 
 def maximised(factor: Factor, variable: int) -> tuple[Factor, Ints]:
-    """The maximum over the values of one variable, and which value it is at: of equals the first."""
+    """Return the maximum over the values of one variable, and its argument; ties go to the first value."""
     axis = factor.scope.index(variable)
     logs, misses = _of_the_fewest(factor, (axis,))
     found = Factor(_without(factor.scope, (axis,)), logs.max(axis=axis), misses)
@@ -78,13 +78,13 @@ def maximised(factor: Factor, variable: int) -> tuple[Factor, Ints]:
 
 
 def total(factor: Factor) -> tuple[float, int]:
-    """The logarithm of the sum of all entries, and how many factors alpha -> 0 it has."""
+    """Return the logarithm of the sum of all entries, and its number of factors alpha -> 0."""
     found = summed(factor, factor.scope)
     return float(found.logs), 0 if found.misses is None else int(found.misses)
 
 
 def _of_the_fewest(factor: Factor, axes: tuple[int, ...]) -> tuple[Logs, Misses]:
-    """The logs along the axes, with -inf for those that others leave infinitely far behind; their misses."""
+    """Return the logs along the axes, with -inf for entries that vanish in the limit, and the misses."""
     if factor.misses is None:
         return factor.logs, None
     counted = np.where(factor.logs > -np.inf, factor.misses, _NEVER)
@@ -98,7 +98,7 @@ def _without(scope: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _aligned(scope: tuple[int, ...], array: Any, wanted: tuple[int, ...]) -> Array:
-    """A view with an axis for each variable wanted, of length 1 where the factor does not have it."""
+    """Return a view with an axis for each wanted variable, of length 1 if the factor does not have it."""
     places = sorted(range(len(scope)), key=lambda axis: wanted.index(scope[axis]))
     lengths = dict(zip(scope, array.shape, strict=True))
     aligned: Array = array.transpose(places).reshape([lengths.get(v, 1) for v in wanted])

@@ -1,9 +1,8 @@
-"""The counts of a network: for each variable a table of (values of its parents) x (its values).
+"""Counts of a network: for each variable a table of (values of its parents) x (its values).
 
-A count is int64 in units of 1/1024 example, so that sums are exact in any order. What is expected of events
-with gaps is counted beside it, in int64 too, in units of 2^-30 example, of which a cell holds 2^63: 8.6e9
-examples. Tables grow as values are met; none may have more cells than a limit, beyond which new values are
-left out.
+A count is int64 in units of 1/1024 example, so sums are exact in any order. Expected counts of events with
+gaps are stored separately, in int64 units of 2^-30 example; a cell holds up to 2^63 units, or 8.6e9 examples.
+Tables grow as values appear. No table may exceed a limit of cells; new values beyond it are ignored.
 """
 
 from __future__ import annotations
@@ -26,23 +25,23 @@ from streamnb.model.compiled.arrays import Ints
 
 _PLAIN = (str, bool, int, float)
 FINE = 1 << 20
-"""How many units of expected counts are one of a count."""
+"""Number of units of expected counts in one unit of a count."""
 
 
 class Codes(dict[Any, int]):
-    """Value -> code; -1 for one that has none, which is not added."""
+    """Code by value; -1 for an unknown value, which is not added."""
 
     def __missing__(self, value: Any) -> int:
         return -1
 
 
 class FamilyTables:
-    """What was counted of each variable and its parents, and the values that each variable was met with.
+    """Counts of each variable and its parents, and the values of each variable.
 
     Args:
-        dag: the variables and their parents.
-        declared: number of a variable -> all its values; the values of others are met as the stream goes.
-        cells: the most cells of a table.
+        dag: variables and their parents.
+        declared: all values by variable number; the values of other variables are added as they appear.
+        cells: maximum number of cells of a table.
 
     Raises:
         ValueError: if a declared table has more cells, or values are declared twice.
@@ -56,50 +55,52 @@ class FamilyTables:
         for v, values in declared.items():
             self._codes[v] = Codes({value: code for code, value in enumerate(values)})
             if len(self._codes[v]) < max(1, len(values)):
-                raise ValueError(f"values of {dag.names[v]!r}: expected some, none of them twice: {values!r}")
+                raise ValueError(
+                    f"values of {dag.names[v]!r}: expected one or more, all different: {values!r}"
+                )
         for v in range(len(dag)):
             if (size := math.prod(max(1, self._size(u)) for u in self.family(v))) > cells:
-                raise ValueError(f"the table of {dag.names[v]!r} has {size:,} cells; at most {cells:,}")
+                raise ValueError(f"the table of {dag.names[v]!r} has {size:,} cells, more than {cells:,}")
         capacity = [2 if self.is_open[v] else self._size(v) for v in range(len(dag))]
         self.shape = _shape(dag, capacity, self.is_open)
-        self.fine = np.zeros(0, dtype=np.int64)  # laid out as the counts; empty where nothing was expected
+        self.fine = np.zeros(0, dtype=np.int64)  # in the layout of the counts; empty without expected counts
         self._derive()
 
     # -- reading ------------------------------------------------------------------------------------------
 
     def family(self, v: int) -> tuple[int, ...]:
-        """The axes of v's table: its parents, and itself."""
+        """Return the axes of v's table: its parents, then v."""
         return (*self.dag.parents[v], v)
 
     def values(self, v: int) -> list[Any]:
-        """The values of a variable by their codes: all declared, or all that were met."""
+        """Return the values of a variable by code: all declared values, or all that appeared."""
         return list(self._codes[v])
 
     def lookup(self, v: int) -> Codes:
-        """Value -> code, -1 where there is none; to be read alone."""
+        """Return code by value, -1 if unknown; read-only."""
         return self._codes[v]
 
     def is_live(self, v: int) -> Flags:
-        """Of each value whether there is one: it was declared, or it has a weight."""
+        """Return True for each value that is declared or has a weight, bool[values]."""
         size = len(self._codes[v])
         return (self.shape.met[v, :size] > 0) | (not self.is_open[v])
 
     def is_known(self, v: int, code: int) -> bool:
-        """Whether this code is that of a value which was declared, or has a weight."""
+        """Return True if the code belongs to a value that is declared or has a weight."""
         return code >= 0 and (not self.is_open[v] or bool(self.shape.met[v, code] > 0))
 
     def table(self, v: int) -> Ints:
-        """The counts of a variable's table: a view, axes as of `family`, an entry for each code."""
+        """Return the counts of a variable's table: a view, axes as of `family`, an entry for each code."""
         return self._codes_of(v, self.shape.counts)
 
     def weights(self, v: int) -> Array:
-        """The counts with what was expected, in units: float64 where there is any, else int64."""
+        """Return counts plus expected counts, in units: float64 if there are expected counts, else int64."""
         if not self.fine.size:
             return self.table(v)
         return self.table(v) + self._codes_of(v, self.fine) / FINE
 
     def expect(self, v: int, codes: Sequence[int], weight: int) -> None:
-        """Add to what is expected of one cell, in units of 2^-30, of codes as the axes of `family`."""
+        """Add to the expected count of one cell, in units of 2^-30, with codes in the order of `family`."""
         if not self.fine.size:
             self.fine = np.zeros_like(self.shape.counts)
         self._whole_table(v, self.fine)[tuple(codes)] += weight
@@ -113,17 +114,17 @@ class FamilyTables:
     # -- learning -----------------------------------------------------------------------------------------
 
     def admits(self, v: int) -> bool:
-        """Whether a variable can have one more value: they are not declared, and no table gets too large."""
+        """Return True if a variable can get another value: none are declared, and no table gets too large."""
         if not self.is_open[v]:
             return False
         for child in (v, *self.dag.children[v]):
-            others = math.prod(max(1, self._size(u)) for u in self.family(child) if u != v)
-            if others * (self._size(v) + 1) > self.cells:
+            rest = math.prod(max(1, self._size(u)) for u in self.family(child) if u != v)
+            if rest * (self._size(v) + 1) > self.cells:
                 return False
         return True
 
     def code(self, v: int, value: Any) -> int:
-        """The code of a value, which is new; -1 where the variable can have no more."""
+        """Return the code of a new value, or -1 if the variable can have no more values."""
         if not self.admits(v):
             return -1
         codes = self._codes[v]
@@ -134,7 +135,7 @@ class FamilyTables:
         return codes.setdefault(value, len(codes))
 
     def meet(self, codes: Sequence[int], weight: int) -> None:
-        """Count values as met, or, below zero, as not met after all; the tables stay as they are."""
+        """Count appearances of values, or remove them if `weight` is negative; the tables stay unchanged."""
         for v, code in enumerate(codes):
             if code >= 0:
                 self.shape.met[v, code] += weight
@@ -143,7 +144,7 @@ class FamilyTables:
     # -- state --------------------------------------------------------------------------------------------
 
     def state(self) -> tuple[dict[str, Any], dict[str, Ints]]:
-        """Values and counts. Raises TypeError for names and values that JSON does not have."""
+        """Return values and counts. Raises TypeError for names and values that JSON cannot hold."""
         variables = [
             {
                 "name": plain(self.dag.names[v]),
@@ -162,7 +163,7 @@ class FamilyTables:
         return {"variables": variables}, arrays
 
     def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
-        """Replace all counts by those of a state. Raises SnapshotError, with nothing changed."""
+        """Replace all counts by a `state`. Raises SnapshotError, and changes nothing, if it is invalid."""
         with reading("a network"):
             codes = [self._read_values(v, one) for v, one in enumerate(meta["variables"])]
             sizes = [[len(codes[u]) for u in self.family(v)] for v in range(len(codes))]
@@ -174,11 +175,11 @@ class FamilyTables:
         fine = found.get("fine", np.zeros(cells, dtype=np.int64))
         for name in ("counts", "met"):
             reject(name, found[name].sum(dtype=np.float64) > MOST, "counts whose sum overflows")
-        reject("fine", found["counts"] + fine / FINE < 0.0, "with it, a count is below 0")
+        reject("fine", found["counts"] + fine / FINE < 0.0, "a sum with the expected count is negative")
         sums = [np.abs(part).sum(dtype=np.float64) for part in _cut(fine, sizes)]
         reject("fine", max(sums, default=0.0) > MOST, "expected counts whose sum overflows")
         if len(codes) != len(self.dag) or max(map(math.prod, sizes), default=0) > self.cells:
-            raise SnapshotError("a state of a network with other variables, or with more cells")
+            raise SnapshotError("the state belongs to a network with other variables, or with more cells")
         self._codes = codes
         capacity = [max(2, len(c)) if self.is_open[v] else len(c) for v, c in enumerate(codes)]
         self.shape = _shape(self.dag, capacity, self.is_open)
@@ -197,14 +198,14 @@ class FamilyTables:
         return len(self._codes[v])
 
     def _whole_table(self, v: int, tables: Ints | None = None) -> Ints:
-        """With spare capacity: of the counts, or of others that are laid out as they are."""
+        """Return a table with spare capacity: of the counts, or of arrays in the same layout."""
         capacity = [int(self.shape.capacity[u]) for u in self.family(v)]
         first = int(self.shape.offset[v])
         tables = self.shape.counts if tables is None else tables
         return tables[first : first + math.prod(capacity)].reshape(capacity)
 
     def _codes_of(self, v: int, tables: Ints) -> Ints:
-        """Without it: a view with an entry for each code."""
+        """Return a table without spare capacity: a view with an entry for each code."""
         return self._whole_table(v, tables)[tuple(slice(len(self._codes[u])) for u in self.family(v))]
 
     def _read_values(self, v: int, one: Mapping[str, Any]) -> Codes:
@@ -215,13 +216,12 @@ class FamilyTables:
         codes = Codes({value: code for code, value in enumerate(values)})
         is_plain = isinstance(values, list) and all(isinstance(value, _PLAIN) for value in values)
         if not is_plain or len(codes) < len(values):
-            raise SnapshotError(f"expected values of {name!r}, none of them twice, found {values!r}")
+            raise SnapshotError(f"expected different values of {name!r}, found {values!r}")
         if not self.is_open[v] and values != self.values(v):
             raise SnapshotError(f"a state of {name!r} with the values {values}, not {self.values(v)}")
         return codes
 
     def _reserve(self, capacity: Sequence[int]) -> None:
-        """Let each variable have so many values, no fewer than before."""
         every = range(len(self.dag))
         tables, met = [self._whole_table(v) for v in every], self.shape.met
         fine = [self._whole_table(v, self.fine) for v in every] if self.fine.size else []
@@ -234,7 +234,6 @@ class FamilyTables:
         self._derive()
 
     def _derive(self) -> None:
-        """Sums of rows and numbers of values, from the counts."""
         for v in range(len(self.dag)):
             sums = self._whole_table(v).sum(axis=-1).ravel()
             first = int(self.shape.first_row[v])
@@ -243,7 +242,6 @@ class FamilyTables:
 
 
 def _shape(dag: Dag, capacity: Sequence[int], is_open: Flags) -> Shape:
-    """Empty tables of this capacity."""
     rows = [math.prod(capacity[u] for u in dag.parents[v]) for v in range(len(dag))]
     cells = [count * capacity[v] for v, count in enumerate(rows)]
     behind = (parents[i + 1 :] for parents in dag.parents for i in range(len(parents)))

@@ -1,16 +1,16 @@
-"""A Bayesian network taught by events with gaps, too: incremental EM over the newest of them.
+"""Incremental EM: a Bayesian network that also learns from events with gaps.
 
-An event that has all its variables is counted. What is missing of another is put in as it is expected to be:
+A complete event is counted. The gaps of any other event are filled by expectation:
 
-    E   P(Y_i, pa(Y_i) | what is known of the event), for each variable and its parents
-    M   the tables count the event as that: so many units of 2^-30 in each cell, which sum to its weight
+    E   P(Y_i, pa(Y_i) | known values of the event), for each variable and its parents
+    M   the tables count the event accordingly: units of 2^-30 in each cell, which sum to its weight
 
-**Incremental EM** (Neal and Hinton 1998): one event's expected counts may be taken out of the tables and put
-back as the network now sees them, and every such step raises, or leaves, the free energy that EM climbs; a
-set of events that is gone through until nothing moves is a fixed point of batch EM: no step would move a cell
-by as much as 2^-30 example for each event in it. Here each event is counted as it comes, and those of a
-window have their turn again and again. One that leaves the window stays counted as it was seen last, or is
-taken out again, as `keeps` says.
+**Incremental EM** (Neal and Hinton 1998): the expected counts of one event may be removed from the tables and
+replaced under the current network. Every such step raises the free energy that EM climbs, or leaves it. A set
+of events that is revisited until nothing changes is a fixed point of batch EM: no step would change a cell by
+2^-30 example for each event in it. Here each event is counted on arrival, and the events of a window are
+revisited in turn. An event that leaves the window keeps its last expected counts, or is removed, depending on
+`keeps`.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ from streamnb.model.bayesian_network.network import BayesianNetwork
 from streamnb.model.saving import Savable
 from streamnb.model.stats.em_window import KeptEvent, KeptEvents, apportioned, as_plain
 
-_NETWORK, _KEPT = "network_", "kept_"  # of the names of arrays in a state
+_NETWORK, _KEPT = "network_", "kept_"  # prefixes of the names of arrays in a state
 
 Parts = tuple["NetworkPart", ...]
 
 
 class NetworkPart(NamedTuple):
-    """What an event was counted as in one cell.
+    """Expected count of an event in one cell.
 
     Attributes:
-        variable: whose table.
-        codes: of its parents, and its own.
-        weight: in units of 2^-30 example.
+        variable: variable of the table.
+        codes: codes of its parents, and its own.
+        weight: expected count in units of 2^-30 example.
     """
 
     variable: int
@@ -54,23 +54,23 @@ class NetworkPart(NamedTuple):
 class NetworkEM(Savable):
     """A `BayesianNetwork` that learns from events with gaps by incremental expectation maximisation.
 
-    A variable that no event has (a latent one) needs declared values, and a given table to begin with that
-    tells them apart: without one they stay alike for ever.
+    A variable that is never observed (a latent one) needs declared values, and an initial table with
+    different rows. Otherwise its values would stay indistinguishable.
 
-    What EM does depends on the order of events: it is exact under replay, and from a state.
+    The result depends on the order of events; it is exact under replay, and after restoring a state.
 
     Args:
-        network: it is trained in place; what it has counted before stays.
-        window: EM goes over the newest so many events with gaps. 0 is online EM: each is counted once.
-        revisits: how many events of the window are counted anew after each event, the oldest first and round.
-        keeps: of an event that leaves the window, "counts" leaves it as it was seen last, "nothing" takes it
-            out again.
+        network: network to train in place; its earlier counts stay.
+        window: number of the newest events with gaps that EM revisits. 0 is online EM: each is counted once.
+        revisits: number of events of the window to recount after each event, in turn, the oldest first.
+        keeps: what remains of an event that leaves the window: "counts" keeps its last expected counts,
+            "nothing" removes them.
 
     Raises:
         ValueError: if a parameter is out of range.
 
     Examples:
-        Two coins of one pair fall alike; of one pair the second was not seen:
+        Two coins of a pair tend to fall the same way; in one pair the second was not seen:
 
         >>> from streamnb import BayesianNetwork, NetworkEM
         >>> model = NetworkEM(BayesianNetwork({"first": [], "second": ["first"]}, alpha=0))
@@ -99,22 +99,22 @@ class NetworkEM(Savable):
         self.network, self.window, self.revisits = network, window, revisits
         self.keeps = keeps
         self._kept = KeptEvents()
-        self._parts: list[Parts] = []  # of each kept event
+        self._parts: list[Parts] = []  # expected counts of each kept event
         self.n_incomplete = 0
-        """How many events with gaps were learned, less those unlearned."""
+        """Number of events with gaps that were learned, less those unlearned."""
 
     @property
     def n_kept(self) -> int:
-        """How many of them are in the window."""
+        """Number of events in the window."""
         return len(self._kept)
 
     # -- learning -----------------------------------------------------------------------------------------
 
     def learn_one(self, x: Mapping[Any, Any], w: float = 1.0) -> None:
-        """Learn an event, `w` times (in steps of 1/1024), its gaps as expected; then go on with EM.
+        """Learn an event `w` times (in steps of 1/1024), with its gaps filled; then revisit events.
 
-        Raises TypeError or ValueError, and learns nothing, for a value that is no scalar, or a weight that is
-        out of range.
+        Raises TypeError or ValueError, and learns nothing, for a value that is not a scalar or a weight out
+        of range.
         """
         weight = units(w)
         row = self.network.encoded(x, adds=weight > 0)
@@ -125,33 +125,33 @@ class NetworkEM(Savable):
         self.revisit(self.revisits)
 
     def revisit(self, n: int | None = None) -> float:
-        """Count events of the window anew, each once at most, all by default; how many units moved.
+        """Recount up to `n` events of the window, by default all; return the number of units that moved.
 
-        Units are of 1/1024 example, and what moved is a multiple of 2^-20 of them. Where a round through all
-        events moves nothing, EM has converged: a step of batch EM would move no cell by as much as 2^-30
-        example for each event in it.
+        Units are 1/1024 example, and the result is a multiple of 2^-20 of them. If a round through all events
+        moves nothing, EM has converged: a step of batch EM would change no cell by 2^-30 example for each
+        event in it.
         """
         moved = 0
         for _ in range(len(self._kept) if n is None else min(n, len(self._kept))):
-            place, event = self._kept.next()
+            index, event = self._kept.next()
             parts = self._expected(self.network.encoded(event.x, adds=False), event.weight)
-            moved += self.network.recount(self._parts[place], parts)
-            self._parts[place] = parts
+            moved += self.network.recount(self._parts[index], parts)
+            self._parts[index] = parts
         return moved / FINE
 
     def unlearn_one(self, x: Mapping[Any, Any], w: float = 1.0) -> None:
-        """Undo ``learn_one(x, w)``; what EM did meanwhile by it stays with the others.
+        """Undo ``learn_one(x, w)``; the effect it had on the expected counts of other events stays.
 
-        Raises UnlearnError, and changes nothing, where this was never learned, or has gaps and is not in the
-        window: what it was counted as is not known then.
+        Raises UnlearnError, and changes nothing, if the event was never learned, or has gaps and has left the
+        window: its expected counts are then unknown.
         """
         weight = units(w)
         if not weight:
             return
         row = self.network.encoded(x, adds=False)
-        place = self._kept.find(as_plain(self._own(x)), weight)
-        if place is not None:
-            self._take_out(place)
+        index = self._kept.find(as_plain(self._own(x)), weight)
+        if index is not None:
+            self._take_out(index)
             self.n_incomplete -= 1
         elif min(row, default=0) >= 0:
             self.network.unlearn_one(x, w)
@@ -161,7 +161,7 @@ class NetworkEM(Savable):
     # -- state --------------------------------------------------------------------------------------------
 
     def state(self) -> State:
-        """All that was learned, and the kept events: JSON-able values, and arrays."""
+        """Return all that was learned, and the kept events: JSON-able values, and arrays."""
         network_meta, network_arrays = self.network.state()
         kept_meta, kept_arrays = self._kept.state(0)
         meta = {
@@ -187,9 +187,9 @@ class NetworkEM(Savable):
         }
 
     def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
-        """Replace all that was learned by the `state` of such a model with the same window; returns self.
+        """Replace all that was learned by the `state` of such a model with the same window; return self.
 
-        Raises SnapshotError where it is none.
+        Raises SnapshotError if the state is invalid.
         """
         check_made(meta, type=type(self).__name__, window=self.window, keeps=self.keeps)
         with reading("kept events of a network", ValueError):
@@ -200,7 +200,7 @@ class NetworkEM(Savable):
             held = {name: arrays[name] for name in _PARTS}
             checked(held, {name: counts(f"rows of {name}") for name in _PARTS})
             rows = {name: array.tolist() for name, array in held.items()}
-            fine = meta.get("fine", 1)  # a state of a version that expected whole units
+            fine = meta.get("fine", 1)  # without the key, expected counts are whole units
             if fine not in (1, FINE):
                 raise SnapshotError(f"expected counts in parts of 1/{fine!r}")
             rows["part_weights"] = [weight * FINE // fine for weight in rows["part_weights"]]
@@ -210,7 +210,7 @@ class NetworkEM(Savable):
         for event, cells in zip(kept, parts, strict=True):
             for v in {part.variable for part in cells}:
                 if sum(part.weight for part in cells if part.variable == v) != event.weight * FINE:
-                    raise SnapshotError(f"parts of a kept event of weight {event.weight} are not its weight")
+                    raise SnapshotError(f"the parts of a kept event do not sum to its weight {event.weight}")
         self.network.load_state(network_meta, named(arrays, _NETWORK))
         self._kept, self._parts, self.n_incomplete = kept, parts, incomplete
         return self
@@ -218,7 +218,6 @@ class NetworkEM(Savable):
     # -- inside -------------------------------------------------------------------------------------------
 
     def _own(self, x: Mapping[Any, Any]) -> dict[Any, Any]:
-        """What the network has variables for."""
         return {name: value for name, value in as_event(x).items() if name in self.network.parents}
 
     def _learn_incomplete(self, x: Mapping[Any, Any], row: Sequence[int], weight: int) -> None:
@@ -236,13 +235,13 @@ class NetworkEM(Savable):
                     self._kept.take(0)
                     del self._parts[0]
 
-    def _take_out(self, place: int) -> None:
-        event = self._kept.take(place)
-        self.network.recount(self._parts.pop(place), ())
+    def _take_out(self, index: int) -> None:
+        event = self._kept.take(index)
+        self.network.recount(self._parts.pop(index), ())
         self.network.meet(self.network.encoded(event.x, adds=False), -event.weight)
 
     def _expected(self, row: Sequence[int], weight: int) -> Parts:
-        """The cells that an event is counted in: whole units in proportion to what is expected."""
+        """Return the cells in which an event is counted, with whole units in proportion to probability."""
         found = []
         for v, cells in self.network.expected(row):
             shares = apportioned(weight * FINE, [share for _, share in cells])
@@ -251,17 +250,17 @@ class NetworkEM(Savable):
         return tuple(found)
 
     def _read_parts(self, rows: Mapping[str, list[int]], values: Sequence[int]) -> list[Parts]:
-        """The parts of each kept event. Raises ValueError, IndexError or SnapshotError."""
+        """Return the parts of each kept event. Raises ValueError, IndexError or SnapshotError."""
         variables, weights = rows["part_variables"], rows["part_weights"]
         if len(variables) != len(weights):
-            raise SnapshotError("parts of kept events are not as many as their weights")
+            raise SnapshotError("the numbers of parts and of weights of kept events differ")
         families = [self.network.counted.family(v) for v in variables]
         ends, stops = [0, *accumulate(map(len, families))], [0, *rows["part_ends"]]
         if ends[-1] != len(rows["part_codes"]) or stops[-1] != len(variables) or stops != sorted(stops):
-            raise SnapshotError("parts of kept events end where they should not")
+            raise SnapshotError("the ends of parts of kept events do not match their codes")
         known = [values[u] for family in families for u in family]
         if any(code >= size for code, size in zip(rows["part_codes"], known, strict=True)):
-            raise SnapshotError("parts of kept events have values that are none")
+            raise SnapshotError("parts of kept events have unknown values")
         flat = [
             NetworkPart(v, tuple(rows["part_codes"][first:last]), weight)
             for v, weight, (first, last) in zip(variables, weights, pairwise(ends), strict=True)

@@ -1,4 +1,4 @@
-"""Independence, with the numbers that the answer rests on."""
+"""Numerical independence, with the probabilities that support the answer."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from streamnb.model.compiled.arrays import Floats
 
 
 class Comparison(NamedTuple):
-    """One combination of values.
+    """Joint probability and product of marginals for one combination of values.
 
     Attributes:
-        a, b, given: variable -> value, of the two sides and of what is given.
+        a, b, given: values by variable, for both sides and for the condition.
         joint: P(a, b | given).
         product: P(a | given) P(b | given).
-        p_a, p_b: its two factors.
+        p_a, p_b: the two factors of `product`.
     """
 
     a: dict[Any, str]
@@ -37,13 +37,13 @@ class Comparison(NamedTuple):
 
 
 class Independence(NamedTuple):
-    """The answer to "is a independent of b, given c?"; true where it is.
+    """The answer to "is a independent of b, given c?"; its truth value is `holds`.
 
     Attributes:
-        holds: whether no two of the numbers differ by more than the tolerance.
-        tolerance: absolute.
-        largest: the comparison that differs most; of equals the first.
-        comparisons: of each combination of values whose `given` has a probability above 0.
+        holds: True if no difference exceeds the tolerance.
+        tolerance: absolute tolerance.
+        largest: the comparison with the largest difference; ties go to the first.
+        comparisons: one for each combination of values whose `given` has a positive probability.
     """
 
     holds: bool
@@ -61,18 +61,18 @@ def compared(
     sides: tuple[Sequence[Any], Sequence[Any], Sequence[Any]],
     tolerance: float,
 ) -> Independence:
-    """Compare a joint table with the product of its marginals, for each value of what is given.
+    """Compare a joint table with the product of its marginals, for each value of the condition.
 
     Args:
-        table: P(a, b, c), the axes of a before those of b and c.
-        values: of each axis.
-        sides: the names of a, b and c.
-        tolerance: not negative.
+        table: P(a, b, c), with the axes of a before the axes of b, and these before c.
+        values: values of each axis.
+        sides: names of a, b and c.
+        tolerance: at least 0.
     """
     if not 0.0 <= tolerance < math.inf:
-        raise ValueError(f"a tolerance must be a finite number of 0 or more, not {tolerance!r}")
+        raise ValueError(f"a tolerance must be finite and at least 0, not {tolerance!r}")
     names = [name for side in sides for name in side]
-    of = dict(zip(names, values, strict=True))  # the last variable goes fastest, as axes do
+    of = dict(zip(names, values, strict=True))  # the last variable varies fastest, as axes do
     combinations = [
         [dict(zip(side, one, strict=True)) for one in product(*(of[name] for name in side))] for side in sides
     ]

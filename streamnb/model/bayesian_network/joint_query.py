@@ -1,15 +1,15 @@
-r"""Questions to a joint table as people write them.
+r"""Parser and evaluation of textual queries to a joint table.
 
     burglary                                   P of each value
-    P(burglary=yes, earthquake | alarm=yes)    P of these values, and of each value of what has none
+    P(burglary=yes, earthquake | alarm=yes)    P of these values, and of each value of names without one
     burglary | alarm                           a name without a value stands for each of its values
-    burglary=yes or earthquake=yes | alarm     P that at least one holds; `or` may stand behind the bar, too
+    burglary=yes or earthquake=yes | alarm     P that at least one holds; `or` may also follow the bar
     argmax burglary, earthquake | alarm=yes    the most probable values
     smart _|_ study                            are they independent?
-    smart independent of prepared given study  the same question; more than one name with commas
+    smart independent of prepared given study  the same question; several names are separated by commas
 
-Names and values stand as they are, or between double quotes where they hold a space at an end or one of
-``, | = ( ) "``, or the word "or". A comma binds tighter than `or`.
+Names and values are written plainly, or in double quotes if they begin or end with a space, contain one of
+``, | = ( ) "``, or are the word "or". A comma binds tighter than `or`.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ Values = dict[Hashable, str]
 
 
 class Query(NamedTuple):
-    """What is asked.
+    """A parsed query.
 
     Attributes:
         kind: "probability", "most probable" or "independence".
-        asked: alternatives, of which one is enough: (name, value), where a value is None for each of them.
-        given: the same of the evidence.
-        other: the other side of independence.
+        asked: alternatives, of which at least one must hold: (name, value), with value None for each value.
+        given: alternatives of the evidence, in the same form.
+        other: the second side of a question of independence.
     """
 
     kind: str
@@ -52,18 +52,18 @@ class Query(NamedTuple):
 
     @property
     def names(self) -> list[str]:
-        """Of all variables that stand in it, each once."""
+        """Names of all variables in the query, each once."""
         return list(dict.fromkeys(name for terms in (*self.asked, *self.given) for name, _ in terms))
 
 
 class Row(NamedTuple):
-    """One probability.
+    """One probability of an answer.
 
     Attributes:
-        asked: values, of several alternatives each.
-        given: the same of the evidence.
-        probability: None where the evidence has probability 0.
-        sum: what it was added up from, where there are alternatives: inclusion and exclusion.
+        asked: values of each alternative.
+        given: values of each alternative of the evidence.
+        probability: None if the evidence has probability 0.
+        sum: terms of inclusion and exclusion, if there are several alternatives.
     """
 
     asked: tuple[Values, ...]
@@ -73,12 +73,12 @@ class Row(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What the table says.
+    """The answer to a query.
 
     Attributes:
-        rows: of a probability, or the most probable values.
-        independence: of a question of independence.
-        log_bayes_factor: of dependence against independence, in nats, where the table holds counts.
+        rows: probabilities, or the most probable values.
+        independence: answer to a question of independence.
+        log_bayes_factor: of dependence against independence, in nats, if the table holds counts.
     """
 
     rows: list[Row]
@@ -87,7 +87,7 @@ class Answer(NamedTuple):
 
 
 def parse_query(text: str) -> Query:
-    """The question that a text asks. Raises ValueError, with what was expected, for one that asks none."""
+    """Parse a query. Raises ValueError, with the expected syntax, for an invalid text."""
     stripped = text.strip()
     if sides := _divided(stripped, _WORDS[0]):
         right, condition = _divided(sides[1], _WORDS[1]) or (sides[1], "")
@@ -103,7 +103,7 @@ def parse_query(text: str) -> Query:
 
 
 def answer(table: JointTable, query: Query, tolerance: float = 1e-9) -> Answer:
-    """Ask a table. Raises KeyError for what is no variable or value of it, ValueError for a name twice."""
+    """Evaluate a query. Raises KeyError for an unknown variable or value, ValueError for a repeated name."""
     if query.kind == "independence":
         a, b, c = ([name for name, _ in side] for side in (query.asked[0], query.other, query.given[0]))
         factor = table.log_bayes_factor(a, b, c) if table.n_examples else None
@@ -112,7 +112,7 @@ def answer(table: JointTable, query: Query, tolerance: float = 1e-9) -> Answer:
         names = [name for name, _ in terms]
         if len(set(names)) < len(names):
             raise ValueError(f"a variable is named twice: {', '.join(names)}")
-    table.restricted(*query.names)  # an unknown name is refused before anything is answered
+    table.restricted(*query.names)  # raises for an unknown name before any row is computed
     rows: list[Row] = []
     for evidence in _each(table, query.given):
         given = _filled(query.given, evidence)
@@ -134,21 +134,19 @@ def _probable(table: JointTable, asked: tuple[Values, ...], given: tuple[Values,
 
 
 def _each(table: JointTable, alternatives: tuple[Terms, ...]) -> list[Values]:
-    """Every combination of the values that they leave open."""
     asked = dict.fromkeys(name for terms in alternatives for name, value in terms if value is None)
     ways = product(*(table.variables[name] for name in asked))
     return [dict(zip(asked, values, strict=True)) for values in ways]
 
 
 def _filled(alternatives: tuple[Terms, ...], values: Values) -> tuple[Values, ...]:
-    """The alternatives, with these values where they left one open."""
     return tuple(
         {name: values[name] if value is None else value for name, value in terms} for terms in alternatives
     )
 
 
 def _divided(text: str, words: re.Pattern[str]) -> tuple[str, str] | None:
-    """What stands before and after these words, where they stand outside of quotes."""
+    """Return the text before and after these words, unless they are inside quotes."""
     match = words.match(_QUOTED.sub(lambda quoted: '"' * len(quoted[0]), text))
     return match and (text[slice(*match.span(1))], text[slice(*match.span(2))])
 
@@ -162,7 +160,7 @@ def _of_probability(text: str, tokens: list[tuple[str, bool]]) -> Query:
         tokens = [*([(rest, False)] if rest else []), *tokens[1:]]
     elif first == ("P", False) and tokens[1:2] == [("(", False)]:
         if tokens[-1] != (")", False):
-            raise ValueError(f"{text!r}: a bracket is opened and not closed")
+            raise ValueError(f"{text!r}: an opening bracket is not closed")
         tokens = tokens[2:-1]
     bar = tokens.index(("|", False)) if ("|", False) in tokens else len(tokens)
     asked = _alternatives(text, tokens[:bar], may_be_none=kind == "most probable")
@@ -187,7 +185,7 @@ def _checked(text: str, left: Terms, right: Terms, condition: Terms) -> Query:
 
 
 def _tokens(text: str, part: str) -> list[tuple[str, bool]]:
-    """Words and signs, each with whether it stood between quotes."""
+    """Split into words and signs, each with True if it was in quotes."""
     found, at = [], 0
     while at < len(part):
         match = _TOKEN.match(part, at)
@@ -205,7 +203,6 @@ def _tokens(text: str, part: str) -> list[tuple[str, bool]]:
 def _alternatives(
     text: str, tokens: list[tuple[str, bool]], *, may_be_none: bool = False
 ) -> tuple[Terms, ...]:
-    """Terms, with `or` between them."""
     cuts = [at for at, token in enumerate(tokens) if token == ("or", False)]
     starts, ends = [0, *(at + 1 for at in cuts)], [*cuts, len(tokens)]
     return tuple(
@@ -215,7 +212,7 @@ def _alternatives(
 
 
 def _terms(text: str, tokens: list[tuple[str, bool]], *, may_be_none: bool = False) -> Terms:
-    """``name`` or ``name=value``, with commas between them."""
+    """Parse ``name`` or ``name=value`` terms separated by commas."""
     if not tokens and may_be_none:
         return ()
     found: list[tuple[str, str | None]] = []

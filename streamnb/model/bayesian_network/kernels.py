@@ -1,7 +1,7 @@
-"""The compiled steps of a network: count an event, and score its classes where all that matters is known.
+"""Kernels of a network: count an event, and score its classes if all relevant variables are known.
 
-Tables lie one behind another in one array. A variable's table has a row for each way its parents can be, and
-in it a column for each of its values; there is capacity for more values than there are.
+All tables are stored one after the other in one array. A variable's table has a row for each combination of
+parent values, and a column for each of its values, with spare capacity.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ from streamnb.model.compiled.jit import inlined, kernel
 from streamnb.model.numerics.logspace import normalise
 
 ALPHA, M_ESTIMATE, GIVEN_TABLE = 0, 1, 2
-TARGET = 0  # the variable that is predicted
-_UNIT = 1024.0  # of a count: one of alpha
-_SMALL = 1e-100  # a product is turned into a logarithm below it, so that no factor takes it below a double
+TARGET = 0  # variable that is predicted
+_UNIT = 1024.0  # units of one example
+_SMALL = 1e-100  # below this, a product is moved into the logarithm, so that no factor makes it underflow
 
 
 @bundle
 class Shape(NamedTuple):
-    """Where everything lies, and what was counted.
+    """Layout of the tables, and the counts.
 
     Attributes:
         counts: int64, all tables; a cell is ``offset[v] + row * capacity[v] + value``.
-        totals: int64, the sums of their rows; a row's is at ``first_row[v] + row``.
-        met: int64[V, most capacity], weight of the events learned that have this value.
-        live: int64[V], how many values there are to a variable: declared, or met with a weight above zero.
+        totals: int64, row sums; the sum of a row is at ``first_row[v] + row``.
+        met: int64[V, max capacity], weight of the learned events with this value.
+        live: int64[V], number of values of a variable that are declared or have a positive weight.
         offset, first_row, capacity: int64[V].
         starts: int64[V + 1]; the parents of v are ``parent[starts[v]:starts[v + 1]]``.
-        parent, stride: int64, of each parent its number, and how many rows its next value is away.
+        parent, stride: int64, number of each parent, and the distance in rows between its consecutive values.
         downhill: int64[V], children before parents.
-        child_starts, child: the children of v, likewise.
-        is_open: bool[V], whether the values are met as the stream goes.
+        child_starts, child: the children of v, in the same form as the parents.
+        is_open: bool[V], True if values are added as they appear.
     """
 
     counts: Ints
@@ -58,13 +58,13 @@ class Shape(NamedTuple):
 
 @bundle
 class Smoothed(NamedTuple):
-    """How counts are read.
+    """Smoothing of the counts.
 
     Attributes:
         how: int64[V], ALPHA, M_ESTIMATE or GIVEN_TABLE.
-        amount: float64[V], alpha or m, or how many examples a given row stands for, in units.
-        given: float64, given tables, laid out as `Shape.counts`.
-        prior: float64[K], relative weight of each class where given or uniform; empty where it is learned.
+        amount: float64[V], alpha, m, or the weight of a declared row, in units.
+        given: float64, declared tables in the layout of `Shape.counts`.
+        prior: float64[K], relative weight of each class if declared or uniform; empty if learned.
     """
 
     how: Ints
@@ -75,7 +75,7 @@ class Smoothed(NamedTuple):
 
 @inlined
 def row_of(shape: Any, codes: Any, v: int, skipped: int) -> Any:
-    """The row of v's table that the parents choose, as if `skipped` were 0; -1 where one is missing."""
+    """Return the row of v's table selected by the parents, with `skipped` as 0; -1 if a parent is missing."""
     row = 0
     for i in range(shape.starts[v], shape.starts[v + 1]):
         parent = shape.parent[i]
@@ -88,7 +88,7 @@ def row_of(shape: Any, codes: Any, v: int, skipped: int) -> Any:
 
 @kernel
 def learn_event(shape: Any, codes: Any, weight: int) -> None:
-    """Count every variable that the event has, and every family that it has whole; with -weight take back."""
+    """Count every known variable and every complete family of an event; a negative weight subtracts."""
     for v in range(shape.capacity.size):
         if codes[v] < 0:
             continue
@@ -104,7 +104,7 @@ def learn_event(shape: Any, codes: Any, weight: int) -> None:
 
 @kernel
 def unlearn(shape: Any, codes: Any, weight: int) -> bool:
-    """Undo `learn_event`; False, and nothing is changed, where a count is smaller."""
+    """Undo `learn_event`; return False, and change nothing, if a count is too small."""
     for v in range(shape.capacity.size):
         if codes[v] >= 0:
             row = row_of(shape, codes, v, -1)
@@ -117,15 +117,14 @@ def unlearn(shape: Any, codes: Any, weight: int) -> bool:
 
 @inlined
 def _is_known(shape: Any, codes: Any, v: int) -> bool:
-    """Whether the event has a value of v that was learned, or declared."""
     return codes[v] >= 0 and (not shape.is_open[v] or shape.met[v, codes[v]] > 0)
 
 
 @inlined
 def _all_known(shape: Any, codes: Any, needed: Any) -> bool:
-    """Mark what has a part in the posterior: what is known, and the parents of all that is marked.
+    """Mark the variables that affect the posterior: known ones, and all ancestors of marked ones.
 
-    False where one of these is not known: then it has to be summed out.
+    Returns False if a marked variable is unknown and must be summed out.
     """
     for i in range(shape.downhill.size):
         v = shape.downhill[i]
@@ -140,7 +139,7 @@ def _all_known(shape: Any, codes: Any, needed: Any) -> bool:
 
 @inlined
 def smoothed_factor(how: Any, amount: float, given: float, count: Any, total: Any, live: Any) -> Any:
-    """P(value | parents) by its count, and whether it is a factor alpha with alpha = 0, which is a miss."""
+    """Return P(value | parents) from its count, and True for a factor alpha with alpha = 0 (a miss)."""
     if how == ALPHA and amount > 0.0:
         return (count + amount) / (total + amount * live), False
     if how == M_ESTIMATE and amount > 0.0:
@@ -155,7 +154,7 @@ def smoothed_factor(how: Any, amount: float, given: float, count: Any, total: An
 
 
 class NetworkScratch(NamedTuple):
-    """What `run_network` works in: bool[V], which variables bear on the target, and for each class a sum."""
+    """Scratch of `run_network`: bool[V], variables that affect the target, and three sums for each class."""
 
     needed: Flags
     joint: Floats
@@ -165,7 +164,7 @@ class NetworkScratch(NamedTuple):
 
 @inlined
 def _multiply(shape: Any, smoothed: Any, v: int, cell: int, row: int, k: int, scratch: Any) -> None:
-    """Multiply class k's product by P(value | parents); factors alpha with alpha = 0 are counted."""
+    """Multiply class k's product by P(value | parents); count the factors alpha with alpha = 0."""
     _, joint, misses, products = scratch
     count, total, how = shape.counts[cell], shape.totals[shape.first_row[v] + row], smoothed.how[v]
     given = smoothed.given[cell] if how == GIVEN_TABLE else 0.0
@@ -179,7 +178,7 @@ def _multiply(shape: Any, smoothed: Any, v: int, cell: int, row: int, k: int, sc
 
 @inlined
 def _score(shape: Any, smoothed: Any, codes: Any, scratch: Any) -> None:
-    """Log P(class, event) of each class, up to what is the same for all of them."""
+    """Fill log P(class, event) of each class, up to a common constant."""
     needed, joint, misses, products = scratch
     classes = joint.size
     for k in range(classes):
@@ -191,7 +190,7 @@ def _score(shape: Any, smoothed: Any, codes: Any, scratch: Any) -> None:
         for k in range(classes):
             given += smoothed.prior[k] if joint[k] > -np.inf else 0.0
         for k in range(classes):
-            if given > 0.0:  # else priors were given for other classes only: these are all alike
+            if given > 0.0:  # otherwise the declared prior covers other classes only: it is uniform
                 joint[k] += math.log(smoothed.prior[k]) if smoothed.prior[k] > 0.0 else -np.inf
     else:
         row = row_of(shape, codes, TARGET, -1)
@@ -222,13 +221,14 @@ def _score(shape: Any, smoothed: Any, codes: Any, scratch: Any) -> None:
 def run_network(
     shape: Any, smoothed: Any, codes: Any, weights: Any, first: int, scratch: Any, probabilities: Any
 ) -> int:
-    """Predict each event from `first` on, then learn it where it has a weight, strictly in order.
+    """Predict each event from `first` on, then learn it if it has a weight, strictly in order.
 
-    `codes` is int64[n, V], each event's values, -1 where missing; the target's is its label. `weights` is
-    int64[n], in units; 0 is not learned. `probabilities` is float64[n, K or more], and is filled in.
+    `codes` is int64[n, V], the values of each event, -1 if missing; the target's value is the label.
+    `weights` is int64[n], in units; 0 is not learned. `probabilities` is float64[n, K or more], and is
+    filled.
 
-    Returns the number of the first event in which a variable has to be summed out, which is neither predicted
-    nor learned; n where there is none.
+    Returns the number of the first event with a variable to sum out, which is neither predicted nor learned;
+    n if there is none.
     """
     for e in range(first, weights.size):
         if not _all_known(shape, codes[e], scratch.needed):

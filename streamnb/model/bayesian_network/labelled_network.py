@@ -1,4 +1,4 @@
-"""The network behind a classifier: its first variable is the label, whose values are what they are."""
+"""The network of a classifier: its first variable is the label, with values of any hashable type."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ Name = Hashable
 
 
 class LabelledNetwork(BayesianNetwork):
-    """A network of which variable 0 is the label, with a prior of its own where it has no parents.
+    """A network with the label as variable 0, which has a prior of its own if it has no parents.
 
     Args:
-        parents: variable -> its parents, the label first.
-        prior: of a label without parents, "learned", "uniform" or label -> relative weight.
-        parameters: of `BayesianNetwork`.
+        parents: parents by variable, the label first.
+        prior: prior of a label without parents: "learned", "uniform" or relative weight by label.
+        parameters: parameters of `BayesianNetwork`.
     """
 
     def __init__(self, parents: Mapping[Name, Sequence[Name]], prior: Prior, **parameters: Any) -> None:
@@ -33,20 +33,20 @@ class LabelledNetwork(BayesianNetwork):
 
     @property
     def prior(self) -> Floats:
-        """Relative weight of each class, whether it has examples or not; empty where it is learned."""
+        """Relative weight of each class, with or without examples; empty if the prior is learned."""
         if self._prior == "learned":
             return np.zeros(0)
         classes = self.counted.values(0)
         return np.ones(len(classes)) if self._prior == "uniform" else prior_weights(self._prior, classes)
 
     def smoothed(self) -> Smoothed:
-        """How the kernels are to read the counts."""
+        """Return smoothing parameters for the kernels."""
         return self._smoothing.arrays(self.counted, self.prior)
 
     def posterior(self, codes: Sequence[int]) -> Floats:
-        """P(class | event) of each class by elimination; an event's codes, -1 where it has none.
+        """Return P(class | event) of each class by elimination, from an event's codes (-1 for a gap).
 
-        All zero where no class has any probability.
+        All entries are zero if no class has a positive probability.
         """
         known = {v: code for v, code in enumerate(codes) if v and self.counted.is_known(v, code)}
         live = self.counted.is_live(0)
@@ -70,7 +70,7 @@ class LabelledNetwork(BayesianNetwork):
         if v or not prior.size or not live.any():
             return found
         weights = prior[live]
-        if not weights.any():  # given for other classes only: these are all alike
+        if not weights.any():  # the prior covers other classes only: use a uniform one
             weights = np.ones(weights.size)
         weights = weights / weights.max()
         with np.errstate(divide="ignore"):

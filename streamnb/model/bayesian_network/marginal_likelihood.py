@@ -1,13 +1,13 @@
-"""How probable counts are with the chances behind them unknown: evidence for and against edges.
+"""Log marginal likelihood of counts with unknown chances: evidence for and against edges.
 
 With an equivalent sample size s, spread evenly over the r cells of a table of counts n,
 
     L(n) = sum over cells of ln (s / r)_n         (a)_n the rising factorial a (a + 1) ... (a + n - 1)
 
 A family, a variable v and its parents, has the log evidence ("BDeu score") L(v, parents) - L(parents); a
-structure the sum over its families. It is the sum of the log predictives of all examples, in any order, and
-the same for structures that no data can tell apart. Of a and b, given c, the log Bayes factor of dependence
-against independence is
+structure has the sum over its families. The score is the sum of the log predictives of all examples, in any
+order, and is equal for Markov equivalent structures. Given c, the log Bayes factor of dependence between a
+and b against independence is
 
     ln P(D | dependent) / P(D | independent) = L(a, b, c) - L(a, c) - L(b, c) + L(c)
 
@@ -27,7 +27,7 @@ from streamnb.model.numerics.rising_factorial import log_rising
 
 
 def log_evidence(counts: Ints, weight: float) -> float:
-    """L of a table of counts, in units of 1/1024 example: nats; `weight` is the equivalent sample size."""
+    """Return L of a table of counts (units of 1/1024 example), in nats, with sample size `weight`."""
     each = weight / counts.size
     seen, how_often = np.unique(counts[counts > 0], return_counts=True)
     pairs = zip(seen.tolist(), how_often.tolist(), strict=True)
@@ -35,7 +35,7 @@ def log_evidence(counts: Ints, weight: float) -> float:
 
 
 def log_bayes_factor(cube: Ints, weight: float) -> float:
-    """Of dependence against independence, in nats, by the counts of a, b and c: an array of three axes."""
+    """Return the log Bayes factor of dependence, in nats, from the counts of a, b and c as three axes."""
     with_c = (cube, cube.sum(axis=1), cube.sum(axis=0), cube.sum(axis=(0, 1)))
     together, a, b, c = (log_evidence(counts, weight) for counts in with_c)
     return (together - a) - (b - c)

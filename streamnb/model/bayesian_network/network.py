@@ -1,4 +1,4 @@
-"""A Bayesian network of a fixed structure: tables by counting, questions by variable elimination."""
+"""A Bayesian network of fixed structure: tables by counting, queries by variable elimination."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from streamnb.model.bayesian_network.variable_elimination import maximum, sum_of
 from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.saving import Savable
 
-_WORLDS = 1 << 12  # ways to fill the gaps of an event that are counted through; of more, by elimination
-_PATTERNS, _FEW = 256, 64  # of events with gaps, of which it is kept how they can be filled in so few ways
+_WORLDS = 1 << 12  # maximum number of ways to fill the gaps of an event by enumeration; beyond it elimination
+_PATTERNS, _FEW = 256, 64  # cached patterns of gaps, and the maximum number of ways of a cached one
 Name = Hashable
 Values = Mapping[Name, Any]
 
@@ -41,40 +41,40 @@ class BayesianNetwork(Savable):
 
         P(Y_1, ..., Y_N) = prod_i P(Y_i | pa(Y_i))
 
-    The tables are counted from events, smoothed when they are read, or given, or both: a row of a given table
-    is its prior, and stands for `weight` examples. Values are compared by their text: True is "true". Those
-    of a variable are declared, or taken from its given table, or met as the stream goes.
+    The tables are counted from events and smoothed on read, or declared, or both: a row of a declared table
+    is its prior, and stands for `weight` examples. Values are compared by their text: True is "true". The
+    values of a variable are declared, taken from its declared table, or added as they appear.
 
     Degenerate cases:
-        missing         a variable that is absent, None, NaN or infinite is summed out when asked of. An event
-                        is counted in each table of which it has all: the variable and its parents. (Events
-                        with gaps teach more through `NetworkEM`.)
-        unknown value   of an event that is learned: met, unless values are declared, or the table would have
-                        more than `cells`; then, and in `log_evidence`, it counts as missing. Asked of
-                        anything else it raises KeyError.
-        no example      of a row: uniform, or the given table.
-        alpha = 0       is read as the limit: of events that would all have probability 0, those that need the
-                        fewest factors alpha share it.
-        no value met    the distribution of such a variable is {}.
+        missing         a variable that is absent, None, NaN or infinite is summed out in queries. An event is
+                        counted in each table for which it has the variable and all parents. (`NetworkEM`
+                        learns more from events with gaps.)
+        unknown value   in a learned event: added, unless values are declared or the table would exceed
+                        `cells`; then, and in `log_evidence`, it counts as missing. In any other query it
+                        raises KeyError.
+        no example      for a row: uniform, or the declared table.
+        alpha = 0       means the limit: of events that would all have probability 0, those with the fewest
+                        factors alpha share it.
+        no value        the distribution of a variable without values is {}.
 
     Args:
-        parents: variable -> its parents, for every variable.
-        values: variable -> its values, where they are declared: then there are no others. Those of its
-            `Nominal` serve as well.
-        tables: variable -> P(variable | parents), as a mapping from the values of its parents (a tuple; with
+        parents: parents by variable, for every variable.
+        values: declared values by variable, which exclude all other values. The values of its `Nominal`
+            count, too.
+        tables: P(variable | parents) by variable, as a mapping from the values of its parents (a tuple; with
             one parent its value alone, with none the distribution itself) to {value: probability}.
         alpha: added to every count, (n_c + alpha) / (n + alpha k) with k values.
-        m: in place of alpha the equivalent sample size of the m-estimate (n_c + m / k) / (n + m).
-        attributes: variable -> `Nominal`, where one is smoothed otherwise.
-        weight: how many examples a row of a given table stands for.
-        cells: the most cells of a table.
+        m: equivalent sample size of the m-estimate (n_c + m / k) / (n + m), used instead of alpha.
+        attributes: `Nominal` by variable, for variables with their own smoothing.
+        weight: number of examples that a row of a declared table stands for.
+        cells: maximum number of cells of a table.
 
     Raises:
-        ValueError: if a parent is unknown, arrows form a cycle, a given table is incomplete, or a parameter
-            is out of range.
+        ValueError: if a parent is unknown, arrows form a cycle, a declared table is incomplete, or a
+            parameter is out of range.
 
     Examples:
-        The burglar alarm (Pearl 1988), its tables given:
+        The burglar alarm (Pearl 1988), with declared tables:
 
         >>> from streamnb import BayesianNetwork
         >>> alarm = BayesianNetwork(
@@ -135,26 +135,26 @@ class BayesianNetwork(Savable):
         declared, given = given_tables(self._dag, {**own, **(values or {})}, tables or {})
         self._dag.numbers(attributes or {})
         self.counted = FamilyTables(self._dag, declared, cells)
-        """What was counted."""
+        """Counts of the network."""
         self._smoothing = NetworkSmoothing(alpha, m, attributes or {}, given, weight)
         self.made_with = {"parents": parents, "values": values, "tables": tables, "alpha": alpha, "m": m}
         self.made_with |= {"attributes": attributes, "weight": weight, "cells": cells}
         self.n_events = 0
-        """How many events with a weight were learned, less those unlearned."""
-        self._read_for: Shape | None = None  # for which layout of the tables `_smoothed` is
-        self._worlds: dict[Any, Worlds] = {}  # of events with gaps that came of late
+        """Number of events with a weight that were learned, less those unlearned."""
+        self._read_for: Shape | None = None  # layout of the tables for which `_smoothed` holds
+        self._worlds: dict[Any, Worlds] = {}  # cached ways to fill gaps, by pattern
 
     # -- reading ------------------------------------------------------------------------------------------
 
     @property
     def parents(self) -> dict[Any, tuple[Any, ...]]:
-        """Variable -> its parents."""
+        """Parents by variable."""
         names = self._dag.names
         return {name: tuple(names[u] for u in self._dag.parents[v]) for v, name in enumerate(names)}
 
     @property
     def values(self) -> dict[Any, list[str]]:
-        """Variable -> its values: declared, or met with a weight above zero."""
+        """Values by variable: declared, or with a positive weight."""
         return {name: self._live(v) for v, name in enumerate(self._dag.names)}
 
     @property
@@ -164,7 +164,7 @@ class BayesianNetwork(Savable):
 
     @property
     def n_parameters(self) -> dict[Any, int]:
-        """Variable -> the free numbers of its table: one less than its values, for each row."""
+        """Number of free parameters of each variable's table: for each row, one less than its values."""
         values = self.values
         return {
             name: max(len(values[name]) - 1, 0) * math.prod(len(values[parent]) for parent in parents)
@@ -172,7 +172,7 @@ class BayesianNetwork(Savable):
         }
 
     def counts(self, name: Name) -> dict[tuple[str, ...], float]:
-        """(values of the parents, value) -> examples counted; those above zero alone. Raises KeyError."""
+        """Return the counted examples by (values of the parents, value), if positive. Raises KeyError."""
         (v,) = self._dag.numbers([name])
         table = self.counted.weights(v)
         values = [self.counted.values(u) for u in self.counted.family(v)]
@@ -182,7 +182,7 @@ class BayesianNetwork(Savable):
         }
 
     def table(self, name: Name) -> dict[tuple[str, ...], dict[str, float]]:
-        """P(name | parents): values of the parents -> value -> probability. Raises KeyError."""
+        """Return P(name | parents) as {value: probability} by the values of the parents. Raises KeyError."""
         (v,) = self._dag.numbers([name])
         *above, own = [self._live(u) for u in self.counted.family(v)]
         if not own or not all(above):
@@ -191,22 +191,22 @@ class BayesianNetwork(Savable):
         return {at: dict(zip(own, row, strict=True)) for at, row in zip(product(*above), rows, strict=True)}
 
     def joint(self, *names: Name, given: Values | None = None) -> JointTable:
-        """The joint table of these variables, given others; of all that are not given by default.
+        """Return the joint table of these variables, by default of all that are not given.
 
-        Raises KeyError for what is no variable or value, ValueError where the evidence has probability 0, or
-        a variable has no value yet.
+        Raises KeyError for an unknown variable or value, ValueError if the evidence has probability 0 or a
+        variable has no value yet.
         """
-        others = tuple(name for name in self._dag.names if name not in (given or {}))
-        found = self._distribution(names or others, given)
+        free = tuple(name for name in self._dag.names if name not in (given or {}))
+        found = self._distribution(names or free, given)
         if found is None:
             raise ValueError("one of these variables has no value yet")
         variables, shares = found
         return JointTable.from_counts(variables, shares)
 
     def marginal(self, *names: Name, given: Values | None = None) -> dict[Any, float]:
-        """P of each value of a variable given others; of several, of each combination of values as a tuple.
+        """Return P of each value of a variable, or of each combination (a tuple) of several variables.
 
-        They sum to 1; {} where one of them has no value yet. Errors as of `joint`.
+        They sum to 1; {} if a variable has no value yet. Errors as of `joint`.
         """
         found = self._distribution(names, given)
         if found is None:
@@ -215,7 +215,7 @@ class BayesianNetwork(Savable):
         return by_values(list(variables.values()), shares)
 
     def probability(self, event: Values, given: Values | None = None) -> float:
-        """P(event | given), both as variable -> value. Errors as of `joint`."""
+        """Return P(event | given), both as value by variable. Errors as of `joint`."""
         asked, evidence = self._codes(event), self._codes(given or {})
         below, misses = self._log_probability(evidence)
         if below == -math.inf:
@@ -226,24 +226,24 @@ class BayesianNetwork(Savable):
         return min(1.0, math.exp(above - below)) if more == misses else 0.0
 
     def log_evidence(self, x: Values) -> float:
-        """Log P(x) in nats of an event, what is missing or was never met summed out; -inf where it cannot be.
+        """Return log P(x) in nats of an event, with unknown values summed out; -inf if impossible.
 
-        Summed over a stream, each event before it is learned, it compares networks with one another.
+        Its sum over a stream, with each event before it is learned, compares networks.
 
-        Raises TypeError for a value that is no scalar. Variables of other names are not looked at.
+        Raises TypeError for a value that is not a scalar. Other names are ignored.
         """
         log, misses = self._log_probability(self._known(x))
         return -math.inf if misses else log
 
     def log_likelihood(self, events: Iterable[Values]) -> float:
-        """The sum of `log_evidence` over events, in nats."""
+        """Return the sum of `log_evidence` over events, in nats."""
         return math.fsum(map(self.log_evidence, events))
 
     def most_probable(self, *names: Name, given: Values | None = None) -> MostProbable:
-        """The most probable values of these variables given others, all the rest summed out: the MAP.
+        """Return the most probable values of these variables (MAP), with all other variables summed out.
 
-        Without names, of all that are not given: the most probable explanation. Of equals one, and the same
-        at every call. Errors as of `joint`.
+        Without names, all variables that are not given: the most probable explanation. Ties are resolved the
+        same way at every call. Errors as of `joint`.
 
         Examples:
             >>> coin = {"a": [], "b": ["a"]}
@@ -264,39 +264,39 @@ class BayesianNetwork(Savable):
         return MostProbable(values, min(1.0, math.exp(above - below)) if more == misses else 0.0)
 
     def independent(self, a: Names, b: Names, given: Names = (), tolerance: float = 1e-9) -> Independence:
-        """Whether the numbers make `a` and `b` independent given `given`; see `JointTable.independent`.
+        """Compare the probabilities: are `a` and `b` independent given `given`? See `JointTable.independent`.
 
-        What the arrows alone say, `d_separated` tells. Errors as of `joint`.
+        `d_separated` answers from the graph alone. Errors as of `joint`.
         """
         left, right, fixed = (side(one, self._dag.number) for one in (a, b, given))
         return self.joint(*left, *right, *fixed).independent(left, right, fixed, tolerance)
 
     def d_separated(self, a: Names, b: Names, given: Names = ()) -> bool:
-        """Whether the arrows make `a` and `b` independent given `given`, whatever the tables hold.
+        """Return True if the graph makes `a` and `b` independent given `given`, for any tables.
 
-        Raises KeyError for an unknown name, ValueError where a variable stands on two sides.
+        Raises KeyError for an unknown name, ValueError if a variable is on two sides.
         """
         return self._dag.d_separated(*(side(one, self._dag.number) for one in (a, b, given)))
 
     # -- learning -----------------------------------------------------------------------------------------
 
     def learn_one(self, x: Values, w: float = 1.0) -> None:
-        """Count an event, `w` times (in steps of 1/1024), in every table of which it has all.
+        """Count an event `w` times (in steps of 1/1024) in every table for which it is complete.
 
-        Raises TypeError or ValueError, and learns nothing, for a value that is no scalar, or a weight that is
-        out of range.
+        Raises TypeError or ValueError, and learns nothing, for a value that is not a scalar or a weight out
+        of range.
         """
         weight = units(w)
         texts = self._texts(x)
         if weight:
-            row = self._row(texts, adds=True)  # before the tables are asked for, which may grow by it
+            row = self._row(texts, adds=True)  # before `shape` is read, because the tables may grow
             learn_event(self.counted.shape, row, weight)
             self.n_events += 1
 
     def unlearn_one(self, x: Values, w: float = 1.0) -> None:
         """Undo ``learn_one(x, w)``, exactly.
 
-        Raises UnlearnError, and changes nothing, where the counts show that this was never learned.
+        Raises UnlearnError, and changes nothing, if the counts show that it was never learned.
         """
         weight = units(w)
         texts = self._texts(x)
@@ -310,16 +310,16 @@ class BayesianNetwork(Savable):
     # -- for learning by expectation ----------------------------------------------------------------------
 
     def family(self, v: int) -> tuple[int, ...]:
-        """The numbers of the parents of variable `v`, and its own. Raises IndexError."""
+        """Return the numbers of the parents of variable `v`, and its own. Raises IndexError."""
         return self.counted.family(v)
 
     def encoded(self, x: Values, *, adds: bool) -> list[int]:
-        """The code of each variable of an event, -1 where it has none; new values are added if it `adds`."""
+        """Return the code of each variable of an event, -1 if it has none; new values are added if `adds`."""
         found: list[int] = self._row(self._texts(x), adds=adds).tolist()
         return found
 
     def meet(self, row: Sequence[int], weight: int) -> None:
-        """Count, in units, that an event had these values, or did not after all; no table counts it."""
+        """Count the values of an event, or remove them if `weight` (units) is negative; tables stay."""
         self.counted.meet(row, weight)
         self.n_events += 1 if weight > 0 else -1
 
@@ -328,9 +328,9 @@ class BayesianNetwork(Savable):
         before: Iterable[tuple[int, tuple[int, ...], int]],
         after: Iterable[tuple[int, tuple[int, ...], int]],
     ) -> int:
-        """Expect of an event these (variable, codes of its family, weight) in place of those; what moved.
+        """Replace the expected counts (variable, codes of its family, weight) of an event; return what moved.
 
-        Weights are in units of 2^-30 example.
+        Weights and the result are in units of 2^-30 example.
         """
         change: dict[tuple[int, tuple[int, ...]], int] = {}
         for sign, parts in ((-1, before), (1, after)):
@@ -342,10 +342,10 @@ class BayesianNetwork(Savable):
         return sum(map(abs, change.values()))
 
     def expected(self, row: Sequence[int]) -> list[tuple[int, list[tuple[tuple[int, ...], float]]]]:
-        """Of each variable: the cells of its table that an event may be in, and how probable each is.
+        """Return, for each variable, the possible cells of an event in its table, with their probabilities.
 
-        Of an event given by its codes, -1 where it has a gap. A variable of whose family one has no value yet
-        is left out; all are of an event that given tables rule out.
+        The event is given by its codes, -1 for a gap. A variable whose family contains a variable without
+        values is omitted. The result is empty if declared tables exclude the event.
         """
         known = {v: code for v, code in enumerate(row) if self.counted.is_known(v, code)}
         gaps = [v for v in range(len(self._dag)) if v not in known]
@@ -373,7 +373,7 @@ class BayesianNetwork(Savable):
     # -- state --------------------------------------------------------------------------------------------
 
     def state(self) -> State:
-        """All that was counted: JSON-able values, and arrays.
+        """Return all counts: JSON-able values, and arrays.
 
         Raises TypeError for names that are not strings, booleans or numbers.
         """
@@ -381,9 +381,9 @@ class BayesianNetwork(Savable):
         return {"type": type(self).__name__, "events": self.n_events, **meta}, dict(arrays)
 
     def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
-        """Replace all that was counted by the `state` of a network of the same structure; returns self.
+        """Replace all counts by the `state` of a network of the same structure; return self.
 
-        Raises SnapshotError, and changes nothing, where it is none.
+        Raises SnapshotError, and changes nothing, if the state is invalid.
         """
         events = count(meta, "events")
         check_made(meta, type=type(self).__name__)
@@ -394,7 +394,7 @@ class BayesianNetwork(Savable):
     # -- inside -------------------------------------------------------------------------------------------
 
     def _reads(self) -> Smoothed:
-        """How counts are read, for the kernels; anew where tables have grown."""
+        """Return the smoothing for the kernels, rebuilt after the tables have grown."""
         if self._read_for is not self.counted.shape:
             self._read_for = self.counted.shape
             self._smoothed = self._smoothing.arrays(self.counted, np.zeros(0))
@@ -405,16 +405,14 @@ class BayesianNetwork(Savable):
         return [value for value, is_live in zip(self.counted.values(v), live, strict=True) if is_live]
 
     def _texts(self, x: Values) -> list[Any]:
-        """Of each variable its value's text, None where missing."""
         found = map(as_event(x).get, self._dag.names)
         return [None if is_missing(value) else self._text(v, value) for v, value in enumerate(found)]
 
     def _text(self, v: int, value: Any) -> Any:
-        """By what the values of a variable are compared."""
+        """Return the key by which values of a variable are compared."""
         return value_text(value)
 
     def _row(self, texts: Sequence[Any], *, adds: bool) -> Ints:
-        """The code of each variable, -1 where it has none."""
         row = np.full(len(texts), -1, dtype=np.int64)
         for v, text in enumerate(texts):
             if text is not None:
@@ -423,38 +421,36 @@ class BayesianNetwork(Savable):
         return row
 
     def _known(self, x: Values) -> dict[int, int]:
-        """Variable -> code, of what an event has and was met before."""
         row = self._row(self._texts(x), adds=False).tolist()
         return {v: code for v, code in enumerate(row) if self.counted.is_known(v, code)}
 
     def _codes(self, values: Values) -> dict[int, int]:
-        """Variable -> code of what was asked for. Raises KeyError for what is no variable or value."""
         numbers = self._dag.numbers(values)
         found = {}
         for v, (name, value) in zip(numbers, values.items(), strict=True):
             code = self.counted.lookup(v).get(self._text(v, value), -1)
             if not self.counted.is_known(v, code):
-                raise KeyError(f"{value!r} is no value of {name!r}; there are {self._live(v)}")
+                raise KeyError(f"{value!r} is not a value of {name!r}; the values are {self._live(v)}")
             found[v] = code
         return found
 
     def _asked(self, names: Sequence[Name], evidence: Mapping[int, int]) -> tuple[int, ...]:
         numbers = self._dag.numbers(names)
         if len(set(numbers)) < len(numbers) or evidence.keys() & set(numbers):
-            raise ValueError(f"a variable is named twice: {', '.join(map(repr, names))}, and what is given")
+            raise ValueError(f"a variable is named twice: {', '.join(map(repr, names))}, and the evidence")
         return numbers
 
     def _read(self, v: int, codes: Mapping[int, int]) -> Factor:
         return self._smoothing.factor(self.counted, v, codes)
 
     def _read_shares(self, v: int, codes: Mapping[int, int]) -> Floats:
-        """As numbers: what has a factor alpha -> 0 is 0."""
+        """Return probabilities; a value with a factor alpha -> 0 has 0."""
         factor = self._read(v, codes)
         shares: Floats = np.exp(factor.logs)
         return shares if factor.misses is None else np.where(factor.misses > 0, 0.0, shares)
 
     def _factors(self, wanted: Iterable[int], evidence: Mapping[int, int]) -> list[Factor]:
-        """P(v | parents) of all that has a part: what is neither asked for, nor above it, sums to 1."""
+        """Return P(v | parents) of the wanted variables and their ancestors; all other factors sum to 1."""
         return [self._read(v, evidence) for v in sorted(ancestors(self._dag.parents, wanted))]
 
     def _log_probability(self, evidence: Mapping[int, int]) -> tuple[float, int]:
@@ -463,7 +459,7 @@ class BayesianNetwork(Savable):
     def _distribution(
         self, names: Sequence[Name], given: Values | None
     ) -> tuple[dict[Any, list[str]], Floats] | None:
-        """The live values of each variable, and P of each combination; None where one has none."""
+        """Return the live values of each variable and P of each combination; None if a variable has none."""
         evidence = self._codes(given or {})
         numbers = self._asked(names, evidence)
         if any(not self._live(v) for v in numbers):
@@ -472,7 +468,10 @@ class BayesianNetwork(Savable):
         return {name: self._live(v) for name, v in zip(names, numbers, strict=True)}, shares
 
     def _shares(self, numbers: tuple[int, ...], evidence: Mapping[int, int]) -> Floats:
-        """P of each combination of live values. Raises ValueError where the evidence has probability 0."""
+        """Return P of each combination of live values.
+
+        Raises ValueError if the evidence has probability 0.
+        """
         factor = sum_of_products(self._factors({*numbers, *evidence}, evidence), numbers)
         below, misses = total(factor)
         if below == -math.inf:

@@ -1,4 +1,4 @@
-"""How the counts of a network are read as probabilities: smoothed, or beside tables that were given."""
+"""Smoothing of a network's counts into probabilities, also relative to declared tables."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from streamnb.model.bayesian_network.family_counts import FamilyTables
 from streamnb.model.bayesian_network.kernels import ALPHA, GIVEN_TABLE, M_ESTIMATE, Smoothed
 from streamnb.model.compiled.arrays import Floats, Ints
 
-Counts = Ints  # or float64, where some of it is expected
+Counts = Ints  # or float64 with expected counts
 
 
 class Reads(NamedTuple):
-    """How one table is read.
+    """Smoothing of one table.
 
     Attributes:
         how: ALPHA, M_ESTIMATE or GIVEN_TABLE.
-        amount: alpha, m, or the examples that a row of the given table stands for; in units.
-        given: the given table, axes as `FamilyTables.family`.
+        amount: alpha, m, or the weight of a row of the declared table, in units.
+        given: the declared table, axes as in `FamilyTables.family`.
     """
 
     how: int
@@ -33,22 +33,22 @@ class Reads(NamedTuple):
 
 
 class NetworkSmoothing:
-    """Alpha or the m-estimate for each table, or a table that was given.
+    """Alpha, the m-estimate or a declared table, for each variable.
 
-        alpha           (n_c + alpha) / (n + alpha k)       k values; alpha = 0 is read as the limit
+        alpha           (n_c + alpha) / (n + alpha k)       k values; alpha = 0 means the limit
         m-estimate      (n_c + m / k) / (n + m)
-        a given table   (n_c + w p) / (n + w)               which is p where nothing was counted
+        declared table  (n_c + w p) / (n + w)               which is p without counts
 
     Args:
-        alpha: of every variable that does not say otherwise.
-        m: in place of alpha.
-        attributes: name -> `Nominal`, for those that do.
-        given: number of a variable -> its table.
-        weight: how many examples a row of a given table stands for, above zero.
+        alpha: alpha of every variable without its own smoothing.
+        m: m of these variables, used instead of alpha.
+        attributes: `Nominal` by name, for variables with their own smoothing.
+        given: declared table by variable number.
+        weight: number of examples that a row of a declared table stands for, greater than 0.
 
     Raises:
-        ValueError: if one has no meaning. A prior estimate p that is one number for all values is refused:
-            probabilities would not sum to 1.
+        ValueError: if a parameter is out of range. A single prior estimate p for all values is refused,
+            because the probabilities would not sum to 1.
     """
 
     def __init__(
@@ -62,21 +62,23 @@ class NetworkSmoothing:
         check_smoothing(alpha, None, None)
         check_smoothing(None, m, None)
         if not 0.0 < weight < math.inf:
-            raise ValueError(f"a given table must stand for a number of examples above 0, not {weight!r}")
+            raise ValueError(
+                f"the weight of a declared table must be finite and greater than 0, not {weight!r}"
+            )
         self._plain = Reads(ALPHA, alpha * UNIT) if m is None else Reads(M_ESTIMATE, m * UNIT)
         self._own = {name: _own(name, nominal, self._plain) for name, nominal in attributes.items()}
         self._given = {v: Reads(GIVEN_TABLE, weight * UNIT, table) for v, table in given.items()}
 
     def of(self, tables: FamilyTables, v: int) -> Reads:
-        """How the table of a variable is read."""
+        """Return the smoothing of a variable's table."""
         return self._given.get(v) or self._own.get(tables.dag.names[v], self._plain)
 
     def factor(self, tables: FamilyTables, v: int, codes: Mapping[int, int]) -> Factor:
-        """P(v | its parents) as a factor, with the variables of `codes` as they are there.
+        """Return P(v | its parents) as a factor, with the variables in `codes` fixed.
 
-        An axis has an entry for each live value, in the order of their codes: what is yet to be met, or was
-        unlearned, changes nothing, not even how a sum is rounded. A variable without any value has one, with
-        probability 1, of which nothing is known.
+        An axis has an entry for each live value, in the order of their codes. So values that have not
+        appeared or were unlearned change nothing, not even rounding. A variable without values gets one
+        unknown value of probability 1.
         """
         *parents, _ = tables.family(v)
         at = tuple(codes.get(u, slice(None)) for u in parents)
@@ -92,7 +94,7 @@ class NetworkSmoothing:
         return Factor(scope[:-1], logs[..., i], None if misses is None else misses[..., i])
 
     def arrays(self, tables: FamilyTables, prior: Floats) -> Smoothed:
-        """The same for the kernels."""
+        """Return the smoothing of all variables for the kernels."""
         shape = tables.shape
         reads = [self.of(tables, v) for v in range(len(tables.dag))]
         given = np.zeros(shape.counts.size if self._given else 0)
@@ -111,15 +113,15 @@ def _own(name: Any, nominal: Any, plain: Reads) -> Reads:
     if nominal == "nominal":
         nominal = Nominal()
     if not isinstance(nominal, Nominal):
-        raise ValueError(f"attribute {name!r}: a network reads nominal values alone, not {nominal!r}")  # noqa: TRY004
+        raise ValueError(f"attribute {name!r}: a network reads only nominal values, not {nominal!r}")  # noqa: TRY004
     if nominal.n_values is not None:
         raise ValueError(
-            f"attribute {name!r}: a network takes no n_values = {nominal.n_values}: list the values"
+            f"attribute {name!r}: a network does not use n_values = {nominal.n_values}: declare the values"
         )
     if nominal.p is not None:
         raise ValueError(
             f"attribute {name!r}: one prior estimate p = {nominal.p} for every value does not sum to 1; "
-            "leave it out for 1/k, or give a table"
+            "omit it for 1/k, or declare a table"
         )
     if nominal.m is not None:
         return Reads(M_ESTIMATE, nominal.m * UNIT)
@@ -127,7 +129,7 @@ def _own(name: Any, nominal: Any, plain: Reads) -> Reads:
 
 
 def _of_the_live(counts: Counts, axis: int, live: Counts) -> Counts:
-    """The entries of these values along an axis; where there are none, one in which nothing was counted."""
+    """Return the entries of the live values along an axis; one zero entry if there are none."""
     if live.size == counts.shape[axis] > 0:
         return counts
     if live.size == 0:
@@ -136,7 +138,7 @@ def _of_the_live(counts: Counts, axis: int, live: Counts) -> Counts:
 
 
 def _shares(counts: Counts, reads: Reads, k: int, at: tuple[Any, ...]) -> tuple[Floats, Counts | None]:
-    """Log P of each of k values, along the last axis, and its factors alpha -> 0, where there are any."""
+    """Return log P of each of k values along the last axis, and its factors alpha -> 0 if there are any."""
     n = counts.sum(axis=-1, keepdims=True)
     with np.errstate(divide="ignore", invalid="ignore"):
         if reads.given is not None:

@@ -1,4 +1,4 @@
-"""Which structure a Bayesian network has: candidates under one posterior, weighed by counts."""
+"""Posterior over candidate structures of a Bayesian network, weighted by counts."""
 
 from __future__ import annotations
 
@@ -22,32 +22,33 @@ from streamnb.model.saving import Savable
 Name = Hashable
 _ROUNDING = 1e-9
 Structure = tuple[tuple[int, ...], ...]
-"""Of each variable the numbers of its parents, rising."""
+"""Numbers of the parents of each variable, ascending."""
 
 
 class StructurePosterior(Savable):
-    """P(G | D) over candidate structures G of a Bayesian network, which are proposed as the stream goes.
+    """P(G | D) over candidate structures G of a Bayesian network, proposed during the stream.
 
-        P(G | D) ~ P(G) P(D | G)        P(D | G) by the counts (see `marginal_likelihood`), P(G) uniform
+        P(G | D) ~ P(G) P(D | G)        P(D | G) from the counts (see `marginal_likelihood`), P(G) uniform
 
-    All examples are counted in one joint table, so a candidate that is proposed late is weighed by the whole
-    stream, and no order of the stream changes the posterior of a set of candidates. Candidates are proposed
-    when the examples learned are `first`, 2 `first`, 4 `first` and so on, and by `propose`: what climbing by
-    single edges, or by two parents at once, leads to from the most probable one, from no edges, and from what
-    tests of independence say (see `JointTable.structure`). The most probable ones stay.
+    All examples are counted in one joint table. So a late candidate is weighted by the whole stream, and the
+    order of the stream does not change the posterior of a set of candidates. Candidates are proposed after
+    `first`, 2 `first`, 4 `first` examples and so on, and by `propose`. They are the results of hill climbing,
+    by single edges or by two parents at once, from the most probable candidate, from the empty structure, and
+    from the structure found by tests of independence (see `JointTable.structure`). The most probable ones are
+    kept.
 
     Args:
-        variables: name -> its values.
-        parents: the most parents of a variable.
-        candidates: how many structures are kept.
-        weight: the equivalent sample size of the prior over each table's chances.
-        first: after how many examples structures are first proposed.
+        variables: values by name.
+        parents: maximum number of parents of a variable.
+        candidates: number of structures that are kept.
+        weight: equivalent sample size of the prior of each table.
+        first: number of examples before the first proposal.
 
     Raises:
         ValueError: if a parameter is out of range, or there are more than 2^26 combinations of values.
 
     Examples:
-        A lamp that is lit where one of two switches is on:
+        A lamp that is lit if at least one of two switches is on:
 
         >>> from streamnb import StructurePosterior
         >>> lamp = StructurePosterior({"one": [0, 1], "two": [0, 1], "lit": [0, 1]}, first=8)
@@ -76,15 +77,15 @@ class StructurePosterior(Savable):
         self.weight = positive("weight", weight)
         self.first = first
         self.table = JointTable(variables)
-        """The counts, for questions of every kind."""
+        """Counts, for general queries."""
         self._names = tuple(self.table.variables)
         self._kept: list[Structure] = [((),) * len(self._names)]
         self._next = first
-        self._scores: dict[tuple[int, tuple[int, ...]], float] = {}  # of families, until more is learned
+        self._scores: dict[tuple[int, tuple[int, ...]], float] = {}  # cached scores of families
 
     @property
     def probabilities(self) -> list[tuple[dict[Any, list[Any]], float]]:
-        """(variable -> parents, P(G | D)) of each candidate, the most probable first; they sum to 1."""
+        """(parents by variable, P(G | D)) of each candidate, the most probable first; they sum to 1."""
         logs = [self._score(one) for one in self._kept]
         most = max(logs)
         shares = [math.exp(log - most) for log in logs]
@@ -92,24 +93,27 @@ class StructurePosterior(Savable):
         return [(self._named(one), share / math.fsum(shares)) for one, share in ordered]
 
     def probability(self, structure: Mapping[Name, Sequence[Name]]) -> float:
-        """P(G | D) of one structure; 0 where it is no candidate. Raises ValueError where it is none."""
+        """Return P(G | D) of one structure, 0 if it is not a candidate.
+
+        Raises ValueError if it is invalid.
+        """
         wanted = self._numbered(structure)
         return next((p for one, p in self.probabilities if self._numbered(one) == wanted), 0.0)
 
     def map(self) -> dict[Any, list[Any]]:
-        """Variable -> parents of the most probable candidate; of equals the first that was proposed."""
+        """Return the parents by variable of the most probable candidate; ties go to the first proposed."""
         return self.probabilities[0][0]
 
     def network(self, alpha: float = 1.0) -> BayesianNetwork:
-        """The network of that structure, its tables counted from all that was learned."""
+        """Return the network of the most probable structure, with tables counted from all examples."""
         network = BayesianNetwork(self.map(), values=self.table.variables, alpha=alpha)
         for x, n in self.table.examples():
-            for done in range(0, math.ceil(n), HEAVIEST):  # at once
+            for done in range(0, math.ceil(n), HEAVIEST):  # the largest weight of one call
                 network.learn_one(x, min(n - done, HEAVIEST))
         return network
 
     def learn_one(self, x: Mapping[Name, Any], w: float = 1.0) -> None:
-        """Count an example; at stated moments propose structures. Errors as of `JointTable.learn_one`."""
+        """Count an example; propose structures at the next doubling. Errors as of `JointTable.learn_one`."""
         self.table.learn_one(x, w)
         self._scores.clear()
         if self.table.n_examples >= self._next:
@@ -117,12 +121,12 @@ class StructurePosterior(Savable):
             self._next *= 2
 
     def unlearn_one(self, x: Mapping[Name, Any], w: float = 1.0) -> None:
-        """Take an example's counts back, exactly; what was proposed by them stays. Raises UnlearnError."""
+        """Subtract an example's counts exactly; earlier proposals stay. Raises UnlearnError."""
         self.table.unlearn_one(x, w)
         self._scores.clear()
 
     def propose(self) -> None:
-        """Propose structures by all that was learned, and keep the most probable ones."""
+        """Propose structures from all examples, and keep the most probable ones."""
         given = self._numbered(self.table.structure(self.parents, self.weight).parents())
         starts = [self._numbered(self.map()), ((),) * len(self._names), given]
         found = dict.fromkeys(self._kept)
@@ -134,7 +138,7 @@ class StructurePosterior(Savable):
     # -- state --------------------------------------------------------------------------------------------
 
     def state(self) -> State:
-        """Counts and candidates. Raises TypeError for names that JSON does not have."""
+        """Return counts and candidates. Raises TypeError for names that JSON cannot hold."""
         meta, arrays = self.table.state()
         kept = [
             [[plain(name) for name in above] for above in self._named(one).values()] for one in self._kept
@@ -142,9 +146,9 @@ class StructurePosterior(Savable):
         return {"type": type(self).__name__, "table": meta, "kept": kept, "next": self._next}, arrays
 
     def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
-        """Replace all by a `state` of one of these variables; returns self.
+        """Replace everything by a `state` over the same variables; return self.
 
-        Raises SnapshotError, and changes nothing, where it is none.
+        Raises SnapshotError, and changes nothing, if the state is invalid.
         """
         check_made(meta, type=type(self).__name__)
         with reading("a posterior over structures", ValueError):
@@ -152,7 +156,9 @@ class StructurePosterior(Savable):
             kept = [self._numbered(one) for one in parents]
             moment = meta["next"]
             if not kept or type(moment) is not int or not moment > 0:
-                raise SnapshotError(f"{len(kept)} candidates, and the next moment {moment!r}")
+                raise SnapshotError(
+                    f"{len(kept)} candidates, and the next proposal after {moment!r} examples"
+                )
             self.table.load_state(meta["table"], arrays)
         self._kept, self._next = kept, moment
         self._scores.clear()
@@ -165,10 +171,9 @@ class StructurePosterior(Savable):
         return {name: [self._names[u] for u in above] for name, above in pairs}
 
     def _numbered(self, parents: Mapping[Name, Sequence[Name]]) -> Structure:
-        """Raises ValueError for what is no structure of these variables."""
         dag = Dag(parents)
         if set(dag.names) != set(self._names):
-            raise ValueError(f"expected the parents of {list(self._names)}, got those of {list(parents)}")
+            raise ValueError(f"expected the parents of {list(self._names)}, found {list(parents)}")
         number = {name: i for i, name in enumerate(self._names)}
         return tuple(tuple(sorted(number[above] for above in parents[name])) for name in self._names)
 
@@ -182,9 +187,10 @@ class StructurePosterior(Savable):
         return self._scores[v, above]
 
     def _climbed(self, structure: Structure) -> Iterator[Structure]:
-        """Each structure on the way up: of all that differ by one edge the best, while it is better.
+        """Yield each structure on the way up: the best change of one edge, while the score improves.
 
-        Where none is, two parents at once: of an exclusive or no single one says anything.
+        If no single edge improves it, two parents at once: for an exclusive or, a single parent has no
+        effect.
         """
         yield structure
         while True:
@@ -198,7 +204,7 @@ class StructurePosterior(Savable):
             yield structure
 
     def _neighbours(self, structure: Structure) -> Iterator[Structure]:
-        """All structures with an edge more, less, or the other way round."""
+        """Yield all structures with an edge added, removed or reversed."""
         for u, v in permutations(range(len(structure)), 2):
             if u in structure[v]:
                 without = _with(structure, v, tuple(w for w in structure[v] if w != u))
@@ -214,7 +220,7 @@ class StructurePosterior(Savable):
                     yield from self._joined(one, w, v)
 
     def _joined(self, structure: Structure, u: int, v: int) -> Iterator[Structure]:
-        """With u -> v, where that makes no circle and not too many parents."""
+        """Yield the structure with u -> v added, unless that makes a cycle or too many parents."""
         if len(structure[v]) < self.parents and v not in ancestors(structure, [u]):
             yield _with(structure, v, tuple(sorted((*structure[v], u))))
 

@@ -1,8 +1,8 @@
-"""Variable elimination: sums and maxima over a product of factors, without ever making the whole product.
+"""Variable elimination: sums and maxima over a product of factors without building the whole product.
 
-Each variable in turn is summed out of the factors that have it alone. What a step costs is the size of the
-table it makes, and the order decides that; the best order is NP-hard to find, and *min-fill* is a good one:
-next is the variable whose removal joins the fewest pairs of its neighbours that were not joined before.
+Each variable in turn is summed out of the factors that contain it. A step costs the size of the table that it
+builds, and that depends on the order. The best order is NP-hard to find, and *min-fill* is a good one: it
+removes the variable whose removal connects the fewest pairs of neighbours that were not connected before.
 
 References: Zhang and Poole (1996), "Exploiting causal independence in Bayesian network inference", JAIR 5;
 Koller and Friedman, Probabilistic graphical models (2009), chapters 9 and 13.
@@ -17,9 +17,9 @@ from streamnb.model.bayesian_network.factors import Factor, maximised, product, 
 
 
 def sum_of_products(factors: Iterable[Factor], kept: tuple[int, ...]) -> Factor:
-    """The product of all factors, summed over every variable that is not in `kept`.
+    """Return the product of all factors, summed over every variable that is not in `kept`.
 
-    Its axes are those of `kept`, in this order. Each of them must be a variable of some factor.
+    Its axes are `kept`, in this order. Each of them must be a variable of some factor.
     """
     found = product(_eliminated(list(factors), kept))
     order = tuple(found.scope.index(variable) for variable in kept)
@@ -28,11 +28,11 @@ def sum_of_products(factors: Iterable[Factor], kept: tuple[int, ...]) -> Factor:
 
 
 def maximum(factors: Iterable[Factor], of: tuple[int, ...]) -> tuple[dict[int, int], float, int]:
-    """The values of the variables `of` at which the sum over all others is greatest.
+    """Return the values of the variables `of` that maximise the sum over all other variables.
 
     Returns:
-        variable -> value, of equals one and the same at every call; the logarithm of the sum there, and how
-        many factors alpha -> 0 it has.
+        value by variable (ties are resolved the same way at every call); the logarithm of the sum there, and
+        its number of factors alpha -> 0.
     """
     rest = _eliminated(list(factors), of)
     steps = []
@@ -48,7 +48,6 @@ def maximum(factors: Iterable[Factor], of: tuple[int, ...]) -> tuple[dict[int, i
 
 
 def _eliminated(factors: list[Factor], kept: Collection[int]) -> list[Factor]:
-    """The factors with every other variable summed out."""
     others = {variable for f in factors for variable in f.scope}.difference(kept)
     for variable in _min_fill(factors, others):
         own = [f for f in factors if variable in f.scope]
@@ -58,16 +57,16 @@ def _eliminated(factors: list[Factor], kept: Collection[int]) -> list[Factor]:
 
 
 def _min_fill(factors: Iterable[Factor], variables: Iterable[int]) -> Iterable[int]:
-    """The variables in the order of elimination; ties go to the fewest neighbours, then to the numbers."""
+    """Return the variables in elimination order; ties go to the fewest neighbours, then to the numbers."""
     near: dict[int, set[int]] = {}
     for factor in factors:
         for variable in factor.scope:
             near.setdefault(variable, set()).update(factor.scope)
-    left = sorted(variables)
+    remaining = sorted(variables)
     order = []
-    while left:
-        best = min(left, key=lambda variable: (_fill(near, variable), len(near[variable]), variable))
-        left.remove(best)
+    while remaining:
+        best = min(remaining, key=lambda variable: (_fill(near, variable), len(near[variable]), variable))
+        remaining.remove(best)
         order.append(best)
         neighbours = near.pop(best) - {best}
         for other in neighbours:
@@ -77,5 +76,5 @@ def _min_fill(factors: Iterable[Factor], variables: Iterable[int]) -> Iterable[i
 
 
 def _fill(near: Mapping[int, set[int]], variable: int) -> int:
-    """How many pairs of its neighbours are not joined."""
+    """Return the number of pairs of its neighbours that are not connected."""
     return sum(b not in near[a] for a, b in combinations(sorted(near[variable] - {variable}), 2))

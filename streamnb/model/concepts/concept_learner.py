@@ -43,10 +43,10 @@ class ConceptLearner(Savable, base.Classifier):  # type: ignore[misc]  # River i
 
     The learner stores how often each hypothesis disagreed (see `disagreements`). Noise and prior are applied
     on read, so the noise may be changed at any time. The order of examples does not matter, and `unlearn_one`
-    is exact. The posterior equals the one that `SequentialPosterior` reaches by successive updates, up to
-    rounding. Over conjunctions of k attributes an example costs 2^k steps to learn; a missing attribute of n
-    values contributes a factor n + 1 instead of 2 (so an example without attributes costs |H|). The first
-    read after it costs |H|.
+    is exact. Up to rounding, `SequentialPosterior` reaches the same posterior by successive updates. Over
+    conjunctions of k attributes an example costs 2^k steps to learn; a missing attribute of n values
+    contributes a factor n + 1 instead of 2 (so an example without attributes costs |H|). The first read after
+    it costs |H|.
 
     Degenerate cases:
         no noise        the limit noise -> 0. If no hypothesis agrees with all labels (the version space is
@@ -65,7 +65,7 @@ class ConceptLearner(Savable, base.Classifier):  # type: ignore[misc]  # River i
         negative: label of all other instances.
 
     Raises:
-        ValueError: if there is no hypothesis, the labels are equal, or `prior` or `noise` is out of range.
+        ValueError: if the space is empty, the labels are equal, or `prior` or `noise` is out of range.
         TypeError: if the prior is "specific" and the hypotheses are functions.
 
     Examples:
@@ -155,7 +155,7 @@ class ConceptLearner(Savable, base.Classifier):  # type: ignore[misc]  # River i
 
     @property
     def log_evidence(self) -> float:
-        """Log P(D) in nats; -inf if there is no noise and no hypothesis agrees with all labels."""
+        """Log P(D) in nats; -inf if noise is 0 and no hypothesis agrees with all labels."""
         return self._posterior().log_evidence
 
     @property
@@ -283,7 +283,6 @@ class ConceptLearner(Savable, base.Classifier):  # type: ignore[misc]  # River i
         return {"type": type(self).__name__, "labels": labels, "hypotheses": self._space.described()}
 
     def _posterior(self) -> ConceptPosterior:
-        """Return the posterior at the current noise, cached between two examples."""
         if self._read is None or self._read_with != self.noise:
             check_noise(self.noise)
             scratch = None if self._read is None else self._read.weights

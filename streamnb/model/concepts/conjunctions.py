@@ -123,8 +123,8 @@ class Conjunctions:
         attributes: values by name, at least one each; values are compared by their text.
 
     Raises:
-        ValueError: if there is no attribute, one has no value or a value twice, or there are more than ten
-            million hypotheses.
+        ValueError: if `attributes` is empty, an attribute has no value or a value twice, or there are more
+            than ten million hypotheses.
         TypeError: for a value that is not a string, boolean or number.
 
     Examples:

@@ -126,7 +126,6 @@ class FindS(Savable, base.Classifier):  # type: ignore[misc]  # River is untyped
 
 
 def _restored(asked: Any, positives: int) -> dict[Any, str | None]:
-    """Return the values by attribute, from the list of a `state`. Raises SnapshotError."""
     if not isinstance(asked, list) or (asked and positives == 0):
         raise SnapshotError(f"constraints {asked!r} after {positives} positive examples")
     for pair in asked:

@@ -9,7 +9,7 @@ from streamnb.model.compiled.arrays import Floats, Ints
 
 
 class Judgement(NamedTuple):
-    """The verdict of the hypotheses on one instance; hypotheses in neither array exclude it.
+    """The classification of one instance by all hypotheses; hypotheses in neither array exclude it.
 
     Attributes:
         covering: int64[], numbers of the hypotheses that cover the instance, each once.
@@ -39,7 +39,7 @@ class HypothesisSpace(Protocol):
     def specificity(self) -> Floats:
         """Return float64[size], larger for more specific hypotheses.
 
-        Raises TypeError if there is no order.
+        Raises TypeError for spaces without an order.
         """
 
     def general(self, chosen: Flags) -> list[int]:

@@ -139,7 +139,7 @@ def _blocks(size: int) -> Iterator[slice]:
 
 
 def _write_logs(counts: Disagreements, part: slice, least: int, noise: float, logs: Floats) -> None:
-    """Fill log P(D | h) of a block, minus that of a decided hypothesis with the least margin."""
+    """Fill log P(D | h) of a block, relative to a decided hypothesis with the least margin."""
     each = (math.log(noise) - math.log1p(-noise)) / UNIT if noise > 0.0 else _EXCLUDED
     np.multiply(counts.margin[part] - least, each, out=logs)
     undecided = counts.undecided[part]

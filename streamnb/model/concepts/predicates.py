@@ -21,7 +21,7 @@ class Predicates:
         functions: functions of an instance by name, which return True, False or None.
 
     Raises:
-        ValueError: if there is no function.
+        ValueError: if `functions` is empty.
     """
 
     def __init__(self, functions: Mapping[Any, Predicate]) -> None:

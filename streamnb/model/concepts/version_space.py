@@ -89,7 +89,7 @@ class VersionSpace:
         uniform prior, if no learned example had a missing attribute.
 
         Raises:
-            ValueError: if there is no member.
+            ValueError: if the version space is empty.
         """
         if not len(self):
             raise ValueError("the version space is empty: no hypothesis is consistent with all labels")

@@ -156,7 +156,6 @@ def _is_first(chains: Any, row: int, begins: bool, time: float) -> bool:
 
 @inlined
 def _learn_step(chains: Any, row: int, is_first: bool, label: int, weight: int, time: float) -> None:
-    """Count the step, and set the chain to the label."""
     if label >= 0:
         if is_first:
             chains.first[label] += weight

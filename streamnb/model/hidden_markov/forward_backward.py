@@ -139,7 +139,6 @@ def _weigh(log_now: Any, log_row: Any) -> float:
 
 @inlined
 def _has_tiny(probabilities: Any) -> bool:
-    """Return True if a probability is above 0 and below 1e-20."""
     found = False
     for p in probabilities.flat:
         found |= 0.0 < p < _TINY

@@ -219,8 +219,8 @@ class HiddenMarkovModel(Savable):
     def viterbi(self, observations: Iterable[Any]) -> StatePath:
         """Return the sequence of states with the highest P(s_1..n | x_1..n).
 
-        Ties go to the state that appeared first, from the last event to the first. The path is empty if there
-        are no states or no observations.
+        Ties go to the state that appeared first, from the last event to the first. The path is empty without
+        states or observations.
         """
         states, symbols, _, log_rows, chain = self.encoded(observations)
         n, K = symbols.size, len(states)
@@ -297,7 +297,6 @@ class HiddenMarkovModel(Savable):
 
 
 def _paired(observations: Iterable[Any], states: Iterable[Any], w: float) -> tuple[list[Any], list[Any], int]:
-    """Return both as lists, and the weight in units. Raises ValueError if the lengths differ."""
     observations, states = list(observations), list(states)
     if len(observations) != len(states):
         raise ValueError(f"{len(observations)} observations, but {len(states)} states")

@@ -227,7 +227,6 @@ class HiddenMarkovNB(SmoothedModel):
         return super().unused_values(self._without_entity(x))
 
     def _entity_of(self, x: Any) -> str | None:
-        """Return the name of an event's entity. Raises TypeError for an invalid value."""
         return name_in(x, self.entity, "entity")
 
     def _without_entity(self, x: Any) -> Any:

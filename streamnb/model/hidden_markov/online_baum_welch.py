@@ -125,7 +125,6 @@ class OnlineBaumWelch(Savable):
         self._derive()
 
     def _derive(self) -> None:
-        """Compute the probabilities from the counts, and allocate scratch."""
         R, K = self.starts, self.states
         self._scratch = OnlineScratch.of(self.block + self.lag, K)
         self._chains = Chain(np.empty((R, K)), np.empty((R, K, K)), np.empty((R, K)), np.empty((R, K, K)))
@@ -240,7 +239,6 @@ class OnlineBaumWelch(Savable):
 
 
 def _nothing(starts: int, states: int, length: int) -> OnlineCounts:
-    """Return the counts before any event."""
     R, K, L = starts, states, length
     uniform = np.full((R, K), -math.log(K))
     return OnlineCounts(
@@ -260,7 +258,6 @@ def _nothing(starts: int, states: int, length: int) -> OnlineCounts:
 
 
 def _checked(arrays: Mapping[str, Array], own: OnlineCounts, symbols: int) -> OnlineCounts:
-    """Return the counts in these arrays, with the shapes of `own`. Raises SnapshotError."""
     lowest = {"log_entry": -np.inf, "log_now": -np.inf, "recent": -FINITE, "evidence": -np.inf}
     lowest |= {"held": -1, "scale": SMALLEST}
     highest = {"log_entry": 1e-9, "log_now": 1e-9, "held": symbols - 1, "begins": True, "scale": 1.0}

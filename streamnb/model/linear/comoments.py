@@ -91,7 +91,6 @@ class SecondMoments:
             _learn(self._sums, self._products, columns, values, weight / UNIT)
 
     def _is_less_than(self, columns: Ints, values: Floats, weight: int) -> bool:
-        """Return True if fewer events, or smaller squares, were learned than must be unlearned."""
         squares = self._products[0, columns, columns]
         left = squares + weight / UNIT * values * values
         return self.units + weight < 0 or bool((left < -_CONSTANT * squares).any())

@@ -68,5 +68,4 @@ class GradientUnit(Savable):
         return float(self._weights[row[0]] @ row[1])
 
     def _move(self, row: Row, amount: float) -> None:
-        """Add amount x_k to each w_k."""
         self._weights[row[0]] += amount * row[1]

@@ -8,9 +8,9 @@ Sweeping the co-moments of target and attributes on an attribute k is one step o
 
 after which the block of the swept attributes is -M^-1. The column of the target holds their weights, its
 diagonal element the residual sum of squares, and the column of an unswept attribute its regression on the
-swept ones. The next attribute to sweep is always the one explained least by those swept. An attribute
+swept ones. The next attribute to sweep is the attribute that the swept ones explain least. An attribute
 explained to 1e-24 of its squares (1e-12 of its spread) counts as a linear combination of them: of all weights
-that fit equally, those of least norm are then taken, as `lstsq` does.
+that fit equally, the weights of least norm are then taken, as `lstsq` does.
 
 The normal equations square the condition number. So all steps use the 106 bits of the co-moments, which
 leaves more accuracy than an orthogonal decomposition of the events in doubles.

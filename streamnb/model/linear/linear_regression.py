@@ -34,7 +34,7 @@ class LinearRegression(Savable, base.Regressor):  # type: ignore[misc]  # River 
         missing         an attribute that is absent, None, NaN or infinite is read as 0, as in River.
         strings         1 in the column (name, value); each value has its own column.
         never varied    combinations of attributes that never varied (more attributes than events, one the
-                        double of another) leave many solutions: the one of least |w| is taken, without b. A
+                        double of another) leave many solutions: the least |w| is taken, without b. A
                         spread below 1e-12 of the size, or of what other attributes explain of it, counts as
                         none.
         nothing learned predicts 0.

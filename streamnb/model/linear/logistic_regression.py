@@ -101,7 +101,7 @@ class LogisticRegression(Savable, base.Classifier):  # type: ignore[misc]  # Riv
         self._design = Design(features)
         self._labels: dict[Any, int] = {}
         # Unit 0 has every event as a negative example: the start of a future class. Two classes share one
-        # further unit, that of the second class; from three classes on each class has its own.
+        # further unit, for the second class; from three classes on each class has its own.
         self._units = LaplaceUnits(1, C)
         self._units.reserve(1)
         self._kept = KeptRows(memory)
@@ -174,7 +174,7 @@ class LogisticRegression(Savable, base.Classifier):  # type: ignore[misc]  # Riv
             go_back(self._units, self._kept, self._targets)
 
     def refine(self, events: Collection[tuple[Mapping[Any, Any], Any]], passes: int = 100) -> int:
-        """Read the events repeatedly until the weights are those of the minimum over them.
+        """Read the events repeatedly until the weights reach the minimum over them.
 
         The method is Newton's, see `newton`: it starts from the current weights, takes a few passes and keeps
         no events. Earlier learning is replaced; later learning adds to the result.
@@ -270,7 +270,6 @@ class LogisticRegression(Savable, base.Classifier):  # type: ignore[misc]  # Riv
     def _chunks(
         self, events: Collection[tuple[Mapping[Any, Any], Any]]
     ) -> Iterator[tuple[Floats, Floats, Floats]]:
-        """Yield all labelled events as rows, targets and weights."""
         labelled = ((x, y) for x, y in events if not is_missing(y))
         while chunk := list(islice(labelled, _CHUNK)):
             rows = np.zeros((len(chunk), len(self._design)))

@@ -168,7 +168,6 @@ def _learn(
 
 @kernel
 def _any_due(moved: Any, far: float, least: float, most: float) -> bool:
-    """Return True if `LaplaceUnits.due` is not empty."""
     found = False
     for u in range(len(moved)):
         found |= moved[u, 1] >= most or (moved[u, 1] >= least and moved[u, 0] > far)

@@ -110,7 +110,6 @@ def _loss(net: float, d: float) -> float:
 
 
 def _probability(d: Any) -> float:
-    """Return a target as a float. Raises ValueError or TypeError if it is not a probability."""
     p = real("target", d)
     if not 0.0 <= p <= 1.0:
         raise ValueError(f"a target must lie between 0 and 1, not {d!r}")

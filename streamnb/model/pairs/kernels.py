@@ -80,7 +80,6 @@ def count_event(tables: Any, codes: Any, e: int, k: int, weight: int) -> None:
 
 @inlined
 def _can_unlearn(tables: Any, codes: Any, e: int, k: int, weight: int) -> bool:
-    """Return True if the counts hold event e in class k with this weight (units)."""
     if tables.classes[k] < weight:
         return False
     paired = min(codes.shape[1], tables.pair_first.shape[0])

@@ -231,7 +231,6 @@ def _totals(values: Counts, first: Counts) -> Counts:
 
 
 def _check(arrays: Mapping[str, Array], bare: PairTables) -> None:
-    """Raise SnapshotError if counts contradict each other."""
     for name in ("class_weights", "values", "pairs"):
         reject(name, arrays[name].sum(dtype=np.float64) > MOST, "counts whose sum overflows")
     sums = _totals(arrays["values"], bare.first)

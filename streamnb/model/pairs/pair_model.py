@@ -54,7 +54,6 @@ class PairModel:
         self.counts.reserve(self.coded.sizes, classes)
 
     def _fits(self, sizes: Ints, classes: int) -> bool:
-        """Return True if these sizes and classes fit without dropping attributes or pairs."""
         counts = self.counts
         keeps_all = counts.keeping(sizes, classes) == sizes.size
         return keeps_all and counts.fitting(sizes, classes) == counts.paired

@@ -66,12 +66,12 @@ def _limit(a: Floats, b: Floats, tail: float) -> tuple[Floats, Floats]:
 
 
 def _nearly_normal(a: Floats, b: Floats, tail: float) -> tuple[Floats, Floats]:
-    """The bounds where both parameters are large, by mean, variance and skewness (Cornish and Fisher).
+    """Return the bounds for large parameters, by mean, variance and skewness (Cornish and Fisher).
 
-    There the inverse of scipy loses its digits, and from 10^16 on it is nan.
+    For such parameters scipy's inverse loses digits, and from 10^16 on it is NaN.
     """
     n, z = a + b, float(_special().ndtri(tail))
-    with np.errstate(all="ignore"):  # of those that are not asked for
+    with np.errstate(all="ignore"):  # of entries that the caller does not use
         mean = a / n
         deviation = np.sqrt(mean * (b / n) / (n + 1.0))
         skewness = 2.0 * ((b - a) / (n + 2.0)) * (np.sqrt(n + 1.0) / np.sqrt(a) / np.sqrt(b))
@@ -100,7 +100,6 @@ def _refined(x: Floats, a: Floats, b: Floats, excess: Callable[[Floats], Floats]
 
 
 def _tail(mass: float) -> float:
-    """Return the probability below, and above, an interval of this mass."""
     if not 0.0 < mass < 1.0:
         raise ValueError(f"the mass of an interval must lie between 0 and 1, both excluded, not {mass!r}")
     return (1.0 - mass) / 2.0

@@ -151,7 +151,7 @@ class DirichletCategorical(Conjugate):
         return dict(zip(posterior, bounds, strict=True))
 
     def log_predictive(self, x: Label) -> float:
-        """Return log P(next = x | D) in nats; for an unseen, undeclared label that of something new."""
+        """Return log P(next = x | D) in nats; for an unseen, undeclared label log P(something new | D)."""
         self._check_label(x)
         count = self._alpha.get(x, 0.0) + examples(self._counts[x]) if x in self._counts else self.other
         return math.log(count) - math.log(self._total()) if count else -math.inf

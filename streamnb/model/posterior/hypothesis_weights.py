@@ -49,7 +49,7 @@ def start(prior: npt.ArrayLike) -> Weights:
     returns after each observation is a share of the prior.
 
     Raises:
-        ValueError: if there is no hypothesis, a weight is negative or not finite, or all are zero.
+        ValueError: if `prior` is empty, a weight is negative or not finite, or all are zero.
     """
     try:
         relative = np.array(prior, dtype=np.float64)

@@ -14,7 +14,7 @@ probability r, so
     A(g, h) = r P0(h) + (1 - r) [g = h]
 
 and one term of a sum of non-negative terms is at most the sum. Take -ln of both sides. For every sequence
-with S switches the mixture's total log loss is at most that of the sequence, plus
+with S switches the mixture's total log loss is at most the loss of the sequence, plus
 
     ln 1/P0(h_1)  +  sum over the S switches of ln 1/(r P0(h_new))
                   +  sum over the T - 1 - S stays of ln 1/(1 - r + r P0(h))
@@ -67,7 +67,7 @@ class SequentialPosterior(SavableValue):
         switching_rate: r, 0 <= r < 1; probability that the hypothesis is redrawn after an observation.
 
     Raises:
-        ValueError: if there is no hypothesis, one occurs twice, or a weight or the rate is out of range.
+        ValueError: if `prior` is empty, a hypothesis occurs twice, or a weight or the rate is out of range.
 
     Examples:
         A patient tests positive (Mitchell 1997, section 6.2):
@@ -160,7 +160,7 @@ class SequentialPosterior(SavableValue):
         return self.hypotheses[self._best()]
 
     def regret(self) -> float:
-        """Return the total log loss of the mixture minus that of `ml`, in nats; -inf if none survived."""
+        """Return the total log loss of the mixture minus the loss of `ml`, in nats; -inf if none survived."""
         own, best = self.weights.losses[-1], self.weights.losses[self._best()]
         return float((own[0] - best[0]) + (own[1] - best[1]))
 
@@ -228,7 +228,7 @@ class SequentialPosterior(SavableValue):
         """Draw a hypothesis from P(h | D): the Gibbs algorithm, which predicts with this hypothesis alone.
 
         The same `counter` and `seed` give the same draw from the same posterior (see `counter_rng`). If the
-        target was drawn from the prior, the expected error is at most twice that of the Bayes optimal
+        target was drawn from the prior, the expected error is at most twice the error of the Bayes optimal
         classification (Haussler, Kearns and Schapire 1994; Mitchell 1997, section 6.8).
         """
         return self.hypotheses[choose(self.weights.log_posterior, float(uniforms(seed, counter, 1)[0]))]
@@ -337,7 +337,6 @@ class SequentialPosterior(SavableValue):
         return dict(zip(self._place, values.tolist(), strict=True))
 
     def _in_order(self, values: Mapping[Any, Any]) -> list[Any]:
-        """Return the values in the hypotheses' order. Raises ValueError if the hypotheses differ."""
         if values.keys() != self._place.keys():
             raise ValueError(f"expected the hypotheses {self.hypotheses}, got {list(values)}")
         return [values[h] for h in self._place]

@@ -398,13 +398,13 @@ def test_a_hundred_attributes_of_tiny_probability_do_not_underflow():
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ({}, "needs an attribute"),
-        ({"parents": {"label": []}}, "needs an attribute"),
-        ({"parents": {"a": ["b"]}}, "'b' is no variable"),
+        ({}, "needs at least one attribute"),
+        ({"parents": {"label": []}}, "needs at least one attribute"),
+        ({"parents": {"a": ["b"]}}, "'b' is not a variable"),
         ({"parents": {"a": ["b"], "b": ["a"]}}, "form a cycle"),
         ({"parents": {"a": ["label"], "label": ["a"]}}, "form a cycle"),
         ({"attributes": {"label": "nominal"}}, "is the target"),
-        ({"attributes": {"a": "continuous"}}, "reads nominal values alone"),
+        ({"attributes": {"a": "continuous"}}, "reads only nominal values"),
         ({"parents": {"label": ["a"], "a": []}, "prior": "uniform"}, "has parents"),
         ({"parents": {"a": ["label"]}, "prior": "other"}, "prior must be"),
         ({"parents": {"a": ["label"]}, "alpha": -1.0}, "alpha must be"),

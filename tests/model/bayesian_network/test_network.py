@@ -253,7 +253,7 @@ def test_a_value_that_is_unlearned_is_no_value_any_more():
     assert network.marginal("a", "b") == pytest.approx(left.marginal("a", "b"), rel=1e-14)
     assert network.log_evidence({"b": "v"}) == pytest.approx(left.log_evidence({"b": "v"}), rel=1e-14)
     assert network.log_evidence({"a": "q", "b": "v"}) == network.log_evidence({"b": "v"})
-    with pytest.raises(KeyError, match="'q' is no value of 'a'"):
+    with pytest.raises(KeyError, match="'q' is not a value of 'a'"):
         network.probability({"a": "q"})
     assert network.table("b").keys() == {("x",), ("z",)}
 
@@ -414,29 +414,29 @@ def test_long_streams_and_the_heaviest_weights_stay_exact():
     [
         ({"parents": {"a": ["b"], "b": ["a"]}}, "form a cycle: 'a' <- 'b' <- 'a'|'b' <- 'a' <- 'b'"),
         ({"parents": {"a": ["a"]}}, "form a cycle: 'a' <- 'a'"),
-        ({"parents": {"a": ["c"], "b": []}}, "parents of 'a': 'c' is no variable; there are 'a', 'b'"),
+        ({"parents": {"a": ["c"], "b": []}}, "parents of 'a': 'c' is not a variable; the variables are 'a', 'b'"),
         ({"parents": {"a": [], "b": ["a", "a"]}}, "named twice"),
         ({"parents": {"a": [], "b": "a"}}, "expected a list of names, not 'a'"),
         ({"parents": {"a": []}, "alpha": -1}, "alpha must be 0 or lie between"),
         ({"parents": {"a": []}, "m": math.nan}, "m must be 0 or lie between"),
-        ({"parents": {"a": []}, "weight": 0}, "above 0, not 0"),
-        ({"parents": {"a": []}, "values": {"b": ["x"]}}, "'b' is no variable"),
-        ({"parents": {"a": []}, "values": {"a": []}}, "expected some, none of them twice"),
-        ({"parents": {"a": []}, "values": {"a": ["1", 1]}}, "expected some, none of them twice"),
-        ({"parents": {"a": []}, "values": {"a": ["x", "y"]}, "cells": 1}, "has 2 cells; at most 1"),
+        ({"parents": {"a": []}, "weight": 0}, "greater than 0, not 0"),
+        ({"parents": {"a": []}, "values": {"b": ["x"]}}, "'b' is not a variable"),
+        ({"parents": {"a": []}, "values": {"a": []}}, "expected one or more, all different"),
+        ({"parents": {"a": []}, "values": {"a": ["1", 1]}}, "expected one or more, all different"),
+        ({"parents": {"a": []}, "values": {"a": ["x", "y"]}, "cells": 1}, "has 2 cells, more than 1"),
         ({"parents": {"a": []}, "attributes": {"a": Nominal(m=2, p=0.3)}}, "does not sum to 1"),
-        ({"parents": {"a": []}, "attributes": {"a": "continuous"}}, "reads nominal values alone"),
+        ({"parents": {"a": []}, "attributes": {"a": "continuous"}}, "reads only nominal values"),
         ({"parents": {"a": []}, "tables": {"a": {"x": 0.5, "y": 0.4}}}, "sum to 1"),
         ({"parents": {"a": []}, "tables": {"a": {"x": 1.5, "y": -0.5}}}, "sum to 1"),
         ({"parents": {"a": []}, "tables": {"a": [0.5, 0.5]}}, "expected a mapping"),
-        ({"parents": {"a": [], "b": ["a"]}, "tables": {"b": {"x": {"u": 1}}}}, "its parent 'a' neither"),
+        ({"parents": {"a": [], "b": ["a"]}, "tables": {"b": {"x": {"u": 1}}}}, "its parent 'a' has no table"),
         (
             {"parents": {"a": [], "b": ["a"]}, "values": {"a": ["x", "y"]}, "tables": {"b": {"x": {"u": 1}}}},
             r"the row \('y',\) is missing",
         ),
         (
             {"parents": {"a": [], "b": ["a"]}, "values": {"a": ["x"]}, "tables": {"b": {"x": {"u": 1}, "y": {"u": 1}}}},
-            r"the row \('y',\) is of a value",
+            r"the row \('y',\) has a value",
         ),
         ({"parents": {"a": [], "b": ["a"]}, "tables": {"a": {"x": 1}, "b": {"u": 1}}}, "expected the values of its 1"),
         ({"parents": {"a": []}, "values": {"a": ["x"]}, "tables": {"a": {"y": 1}}}, r"expected \['x'\], got \['y'\]"),
