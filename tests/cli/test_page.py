@@ -628,6 +628,17 @@ def test_labels_that_differ_by_blanks_at_their_ends_are_shown_apart(full, ask):
     assert r"<bdi>spam\x20</bdi>" in ask("/page/label", fields, **ORIGIN)[2]
 
 
+def test_a_new_label_that_is_like_a_known_class_is_written_with_a_question(full, ask, said):
+    full._take_metrics(record(report(200) | {"labels": ["spam", "ham"]}))
+    fields = {"csrf": csrf_of(ask("/page/events")[2]), "id": "m1"}
+    answers = [
+        ask("/page/label", {**fields, "label": label}, **ORIGIN)[2] for label in ("Spam", "spam", "other")
+    ]
+    assert "Did you mean <bdi>spam</bdi>?" in answers[0]
+    assert ["Did you mean" in one for one in answers] == [True, False, False]
+    assert [one.label for one in said] == ["Spam", "spam", "other"]
+
+
 @pytest.mark.parametrize("label", [" ", "   ", "\u3000", "\t\n", "\u200b"])
 def test_a_label_of_blanks_alone_is_refused(ask, said, label):
     fields = {"csrf": csrf_of(ask("/page/events")[2]), "id": "m1", "label": label}

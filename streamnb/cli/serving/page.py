@@ -124,8 +124,10 @@ def _add_forms(app: FastAPI, frame: _Frame, csrf: str, writing: Writing) -> None
         if said and not is_visible(said):
             raise HTTPException(_WRONG, INVISIBLE)
         await once.write(id_, said, writing.say)
+        near = frame.views.alike_label(said)
         names = (tag("bdi", visible(name)) for name in (id_, said))
-        told = tag("p", "Written: ", next(names), " is ", next(names), ".", class_="done")
+        more = () if near is None else (" Did you mean ", tag("bdi", visible(near)), "?")
+        told = tag("p", "Written: ", next(names), " is ", next(names), ".", *more, class_="done")
         return _html(told if "x-live" in request.headers else frame.written(told))
 
     one_sends = CapacityLimiter(1)

@@ -24,6 +24,7 @@ from streamnb.cli.serving.replica import Replica
 from streamnb.cli.serving.watch import Watch
 from streamnb.errors import ConfigError, SnapshotError, StreamnbError
 from streamnb.events import AccuracyEstimate, MetricsReport, Prediction
+from streamnb.model.attributes.alike_labels import folded
 from streamnb.pictures import Bar, Markup, Series, bars, count, joined, line, number, percent, table, tag
 from streamnb.pictures.markup import visible
 from streamnb.wire.codec import IN_EVENT
@@ -61,6 +62,14 @@ class Views:
     def __init__(self, watch: Watch, replica: Replica, csrf: str, *, is_writable: bool) -> None:
         self._watch, self._replica, self._csrf, self._is_writable = watch, replica, csrf, is_writable
         self.learned = Learned(watch.config, replica)
+
+    def alike_label(self, label: str) -> str | None:
+        """Return a class of the newest report that equals a new label but for case, blanks or Unicode."""
+        with self._watch.lock:
+            report, aliases = self._watch.report, self._watch.config.classes.aliases
+        known = [] if report is None or label in aliases else report.labels
+        alike = (name for name in known if folded(name) == folded(label))
+        return None if label in known else next(alike, None)
 
     def live(self, name: str, asked: dict[str, str]) -> Markup:
         """The part of a page that changes."""
