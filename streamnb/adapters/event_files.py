@@ -57,6 +57,8 @@ _OTHERS = {
         rb"PK\x03\x04"
     ): "a ZIP archive, as workbooks of Excel (.xlsx) are: unpack it, or save the sheet as CSV",
     re.compile(rb"\xd0\xcf\x11\xe0"): "an old workbook of Excel (.xls): save the sheet as CSV",
+    re.compile(rb"BZh[1-9]"): "compressed by bzip2: decompress it, as `bunzip2` does",
+    re.compile(rb"\xfd7zXZ\x00"): "compressed by xz: decompress it, as `unxz` does",
     re.compile(rb"PAR1"): "Parquet: give it a name that ends in .parquet",
     _GZIP: "compressed twice: decompress it once, as `gunzip` does",
     _ZSTD: "compressed twice: decompress it once, as `unzstd` does",

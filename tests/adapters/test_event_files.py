@@ -844,6 +844,8 @@ def test_whole_numbers_that_lose_leading_zeros_are_noted_once(tmp_path):
 @pytest.mark.parametrize(
     ("content", "told"),
     [
+        (b"BZh91AY&SY\0\0", "compressed by bzip2: decompress it, as `bunzip2` does"),
+        (b"\xfd7zXZ\0\0\4", "compressed by xz: decompress it, as `unxz` does"),
         (b"PK\x03\x04\x14\0\0\0", "a ZIP archive, as workbooks of Excel (.xlsx) are: unpack it"),
         (b"\xd0\xcf\x11\xe0\xa1\xb1", "an old workbook of Excel (.xls): save the sheet as CSV"),
         (b"PAR1\x15\0", "Parquet: give it a name that ends in .parquet"),
@@ -853,6 +855,8 @@ def test_whole_numbers_that_lose_leading_zeros_are_noted_once(tmp_path):
         ("\ufeffid\n1\n".encode("utf-32-be"), "UTF-32: --encoding utf-32 reads it"),
     ],
     ids=[
+        "bzip2",
+        "xz",
         "zip",
         "xls",
         "parquet",

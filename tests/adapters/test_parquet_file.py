@@ -210,3 +210,25 @@ def test_what_is_nested_can_be_declared_and_is_a_dead_letter_otherwise():
     places = {"age": ("continuous", "$.features.who.age"), "size": ("nominal", "$.features.sizes.a")}
     schema = EventSchema(tuple(AttributeSpec(name, kind, path) for name, (kind, path) in places.items()))
     assert [decode_event(raw, schema).x for raw in raws(columns)] == [{"age": 1.5, "size": "0.5"}] * 4
+
+
+@pytest.mark.parametrize(
+    ("columns", "options", "expected"),
+    [
+        ({"5.1": [1], "a;b": [2]}, {"must_have_label": True}, "there is no column 'label'; the columns are 5.1, a;b; --label-column NAME says which it is"),
+        ({"id": ["1"], "Label": ["a"]}, {"must_have_label": True}, "the columns are id, Label; --label-column NAME says which it is; did you mean Label?"),
+        ({"id": ["1"], "body": ["a"]}, {"text": "Body"}, "Parquet: no column 'Body' for text; there are id, body; did you mean body?"),
+    ],
+)  # fmt: skip
+def test_columns_that_are_missing_are_named_without_the_options_of_text_files(columns, options, expected):
+    with pytest.raises(errors.StreamnbError) as caught:
+        raws(columns, options=options)
+    assert str(caught.value).endswith(expected)
+
+
+def test_columns_of_one_name_are_refused():
+    file = io.BytesIO()
+    parquet.write_table(pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["1,5", "1,5"]), file)
+    with pytest.raises(errors.ConfigError) as caught:
+        list(parquet_events(file, CsvColumns(), lambda _: None))
+    assert str(caught.value) == "Parquet: column '1,5' is named twice"

@@ -63,6 +63,7 @@ WRITTEN = [
     (["NA", "?", "red"], None),
     (["A,1", "B,2"], None),
     (["1,5"], None),
+    ([*["1,5", "2,5"] * 10, *"abcdefghijklmnopqrst"], None),
     ([*amounts("{0:.2f}"), *["k.A."] * 20], 'numbers, but for 20 cells such as "k.A.", each taken for one value: --missing=k.A. takes them as missing'),
     ([*amounts("{0:.2f}"), "NA", "k.A."], 'numbers, but for 2 cells such as "NA", "k.A.", each taken for one value: --missing=NA,k.A. takes them'),
     ([*map(str, range(40)), "(51.35)", "44.41-", "A0", "B0"], 'numbers, but for 4 cells such as "(51.35)", "44.41-", "A0", each taken for one value'),

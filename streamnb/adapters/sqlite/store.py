@@ -430,6 +430,8 @@ class SqliteStore:
             raise LogError(f"{self.path}: is a SQLite database, but not a log")
         if version != SCHEMA_VERSION:
             raise LogError(f"{self.path}: is a log of version {version}; known is {SCHEMA_VERSION}")
+        if "note" not in {column[1] for column in self.db.execute("PRAGMA table_info(partitions)")}:
+            raise LogError(f"{self.path}: was written by an early streamnb: begin a new log in another file")
         return True
 
     def _pragma(self, pragma: str) -> int | str:

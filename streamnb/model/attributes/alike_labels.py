@@ -18,7 +18,7 @@ def folded(label: str) -> str:
     if label.isascii() and label.isalnum():
         return label.lower()
     seen = "".join(one for one in label if unicodedata.category(one) != "Cf")
-    return unicodedata.normalize("NFKC", " ".join(unicodedata.normalize("NFKC", seen).casefold().split()))
+    return unicodedata.normalize("NFKC", " ".join(seen.casefold().split()))
 
 
 def is_visible(label: str) -> bool:

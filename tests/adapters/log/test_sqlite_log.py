@@ -847,6 +847,14 @@ def test_an_unknown_version_is_refused(logs):
         logs()
 
 
+def test_a_log_without_the_column_of_notes_is_refused(logs):
+    logs().close()
+    with contextlib.closing(sqlite3.connect(logs.path)) as db:
+        db.execute("ALTER TABLE partitions DROP COLUMN note")
+    with pytest.raises(LogError, match="was written by an early streamnb: begin a new log in another file"):
+        logs()
+
+
 @pytest.mark.parametrize("path", ["", "missing/log.db"], ids=["folder", "no-folder"])
 def test_a_path_that_cannot_be_opened_is_named(tmp_path, path):
     with pytest.raises(LogError, match="cannot be opened"):

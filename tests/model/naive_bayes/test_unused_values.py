@@ -57,6 +57,9 @@ def test_many_events_are_told_apart_as_each_alone(model):
 def test_a_spelling_and_a_type_that_were_learned_are_named(model):
     (plan,) = model.unused_values({"plan": "pro"})
     assert plan.message == 'plan was never learned with the value "pro"; did you mean "Pro"?'
+    model.learn_one({"plan": "TEAM"}, "ham")
+    (plan,) = model.unused_values({"plan": "team"})
+    assert plan.message == 'plan was never learned with the value "team"; did you mean "TEAM"?'
     (amount,) = model.unused_values({"amount": " 905 "})
     assert amount.message == 'amount is a string (" 905 "), and was learned as a number: send the number 905'
     (amount,) = model.unused_values({"amount": "much"})
