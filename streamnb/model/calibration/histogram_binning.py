@@ -3,9 +3,9 @@
     q = (r + s p) / (n + s)
 
 p is the probability of the most probable class. Of n events with p in the same bin (on the scale of its log
-odds) r had that class: q is the mean of a Beta posterior whose prior is worth s events that speak for p
-(Zadrozny and Elkan 2001, histogram binning, with such a prior). The other classes share the rest as before.
-What one power cannot mend it can: a classifier too sure where it is sure, and not sure enough elsewhere.
+odds) r had that class: q is the mean of a Beta posterior whose prior is worth s events at p (Zadrozny and
+Elkan 2001, histogram binning, with such a prior). The other classes share the rest as before. It corrects
+what a single power cannot: overconfidence at high and underconfidence at low probabilities.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ CONFIDENCES = 50
 _PER_NAT, _LOWEST = 2.0, -4.1
 _PRIOR_EVENTS = 20.0
 _LEAST_REST = 1e-9
-_LEAST, _MOST = 1e-7, 1.0 - 1e-4  # of what is answered for all but the first choice
+_LEAST, _MOST = 1e-7, 1.0 - 1e-4  # bounds on 1 - P of the first choice
 
 
 @inlined
 def _rest(log_probabilities: Floats, top: int) -> float:
-    """1 - P(top), added up from the others: a difference would lose its digits where P(top) is near one."""
+    """Return 1 - P(top) as a sum: a difference would lose digits if P(top) is near one."""
     rest = 0.0
     for k in range(log_probabilities.size):
         if k != top:
@@ -45,12 +45,12 @@ def _bin_of(rest: float) -> int:
 
 @kernel
 def correct_confidence(log_probabilities: Floats, counts: Ints, known: Ints, scores: Floats) -> None:
-    """Fill scores (K,) with logs of the corrected probabilities; -inf for classes that are not known.
+    """Fill scores (K,) with logs of the corrected probabilities; -inf for unknown classes.
 
     Args:
         log_probabilities: float64[K], ln P(v).
-        counts: int64[CONFIDENCES, 2], weights of the events in each bin, and of those that were right.
-        known: (K,), above zero for classes with examples; of one alone nothing is corrected.
+        counts: int64[CONFIDENCES, 2], weights of the events in each bin, and of the correct ones.
+        known: (K,), above zero for classes with examples; with a single class nothing is corrected.
         scores: float64[K].
     """
     copy_to(scores, log_probabilities)

@@ -34,13 +34,12 @@ class PlattScaling(SavableValue):
         Pr(y = 1 | x) = 1 / (1 + exp(A f + B))
 
     A and B are fitted on pairs (f, y) of events that the scorer had not learned when it scored them: learn a
-    pair after the score was given and before, or while, the scorer learns the event. Platt's targets,
-    (N+ + 1) / (N+ + 2) of the positive and 1 / (N- + 2) of the negative pairs, keep A and B finite where
-    scores separate the classes. They take 1 / (N + 2) from each of N pairs; here the N-th pair of a class
-    gives 2 / ((N + 1) (N + 2)), by which what is taken in all has grown since the one before. It is a sigmoid
-    unit of two weights with an all but flat prior, which goes back to a uniform sample of the
-    pairs (see `revisiting`): in any order it is within 2 % of Platt's optimum, which `refine`, with all pairs
-    once more, comes to.
+    pair after the score was given and before, or while, the scorer learns the event. Platt's targets, (N+ +
+    1) / (N+ + 2) of the positive and 1 / (N- + 2) of the negative pairs, keep A and B finite where scores
+    separate the classes. They take 1 / (N + 2) from each of N pairs; here the N-th pair of a class gives 2 /
+    ((N + 1) (N + 2)), the growth of the total since the previous pair. It is a sigmoid unit of two weights
+    with an all but flat prior, which goes back to a uniform sample of the pairs (see `revisiting`): in any
+    order it is within 2 % of Platt's optimum, which `refine`, with all pairs once more, comes to.
 
     Args:
         memory: how many pairs are kept, of 32 to 48 bytes each. 0 keeps none: then pairs that are sorted by
@@ -53,7 +52,7 @@ class PlattScaling(SavableValue):
         nothing yet     probability 1/2.
         equal scores    B alone is known: the share of positives.
         NaN             is not learned; its probability is (N+ + 1) / (N+ + N- + 2).
-        infinite        is not learned; its probability is the limit, 0 or 1 (or that of NaN where A = 0).
+        infinite        is not learned; its probability is the limit, 0 or 1 (as for NaN if A = 0).
 
     Examples:
         A first pair (1, positive) has Platt's target 2/3, and a second one (-1, negative) 1/3; A and B that
@@ -96,11 +95,11 @@ class PlattScaling(SavableValue):
 
     @property
     def counts(self) -> dict[bool, int]:
-        """How many pairs of either label were learned."""
+        """Number of learned pairs of either label."""
         return {False: self._counts[0], True: self._counts[1]}
 
     def probability(self, score: float) -> float:
-        """Pr(y = 1) of a score. Raises TypeError for what is no number."""
+        """Return Pr(y = 1) of a score. Raises TypeError if it is not a number."""
         score = _double(score)
         if math.isnan(score) or (math.isinf(score) and self.A == 0.0):
             return (self._counts[1] + 1) / (sum(self._counts) + 2)
@@ -109,14 +108,14 @@ class PlattScaling(SavableValue):
         return sigmoid(self._units.net(0, _COLUMNS, _row(score)))
 
     def predict_proba_one(self, score: float) -> dict[bool, float]:
-        """The probability of either label; they sum to 1."""
+        """Return the probability of either label; they sum to 1."""
         p = self.probability(score)
         return {False: 1.0 - p, True: p}
 
     def learn_one(self, score: float, y: bool) -> None:  # noqa: FBT001  the label
         """Learn a score and whether its event was positive.
 
-        Raises TypeError for a score that is no number, ValueError for a label that is no truth value.
+        Raises TypeError if the score is not a number, ValueError if the label is not a truth value.
         """
         score, y = _double(score), _truth(y)
         if math.isfinite(score):
@@ -128,9 +127,9 @@ class PlattScaling(SavableValue):
             go_back(self._units, self._kept, self._targets)
 
     def refine(self, pairs: Collection[tuple[float, bool]], passes: int = 100) -> int:
-        """Come to Platt's A and B of these pairs, forgetting others; returns the number of passes.
+        """Fit Platt's A and B to these pairs, replacing earlier ones; return the number of passes.
 
-        Raises TypeError if they can be iterated only once, ValueError for a label that is no truth value.
+        Raises TypeError if `pairs` is an iterator, ValueError if a label is not a truth value.
         """
         if isinstance(pairs, Iterator):
             raise TypeError("pairs that can be iterated only once cannot be gone through again")
@@ -146,16 +145,16 @@ class PlattScaling(SavableValue):
         return found.passes
 
     def state(self) -> State:
-        """All that was learned: JSON-able values, and arrays."""
+        """Return everything learned: JSON-able values, and arrays."""
         meta, kept = self._kept.state()
         own = {"type": type(self).__name__, "counts": list(self._counts)}
         return {**own, **meta}, {**self._units.arrays(), **kept}
 
     @classmethod
     def from_state(cls, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
-        """The object that `state` described, with its memory. Raises SnapshotError.
+        """Return the object that `state` described, with its memory. Raises SnapshotError.
 
-        After a state that has no kept pairs, such as those of versions that kept none, none are kept.
+        A state without kept pairs restores to an object that keeps none.
         """
         counts = meta.get("counts")
         check_made(meta, type=cls.__name__)
@@ -169,7 +168,7 @@ class PlattScaling(SavableValue):
         return restored
 
     def _targets(self, labels: Ints) -> Floats:
-        """Platt's, of so many pairs as there are: float64[n, 1]."""
+        """Return Platt's targets for the current number of pairs: float64[n, 1]."""
         negative, positive = self._counts
         return np.array([[1 / (negative + 2)], [(positive + 1) / (positive + 2)]])[labels]
 

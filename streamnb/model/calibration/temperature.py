@@ -15,13 +15,13 @@ from streamnb.model.compiled.jit import kernel
 
 FIRST_POWER = 0.5
 LEAST_POWER, MOST_POWER = 0.02, 4.0
-FLOOR = -20.0  # ln P below this counts as this: one event that was called impossible is to teach, not to ruin
-_MEMORY = 0.999  # of the curvature, which is thereby a mean over about a thousand events and can follow drift
+FLOOR = -20.0  # lower bound on ln P: a single event of probability 0 must not ruin the fit
+_MEMORY = 0.999  # decay of the curvature: a mean over about a thousand events, which follows drift
 
 
 @kernel
 def temper(log_probabilities: Floats, power: float, known: Ints, scores: Floats) -> None:
-    """Fill scores (K,) with a ln P(v); -inf for classes that are not known."""
+    """Fill scores (K,) with a ln P(v); -inf for unknown classes."""
     for k in range(scores.size):
         scores[k] = power * max(log_probabilities[k], FLOOR) if known[k] > 0 else -float("inf")
 
@@ -30,7 +30,7 @@ def temper(log_probabilities: Floats, power: float, known: Ints, scores: Floats)
 def learn_power(
     log_probabilities: Floats, probabilities: Floats, label: int, weight: float, powers: Floats, c: int
 ) -> None:
-    """One step of calibrator c, with power and curvature powers[c], of an event it gave these probabilities.
+    """Take one step of calibrator c, with power and curvature powers[c], on an event.
 
     With u_v = ln P(v): gradient sum_v P'(v) u_v - u_label, curvature the variance of u under P'.
     """

@@ -1,4 +1,4 @@
-"""How kernels are compiled, and the memory that they stand on.
+"""Compilation of kernels, and their memory.
 
-Imports no other room; numba stands here alone.
+Imports no other room; only this room uses numba.
 """

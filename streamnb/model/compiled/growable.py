@@ -1,10 +1,10 @@
-"""Arrays that grow: small ones are moved, others stay where they are and never have to be held twice.
+"""Growable arrays: small ones are moved, large ones stay in place and are never held twice.
 
-One that stays is the beginning of reserved addresses, of which the system backs what was written to. What
-moved, leaves holes behind that `malloc` does not give back: megabytes, had it been large. The system is asked
-for large pages as soon as one would be filled: a table of gigabytes that is read at random spends more time
-in finding out where its pages are than in waiting for them. (Remapping, as `realloc` does it, splits large
-pages.) Where addresses are limited none are reserved, and all arrays are moved.
+A large array is the beginning of reserved addresses, of which the system backs the written pages. Moving a
+large array would leave holes of megabytes that `malloc` does not return. The system is asked for large pages
+as soon as one would be filled: a table of gigabytes with random reads spends more time in address translation
+than in waiting for memory. (Remapping, as in `realloc`, splits large pages.) If addresses are limited, none
+are reserved, and all arrays are moved.
 """
 
 from __future__ import annotations
@@ -19,19 +19,21 @@ import numpy as np
 import numpy.typing as npt
 
 _STAYS = 1 << 18  # bytes
-_AT_ONCE = 1 << 16  # bytes of rows that are copied at once: memory for them is there, and in the caches
+_AT_ONCE = 1 << 16  # bytes of rows copied at once: they fit in the caches
 _BLOCK = 1 << 20  # bytes of rows that a copy takes at a time
 _LARGE = 2 << 20  # bytes: a large page
-_RESERVED = 1 << 36  # bytes of addresses; where the system has not so many, an array is moved as it grows
-_NORESERVE = 0x4000  # MAP_NORESERVE on Linux: addresses are no promise of memory
+_RESERVED = 1 << 36  # bytes of addresses; if the system refuses, an array is moved as it grows
+_NORESERVE = 0x4000  # MAP_NORESERVE on Linux: reserving addresses does not commit memory
 
 
 class Pin:
-    """What was noted of arrays, as where they stand, while none of them is replaced. A copy knows nothing.
+    """A cache of values derived from arrays, such as addresses, valid until one array is replaced.
+
+    A copy starts empty.
 
     Attributes:
-        edition: another object once one was replaced.
-        noted: with the edition that it is of, so that what was noted meanwhile is not taken for true.
+        edition: replaced by a new object whenever an array is replaced.
+        noted: the cached value with its edition, so that a stale value is not used.
     """
 
     __slots__ = ("edition", "noted")
@@ -45,18 +47,18 @@ class Pin:
         return Pin, ()
 
     def forget(self) -> None:
-        """One was replaced. What was noted goes, for it may hold the one that was."""
+        """Invalidate the cache, and drop the value, which may hold the replaced array."""
         self.edition, self.noted = object(), None
 
 
 class Growable:
-    """What owns arrays that are replaced as they grow, or others that do.
+    """Owner of arrays that are replaced as they grow, or of such owners.
 
     Attributes:
-        pin: of all of these together: it forgets as soon as an attribute is set that is no integer.
+        pin: their shared cache, invalidated when any attribute other than an integer is set.
     """
 
-    pin = Pin()  # of those that belong to none that has one
+    pin = Pin()  # default for objects without an owner
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)
@@ -67,7 +69,7 @@ class Growable:
 
 
 def roomier(array: npt.NDArray[Any], *shape: int, times: float = 1.5, fill: float = 0) -> npt.NDArray[Any]:
-    """The array with at least this shape; too short an axis gets so many `times` its length, or more."""
+    """Return the array with at least this shape; a short axis grows by the factor `times` or more."""
     if all(map(ge, array.shape, shape)):
         return array
     axes = zip(shape, array.shape, strict=False)
@@ -79,14 +81,14 @@ def roomier(array: npt.NDArray[Any], *shape: int, times: float = 1.5, fill: floa
 
 
 def capacity_for(rows: int, most: int = 1 << 62) -> int:
-    """So many rows and as many again, or an eighth of many; but no more than there may be."""
+    """Return a capacity of up to twice the rows (an eighth more for many), limited by `most`."""
     return max(rows, min(rows + max(rows // 8, min(rows, 8192)) + 32, most))
 
 
 def grown(array: npt.NDArray[Any], shape: tuple[int, ...]) -> npt.NDArray[Any]:
-    """The array with zeros after its last element; the one given is not to be used any more.
+    """Return the array extended with zeros; the argument must not be used any more.
 
-    It is another object, whether it was moved or not.
+    The result is another object, whether it was moved or not.
     """
     count = math.prod(shape)
     whole = _whole(array)
@@ -99,7 +101,7 @@ def grown(array: npt.NDArray[Any], shape: tuple[int, ...]) -> npt.NDArray[Any]:
         if n_bytes >= _LARGE:
             _ask_for_large_pages(whole)
         return whole[:count].reshape(shape)
-    moved = np.zeros(shape, dtype=array.dtype)  # another one: a kernel may be reading the one given
+    moved = np.zeros(shape, dtype=array.dtype)  # a new array: a kernel may be reading the old one
     moved.reshape(-1)[: array.size] = array.reshape(-1)
     return moved
 
@@ -107,10 +109,10 @@ def grown(array: npt.NDArray[Any], shape: tuple[int, ...]) -> npt.NDArray[Any]:
 def keep_rows(
     array: npt.NDArray[Any], rows: npt.NDArray[np.int64], used: int, to: int = 0, first: int = 0
 ) -> None:
-    """Move these of the rows before `used`, in rising order, to where `to` is, and let zeros follow them.
+    """Move these rows, in rising order, to row `to`, and fill the rest up to `used` with zeros.
 
-    Behind `to` there were zeros up to the `first` row that may not be zero. In place and a few at a time, so
-    that there are never two of a large table.
+    Rows from `to` up to `first` were zero before. The rows are moved in place, a few at a time, so that a
+    large table is never held twice.
     """
     for part in blocks(rows.size, array[:1].nbytes, _AT_ONCE):
         array[to + part.start : to + part.stop] = array.take(rows[part], axis=0)  # faster than array[rows]
@@ -118,18 +120,18 @@ def keep_rows(
 
 
 def blocks(rows: int, row_bytes: int, most: int = _BLOCK) -> list[slice]:
-    """The parts of a table that may be copied at once, one of them at least."""
+    """Return the slices in which a table is copied; at least one."""
     step = max(1, most // max(row_bytes, 1))
     return [slice(first, min(first + step, rows)) for first in range(0, max(rows, 1), step)]
 
 
 def ranking(weights: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """From the heaviest row to the lightest, and of equals from the last to the first."""
+    """Return the rows from the heaviest to the lightest, and of equal ones from the last to the first."""
     return weights.size - 1 - np.argsort(-weights[::-1], kind="stable")
 
 
 def widened(array: npt.NDArray[Any], columns: int) -> npt.NDArray[Any]:
-    """The array with so many columns in its last axis, the new ones zero, where it is; as `grown`."""
+    """Return the array widened with zeros to `columns` in its last axis, in place, as `grown`."""
     shape, have = (*array.shape[:-1], columns), array.shape[-1]
     whole = grown(array, shape)
     rows, wide = whole.reshape(-1)[: array.size].reshape(-1, have), whole.reshape(-1, columns)
@@ -142,9 +144,9 @@ def widened(array: npt.NDArray[Any], columns: int) -> npt.NDArray[Any]:
 
 
 def empty_slots(count: int) -> npt.NDArray[np.uint64]:
-    """A hash table of so many free slots, in memory of its own where they are many.
+    """Return a hash table of free slots, in separate memory if it is large.
 
-    What `malloc` gets back, it would take for something else, and hold both.
+    Memory returned to `malloc` would be reused for other data while both tables are held.
     """
     slots = _mapped(8 * count, np.dtype(np.uint64)) if 8 * count >= _LARGE else None
     if slots is None:
@@ -154,7 +156,7 @@ def empty_slots(count: int) -> npt.NDArray[np.uint64]:
 
 
 def _whole(array: npt.NDArray[Any]) -> npt.NDArray[Any] | None:
-    """All of the reserved memory that an array is the beginning of."""
+    """Return the reserved memory at whose beginning an array lies, or None."""
     whole = array.base
     if isinstance(whole, np.ndarray) and isinstance(whole.base, memoryview):
         return whole if isinstance(whole.base.obj, mmap.mmap) else None
@@ -162,7 +164,7 @@ def _whole(array: npt.NDArray[Any]) -> npt.NDArray[Any] | None:
 
 
 def _are_limited() -> bool:
-    """Whether the process may have only so many addresses (``ulimit -v``): others need them, too."""
+    """Return whether the process's addresses are limited (``ulimit -v``), so that none may be reserved."""
     try:
         import resource  # noqa: PLC0415  not on every system
     except ImportError:
@@ -171,7 +173,7 @@ def _are_limited() -> bool:
 
 
 def _mapped(n_bytes: int, dtype: np.dtype[Any]) -> npt.NDArray[Any] | None:
-    """Zeros at addresses of their own, shape (n_bytes / itemsize,); None where the system gives none."""
+    """Return zeros in separate memory, shape (n_bytes / itemsize,); None if the system refuses."""
     try:
         memory = mmap.mmap(-1, n_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NORESERVE)
     except (AttributeError, OSError, OverflowError, ValueError):  # another system, or a limit
@@ -180,7 +182,7 @@ def _mapped(n_bytes: int, dtype: np.dtype[Any]) -> npt.NDArray[Any] | None:
 
 
 def _ask_for_large_pages(whole: npt.NDArray[Any]) -> None:
-    """From now on, of what `_mapped` gave; to ask again changes nothing."""
+    """Request large pages for memory from `_mapped`; repeated requests have no effect."""
     if hasattr(mmap, "MADV_HUGEPAGE"):
         with suppress(OSError):  # a kernel without large pages
             whole.base.obj.madvise(mmap.MADV_HUGEPAGE)  # type: ignore[union-attr]

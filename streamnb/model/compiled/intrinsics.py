@@ -1,8 +1,8 @@
-"""Four instructions of the processor that numpy has no name for.
+"""Four processor instructions that numpy does not offer.
 
-Little-endian, as every machine that numba runs on.
+Little-endian, as every machine that numba supports.
 
-None of them checks bounds: whoever calls sees to it that all eight bytes are inside the array.
+None of them checks bounds: the caller ensures that all eight bytes are inside the array.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ _FLAG = ir.IntType(32)
 
 
 def _address(context: Any, builder: Any, array_type: Any, array: Any, index: Any) -> Any:
-    """Where element `index` of a contiguous array stands, counted over all its axes."""
+    """Return the address of element `index` of a contiguous array, counted over all its axes."""
     return builder.gep(context.make_array(array_type)(context, builder, array).data, [index])
 
 
 @intrinsic  # type: ignore[untyped-decorator]
 def load8(_context: Any, array: Any, index: Any) -> Any:  # noqa: ARG001  numba looks at the names
-    """Eight bytes of a uint8 array from `index` on, the first one lowest, as uint64."""
+    """Return eight bytes of a uint8 array from `index`, the first one lowest, as uint64."""
 
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         place = _address(context, builder, signature.args[0], *arguments)
@@ -39,7 +39,7 @@ def load8(_context: Any, array: Any, index: Any) -> Any:  # noqa: ARG001  numba 
 
 @intrinsic  # type: ignore[untyped-decorator]
 def store8(_context: Any, array: Any, index: Any, word: Any) -> Any:  # noqa: ARG001  the same
-    """Write the eight bytes of a uint64 from `index` on, the lowest first."""
+    """Write the eight bytes of a uint64 at `index`, the lowest first."""
 
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         place = _address(context, builder, signature.args[0], *arguments[:2])
@@ -68,7 +68,7 @@ def prefetch(_context: Any, array: Any, index: Any) -> Any:  # noqa: ARG001  the
 
 @intrinsic  # type: ignore[untyped-decorator]
 def trailing_zeros(_context: Any, word: Any) -> Any:  # noqa: ARG001  the same
-    """How many zeros stand below the lowest one of a uint64, which is not zero."""
+    """Return the number of trailing zero bits of a nonzero uint64."""
 
     def code(_: Any, builder: Any, __: Any, arguments: Any) -> Any:
         return builder.cttz(arguments[0], ir.IntType(1)(1))

@@ -1,4 +1,4 @@
-"""How kernels are compiled: one decorator, so that every kernel has the same exact arithmetic."""
+"""The decorator of all kernels, which gives them the same exact arithmetic."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ R = TypeVar("R")
 
 
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
-    """Compile on first call, without the GIL and without fastmath, and keep the machine code on disk.
+    """Compile on first call, without the GIL and without fastmath, and cache the machine code on disk.
 
-    It must not make arrays (numba refuses to compile it then), but for views of those that it is given. So
-    it need not count who refers to an array, which costs an atomic instruction each time that one is named.
+    The kernel must not allocate arrays (numba then refuses to compile it), except views of its arguments.
+    Therefore it needs no reference counts, which cost an atomic instruction each time that an array is named.
 
-    Where no folder can be written the code is compiled anew in every process, which costs seconds and changes
+    Without a writable folder, the code is compiled again in every process, which costs seconds and changes
     nothing else.
     """
     return _compiled(function)
 
 
 def allocating(function: Callable[P, R]) -> Callable[P, R]:
-    """A kernel that makes arrays, and counts who refers to them: for what is not done for each event."""
+    """Compile a kernel that allocates arrays and counts references: for work not done for each event."""
     return _compiled(function, _nrt=True)
 
 
 def inlined(function: Callable[P, R]) -> Callable[P, R]:
-    """A kernel that is compiled into those that call it: for steps of a few nanoseconds.
+    """Compile a kernel into its callers: for steps of a few nanoseconds.
 
-    A call hands over seven words for each array, and costs some 50 ns with ten of them.
+    A call passes seven words for each array, and costs some 50 ns with ten of them.
     """
     return _compiled(function, forceinline=True)
 
@@ -55,7 +55,7 @@ def _compiled(function: Callable[P, R], **more: bool) -> Callable[P, R]:
 
 
 class _Kernel(CPUDispatcher):  # type: ignore[misc]
-    """A kernel that Python may call, and that is compiled into those that call it."""
+    """A kernel that Python may call, and that is compiled into its callers."""
 
     def __init__(self, function: Callable[..., Any], **options: Any) -> None:
         super().__init__(function, pipeline_class=OuterCompiler, **options)
@@ -63,9 +63,9 @@ class _Kernel(CPUDispatcher):  # type: ignore[misc]
         self._nested = _Nested(function, pipeline_class=NestedCompiler, **options)
 
     def compile(self, sig: Any) -> Any:
-        """Compile it, or load what is kept; see its base class.
+        """Compile it, or load the cached code; see its base class.
 
-        Meanwhile Python does not look for garbage: it would go through all that the compiler holds.
+        Garbage collection is off meanwhile: it would traverse all objects of the compiler.
         """
         collects = gc.isenabled()
         gc.disable()
@@ -76,15 +76,14 @@ class _Kernel(CPUDispatcher):  # type: ignore[misc]
                 gc.enable()
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
-        """What numba asks for where a kernel calls this one.
+        """Return the template with which numba types a call by another kernel.
 
-        It would compile it once more for each constant that it is called with.
+        Literal types are removed: numba would compile the kernel again for each constant argument.
         """
         given = {name: types.unliteral(kind) for name, kind in kws.items()}
         return self._nested.get_call_template(tuple(map(types.unliteral, args)), given)
 
     def get_overload(self, sig: Any) -> Any:
-        """What numba asks for where a kernel calls this one."""
         return self._nested.get_overload(sig)
 
 

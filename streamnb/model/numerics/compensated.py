@@ -1,4 +1,4 @@
-"""Sums that lose nothing to rounding: Neumaier's compensated summation."""
+"""Neumaier's compensated summation, which keeps what rounding would lose."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from streamnb.model.compiled.jit import inlined
 
 @inlined
 def added(sums: Any, term: float) -> Any:
-    """A sum and its compensation with one more finite term."""
+    """Return a sum and its compensation after one more finite term."""
     old, lost = sums
     new = old + term
     lost += (old - new) + term if abs(old) >= abs(term) else (term - new) + old

@@ -1,11 +1,11 @@
 """Random numbers that are a function of (seed, number) alone, so that a replay draws what the first run drew.
 
 Number i of a seed is made from word i modulo 4 of block i // 4 of the counter-based generator Philox 4x64-10,
-whose key is the seed. There is no state to keep, to save or to fall out of step.
+whose key is the seed. It has no state that could be lost or diverge.
 
 Reference: Salmon et al. (2011), "Parallel random numbers: as easy as 1, 2, 3", SC'11. numpy guarantees the
-stream of its bit generators (NEP 19), though not that of the distributions made from them: so the words are
-taken raw and turned into floats here.
+stream of its bit generators (NEP 19), but not the stream of derived distributions: therefore raw words are
+converted to floats here.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ def check_seed(seed: int) -> None:
 
 
 def uniforms(seed: int, first: int, n: int) -> Floats:
-    """Numbers `first` to `first` + `n` - 1 of `seed`: float64[n], uniform in [0, 1), multiples of 2^-53.
+    """Return numbers `first` to `first` + `n` - 1 of `seed`: float64[n] in [0, 1), multiples of 2^-53.
 
-    How they are cut into calls changes nothing: ``uniforms(s, a, n)[j] == uniforms(s, a + j, 1)[0]``.
+    The cut into calls changes nothing: ``uniforms(s, a, n)[j] == uniforms(s, a + j, 1)[0]``.
 
     Raises:
-        ValueError: if `seed` is no integer from 0 to 2^128 - 1, or `first` or `n` is below 0.
+        ValueError: if `seed` is not an integer from 0 to 2^128 - 1, or `first` or `n` is below 0.
 
     Examples:
         >>> uniforms(seed=1, first=1000, n=2).round(6).tolist()
@@ -50,10 +50,10 @@ def uniforms(seed: int, first: int, n: int) -> Floats:
 
 @kernel
 def choose(log_weights: Any, u: float) -> int:
-    """The index that a uniform number `u` in [0, 1) draws, with probabilities exp(log_weights).
+    """Return the index drawn by a uniform `u` in [0, 1), with probabilities exp(log_weights).
 
-    The cumulative sum is taken in order; what rounding leaves below 1 goes to the last index with weight. One
-    of weight zero is never drawn. -1 where none has any weight.
+    The cumulative sum is taken in order; what rounding leaves below 1 goes to the last index with weight. An
+    index of weight zero is never drawn. Returns -1 if all weights are zero.
     """
     last = -1
     reached = 0.0

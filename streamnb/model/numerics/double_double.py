@@ -26,7 +26,7 @@ def _two_sum(a: float, b: float) -> Any:
 
 @inlined
 def two_product(a: float, b: float) -> Any:
-    """A product as a number of two doubles."""
+    """Return the product of two doubles as a double-double."""
     p = a * b
     c, d = _SPLIT * a, _SPLIT * b
     a_high, b_high = c - (c - a), d - (d - b)
@@ -36,7 +36,7 @@ def two_product(a: float, b: float) -> Any:
 
 @inlined
 def add(a: float, a_low: float, b: float, b_low: float) -> Any:
-    """(a + a_low) + (b + b_low)."""
+    """Return (a + a_low) + (b + b_low)."""
     s, e = _two_sum(a, b)
     t, f = _two_sum(a_low, b_low)
     e += t
@@ -49,7 +49,7 @@ def add(a: float, a_low: float, b: float, b_low: float) -> Any:
 
 @inlined
 def multiply(a: float, a_low: float, b: float, b_low: float) -> Any:
-    """(a + a_low) (b + b_low)."""
+    """Return (a + a_low) (b + b_low)."""
     p, e = two_product(a, b)
     e += a * b_low + a_low * b
     s = p + e
@@ -58,7 +58,7 @@ def multiply(a: float, a_low: float, b: float, b_low: float) -> Any:
 
 @inlined
 def divide(a: float, a_low: float, b: float, b_low: float) -> Any:
-    """(a + a_low) / (b + b_low)."""
+    """Return (a + a_low) / (b + b_low)."""
     q = a / b
     p, e = multiply(b, b_low, q, 0.0)
     r, r_low = add(a, a_low, -p, -e)

@@ -16,35 +16,35 @@ _FRACTION, _HALF = (1 << _FRACTION_BITS) - 1, _POWER_OF_HALF << _FRACTION_BITS
 
 @inlined
 def power_of(x: float) -> Any:
-    """The exponent e of x = m 2^e with m in [1/2, 1), as `math.frexp` gives it; x normal and above zero."""
+    """Return the exponent e of x = m 2^e, m in [1/2, 1), as `math.frexp`; x normal and positive."""
     return (np.float64(x).view(np.int64) >> _FRACTION_BITS) - _POWER_OF_HALF
 
 
 @inlined
 def mantissa_of(x: float) -> Any:
-    """The mantissa m of the same."""
+    """Return the mantissa m of x = m 2^e, as `math.frexp`."""
     return np.int64(np.float64(x).view(np.int64) & _FRACTION | _HALF).view(np.float64)
 
 
 @inlined
 def factors_until_overflow(low: float, high: float) -> int:
-    """How many factors in [low, high] a double in [1/2, 1) can be multiplied by; at least 1."""
+    """Return the number of factors in [low, high] that a double in [1/2, 1) can take; at least 1."""
     bits = max(abs(math.log2(low)), abs(math.log2(high))) + 1.0
     return max(1, int(1000.0 / bits))
 
 
 @inlined
 def _exp(x: Any) -> Any:
-    """Of what is mostly the largest of a few numbers less itself: e^0 is not worked out."""
+    """Return e^x, with a shortcut for 0, the most frequent argument."""
     return 1.0 if x == 0.0 else math.exp(x)
 
 
 @inlined
 def normalise(joint: Any, misses: Any, probabilities: Any) -> None:
-    """Posterior probabilities of log scores: exp(joint) / sum(exp(joint)), of the scores with fewest misses.
+    """Compute the posterior of log scores, exp(joint) / sum(exp(joint)), over the scores with fewest misses.
 
     A class with score -inf takes no part. `misses` counts factors alpha with alpha -> 0: in the limit only
-    the classes with the fewest of them keep any probability. Where no class takes part, all are zero.
+    the classes with the fewest misses keep any probability. Without such a class, all are zero.
     """
     fewest = np.int64(2**62)
     for k in range(joint.size):
@@ -68,9 +68,9 @@ def normalise(joint: Any, misses: Any, probabilities: Any) -> None:
 
 @kernel
 def log_normalise(scores: Any, log_probabilities: Any, probabilities: Any) -> None:
-    """Posterior probabilities of log scores and their logarithms; a score of -inf has none.
+    """Compute the posterior of log scores and its logarithms; a score of -inf takes no part.
 
-    Where no class takes part, all are zero.
+    If all scores are -inf, all probabilities are zero.
     """
     top = -np.inf
     for k in range(scores.size):

@@ -52,11 +52,11 @@ class Counts(Growable):
 
     @property
     def columns(self) -> int:
-        """For how many classes there is capacity."""
+        """Number of classes for which there is capacity."""
         return self.table.shape[1]
 
     def add_group(self, kind: int) -> int:
-        """A new group; its number."""
+        """Add a group and return its number."""
         group = self.kinds.size
         bernoulli = int(np.count_nonzero(self.kinds == BERNOULLI))
         self.kinds = np.append(self.kinds, kind)
@@ -69,12 +69,12 @@ class Counts(Growable):
         return group
 
     def reserve_rows(self, rows: int, most: int) -> None:
-        """Grow the table in place, if need be, where there are going to be `most` rows at most."""
+        """Grow the table in place if needed, to at most `most` rows."""
         if rows > self.table.shape[0]:
             self.table = grown(self.table, (capacity_for(rows, most), self.columns))
 
     def reserve_classes(self, classes: int, used: int) -> None:
-        """Widen every array to hold `classes` columns; so many rows are in use.
+        """Widen every array to hold `classes` columns; `used` rows are in use.
 
         The table is widened in place, from its last row to its first, so that it is never held twice.
         """
@@ -94,15 +94,15 @@ class Counts(Growable):
             self.histograms = resized(self.histograms, self.histograms.used.size, columns, self._texts())
 
     def load(self, name: str, table: Ints, totals: Ints, groups: Codes) -> None:
-        """Take over the table and totals of a state; there is room, and each is in its range.
+        """Adopt the table and totals of a valid state, for which there is capacity.
 
         Args:
-            name: of the table, in what is said of it.
+            name: of the table, for error messages.
             table: int64[rows, K].
             totals: int64[groups, K].
-            groups: int32[rows], of which group each row is; below zero where it was dropped for good.
+            groups: int32[rows], group of each row; negative if the word was dropped for good.
 
-        Raises SnapshotError where they contradict each other.
+        Raises SnapshotError if they contradict each other.
         """
         rows, K = table.shape
         reject(name, table.any(axis=1) & (groups < 0), "a count of a word that was dropped for good")
@@ -114,11 +114,11 @@ class Counts(Growable):
         self.derive(groups)
 
     def derive(self, groups: Codes) -> None:
-        """Make `live` and the histograms anew from the table, after it was replaced.
+        """Recompute `live` and the histograms after the table was replaced.
 
-        The rows are of these groups, int32[rows].
+        `groups`, int32[rows], holds the groups of the rows.
 
-        Totals are not derived: those of a Bernoulli group count texts, which the table does not say.
+        Totals are not derived: a Bernoulli group's totals count texts, which the table does not contain.
         """
         table = self.table[: groups.size]
         alive = row_sums(table) > 0
@@ -131,9 +131,9 @@ class Counts(Growable):
         self.histograms = histograms_of(found, self._texts())
 
     def forget(self, rows: Ints, groups: Codes) -> Ints:
-        """Take rows of these groups, which have counts, out of `live` and the histograms; the table stays.
+        """Remove rows with counts from `live` and the histograms; the table stays.
 
-        What they add to the sums of their groups, int64[groups, >= classes].
+        Return their share in the sums of their groups, int64[groups, >= classes].
         """
         table, lost = self.table[rows], np.zeros_like(self.totals)
         add_rows(table, groups, lost)
@@ -144,8 +144,8 @@ class Counts(Growable):
     def add(self, rows: Codes, columns: Ints, more: Ints, groups: Codes) -> None:
         """Add `more`, int64[rows, columns], to the table, and so to `live` and the histograms.
 
-        The rows are different ones, of these groups, whose totals have been added to before: a histogram
-        that gets no word may yet have more texts.
+        The rows are distinct, with these groups, whose totals were updated before: a histogram that gets no
+        word may yet have more texts.
         """
         has_texts = self.slot[groups] >= 0
         after = self.table[np.ix_(rows[has_texts], columns)] + more[has_texts]
@@ -154,13 +154,13 @@ class Counts(Growable):
         _add(self.table, rows, columns, more, groups, self.live, self.slot, self.histograms)
 
     def _texts(self) -> int:
-        """The most texts that a class has of a Bernoulli text, in examples, heavy ones counted so."""
+        """Return the largest number of texts that a class has of a Bernoulli text, weighted, in examples."""
         return int(self.totals[self.kinds == BERNOULLI].max(initial=0)) // UNIT
 
 
 @kernel
 def add_rows(table: Any, groups: Any, sums: Ints) -> None:
-    """Add each row to the sums of its group; those of stopped words, which have no counts, to none."""
+    """Add each row to the sums of its group; rows of stopped words, which have no counts, are skipped."""
     for row in range(table.shape[0]):
         if groups[row] >= 0:
             for k in range(table.shape[1]):
@@ -171,7 +171,7 @@ def add_rows(table: Any, groups: Any, sums: Ints) -> None:
 def _add(
     table: Any, rows: Any, columns: Any, more: Any, groups: Any, live: Any, slot: Any, histograms: Any
 ) -> None:
-    """Add counts to rows, and move those of Bernoulli texts in their histograms."""
+    """Add counts to rows, and move the counts of Bernoulli texts in their histograms."""
     for i in range(rows.size):
         row, g, was_known, is_known = rows[i], groups[i], False, False
         for k in range(table.shape[1]):
@@ -188,7 +188,7 @@ def _add(
 
 @kernel
 def _take_out(table: Any, groups: Any, slot: Any, histograms: Any) -> None:
-    """Let histograms be without the counts of these rows."""
+    """Remove the counts of these rows from the histograms."""
     for row in range(table.shape[0]):
         for k in range(table.shape[1] if slot[groups[row]] >= 0 else 0):
             if table[row, k] > 0:

@@ -1,11 +1,10 @@
 """Counts and moments that decay: what was learned counts half after a half-life of event time.
 
-An event learned at time t weighs 2^((t - t0) / h) for ever, and whoever reads at time T divides by
-2^((T - t0) / h): nothing has to be gone through as time passes (forward decay: Cormode, Shkapenyuk,
-Srivastava and Xu, 2009). Weights grow beyond any double, so time is cut into *epochs* of 32 half-lives, and
-a table holds weights relative to the beginning of an epoch. What is small (totals, classes, moments) is
-brought into a new epoch at once; a row of the large table, when it is next learned. Both are multiplications
-by powers of two, and so exact.
+An event learned at time t weighs 2^((t - t0) / h) for ever, and a read at time T divides by 2^((T - t0) / h):
+nothing is updated as time passes (forward decay: Cormode, Shkapenyuk, Srivastava and Xu, 2009). Weights grow
+beyond any double, so time is cut into *epochs* of 32 half-lives, and a table holds weights relative to the
+beginning of an epoch. What is small (totals, classes, moments) is brought into a new epoch at once; a row of
+the large table, when it is next learned. Both are multiplications by powers of two, and so exact.
 
 Time is the largest event time learned so far: it never goes back, and an event that comes late counts as one
 of now. An event without a time is one of now, too. Only one whose label alone came late counts by its own
@@ -33,8 +32,8 @@ from streamnb.model.stats.moments import FARTHEST, learn_value
 
 _EPOCH = 32.0  # half-lives: weights up to 2^32 leave room for the squares of the largest values
 _HEAVIEST = 2.0**96  # units, at the beginning of an epoch
-_LATEST = 2.0**52  # half-lives that time goes on for
-_LEAST_WEIGHT = 1e-200  # of moments: squares and quotients of less would be no doubles
+_LATEST = 2.0**52  # limit on elapsed half-lives
+_LEAST_WEIGHT = 1e-200  # of moments; squares and quotients of smaller weights underflow
 
 
 @bundle
@@ -68,13 +67,13 @@ class DecayedTables(NamedTuple):
 
 @inlined
 def _epochs_gone(epochs: int) -> float:
-    """What a weight is worth after so many epochs: 2^-(32 epochs), which after 34 is no double any more."""
+    """Return the decay over a number of epochs: 2^-(32 epochs), which underflows after 34 epochs."""
     return math.ldexp(1.0, -int(_EPOCH) * min(epochs, 40))
 
 
 @kernel
 def ages(decayed: DecayedTables, time: float, age: Floats) -> None:
-    """age[d] = half-lives from the beginning of d's epoch to `time`, or to now where that is later."""
+    """Set age[d] to the half-lives from the beginning of d's epoch to `time` or the latest time, if later."""
     first, latest = decayed.clock[0], decayed.clock[1]
     now = latest if not time > latest else time
     for d in range(age.size):
@@ -86,13 +85,13 @@ def ages(decayed: DecayedTables, time: float, age: Floats) -> None:
 
 @inlined
 def row_scale(epochs: int, scale: float) -> float:
-    """By what the weights of a row, so many epochs old, are multiplied to be those of now."""
+    """Return the factor that brings the weights of a row, `epochs` old, to the current time."""
     return scale if epochs == 0 else scale * _epochs_gone(epochs)
 
 
 @kernel
 def _age_moments(n: Floats, mean: Floats, M2: Floats, worth: float) -> None:
-    """Let moments be worth so much less; the mean stays, unless hardly anything is left of it."""
+    """Scale the weights of moments by `worth`; the mean stays, unless hardly any weight remains."""
     for f in range(n.shape[0]):
         for k in range(n.shape[1]):
             n[f, k] *= worth
@@ -105,7 +104,7 @@ def _age_moments(n: Floats, mean: Floats, M2: Floats, worth: float) -> None:
 
 @kernel
 def _advance(decayed: DecayedTables, time: float, age: Floats) -> None:
-    """Let it be `time`, and leave the ages then."""
+    """Advance the clock to `time`, and set the ages."""
     if time == time:  # noqa: PLR0124  not nan
         if math.isnan(decayed.clock[0]):
             fill(decayed.clock, time)
@@ -129,7 +128,7 @@ def learn_decayed(
 ) -> None:
     """Add event e, which has a label, to its class in every table.
 
-    Where it is `late` it counts what is left of one that was learned at its time, else as one of now.
+    If `late`, the event counts with the decay since its own time, otherwise as a current one.
     """
     k, weight = batch.label[e], float(batch.weight[e])
     _advance(decayed, batch.time[e], age)
@@ -165,7 +164,7 @@ class Decayed:
     """The tables of several half-lives, grown as rows, groups, fields and classes appear.
 
     Args:
-        decays: (half-life in seconds, whether presence is counted) of each.
+        decays: (half-life in seconds, whether presence is counted) of each table.
     """
 
     def __init__(self, decays: tuple[tuple[float, bool], ...] = ()) -> None:
@@ -186,11 +185,11 @@ class Decayed:
 
     @property
     def n_bytes(self) -> int:
-        """Memory of the tables."""
+        """Memory of the tables in bytes."""
         return sum(array.nbytes for array in self.tables)
 
     def reserve(self, groups: int, rows: int, fields: int, classes: int, most: int) -> None:
-        """Grow to these groups, rows, of which there are going to be `most` at most, fields and classes."""
+        """Grow to these groups, rows (at most `most`), fields and classes."""
         tables = self.tables
         have, D, columns = tables.table.shape
         if D == 0:
@@ -215,17 +214,17 @@ class Decayed:
 
     @property
     def row_tables(self) -> list[Array]:
-        """Every table that has a row for each word and value."""
+        """Every table with a row for each word and value."""
         return [self.tables.table, self.tables.row_epoch] if self.tables.epoch.size else []
 
     def renew(self) -> None:
-        """Let nothing be left; time goes on."""
+        """Clear all counts and moments; the clock stays."""
         tables = self.tables
         for array in (tables.table, tables.totals, tables.classes, tables.n, tables.mean, tables.M2):
             array[...] = 0.0
 
     def forget(self, rows: Ints, size: int, groups: Codes) -> None:
-        """Let nothing be left of rows that went, of so many; totals are added up anew, of these groups."""
+        """Clear removed rows, and recompute the totals from the first `size` rows with these groups."""
         tables = self.tables
         tables.table[rows] = 0.0
         tables.totals[...] = 0.0
@@ -236,7 +235,7 @@ class Decayed:
             np.add.at(tables.totals[d], groups[groups >= 0], weights[groups >= 0])
 
     def state(self, groups: int, fields: int, classes: int) -> dict[str, Array]:
-        """Copies of all but rows, without spare capacity."""
+        """Return copies of all arrays but rows, without spare capacity."""
         tables = self.tables
         return {
             "decayed_clock": tables.clock[~np.isnan(tables.clock)],
@@ -250,7 +249,7 @@ class Decayed:
         }
 
     def expected(self) -> dict[str, Expected]:
-        """The arrays of a state."""
+        """Return the expected arrays of a state."""
         cells = "decays", "fields", "classes"
         return {
             "decayed_clock": real("times", low=-FINITE, high=FINITE),
@@ -265,9 +264,9 @@ class Decayed:
         }
 
     def load(self, arrays: Mapping[str, Array]) -> None:
-        """Take over a `state` with its rows, which is as `expected`; there is room.
+        """Adopt a `state` with its rows, which is as `expected`; there is capacity.
 
-        Raises SnapshotError where the times in it do not fit together.
+        Raises SnapshotError if its times are inconsistent.
         """
         tables = self.tables
         clock, epoch, row_epoch = (arrays[f"decayed_{name}"] for name in ("clock", "epoch", "row_epoch"))
@@ -277,7 +276,7 @@ class Decayed:
         tables.epoch[...] = epoch
         age = np.empty(epoch.size)
         ages(tables, np.nan, age)
-        reject("decayed_epoch", (age < 0.0) | (age >= _EPOCH), f"not that of the time {clock}")
+        reject("decayed_epoch", (age < 0.0) | (age >= _EPOCH), f"not the epoch of the time {clock}")
         reject("decayed_row_epoch", row_epoch > epoch, "a row was learned later than now")
         for name in ("table", "row_epoch", "totals", "classes", "n", "mean", "M2"):
             array = arrays[f"decayed_{name}"]

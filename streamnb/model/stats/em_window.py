@@ -1,4 +1,4 @@
-"""The newest events of an unknown class, each with what it was learned as, so that it can be learned anew."""
+"""The newest events of unknown class, each with its expected counts, so that it can be relearned."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class KeptEvent(NamedTuple):
     Attributes:
         x: the event, of plain Python values.
         weight: in units of 1/1024 example.
-        parts: units learned as each class, in the order in which classes were met; those met later have
-            none. They sum to the weight, or to nothing where no class was known.
+        parts: units learned as each class, in the order in which classes appeared; later classes have
+            none. They sum to the weight, or to 0 if no class was known.
     """
 
     x: Any
@@ -62,7 +62,7 @@ def apportioned(weight: int, shares: Sequence[float]) -> tuple[int, ...]:
 
 
 class KeptEvents:
-    """Events in the order in which they came; a cursor goes round them, from the oldest to the newest."""
+    """Events in order of arrival, with a cursor that cycles from the oldest to the newest."""
 
     def __init__(self) -> None:
         self._events: deque[KeptEvent] = deque()
@@ -79,17 +79,17 @@ class KeptEvents:
         self._events.append(event)
 
     def next(self) -> tuple[int, KeptEvent]:
-        """The event whose turn it is, with its place; the one after it has the next. There must be one."""
+        """Return the event at the cursor with its place, and advance the cursor. There must be one."""
         place = self._next if self._next < len(self._events) else 0
         self._next = place + 1
         return place, self._events[place]
 
     def replace(self, place: int, event: KeptEvent) -> None:
-        """Put another event in this place."""
+        """Replace the event in this place."""
         self._events[place] = event
 
     def find(self, x: Any, weight: int) -> int | None:
-        """The place of the newest event equal to this one; None where there is none."""
+        """Return the place of the newest event equal to this one, or None."""
         wanted = _typed(x)
         for place in range(len(self._events) - 1, -1, -1):
             event = self._events[place]
@@ -98,14 +98,14 @@ class KeptEvents:
         return None
 
     def take(self, place: int) -> KeptEvent:
-        """The event in this place, which is kept no longer."""
+        """Remove and return the event in this place."""
         event = self._events[place]
         del self._events[place]
         self._next -= place < self._next
         return event
 
     def state(self, classes: int) -> State:
-        """Everything, as JSON-able values and arrays, of a model of so many classes.
+        """Return everything as JSON-able values and arrays, for a model of `classes` classes.
 
         Raises TypeError for names of attributes that are not strings, booleans or numbers.
         """
@@ -123,7 +123,7 @@ class KeptEvents:
     @classmethod
     @reading("kept events", ValueError)
     def from_state(cls, meta: Mapping[str, Any], arrays: Mapping[str, Array], classes: int) -> Self:
-        """The events that `state` described. Raises SnapshotError."""
+        """Return the events that `state` described. Raises SnapshotError."""
         kept = cls()
         found = checked(
             arrays,
@@ -147,9 +147,9 @@ class KeptEvents:
 
 
 def as_plain(x: Any) -> Any:
-    """A copy of an event of strings, booleans, integers, floats and bags of words; what is missing left out.
+    """Return a plain copy of an event without missing values.
 
-    A model learns the same of it. It takes part in nothing that its owner does to the event later.
+    A model learns the same from it, and later changes by its owner do not affect it.
     """
     if isinstance(x, str):
         return value_text(x)
@@ -172,12 +172,12 @@ def _plain_value(value: Any) -> Any:
 
 
 def _typed(x: Any) -> Any:
-    """What tells events apart that are equal in Python: 1, 1.0 and True are other values to a model."""
+    """Return a value with its types: 1, 1.0 and True are equal in Python, but different to a model."""
     return {name: _typed(value) for name, value in x.items()} if isinstance(x, dict) else (type(x), x)
 
 
 def _pairs(x: Any) -> Any:
-    """A mapping as a list of pairs: JSON's names are strings alone, ours numbers too."""
+    """Return a mapping as a list of pairs: JSON allows only strings as names."""
     return [[plain(name), _pairs(value)] for name, value in x.items()] if isinstance(x, dict) else x
 
 

@@ -1,7 +1,7 @@
-"""Which counts the words of a Bernoulli text have in a class, and how many words have each.
+"""Histograms of the word counts of a Bernoulli text in a class.
 
-What the absent words of a class say depends on its words' counts alone, of which only about sqrt(2 x mass)
-differ. A sum over them in a fixed order is a function of the counts, however they were come by.
+The contribution of absent words depends on the class's word counts alone, of which only about sqrt(2 x mass)
+differ. A sum over them in a fixed order is a function of the counts, whatever their history.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ Counted = tuple[Ints, Ints]
 
 @bundle
 class Histograms(NamedTuple):
-    """For each Bernoulli group and class (B of them): how many words have which count above zero.
+    """For each Bernoulli group and class (B of them): the number of words with each positive count.
 
-    A count of whole examples, below W of them, is a place of its own in `exact`. Others, which parts of
-    examples and heavy weights make, and more texts than there are places for, are kept sorted beside it.
+    A count of whole examples below W has a place of its own in `exact`. All other counts (fractional ones,
+    heavy weights, more texts than places) are kept in sorted arrays.
 
     Attributes:
-        exact: int32[B, W], how many words have a count of exactly so many examples.
+        exact: int32[B, W], number of words with a count of exactly w examples.
         occupied: uint64[B, W / 64], a bit for each place of `exact` that is not zero, the lowest first.
         weight: int64[B, C], the other counts, rising, in units.
-        words: int64[B, C], how many words have that count.
-        used: int64[B], how many columns of these two are in use.
-        positive: int64[B], how many words have a count above zero.
-        absent: float64[B], log probability that every word above zero is absent; valid unless stale.
-        misses: int64[B], how many of those words are absent with probability alpha -> 0.
+        words: int64[B, C], number of words with that count.
+        used: int64[B], number of columns of these two in use.
+        positive: int64[B], number of words with a positive count.
+        absent: float64[B], log probability that all these words are absent; valid unless stale.
+        misses: int64[B], number of those words whose absence has probability alpha -> 0.
         stale: bool[B].
     """
 
@@ -54,13 +54,13 @@ class Histograms(NamedTuple):
 
     @property
     def n_bytes(self) -> int:
-        """Memory of the arrays."""
+        """Memory of the arrays in bytes."""
         arrays: tuple[Array, ...] = tuple(self)
         return sum(array.nbytes for array in arrays)
 
     @classmethod
     def empty(cls, length: int, places: int, columns: int) -> Histograms:
-        """Of so many groups and classes; `places` is a multiple of 64."""
+        """Return empty histograms of `length` groups and classes; `places` is a multiple of 64."""
         return cls(
             exact=np.zeros((length, places), dtype=np.int32),
             occupied=np.zeros((length, places // 64), dtype=np.uint64),
@@ -79,7 +79,7 @@ class Histograms(NamedTuple):
 
 @inlined
 def _place(weight: Any, b: int, used: int, count: int) -> int:
-    """Where `count` stands among the sorted ones of b, or would."""
+    """Return the place of `count` among the sorted counts of b, or its insertion point."""
     low, high = 0, used
     while low < high:
         middle = (low + high) // 2
@@ -92,7 +92,7 @@ def _place(weight: Any, b: int, used: int, count: int) -> int:
 
 @kernel
 def _add_sorted(weight: Any, words: Any, used: Any, b: int, count: int, more: int) -> None:
-    """Add words, or take them away, of a count that has no place of its own."""
+    """Add words to, or remove them from, a count in the sorted arrays."""
     size = used[b]
     at = _place(weight, b, size, count)
     if at == size or weight[b, at] != count:
@@ -113,7 +113,7 @@ def _add_sorted(weight: Any, words: Any, used: Any, b: int, count: int, more: in
 def _add(
     exact: Any, occupied: Any, weight: Any, words: Any, used: Any, b: int, count: int, more: int
 ) -> None:
-    """Add words of a count, or take them away."""
+    """Add words of a count, or remove them."""
     at = count >> _UNIT_BITS
     if at << _UNIT_BITS == count and at < exact.shape[1]:
         bit = np.uint64(1) << np.uint64(at & 63)
@@ -127,7 +127,7 @@ def _add(
 def histogram_move(
     exact: Any, occupied: Any, weight: Any, words: Any, used: Any, positive: Any, b: int, old: int, new: int
 ) -> None:
-    """One word's count changes from `old` to `new` in histogram b; counts of zero are not kept."""
+    """Change one word's count from `old` to `new` in histogram b; counts of zero are not kept."""
     if old > 0:
         _add(exact, occupied, weight, words, used, b, old, -1)
         positive[b] -= 1
@@ -138,7 +138,7 @@ def histogram_move(
 
 @inlined
 def change_count(histograms: Any, b: int, old: int, new: int) -> None:
-    """As `histogram_move`, where few counts change: what was summed up over the histogram is stale."""
+    """Change one count, as `histogram_move`, and mark the derived sums as stale."""
     exact, occupied = histograms.exact, histograms.occupied
     weight, words = histograms.weight, histograms.words
     histogram_move(exact, occupied, weight, words, histograms.used, histograms.positive, b, old, new)
@@ -147,14 +147,14 @@ def change_count(histograms: Any, b: int, old: int, new: int) -> None:
 
 @inlined
 def has_capacity(histograms: Histograms, slot: Any, texts: Any, k: int, most: int) -> bool:
-    """Whether class k's histograms take one more text of `most` different words where they are to stand.
+    """Return whether class k's histograms can take one more text of `most` different words.
 
     Args:
         histograms: `Histograms`.
-        slot: which Bernoulli group each group is, or -1.
+        slot: Bernoulli group of each group, or -1.
         texts: int64[groups, classes], the weight of the texts so far: no count is above it.
         k: the class.
-        most: how many counts may change.
+        most: number of counts that may change.
     """
     B, W = histograms.exact.shape
     for g in range(slot.size):
@@ -168,7 +168,7 @@ def has_capacity(histograms: Histograms, slot: Any, texts: Any, k: int, most: in
 
 @kernel
 def highest_count(histograms: Histograms, b: int) -> int:
-    """The highest count in histogram b, in units; 0 where it is empty."""
+    """Return the highest count in histogram b, in units; 0 if it is empty."""
     used, highest = histograms.used[b], np.int64(0)
     if used > 0:
         highest = histograms.weight[b, used - 1]
@@ -185,24 +185,24 @@ def highest_count(histograms: Histograms, b: int) -> int:
 
 
 def lacks_places(histograms: Histograms, texts: int) -> bool:
-    """Whether a word's count may have more places of its own, where a class has so many texts."""
+    """Return whether classes with `texts` texts need another number of places."""
     length, places = histograms.exact.shape
     return bool(_places(length, texts, places) != places)
 
 
 def without_places(histograms: Histograms, counts: Ints) -> int:
-    """How many different ones of these counts have no place of their own."""
+    """Return the number of distinct counts without a place of their own."""
     return int(np.unique(counts[~_have_places(counts, histograms.exact.shape[1])]).size)
 
 
 def histograms_of(found: Sequence[Counted], texts: int, columns: int = 8, places: int = 64) -> Histograms:
-    """Histograms of these counts, which rise, and how many words have each.
+    """Return histograms of rising counts, with the number of words of each.
 
     Args:
-        found: for each group and class.
-        texts: how many texts a class has at most; counts up to it get a place, while there are enough.
-        columns: for how many other counts there is to be capacity at least.
-        places: how many places there are to be at least, unless they are too many.
+        found: the counts of each group and class.
+        texts: largest number of texts of a class; counts up to it get a place, within the limit.
+        columns: minimum capacity for other counts.
+        places: minimum number of places, within the limit.
     """
     places = _places(len(found), texts, places)
     others = [int(np.count_nonzero(~_have_places(counts, places))) for counts, _ in found]
@@ -214,7 +214,7 @@ def histograms_of(found: Sequence[Counted], texts: int, columns: int = 8, places
 
 
 def resized(old: Histograms, length: int, columns: int, texts: int) -> Histograms:
-    """The same, and empty ones behind them up to `length`; see `histograms_of`."""
+    """Return the histograms extended with empty ones up to `length`; see `histograms_of`."""
     more = length - old.used.size
     if _places(length, texts, old.exact.shape[1]) != old.exact.shape[1]:
         found = [_counted(old, b) for b in range(old.used.size)]
@@ -231,7 +231,7 @@ def resized(old: Histograms, length: int, columns: int, texts: int) -> Histogram
 
 
 def widened(old: Histograms, columns: int, wider: int) -> Histograms:
-    """The same with `wider` classes to each group, of which there were `columns`."""
+    """Return the histograms with `wider` classes in each group, in place of `columns`."""
     groups = old.used.size // columns
     if _places(groups * wider, 0, old.exact.shape[1]) == old.exact.shape[1]:
         arrays = (_widen(array, columns, wider) for array in old)
@@ -246,14 +246,14 @@ def widened(old: Histograms, columns: int, wider: int) -> Histograms:
 
 
 def _widen(array: Array, columns: int, wider: int) -> Array:
-    """An array whose first axis is (group x class), with capacity for more classes in each group."""
+    """Return an array of first axis (group x class) with capacity for more classes in each group."""
     by_group = array.reshape(-1, columns, *array.shape[1:])
     pad = [(0, 0), (0, wider - columns)] + [(0, 0)] * (array.ndim - 1)
     return np.pad(by_group, pad).reshape(-1, *array.shape[1:])
 
 
 def _places(length: int, texts: int, places: int) -> int:
-    """W for so many histograms: doubled until there is one for all texts, or halved until all fit."""
+    """Return W for `length` histograms: doubled until it covers all texts, or halved until all fit."""
     while places - 1 <= texts and 2 * places * length <= _MOST_EXACT:
         places *= 2
     while places > 64 and places * length > _MOST_EXACT:
@@ -262,7 +262,7 @@ def _places(length: int, texts: int, places: int) -> int:
 
 
 def _counted(old: Histograms, b: int) -> Counted:
-    """The counts of histogram b, rising, and how many words have each."""
+    """Return the counts of histogram b, rising, and the number of words of each."""
     at = np.flatnonzero(old.exact[b])
     counts = np.concatenate([old.weight[b, : old.used[b]], at << _UNIT_BITS])
     words = np.concatenate([old.words[b, : old.used[b]], old.exact[b, at]])
@@ -276,7 +276,7 @@ def _have_places(counts: Ints, places: int) -> Flags:
 
 
 def _fill(new: Histograms, b: int, counts: Ints, words: Ints) -> None:
-    """Put counts, which rise, where they stand."""
+    """Store rising counts in an empty histogram."""
     whole = _have_places(counts, new.exact.shape[1])
     at = counts[whole] >> _UNIT_BITS
     new.exact[b, at] = words[whole]

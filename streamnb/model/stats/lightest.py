@@ -1,7 +1,7 @@
-"""Which rows of a table are the lightest, without an array of what all of them weigh where columns are few.
+"""Select the lightest rows of a table without an array of all row weights, if columns are few.
 
-That would take as long to lay out as the table to go through. Weights are counted by size in place of it, and
-where many sizes share a place, counted again within it.
+Such an array would take as long to fill as the table takes to read. Instead, weights are counted by size, and
+where many sizes share a bin, counted again within it.
 """
 
 from __future__ import annotations
@@ -16,22 +16,23 @@ from streamnb.model.compiled.growable import ranking
 from streamnb.model.compiled.jit import kernel
 from streamnb.model.stats.row_sums import row_sum, row_sums
 
-_COLUMNS = 16  # of more, an array of what rows weigh takes little beside the table
-_ROWS = 1024  # of fewer, ranking takes less time than the places
+_COLUMNS = 16  # with more columns, an array of row weights is small next to the table
+_ROWS = 1024  # with fewer rows, ranking is faster than the bins
 _BITS = 14  # places are laid out and added up each time, however few rows there are
 _PLACES = 1 << _BITS
-_BEYOND = 63 - _BITS  # bits: of what is left of the largest sum, no more than the places tell apart
+_BEYOND = 63 - _BITS  # bits: of the rest of the largest sum, no more than the bins can separate
 
 
 def drop_lightest(table: Ints, groups: Codes, stays: Flags, most: int) -> int:
-    """Let at most so many rows of those stay that may: the heaviest, and of equals the last.
+    """Keep at most `most` of the rows that may stay: the heaviest, and of equal ones the last.
 
-    Rows without a count go. Those of groups below zero stay, and do not count. What went weighs so much.
+    Rows without a count are dropped. Rows with a negative group stay, and do not count. Return the weight of
+    the dropped rows.
 
     Args:
         table: int64[rows, classes].
         groups: int32[>= rows].
-        stays: bool[rows], which may stay; changed in place.
+        stays: bool[rows], which rows may stay; changed in place.
         most: at least 0.
     """
     if table.shape[1] > _COLUMNS:
@@ -53,7 +54,7 @@ def drop_lightest(table: Ints, groups: Codes, stays: Flags, most: int) -> int:
 
 
 def _drop_ranked(weights: Ints, counts: Flags, stays: Flags, most: int) -> int:
-    """As `drop_lightest`, of rows that weigh so much and may count."""
+    """Drop rows as `drop_lightest`, with these weights; `counts` marks the rows that count."""
     ranked = np.flatnonzero(stays & counts)
     stays[ranked[ranking(weights[ranked])[most:]]] = False
     stays &= (weights > 0) | ~counts
@@ -62,7 +63,7 @@ def _drop_ranked(weights: Ints, counts: Flags, stays: Flags, most: int) -> int:
 
 @kernel
 def _count_sizes(table: Any, groups: Any, stays: Any, low: int, shift: int, found: Any) -> None:
-    """How many rows that may stay weigh `low` and so many times two to the `shift` more."""
+    """Count the rows that may stay in bins of width 2^`shift` from weight `low`."""
     for row in range(stays.size):
         if stays[row] and groups[row] >= 0:
             total = row_sum(table, row)
@@ -72,7 +73,7 @@ def _count_sizes(table: Any, groups: Any, stays: Any, low: int, shift: int, foun
 
 @kernel
 def _drop(table: Any, groups: Any, stays: Any, least: int, equals: int) -> Any:
-    """Let those below the `least` go, and the first so many of its equals; what all that go weigh."""
+    """Drop the rows below `least`, and the first `equals` equal to it; return the dropped weight."""
     lost = np.int64(0)
     for row in range(stays.size):
         if groups[row] >= 0:

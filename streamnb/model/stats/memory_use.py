@@ -1,4 +1,4 @@
-"""What a model that has a budget of memory takes of it, as the budget counts: by rows, not by allocations."""
+"""Use of a model's memory budget, as the budget counts it: by rows, not by allocations."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ from typing import NamedTuple
 
 
 class Part(NamedTuple):
-    """One part of what is learned, bytes.
+    """Memory of one component, in bytes.
 
     Attributes:
-        taken: how many it takes.
-        most: how many it may take before something is forgotten, or nothing is added any more. 0: what it
-            takes does not grow.
+        taken: the current use.
+        most: the use from which entries are evicted, or none added. 0: the component does not grow.
     """
 
     taken: int
@@ -21,17 +20,17 @@ class Part(NamedTuple):
 
     @property
     def share(self) -> float:
-        """How much of it is taken; 0 of what does not grow."""
+        """Share of the limit in use; 0 for a component that does not grow."""
         return self.taken / self.most if self.most else 0.0
 
 
 class MemoryUse(NamedTuple):
-    """All parts, and what was forgotten.
+    """All components, and the evicted entries.
 
     Attributes:
-        parts: name -> part; none without a budget.
-        words: how many words and values were forgotten for it, since the model was made or loaded.
-        weight: what they weighed together, in examples.
+        parts: name -> component; empty without a budget.
+        words: number of words and values evicted since the model was made or loaded.
+        weight: their total weight, in examples.
     """
 
     parts: Mapping[str, Part] = MappingProxyType({})

@@ -5,19 +5,19 @@
               n <= 1 and M2 / n <= (2^-10 largest)^2; an emptied cell is all zero again
     merge     Chan, Golub, LeVeque (1979): M2 = M2_a + M2_b + (mean_b - mean_a)^2 n_a n_b / (n_a + n_b)
 
-References: Welford (1962), Technometrics 4(3); Chan, Golub and LeVeque (1979), STAN-CS-79-773.
-Weights n are int64 in units of 1/1024 example; M2 is in examples. Variance is M2 / n (maximum likelihood).
+References: Welford (1962), Technometrics 4(3); Chan, Golub and LeVeque (1979), STAN-CS-79-773. Weights n are
+int64 in units of 1/1024 example; M2 is in examples. Variance is M2 / n (maximum likelihood).
 
-What counts as spread. A mean goes from where it is towards a value, by a share of the way, and a rounded sum
-passes no double that the exact one does not pass: so a mean lies between the values, to the one rounding of
-the step, after any number of them. Values within j units in the last place, each at most eps |mean|, are then
-no farther than (j + 1) eps |mean| from any mean on the way, and M2 / n, a weighted mean of products of two
-such distances, is at most ((j + 1) eps |mean|)^2. Up to j = 7, as sums of a few terms differ that are equal
-on paper, it is read as none:
+What counts as spread. A mean moves towards a value by a share of the distance, and a rounded sum passes no
+double that the exact one does not pass: so a mean lies between the values, up to the rounding of the step,
+after any number of them. Values within j units in the last place, each at most eps |mean|, are then no
+farther than (j + 1) eps |mean| from any mean on the way, and M2 / n, a weighted mean of products of two such
+distances, is at most ((j + 1) eps |mean|)^2. Up to j = 7, as sums of a few terms differ that are equal on
+paper, it is read as none:
 
     no spread    M2 / n <= (8 eps mean)^2          eps = 2^-52
 
-A Gaussian as narrow as that could not tell neighbouring doubles apart. Beyond it deviations have digits left:
+A Gaussian this narrow could not separate neighbouring doubles. Beyond it deviations have digits left:
 milliseconds in seconds since 1970 are 6e-13 of the mean, 300 times the limit. It does not grow with n: the
 bound of the sums of all roundings does, but the mean cannot leave the values.
 
@@ -27,8 +27,8 @@ a cell that held values up to L, N values of weight 1 learned and unlearned, n o
     |mean error| <= 4 N eps L n / n'        |M2 error| <= 32 N^2 eps L^2 n / n'
 
 for n mean is wrong by (n + 6) u L more with each step (u = eps / 2; see `exact.moments` of the verification),
-and M2 by 8 eps L^2 and what the means on both sides of the step make wrong, 4 L |mean error|. So a value
-is unlearned as if it had never been there while its square times eps is small beside the variance that
+and M2 by 8 eps L^2 and what the means on both sides of the step make wrong, 4 L |mean error|. So a value is
+unlearned as if it had never been there while its square times eps is small compared with the variance that
 stays; 1e20 among ones takes with it what was known of them.
 """
 
@@ -48,7 +48,7 @@ from streamnb.model.compiled.jit import inlined, kernel
 
 _ROUNDING = 16 * 2.0**-52
 _NARROW = 2.0**-10
-"""A standard deviation up to so much of the values may be rounding where n <= 1."""
+"""A standard deviation up to this share of the values may be rounding if n <= 1."""
 FARTHEST = 1.001 * LARGEST
 """No mean is farther from zero: rounding may carry it a little beyond the values."""
 
@@ -75,10 +75,10 @@ def unlearn_value(n: Any, mean: Any, M2: Any, f: int, k: int, x: float, weight: 
         return
     before = mean[f, k] - (x - mean[f, k]) * (weight / rest)
     left = M2[f, k] - (weight / UNIT) * (x - mean[f, k]) * (x - before)
-    # What is left of a difference of two numbers below their rounding is noise, not spread: read as a
-    # variance it would make one value certain. The means are known to eps |mean|, and M2 to eps M2; of what
-    # earlier differences left nothing is known. A single example has no spread, and lighter ones that weigh
-    # no more together may have one: it is told from rounding where it is not narrow.
+    # A difference below the rounding of its operands is noise, not spread: as a variance it would make one
+    # value certain. The means are known to eps |mean|, and M2 to eps M2; the errors of earlier differences
+    # are unknown. A single example has no spread. Lighter examples of at most that weight may have one: it is
+    # separated from rounding if it is not narrow.
     largest = max(abs(x), abs(before), abs(mean[f, k]))
     span = abs(x - mean[f, k]) + abs(x - before)
     noise = _ROUNDING * (M2[f, k] + (weight / UNIT) * largest * span)

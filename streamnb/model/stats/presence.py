@@ -1,4 +1,4 @@
-"""In how many texts of each class a word stands: the counts of the presence-only and Bernoulli models."""
+"""Number of texts of each class that contain a word, for the presence-only and Bernoulli models."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from streamnb.model.stats.histograms import Histograms, highest_count, histogram
 
 @bundle
 class PresenceTables(NamedTuple):
-    """What the kernels take.
+    """The tables as the kernels take them.
 
     Attributes:
         table: int64[>= rows, >= classes], weight of the texts that hold a word.
@@ -42,8 +42,7 @@ class PresenceTables(NamedTuple):
 def count_presence(presence: PresenceTables, kinds: Any, bags: Any, e: int, k: int, weight: int) -> None:
     """Add `weight` (which may be negative) to class k for every text of event e and every word in it.
 
-    A word that occurs so small a part of once that, times the weight, it counts nothing is not in the text:
-    it is not known either.
+    A word whose amount times the weight rounds down to zero units is not in the text, and stays unknown.
     """
     columns = presence.texts.shape[1]
     table, histograms, rows = presence.table, presence.histograms, bags.rows
@@ -71,7 +70,7 @@ def count_presence(presence: PresenceTables, kinds: Any, bags: Any, e: int, k: i
 
 @kernel
 def uncount_presence(presence: PresenceTables, kinds: Any, bags: Any, e: int, k: int, weight: int) -> bool:
-    """Take event e out of class k; False, and nothing changed, where it cannot have been counted."""
+    """Remove event e from class k; return False, without a change, if it cannot have been counted."""
     for bag in range(bags.event_bags[e], bags.event_bags[e + 1]):
         g = bags.group[bag]
         if kinds[g] == NOMINAL:
@@ -107,12 +106,12 @@ class Presence:
 
     @property
     def n_bytes(self) -> int:
-        """Memory of the tables."""
+        """Memory of the tables in bytes."""
         arrays = [self.words, self._absent, self.counts.table, self.counts.totals]
         return sum(array.nbytes for array in arrays) + self.counts.histograms.n_bytes
 
     def reserve(self, kinds: Ints, rows: int, classes: int, most: int) -> None:
-        """Grow to these groups, rows, of which there are going to be `most` at most, and classes."""
+        """Grow to these groups, rows (at most `most`) and classes."""
         for kind in kinds[self.counts.kinds.size :].tolist():
             self.counts.add_group(NOMINAL if kind == NOMINAL else self._text_kind)
         self.counts.reserve_classes(classes, rows)
@@ -124,16 +123,16 @@ class Presence:
         self.counts.reserve_texts(most)
 
     def load(self, table: Ints, texts: Ints, groups: Codes) -> None:
-        """Take over the table and texts of a state, as `Counts.load` does."""
+        """Adopt the table and texts of a state, as `Counts.load` does."""
         self.counts.load("presence", table, texts, groups)
         add_rows(table, groups, self.words)  # stopped words have no counts
 
     def forget(self, rows: Ints, groups: Codes) -> None:
-        """As `Counts.forget`; `words` are without these rows, too."""
+        """Remove rows, as `Counts.forget`, also from `words`."""
         self.words -= self.counts.forget(rows, groups)
 
     def tables(self, hypotheses: int) -> PresenceTables:
-        """As the kernels take them, for so many hypotheses."""
+        """Return the tables for the kernels, for `hypotheses` hypotheses."""
         shape = (hypotheses, self.counts.histograms.stale.size)
         if self._absent.shape != shape:
             self._absent = np.zeros(shape)
@@ -145,4 +144,4 @@ class Presence:
 
 
 NO_PRESENCE = Presence(bernoulli=False).tables(0)._replace(table=np.zeros((0, 0), dtype=np.int64))
-"""Where no hypothesis asks for presence."""
+"""Tables for models without hypotheses on presence."""

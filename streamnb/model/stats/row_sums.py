@@ -1,4 +1,4 @@
-"""What the rows of a table weigh."""
+"""Sums of table rows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from streamnb.model.compiled.jit import inlined, kernel
 
 @inlined
 def row_sum(table: Any, row: Any) -> Any:
-    """The sum of one row."""
+    """Return the sum of one row."""
     total = np.int64(0)
     for k in range(table.shape[1]):
         total += table[row, k]
@@ -20,7 +20,7 @@ def row_sum(table: Any, row: Any) -> Any:
 
 
 def row_sums(table: Ints) -> Ints:
-    """The sum of each row. Numpy's own is made for long ones."""
+    """Return the sum of each row. Numpy's own is made for long rows."""
     sums = np.empty(len(table), dtype=np.int64)
     _fill_sums(table, sums)
     return sums

@@ -238,7 +238,7 @@ NO_STATE = {
     "epoch": (
         change("decayed_epoch", (0,), lambda v: v + 1),
         "epoch",
-        "decayed_epoch[0]: not that of the time",
+        "decayed_epoch[0]: not the epoch of the time",
     ),
 }
 """What no model can have learned: a state with it is refused, with the array and the place."""
