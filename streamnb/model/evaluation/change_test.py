@@ -65,10 +65,10 @@ _EXPONENTS = np.linspace(0.02, 0.98, 49)
 
 
 class Observations(NamedTuple):
-    """What one test hears of n things.
+    """Observations of one test.
 
     Attributes:
-        places: int64[n], of each among those that are looked at, which rise.
+        places: int64[n], rising index of each among all events.
         x: bool[n], whether it happened.
         tolerated: float64[n], q, each above 0.
         alarming: float64[n], r, each above q and below 1.
@@ -84,14 +84,14 @@ class Decision(NamedTuple):
     """An alarm that was raised or ended.
 
     Attributes:
-        place: of the observation by which it was.
+        place: of the deciding observation.
         is_raised: whether it was raised.
-        since: number of the observation with which the change began, most probably.
-        observations: how many there were from there on.
+        since: number of the most probable first observation of the change.
+        observations: number of observations from there on.
         rate: share of x = 1 among these.
-        tolerated: the mean of what was tolerated of these.
+        tolerated: their mean tolerated rate.
         bayes_factor: of changed against unchanged.
-        false_alarm: the probability that it is false is at most this.
+        false_alarm: bound on the probability that it is false.
     """
 
     place: int
@@ -108,9 +108,9 @@ class Decision(NamedTuple):
 def advance(
     kept: Any, x: Any, tolerated: Any, alarming: Any, numbers: Any, is_back: Any, bound: float
 ) -> int:
-    """Hear observations up to the one with which M reaches `bound`; its place, or -1 where it does not.
+    """Process observations until M reaches `bound`; return the place of that observation, or -1.
 
-    Where the test is for the way back, both rates are exchanged.
+    If the test is for the way back, both rates are exchanged.
     """
     t, a, greatest = kept[HEARD], kept[EVIDENCE], kept[GREATEST]
     size, b = 1.0, 0.0
@@ -142,19 +142,19 @@ def advance(
 
 @kernel
 def _beyond(t: float, size: float, b: float, prior: float) -> float:
-    """The sum of w_j over j > t: what is left of the block of t, and all blocks behind it."""
+    """Return the sum of w_j over j > t: the rest of the block of t, and all blocks after it."""
     return (2.0 * size - 1.0 - t) * prior + 1.0 / (b + 2.0)
 
 
 class ChangeTest:
-    """Raises an alarm and ends it, again and again.
+    """A test that raises an alarm and ends it, repeatedly.
 
     Args:
         false_alarm: alpha, the probability that any of its alarms is false.
 
     Attributes:
-        is_raised: whether there is an alarm.
-        episode: number of the alarm that is there or comes next, from 1.
+        is_raised: whether an alarm is raised.
+        episode: number of the current or next alarm, from 1.
         kept: float64[KEPT], see `HEARD`.
     """
 
@@ -164,18 +164,18 @@ class ChangeTest:
 
     @property
     def false_alarm(self) -> float:
-        """What this episode spends."""
+        """Probability of a false alarm spent by this episode."""
         return share(self._alpha, self.episode)
 
     @property
     def bayes_factor(self) -> float:
-        """M_t, of a change against none; while there is an alarm, of the way back."""
+        """M_t, of a change against none; during an alarm, of the way back."""
         t = self.kept[HEARD]
         size, b, prior = _block(t) if t else (1.0, 0.0, 0.5)
         return float(self.kept[EVIDENCE] + _beyond(t, size, b, prior))
 
     def observe(self, seen: Observations, numbers: Floats) -> Iterator[Decision]:
-        """Hear observations, with the numbers by which the caller tells them; what is decided by them."""
+        """Process observations, with the caller's numbers for them; yield the decisions."""
         first = 0
         while first < seen.x.size:
             x, q, r, told = (each[first:] for each in (seen.x, seen.tolerated, seen.alarming, numbers))
@@ -203,11 +203,11 @@ class ChangeTest:
         return found
 
     def state(self) -> dict[str, Any]:
-        """All of it but `kept`, as JSON has it."""
+        """Return everything but `kept` as JSON-able values."""
         return {"raised": int(self.is_raised), "episode": self.episode}
 
     def load(self, state: Mapping[str, Any], kept: Floats) -> None:
-        """Go on from a `state` and what was kept. Raises SnapshotError where they are none."""
+        """Continue from a `state` and its `kept`. Raises SnapshotError if they are invalid."""
         heard, evidence, greatest, since, observations, hits, tolerated = kept.tolist()
         is_whole = all(n.is_integer() for n in (heard, since, observations, hits))
         is_right = 0.0 <= hits <= observations <= heard and 0.0 <= tolerated <= observations
@@ -220,7 +220,7 @@ class ChangeTest:
 
 
 def share(alpha: float, episode: int) -> float:
-    """What an episode spends of the probability of a false alarm; all episodes together spend it all."""
+    """Return the share of alpha that an episode spends; the shares of all episodes sum to alpha."""
     return alpha / (episode * (episode + 1.0))
 
 
@@ -232,15 +232,15 @@ def needed(
     before: int = 0,
     exponents: Sequence[float] | Floats = _EXPONENTS,
 ) -> int:
-    """Within how many observations of a change the first alarm is raised, but for the probability `miss`.
+    """Return the number of observations after a change until the alarm, except with probability `miss`.
 
     Args:
         tolerated: q.
         alarming: r.
         false_alarm: alpha of the test.
         miss: the probability that it takes longer.
-        before: how many observations the test heard before the change.
-        exponents: the s that are tried.
+        before: number of observations before the change.
+        exponents: the s to try.
     """
     prior = _block(before + 1.0)[2]
     b = math.log(1.0 / (share(false_alarm, 1) * prior))
@@ -251,7 +251,7 @@ def needed(
 
 
 def _block(t: float) -> tuple[float, float, float]:
-    """2^b <= t < 2^(b+1): 2^b, b and w_t."""
+    """Return 2^b, b and w_t, for 2^b <= t < 2^(b+1)."""
     b = math.frexp(t)[1] - 1
     size = math.ldexp(1.0, b)
     return size, float(b), 1.0 / ((b + 1.0) * (b + 2.0) * size)

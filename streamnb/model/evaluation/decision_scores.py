@@ -31,22 +31,22 @@ _Cell = tuple[str, str | None]
 
 
 class ServedDecisions:
-    """Scores of all decisions, and of the last `window_size` events that got a first label.
+    """Scores of all decisions, and of the last `window_size` events with a first label.
 
     Args:
-        rule: by which it is decided.
+        rule: the decision rule.
         window_size: >= 1.
 
     Attributes:
-        first: number of the first event that may wait for its label; those before are passed over.
-        usual: what evidence judged events had.
+        first: number of the first event that may wait for its label; earlier events are skipped.
+        usual: the evidence of labelled events.
     """
 
     def __init__(self, rule: DecisionRule, window_size: int) -> None:
         self.rule, self.window_size, self.first = rule, window_size, 0
         self.usual = UsualEvidence()
-        self._served: list[str | None] = []  # of the events from there on
-        self._evidence = array("f")  # of the same, where novelty is asked for
+        self._served: list[str | None] = []  # of the events from `first` on
+        self._evidence = array("f")  # of the same events, if the rule uses novelty
         self._cells: Counter[_Cell] = Counter()
         self._window: dict[int, _Cell | None] = {}  # in the order of first labels; None was taken back
 
@@ -56,12 +56,12 @@ class ServedDecisions:
         return self.first + len(self._served)
 
     def begin(self, number: int) -> None:
-        """The next event has this number, and none waits."""
+        """Set the number of the next event; none waits."""
         self._window = {place + number - self.next: cell for place, cell in self._window.items()}
         self.first, self._served, self._evidence = number, [], array("f")
 
     def forget(self, before: int) -> None:
-        """Events with smaller numbers do not wait."""
+        """Stop waiting for events with smaller numbers."""
         gone = max(0, before - self.first)
         del self._served[:gone]
         del self._evidence[:gone]
@@ -74,13 +74,13 @@ class ServedDecisions:
         weights: Floats | None = None,
         truths: Sequence[str | None] = (),
     ) -> Decided:
-        """What to decide of the next n events; nothing changes here.
+        """Return the decisions for the next n events, without a change of state.
 
         Args:
-            said: by the model.
+            said: the model's predictions.
             unseen: shape (n,), u.
             weights: as of `weights_before`, for a rule that `is_weighing`.
-            truths: what is known of their labels as they come: each judges its event before the next one.
+            truths: labels known on arrival: each counts before the next event is decided.
         """
         newest = None
         if self.rule.window_size and weights is not None:
@@ -91,7 +91,7 @@ class ServedDecisions:
         return self._without_novel(decided, rounded(said.evidence), truths)
 
     def _without_novel(self, decided: Decided, evidence: Evidence, truths: Sequence[str | None]) -> Decided:
-        """Nothing is decided of what is not usual."""
+        """Withdraw the decisions on events that are not typical."""
         labels, costs, usual = list(decided.labels), list(decided.costs), self.usual.copy()
         shares: list[float | None] = [None] * len(labels)
         for i, (fit, truth) in enumerate(zip_longest(evidence.tolist(), truths)):
@@ -105,7 +105,7 @@ class ServedDecisions:
         return Decided(labels, costs, shares, evidence, self.rule.novelty)
 
     def _newest_before(self, classes: Sequence[Any], truths: Sequence[str | None], n: int) -> Floats:
-        """How many of the newest judged events were of each class, before each of n events. Shape (n, K)."""
+        """Return the newest labelled events of each class, before each of n events. Shape (n, K)."""
         column = {label: k for k, label in enumerate(classes)}
         most = self.rule.window_size
         judged = [cell and cell[0] for cell in self._window.values()][-most:]
@@ -123,21 +123,21 @@ class ServedDecisions:
         return np.cumsum(change, axis=0)
 
     def serve(self, decided: Decided) -> None:
-        """This was decided of the next events."""
+        """Store the decisions on the next events."""
         self._served += decided.labels
         if self.rule.novelty:
             missing = len(decided.labels) - decided.evidence.size  # all of them, if any
             self._evidence.extend([*decided.evidence.tolist(), *[NO_EVIDENCE] * missing])
 
     def add(self, decided: Decided, truths: Sequence[str | None]) -> None:
-        """This was decided of the next events, whose labels came with them: those without one never wait."""
+        """Store the decisions on events that arrived with labels; an event without one never waits."""
         first = self.next
         self.serve(decided)
         self.judge(range(first, self.next), truths)
         self.forget(self.next)
 
     def judge(self, numbers: Sequence[int], truths: Sequence[str | None]) -> None:
-        """Count events that wait, and got their first labels; None is none."""
+        """Count waiting events that got their first labels; None means no label."""
         for number, truth in zip(numbers, truths, strict=True):
             if number >= self.first and truth is not None:
                 cell = self._window[number] = truth, self._served[number - self.first]
@@ -148,7 +148,7 @@ class ServedDecisions:
                     del self._window[next(iter(self._window))]
 
     def replace(self, number: int, before: str | None, after: str | None) -> None:
-        """Another label holds of an event that was counted; None is none."""
+        """Replace the label of an event that was counted; None means no label."""
         if number < self.first:
             return
         decision = self._served[number - self.first]
@@ -161,12 +161,12 @@ class ServedDecisions:
             self._window[number] = None if after is None else (after, decision)
 
     def report(self) -> DecisionReport:
-        """The scores as they stand."""
+        """Return the current scores."""
         window = Counter(cell for cell in list(self._window.values())[-self.window_size :] if cell)
         return DecisionReport(self._scores(self._cells), self._scores(window))
 
     def _scores(self, cells: Counter[_Cell]) -> DecisionScores:
-        """As means; sums are exact, so that the order of cells does not matter."""
+        """Return scores as means; sums are exact, so that the order of cells does not matter."""
         events = cells.total()
         decided = sum(n for (_, decision), n in cells.items() if decision is not None)
         right = sum(n for (truth, decision), n in cells.items() if decision == truth)
@@ -179,7 +179,7 @@ class ServedDecisions:
         )
 
     def state(self) -> State:
-        """Everything, as JSON-able values and an array; equal scores give equal bytes."""
+        """Return everything as JSON-able values and an array; equal scores give equal bytes."""
         names = sorted({one for one in self._served if one is not None})
         number = {name: k for k, name in enumerate(names)} | {None: _NOTHING}
         cells = [[*cell, n] for cell, n in self._cells.items() if n]
@@ -200,7 +200,7 @@ class ServedDecisions:
     @classmethod
     @reading("scores of decisions", ValueError, msgspec.ValidationError)
     def from_state(cls, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> ServedDecisions:
-        """The object that `state` described. Raises SnapshotError where it is none."""
+        """Return the object that `state` described. Raises SnapshotError if it is invalid."""
         rule = msgspec.convert(meta["rule"], DecisionRule)
         made = cls(rule, count(meta, "window_size", least=1))
         made.first = count(meta, "first")
@@ -225,7 +225,7 @@ class ServedDecisions:
 
 
 def _of_rule(rule: DecisionRule) -> dict[str, Any]:
-    """A rule in a state, without what older ones did not have and do not do."""
+    """Return a rule as in a state, without the fields that old rules lack and do not use."""
     meta: dict[str, Any] = msgspec.to_builtins(rule)
     if not rule.window_size:
         del meta["window"]

@@ -50,7 +50,7 @@ _UNKNOWN = float(np.finfo(np.float64).min)  # the gain of a class that was not m
 
 
 class Said(Protocol):
-    """What a model says of n events, as `interface.predictions.Posteriors` has it."""
+    """Predictions of a model for n events, as in `interface.predictions.Posteriors`."""
 
     @property
     def classes(self) -> Sequence[Any]:
@@ -62,26 +62,26 @@ class Said(Protocol):
 
     @property
     def known(self) -> Ints:
-        """How many classes had been met before each event, shape (n,)."""
+        """Number of classes known before each event, shape (n,)."""
 
     @property
     def quarantined(self) -> Flags | None:
-        """Which classes may not be decided, shape (n, K); None: none."""
+        """Classes that may not be decided, shape (n, K); None if there are none."""
 
     @property
     def evidence(self) -> Floats | None:
-        """Log likelihood a token, shape (n,), nan where there is none; None: the model does not tell it."""
+        """Log likelihood per token, shape (n,), nan if undefined; None if the model does not compute it."""
 
 
 class Decided(NamedTuple):
-    """What is decided of n events.
+    """Decisions on n events.
 
     Attributes:
-        labels: the class of each, None where nothing is decided.
-        costs: what that is expected to cost.
-        shares: how usual each is of the class that costs least; None where that is not asked, or not known.
-        evidence: float32[n], by which that is said, where it is asked.
-        novelty: the share up to which nothing is decided; 0 where it is not asked.
+        labels: the class of each event, None if nothing is decided.
+        costs: their expected costs.
+        shares: typicality for the class of least cost; None if unused or unknown.
+        evidence: float32[n], from which the shares follow, if used.
+        novelty: the share up to which nothing is decided; 0 if unused.
     """
 
     labels: list[Any]
@@ -91,7 +91,7 @@ class Decided(NamedTuple):
     novelty: float = 0.0
 
     def told(self) -> Iterator[dict[str, Any]]:
-        """What a prediction says of each, by the names of its fields."""
+        """Yield the fields of each prediction."""
         for label, cost, share in zip(self.labels, self.costs, self.shares, strict=True):
             said = {"decision": label, "expected_cost": cost}
             if self.novelty and label is None:
@@ -100,15 +100,15 @@ class Decided(NamedTuple):
 
 
 class DecisionRule(msgspec.Struct, frozen=True):
-    """How it is decided.
+    """A decision rule.
 
     Attributes:
-        costs: decision -> truth -> cost, >= 0; others cost 1, or 0 where they are the same.
-        reject: the cost of not deciding, >= 0; None: what can be decided always is.
-        priors: how frequent classes will be: "learned" (as they were), "uniform", "windowed" (as among the
-            newest judged events), or class -> weight; one that is left out has none.
-        window: how many events that are.
-        novelty: up to which share of the judged events of a class that are less usual one is rejected.
+        costs: decision -> truth -> cost, >= 0; by default 1, or 0 if decision and truth are equal.
+        reject: the cost of not deciding, >= 0; None: always decide if possible.
+        priors: future class frequencies: "learned" (as in training), "uniform", "windowed" (as among the
+            newest labelled events), or class -> weight, 0 by default.
+        window: number of events in that window.
+        novelty: largest typicality, among the labelled events of its class, at which an event is rejected.
     """
 
     costs: Mapping[str, Mapping[str, float]] = msgspec.field(default_factory=dict)
@@ -119,16 +119,16 @@ class DecisionRule(msgspec.Struct, frozen=True):
 
     @property
     def window_size(self) -> int:
-        """How many judged events are counted."""
+        """Number of labelled events that are counted."""
         return self.window if self.priors == "windowed" else 0
 
     @property
     def is_weighing(self) -> bool:
-        """Whether it asks for the weights of classes."""
+        """True if the rule uses the weights of classes."""
         return self.priors != "learned"
 
     def cost(self, decision: Any, truth: Any) -> float:
-        """C(d, v). Where nothing is decided, d is None: that costs `reject`, or 1 where there is none."""
+        """Return C(d, v). For no decision d is None: the cost is `reject`, or 1 by default."""
         if decision is None:
             return 1.0 if self.reject is None else self.reject
         return self.costs.get(decision, {}).get(truth, float(decision != truth))
@@ -136,17 +136,16 @@ class DecisionRule(msgspec.Struct, frozen=True):
     def decide(
         self, said: Said, unseen: Floats, weights: Floats | None = None, newest: Floats | None = None
     ) -> Decided:
-        """What to decide of n events. Of decisions that cost the same, the most probable, and the first met.
+        """Return the decisions on n events. Of equal costs, the most probable and then the first class wins.
 
-        How events are cut into calls changes nothing, bit for bit. Nothing is decided by an empty model, nor
-        where no class has any probability under the new priors.
+        How events are cut into calls changes nothing, bit for bit. Nothing is decided by an empty model, or
+        if no class has any probability under the new priors.
 
         Args:
-            said: by the model.
+            said: the model's predictions.
             unseen: shape (n,), u.
             weights: as of `weights_before`, for a rule that `is_weighing`.
-            newest: of each class how many of the newest judged events are of it, shape (n, K), for priors
-                that are windowed.
+            newest: number of the newest labelled events of each class, shape (n, K), for windowed priors.
         """
         classes, P = said.classes, said.probabilities
         n, K = P.shape
@@ -172,7 +171,7 @@ class DecisionRule(msgspec.Struct, frozen=True):
         return Decided(labels, np.where(is_decided, least, none).tolist(), [None] * n, NOTHING)
 
     def _given(self, classes: Sequence[Any]) -> Iterator[tuple[int, int, float]]:
-        """The costs of mistakes that are given, with the columns of both classes, in the order of names."""
+        """Yield the configured costs of mistakes, with the columns of both classes, in the order of names."""
         column = {label: k for k, label in enumerate(classes)}
         for decision, row in sorted(self.costs.items()):
             for truth, cost in sorted(row.items()):
@@ -180,7 +179,7 @@ class DecisionRule(msgspec.Struct, frozen=True):
                     yield column[decision], column[truth], cost
 
     def _corrected(self, P: Floats, classes: Sequence[Any], weights: Floats, newest: Floats | None) -> Floats:
-        """P'; a row without any probability stays one of zeros. Its sum does not hang on later columns."""
+        """Return P'; a row without any probability stays zero. Its sum does not depend on later columns."""
         new = np.ones(len(classes))
         if isinstance(self.priors, Mapping):
             most = max(self.priors.values())  # so that nothing is beyond the range of a double
@@ -200,13 +199,13 @@ def weights_before(
     labels: Sequence[Any] = (),
     weights: Sequence[float] = (),
 ) -> Floats:
-    """What each class was learned with before each of n events, which are learned in order. Shape (n, K).
+    """Return the learned weight of each class before each of n events. Shape (n, K).
 
     Args:
         classes: the K classes after all of them.
         learned: class -> weight before the first, in examples.
-        labels: of the events, None where nothing is learned; for none of them there is one row.
-        weights: what each counts.
+        labels: of the events, None for an unlearned event; without labels there is one row.
+        weights: the weight of each event.
     """
     column = {label: k for k, label in enumerate(classes)}
     taught = np.zeros((max(1, len(labels)), len(classes)))

@@ -1,29 +1,28 @@
-"""Drift: River's detectors watch whether predictions are right, and what they know is kept as plain bits.
+"""Drift detection with River's detectors on whether predictions are right, with replayable state.
 
-After each labelled event that was predicted, every detector is told one bit: 1 where the prediction was
-wrong, 0 where it was right. A detector reports a drift when the recent bits do not look like those before.
+After each labelled event that was predicted, every detector receives one bit: 1 if the prediction was wrong,
+0 if it was right. A detector reports a drift if the recent bits do not look like the earlier ones.
 
 Detectors of River cannot be written into a snapshot: ADWIN's windows live in Rust, out of reach. So the state
-of a detector is what it has been told since it began, one bit an observation, and to restore it is to tell a
-new one the same. Two rules keep that exact and bounded:
+of a detector is the bits it has received since it began, one per observation, and a restored detector replays
+them.
 
-* A detector begins anew at the drift that it reports. River's own does so too, at the observation after it,
-  so that nothing from before counts any more: the reports are those of a River detector left to itself.
-* After `HORIZON` observations without a drift it begins anew and is told the newer half again. What it finds
-  meanwhile is no news, and is not reported. From there on it may differ from River's, which forgets in
-  other ways or never: DDM's lowest error rate, for one, is then that of the newer half.
+* A detector restarts at the drift that it reports. River's own detectors do so, too, at the next observation:
+  the reports are those of a River detector left to itself.
+* After `HORIZON` observations without a drift it restarts and receives the newer half again. Drifts found
+  during this replay are not reported. From there on it may differ from River's, which forgets differently or
+  never: DDM's lowest error rate, for example, then belongs to the newer half.
 
-FHDDM alone is told the opposite bit. It reports that the mean of its bits has fallen below the highest mean
-so far, and its authors feed it 1 where the prediction was right; told errors, as River's page has it, it
-would report nothing but improvements. ADWIN and Page-Hinkley look both ways: they report a rate of errors
-that falls, too.
+FHDDM alone receives the opposite bit. It reports that the mean of its bits has fallen below the highest mean
+so far, and its authors feed it 1 for a right prediction; with errors, as on River's page, it would report
+nothing but improvements. ADWIN and Page-Hinkley look both ways: they report a rate of errors that falls, too.
 
-KSWIN is left out: it compares distributions of real numbers (Kolmogorov-Smirnov), and zeros and ones have
-none beyond their mean; it draws random samples besides.
+KSWIN is left out: it compares distributions of real numbers (Kolmogorov-Smirnov), and zeros and ones differ
+only in their mean; also, it draws random samples.
 
 References: Bifet and Gavalda (2007), SDM (ADWIN); Page (1954), Biometrika 41; Gama et al. (2004), SBIA (DDM);
-Baena-Garcia et al. (2006), StreamKDD (EDDM); Frias-Blanco et al. (2015), TKDE 27(3) (HDDM);
-Pesaranghader and Viktor (2016), ECML PKDD (FHDDM).
+Baena-Garcia et al. (2006), StreamKDD (EDDM); Frias-Blanco et al. (2015), TKDE 27(3) (HDDM); Pesaranghader and
+Viktor (2016), ECML PKDD (FHDDM).
 """
 
 from __future__ import annotations
@@ -38,22 +37,22 @@ from streamnb.events import DETECTORS
 from streamnb.model.attributes.signatures import Array
 
 HORIZON = 65_536
-"""A detector never rests on this many observations: at that number it forgets the older half."""
+"""Maximum number of observations: at that number a detector forgets the older half."""
 
 RECENT = 100
-"""The most observations that the recent rate of errors is taken over."""
+"""Maximum number of observations in the recent error rate."""
 
 _TOLD_WHAT_IS_RIGHT = frozenset({"fhddm"})
 
 
 class Detection(NamedTuple):
-    """What one detector has found.
+    """A drift found by one detector.
 
     Attributes:
         detector: its name.
-        observations: predictions that it rests on, from where it last began; the one just told included.
-        error_rate: share of those that were wrong.
-        recent_error_rate: share of the last `RECENT` of those, or of all where there are fewer.
+        observations: predictions since it last began, including the current one.
+        error_rate: share of the wrong ones.
+        recent_error_rate: the same over the last `RECENT` of these, or over all if there are fewer.
     """
 
     detector: str
@@ -63,7 +62,7 @@ class Detection(NamedTuple):
 
 
 class _Detector:
-    """One of River's detectors with the default parameters, and what it was told since it began (0 and 1)."""
+    """A detector of River's with the default parameters, and the bits it received since it began."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -75,7 +74,7 @@ class _Detector:
         self.told = bytearray()
 
     def observe(self, wrong: int) -> Detection | None:
-        """Tell it one observation; what it finds."""
+        """Add one observation; return a drift if found."""
         self.told.append(wrong)
         self._river.update(wrong ^ self._flip)
         if self._river.drift_detected:
@@ -89,7 +88,7 @@ class _Detector:
         return None
 
     def tell(self, observations: bytes | bytearray) -> None:
-        """Tell it what it need not report."""
+        """Replay observations without reports."""
         for wrong in observations:
             self.observe(wrong)
 
@@ -99,40 +98,40 @@ class _Detector:
 
 
 class DriftDetectors:
-    """Detectors that are all told the same.
+    """Detectors that all receive the same bits.
 
     Args:
         names: some of `DETECTORS`.
 
     Raises:
-        ValueError: another name.
+        ValueError: an unknown name.
     """
 
     def __init__(self, names: Collection[str] = ()) -> None:
         unknown = [name for name in names if name not in DETECTORS]
         if unknown:
-            raise ValueError(f"there is no detector {unknown[0]!r}; there are {', '.join(DETECTORS)}")
+            raise ValueError(f"unknown detector {unknown[0]!r}; expected some of {', '.join(DETECTORS)}")
         self._detectors = {name: _Detector(name) for name in DETECTORS if name in names}
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Who watches, in the order of `DETECTORS`."""
+        """Names of the detectors, in the order of `DETECTORS`."""
         return tuple(self._detectors)
 
     def observe(self, wrong: int) -> Iterator[Detection]:
-        """Tell all of them 1 for a wrong prediction or 0; what they find, in the order of `names`."""
+        """Add 1 for a wrong prediction or 0 to all detectors; yield their drifts, in the order of `names`."""
         found = [detector.observe(wrong) for detector in self._detectors.values()]
         return (detection for detection in found if detection is not None)
 
     def choose(self, names: Collection[str]) -> None:
-        """Let these watch from now on: who watched goes on, the others begin, all else is forgotten."""
+        """Select the detectors: current ones continue, new ones start, all others are dropped."""
         chosen = DriftDetectors(names)
         self._detectors = {name: self._detectors.get(name, new) for name, new in chosen._detectors.items()}
 
     def state(self) -> tuple[dict[str, object], dict[str, Array]]:
-        """Everything, as JSON-able values and copied arrays; equal streams give equal bytes.
+        """Return everything as JSON-able values and copied arrays; equal streams give equal bytes.
 
-        What each was told is packed, eight bits a byte, the oldest in the highest bit of the first byte.
+        The bits of each detector are packed eight to a byte, the oldest in the highest bit of the first byte.
         """
         told: dict[str, bytearray] = {name: found.told for name, found in self._detectors.items()}
         observations = {name: len(bits) for name, bits in told.items()}
@@ -141,14 +140,14 @@ class DriftDetectors:
 
     @classmethod
     def from_state(cls, meta: Mapping[str, object], arrays: Mapping[str, Array]) -> DriftDetectors:
-        """The object that `state` described; it goes on as if it had never stopped.
+        """Return the object that `state` described, which continues identically.
 
         Raises:
             SnapshotError: if the parts are missing or do not fit together.
         """
         observations = meta.get("observations")
         if not isinstance(observations, Mapping) or observations.keys() != arrays.keys():
-            raise SnapshotError(f"detectors and what they were told do not fit: {[*arrays]}")
+            raise SnapshotError(f"detectors and their observations do not fit: {[*arrays]}")
         try:
             detectors = cls(observations.keys())
         except ValueError as error:
@@ -159,7 +158,7 @@ class DriftDetectors:
 
 
 def _unpacked(name: str, count: object, packed: Array) -> bytes:
-    """`count` zeros and ones out of bytes that hold just these."""
+    """Unpack exactly `count` zeros and ones."""
     if type(count) is not int or not 0 <= count < HORIZON:
         raise SnapshotError(f"{name} cannot have been told {count!r} observations")
     if packed.dtype != np.uint8 or packed.shape != ((count + 7) // 8,):
@@ -171,8 +170,7 @@ def _unpacked(name: str, count: object, packed: Array) -> bytes:
 
 
 def _new(name: str) -> Any:
-    """A detector of River's that has been told nothing yet."""
-    from river import drift  # noqa: PLC0415  takes a second, and only who watches for drift needs it
+    from river import drift  # noqa: PLC0415  takes a second, and only drift detection needs it
 
     classes = {
         "adwin": drift.ADWIN,

@@ -83,7 +83,7 @@ class _Cells:
         self.waits = 0
 
     def reserve(self, more: int) -> None:
-        """Let so many more wait."""
+        """Make capacity for more waiting cells."""
         if self.waits + more > self.waiting.size:
             self._sort_in()
             self.waiting = np.zeros(max(_AT_LEAST, more, self._codes.size // 2), dtype=np.int64)
@@ -97,21 +97,20 @@ class _Cells:
         self._counts = counts
 
     def rows(self) -> Ints:
-        """Truth, prediction (`_NOTHING` by an empty model) and count of each, in this order. Shape (C, 3)."""
+        """Return truth, prediction (`_NOTHING` by an empty model) and count of each. Shape (C, 3)."""
         self._sort_in()
         return np.stack((self._codes >> _HALF, (self._codes & _LOW) - 1, self._counts), axis=1)
 
 
 def _codes(rows: Ints) -> Ints:
-    """The number of each cell."""
     return (rows[:, 0] << _HALF) + rows[:, 1] + 1
 
 
 class _Tally(NamedTuple):
-    """What is added up over a scope.
+    """Sums over a scope.
 
     Attributes:
-        bins: int64[BINS, 2], events in each bin of confidence, and how many of them were predicted right.
+        bins: int64[BINS, 2], events in each bin of confidence, and the correctly predicted ones.
         sums: float64[2 + BINS, 2], loss, Brier score and each bin's confidence: sum and its compensation.
     """
 
@@ -125,7 +124,7 @@ def _empty_tally() -> _Tally:
 
 @kernel
 def _are_probabilities(values: Any) -> bool:
-    """Whether every value lies in [0, 1]; NaN does not."""
+    """Return whether every value lies in [0, 1]; NaN does not."""
     valid = True
     for value in values.flat:
         valid &= 0.0 <= value <= 1.0 + _SLACK
@@ -148,7 +147,7 @@ def _add_slot(labels: Any, terms: Any, slot: int, bins: Any, sums: Any) -> None:
 
 @kernel
 def _score(probabilities: Any, truth: int, labels: Any, terms: Any, slot: int) -> None:
-    """Write what one event's probabilities (K,) are worth into a slot of a ring."""
+    """Write the loss, Brier score and confidence of one event into a slot of a ring."""
     predicted = _NOTHING
     confidence = 0.0
     brier = 0.0
@@ -176,7 +175,7 @@ def _score_each(probabilities: Any, truths: Any, labels: Any, terms: Any) -> Non
 
 
 def score_each(probabilities: Floats, truths: Ints) -> tuple[Ints, Floats]:
-    """Truth and predicted class of n events, int64[n, 2]; and loss, Brier score, confidence, float64[n, 3].
+    """Return truth and prediction of n events, int64[n, 2]; and loss, Brier score, confidence, float64[n, 3].
 
     Args:
         probabilities: float64[n, K].
@@ -259,7 +258,7 @@ class ProgressiveValidation(Shown):
     def __init__(self, window_size: int = 1000) -> None:
         check_whole("window_size", window_size, 1)
         self.events = 0
-        """How many labelled events have been scored."""
+        """Number of scored labelled events."""
         self._classes = 0
         nothing = np.zeros(0, dtype=np.int64)
         self._cells = _Cells(nothing, nothing)
@@ -274,7 +273,7 @@ class ProgressiveValidation(Shown):
 
     @property
     def window_size(self) -> int:
-        """The most events the window holds."""
+        """Capacity of the window in events."""
         return len(self._ring.labels)
 
     def update_many(
@@ -312,11 +311,11 @@ class ProgressiveValidation(Shown):
         self.events = events
 
     def cumulative(self) -> Scores:
-        """Scores over the whole stream."""
+        """Return the scores over the whole stream."""
         return _scores(self._margins, self._tally)
 
     def window(self) -> Scores:
-        """Scores over the last `window_size` labelled events, added up anew."""
+        """Return the scores over the last `window_size` labelled events, summed afresh."""
         margins = np.zeros((3, self._classes), dtype=np.int64)
         tally = _empty_tally()
         _add_window(self.events, self._ring, margins, tally)
@@ -336,7 +335,7 @@ class ProgressiveValidation(Shown):
         return confusion
 
     def state(self) -> tuple[dict[str, object], dict[str, Array]]:
-        """Everything, as JSON-able values and copied arrays; equal streams give equal bytes."""
+        """Return everything as JSON-able values and copied arrays; equal streams give equal bytes."""
         used = min(self.events, self.window_size)
         arrays: dict[str, Array] = {
             "cells": self._cells.rows(),
@@ -379,22 +378,22 @@ class ProgressiveValidation(Shown):
         return validation
 
     def _grow(self, classes: int) -> None:
-        """Know `classes` classes, which are no fewer than before."""
+        """Extend the arrays to `classes` classes, at least the current number."""
         self._classes = classes
         self._margins = roomier(self._margins, 0, classes)
 
 
 def _scores(margins: Ints, tally: _Tally) -> Scores:
-    """The scores of a scope; see `scores_of`."""
+    """Return the scores of a scope; see `scores_of`."""
     return scores_of(margins, tally.bins.tolist(), tally.sums.sum(axis=1).tolist())
 
 
 def scores_of(margins: Ints, bins: Sequence[Sequence[int]], sums: Sequence[float]) -> Scores:
-    """The scores of a scope.
+    """Return the scores of a scope.
 
     Args:
         margins: shape (3, K), events by truth, by prediction, and predicted right.
-        bins: of each calibration bin, how many events and how many predicted right.
+        bins: number of events and of correct predictions, by calibration bin.
         sums: loss, Brier score, and each bin's confidence.
     """
     truths, predictions, rights = margins.tolist()  # Python's integers do not overflow in products
@@ -426,7 +425,7 @@ def scores_of(margins: Ints, bins: Sequence[Sequence[int]], sums: Sequence[float
 def _with_cells(
     meta: Mapping[str, object], arrays: Mapping[str, Array]
 ) -> tuple[dict[str, object], dict[str, Array]]:
-    """A state with its matrix as cells. Raises SnapshotError where it is none."""
+    """Return a state with its matrix as cells. Raises SnapshotError if it is invalid."""
     confusion = arrays["confusion"]
     if confusion.ndim != 2 or confusion.shape[1] != len(confusion) + 1:
         raise SnapshotError(f"confusion: shape (K, K + 1) expected, found {confusion.shape}")

@@ -38,11 +38,11 @@ _UNIT = 2.0**40  # in parts of which probabilities are summed: their sum does no
 
 
 class Improbable(NamedTuple):
-    """What was called improbable, within a decade.
+    """Probabilities within one decade, with their observed frequency.
 
     Attributes:
-        upper: the greatest probability of the decade.
-        times: how often a known class had such a probability.
+        upper: the upper bound of the decade.
+        times: number of times a known class had such a probability.
         told: the mean of these probabilities.
         came: the share of times when that class was the truth.
     """
@@ -54,11 +54,11 @@ class Improbable(NamedTuple):
 
 
 class ByChance(NamedTuple):
-    """The calibration error of as many predictions that are as probable as they say.
+    """The calibration error that perfectly calibrated predictions would have by chance.
 
     Attributes:
-        mean: what it is on average.
-        upper: what it is above in one stream of twenty.
+        mean: its average.
+        upper: its 95 % quantile.
     """
 
     mean: float
@@ -150,7 +150,7 @@ class OpenValidation(ProgressiveValidation):
         self._truths.frombytes(truth.astype(np.int8).tobytes())
 
     def _open_loss(self, probabilities: Floats, truths: Ints, before: int, held: Floats) -> float:
-        """In total, of events after so many others."""
+        """Return the total loss of events after `before` earlier ones."""
         scored = np.flatnonzero(truths >= 0)
         first = {k: i for i, k in reversed([*enumerate(truths[scored].tolist())]) if k not in self._met}
         is_new = np.isin(np.arange(scored.size), [*first.values()])
@@ -177,22 +177,22 @@ class OpenValidation(ProgressiveValidation):
 
     @property
     def improbable(self) -> list[Improbable]:
-        """Of each decade below 1 in 100 in which there was anything, from low to high."""
+        """Return the nonempty decades below 1 in 100, from low to high."""
         rows = zip(_DECADES[1:], self._improbable, strict=True)
         return [Improbable(upper, n, told / _UNIT / n, came / n) for upper, (n, told, came) in rows if n]
 
     @property
     def open_log_loss(self) -> float | None:
-        """Mean of what each event cost, nats; None where none was scored.
+        """Mean loss per event in nats; None if none was scored.
 
-        Labels that were scored before are the ones that were seen.
+        Labels scored before count as seen.
         """
         return math.fsum(self._open_losses) / self.events if self.events else None
 
     @property
     def one_less_auc(self) -> float | None:
-        """Of all events; an event before one of the two classes was met counts as undecided.
+        """1 - AUC over all events; an event before both classes were known counts as undecided.
 
-        None where there are not two classes.
+        None unless there are two classes.
         """
         return share_misordered(np.array(self._odds), np.array(self._truths, dtype=np.int64))

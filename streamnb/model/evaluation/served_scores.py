@@ -38,12 +38,12 @@ _AT_ONCE = 8192  # terms whose sum fits 64 bits: each is below 35 * 2^44
 
 
 def nats(total: int) -> float:
-    """A sum of terms as it is told."""
+    """Convert a sum of terms to nats."""
     return total / _SCALE
 
 
 def total(given: Any) -> int:
-    """A sum of terms, or a number of events, of a state. Raises SnapshotError for one that cannot be."""
+    """Return a sum or a number of events from a state. Raises SnapshotError if it is impossible."""
     if not 0 <= (value := int(given)) < _GREATEST:
         raise SnapshotError(f"expected a sum from 0 to 2^112, found one of {len(str(given))} digits")
     return value
@@ -63,11 +63,11 @@ class Score(NamedTuple):
 
     @property
     def confidence(self) -> Floats:
-        """float64[n], the probability of what was predicted."""
+        """Probability of the predicted class, float64[n]."""
         return self.terms[:, _CONFIDENCE] / _SCALE
 
     def at(self, places: slice | Array) -> Score:
-        """Those at some places."""
+        """Return the scores at some places."""
         return Score(self.truth[places], self.predicted[places], self.terms[places])
 
 
@@ -83,12 +83,12 @@ class Judged(NamedTuple):
     is_right: Flags
 
     def part(self, some: slice) -> Judged:
-        """Some of them."""
+        """Return some of the events."""
         return Judged(self.confidence[some], self.is_right[some])
 
 
 def scored(probabilities: Floats, truths: Ints) -> Score:
-    """The scores of n events.
+    """Return the scores of n events.
 
     Args:
         probabilities: shape (n, K), by class; a row of zeros is an empty model's.
@@ -102,7 +102,7 @@ _NO_SCORE = Score(np.array([_EMPTY]), np.array([NOTHING]), np.zeros((1, 3), dtyp
 
 
 class _Sums:
-    """What is added up over a scope, as integers."""
+    """Sums over a scope, as integers."""
 
     def __init__(self) -> None:
         self.cells: Counter[tuple[int, int]] = Counter()
@@ -110,7 +110,7 @@ class _Sums:
         self.bins = np.zeros((BINS, 2), dtype=np.int64)
 
     def add(self, score: Score, times: int = 1) -> None:
-        """Count scores, or with `times` = -1 take them back."""
+        """Count scores, or with `times` = -1 remove them."""
         truth, predicted, terms = score
         for first in range(0, truth.size, _AT_ONCE):
             self._add(truth[first:][:_AT_ONCE], predicted[first:][:_AT_ONCE], terms[first:][:_AT_ONCE], times)
@@ -136,7 +136,7 @@ class _Sums:
         self.bins += times * np.stack(counts, axis=1)
 
     def scores(self) -> Scores:
-        """As means."""
+        """Return the means."""
         classes = 1 + max((max(cell) for cell in self.cells), default=-1)
         margins = np.zeros((3, classes), dtype=np.int64)
         for (truth, predicted), n in self.cells.items():
@@ -164,7 +164,7 @@ class ServedScores:
 
     @classmethod
     def after(cls, before: ProgressiveValidation) -> ServedScores:
-        """What was scored of events that had their labels goes on; classes are in the order of the model."""
+        """Continue the scores of events that arrived with labels; classes are in the order of the model."""
         _, arrays = before.state()
         made = cls(before.window_size)
         made._all.cells.update({(t, p): n for t, p, n in arrays["cells"].tolist()})
@@ -179,22 +179,22 @@ class ServedScores:
 
     @property
     def events(self) -> int:
-        """How many events are scored by now."""
+        """Number of scored events."""
         return self._all.cells.total()
 
     @property
     def n_classes(self) -> int:
-        """One more than the greatest number of a class that scores are of."""
+        """Largest class number in the scores, plus 1."""
         cells = map(max, self._all.cells)
         return 1 + max(int(self._truth.max()), int(self._predicted.max()), *cells, NOTHING)
 
     @property
     def window_size(self) -> int:
-        """The most events in the window."""
+        """Capacity of the window in events."""
         return len(self._truth)
 
     def add(self, score: Score) -> int:
-        """Count the scores of events that got their first verdicts; the number of the first in the window."""
+        """Count the scores of events with first labels; return the number of the first in the window."""
         self._told.clear()
         self._all.add(score)
         first, self._first = self._first, self._first + score.truth.size
@@ -203,7 +203,7 @@ class ServedScores:
         return first
 
     def replace(self, number: int, before: Score | None, after: Score | None) -> None:
-        """Take back what was counted for one event, and count another score; None is none."""
+        """Replace the counted score of one event; None means no score."""
         self._told.clear()
         if before is not None:
             self._all.add(before, -1)
@@ -213,13 +213,13 @@ class ServedScores:
             self._write(np.array([number]), _NO_SCORE if after is None else after)
 
     def cumulative(self) -> Scores:
-        """Of all verdicts."""
+        """Return the scores of all labels."""
         if "all" not in self._told:
             self._told["all"] = self._all.scores()
         return self._told["all"]
 
     def window(self) -> Scores:
-        """Of those in the window."""
+        """Return the scores of the window."""
         if "window" not in self._told:
             sums = _Sums()
             sums.add(Score(self._truth, self._predicted, self._terms).at(self._truth != _EMPTY))
@@ -227,7 +227,7 @@ class ServedScores:
         return self._told["window"]
 
     def judged(self) -> Judged:
-        """Those in the window that a model with classes predicted, oldest first."""
+        """Return the events of the window that a model with classes predicted, oldest first."""
         places = np.arange(self._first - self.window_size, self._first) % self.window_size
         places = places[(self._truth[places] != _EMPTY) & (self._predicted[places] != NOTHING)]
         confidence = self._terms[places, _CONFIDENCE] / _SCALE
@@ -247,7 +247,7 @@ class ServedScores:
         return found
 
     def state(self) -> State:
-        """Everything, as JSON-able values and arrays; equal scores give equal bytes."""
+        """Return everything as JSON-able values and arrays; equal scores give equal bytes."""
         cells = sorted((*cell, n) for cell, n in self._all.cells.items())
         meta = {
             "window_size": self.window_size,
@@ -264,7 +264,7 @@ class ServedScores:
     @classmethod
     @reading("scores of what was served", ValueError)
     def from_state(cls, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> ServedScores:
-        """The object that `state` described. Raises SnapshotError where it is none."""
+        """Return the object that `state` described. Raises SnapshotError if it is invalid."""
         made = cls(count(meta, "window_size", least=1))
         made._first = count(meta, "first")
         found = checked(
@@ -286,7 +286,7 @@ class ServedScores:
         return made
 
     def check(self, classes: int) -> None:
-        """Raises SnapshotError where a score is of none of so many classes."""
+        """Raise SnapshotError if a score's class is not among the `classes` known ones."""
         cells = np.array([*self._all.cells], dtype=np.int64).reshape(-1, 2)
         reject("cells", cells >= classes, f"there are {classes} classes")
         window = np.stack((self._truth, self._predicted))

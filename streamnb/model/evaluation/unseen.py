@@ -1,15 +1,4 @@
-"""How probable it is that a label is one that was never seen: Hoppe's urn, its concentration not known.
-
-After n labels, K of them different, the next one is new with probability theta / (theta + n), and else one of
-those seen (Hoppe 1984; the Dirichlet process of Ferguson 1973, in which labels are drawn). How great theta is
-says its posterior over powers of two, which beforehand are all alike:
-
-    P(theta | n, K) ~ theta^K Gamma(theta) / Gamma(theta + n)
-    P(new) = sum of P(theta | n, K) theta / (theta + n)
-
-It depends on n and K alone, not on which labels came when: there is no state beside the counts. In total it
-loses at most ln 31 nats against the best theta of these.
-"""
+"""Probability that the next label is new: Hoppe's urn with unknown concentration."""
 
 from __future__ import annotations
 
@@ -23,19 +12,19 @@ from streamnb.model.compiled.arrays import Floats, Ints
 _LOWEST, _HIGHEST = -10, 20
 _BITS, _DIGITS = 10, 4
 CONCENTRATIONS = 2.0 ** np.arange(_LOWEST, _HIGHEST + 1)
-"""Of which one is the urn's."""
+"""Number of hypotheses, one of them the urn's."""
 _LOGS = np.log(CONCENTRATIONS)
 _LOG_GAMMAS = np.array([math.lgamma(theta) for theta in CONCENTRATIONS])
 
 
 def probability_of_unseen(events: Ints, classes: Ints) -> Floats:
-    """P(the next label is a new one).
+    """Return P(the next label is a new one).
 
     Args:
-        events: shape (m,), how many labels came before, n.
-        classes: shape (m,), how many of them were different, K <= n.
+        events: shape (m,), number of earlier labels, n.
+        classes: shape (m,), number of distinct ones, K <= n.
     """
-    from scipy.special import gammaln  # noqa: PLC0415  slow to load, and only who scores labels needs it
+    from scipy.special import gammaln  # noqa: PLC0415  slow to load, and only scoring labels needs it
 
     weights = np.multiply.outer(classes, _LOGS) + _LOG_GAMMAS
     weights -= gammaln(np.add.outer(events, CONCENTRATIONS))

@@ -1,20 +1,4 @@
-"""What evidence events of a class usually have, and how usual that of another event is.
-
-Of the n newest judged events of a class, with log likelihoods a token l_i (see `evidence_per_token`), an
-event of evidence l is as usual as
-
-    p = (1 + |{i : l_i <= l + D}|) / (1 + n).
-
-If it is of that class, and events of it come in any order alike, then P(p <= a) <= a for each a: this is a
-conformal p-value by class (Vovk, Gammerman & Shafer 2005, sec. 4.5). With D = 0 it may be wrong where what is
-learned of other classes moves all evidence of this one a little: new words of others take some probability
-from its own, and of events that are all alike each would be the strangest so far. So what is within D is as
-usual.
-
-Events that nobody judged teach nothing: a stranger makes none of his kind usual by sending many.
-
-Reference: Vovk, Gammerman & Shafer (2005), Algorithmic Learning in a Random World.
-"""
+"""Typicality of an event's evidence among the labelled events of its class."""
 
 from __future__ import annotations
 
@@ -33,7 +17,7 @@ NEWEST = 1000
 _ALIKE = 0.1  # D, nats
 _MOST = 3e38  # within the range of a float32
 NO_EVIDENCE = np.inf
-"""Of an event of which no attribute was learned: nothing speaks against it."""
+"""Evidence of an event without any learned attribute, which counts as typical."""
 
 Evidence = npt.NDArray[np.float32]
 
@@ -45,36 +29,36 @@ class UsualEvidence:
         self._of = dict(of or {})
 
     def copy(self) -> UsualEvidence:
-        """One that goes its own way."""
+        """Return an independent copy."""
         return UsualEvidence(self._of)
 
     def share(self, label: str, evidence: float) -> float:
-        """p, 0 < p <= 1; 1 of a class of which nothing was judged."""
+        """Return p, 0 < p <= 1; 1 for a class without labelled events."""
         before = self._of.get(label, NOTHING)
         return (1 + int(np.count_nonzero(before <= evidence + _ALIKE))) / (1 + before.size)
 
     def learn(self, label: str, evidence: float) -> None:
-        """An event of this class was judged."""
+        """Add a labelled event of this class."""
         if evidence != NO_EVIDENCE:
             before = self._of.get(label, NOTHING)
             self._of[label] = np.append(before[-NEWEST + 1 :], np.float32(evidence))
 
     def forget(self, label: str, evidence: float) -> None:
-        """It is not of this class; nothing where it is not among the newest."""
+        """Remove an event from this class, if it is among the newest."""
         before = self._of.get(label, NOTHING)
         found = np.flatnonzero(before == np.float32(evidence))
         if found.size:
             self._of[label] = np.delete(before, found[-1])
 
     def state(self) -> tuple[list[list[Any]], Evidence]:
-        """[class, how many] in the order of names, and the evidence of all of them one after another."""
+        """Return [class, count] in the order of names, and all evidence concatenated."""
         names = sorted(label for label, one in self._of.items() if one.size)
         evidence = np.concatenate([NOTHING, *(self._of[label] for label in names)])
         return [[label, self._of[label].size] for label in names], evidence
 
     @classmethod
     def from_state(cls, sizes: list[tuple[str, int]], evidence: Array) -> UsualEvidence:
-        """The object that `state` described. Raises SnapshotError where it is none."""
+        """Return the object that `state` described. Raises SnapshotError if it is invalid."""
         evidence = checked({"usual": evidence}, {"usual": real("events", dtype=np.float32)})["usual"]
         ends = np.cumsum([0, *(n for _, n in sizes)]).tolist()
         if ends[-1] != evidence.size or not all(0 < n <= NEWEST for _, n in sizes):
@@ -83,7 +67,7 @@ class UsualEvidence:
 
 
 def rounded(evidence: npt.NDArray[np.float64]) -> Evidence:
-    """As it is kept and compared, here and after a restart; nan becomes NO_EVIDENCE."""
+    """Return evidence as it is stored and compared, also after a restart; nan becomes NO_EVIDENCE."""
     kept: Evidence = np.clip(evidence, -_MOST, _MOST).astype(np.float32)
     kept[np.isnan(evidence)] = NO_EVIDENCE
     return kept

@@ -176,7 +176,7 @@ def test_what_is_found_while_the_newer_half_is_told_again_is_not_reported(monkey
 def test_names_are_known_and_in_one_order():
     assert DriftDetectors(["fhddm", "adwin"]).names == ("adwin", "fhddm")
     assert DriftDetectors().names == ()
-    with pytest.raises(ValueError, match="there is no detector 'kswin'; there are adwin, page_hinkley"):
+    with pytest.raises(ValueError, match="unknown detector 'kswin'; expected some of adwin, page_hinkley"):
         DriftDetectors(["adwin", "kswin"])
 
 
