@@ -1,8 +1,8 @@
 """Sequential tests for a rate that has changed at an unknown time, valid wherever they are stopped.
 
-A test hears whether things of one kind happen, one after the other: x_i = 1 where it did. While all is well
-P(x_i = 1 | past) <= q_i, what is *tolerated*; after the change it is at least r_i > q_i, what is *alarming*.
-With the likelihood ratio of both,
+A test observes a sequence of binary events, with x_i = 1 for an occurrence. Without a change P(x_i = 1 |
+past) <= q_i, what is *tolerated*; after the change it is at least r_i > q_i, what is *alarming*. With the
+likelihood ratio of both,
 
     L_i = r_i / q_i  where x_i = 1,    (1 - r_i) / (1 - q_i)  where x_i = 0,
 
@@ -11,18 +11,18 @@ against "it never will" after t observations is
 
     M_t = A_t + sum of w_j over j > t,    A_t = (A_{t-1} + w_t) L_t,    A_0 = 0.
 
-It costs the same at every observation. Where nothing has changed E[L_i | past] <= 1, so that M is a
-nonnegative supermartingale that begins with 1. By Ville's inequality
+Each update has constant cost. Without a change E[L_i | past] <= 1, so that M is a nonnegative supermartingale
+that begins with 1. By Ville's inequality
 
     P(ever M_t >= 1/alpha) <= alpha,
 
-whenever anybody looks and however long it goes on. A test for a fixed n that is looked at again and again
-raises a false alarm sooner or later with certainty (Robbins 1970).
+at any stopping time. A test for a fixed n that is evaluated repeatedly raises a false alarm sooner or later
+with certainty (Robbins 1970).
 
-The prior gives the block 2^b <= j < 2^(b+1) the probability 1 / ((b+1)(b+2)), and divides it evenly: a
-change at j has to overcome about ln j + 2 ln log2(4j) nats, in place of the 2 ln j of w_j = 1/(j(j+1)), and
-what is left of the prior is known without a sum (Rissanen 1983). Everything is made of +, -, *, / of doubles:
-it is the same to the last bit on every machine, and however a stream is cut.
+The prior gives the block 2^b <= j < 2^(b+1) the probability 1 / ((b+1)(b+2)), and divides it evenly: a change
+at j has to overcome about ln j + 2 ln log2(4j) nats, in place of the 2 ln j of w_j = 1/(j(j+1)), and what is
+left of the prior is known without a sum (Rissanen 1983). Everything is made of +, -, *, / of doubles: it is
+the same to the last bit on every machine, and however a stream is cut.
 
 Once an alarm is raised the same test is made with both rates exchanged, and by it the alarm ends. Episode k
 spends alpha / (k (k + 1)): the chance that *any* alarm of a test is false is at most alpha, for ever, and so
@@ -56,8 +56,8 @@ from streamnb.model.compiled.arrays import Floats
 from streamnb.model.compiled.jit import kernel
 
 HEARD, EVIDENCE, GREATEST, SINCE, OBSERVATIONS, HITS, TOLERATED = range(7)
-"""What a test keeps: t; A_t; the greatest term of A_t, that of the most probable beginning j of a change; the
-number of observation j; and from there on how many observations, how many x = 1, and the sum of q."""
+"""Columns of a test's state: t; A_t; the greatest term of A_t, for the most probable beginning j of a change;
+the number of observation j; and from there on the number of observations, of x = 1, and the sum of q."""
 
 KEPT = TOLERATED + 1
 

@@ -1,9 +1,9 @@
-"""What decisions turned out to be worth: their mean cost, how many there were, how many of them were right.
+"""Scores of decisions: their mean cost, coverage and accuracy.
 
-What is kept are counts of (truth, decision), and what was decided of events that wait for their labels. So
-each event is scored by what was decided when it was served, a label that is taken back leaves no trace, and
-costs are those of one rule: under another one it begins anew. How usual events are, and how frequent classes
-were of late, is known by what was judged here, too: whatever is scored counts, whatever it weighs.
+The state holds counts of (truth, decision), and the decisions on events that wait for their labels. Therefore
+each event is scored by the decision when it was served, a revoked label leaves no trace, and costs follow one
+rule: a change of the rule resets the scores. The labelled events also give the typicality of events and the
+recent class frequencies: each scored event counts once, whatever its weight.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class ServedDecisions:
         """Return the decisions for the next n events, without a change of state.
 
         Args:
-            said: the model's predictions.
+            said: predictions of the model.
             unseen: shape (n,), u.
             weights: as of `weights_before`, for a rule that `is_weighing`.
             truths: labels known on arrival: each counts before the next event is decided.

@@ -1,7 +1,7 @@
-"""What to decide of an event, where mistakes cost: what is expected to cost least.
+"""Decisions of least expected cost.
 
-Decision d costs C(d, v) where the truth is class v, and 1 where it is one that was never seen, which has the
-probability u. Of an event x it is expected to cost
+Decision d costs C(d, v) if the truth is class v, and 1 if it is a class never seen, which has the probability
+u. Its expected cost for an event x is
 
     R(d | x) = u + (1 - u) sum of C(d, v) P(v | x) over v.
 
@@ -9,14 +9,14 @@ Bayes' decision rule takes the d of the least R, and no rule costs less on avera
 sec. 4.4). Where 0 is the cost of what is right, and 1 of what is wrong, that is the most probable class. If
 even the least R is above the cost of not deciding, nothing is decided (Chow 1970).
 
-A cost that nobody gives is 0 or 1. So with the gain G = 1 - C
+A cost that is not configured is 0 or 1. So with the gain G = 1 - C
 
     sum of C(d, v) P(v) = 1 - [G(d, d) P(d) + sum of G(d, v) P(v) over those v != d whose cost is given],
 
 which takes time for each class and each given cost, and not for each pair of classes.
 
-Where classes will not be as frequent as they were when the model learned them, P is corrected by what is
-known of that (Saerens, Latinne & Decaestecker 2002), and nothing is learned anew:
+If class frequencies differ from those in training, P is corrected by the new frequencies (Saerens, Latinne &
+Decaestecker 2002), without retraining:
 
     P'(v | x) ~ P(v | x) new(v) / learned(v).
 

@@ -68,9 +68,9 @@ class _Ring(NamedTuple):
 class _Cells:
     """The cells of a confusion matrix in which something was counted.
 
-    A cell is one number, the truth in its upper half and the prediction + 1 in its lower one. Those of the
-    last events wait, each as often as it was met, until they are so many that to sort them in costs little
-    for each.
+    A cell is one number, the truth in its upper half and the prediction + 1 in its lower one. The cells of
+    the last events are buffered, one entry per event, and sorted in together, so that sorting costs little
+    per event.
 
     Attributes:
         waiting: int64, capacity for cells; the first `waits` of them are not among the counts yet.
@@ -198,7 +198,7 @@ def _add_margins(labels: Any, slot: int, margins: Any) -> None:
 
 @kernel
 def _update(events: int, batch: Any, cells: Any, margins: Any, ring: Any, tally: Any) -> int:
-    """Score a batch (probabilities, truths) in order, `events` having gone before; events scored by now.
+    """Score a batch in order, after `events` earlier ones; return the new number of events.
 
     `cells` is filled with theirs from its beginning on; `margins` as in `_scores`.
     """
@@ -235,7 +235,7 @@ class ProgressiveValidation(Shown):
     """Scores over the whole stream, and over a sliding window of the last labelled events.
 
     Degenerate cases:
-        no events       every score is 0.0, and `Scores.events` says why.
+        no events       every score is 0.0, and `Scores.events` is 0.
         empty model     an event met by a model without classes (a row of zeros) counts as wrong, in a column
                         of its own; it costs -ln(ESCAPE), its Brier score is 1, and calibration leaves it out.
                         River skips such events.
@@ -244,9 +244,9 @@ class ProgressiveValidation(Shown):
         macro-F1        over the classes seen as truth or prediction within the scope; "no prediction" is not
                         a class. A class never predicted right has F1 = 0.
         kappa           chance agreement is certain (p_e = 1) only where every event has one and the same
-                        truth and prediction: 1.0. River says 0.0 there, scikit-learn NaN.
-        calibration     0.0 where no event of the scope was predicted.
-        log loss        p = 1 costs exactly 0; River charges 1e-15, for it clips p from above too.
+                        truth and prediction: 1.0. River returns 0.0 there, scikit-learn NaN.
+        calibration     0.0 if no event of the scope was predicted.
+        log loss        p = 1 costs exactly 0; River charges 1e-15, because it clips p from above too.
 
     Args:
         window_size: how many labelled events the window holds, >= 1; each takes 40 bytes.
@@ -285,12 +285,11 @@ class ProgressiveValidation(Shown):
             probabilities: shape (n, K), columns = classes in order of index; a class not yet known when the
                 event was met has probability 0, a row of zeros was met by an empty model.
             truths: shape (n,), class indices; below 0 = unlabelled and not scored; K and beyond = unseen.
-            n_classes: how many classes are known after the batch, where that may be more than the arrays
-                have shown so far.
+            n_classes: number of classes after the batch, if it may exceed the classes in the arrays.
             held: shape (n,), the probability of classes that may not be predicted: they have 0 in the rows.
 
         Raises:
-            ValueError: if the shapes disagree, a value is no probability, or `n_classes` is less than what
+            ValueError: if the shapes disagree, a value is not a probability, or `n_classes` is less than what
                 has been shown; nothing is changed.
         """
         # One memory layout, so that there is one compiled kernel.
@@ -349,7 +348,7 @@ class ProgressiveValidation(Shown):
     @classmethod
     @reading("scores")
     def from_state(cls, meta: Mapping[str, object], arrays: Mapping[str, Array]) -> ProgressiveValidation:
-        """The object that `state` described; it goes on as if it had never stopped.
+        """Return the object that `state` described, which continues identically.
 
         A state from before has the whole matrix, `confusion`, in place of `cells` and `classes`.
 

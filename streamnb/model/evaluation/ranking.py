@@ -1,18 +1,18 @@
-"""What `evaluate` tells beside progressive validation: ranks of two classes, cost of new labels, rare ones.
+"""Additional scores of `evaluate`: AUC of two classes, loss of new labels, calibration of rare classes.
 
 1 - AUC, where AUC is the area under the ROC curve: the probability that of two events, one of each class, the
 one that is of a class was given the higher probability of it; equal ones count half (Hanley and McNeil 1982).
 It is the same whichever class is asked for.
 
-Progressive validation charges 34.5 nats for a label that was never seen, whoever predicts. The open log loss
-charges what `unseen` says: -ln P(new) for such a label, and -ln (1 - P(new)) P(label) for any other. Classes
-that may not be predicted are as new ones: P(new) is then u + (1 - u) h, where h is what they have together.
+Progressive validation charges 34.5 nats for a label that was never seen, for every model. The open log loss
+charges by `unseen`: -ln P(new) for such a label, and -ln (1 - P(new)) P(label) for any other. Classes that
+may not be predicted are as new ones: P(new) is then u + (1 - u) h, where h is what they have together.
 
 Below 1 in 100 the ten bins of a calibration curve are too wide: each decade has a bin of its own.
 
-A calibration error is never 0, for outcomes are counted: `by_chance` is that of a model that is always right
-about how probable its predictions are. Of n events of probability p, n p is missed by this much on average
-(de Moivre 1730; Diaconis and Zabell 1991, Statistical Science 6(3)):
+A calibration error is never 0, because outcomes are counts: `by_chance` is the error of a perfectly
+calibrated model. Of n events of probability p, n p is missed by this much on average (de Moivre 1730;
+Diaconis and Zabell 1991, Statistical Science 6(3)):
 
     E |X - n p| = 2 v C(n, v) p^v (1 - p)^(n - v + 1)        v = floor(n p) + 1
 """
@@ -66,7 +66,7 @@ class ByChance(NamedTuple):
 
 
 def by_chance(bins: Iterable[ReliabilityBin]) -> ByChance | None:
-    """The calibration error that is mere chance, of events as sure as those of a curve; None of no events.
+    """Return the calibration error by chance for the confidences of a curve; None without events.
 
     All events of a bin count as ones of its mean confidence: of ten streams it is by less than 1 % too much.
     What is exceeded by one in twenty is read off a gamma distribution of this mean and variance (Wilson and

@@ -1,6 +1,6 @@
 """Scores of predictions whose labels come later, change, and are withdrawn.
 
-What was served is compared with what is known to be true by now. A score that is taken back leaves no trace:
+Served predictions are compared with the current labels. A score that is revoked leaves no trace:
 
 * Counts are integers.
 * Terms (loss, Brier score, confidence) are rounded to multiples of 2^-44 once, which moves a mean by less
@@ -8,8 +8,8 @@ What was served is compared with what is known to be true by now. A score that i
 * The window is a ring of the first verdicts, in the order in which they came. A place in it has a number that
   only grows; a correction rewrites its place while it is still there, a withdrawal leaves it empty.
 
-`ProgressiveValidation` scores streams whose labels are in their events; both say the same of these, but for
-the rounding.
+`ProgressiveValidation` scores streams whose labels are in their events; for these, both give the same scores
+up to rounding.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def total(given: Any) -> int:
 
 
 class Score(NamedTuple):
-    """What n predictions are worth, given the truth.
+    """Scores of n predictions.
 
     Attributes:
         truth, predicted: int64[n], numbers of classes; `NOTHING` was predicted by an empty model.

@@ -190,7 +190,7 @@ def bits(*values, dtype=np.uint8):
         ({}, {}, "do not fit"),
         ({"observations": {"ddm": 1}}, {}, "do not fit"),
         ({"observations": {}}, {"ddm": bits()}, "do not fit"),
-        ({"observations": {"kswin": 0}}, {"kswin": bits()}, "no detector 'kswin'"),
+        ({"observations": {"kswin": 0}}, {"kswin": bits()}, "unknown detector 'kswin'"),
         (
             {"observations": {"ddm": HORIZON}},
             {"ddm": np.zeros(HORIZON // 8, np.uint8)},
