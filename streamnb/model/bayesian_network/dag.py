@@ -66,7 +66,7 @@ class Dag:
         """Return True if the graph makes `a` and `b` independent given `given`, for any tables.
 
         That is the case if no path connects them once `given` is observed. An observed variable blocks a
-        path, except a collider, which opens it if the collider or one of its descendants is observed.
+        path unless it is a collider. A collider blocks it unless it, or a descendant of it, is observed.
 
         Raises KeyError for an unknown name, ValueError if a variable is on two of the three sides.
 

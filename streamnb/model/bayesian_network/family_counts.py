@@ -216,7 +216,7 @@ class FamilyTables:
         codes = Codes({value: code for code, value in enumerate(values)})
         is_plain = isinstance(values, list) and all(isinstance(value, _PLAIN) for value in values)
         if not is_plain or len(codes) < len(values):
-            raise SnapshotError(f"expected different values of {name!r}, found {values!r}")
+            raise SnapshotError(f"expected values of {name!r}, all different, found {values!r}")
         if not self.is_open[v] and values != self.values(v):
             raise SnapshotError(f"a state of {name!r} with the values {values}, not {self.values(v)}")
         return codes

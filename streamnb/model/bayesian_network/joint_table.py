@@ -67,8 +67,7 @@ class JointTable(Savable):
         conditional     P(x | e) = P(x, e) / P(e)                       the product rule
         independence    P(a, b | c) = P(a | c) P(b | c)
 
-    The table is declared, or counted one example at a time, or both: a declared one stands for `weight`
-    examples,
+    The table is declared, or counted, or both. A declared table stands for `weight` examples:
 
         P(x) = (weight P_given(x) + n(x)) / (weight + n)
 
@@ -329,8 +328,7 @@ class JointTable(Savable):
     ) -> list[Summand]:
         """Return the terms that sum to P(at least one of the alternatives | given).
 
-            P(A or B) = P(A) + P(B) - P(A, B)      in general + for an odd number of alternatives, - for an
-            even one
+            P(A or B) = P(A) + P(B) - P(A, B)      and so on: + for an odd number of them, - for an even one
 
         Raises ValueError for more than 10 alternatives, which have 2^10 - 1 terms; otherwise as
         `conditional`.

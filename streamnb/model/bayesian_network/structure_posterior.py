@@ -93,10 +93,7 @@ class StructurePosterior(Savable):
         return [(self._named(one), share / math.fsum(shares)) for one, share in ordered]
 
     def probability(self, structure: Mapping[Name, Sequence[Name]]) -> float:
-        """Return P(G | D) of one structure, 0 if it is not a candidate.
-
-        Raises ValueError if it is invalid.
-        """
+        """Return P(G | D), 0 if G is not a candidate. Raises ValueError for an invalid structure."""
         wanted = self._numbered(structure)
         return next((p for one, p in self.probabilities if self._numbered(one) == wanted), 0.0)
 

@@ -139,8 +139,7 @@ class ConceptLearner(Savable, base.Classifier):  # type: ignore[misc]  # River i
         """P(D): the fraction |VS| / |H| without noise and under the uniform prior, otherwise rounded.
 
         A member of VS that was undecided on n examples counts (1/2)^n. After many noisy examples P(D) may
-        underflow to
-        0: see `log_evidence`.
+        underflow to 0: see `log_evidence`.
 
         Raises:
             ValueError: if it would be a fraction, but n is not an integer; see `log_evidence`.

@@ -6,11 +6,9 @@ most specific hypothesis is the *empty concept*, which covers nothing.
 
 Over attributes of n_1 .. n_k values there are (n_1 + 1) .. (n_k + 1) + 1 conjunctions (one that excludes
 every value of some attribute equals the empty concept). The numbering makes the conjunctions that cover an
-instance
-computable: number 0 is the empty concept, and 1 + i the conjunction whose constraints are the digits of i, in
-    a
-number system with n_j + 1 digits at position j, in which digit 0 is "?". An instance is covered by the 2^k
-conjunctions whose digits are 0 or the digits of its own values.
+instance computable: number 0 is the empty concept, and 1 + i the conjunction whose constraints are the digits
+of i, in a number system with n_j + 1 digits at position j, in which digit 0 is "?". An instance is covered by
+the 2^k conjunctions whose digits are 0 or the digits of its own values.
 
 Reference: Mitchell, Machine Learning (1997), chapter 2.
 """
@@ -201,10 +199,7 @@ class Conjunctions:
         return Conjunction(constraints)
 
     def number(self, hypothesis: Conjunction) -> int:
-        """Return the number of a conjunction.
-
-        Raises KeyError if it, or one of its values, is not in the space.
-        """
+        """Return the number of a conjunction. Raises KeyError if the space does not contain it."""
         if not isinstance(hypothesis, Conjunction):
             raise KeyError(hypothesis)
         constraints = hypothesis.constraints

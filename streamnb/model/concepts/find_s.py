@@ -69,9 +69,7 @@ class FindS(Savable, base.Classifier):  # type: ignore[misc]  # River is untyped
     def __init__(self, positive: Any = True, negative: Any = False) -> None:  # noqa: FBT002  labels
         check_labels(positive, negative)
         self.positive, self.negative = positive, negative
-        self._asked: dict[
-            Any, str | None
-        ] = {}  # attribute -> value of all positive examples; None if they differ
+        self._asked: dict[Any, str | None] = {}  # value of all positive examples; None if they differ
         self._positives = 0
 
     @property

@@ -37,10 +37,7 @@ class HypothesisSpace(Protocol):
         """Return the number of this hypothesis. Raises KeyError if it is not in the space."""
 
     def specificity(self) -> Floats:
-        """Return float64[size], larger for more specific hypotheses.
-
-        Raises TypeError for spaces without an order.
-        """
+        """Return float64[size], larger for more specific hypotheses. Raises TypeError without an order."""
 
     def general(self, chosen: Flags) -> list[int]:
         """Return the numbers of the most general among the chosen, bool[size]."""
@@ -49,10 +46,7 @@ class HypothesisSpace(Protocol):
         """Return the numbers of the most specific among the chosen, bool[size]."""
 
     def described(self) -> dict[str, Any]:
-        """Return JSON-able values that identify the space in a snapshot.
-
-        Raises TypeError for other values.
-        """
+        """Return JSON-able values that identify the space. Raises TypeError for other values."""
 
 
 def check_labels(positive: Any, negative: Any) -> None:

@@ -131,10 +131,7 @@ class RunningSequence:
         return meta, {"now": self._now.copy(), "log_evidence": np.array([evidence])}
 
     def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
-        """Continue from a `state`; return self.
-
-        Raises SnapshotError, and changes nothing, if it is invalid.
-        """
+        """Continue from a `state`; return self. Raises SnapshotError, and then changes nothing."""
         states, known = checked_names(meta.get("states")), checked_names(meta.get("known"))
         events = count(meta, "events")
         flags = [meta.get("impossible"), meta.get("is_log")]

@@ -180,7 +180,7 @@ def _plain_predict(before: Any, begins: bool, chain: Any, predicted: Any) -> Non
 
 @inlined
 def _predict_logs(before: Any, is_log: bool, begins: bool, chain: Any, work: Any, after: Any) -> None:
-    """Fill the logarithm of the same; `before` may already hold logarithms."""
+    """Fill log P(s_1), or log sum_i before_i a_ij; `before` may hold logarithms."""
     if begins:
         copy_to(after, chain.log_initial)
         return

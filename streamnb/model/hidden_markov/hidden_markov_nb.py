@@ -152,7 +152,7 @@ class HiddenMarkovNB(SmoothedModel):
 
         Raises UnlearnError, and changes nothing, if the counts show that it was never learned, or if the
         event has an entity: its contribution depends on the event before it, which is no longer known. A
-        caller who knows that event can use `transitions.update` with a negative weight, and a `NaiveBayes`.
+        caller that knows that event can use `transitions.update` with a negative weight, and a `NaiveBayes`.
         """
         if self._entity_of(x) is not None:
             raise UnlearnError(

@@ -52,7 +52,7 @@ class OnlineBaumWelch(Savable):
     forward recursion, which costs O(K^4 + V K^3) an event. Events more than `lag` later carry almost no
     information about a state if the chain forgets its state sooner.
 
-    EM converges to a local maximum that depends on the start. So several starts learn in parallel, and the
+    EM climbs to a local maximum that depends on the start. So several starts learn in parallel, and the
     model reports the start with the best recent predictions: the highest sum of log P(x_t | x_1..t-1),
     decayed like the counts. States have no meaning of their own. The result depends on the order of events:
     nothing can be unlearned or merged. A replay gives the same bits, in calls of any size. Missing

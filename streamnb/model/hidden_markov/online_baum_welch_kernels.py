@@ -43,7 +43,7 @@ class OnlineCounts(NamedTuple):
         log_entry: float64[R, K], the filter before the buffered events.
         log_now: float64[R, K], the filter after the newest event, under the model at each event.
         recent: float64[R], sum of log P(x_t | before), decayed as counts are.
-        evidence: float64[1, 2], the same under the best start before each event, not decayed; and
+        evidence: float64[1, 2], that sum under the best start before each event, not decayed, and its
             compensation.
         held: int64[block + lag], the buffered symbols, -1 if missing.
         begins: bool[block + lag], True for buffered events that begin a sequence.
