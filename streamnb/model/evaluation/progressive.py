@@ -48,8 +48,8 @@ _TRUTH, _PREDICTED = 0, 1  # columns of a ring's labels
 # Columns of a ring's terms; rows of a tally's sums, the last one per bin.
 _LOSS, _BRIER, _CONFIDENCE = 0, 1, 2
 _COUNT, _RIGHT = 0, 1  # columns of a tally's bins
-_SLACK = 1e-9  # how far above 1 rounding may have carried a probability
-_HALF, _LOW = 32, (1 << 32) - 1  # of a cell's number
+_SLACK = 1e-9  # rounding error by which a probability may exceed 1
+_HALF, _LOW = 32, (1 << 32) - 1  # halves of a cell's number
 _AT_LEAST = 1024  # cells that may wait
 
 

@@ -87,7 +87,7 @@ def by_chance(bins: Iterable[ReliabilityBin]) -> ByChance | None:
         return ByChance(0.0, 0.0) if events else None
     spread = variance / mean**2
     upper = mean * (1.0 - spread / 9.0 + _ONE_IN_TWENTY * math.sqrt(spread) / 3.0) ** 3
-    return ByChance(mean / events, max(upper, mean) / events)  # of less than one event the quantile is none
+    return ByChance(mean / events, max(upper, mean) / events)  # for few errors `upper` may be below
 
 
 def share_misordered(scores: Floats, truths: Ints) -> float | None:
@@ -142,7 +142,7 @@ class OpenValidation(ProgressiveValidation):
         is_met = self._is_met | (np.cumsum(of, axis=0) > of)  # in an event before
         with np.errstate(divide="ignore", invalid="ignore"):
             odds = np.log(row[:, 1]) - np.log(row[:, 0])
-        # Nothing is known of a class that was never met, or is said of one that may not be predicted.
+        # Odds are 0 (undecided) if a class is still unknown or may not be predicted.
         is_open = ((row == 0.0) & ~is_met).any(axis=1) | (held[is_scored] > 0.0)
         odds[is_open | np.isnan(odds)] = 0.0
         self._is_met |= of.any(axis=0)

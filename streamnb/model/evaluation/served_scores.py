@@ -8,7 +8,7 @@ Served predictions are compared with the current labels. A score that is revoked
 * The window is a ring of the first verdicts, in the order in which they came. A place in it has a number that
   only grows; a correction rewrites its place while it is still there, a withdrawal leaves it empty.
 
-`ProgressiveValidation` scores streams whose labels are in their events; for these, both give the same scores
+`ProgressiveValidation` scores streams whose labels are in their events; both give the same scores
 up to rounding.
 """
 
@@ -32,8 +32,8 @@ NOTHING = -1
 _SCALE = 2.0**44
 _EMPTY = -2  # in place of a truth: what stood in the window was withdrawn
 _LOSS, _BRIER, _CONFIDENCE = 0, 1, 2
-_GREATEST = 1 << 112  # of a sum: so many events, each of a loss of 35 * 2^44
-_HALF, _LOW = 32, (1 << 32) - 1  # of a cell's number
+_GREATEST = 1 << 112  # limit of a sum over events, each with a loss of at most 35 * 2^44
+_HALF, _LOW = 32, (1 << 32) - 1  # halves of a cell's number
 _AT_ONCE = 8192  # terms whose sum fits 64 bits: each is below 35 * 2^44
 
 
