@@ -46,7 +46,7 @@ LONG = ["storm", "replicas", "shards", "kafka_outage", "crash_points", "zombies"
         "worker", "serve", "dashboard", "score", "topic_plan", "late_labels", "lives_by_command",
         "verify_features", "actions", "tenants", "tenant_models", "memory_of_tenants", "other_configuration",
         "monitors", "commands", "memory", "jit", "laws_on_logs", "aliases", "packaging", "labels_on_logs", "kubernetes",
-        "dlq", "corrections", "history", "budgets_that_change", "laws", "doctor", "upgrades", "hand_over", "report",
+        "dlq", "corrections", "history", "budgets_that_change", "laws", "doctor", "hand_over", "report",
         "times", "damage", "dry_run", "killed_take_up", "learner", "saved", "ask", "librdkafka", "deploy", "alarms",
         "odd_values", "whereabouts", "entity_chains", "standings"]  # fmt: skip
 """Files that take long begin first: those that wait beside those that keep the processors busy with many lives."""
@@ -141,7 +141,6 @@ SAMPLED = {
     "service/test_shards.py": r"whoever_is_killed|is_found\[(twice|ahead|less)",
     "service/test_standings.py": r"labels_come_late|tombstone\[kafka|last_record\[kafka",
     "service/test_times.py": r"(of_before|half_lives|after_the_record|lost_their_way).*\[kafka",
-    "upgrades/test_upgrades.py": "gone_on_with.*kafka-naive",
     "worker/test_worker.py": r"log_changes_nothing\[kafka-1-|no_restart\[kafka-1|log_changes_nothing\[kafka-(64|1000)-",
 }
 """Of these files `make test` runs a sample, and `make test-all` what the names of tests say here: the same law on Kafka

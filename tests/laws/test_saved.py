@@ -18,7 +18,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from archives import unpack
 from hostile.mutated_states import AFTER, MODELS, ROWS, Made
 from program import Program
 
@@ -35,8 +34,13 @@ from streamnb import (
     Nominal,
     Text,
 )
-from streamnb.errors import SnapshotError, StreamnbError
+from streamnb import config as configured
+from streamnb.cli import main
+from streamnb.cli.opening import open_log
+from streamnb.engine.ports import NewRecord
+from streamnb.errors import SnapshotError
 from streamnb.model.saving import Savable
+from streamnb.wire.codec import encode_event
 from streamnb.wire.snapshot import Part, Snapshot, encode
 
 SAVABLE = {name: one for name, one in MODELS.items() if isinstance(one.make(), Savable)}
@@ -275,51 +279,75 @@ def test_a_number_in_a_file_takes_no_memory(name, tmp_path):
             assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0, (parameter, huge)
 
 
-KINDS = {
+SERVED = {
     "default": "BayesOptimalNB",
-    "mixture": "BayesOptimalNB",
-    "naive-bayes": "NaiveBayes",
-    "hidden-markov": "HiddenMarkovNB",
-    "semi-supervised": "BayesOptimalClassifier",
-    "logistic-regression": "LogisticRegression",
-    "bayesian-network": "BayesianNetworkClassifier",
+    "naive_bayes": "NaiveBayes",
+    "hidden_markov": "HiddenMarkovNB",
+    "semi_supervised": "BayesOptimalClassifier",
+    "logistic_regression": "LogisticRegression",
+    "bayesian_network": "BayesianNetworkClassifier",
 }
-ARCHIVES = sorted((Path(__file__).parents[1] / "upgrades").glob("*.tar.xz"))
+TABLE = {
+    "logistic_regression": ["size:continuous", "colour:nominal"],
+    "bayesian_network": ["colour:nominal", "shape:nominal"],
+}
 
 
-@pytest.mark.parametrize("archive", ARCHIVES, ids=lambda path: path.name)
-def test_what_a_service_kept_is_loaded_from_its_file_its_folder_and_its_log(archive, tmp_path, monkeypatch):
+def served(folder, kind):
+    """Let a service learn some events; the folder of its snapshots, of which there are several."""
+    folder.mkdir()
+    chosen = [] if kind == "default" else [f"model.kind={kind}"]
+    chosen += ["events.entity=$.sender"] if kind == "hidden_markov" else []
+    toml, declared = folder / "streamnb.toml", [one.split(":") for one in TABLE.get(kind, ())]
+    toml.write_text("".join(f'[[attributes]]\nname = "{name}"\nkind = "{of}"\n' for name, of in declared))
+    settings = [
+        f"log.url=sqlite:///{folder}/log.db",
+        "snapshots.every_events=40",
+        "commit.events=20",
+        *chosen,
+    ]
+    config = configured.load(toml, {}, settings)
+    with closing(open_log(config)) as log:
+        log.append([NewRecord("events", None, encode_event(mixed_event(i))) for i in range(100)])
+    options = [word for one in [*settings, "http.listen="] for word in ("--set", one)]
+    assert main(["run", "--until-end", "--config", str(toml), *options]) == 0
+    return config.snapshot_folder
+
+
+def mixed_event(i):
+    features = {
+        "size": i % 7 + 0.5,
+        "colour": "red" if i % 3 else "blue",
+        "shape": "round" if i % 4 else "flat",
+    }
+    text, label = ("free lunch", "spam") if i % 3 else ("see you at noon", "ham")
+    return {"id": str(i), "text": text, "features": features, "label": label, "sender": f"s{i % 5}"}
+
+
+@pytest.mark.parametrize("kind", SERVED)
+def test_what_a_service_kept_is_loaded_from_its_file_its_folder_and_its_log(kind, tmp_path, monkeypatch):
     monkeypatch.setenv("STREAMNB_LOG__URL", "sqlite:///another.db")  # the one that is asked for comes first
-    unpack(archive, tmp_path)
-    for place in sorted(tmp_path.iterdir()):
-        files = sorted(place.glob("*.snapshots/*.snb"))
-        if place.name == "tree-augmented":
-            with pytest.raises(StreamnbError, match='take "mixture"'):
-                streamnb.load(files[-1])
-            continue
-        places = (files[-1], files[-1].parent, f"sqlite:///{place}/log.db")
-        models = [streamnb.load(place) for place in places]
-        assert len({model.digest() for model in models}) == 1
-        assert {type(model).__name__ for model in models} == {KINDS.get(place.name, "NaiveBayes")}
-        models[0].save(tmp_path / "again.snb")
-        again = streamnb.load(tmp_path / "again.snb")
-        for x in ({"text": "free lunch"}, {"size": 3.0}, {}):
-            said = models[1].predict_proba_one(x)
-            assert math.fsum(said.values()) == pytest.approx(1.0)
-            assert again.predict_proba_one(x) == said
-        for model in (models[1], again):
-            model.learn_one({"text": "free lunch"}, next(iter(said)))
-        assert again.digest() == models[1].digest()
+    snapshots = served(tmp_path / "log", kind)
+    places = (max(snapshots.glob("*.snb")), snapshots, f"sqlite:///{tmp_path}/log/log.db")
+    models = [streamnb.load(place) for place in places]
+    assert len({model.digest() for model in models}) == 1
+    assert {type(model).__name__ for model in models} == {SERVED[kind]}
+    models[0].save(tmp_path / "again.snb")
+    again = streamnb.load(tmp_path / "again.snb")
+    for x in ({"text": "free lunch"}, {"size": 3.0}, {}):
+        said = models[1].predict_proba_one(x)
+        assert math.fsum(said.values()) == pytest.approx(1.0)
+        assert again.predict_proba_one(x) == said
+    for model in (models[1], again):
+        model.learn_one({"text": "free lunch"}, next(iter(said)))
+    assert again.digest() == models[1].digest() != models[0].digest()
 
 
 def test_a_newer_snapshot_that_is_damaged_is_passed_over_and_said(tmp_path):
-    folder = tmp_path / "snapshots"
-    archive = ARCHIVES[-1]
-    unpack(archive, folder)
-    files = sorted(folder.glob("default/*.snapshots/*.snb"))
+    files = sorted(served(tmp_path / "log", "default").glob("*.snb"))
     files[-1].write_bytes(files[-1].read_bytes()[:-1])
     with pytest.warns(UserWarning, match=f"passing over {re.escape(str(files[-1]))}: it is cut off"):
-        assert streamnb.load(files[0].parent).digest() == streamnb.load(files[0]).digest()
+        assert streamnb.load(files[0].parent).digest() == streamnb.load(files[-2]).digest()
 
 
 @pytest.mark.parametrize("where", ["nothing.snb", "nothing", "sqlite:///nothing.db", "."])
