@@ -63,7 +63,7 @@ def held(said: Sequence[Said], journal: int) -> dict[str, Any]:
 
 def rehearse_answers(learner: Learner, config: Config) -> None:
     """Ask a learner that is thrown away all that can be asked: what that compiles, a replica needs."""
-    model = asked_of(learner.model, config, learner.rules, {"file": "a rehearsal"}, learner.decisions)
+    model = asked_of(learner.model, config, {"file": "a rehearsal"}, learner.decisions)
     learner.process([rehearsed(model.schema, number) for number in range(20)], 1.0)
     event = model.decode(rehearsed(model.schema, 1).value)
     with suppress(StreamnbError):  # what this kind of model says nothing of

@@ -19,7 +19,6 @@ import numpy as np
 from streamnb.cli import opening, wiring
 from streamnb.cli.printable import duration, printable
 from streamnb.config import CLASSIFIERS, Config
-from streamnb.engine.journal.checkpoint import origin_of
 from streamnb.engine.journal.history import find, last
 from streamnb.errors import ConfigError, MalformedEvent, SnapshotError, StreamnbError
 from streamnb.events import Event
@@ -37,7 +36,7 @@ from streamnb.model.naive_bayes.counting_model import CountingModel
 from streamnb.model.naive_bayes.unused_values import UnusedValue
 from streamnb.model.tenants.tenant_models import TenantModels
 from streamnb.saved import Loaded, found, newest
-from streamnb.wire.codec import Rules, decode_event
+from streamnb.wire.codec import decode_event
 from streamnb.wire.schema import ENTITY, EventSchema
 
 _MOST_TOLD = 10
@@ -50,7 +49,6 @@ class Asked(NamedTuple):
         model: what predicts.
         schema: how events are read.
         texts: which of their attributes are texts.
-        rules: the same, by the journal's age.
         told: what there is to say of the snapshot: where it is, its journal record, how old it is, how many
             records the journal has behind it; None is not known. And whether it is none of this log's.
         labels: what says where labels come from, for who has none.
@@ -61,7 +59,6 @@ class Asked(NamedTuple):
     model: Any
     schema: EventSchema
     texts: Sequence[str]
-    rules: Rules
     told: dict[str, Any]
     labels: str = "events.label says where labels stand"
     decisions: ServedDecisions | None = None
@@ -154,7 +151,7 @@ class Asked(NamedTuple):
 
     def decode(self, raw: bytes) -> Event:
         """The event of a record. Raises MalformedEvent."""
-        return decode_event(raw, self.schema, rules=self.rules)
+        return decode_event(raw, self.schema)
 
     def predicted(self, events: Iterable[Event]) -> list[dict[str, float]]:
         """P(label | event) of each, the most probable label first. Raises SnapshotError for none."""
@@ -258,16 +255,15 @@ def asked(options: argparse.Namespace, snapshot: str | None = None) -> Asked:
         model = RiverStreamModel(model, "")
     told = _told(loaded, config)
     if learned is None:
-        return Asked(model, EventSchema(), ["text"], Rules(), told)
+        return Asked(model, EventSchema(), ["text"], told)
     parts = loaded.snapshot.parts
     decisions = ServedDecisions.from_state(*parts["decisions"]) if "decisions" in parts else None
-    return asked_of(model, learned, origin_of(loaded.snapshot).rules, told, decisions)
+    return asked_of(model, learned, told, decisions)
 
 
 def asked_of(
     model: Any,
     learned: Config,
-    rules: Rules,
     told: dict[str, Any],
     decisions: ServedDecisions | None = None,
 ) -> Asked:
@@ -278,9 +274,7 @@ def asked_of(
     reads_texts = learned.model.kind not in CLASSIFIERS or CLASSIFIERS[learned.model.kind].reads_texts
     texts = [place.name for place in schema.places if place.kind == "text"] if reads_texts else []
     least = learned.classes.min_learns
-    made = Asked(
-        model, schema, list(dict.fromkeys(texts)), rules, told, decisions=decisions, min_learns=least
-    )
+    made = Asked(model, schema, list(dict.fromkeys(texts)), told, decisions=decisions, min_learns=least)
     topic = learned.topics.labels
     return made._replace(labels=f"`streamnb label ID LABEL` writes to {topic}") if topic else made
 

@@ -34,8 +34,8 @@ def reader(log: Log, config: Config) -> tuple[Checkpoint, Read]:
     end = standing(log, wiring.snapshots(config), wiring.identity(config))
     if end.n < 0:
         raise JournalError("the journal is empty: nothing has been learned yet; `streamnb run` learns")
-    schema, rules = opening.schema(restored(end.origin.config)), end.origin.rules
-    return end, lambda record: decode_event(record.value, schema, record.key, record.timestamp, rules)
+    schema = opening.schema(restored(end.origin.config))
+    return end, lambda record: decode_event(record.value, schema, record.key, record.timestamp)
 
 
 def found(
@@ -123,7 +123,7 @@ def derived(
     if event.place:
         learner.process(event.records[: event.place], event.commit.now)
     under, told = restored(before.origin.config), {"file": "the state then"}
-    asked = asked_of(learner.model, under, learner.rules, told, learner.decisions)
+    asked = asked_of(learner.model, under, told, learner.decisions)
     try:
         answer = explained(asked, event.event, against, top)
     except StreamnbError as error:  # there is no evidence, and the prediction is derived all the same

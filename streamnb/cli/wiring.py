@@ -135,10 +135,10 @@ class Configured:
         """One that has learned nothing, under a configuration that was journalled."""
         return learner(restored(shaping))
 
-    def apply(self, learner: Learner, shaping: Mapping[str, Any]) -> None:
+    def apply(self, learner: Learner, shaping: Mapping[str, Any], *, counts_room: bool = True) -> None:
         """Let a learner go on under a configuration that was journalled."""
         then = restored(shaping)
-        learner.reconfigure(settings(then), model(then))
+        learner.reconfigure(settings(then), model(then), counts_room=counts_room)
 
 
 def identity(config: Config) -> Identity:

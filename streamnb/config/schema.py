@@ -115,7 +115,7 @@ class EventsConfig(Section, frozen=True):
             for. Where the topic takes less, `run` goes by that.
         entity: path of the entity that it is of; None is the record's key. Read by models that ask for it.
         clock: whether the log says when an event without a time was, and which times cannot be ("log"), or
-            events alone do ("event"); None is the log, but in a journal of before there was the key.
+            events alone do ("event").
         repeats: what becomes of an event whose id waits for its label already: it is learned, or skipped (its
             label is a verdict on the first), or a dead letter.
         partitions: those that a shard reads, of each topic; none named are all.
@@ -127,7 +127,7 @@ class EventsConfig(Section, frozen=True):
     max_bytes: Annotated[int, SIZE] = 1 << 20
     letter_bytes: Annotated[int, LIMIT] = 0
     entity: Annotated[str | None, JSON_PATH] = None
-    clock: Literal["log", "event"] | None = None
+    clock: Literal["log", "event"] = "log"
     repeats: Repeats = "learn"
     partitions: Annotated[tuple[int, ...], PARTITIONS] = ()
 

@@ -63,7 +63,6 @@ from streamnb.model.stats.memory_use import Part as MemoryPart
 from streamnb.model.tenants.tenant_models import TenantModels
 from streamnb.wire.codec import (
     IN_EVENT,
-    Rules,
     decode_event,
     decode_labels,
     encode_metrics,
@@ -96,7 +95,6 @@ class Learner:
         consumed: records seen, of every sort.
         dead_letters: records refused.
         forgotten: the events that were forgotten on demand.
-        rules: by which events are read; of a journal, those that held where it stands.
         tally: what happened since it was last replaced.
     """
 
@@ -112,7 +110,6 @@ class Learner:
         self.consumed = 0
         self.dead_letters = 0
         self.forgotten: Offsets = {}
-        self.rules = Rules()
         self.tally = LearnerTally()
         self._reported_at = -np.inf
         self._known = KnownClasses()
@@ -145,8 +142,6 @@ class Learner:
         done again where `acted` says it, as a replay is told, and else decided here.
         """
         outputs: list[NewRecord] = []
-        if self.late is not None and self.rules.doubt_log:
-            self.late.pending.horizon.doubt()
         self._hears_events = self._hears_labels = False
         start, reported, left = 0, -1, most_bytes
         self.actions.begin(acted)
@@ -226,7 +221,7 @@ class Learner:
         """One step of it."""
         if self.late is not None:
             self._admission.hold()
-            self.late.work(self.model, self.rules)
+            self.late.work(self.model)
 
     def _is_due(self, now: float) -> bool:
         """Whether the last report is old, or of a time to come: the clock was put back."""
@@ -242,7 +237,6 @@ class Learner:
         if late is not None:
             confusion = late.scoring.scores.confusion(late.scoring.columns_of(labels))
         mass = self.settings.interval
-        told = mass if self.rules.estimate_accuracy else None
         return MetricsReport(
             events=self.consumed,
             learned=self.model.n_events,
@@ -259,7 +253,7 @@ class Learner:
             posterior=posterior_report(self.model),
             interval_mass=mass,
             class_rates=class_rates(self.model.class_weights.values(), mass) if labels else (),
-            verdicts=None if late is None else verdict_report(late, told),
+            verdicts=None if late is None else verdict_report(late, mass),
             served_by=self.settings.by,
             monitors=self.monitors.reports(),
             decisions=None if self.decisions is None else self.decisions.report(),
@@ -298,12 +292,13 @@ class Learner:
         late = None if self.late is None else self.late.copying(held)
         return PartsCopy(self.model.copying(aside), small, late)
 
-    def reconfigure(self, settings: Settings, model: StreamModel) -> None:
+    def reconfigure(self, settings: Settings, model: StreamModel, *, counts_room: bool = True) -> None:
         """Go on with what was learned under other settings, and read by a fresh `model`.
 
         A drift detector or monitor that watched before goes on, and one that did not begins here. So does
         the wait for labels that come late. Decisions by another rule begin anew. What has learned nothing
-        begins with the `model`, of whatever kind it was.
+        begins with the `model`, of whatever kind it was. The state counts another room for it only if
+        `counts_room`: a process that only looks on leaves the state as the journal has it.
         """
         if settings.labels is None and not self.consumed:
             self.late = None  # before labels came apart
@@ -312,7 +307,7 @@ class Learner:
         before = self.model
         self.settings, self.model = settings, model
         self.load(parts, copy.segments())
-        if self.consumed and self.rules.count_room_changes:
+        if self.consumed and counts_room:
             self.model.change_room(before)
         self._reported = reported
         self.drift.choose(settings.detectors)
@@ -418,7 +413,7 @@ class Learner:
         records = self._dated(records)
         outputs: list[NewRecord] = []
         values = [record.value for record in records]
-        said = decode_labels(values, self.settings.schema, recorded, self.rules)
+        said = decode_labels(values, self.settings.schema, recorded)
         if self.actions.is_paused:
             said = [_weightless(one) if isinstance(one, Verdict) else one for one in said]
         times = _times(records)
@@ -452,7 +447,7 @@ class Learner:
                 outputs.append(self._dead_letter(records[place], one))
             else:
                 take()
-                if not self.late.withdraw(one, records[place], self.rules):
+                if not self.late.withdraw(one, records[place]):
                     refused = MalformedEvent(
                         "too-many-sources", "$.source", "too many sources were withdrawn"
                     )
@@ -470,7 +465,7 @@ class Learner:
         learned, learned_before, classes = self._n_learned, self.model.n_events, len(self.model.classes)
         self._hears_labels = True
         self._pass_over([verdict.label for verdict in heard.verdicts])
-        taken = self.late.take(heard, self.model, alive, self.rules)
+        taken = self.late.take(heard, self.model, alive)
         self.tally.learned.update(taken.learned)
         self.tally.small_weights += taken.small_weights
         self._prune(learned)
@@ -548,7 +543,7 @@ class Learner:
 
     def _dated(self, records: Sequence[Record]) -> Sequence[Record]:
         """The same, with times for what waits to go by."""
-        if self.late is None or not self.rules.doubt_log:
+        if self.late is None:
             return records
         return self.late.pending.horizon.dated(records)
 
@@ -585,7 +580,7 @@ class Learner:
 
     def _decode(self, record: Record) -> Event:
         """Raises MalformedEvent."""
-        event = decode_event(record.value, self.settings.schema, record.key, record.timestamp, self.rules)
+        event = decode_event(record.value, self.settings.schema, record.key, record.timestamp)
         return _weightless(event) if self.actions.is_paused else event
 
     def _repeated(
@@ -632,13 +627,13 @@ class Learner:
         labels, weights = [event.label for event in events], [event.weight for event in events]
         self._pass_over(labels)
         if self.late is not None:
-            said = self.late.said_before(arrived, self.rules)
+            said = self.late.said_before(arrived)
             truths = [self.late.truth(one) if one else None for one in said]
             labels = [truth and truth.label for truth in truths]
             weights = [truth.weight if truth else 0.0 for truth in truths]
             if is_below_unit(self.late.settings.weights.get(IN_EVENT, 1.0)):
                 self.tally.small_weights += sum(event.label is not None for event in events)
-            if len(events) == 1 and self.rules.count_room_changes:
+            if len(events) == 1:
                 self._admission.admits({labels[0]})  # of all that is said of it this alone takes room
         weighs = self.decisions is not None and self.decisions.rule.is_weighing
         weighs |= self.settings.min_learns > 1

@@ -34,7 +34,6 @@ from streamnb.model.attributes.expected import reading
 from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
 from streamnb.model.naive_bayes.partials import Partial, SourceRange, Tested, joined, merge_all
 from streamnb.saved import partial_of, save_partial
-from streamnb.wire.codec import READING
 from streamnb.wire.snapshot import Part
 
 _PART = "batches"
@@ -133,8 +132,7 @@ class Deltas:
                     f"{self.path} has deltas or a checkpoint, and no full state: bring the newest "
                     "snapshot-*.snb back, or begin in an empty folder (snapshots.folder)"
                 )
-            program = identity.program
-            origin = Origin(identity.config_hash, identity.shaping, topic_ids, program, READING, READING)
+            origin = Origin(identity.config_hash, identity.shaping, topic_ids, identity.program)
             state = State(wiring.learner(config), Checkpoint(0, "", "", {}, origin), (), _NOTHING)
             self.save(state)
             return state
@@ -168,7 +166,6 @@ class Deltas:
         with reading("a folder of deltas", ValueError):
             learner.load(snapshot.parts)
             tested, ranges = Tested(*told["tested"]), joined(SourceRange(*one) for one in told["ranges"])
-        learner.rules = origin.rules
         positions = {Partition(*place): offset for place, offset in snapshot.positions.items()}
         checkpoint = Checkpoint(snapshot.journal_n, "", "", positions, origin)
         return self.followed(State(learner, checkpoint, ranges, tested), following)

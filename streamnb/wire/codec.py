@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, NamedTuple, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 
@@ -48,72 +48,6 @@ from streamnb.wire.values import (
     required_name,
     undeclared,
 )
-
-READING = 6
-"""The rules by which events are read and counted; raised where the same bytes come to mean something else.
-
-The journal holds it: what an earlier version learned by other rules is not counted again by these. Since 3,
-label records and odd times (`wire.event_rules`) are refused, and a log that begins goes by its own clock;
-what was learned by earlier rules is replayed without that. Since 4, a budget of memory that becomes another
-is taken down, so that what there was no room for is not taken back later, and reports estimate accuracy
-without labels; events are read as by 3. Since 5, a correction weighs no hypotheses; events are read as by 3.
-Since 6, a record's own time is none where it cannot be meant, and labels before their events wait in the
-order in which they were last heard, and are told with their own weight; and a source that is withdrawn again
-and again keeps no work from its end.
-"""
-
-
-class Rules(NamedTuple):
-    """Which `READING` holds where a record lies.
-
-    Attributes:
-        now: by which it is read.
-        first: by which its journal began, which says what `events.clock` is where it is not set.
-    """
-
-    now: int = READING
-    first: int = READING
-
-    @property
-    def count_room_changes(self) -> bool:
-        """Whether it is taken down in the state that there is other room than before."""
-        return self.now > 3
-
-    @property
-    def estimate_accuracy(self) -> bool:
-        """Whether reports estimate how accurate predictions are that have no label."""
-        return self.now > 3
-
-    @property
-    def weigh_corrections(self) -> bool:
-        """Whether an event that is learned again, under another label, weighs hypotheses once more."""
-        return self.now < 5
-
-    @property
-    def doubt_log(self) -> bool:
-        """Whether a record's own time, which is its producer's in most topics, may be none."""
-        return self.now > 5
-
-    @property
-    def order_early(self) -> bool:
-        """Whether a label that is said again before its event waits behind all others, and is told whole."""
-        return self.now > 5
-
-    @property
-    def finish_sweeps(self) -> bool:
-        """Whether a source that is withdrawn again is worked through to its end before it is once more."""
-        return self.now > 5
-
-    def read_as(self, now: int) -> bool:
-        """Whether events are read as by other rules."""
-        return now == self.now or min(now, self.now) > 2
-
-    def go_by_log(self, schema: EventSchema) -> bool:
-        """Whether the log's clock counts, beside the times of events."""
-        return schema.clock == "log" or (schema.clock is None and self.first > 2)
-
-
-NEWEST = Rules()
 
 _USUAL = EventSchema()
 _FAULT = re.compile(
@@ -157,9 +91,7 @@ class _PlainVerdict(msgspec.Struct, gc=False):
 _decode_plain_verdicts = msgspec.json.Decoder(_PlainVerdict).decode_lines
 
 
-def decode_event(
-    raw: bytes, schema: EventSchema, key: bytes | None = None, recorded: float = 0.0, rules: Rules = NEWEST
-) -> Event:
+def decode_event(raw: bytes, schema: EventSchema, key: bytes | None = None, recorded: float = 0.0) -> Event:
     r"""The event in a record.
 
     The record as a whole is checked first, then id, label, ts, the entity, the declared attributes and the
@@ -173,21 +105,18 @@ def decode_event(
         recorded: when the log recorded it, seconds since the epoch; 0 or less is unknown, and so is a time
             after 2099. Where the log's clock counts it is the time of an event that has none, and no time
             may be a day later.
-        rules: by which it is read.
 
     Raises:
         MalformedEvent: with the reason, and the path of the value at fault.
     """
     event = _read_plain(raw) if schema.is_plain and len(raw) <= schema.max_bytes else None
     if event is None:
-        event = _read_event(parse(raw, schema.max_bytes), schema, key, rules.now)
+        event = _read_event(parse(raw, schema.max_bytes), schema, key)
     if schema.entity_path == "":
         event.x.pop(ENTITY, None)  # a feature of that name, where the event took the fast road
         if key:
             event.x[ENTITY] = name(key.decode(errors="backslashreplace"), ())
-    if rules.doubt_log and recorded >= LATEST:
-        recorded = 0.0
-    if recorded > 0.0 and rules.go_by_log(schema):
+    if 0.0 < recorded < LATEST and schema.clock == "log":
         if event.ts is None:
             msgspec.structs.force_setattr(event, "ts", recorded)
         else:
@@ -227,14 +156,13 @@ def _read_plain(raw: bytes) -> Event | None:
     return Event(record.id, x, record.label, 1.0, ts)  # type: ignore[arg-type]
 
 
-def _read_event(record: Any, schema: EventSchema, key: bytes | None = None, rules: int = READING) -> Event:
-    if rules > 2:
-        refuse_label_record(record, schema, key)
+def _read_event(record: Any, schema: EventSchema, key: bytes | None = None) -> Event:
+    refuse_label_record(record, schema, key)
     event_id = required_name(look_up(record, schema.id_keys), schema.id_keys)
     label = look_up(record, schema.label_keys)
     if label is not None:
         label = name(label, schema.label_keys)
-    ts = _read_time(record, schema, rules)
+    ts = _read_time(record, schema)
     x: dict[str, str | float | bool] = {}
     if schema.entity_keys is not None:
         entity = look_up(record, schema.entity_keys)
@@ -252,13 +180,12 @@ def _read_event(record: Any, schema: EventSchema, key: bytes | None = None, rule
     return Event(event_id, x, label, 1.0, ts)
 
 
-def _read_time(record: Any, schema: EventSchema, rules: int) -> float | None:
+def _read_time(record: Any, schema: EventSchema) -> float | None:
     given = look_up(record, schema.ts_keys) if schema.ts_keys else None
     if given is None or schema.ts_keys is None:
         return None
     seconds = moment(given, schema.ts_keys)
-    if rules > 2:
-        refuse_odd_time(seconds, given, schema.ts_keys)
+    refuse_odd_time(seconds, given, schema.ts_keys)
     return seconds
 
 
@@ -274,9 +201,7 @@ def _read_open(features: Any, claimed: frozenset[str]) -> dict[str, str | float 
     }
 
 
-def decode_label(
-    raw: bytes, schema: EventSchema = _USUAL, recorded: float = 0.0, rules: Rules = NEWEST
-) -> Verdict | Withdrawal:
+def decode_label(raw: bytes, schema: EventSchema = _USUAL, recorded: float = 0.0) -> Verdict | Withdrawal:
     """Return what a record of the labels topic says.
 
     Args:
@@ -284,13 +209,12 @@ def decode_label(
         schema: how it is read: `max_bytes`, `aliases` and `clock` of it.
         recorded: when the log recorded it, as for `decode_event`; where the log's clock counts, no label may
             be of a time that is a day later.
-        rules: by which it is read.
 
     Raises:
         MalformedEvent: with the reason, and the path of the value at fault.
     """
     said = _read_label(raw, schema.max_bytes)
-    if rules.go_by_log(schema):
+    if schema.clock == "log":
         _refuse_label_ahead(said, recorded)
     return _named(said, schema) if isinstance(said, Verdict) else said
 
@@ -331,23 +255,20 @@ def decode_labels(
     raws: Sequence[bytes],
     schema: EventSchema = _USUAL,
     recorded: Sequence[float] = (),
-    rules: Rules = NEWEST,
 ) -> list[Verdict | Withdrawal | MalformedEvent]:
     """Return what each record of the labels topic says, or why it says nothing, as `decode_label` does."""
     plain, times = _read_plain_verdicts(raws, schema.max_bytes), recorded or [0.0] * len(raws)
     if not plain:
-        return [_said_by(raw, schema, time, rules) for raw, time in zip(raws, times, strict=True)]
+        return [_said_by(raw, schema, time) for raw, time in zip(raws, times, strict=True)]
     pairs = zip(plain, times, strict=True)  # most labels are of a time before the log recorded them
-    if not rules.go_by_log(schema) or all(one.ts is None or one.ts <= time for one, time in pairs):
+    if schema.clock != "log" or all(one.ts is None or one.ts <= time for one, time in pairs):
         return [_named(one, schema) for one in plain]
     return [_in_time(_named(one, schema), time) for one, time in zip(plain, times, strict=True)]
 
 
-def _said_by(
-    raw: bytes, schema: EventSchema, recorded: float, rules: Rules
-) -> Verdict | Withdrawal | MalformedEvent:
+def _said_by(raw: bytes, schema: EventSchema, recorded: float) -> Verdict | Withdrawal | MalformedEvent:
     try:
-        return decode_label(raw, schema, recorded, rules)
+        return decode_label(raw, schema, recorded)
     except MalformedEvent as error:
         return error
 

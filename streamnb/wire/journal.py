@@ -92,7 +92,6 @@ class JournalRecord(msgspec.Struct, frozen=True, omit_defaults=True):
         config_hash: genesis, config and adopt, of the configuration that holds from here on.
         config: its keys and values, those apart that shape nothing.
         fingerprint: genesis and program, what derived floats depend on.
-        reading: genesis and program, by which rules events are read and counted from here on.
         topic_ids: genesis, loss and config, topic -> id, which changes when a topic is made anew.
         to: rollback, the record whose state is taken up again; adopt, see above.
         model: adopt only, the SHA-256 of the model, in hex.
@@ -123,7 +122,6 @@ class JournalRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     to: int = -1
     model: str = ""
     floor: bool = False
-    reading: int = 1
     merged: tuple[str, ...] = ()
     strays: tuple[int, ...] = ()
     work: int = 0

@@ -77,7 +77,7 @@ class EventSchema(msgspec.Struct, frozen=True, dict=True):
             name; "" is the key of its record, None leaves it unread.
         max_bytes: the largest record that is still decoded.
         clock: "log" gives an event without a time that of its record, and refuses one far ahead of it;
-            "event" knows the times of events alone; None is as the journal began, see `wire.codec.Rules`.
+            "event" knows the times of events alone.
         aliases: label -> what it is read as, in events and apart from them; "" is no label.
 
     Raises:
@@ -92,7 +92,7 @@ class EventSchema(msgspec.Struct, frozen=True, dict=True):
     ts_path: str | None = "$.ts"
     max_bytes: int = 1 << 20
     entity_path: str | None = None
-    clock: Literal["log", "event"] | None = None
+    clock: Literal["log", "event"] = "log"
     aliases: Mapping[str, str] = {}
 
     def __post_init__(self) -> None:

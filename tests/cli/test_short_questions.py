@@ -44,7 +44,7 @@ def replica():
     config = configuration.load(None, {}, ["model.kind=naive_bayes", "hypotheses=[]"])
     found, learner = Replica(config, print), wiring.learner(config)
     learner.model.learn_many([{"text": "free cash"}, {"text": "lunch"}], ["spam", "ham"])
-    origin = Origin("hash", shaping_of(config), reading=3, first_reading=3)
+    origin = Origin("hash", shaping_of(config))
     found._following = SimpleNamespace(checkpoint=SimpleNamespace(origin=origin, n=7), learner=learner)
     return found
 
@@ -123,13 +123,10 @@ def test_a_change_of_configuration_or_of_the_model_is_asked_at_once(replica):
     assert replica.asked() is before
     replica._following.learner.model = replica._following.learner.model.clone()
     assert replica.asked().model is replica._following.learner.model
-    origin = replica._following.checkpoint.origin
     config = shaping_of(
         configuration.load(None, {}, ["model.kind=naive_bayes", "hypotheses=[]", "events.id=$.key"])
     )
-    replica._following.checkpoint.origin = Origin(
-        "other", config, reading=3, first_reading=origin.first_reading
-    )
+    replica._following.checkpoint.origin = Origin("other", config)
     assert replica.asked().schema.id_keys == ("key",)
 
 

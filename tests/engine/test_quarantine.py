@@ -26,7 +26,6 @@ from streamnb.model.evaluation.progressive import ESCAPE
 from streamnb.model.evaluation.ranking import OpenValidation
 from streamnb.model.evaluation.unseen import probability_of_unseen, told_unseen
 from streamnb.model.interface.predictions import Posteriors
-from streamnb.wire.codec import Rules
 from streamnb.wire.schema import EventSchema
 
 WANTING_W = DecisionRule({"w": {"x": 0.0, "y": 0.0, "z": 0.0}}, 0.9)
@@ -195,7 +194,7 @@ def asked(weights, least=3, **options):
         for i in range(n)
     ]
     learner.process(records(raws), 1.0)
-    return Asked(learner.model, EventSchema(), ["text"], Rules(), {"file": "here"}, min_learns=least)
+    return Asked(learner.model, EventSchema(), ["text"], {"file": "here"}, min_learns=least)
 
 
 def test_what_is_asked_and_explained_tells_no_class_in_quarantine():

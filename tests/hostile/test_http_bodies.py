@@ -19,7 +19,6 @@ from streamnb.cli.serving.api import application
 from streamnb.cli.serving.guard import Guard
 from streamnb.cli.serving.schemas import Answer, Explained, ModelState, Problem, Token, Written
 from streamnb.cli.serving.turns import Turns
-from streamnb.wire.codec import Rules
 
 SCALARS = (
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(exclude_categories=()))
@@ -54,7 +53,7 @@ class Learned:
             label = rng.choice(["spam", "ham"])
             model.learn_one({"text": f"{label} {rng.choice(['free', 'lunch', 'cash'])}"}, label)
         self.lock = Turns()
-        self._asked = asked_of(model, config, Rules(), {"file": "it"})
+        self._asked = asked_of(model, config, {"file": "it"})
 
     def asked(self):
         return self._asked

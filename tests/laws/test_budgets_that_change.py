@@ -27,7 +27,6 @@ from streamnb.engine.verification.recount.recount import RecountPlan
 from streamnb.engine.verification.recount.tenant_recount import TenantRecount
 from streamnb.model.naive_bayes.room import Room
 from streamnb.model.tenants.tenant_models import TenantModels
-from streamnb.wire.codec import READING, Rules
 
 
 class Tenants(TenantModels):
@@ -84,7 +83,7 @@ def test_what_there_was_no_room_for_is_not_taken_back_and_a_recount_agrees(name,
         learner.reconfigure(learner.settings, model)
         plan = RecountPlan.of(learner.settings, learner.model)
         learner.process(part, 1.0)
-        late.take([(one, _read(one, learner.settings, Rules())) for one in part], 0, plan)
+        late.take([(one, _read(one, learner.settings)) for one in part], 0, plan)
         compare(late.recount, LearnedState.of(learner), "recount", len(left), findings)
         assert findings.all() == []
     again = late_learner(MODELS[name]())
@@ -115,8 +114,6 @@ def test_a_budget_is_raised_old_labels_are_corrected_and_all_is_verified(kind, t
         ("64MiB", "labels", corrections),
         ("1MiB", "labels", [{**one, "label": "d"} for one in corrections]),
     ]
-    for module in ("entries", "recovery"):  # the first life is of a version that took no change down
-        monkeypatch.setattr(f"streamnb.engine.journal.{module}.READING", 3)
     for budget, topic, lines in lives:
         flags = [f"model.kind={kind}", "topics.labels=labels", f"memory.budget={budget}", "http.listen="]
         config = load(None, {}, flags)
@@ -124,8 +121,6 @@ def test_a_budget_is_raised_old_labels_are_corrected_and_all_is_verified(kind, t
         with closing(opening.open_log(config)) as log:
             log.append([NewRecord(topic, None, json.dumps(line).encode()) for line in lines])
         assert main(["run", "--until-end", *given]) == 0
-        for module in ("entries", "recovery"):
-            monkeypatch.setattr(f"streamnb.engine.journal.{module}.READING", READING)
     capsys.readouterr()
     assert main(["verify", "--json", *given]) == 0
     found = json.loads(capsys.readouterr().out)

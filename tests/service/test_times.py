@@ -7,7 +7,7 @@ import time
 
 import pytest
 from malformed import LABEL_RECORDS, NOT_LABELS
-from service import TOPICS, AtOnce, digests, model_digest, produce, raw_events, read_topic
+from service import TOPICS, AtOnce, digests, produce, raw_events, read_topic
 from verifying import told, verified
 
 from streamnb.cli import main, opening, wiring
@@ -15,8 +15,7 @@ from streamnb.config import load
 from streamnb.engine.journal.recovery import recover
 from streamnb.engine.journal.snapshot_store import NoSnapshots
 from streamnb.engine.sensor import Sensor
-from streamnb.wire.codec import READING, Rules, decode_event
-from streamnb.wire.journal import decode_journal
+from streamnb.wire.codec import decode_event
 from streamnb.wire.schema import EventSchema
 from streamnb.worker import Pace, Worker
 
@@ -51,7 +50,7 @@ def configured(*flags):
     return load(None, {}, ["log.url=sqlite:///unused.db", HYPOTHESES, *flags])
 
 
-def lived(open_log, folder, config, raws, sensor=None, rules=None):
+def lived(open_log, folder, config, raws, sensor=None):
     """One life of a worker, to the end of the log."""
     log = open_log(**TOPICS)
     produce(log, raws)
@@ -59,7 +58,6 @@ def lived(open_log, folder, config, raws, sensor=None, rules=None):
     store = AtOnce(folder, 100)
     worker = Worker(log, store, learner, wiring.identity(config), PACE, time.time, sensor or Told())
     worker.start("test")
-    learner.rules = rules or learner.rules
     worker.run(until_end=True)
     worker.close()
     return learner
@@ -77,14 +75,6 @@ def letters(log):
 
 def clock(learner):
     return learner.model.statistics.decayed.tables.clock.tolist()
-
-
-@pytest.fixture
-def earlier(monkeypatch):
-    """Journals are begun and gone on with by the rules of before, until that is undone."""
-    for module in ("entries", "recovery"):
-        monkeypatch.setattr(f"streamnb.engine.journal.{module}.READING", 2)
-    return monkeypatch
 
 
 def test_labels_that_lost_their_way_are_dead_letters_and_say_where_they_belong(open_log, tmp_path):
@@ -117,7 +107,6 @@ def test_a_record_whose_own_time_cannot_be_meant_has_none():
     raw = b'{"id": "e1", "text": "w1"}'
     assert decode_event(raw, EventSchema(), None, 1.79e9).ts == 1.79e9
     assert decode_event(raw, EventSchema(), None, 1.79e15).ts is None
-    assert decode_event(raw, EventSchema(), None, 1.79e15, Rules(5)).ts == 1.79e15
 
 
 def test_times_of_events_alone_count_where_that_is_configured(open_log, tmp_path):
@@ -140,40 +129,17 @@ def test_events_without_a_time_are_of_when_the_log_recorded_them(open_log, tmp_p
     assert told(verified(open_log(), tmp_path, HYPOTHESES)) == []
 
 
-def test_a_journal_of_before_goes_on_as_it_began(open_log, tmp_path, earlier):
-    """What it learned is replayed as it was, labels and odd times too; its clock stays that of the events."""
-    config = configured()
-    odd = [at(1_700_000_000_000, "ms"), LABEL_RECORDS[0]]
-    lived(open_log, tmp_path, config, [*TIMELESS, *odd], rules=Rules(2, 2))
-    assert letters(open_log()) == {}
-    before = model_digest(recovered(open_log, config))
-    earlier.undo()
-    replayed = recovered(open_log, config)
-    assert model_digest(replayed) == before
-    assert replayed.rules == Rules(READING, 2)
-    ahead = at(time.time() + 30 * DAY, "planned")
-    learner = lived(open_log, tmp_path, config, [*odd, ahead, *RAWS])
-    assert set(letters(open_log())) == {at(1_700_000_000_000, "ms"), LABEL_RECORDS[0]}
-    kinds = [decode_journal(record.value).kind for record in read_topic(open_log(), "journal")]
-    assert kinds.count("program") == 1
-    assert "config" not in kinds
-    assert clock(learner)[0] == 1_700_000_000_000
-    assert digests(recovered(open_log, config)) == digests(learner)
-    assert told(verified(open_log(), tmp_path, HYPOTHESES)) == []
-
-
-def test_another_clock_may_be_chosen_later_and_is_journalled(open_log, tmp_path, earlier):
-    config, chosen, sensor = configured(), configured("events.clock=log"), Told()
-    first = lived(open_log, tmp_path, config, TIMELESS, rules=Rules(2, 2))
+def test_another_clock_may_be_chosen_later_and_is_journalled(open_log, tmp_path):
+    config, chosen, sensor = configured("events.clock=event"), configured(), Told()
+    first = lived(open_log, tmp_path, config, TIMELESS)
     assert clock(first) != clock(first)  # nan
-    earlier.undo()
     learner = lived(open_log, tmp_path, chosen, TIMELESS, sensor)
     assert any("events.clock" in note for note in sensor.notes)
     assert clock(learner)[1] == max(
         r.timestamp for r in read_topic(open_log(), "events") if b"null" not in r.value
     )
     assert digests(recovered(open_log, chosen)) == digests(learner)
-    assert told(verified(open_log(), tmp_path, HYPOTHESES, "events.clock=log")) == []
+    assert told(verified(open_log(), tmp_path, HYPOTHESES)) == []
 
 
 def test_half_lives_without_effect_are_told_once(open_log, tmp_path):

@@ -38,7 +38,6 @@ from streamnb.events import (
 )
 from streamnb.wire import codec
 from streamnb.wire.codec import (
-    Rules,
     decode_alert,
     decode_event,
     decode_label,
@@ -587,18 +586,17 @@ REPORT = MetricsReport(
 POSTERIOR = PosteriorReport((HypothesisScore("h", 1.0, 1.0, 1.5),), "h", 1.5, 0.0, 0.0, 2, 0.0)
 
 
-@pytest.mark.parametrize("rules", [Rules(), Rules(6, 1)])
-@pytest.mark.parametrize("clock", [None, "log", "event"])
-def test_labels_that_are_read_together_are_refused_for_their_times_as_each_alone(clock, rules):
+@pytest.mark.parametrize("clock", ["log", "event"])
+def test_labels_that_are_read_together_are_refused_for_their_times_as_each_alone(clock):
     schema, day = EventSchema(clock=clock), 86400.0
     recorded = [1000.0, 1000.0, 1000.0, 0.0, 5e9, 1000.0]
     ahead = [None, 1000.0 + day, 1001.0 + day, 4e9, 4e9, -5.0]
     raws = [encode_verdict(Verdict("e", "x", "s", 1.0, ts)) for ts in ahead]
-    counts = clock == "log" or (clock is None and rules.first > 2)
+    counts = clock == "log"
 
     def is_refused(raw, time):
         try:
-            decode_label(raw, schema, time, rules)
+            decode_label(raw, schema, time)
         except MalformedEvent as error:
             return (error.reason, error.path) == ("out-of-range", "$.ts")
         return False
@@ -606,7 +604,7 @@ def test_labels_that_are_read_together_are_refused_for_their_times_as_each_alone
     assert list(map(is_refused, raws, recorded)) == [False, False, counts, False, False, False]
     withdrawn = b'{"withdraw":true,"source":"s","ts":4e9}'
     for labels in (raws, [*raws, withdrawn]):  # all at once, or each with care
-        found = decode_labels(labels, schema, [*recorded, 1000.0][: len(labels)], rules)
+        found = decode_labels(labels, schema, [*recorded, 1000.0][: len(labels)])
         refused = [isinstance(one, MalformedEvent) for one in found]
         assert refused == [False, False, counts, False, False, False, counts][: len(labels)]
 
@@ -983,9 +981,6 @@ def test_of_many_listed_values_a_refusal_names_some():
 # What is no event although it can be read as one
 
 
-BEFORE = Rules(now=2, first=1)
-
-
 @pytest.mark.parametrize("raw", LABEL_RECORDS)
 def test_a_record_of_the_topic_of_labels_is_no_event(raw):
     with pytest.raises(MalformedEvent) as caught:
@@ -997,15 +992,6 @@ def test_a_record_of_the_topic_of_labels_is_no_event(raw):
 @pytest.mark.parametrize("raw", NOT_LABELS)
 def test_an_event_that_resembles_a_label_stays_one(raw):
     assert decode_event(raw, OPEN) == slow_event(raw)
-    assert decode_event(raw, OPEN, None, 0.0, BEFORE) == decode_event(raw, OPEN)
-
-
-@pytest.mark.parametrize("raw", [raw for raw in LABEL_RECORDS if b'"id"' in raw])
-def test_what_was_read_as_an_event_before_is_replayed_as_one(raw):
-    fields = json.loads(raw)
-    expected = Event("m", {}, fields["label"], 1.0, fields.get("ts"))
-    assert decode_event(raw, OPEN, None, 0.0, BEFORE) == expected
-    assert refusal(decode_event, raw, OPEN, None, 0.0, Rules(3, 1)) == ("label-record", "$")
 
 
 @pytest.mark.parametrize("path", ["$.source", "$.weight", "$.since.day", "$.withdraw"])
@@ -1073,7 +1059,6 @@ def test_a_time_that_cannot_be_meant_is_refused_with_its_cause(ts, schema):
     assert caught.value.reason == ("wrong-type" if told is None else "out-of-range")
     if told is not None:
         assert told in caught.value.detail == caught.value.remedy
-        assert decode_event(raw, schema, None, 0.0, BEFORE).ts is not None
 
 
 @pytest.mark.parametrize("ts", [b"4102444799.9", b"-2208988800", b"0", b"-1", b'"2099-12-31T23:59:59Z"'])
@@ -1088,11 +1073,10 @@ NOW = 1_790_000_000.0
 
 def test_an_event_without_a_time_is_of_when_it_was_recorded():
     raw, timed = b'{"id":"m","text":"a"}', b'{"id":"m","text":"a","ts":5}'
-    for schema, rules in [(OPEN, Rules()), (BY_LOG, Rules()), (BY_LOG, BEFORE), (OPEN, Rules(2, 3))]:
-        assert decode_event(raw, schema, None, NOW, rules).ts == NOW
-        assert decode_event(timed, schema, None, NOW, rules).ts == 5.0
-    for schema, rules in [(BY_EVENT, Rules()), (OPEN, BEFORE), (OPEN, Rules(3, 2))]:
-        assert decode_event(raw, schema, None, NOW, rules).ts is None
+    for schema in (OPEN, BY_LOG):
+        assert decode_event(raw, schema, None, NOW).ts == NOW
+        assert decode_event(timed, schema, None, NOW).ts == 5.0
+    assert decode_event(raw, BY_EVENT, None, NOW).ts is None
     for unknown in (0.0, -0.001):  # a log without times
         assert decode_event(raw, OPEN, None, unknown).ts is None
 
@@ -1101,12 +1085,11 @@ def test_an_event_cannot_be_of_a_day_after_it_was_recorded():
     def at(seconds):
         return b'{"id":"m","text":"a","ts":%f}' % (NOW + seconds)
 
-    for schema, rules in [(OPEN, Rules()), (BY_LOG, BEFORE)]:
-        assert decode_event(at(86400), schema, None, NOW, rules).ts == NOW + 86400
+    for schema in (OPEN, BY_LOG):
+        assert decode_event(at(86400), schema, None, NOW).ts == NOW + 86400
         with pytest.raises(MalformedEvent) as caught:
-            decode_event(at(86401), schema, None, NOW, rules)
+            decode_event(at(86401), schema, None, NOW)
         assert (caught.value.reason, caught.value.path) == ("out-of-range", "$.ts")
         assert 'events.clock = "event"' in caught.value.remedy
-    for schema, rules in [(BY_EVENT, Rules()), (OPEN, BEFORE), (OPEN, Rules(3, 2))]:
-        assert decode_event(at(1e6), schema, None, NOW, rules).ts == NOW + 1e6
+    assert decode_event(at(1e6), BY_EVENT, None, NOW).ts == NOW + 1e6
     assert decode_event(at(1e6), OPEN, None, 0.0).ts == NOW + 1e6

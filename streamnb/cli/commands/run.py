@@ -129,7 +129,7 @@ class _Fields(Sensor):
         odd = self._odd
         for record in records[: max(0, LOOKED_AT - odd.n)] or records[-1:]:
             if record.partition.topic in self._topics.events:
-                event = odd.look(record.value, record.key, record.timestamp, self._learner.rules)
+                event = odd.look(record.value, record.key, record.timestamp)
                 if event is not None:
                     self._look_at_types(event)
         if isinstance(model := self._learner.model, CountingModel):

@@ -19,7 +19,6 @@ from streamnb.engine.rebuilding.rebuild import forgotten_before
 from streamnb.engine.verification.findings import CheckResult, Findings
 from streamnb.engine.verification.log.chain import earliest_kept, steps, survey
 from streamnb.errors import ConfigError, JournalError, LogError
-from streamnb.wire.codec import Rules
 from streamnb.wire.journal import Slice
 
 _AT_ONCE = 1000
@@ -32,13 +31,11 @@ class Past(NamedTuple):
         records: in order, of all topics that are read.
         now: its time.
         work: steps of what takes longer than one commit.
-        rules: by which its events were read.
     """
 
     records: Sequence[Record]
     now: float
     work: int = 0
-    rules: Rules = Rules()
 
 
 def log_of(config: Config) -> Log:
@@ -70,7 +67,7 @@ def history_of(config: Config, log: Log) -> Iterator[Past]:
     left_out = {partition: set(offsets.tolist()) for partition, offsets in forgotten.items()}
     reader, gone = SliceReader(log), 0
     for step in steps(log, seen, {}):
-        record, origin, found = step.record, step.after.origin, list[Record]()
+        record, found = step.record, list[Record]()
         if record.kind != "commit" or not seen.counts(record.n):
             continue
         for part in record.slices:
@@ -80,7 +77,7 @@ def history_of(config: Config, log: Log) -> Iterator[Past]:
             else:
                 gone += part.count
         kept = [one for one in found if one.offset not in left_out.get(one.partition, ())]
-        yield Past(kept, record.now, record.work, origin.rules if origin.config_hash else Rules())
+        yield Past(kept, record.now, record.work)
     if gone or seen.first_n:
         before = f" and all before journal record {seen.first_n:,}" if seen.first_n else ""
         print(
@@ -121,5 +118,4 @@ def relived(learner: Learner, past: Iterable[Past], page: Page | None = None) ->
 
 def live_through(learner: Learner, one: Past) -> Sequence[NewRecord]:
     """What a learner answers to one commit."""
-    learner.rules = one.rules
     return learner.process(one.records, one.now, work=one.work)

@@ -35,7 +35,7 @@ from streamnb.model.attributes.number_notation import (
 )
 from streamnb.model.attributes.parameters import of
 from streamnb.model.attributes.seen_fields import ENOUGH, Keys, Seen, look
-from streamnb.wire.codec import NEWEST, Rules, decode_event
+from streamnb.wire.codec import decode_event
 from streamnb.wire.event_rules import LATEST
 from streamnb.wire.paths import parse_path, render_path
 from streamnb.wire.schema import EventSchema
@@ -149,14 +149,12 @@ class OddFields:
             self._read.add(parse_path(key_path))
         self._names = frozenset(keys[-1].lower() for keys in self._read)
 
-    def look(
-        self, raw: bytes, key: bytes | None = None, recorded: float = 0.0, rules: Rules = NEWEST
-    ) -> Event | None:
+    def look(self, raw: bytes, key: bytes | None = None, recorded: float = 0.0) -> Event | None:
         """Note the fields of an event; return it decoded, or None if refused or if refusals do not count."""
         event = refusal = None
         if self._counts_refusals:
             try:
-                event = decode_event(raw, self._schema, key, recorded, rules)
+                event = decode_event(raw, self._schema, key, recorded)
             except MalformedEvent as error:
                 refusal = error
         if len(raw) > _LONGEST:

@@ -92,10 +92,10 @@ class Replica(Follower):
         if following is None:
             raise SnapshotError(self.told + "; ask again in a moment" * self.is_loading)
         origin, learner = following.checkpoint.origin, following.learner
-        under = origin.config_hash, origin.rules, id(learner.model), id(learner.decisions)
+        under = origin.config_hash, id(learner.model), id(learner.decisions)
         if self._asked is None or self._asked[0] != under:
             config, told = restored(origin.config), {"file": "the replica"}
-            self._asked = under, asked_of(learner.model, config, origin.rules, told, learner.decisions)
+            self._asked = under, asked_of(learner.model, config, told, learner.decisions)
         return self._asked[1]
 
     @property

@@ -13,7 +13,7 @@ from operator import attrgetter
 from types import MappingProxyType
 from typing import Any
 
-from streamnb.engine.journal.identity import PROGRAM, Identity, Origin
+from streamnb.engine.journal.identity import Identity, Origin
 from streamnb.engine.ports import NewRecord, Partition, Record, Transaction
 from streamnb.errors import JournalError, SnapshotError
 from streamnb.wire.journal import (
@@ -127,8 +127,6 @@ def snapshot_of(
         "config": dict(known.config),
         "topic_ids": dict(known.topic_ids),
         "program": known.program,
-        "reading": known.reading,
-        "first_reading": known.first_reading,
         **({} if known.floor < 0 else {FLOOR: known.floor}),
     }
     return Snapshot(
@@ -143,20 +141,14 @@ def snapshot_of(
 
 
 def origin_of(snapshot: Snapshot) -> Origin:
-    """What a snapshot says of its journal. Raises SnapshotError where it does not.
-
-    Those of version 0.1.0 do not name the program: it is the one that wrote them.
-    """
+    """What a snapshot says of its journal. Raises SnapshotError where it does not."""
     try:
         meta = snapshot.parts[_PART].meta
-        program = meta.get("program", snapshot.fingerprint.get(PROGRAM, ""))
         return Origin(
             snapshot.config_hash,
             meta["config"],
             meta["topic_ids"],
-            program,
-            meta.get("reading", 1),
-            meta.get("first_reading", 1),
+            meta["program"],
             meta.get(FLOOR, -1),
         )
     except KeyError as error:

@@ -18,7 +18,6 @@ from streamnb.engine.journal.snapshot_store import Snapshots
 from streamnb.engine.labels.rebuilt import Rebuilt
 from streamnb.engine.ports import Log, Partition
 from streamnb.errors import Fenced, ForeignRecord, JournalError
-from streamnb.wire.codec import READING
 from streamnb.wire.journal import JournalRecord, Kind
 
 
@@ -35,7 +34,6 @@ def begin(log: Log, identity: Identity, now: float) -> Checkpoint:
         config=identity.shaping,
         fingerprint=identity.fingerprint,
         topic_ids=_topic_ids(log, identity),
-        reading=READING,
     )
     journal = log.partitions(identity.journal)[0]
     found = decoded(log, journal, *log.offsets(journal))
@@ -88,10 +86,9 @@ def restate(log: Log, checkpoint: Checkpoint, identity: Identity, now: float) ->
 
 def adopt_program(log: Log, checkpoint: Checkpoint, identity: Identity, now: float) -> Checkpoint:
     """Write down that from here on this version of the program goes on, where it is another than before."""
-    if (checkpoint.origin.program, checkpoint.origin.reading) == (identity.program, READING):
+    if checkpoint.origin.program == identity.program:
         return checkpoint
-    origin = {"fingerprint": identity.fingerprint, "reading": READING}
-    return _write(log, checkpoint, "program", identity, now, **origin)
+    return _write(log, checkpoint, "program", identity, now, fingerprint=identity.fingerprint)
 
 
 def missing_records(log: Log, checkpoint: Checkpoint, identity: Identity) -> list[str]:

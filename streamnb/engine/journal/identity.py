@@ -9,7 +9,6 @@ from typing import Any, Protocol
 
 from streamnb.engine.learner import Learner
 from streamnb.engine.ports import Partition
-from streamnb.wire.codec import Rules
 from streamnb.wire.journal import Change, JournalRecord
 
 PROGRAM = "streamnb"
@@ -29,8 +28,8 @@ class Configuration(Protocol):
     def learner(self, shaping: Mapping[str, Any]) -> Learner:
         """One that has learned nothing, under a `shaping` that was journalled, or the present one."""
 
-    def apply(self, learner: Learner, shaping: Mapping[str, Any]) -> None:
-        """Let a learner go on under one of these."""
+    def apply(self, learner: Learner, shaping: Mapping[str, Any], *, counts_room: bool = True) -> None:
+        """Let a learner go on under one of these; its state counts another room only if `counts_room`."""
 
 
 @dataclass(frozen=True)
@@ -82,8 +81,6 @@ class Origin:
         config: its keys and values.
         topic_ids: topic -> id.
         program: the version of the program that goes on.
-        reading: the rules by which it reads and counts events.
-        first_reading: those by which the journal began.
         floor: the last record at which events were forgotten: no state before it comes back; -1 for none.
     """
 
@@ -91,14 +88,7 @@ class Origin:
     config: Mapping[str, Any] = field(default_factory=dict)
     topic_ids: Mapping[str, str] = field(default_factory=dict)
     program: str = ""
-    reading: int = 1
-    first_reading: int = 1
     floor: int = -1
-
-    @property
-    def rules(self) -> Rules:
-        """By which events are read where this holds."""
-        return Rules(self.reading, self.first_reading)
 
     def after(self, record: JournalRecord) -> Origin:
         """What holds after a record."""
@@ -107,12 +97,10 @@ class Origin:
             changed |= {"config_hash": record.config_hash, "config": record.config}
         if record.kind in {"genesis", "loss"}:
             changed |= {"topic_ids": record.topic_ids}
-        if record.kind == "genesis":
-            changed |= {"first_reading": record.reading}
         if record.kind == "config" and record.topic_ids:
             changed |= {"topic_ids": {**self.topic_ids, **record.topic_ids}}
         if record.kind in {"genesis", "program"}:
-            changed |= {"program": record.fingerprint.get(PROGRAM, ""), "reading": record.reading}
+            changed |= {"program": record.fingerprint.get(PROGRAM, "")}
         if record.kind == "adopt" and record.floor:
             changed |= {"floor": record.n}
         return replace(self, **changed)

@@ -29,7 +29,6 @@ from streamnb.engine.learner import Learner
 from streamnb.engine.ports import Log, NewRecord, Partition
 from streamnb.errors import JournalError, OtherStream, SnapshotError
 from streamnb.model.attributes.parameters import brief
-from streamnb.wire.codec import READING
 from streamnb.wire.journal import Change, JournalRecord, chain_outputs
 from streamnb.wire.snapshot import Snapshot
 
@@ -93,19 +92,11 @@ def recover(
     start, end, path = _survey(log, journal, snapshots, at, alive, stray)
     if end.n < 0:
         return end
-    if end.origin.reading > READING:
-        raise JournalError(
-            f"streamnb {end.origin.program} has written this journal, and reads events by rules "
-            f"{end.origin.reading}; this program knows {READING}: run streamnb {end.origin.program} or later"
-        )
     if at is None:
         refuse_changes(end, identity)
     _Replay(log, snapshots, learner, identity, alive, passed).run(start, end, path)
-    newest = end.origin.rules._replace(now=READING)
     if at is None and end.origin.config_hash != identity.config_hash:
-        learner.rules = newest if begins else newest._replace(now=0)
-        configure(learner, identity, identity.shaping)
-    learner.rules = end.origin.rules if at is not None else newest
+        configure(learner, identity, identity.shaping, counts_room=begins)
     return end
 
 
@@ -397,7 +388,7 @@ class _Replay:
         return rebuilt
 
     def _configured(self, checkpoint: Checkpoint) -> None:
-        """Let the learner have the configuration that held at a checkpoint, and the rules."""
+        """Let the learner have the configuration that held at a checkpoint."""
         go_on_under(self.learner, self.identity, checkpoint.origin, self._config_hash)
         self._config_hash = checkpoint.origin.config_hash
 
@@ -411,15 +402,16 @@ def take_up(
 
 
 def go_on_under(learner: Learner, identity: Identity, origin: Origin, config_hash: str) -> None:
-    """Let a learner under the configuration of this hash go on by the rules and configuration of `origin`."""
-    learner.rules = origin.rules
+    """Let a learner under the configuration of this hash go on by the configuration of `origin`."""
     if origin.config_hash != config_hash:
         is_present = origin.config_hash == identity.config_hash
         configure(learner, identity, identity.shaping if is_present else origin.config)
 
 
-def configure(learner: Learner, identity: Identity, shaping: Mapping[str, Any]) -> None:
+def configure(
+    learner: Learner, identity: Identity, shaping: Mapping[str, Any], *, counts_room: bool = True
+) -> None:
     """Let a learner go on under a configuration. Raises JournalError where none is known."""
     if identity.configuration is None:
         raise JournalError("this journal was written under several configurations, of which one is known")
-    identity.configuration.apply(learner, shaping)
+    identity.configuration.apply(learner, shaping, counts_room=counts_room)

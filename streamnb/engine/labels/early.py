@@ -59,21 +59,18 @@ class EarlyVerdicts:
     def __len__(self) -> int:
         return len(self._entries)
 
-    def add(
-        self, event_id: str, said: Said, recorded: float, earliest: float, *, moves: bool
-    ) -> list[Dropped] | None:
+    def add(self, event_id: str, said: Said, recorded: float, earliest: float) -> list[Dropped] | None:
         """Keep a verdict that was `recorded` then; what makes room, or has waited since before `earliest`.
 
-        None where it is of a source too many. An event of which something is said again `moves` behind all
-        others, as those who look only at the oldest expect.
+        None where it is of a source too many. An event of which something is said again moves behind all
+        others, as `_make_room`, which looks only at the oldest, expects.
         """
         entry = self._entries.get(event_id)
         before = () if entry is None else entry.said
         now = merged(before, said)
         if len(now) > MOST_SOURCES:
             return None
-        if moves:
-            self._entries.pop(event_id, None)
+        self._entries.pop(event_id, None)
         self._entries[event_id] = _Entry(now, recorded)
         self._bytes += _size(event_id, now) - (0 if entry is None else _size(event_id, before))
         return list(self._make_room(earliest))

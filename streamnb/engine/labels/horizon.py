@@ -42,13 +42,6 @@ class Horizon:
         self._time = self._last = self.earliest = _NEVER
         self.least = self.taken = 0
 
-    def doubt(self) -> None:
-        """Forget times that cannot be meant, as earlier rules took them."""
-        if self._time >= LATEST:
-            self._time = self.earliest = _NEVER
-        if self._last >= LATEST:
-            self._last = _NEVER
-
     def dated(self, records: Sequence[Record]) -> Sequence[Record]:
         """Records that come next; one whose time cannot be meant is of the time of the one before.
 

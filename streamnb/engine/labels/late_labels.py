@@ -37,7 +37,7 @@ from streamnb.model.evaluation.progressive import ProgressiveValidation
 from streamnb.model.evaluation.served_scores import NOTHING, Score, ServedScores
 from streamnb.model.interface.predictions import Posteriors
 from streamnb.model.interface.stream_model import StreamModel
-from streamnb.wire.codec import IN_EVENT, NEWEST, Rules, encode_verdict
+from streamnb.wire.codec import IN_EVENT, encode_verdict
 from streamnb.wire.snapshot import Part
 
 _TOO_MANY = "too-many-sources"
@@ -113,7 +113,7 @@ class LateLabels:
 
     # -- events -------------------------------------------------------------------------------------------
 
-    def said_before(self, arrived: Arrived, rules: Rules = NEWEST) -> list[tuple[Said, ...]]:
+    def said_before(self, arrived: Arrived) -> list[tuple[Said, ...]]:
         """What is said of each event as it comes: in itself, and by verdicts that came before it."""
         events, records, _, earliest = arrived
         if not len(self._early) and not any(event.label for event in events):
@@ -125,8 +125,7 @@ class LateLabels:
             if len(self._early):
                 heard, time = self._early.take(event.id)
                 if time < limit:
-                    if rules.order_early:
-                        self.outcomes["unknown"] += len(heard)
+                    self.outcomes["unknown"] += len(heard)
                     heard = ()
                 said = tuple(one for one in heard if not self._voids.cover(one))
                 self.outcomes["early"] += len(said)
@@ -254,7 +253,6 @@ class LateLabels:
         heard: Heard,
         model: StreamModel,
         alive: Callable[[], None] = lambda: None,
-        rules: Rules = NEWEST,
     ) -> Taken:
         """What verdicts change, in order. That may take long: `alive` is called now and then."""
         self._follow(model)
@@ -266,7 +264,7 @@ class LateLabels:
         is_plain = self._plain(found, words)
         is_small = (words.weights > 0.0) & (words.weights < 1.0 / UNIT)
         taken = Taken([], [], Counter(), int(np.count_nonzero(is_small)))
-        teacher = Teacher(self.pending, model, alive, weighs_corrections=rules.weigh_corrections)
+        teacher = Teacher(self.pending, model, alive)
         at, limit = 0, self.pending.horizon.least
         while at < n:
             if self.pending.horizon.least > limit:  # what several sources say of an event takes memory
@@ -278,7 +276,7 @@ class LateLabels:
                 stop = at + int(np.append(is_plain[at:], False).argmin())
                 taken.firsts.append(self._hear_firsts(found, words, heard, slice(at, stop), teacher))
             else:
-                self._hear(int(found[at]), words, heard, at, teacher, taken, rules)
+                self._hear(int(found[at]), words, heard, at, teacher, taken)
             at = stop
         teacher.finish()
         self.learned += teacher.learned.total()
@@ -336,7 +334,6 @@ class LateLabels:
         at: int,
         teacher: Teacher,
         taken: Taken,
-        rules: Rules,
     ) -> None:
         """Any verdict."""
         record, place = heard.records[at], heard.places[at]
@@ -348,13 +345,10 @@ class LateLabels:
             self.outcomes["source_withdrawn"] += 1
         elif number == ABSENT:
             event_id, earliest = heard.verdicts[at].id, heard.earliest[at].item()
-            moves, recorded = rules.order_early, heard.times[at].item()
-            dropped = self._early.add(event_id, said, recorded, earliest, moves=moves)
-            if dropped is None and rules.order_early:
+            dropped = self._early.add(event_id, said, heard.times[at].item(), earliest)
+            if dropped is None:
                 self._refuse_source(taken, record, place)
-            elif dropped is None:
-                dropped = [Dropped(event_id, said)]
-            taken.refused.extend(self._not_taken(one, place, rules) for one in dropped or ())
+            taken.refused.extend(self._not_taken(one, place) for one in dropped or ())
         else:
             before = self._sayings.of(number)
             now = merged(before, said)
@@ -400,13 +394,13 @@ class LateLabels:
         self.outcomes["too_many_sources"] += 1
         taken.refused.append(Refused(_TOO_MANY, record, place))
 
-    def _not_taken(self, dropped: Dropped, place: int, rules: Rules) -> Refused:
+    def _not_taken(self, dropped: Dropped, place: int) -> Refused:
         """A verdict without an event.
 
         It is told as it was said, without what its source counts, so that it can be said again.
         """
         event_id, said = dropped
-        share = self.settings.weights.get(said.source, 1.0) if rules.order_early else 1.0
+        share = self.settings.weights.get(said.source, 1.0)
         weight = said.weight / share if share else 1.0
         verdict = Verdict(event_id, said.label, said.source, weight, said.time)
         self.outcomes["unknown"] += 1
@@ -418,14 +412,14 @@ class LateLabels:
 
     # -- sources that are withdrawn -----------------------------------------------------------------------
 
-    def withdraw(self, withdrawal: Withdrawal, record: Record, rules: Rules = NEWEST) -> bool:
+    def withdraw(self, withdrawal: Withdrawal, record: Record) -> bool:
         """Nothing counts any more of what a source said; events that wait are worked through by `work`.
 
         False, and nothing is changed, where more sources were withdrawn than are kept in mind.
         """
         source, is_taken = withdrawal.source, self._voids.add(withdrawal, record)
         if is_taken and source in self._sayings.sources:
-            at = self._sweeps.get(source, 0) if rules.finish_sweeps else 0
+            at = self._sweeps.get(source, 0)
             self._sweeps[source] = at and min(at, ~at)
         return is_taken
 
@@ -444,14 +438,14 @@ class LateLabels:
         """Whether there are events left to be worked through."""
         return bool(self._sweeps)
 
-    def work(self, model: StreamModel, rules: Rules = NEWEST) -> None:
+    def work(self, model: StreamModel) -> None:
         """Take back what a withdrawn source said of some hundreds of events; otherwise as `take`."""
         if not self._sweeps:
             return
         self._follow(model)
         source, at = next(iter(self._sweeps.items()))
         numbers = list(islice(self._said_by(source, max(at, ~at)), _SWEPT))
-        teacher = Teacher(self.pending, model, lambda: None, weighs_corrections=rules.weigh_corrections)
+        teacher = Teacher(self.pending, model, lambda: None)
         for number in numbers:
             before = self._sayings.of(number)
             now = tuple(one._replace(label=None) if self._voids.cover(one) else one for one in before)

@@ -26,7 +26,6 @@ class Teacher:
         pending: the events.
         model: learns.
         alive: called now and then.
-        weighs_corrections: whether an event that was taken back weighs hypotheses once more.
 
     Attributes:
         learned: label -> events learned.
@@ -37,8 +36,6 @@ class Teacher:
         pending: PendingEvents,
         model: StreamModel,
         alive: Callable[[], None],
-        *,
-        weighs_corrections: bool = False,
     ) -> None:
         self.learned: Counter[str] = Counter()
         self._pending, self._model, self._alive = pending, model, alive
@@ -46,7 +43,6 @@ class Teacher:
         self._labels: list[str] = []
         self._weights: list[float] = []
         self._prunings: list[int] = []
-        self._weighs_corrections = weighs_corrections
         self._task: _Task = "learn"
 
     def correct(self, number: int, was: Truth | None, truth: Truth | None, prunings: int) -> None:
@@ -54,7 +50,7 @@ class Teacher:
 
         Nothing of either where there is no label, or no weight.
         """
-        is_again = was is not None and was.weight > 0.0 and not self._weighs_corrections
+        is_again = was is not None and was.weight > 0.0
         self._queue(number, was, prunings, "unlearn")
         self._queue(number, truth, 0, "learn again" if is_again else "learn")
 

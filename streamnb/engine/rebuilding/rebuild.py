@@ -104,7 +104,7 @@ class Rebuilding:
         self._gone = truths.waiting(truths.at(left_out))
         self._learner = learner = self._fresh(shaping)
         learner.model, learner.late, learner.consumed = anew.model, truths.late, truths.consumed
-        learner.forgotten, learner.rules = left_out, before.origin.rules
+        learner.forgotten = left_out
         if learner.late is not None:
             first = self._first_waiting()
             pruned = np.frombuffer(anew.prunings, dtype=np.int32)[truths.base + first :]

@@ -99,11 +99,11 @@ class Truths(Learner):
         """Note what holds of those that wait still."""
         self._note(self._chunks())
 
-    def reconfigure(self, settings: Settings, model: StreamModel) -> None:  # noqa: ARG002  it keeps its own
+    def reconfigure(self, settings: Settings, model: StreamModel, *, counts_room: bool = True) -> None:  # noqa: ARG002  it keeps its own model
         """Go on under other settings."""
         self.finish()
         is_first = self.late is None or not self.consumed
-        super().reconfigure(replace(settings, evidence=0, decision=None), self.model)
+        super().reconfigure(replace(settings, evidence=0, decision=None), self.model, counts_room=counts_room)
         if self.late is not None and is_first:
             self.base = len(self.places)
 
@@ -134,7 +134,7 @@ class Truths(Learner):
             return ()
         self.labels.extend([NONE] * len(events))
         self.weights.extend([0.0] * len(events))
-        said = self.late.said_before(arrived, self.rules)
+        said = self.late.said_before(arrived)
         nothing = Posteriors([], np.zeros((len(events), 0)), np.zeros(len(events), dtype=np.int64))
         truths = list(map(self.late.truth, said))
         weights = [one.weight if one else 0.0 for one in truths]
@@ -187,7 +187,7 @@ class LearningAnew(Learner):
         self._waiting: dict[tuple[Partition, int], int] = {}  # events that were read, and are not learned yet
         self.learned = 0
 
-    def reconfigure(self, settings: Settings, model: StreamModel) -> None:
+    def reconfigure(self, settings: Settings, model: StreamModel, *, counts_room: bool = True) -> None:
         """Its own hold from the beginning, whatever held then."""
 
     def adopt(self, rebuilt: Callable[[], Rebuilt], model: StreamModel | None = None) -> None:

@@ -240,7 +240,7 @@ class _Recounting:
             self._give_up(text, record=record.n)
         if record.n > self.base:
             if self._late is not None:
-                self._late.take(processed.events, record.work, plan, processed.step.after.origin.rules)
+                self._late.take(processed.events, record.work, plan)
             elif self.recount is not None:
                 for _, event in processed.events:
                     if event is None or isinstance(event, Event):

@@ -519,8 +519,6 @@ def test_labels_that_are_ahead_of_their_events_are_counted_until_these_come_or_t
                 awaited[name] = None
     learner, _ = process(stream.records)
     assert learner.report(1.0).verdicts.awaited == len(awaited)
-    learner.rules = learner.rules._replace(now=3)  # whose reports are replayed to the byte
-    assert learner.report(1.0).verdicts.awaited == 0
     stream.time += 1e6
     for name in ("last", "but one"):  # time is what two records in a row have reached
         stream.verdict(name, "x")
@@ -561,5 +559,3 @@ def test_what_no_label_judged_is_estimated_by_what_labels_did(rng, data):
     assert (found.events, found.doubt) == (told.events, told.doubt)
     for one, other in ((found.accuracy, told.accuracy), (found.interval.lower, told.interval.lower)):
         assert one == pytest.approx(other, rel=1e-9)
-    learner.rules = learner.rules._replace(now=3)  # whose reports are replayed to the byte
-    assert learner.report(1.0).verdicts.unjudged is None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from late import EVENTS, LABELS, Stream, counts_of, late_learner, random_stream
@@ -21,7 +20,6 @@ from streamnb.model.attributes.weights import UNIT
 from streamnb.model.hidden_markov.hidden_markov_nb import HiddenMarkovNB
 from streamnb.model.mixture.bayes_optimal_nb import BayesOptimalNB
 from streamnb.model.tenants.tenant_models import TenantModels
-from streamnb.wire.codec import Rules
 
 DAY = 86400.0
 FEW = settings(max_examples=20)  # each is a whole life
@@ -69,8 +67,8 @@ def differing(learner, left, work=lambda: 0):
     while left and findings.is_clean:
         part, left, steps = left[:17], left[17:], work()
         learner.process(part, 1.0, work=steps)
-        read = [(one, _read(one, learner.settings, learner.rules)) for one in part]
-        late.take(read, steps, plan, learner.rules)
+        read = [(one, _read(one, learner.settings)) for one in part]
+        late.take(read, steps, plan)
         compare(late.recount, LearnedState.of(learner), "recount", len(left), findings)
     return findings.all()
 
@@ -81,39 +79,27 @@ def test_counts_and_moments_are_those_of_the_learner(rng):
     assert compared(rng) == []
 
 
-@pytest.mark.parametrize("rules", [Rules(), Rules(5)])
-def test_so_are_labels_that_are_repeated_before_their_events(rules):
+def test_so_are_labels_that_are_repeated_before_their_events():
     stream = Stream()
     for name, at in [("again", 1000.0), ("old", 1000.0), ("again", 1090.0), ("new", 1120.0), ("new", 1120.0)]:
         stream.verdict(name, "x", at=at)
     for name in ("old", "again", "new"):
         stream.event(name, f"w {name}", at=1120.0)
     learner = late_learner(window=100.0)
-    learner.rules = rules
     assert differing(learner, stream.records) == []
-    assert learner.dead_letters == (rules.order_early)
+    assert learner.dead_letters == 1
 
 
-@pytest.mark.parametrize("rules", [[Rules()] * 2, [Rules(5)] * 2, [Rules(5), Rules()]])
-def test_so_are_those_of_records_with_times_that_cannot_be_meant(rules):
+def test_so_are_those_of_records_with_times_that_cannot_be_meant():
     stream = Stream()
     for i in range(90):
         stream.event(f"e{i}", f"w{i % 9}", at=1.79e15 + i if i % 5 == 2 or 40 < i < 45 else 1000.0 + i)
         stream.verdict(f"e{i // 2}", "xyz"[i % 3], at=1.79e15 if i % 7 == 3 else 1000.0 + i)
     learner = late_learner(window=30.0)
-    learner.rules = rules[0]
-    switch = iter(range(len(stream.records)))
-
-    def work():
-        if next(switch) * 17 >= 102:
-            learner.rules = rules[1]
-        return 0
-
-    assert differing(learner, stream.records, work) == []
+    assert differing(learner, stream.records) == []
 
 
-@pytest.mark.parametrize("rules", [Rules(), Rules(5)])
-def test_so_are_those_of_a_source_that_is_withdrawn_more_often_than_all_it_said_is_worked_through(rules):
+def test_so_are_those_of_a_source_that_is_withdrawn_more_often_than_all_it_said_is_worked_through():
     stream = Stream()
     for i in range(697):
         stream.event(f"e{i}", f"w{i % 9}")
@@ -125,12 +111,11 @@ def test_so_are_those_of_a_source_that_is_withdrawn_more_often_than_all_it_said_
             stream.withdraw("other")
         stream.event(f"f{i}", "w1")
     learner = late_learner()
-    learner.rules = rules
     assert (
         differing(learner, stream.records, lambda: int(len(stream.records) - learner.consumed < 16 * 14))
         == []
     )
-    assert (counts_of(learner.model)["classes"] == {}) == rules.finish_sweeps
+    assert counts_of(learner.model)["classes"] == {}
 
 
 @settings(max_examples=4)

@@ -45,8 +45,8 @@ class Survey:
         machines: which fingerprints computed outputs -> the last record of each.
         origins: config hash -> what the journal says of each configuration.
         anew: partition -> the record that accepted that what came before in it is gone for good.
-        unread: the last record of which a slice can no longer be read, by what the log keeps, or was read by
-            other rules than this program's, or at which events were forgotten; -1 is none.
+        unread: the last record of which a slice can no longer be read, by what the log keeps, or at which
+            events were forgotten; -1 is none.
         why: which of these.
         relearned: the last record by which events were learned anew, from the beginning, under another
             configuration than when they were learned first; -1 is none.
@@ -81,7 +81,7 @@ class Survey:
 
     @property
     def is_whole(self) -> bool:
-        """Whether journal and log reach back to the genesis, all read by the same rules."""
+        """Whether journal and log reach back to the genesis."""
         return self.first_n == 0 and self.unread < 0
 
     def machines_since(self, n: int) -> set[str]:
@@ -307,8 +307,6 @@ def _note(seen: Survey, step: Step, earliest: Mapping[Partition, int]) -> None:
 def _why_unread(seen: Survey, step: Step, earliest: Mapping[Partition, int]) -> str:
     """Why what came up to a record cannot be counted; empty where it can."""
     record = step.record
-    if record.kind == "program" and not step.before.origin.rules.read_as(record.reading):
-        return "another version read them by other rules"
     if record.kind == "adopt" and record.floor:
         return "some were forgotten there"
     if record.kind == "loss" and record.n in seen.anew.values():

@@ -19,7 +19,7 @@ from streamnb.engine.verification.log.published import Processed
 from streamnb.engine.verification.recount.recount import RecountPlan
 from streamnb.errors import JournalError, LogError, MalformedEvent, OutOfRange
 from streamnb.events import Event, Verdict, Withdrawal
-from streamnb.wire.codec import Rules, decode_event, decode_label
+from streamnb.wire.codec import decode_event, decode_label
 from streamnb.wire.event_rules import LATEST
 from streamnb.wire.journal import Acted, Slice
 
@@ -70,9 +70,9 @@ class ProcessedReader:
         self._reader = SliceReader(self.log)
         for step in steps(self.log, self.seen, self.origins):
             plan = self.plan(step.after.origin)
-            settings, rules = None if plan is None else plan.settings, step.after.origin.rules
+            settings = None if plan is None else plan.settings
             found = [record for part in self._slices(step, findings) for record in part]
-            read = [] if settings is None else [(r, _read(r, settings, rules)) for r in found]
+            read = [] if settings is None else [(r, _read(r, settings)) for r in found]
             yield Processed(step, _weighed(read, step.record.acted))
 
     def _slices(self, step: Step, findings: Findings) -> Iterator[list[Record]]:
@@ -144,21 +144,21 @@ def _weighed(read: Sequence[tuple[Record, Read]], acted: Sequence[Acted]) -> lis
     ]
 
 
-def _is_ahead(said: Verdict | Withdrawal, recorded: float, settings: Settings, rules: Rules) -> bool:
+def _is_ahead(said: Verdict | Withdrawal, recorded: float, settings: Settings) -> bool:
     """Return whether a label is of a time that the log had not reached, by more than a day.
 
     It is the rule of docs/formats.md again, so that a learner that applies another one is found.
     """
-    if said.ts is None or not 0.0 < recorded < LATEST or not rules.go_by_log(settings.schema):
+    if said.ts is None or not 0.0 < recorded < LATEST or settings.schema.clock != "log":
         return False
     return said.ts > recorded + 86400.0
 
 
-def _read(record: Record, settings: Settings, rules: Rules) -> Read:
+def _read(record: Record, settings: Settings) -> Read:
     try:
         if settings.labels is not None and record.partition.topic == settings.labels.topic:
             said = decode_label(record.value, settings.schema)
-            return None if _is_ahead(said, record.timestamp, settings, rules) else said
-        return decode_event(record.value, settings.schema, record.key, record.timestamp, rules)
+            return None if _is_ahead(said, record.timestamp, settings) else said
+        return decode_event(record.value, settings.schema, record.key, record.timestamp)
     except MalformedEvent:
         return None

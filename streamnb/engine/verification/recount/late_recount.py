@@ -21,7 +21,7 @@ from streamnb.engine.settings import ROOM_EVERY, LabelSettings
 from streamnb.engine.verification.recount.recount import Recount, RecountPlan, in_units
 from streamnb.events import Event, Verdict, Withdrawal
 from streamnb.model.attributes.weights import HEAVIEST
-from streamnb.wire.codec import IN_EVENT, NEWEST, Rules
+from streamnb.wire.codec import IN_EVENT
 from streamnb.wire.event_rules import LATEST
 
 _SPEAKERS, _SOURCES = 4, 1000  # at most, on one event and in all
@@ -71,7 +71,6 @@ class LateRecount:
 
     recount: Recount
     _plan: RecountPlan = field(init=False)
-    _rules: Rules = field(init=False)
     _settings: LabelSettings = field(init=False)
     _time: float = -math.inf  # the greatest that two records in a row have reached
     _last: float = -math.inf
@@ -90,17 +89,10 @@ class LateRecount:
     _sweeps: dict[str, tuple[int, bool]] = field(default_factory=dict)  # from where on; and whether no more
     _told: tuple[int, int] = 0, 0
 
-    def take(
-        self, records: Iterable[tuple[Record, Read]], work: int, plan: RecountPlan, rules: Rules = NEWEST
-    ) -> None:
+    def take(self, records: Iterable[tuple[Record, Read]], work: int, plan: RecountPlan) -> None:
         """Count what one journal record processed, with its steps of work, under this configuration."""
-        if rules.count_room_changes:
-            self.recount.change_room(plan)
-        self._plan, self._rules = plan, rules
-        if rules.doubt_log and self._time >= LATEST:
-            self._time = self._earliest = -math.inf
-        if rules.doubt_log and self._last >= LATEST:
-            self._last = -math.inf
+        self.recount.change_room(plan)
+        self._plan = plan
         if plan.settings.labels is not None:
             self._settings = plan.settings.labels
             self._learned = self.recount.events if self._learned is None else self._learned
@@ -118,7 +110,7 @@ class LateRecount:
             recount.take(read, self._plan)
             return
         recorded = record.timestamp
-        if self._rules.doubt_log and recorded >= LATEST:
+        if recorded >= LATEST:
             recorded = max(self._last, 0.0)
         self._time, self._last = max(self._time, min(self._last, recorded)), recorded
         self._drop(0)
@@ -191,9 +183,8 @@ class LateRecount:
         self.recount.met += 1
         size = _EVENT_BYTES + len(event.id.encode()) + len(_size(event.x))
         self._drop(size + _SPEAKER_BYTES * max(0, len(words) - 1))
-        if self._rules.count_room_changes:
-            truth = self._truth(words)
-            self.recount.admits({truth and truth[0]}, self._plan)
+        truth = self._truth(words)
+        self.recount.admits({truth and truth[0]}, self._plan)
         self._follow(one, is_met=True)
 
     def _hear(
@@ -229,7 +220,7 @@ class LateRecount:
         end = place if until is None else (until, *_BEHIND)
         self._voids[source].append((-math.inf if since is None else since, end))
         if source in self._sources:
-            first, _ = self._sweeps.get(source, (0, True)) if self._rules.finish_sweeps else (0, True)
+            first, _ = self._sweeps.get(source, (0, True))
             self._sweeps[source] = first, first == 0
 
     def _is_void(self, source: str, word: _Word) -> bool:
@@ -244,8 +235,7 @@ class LateRecount:
             self._refuse()
             return
         now = {**words, source: word} if _is_news(source, word, words) else words
-        if self._rules.order_early:
-            self._early.pop(event_id, None)
+        self._early.pop(event_id, None)
         self._early[event_id] = now, recorded
         self._early_bytes += _early_size(event_id, now) - _early_size(event_id, words)
         while self._early:
@@ -298,7 +288,7 @@ class LateRecount:
         assert self._learned is not None  # noqa: S101
         self._learned += 1
         recount.met += not is_met
-        recount.corrected += bool(before and before[1]) and not self._rules.weigh_corrections
+        recount.corrected += bool(before and before[1])
         recount.learn(one.event, truth[0], in_units(truth[1]), self._plan)
         if prunes and pruning.every and self._learned % pruning.every == 0:
             recount.prune(pruning)
