@@ -21,7 +21,6 @@ from streamnb.cli.printable import printable
 from streamnb.cli.rehearsal import rehearse
 from streamnb.compiler import kept_code
 from streamnb.config import SHAPELESS, Config, changes, config_hash, restored, shaping_of
-from streamnb.config.hypotheses import former_defaults
 from streamnb.config.models import model as model_in_memory
 from streamnb.config.monitors import MonitorConfig
 from streamnb.engine.journal.history import entries
@@ -36,7 +35,6 @@ from streamnb.engine.topic_plan import TENANT_BYTES
 from streamnb.errors import ConfigError, JournalError, StreamnbError, UnknownTopic
 from streamnb.model.evaluation.decisions import DecisionRule
 from streamnb.model.interface.stream_model import StreamModel
-from streamnb.model.naive_bayes.room import NEWEST
 from streamnb.model.posterior.credible_intervals import beta_intervals
 from streamnb.model.tenants.tenant_models import TenantModels
 from streamnb.model.warm import warm
@@ -103,9 +101,9 @@ def _monitor(config: MonitorConfig) -> MonitorSettings:
 
 
 def _letter_bytes(config: Config) -> int:
-    """The limit of dead letters where topics take less than usual; journals without `top` had none."""
+    """The limit of dead letters where topics take less than usual."""
     most = config.predictions.max_bytes
-    return most if config.predictions.top and most < USUAL_LIMIT else 0
+    return most if most < USUAL_LIMIT else 0
 
 
 def _labels(config: Config) -> LabelSettings:
@@ -127,7 +125,7 @@ class Configured:
         given is the journal's.
         """
         then, now = (shaping_of(restored(shaping)) for shaping in (before, self.shaping))
-        if "memory" in then and "memory" not in now:
+        if now["memory"]["budget"] is None:
             now["memory"] = then["memory"]
         return changes(then, now)
 
@@ -227,15 +225,14 @@ def _tell_limit(topic: str, most: int, cut: str) -> None:
 
 
 def as_begun(config: Config, log: Log, kept: Snapshots | None = None) -> Config:
-    """The configuration with what it leaves to the log: the budget, and the default hypotheses.
+    """Return the configuration with the budget that it leaves to the log.
 
-    Those hold with which the log was begun, where a configuration does not say. A journal of which the
-    beginning is gone has them in snapshots: those `kept`, or those that the configuration names.
+    That of its journal holds where a configuration does not say. A journal of which the beginning is gone has
+    it in snapshots: those `kept`, or those that the configuration names.
     """
-    if (config.hypotheses or not config.weighs) and None not in {config.memory.budget, config.memory.shares}:
+    if config.memory.budget is not None:
         return config
-    begun = _begun(config, log, snapshots(config) if kept is None else kept)
-    return _with_budget(_with_hypotheses(config, begun), begun)
+    return _with_budget(config, _begun(config, log, snapshots(config) if kept is None else kept))
 
 
 def _begun(config: Config, log: Log, kept: Snapshots) -> Mapping[str, Any] | None:
@@ -249,33 +246,18 @@ def _begun(config: Config, log: Log, kept: Snapshots) -> Mapping[str, Any] | Non
         return {}
 
 
-def _with_hypotheses(config: Config, begun: Mapping[str, Any] | None) -> Config:
-    """With the default hypotheses that the log was begun with, where others are now."""
-    if config.hypotheses or not config.weighs or not begun:
-        return config
-    found = restored(begun).hypotheses
-    if found not in former_defaults():
-        return config
-    posterior = msgspec.structs.replace(config.posterior, switching_rate=config.switching_rate)
-    return msgspec.structs.replace(config, hypotheses=found, posterior=posterior)
-
-
 def _with_budget(config: Config, begun: Mapping[str, Any] | None) -> Config:
-    """With the budget of the stream, and the formula by which it is shared out, where none is given.
+    """Return the configuration with the budget with which its journal began.
 
-    It is that with which its journal began; and where it is yet to begin half of the memory there is, up to
-    `_MOST_BUDGET`, but none for a shard. A journal that began without one has none.
+    Where it is yet to begin, that is half of the memory there is, up to `_MOST_BUDGET`, but none for a shard.
     """
-    first: dict[str, int | None]
-    if begun is None and config.events.partitions:
-        first = {"budget": 0, "shares": NEWEST}
-    elif begun is None:
-        first = {"budget": min(machine_memory() // 2, _MOST_BUDGET), "shares": NEWEST}
+    if begun is not None:
+        budget = begun.get("memory", {}).get("budget")
+    elif config.events.partitions:
+        budget = 0
     else:
-        first = {"budget": None, "shares": 1, **begun.get("memory", {})}
-    given = msgspec.structs.asdict(config.memory)
-    first |= {name: value for name, value in given.items() if value is not None}
-    return msgspec.structs.replace(config, memory=msgspec.structs.replace(config.memory, **first))
+        budget = min(machine_memory() // 2, _MOST_BUDGET)
+    return msgspec.structs.replace(config, memory=msgspec.structs.replace(config.memory, budget=budget))
 
 
 def worker(

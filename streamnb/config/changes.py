@@ -20,10 +20,9 @@ from typing import Any
 
 import msgspec
 
-from streamnb.config.classifiers import is_classifier, refuse_former
-from streamnb.config.hypotheses import ONCE_FIRST_BYTES
+from streamnb.config.classifiers import is_classifier
 from streamnb.config.schema import Config
-from streamnb.config.writing import FORMER, shaping_of
+from streamnb.config.writing import shaping_of
 from streamnb.errors import ConfigError, JournalError, told_as
 from streamnb.wire.journal import Change
 
@@ -40,7 +39,7 @@ _MAY_CHANGE = re.compile(
         | events\.(id|max_bytes|letter_bytes|clock|repeats)
         | labels\..*
         | classes\.(max|min_learns|aliases\..*)
-        | memory\.(budget|shares)
+        | memory\.budget
     """,
     re.VERBOSE | re.DOTALL,
 )
@@ -53,8 +52,9 @@ _WEIGHED = re.compile(
 _OF_THE_MODEL = re.compile(r"model\.(?!name$).*|hypotheses.*|posterior\..*", re.DOTALL)
 _UNREAD = re.compile(r"posterior\..*")
 _READ_WHERE_WEIGHED = re.compile(r"hypotheses\[.*|posterior\..*", re.DOTALL)
-_LABELS = "topics.labels"  # may be added, and not be another
-_STAYING = "labels.window", "predictions.by"  # may not be taken away
+_LABELS, _NO_LABELS = "topics.labels", '""'  # may be added, and not be another
+_BY, _BY_LEARNER = "predictions.by", '"learner"'  # may not be taken back
+_WINDOW = "labels.window"  # may not be taken away
 _AT_WORK = "model.memory"  # of tenants' models: what is put away by it changes nothing that is learned
 _ABSENT = "absent"
 _BARE = re.compile(r"[\w-]+")
@@ -80,7 +80,7 @@ def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Change]
             old.get(key, _ABSENT),
             new.get(key, _ABSENT),
             (_may_change(key, weighs=weighs or learned_otherwise) or (of_tenants and key == _AT_WORK))
-            and not (key in old if key == _LABELS else key in _STAYING and key not in new),
+            and not _stays(key, old, new),
             _OF_THE_MODEL.fullmatch(key) is not None or (key.startswith("attributes") and not waits),
         )
         for key in sorted(old.keys() | new.keys())
@@ -88,37 +88,29 @@ def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Change]
     ]
 
 
-def restored(shaping: Mapping[str, Any]) -> Config:
-    """The configuration that a journal holds; keys that are newer than the journal have their defaults.
+def _stays(key: str, old: Mapping[str, str], new: Mapping[str, str]) -> bool:
+    """Whether a key that may change otherwise must stay as it is."""
+    if key == _LABELS:
+        return old.get(key, _NO_LABELS) != _NO_LABELS
+    if key == _BY:
+        return new.get(key) == _BY_LEARNER
+    return key == _WINDOW and key not in new
 
-    What was done before there was a key says `writing.FORMER`. Before ``model.kind``, a model was a mixture
-    where hypotheses were declared, and else naive Bayes; before ``classes.max`` and ``memory.shares``, there
-    could be any number of classes, and a budget was shared out by another formula. Raises JournalError where
-    the journal has what this program does not know.
+
+def restored(shaping: Mapping[str, Any]) -> Config:
+    """Return the configuration that a journal holds; a key that it lacks has its default.
+
+    Raises JournalError where the journal has what this program does not know.
     """
-    kind = "mixture" if shaping.get("hypotheses") else "naive_bayes"
-    older = {**FORMER, "model": {"kind": kind}, "classes": {"max": 0}, "memory": {"shares": 1}}
-    whole = {**shaping, "hypotheses": list(map(_as_read, shaping.get("hypotheses", [])))}
-    for section, former in older.items():
-        if isinstance(found := shaping.get(section, {}), Mapping):
-            whole[section] = {**former, **found}
-    is_of_another = "the journal's configuration is of another version"
-    with told_as(JournalError, is_of_another, ConfigError, msgspec.ValidationError):
-        refuse_former(dict(whole["model"]).get("kind"))
-        config: Config = msgspec.convert(whole, Config)
+    is_unreadable = "the journal's configuration cannot be read by this program"
+    with told_as(JournalError, is_unreadable, ConfigError, msgspec.ValidationError):
+        config: Config = msgspec.convert(shaping, Config)
     unknown = {key for key, _ in _flat(shaping)} - {key for key, _ in _flat(shaping_of(config))}
     if unknown:
         raise JournalError(
             f"the journal's configuration is of a later version of this program: {', '.join(sorted(unknown))}"
         )
     return config
-
-
-def _as_read(hypothesis: Any) -> Any:
-    """One that reads bytes, with how many these were before it was said."""
-    if isinstance(hypothesis, Mapping) and hypothesis.get("kind") == "byte_softmax":
-        return {"first_bytes": ONCE_FIRST_BYTES, **hypothesis}
-    return hypothesis
 
 
 def _may_change(key: str, *, weighs: bool) -> bool:

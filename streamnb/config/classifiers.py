@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
-from streamnb.errors import ConfigError
-
 ModelKind = Literal[
     "naive_bayes",
     "mixture",
@@ -94,15 +92,6 @@ CLASSIFIERS: dict[str, ClassifierKind] = {
         reads_entity=True,
     ),
 }
-
-
-def refuse_former(kind: object) -> None:
-    """Raise ConfigError for a kind that the program had once, and say what learns such events now."""
-    if kind == "tree_augmented":
-        raise ConfigError(
-            'model.kind is "tree_augmented", which left with streamnb 0.2; take "mixture", and begin a new '
-            "log: `streamnb read events --log OLD | streamnb replay - --log NEW` brings the events"
-        )
 
 
 def is_classifier(shaping: Mapping[str, Any]) -> bool:

@@ -6,8 +6,6 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import msgspec
-
 from streamnb.config.attributes import AttributeConfig, check_smoothing
 from streamnb.config.kinds import (
     ABOVE_ZERO,
@@ -29,8 +27,6 @@ from streamnb.model.attributes.attributes import EventModel
 if TYPE_CHECKING:
     from streamnb.model.mixture.components import AnyHypothesis
 
-ONCE_FIRST_BYTES = 3000
-"""So many bytes of a text were read before there was a key that says how many."""
 _OWN: dict[str, dict[str, Any]] = {
     "naive_bayes": {
         **dict.fromkeys("likelihood alpha m p prior half_life".split()),
@@ -170,18 +166,6 @@ def default_hypotheses() -> tuple[HypothesisConfig, ...]:
         return HypothesisConfig(**{**({"kind": kind, **_NOT_NAIVE} if kind else {}), **given})
 
     return tuple(map(declared, DEFAULT_HYPOTHESES))
-
-
-def former_defaults() -> tuple[tuple[HypothesisConfig, ...], ...]:
-    """The sets that were the default before: who began with one goes on with it."""
-    counted_alone = tuple(h for h in default_hypotheses() if h.kind != "one_dependence")
-    return (
-        tuple(h for h in counted_alone if h.kind != "byte_softmax"),
-        tuple(
-            msgspec.structs.replace(h, first_bytes=h.first_bytes and ONCE_FIRST_BYTES) for h in counted_alone
-        ),
-        counted_alone,
-    )
 
 
 def misfits_of_attributes(attributes: Sequence[AttributeConfig], instead: str = "") -> Iterator[ConfigError]:

@@ -29,7 +29,6 @@ _READ_WHERE: tuple[tuple[tuple[str, ...], Callable[[Config], bool], str], ...] =
         lambda config: config.weighs or config.model.kind == "semi_supervised",
         "the model weighs no hypotheses",
     ),
-    (("memory.shares",), lambda config: config.memory.budget != 0, "memory.budget is 0, which is no limit"),
     (("topics.alerts",), lambda config: bool(config.monitors), "there are no [[monitors]]"),
     (("topics.tenants",), lambda config: config.model.kind == "tenants", 'model.kind is not "tenants"'),
 )

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 from msgspec.structs import replace
 
 from streamnb.config.attributes import check_smoothing
-from streamnb.config.classifiers import CLASSIFIERS, ClassifierKind, refuse_former
+from streamnb.config.classifiers import CLASSIFIERS, ClassifierKind
 from streamnb.config.decision import DecisionConfig
 from streamnb.config.hypotheses import misfits_of_attributes
 from streamnb.config.kinds import ABOVE_ZERO, SECRET, Kind, refused
@@ -55,8 +55,6 @@ def load(path: Path | None, environ: Mapping[str, str], overrides: Sequence[str]
     origins: dict[str, str] = {}
     for origin, key, value in given(path, environ, overrides):
         with told_as(ConfigError, origin, ConfigError):
-            if key == "model.kind":
-                refuse_former(value)
             values[key], origins[key] = KEYS[key].read(key, value), origin
     config = _build(Config, values)
     if config.monitors and not config.topics.alerts:

@@ -19,7 +19,6 @@ from streamnb.model.mixture.bayes_optimal_nb import BayesOptimalNB
 from streamnb.model.mixture.components import AnyHypothesis, ByteSoftmax, OneDependence, Pool, Softmax
 from streamnb.model.mixture.hypotheses import Hypothesis
 from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
-from streamnb.model.naive_bayes.room import NEWEST
 
 _NOT_NAIVE: dict[str, Callable[..., AnyHypothesis]] = {
     "softmax": Softmax, "byte_softmax": ByteSoftmax, "pool": Pool,
@@ -38,11 +37,11 @@ def model(config: Config) -> StreamModel:
         if read_by.kind in CLASSIFIERS:
             made: Any = _classifier(read_by, declared)
             if config.memory.budget and read_by.kind == "tenants":
-                made.keep_within(config.memory.budget, config.memory.shares or NEWEST)
+                made.keep_within(config.memory.budget)
             return made if CLASSIFIERS[read_by.kind].learns_batches else RiverStreamModel(made, read_by.kind)
         counting = _counting(config, declared, hypotheses)
     if config.memory.budget:
-        counting.keep_within(config.memory.budget, config.memory.shares or NEWEST)
+        counting.keep_within(config.memory.budget)
     counting.tells_evidence = config.decision.novelty > 0.0
     return counting
 

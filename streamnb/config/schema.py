@@ -48,7 +48,6 @@ from streamnb.config.values import literal
 from streamnb.events import DETECTORS, DetectorName
 from streamnb.model.attributes.attributes import EventModel
 from streamnb.model.mixture.shares import of_features
-from streamnb.model.naive_bayes.room import NEWEST
 
 Repeats = Literal["learn", "skip", "dead-letter"]
 _DEFAULT_SWITCHING_RATE = 1e-4  # of the default hypotheses: which of them is right changes as a stream grows
@@ -319,12 +318,9 @@ class MemoryConfig(Section, frozen=True):
     Attributes:
         budget: bytes; 0 is no limit. Where it is not set, a stream that begins has half of the machine's, up
             to 1 GiB, and one that goes on what it had.
-        shares: by which formula it is shared out, see `model.naive_bayes.room`: the newest, or that with
-            which a stream began.
     """
 
     budget: Annotated[int | None, LIMIT] = None
-    shares: Annotated[int | None, whole(1, NEWEST)] = None
 
 
 class ClassesConfig(Section, frozen=True):
@@ -426,8 +422,7 @@ class Config(Section, frozen=True):
     @property
     def features_memory(self) -> int:
         """Bytes of the features of softmax regressions: a share of the budget at most."""
-        budget, shares = self.memory.budget or sys.maxsize, self.memory.shares or NEWEST
-        return min(self.posterior.memory, of_features(budget, shares))
+        return min(self.posterior.memory, of_features(self.memory.budget or sys.maxsize))
 
     @property
     def keeps_events(self) -> bool:

@@ -3,33 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 
 from streamnb.config.classifiers import CLASSIFIERS
-from streamnb.config.hypotheses import ONCE_FIRST_BYTES
 from streamnb.config.kinds import Kind
-from streamnb.config.schema import ClassesConfig, Config, ModelConfig
+from streamnb.config.schema import Config, ModelConfig
 from streamnb.config.sections import Section, members
 from streamnb.config.values import Secret
-from streamnb.model.naive_bayes.room import NEWEST
 
 SHAPELESS = ("log", "kafka", "http", "commit", "snapshots", "scorers")
 """The sections that change neither what is learned nor what is published."""
-
-FORMER: Mapping[str, Mapping[str, Any]] = {
-    "decision": {"novelty": 0.0},
-    "events": {"entity": None, "clock": None, "letter_bytes": 0, "repeats": "learn", "partitions": ()},
-    "posterior": {"floor": False, "caution": False},
-    "predictions": {"top": 0, "max_bytes": 0, "unseen": False, "by": "learner"},
-    "topics": {"labels": "", "alerts": "", "tenants": ""},
-}
-"""Section -> key -> what was done before there was the key; where it is done still, it is left out.
-
-What the clock of events is, where it is not set, is known by when the journal began.
-"""
 
 _SHAPELESS_OF_TOPICS = ("partitions", "replication", "retention")
 """What matters only while a topic is created: the journal knows the partitions that were read."""
@@ -67,46 +53,18 @@ def shaping_of(config: Config) -> dict[str, Any]:
     shaping["model"]["kind"] = "mixture" if config.weighs else config.model.kind
     for name in {name for kind in CLASSIFIERS.values() for name in kind.own}:  # those of its kind alone
         del shaping["model"][name]
-    shaping["model"] |= {name: value for name, value in config.model.own.items() if name != "shared" or value}
-    is_read = config.decision.priors == "windowed"  # or nobody does, and journals without may be older
-    _drop([] if is_read else [shaping["decision"]], "window", config.decision.window)
-    _drop([shaping["classes"]], "aliases", {})  # journals without them are older
-    _drop([shaping["classes"]], "min_learns", 1)
-    for section, former in FORMER.items():
-        for key, value in former.items():
-            _drop([shaping[section]], key, value)
-    of = {
+    shaping["model"] |= config.model.own
+    read_where = {
         "labels": config.keeps_events,
         "monitors": config.monitors,
         "decision": config.decision.is_given,
-        "classes": config.classes != ClassesConfig(max=0),
     }
-    for name in [name for name, is_read in of.items() if not is_read]:  # journals without may be older
+    for name in [name for name, is_read in read_where.items() if not is_read]:
         del shaping[name]
-    if config.memory.budget is None:  # journals without a budget are older
-        del shaping["memory"]
-    elif config.memory.shares == 1:  # and those with one may be older than the second formula
-        del shaping["memory"]["shares"]
-    else:
-        shaping["memory"]["shares"] = config.memory.shares or NEWEST
     shaping["hypotheses"] = msgspec.to_builtins(config.weighed)
-    _drop(shaping["hypotheses"], "prior_weight", None)  # journals without trees are older than the key
-    _drop(shaping["hypotheses"], "max_attributes", None)
-    _drop(shaping["hypotheses"], "first_bytes", None, ONCE_FIRST_BYTES)
-    for end in ("min", "max"):
-        _drop(shaping["attributes"], end, None)
-    for key in ("action", "pause_records"):  # journals without actions are older
-        _drop(shaping.get("monitors", ()), key, None)
     shaping["posterior"]["switching_rate"] = config.switching_rate
     plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(shaping))  # tuples become lists
     return plain
-
-
-def _drop(tables: Iterable[dict[str, Any]], key: str, *older: Any) -> None:
-    """Leave a key out where it is what it was before there was the key."""
-    for table in tables:
-        if table[key] in older:
-            del table[key]
 
 
 def _lines(section: Section, path: str) -> Iterator[str]:

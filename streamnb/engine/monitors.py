@@ -30,7 +30,6 @@ from streamnb.model.evaluation.change_test import KEPT, ChangeTest, Observations
 SILENCES = ("no-events", "no-labels")
 NEW_CLASS = "new-class"
 TELL = "tell"
-_FORMER = ("action", TELL), ("pause_records", 10_000)
 _TESTS = "tests"
 _DIGITS = 12  # of a mean in an alert: a sum of many 0.9 is off in its last digits
 _CERTAIN = 0.999  # beyond this nothing is more frequent than tolerated
@@ -288,9 +287,9 @@ class Monitors:
 
 
 def _described(settings: MonitorSettings) -> dict[str, Any]:
-    """As JSON has it; without what states did not have before there were actions, where it is as it was."""
+    """As JSON has it."""
     found: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(settings))
-    return {name: value for name, value in found.items() if (name, value) not in _FORMER}
+    return found
 
 
 def _named(settings: MonitorSettings, state: str) -> dict[str, Any]:

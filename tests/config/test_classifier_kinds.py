@@ -122,7 +122,6 @@ def test_the_keys_reach_the_model():
             "model.parents.size is .*declared, which 'size'",
         ),
         ([NETWORK, NOMINAL, "model.cells=0"], "model.cells is 0"),
-        (["model.kind=tree_augmented"], 'left with streamnb 0.2; take "mixture", and begin a new log'),
         ([PARENTS], 'expected model.kind = "bayesian_network" beside it'),
         (["model.C=2"], 'expected model.kind = "logistic_regression" beside it'),
         (

@@ -33,10 +33,8 @@ from streamnb.config import (
     variable,
 )
 from streamnb.config.client import ELSEWHERE, OWN, SETTINGS
-from streamnb.config.hypotheses import PosteriorConfig, former_defaults
 from streamnb.config.idle_keys import _READ_WHERE
 from streamnb.config.kinds import COSTS, NEW_PRIORS, Kind
-from streamnb.config.schema import PredictionsConfig
 from streamnb.config.sections import members
 from streamnb.config.values import (
     BYTES,
@@ -68,11 +66,9 @@ OPTIONAL = {
     "kafka.password",
     "decision.reject",
     "events.entity",
-    "events.clock",
     "model.m",
     "model.p",
     "memory.budget",
-    "memory.shares",
     "posterior.switching_rate",
     *OF_EM,
     *OF_LOGISTIC,
@@ -596,10 +592,6 @@ def test_what_is_given_in_vain_is_told(tmp_path):
         "c.toml: posterior.seed has no effect: the model weighs no hypotheses",
         "c.toml: kafka.username has no effect: log.url is no Kafka cluster",
     ]  # fmt: skip
-    (vain,) = idle("kafka://h:1", "topics.labels=labels", "memory.budget=0", "memory.shares=2")
-    assert vain == "flag --set: memory.shares has no effect: memory.budget is 0, which is no limit"
-    # Without a budget of its own the stream has that with which it began.
-    assert idle("kafka://h:1", "topics.labels=labels", "memory.shares=2") == []
     (vain,) = idle("kafka://h:1", "topics.labels=labels", "topics.tenants=tenants")
     assert vain == 'flag --set: topics.tenants has no effect: model.kind is not "tenants"'
     assert idle("sqlite:///l.db", "events.repeats=skip") == [
@@ -1440,16 +1432,7 @@ def test_show_leaves_out_the_alpha_that_an_m_estimate_replaces():
 
 def test_the_hash_of_the_defaults_is_known():
     # A change here makes every running worker record a change of configuration: it must be meant.
-    assert config_hash(Config()) == "6f05120b5cf32df3cafdff479fb6f81898f1c92803545b7946f728345359737d"
-    then = {
-        "posterior": PosteriorConfig(switching_rate=1e-4, floor=False, caution=False),
-        "predictions": PredictionsConfig(unseen=False),
-    }
-    assert [config_hash(Config(hypotheses=former, **then)) for former in former_defaults()] == [
-        "dcf080ea4203a95dc2f7f86c2e4acbda2d0632ca3b596c606ac22eaae2ba1d62",  # without runs of bytes
-        "460595fb9e8f138904d3bb066c8990b3182e138f69691f49c49769339215e2ec",  # of 3,000 bytes
-        "7257fae4f9b8024fdd97db7ef83041efe64b978d01c42248cbb4c8707ceaf1ff",  # without pairs of values
-    ]
+    assert config_hash(Config()) == "dfdd51a9901c9829786b70dd2ab9eb481437898fcef48f2409f78fd5f763d646"
 
 
 CHANGES = {
@@ -1467,7 +1450,7 @@ CHANGES = {
     "model.memory": "1MiB", "model.tenants": "5", "model.shared": "true",
     "model.prune.every": "1", "model.prune.min_count": "1", "model.prune.drop_most_frequent": "1",
     "model.prune.max_attributes": "1", "hypotheses": "[{ alpha = 2 }]", "posterior.prediction": "map",
-    "posterior.switching_rate": "0.1", "posterior.seed": "1", "posterior.memory": "1MiB", "posterior.floor": "false", "posterior.caution": "false", "classes.max": "9", "classes.min_learns": "5", "classes.aliases": "{a='b'}", "memory.budget": "64MiB", "memory.shares": "1", "commit.events": "1", "commit.interval": "1s", "snapshots.folder": "f",
+    "posterior.switching_rate": "0.1", "posterior.seed": "1", "posterior.memory": "1MiB", "posterior.floor": "false", "posterior.caution": "false", "classes.max": "9", "classes.min_learns": "5", "classes.aliases": "{a='b'}", "memory.budget": "64MiB", "commit.events": "1", "commit.interval": "1s", "snapshots.folder": "f",
     "snapshots.every_events": "1", "snapshots.every": "1s", "snapshots.keep": "1", "metrics.every_events": "1",
     "metrics.every": "2s", "metrics.window": "1", "metrics.interval": "0.5", "predictions.evidence": "1", "predictions.hypotheses": "true", "predictions.unseen": "false", "predictions.top": "3", "predictions.max_bytes": "9KiB", "predictions.by": "scorers", "decision.costs": "{ a = { b = 2 } }", "decision.reject": "0.5", "decision.priors": "windowed", "decision.window": "7", "decision.novelty": "0.01", "scorers.behind": "1", "drift.detectors": "adwin",
     "monitors": '[{ name = "quiet", kind = "no-events", after = "1m" }]',
@@ -1478,7 +1461,6 @@ BESIDE = {
     "decision.window": ["decision.priors=windowed", "model.kind=naive_bayes"],
     "model.p": ["model.m=2"],
     "model.priors": ["model.prior=given"],
-    "memory.shares": ["memory.budget=1GiB"],
     **{
         key: ["topics.labels=labels"]
         for key in ("labels.window", "labels.memory", "labels.ranks", "labels.weights")

@@ -11,9 +11,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from functools import partial
-from itertools import chain
 
-import msgspec
 import pytest
 from service import digests, produce, records
 
@@ -29,7 +27,6 @@ from streamnb.config import (
     shaping_of,
     show,
 )
-from streamnb.config.hypotheses import former_defaults
 from streamnb.engine.journal.recovery import recover
 from streamnb.engine.journal.snapshot_store import NoSnapshots
 from streamnb.errors import ConfigError, JournalError
@@ -389,28 +386,6 @@ def test_a_configuration_is_restored_from_what_the_journal_holds(flags):
         vars(wiring.model(then))["hypotheses" if config.weighs else "alpha"]
         == (vars(wiring.model(config))["hypotheses" if config.weighs else "alpha"])
     )
-
-
-@pytest.mark.parametrize("former", range(len(former_defaults())))
-def test_a_journal_of_former_defaults_is_read_as_it_was_meant(former):
-    """With the bytes that were read, and without the floor and the caution, before there were keys for them."""
-    then = former_defaults()[former]
-    config = msgspec.structs.replace(
-        of(MIXTURE, "posterior.floor=false", "posterior.caution=false"), hypotheses=then
-    )
-    shaping = shaping_of(config)
-    keys = {*chain(shaping["posterior"], *shaping["hypotheses"])}
-    assert not {"floor", "caution", "max_attributes"} & keys
-    assert ("first_bytes" in keys) == (former == 2)
-    found = restored(shaping)
-    assert (found.hypotheses, found.posterior.floor, found.posterior.caution) == (then, False, False)
-    assert {h.first_bytes for h in then} <= ({None, 3000} if former < 2 else {None, 2000})
-    assert wiring.Configured(config).changes_since(shaping) == []
-    now = msgspec.structs.replace(of(MIXTURE), hypotheses=then)
-    assert [(c.key, c.after, c.allowed) for c in wiring.Configured(now).changes_since(shaping)] == [
-        ("posterior.caution", "true", True),
-        ("posterior.floor", "true", True),
-    ]
 
 
 def test_the_journal_holds_the_default_hypotheses():

@@ -24,7 +24,7 @@ from streamnb.model.encoding.vocabulary import Vocabulary
 from streamnb.model.mixture.hypotheses import Hypothesis
 from streamnb.model.mixture.shares import of_features
 from streamnb.model.naive_bayes import sufficient_statistics
-from streamnb.model.naive_bayes.room import NEWEST, Room
+from streamnb.model.naive_bayes.room import Room
 from streamnb.model.softmax import feature_table
 from streamnb.model.softmax.feature_table import Features
 from streamnb.model.stats.memory_use import MemoryUse, Part
@@ -51,7 +51,7 @@ def looks_often(monkeypatch):
 def bounded(name, n_bytes=12_000, attributes=8):
     """A model with room for some hundred words, and for so many attributes."""
     model = MODELS[name]()
-    tables = model._room(n_bytes, NEWEST).tables
+    tables = model._room(n_bytes).tables
     model.statistics.room = Room(n_bytes, attributes * (128 << 10), tables)
     return model
 
@@ -120,7 +120,7 @@ def test_so_it_is_where_there_is_room_for_words_and_not_for_their_features(rng, 
 
     def learner():
         model = BayesOptimalNB({"text": "text"}, memory=memory)
-        model.statistics.room = Room(4_000_000, 32 * (128 << 10), model._room(4_000_000, NEWEST).tables)
+        model.statistics.room = Room(4_000_000, 32 * (128 << 10), model._room(4_000_000).tables)
         made.append(new_learner(model=model, report_seconds=1e9))
         return made[-1]
 
@@ -243,14 +243,13 @@ def arrays_in(held, seen):
     return found
 
 
-@pytest.mark.parametrize("shares", [1, 2, NEWEST])
 @pytest.mark.parametrize("name", sorted(MODELS))
-def test_no_part_is_left_out_of_what_is_counted(name, shares, tmp_path):
+def test_no_part_is_left_out_of_what_is_counted(name, tmp_path):
     """All arrays that a model holds, found without its help, are told by part and together, and in the budget."""
     budget, rng, aside = 4 << 20, random.Random(2), SnapshotFolder(tmp_path).aside
-    memory = of_features(budget, shares)
+    memory = of_features(budget)
     model = MODELS[name]() if name != "mixture" else BayesOptimalNB({"text": "text"}, memory=memory)
-    model.keep_within(budget, shares)
+    model.keep_within(budget)
     learner, most = new_learner(model=model), 0
     for start in range(0, 4000, 500):
         events = [

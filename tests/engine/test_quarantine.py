@@ -171,10 +171,10 @@ def test_it_is_journalled_may_change_and_is_verified(open_log, tmp_path, monkeyp
         log = open_log()
         log.append([NewRecord(one.partition.topic, one.key, one.value) for one in part])
         learn(log, tmp_path, *flags)
-    assert [one.config["classes"].get("min_learns") for one in journal_of(open_log()) if one.config] == [
-        None,
+    assert [one.config["classes"]["min_learns"] for one in journal_of(open_log()) if one.config] == [
+        1,
         8,
-        None,
+        1,
     ]
     names = [
         frozenset(json.loads(one.value)["probabilities"]) for one in read_topic(open_log(), "predictions")

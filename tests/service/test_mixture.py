@@ -326,58 +326,30 @@ def test_what_was_weighed_cannot_become_another_hypothesis(tmp_path, flags, says
     log.close()
 
 
-class Older(wiring.Configured):
-    """A configuration as a program wrote it that knew no hypotheses."""
-
-    def __init__(self, config):
-        super().__init__(config)
-        shaping = dict(self.shaping)
-        del shaping["hypotheses"], shaping["posterior"]
-        shaping["predictions"] = {"evidence": shaping["predictions"]["evidence"]}
-        self.shaping = shaping
-
-
 def changed_since(before, *given):
     changes = wiring.Configured(load(None, {}, given)).changes_since(before)
     return [(one.key, one.before, one.after, one.allowed) for one in changes]
 
 
-def test_a_journal_from_before_there_were_hypotheses_goes_on():
-    single = "model.kind=naive_bayes"
-    unlimited = (
-        "predictions.max_bytes=0",
-        "predictions.top=0",
-        "predictions.unseen=false",
-        "posterior.floor=false",
-        "posterior.caution=false",
-        "classes.max=0",
-    )
-    config = load(None, {}, [single, "model.alpha=0.5", *unlimited])
-    before = Older(config).shaping
-    assert shaping_of(config) != before
-    assert wiring.Configured(config).changes_since(before) == []
-    assert changed_since(before, single, "model.alpha=0.5") == [  # predictions were not limited then
-        ("classes.max", "absent", "10000", True),
-        ("posterior.caution", "absent", "true", True),
-        ("posterior.floor", "absent", "true", True),
-        ("predictions.max_bytes", "absent", "1024000", True),
-        ("predictions.top", "absent", "1000", True),
-        ("predictions.unseen", "absent", "true", True),
+def test_a_budget_that_is_not_given_is_the_journals():
+    single, budget = "model.kind=naive_bayes", "memory.budget=1GiB"
+    without, limited = (shaping_of(load(None, {}, [single, *more])) for more in ([], [budget]))
+    assert changed_since(without, single, budget) == [("memory.budget", "null", "1073741824", True)]
+    assert changed_since(limited, single) == []
+    assert changed_since(limited, single, "memory.budget=1MiB") == [
+        ("memory.budget", "1073741824", "1048576", True)
     ]
-    budget = "memory.budget=1GiB"
-    assert ("memory.budget", "absent", "1073741824", True) in changed_since(before, single, budget)
-    with_budget = shaping_of(load(None, {}, [single, budget]))
-    assert changed_since(with_budget, single) == [], "one that is not given is the journal's"
-    first = {**with_budget, "memory": {"budget": 1 << 30}}
-    assert shaping_of(restored(first)) == first, "of before there were two formulas"
-    assert changed_since(first, single) == []
-    assert changed_since(before, single, *unlimited, "posterior.switching_rate=0.1") == [
+    assert shaping_of(restored(limited)) == limited
+
+
+def test_counts_alone_do_not_go_on_as_a_mixture_and_may_be_read_otherwise():
+    single = "model.kind=naive_bayes"
+    before = shaping_of(load(None, {}, [single, "model.alpha=0.5"]))
+    assert changed_since(before, single, "posterior.switching_rate=0.1") == [
         ("model.alpha", "0.5", "1.0", True),
         ("posterior.switching_rate", "0.0", "0.1", True),
     ]
-    weighing = wiring.Configured(load(None, {}, ["hypotheses=[{alpha=1.0}]", *unlimited])).changes_since(
-        before
-    )
+    weighing = wiring.Configured(load(None, {}, ["hypotheses=[{alpha=1.0}]"])).changes_since(before)
     assert {change.key: change.allowed for change in weighing} == {"model.alpha": False, "model.kind": False}
 
 

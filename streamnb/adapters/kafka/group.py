@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -12,7 +11,6 @@ from kafka.structs import ConsumerGroupMetadata, MemberState
 from streamnb.adapters.kafka.tool_line import ToolLine
 
 _LEARNER = "streamnb-"
-_FORMER = re.compile(r"\S+:\d+")  # HOST:PID, the former client id of learners
 
 
 class GroupMember(NamedTuple):
@@ -44,7 +42,7 @@ def owner_of(client: str) -> str:
 
 def is_learner(client: str) -> bool:
     """Return whether a client id belongs to a learner."""
-    return client.startswith(_LEARNER) or _FORMER.fullmatch(client) is not None
+    return client.startswith(_LEARNER)
 
 
 def members_of(group: Mapping[str, Any]) -> Sequence[GroupMember]:

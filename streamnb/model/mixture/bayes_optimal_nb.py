@@ -50,7 +50,7 @@ from streamnb.model.mixture.scoring import HypothesisScratch
 from streamnb.model.mixture.shares import RunsMemory, of_features, of_rows, of_runs
 from streamnb.model.naive_bayes.counting_model import CountingModel
 from streamnb.model.naive_bayes.linear_view import LinearView
-from streamnb.model.naive_bayes.room import NEWEST, Room
+from streamnb.model.naive_bayes.room import Room
 from streamnb.model.naive_bayes.sufficient_statistics import Statistics
 from streamnb.model.naive_bayes.tables import Reading
 from streamnb.model.numerics.counter_rng import check_seed, uniforms
@@ -349,23 +349,24 @@ class BayesOptimalNB(CountingModel):
             parts={**use.parts, **self._learners.memory(len(self.classes)), **self._dependence.memory()}
         )
 
-    def keep_within(self, n_bytes: int, shares: int = NEWEST) -> None:
+    def keep_within(self, n_bytes: int) -> None:
         """As any model, and of runs of bytes; those whose table is there keep it. And of pairs of values."""
-        super().keep_within(n_bytes, shares)
+        super().keep_within(n_bytes)
         self._pairs_memory = n_bytes // _OF_PAIRS
         self._dependence.keep_within(self._pairs_memory)
-        if self._shares_with_runs(shares) and self.memory >= of_features(n_bytes, shares):
-            self._runs_memory = of_runs(n_bytes, shares)
+        if self._shares_with_runs and self.memory >= of_features(n_bytes):
+            self._runs_memory = of_runs(n_bytes)
             self._learners.grams.keep_within(*self._runs_memory)
 
-    def _room(self, n_bytes: int, shares: int) -> Room:
+    def _room(self, n_bytes: int) -> Room:
         tables = 1 + self._sources.presence + 2 * len(self._sources.decays)
-        if self._shares_with_runs(shares):
-            return Room(of_rows(n_bytes, shares), n_bytes, tables)
+        if self._shares_with_runs:
+            return Room(of_rows(n_bytes), n_bytes, tables)
         return Room(n_bytes // (6 if self._plan.takes_features else 3), n_bytes, tables)
 
-    def _shares_with_runs(self, shares: int) -> bool:
-        return bool(shares > 1 and self._plan.takes_features and self._plan.byte_rates.size)
+    @property
+    def _shares_with_runs(self) -> bool:
+        return bool(self._plan.takes_features and self._plan.byte_rates.size)
 
     def _new_posterior(self) -> SequentialPosterior:
         return SequentialPosterior({h.label: h.weight for h in self.hypotheses}, self.switching_rate)

@@ -12,8 +12,6 @@ from streamnb.model.attributes.parameters import brief, check_capacity, check_wh
 from streamnb.model.encoding.byte_grams import FIRST, LENGTH
 from streamnb.model.mixture.hypotheses import Hypothesis, check_names, check_weight
 
-ONCE_FIRST = 3000
-"""So many bytes of a text were read before it was said how many."""
 NAIVE, CALIBRATED, SOFTMAX, POOL, CALIBRATED_POOL, ONE_DEPENDENCE, BYTES = 0, 1, 2, 3, 4, 5, 6
 
 

@@ -19,7 +19,6 @@ from streamnb.model.mixture.components import (
     CALIBRATED,
     CALIBRATED_POOL,
     NAIVE,
-    ONCE_FIRST,
     ONE_DEPENDENCE,
     POOL,
     SOFTMAX,
@@ -134,13 +133,9 @@ class Plan(NamedTuple):
     def described(self) -> list[list[Any]]:
         """As JSON can hold it: two states of plans that are described alike fit each other.
 
-        States of before there were learners of bytes lack what says of them, and states of the first of
-        these how many bytes they read. A state of one that is cautious fits another that is not.
+        A state of one that is cautious fits another that is not.
         """
-        described = [array.tolist() for array in self[:-2]]
-        return described[
-            : -2 if not self.byte_rates.size else -1 if self.first_bytes[0] == ONCE_FIRST else None
-        ]
+        return [array.tolist() for array in self[: -2 if self.byte_rates.size else -4]]
 
 
 def _kind(h: AnyHypothesis) -> int:

@@ -1,9 +1,8 @@
-"""What hypotheses that read features and runs of bytes have of a budget, by the formula of a stream.
+"""The parts of a memory budget for hypotheses that read features and runs of bytes.
 
-By the first two as much again is left for the copy from which a snapshot is written; that of runs takes twice
-what they do. By the third features and runs are copied to a file, up to `MOST_ASIDE`, and have all of it: on
-SpamAssassin with a tenth of the memory log loss is then 4 % above that of no budget, and not 10 %; half of
-the words change nothing, a table of runs of twice the size 1.3 %.
+Features and runs are copied to a file for a snapshot, features up to `MOST_ASIDE`, so no memory is left for
+the copy. On SpamAssassin with a tenth of the memory, log loss is then 4 % above that of no budget; with
+memory for the copy it was 10 % above.
 """
 
 from __future__ import annotations
@@ -26,16 +25,16 @@ class RunsMemory(NamedTuple):
     by_two: bool = False
 
 
-def of_rows(n_bytes: int, shares: int) -> int:
+def of_rows(n_bytes: int) -> int:
     """For words and values; of small budgets half as much, for features tell more."""
-    return n_bytes // 8 if shares < 3 else max(n_bytes // 16, n_bytes // 8 - (6 << 20))
+    return max(n_bytes // 16, n_bytes // 8 - (6 << 20))
 
 
-def of_features(n_bytes: int, shares: int) -> int:
+def of_features(n_bytes: int) -> int:
     """For features of softmax regressions."""
-    return n_bytes // 6 if shares < 3 else max(n_bytes // 6, min(5 * n_bytes // 16, MOST_ASIDE))
+    return max(n_bytes // 6, min(5 * n_bytes // 16, MOST_ASIDE))
 
 
-def of_runs(n_bytes: int, shares: int) -> RunsMemory:
+def of_runs(n_bytes: int) -> RunsMemory:
     """For runs of bytes, whose table has a size that is a power of two."""
-    return RunsMemory(n_bytes // 11) if shares < 3 else RunsMemory(7 * n_bytes // 16, by_two=True)
+    return RunsMemory(7 * n_bytes // 16, by_two=True)

@@ -38,7 +38,7 @@ from streamnb.model.interface.stream_model import (
     StreamModel,
 )
 from streamnb.model.naive_bayes.kernels import unlearn_events
-from streamnb.model.naive_bayes.room import NEWEST, Room
+from streamnb.model.naive_bayes.room import Room
 from streamnb.model.naive_bayes.sufficient_statistics import Moment, Statistics
 from streamnb.model.naive_bayes.tables import Reading, Tables
 from streamnb.model.naive_bayes.unused_values import (
@@ -378,13 +378,12 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
         """
         return self._statistics.prune(min_count, drop_most_frequent, max_attributes)
 
-    def keep_within(self, n_bytes: int, shares: int = NEWEST) -> None:
+    def keep_within(self, n_bytes: int) -> None:
         """Let all that is learned, with a copy of it, take so many bytes, from now on; see `make_room`.
 
-        They are shared out by the formula of this number, of which only the newest is for new models.
         Features of softmax regressions take up to the `memory` that the model was made with, whatever these.
         """
-        self._statistics.room = self._room(n_bytes, shares)
+        self._statistics.room = self._room(n_bytes)
 
     def has_room(self, classes: int, n_bytes: int, words: int) -> bool:
         """Whether so many words and values, of so many bytes, can be learned as if no bound were set.
@@ -488,7 +487,7 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
                 self._reader.told_types.add(one.attribute)
                 warn_user(one.message, OtherTypeWarning)
 
-    def _room(self, n_bytes: int, shares: int) -> Room:
+    def _room(self, n_bytes: int) -> Room:
         """A third for rows, as much for a copy of them, and the rest for what is met beside them."""
         return Room(n_bytes // 3, n_bytes)
 

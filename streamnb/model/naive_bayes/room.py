@@ -17,8 +17,6 @@ _ATTRIBUTE = 128 << 10  # bytes of the whole: an attribute and its bins, which t
 _OF_ATTRIBUTE = 40  # bytes for each class: totals of rows, of presence, or moments
 _SHARE_OF_ATTRIBUTES = 8
 KEPT = 0.75
-NEWEST = 3
-"""Which formula new streams take; see `mixture.shares`. The first left little for runs of bytes."""
 
 
 class Room(NamedTuple):

@@ -38,7 +38,6 @@ from streamnb.model.interface.stream_model import (
     Unbounded,
 )
 from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
-from streamnb.model.naive_bayes.room import NEWEST
 from streamnb.model.naive_bayes.scoring import score_of
 from streamnb.model.stats.counts import Counts
 from streamnb.model.stats.memory_use import MemoryUse
@@ -218,7 +217,7 @@ class TenantModels:
         self.entity, self.tenants, self.memory, self._prior = entity, tenants, memory, prior
         if shared:
             _check_smoothing(self._alone)
-        self._shares, self._within = shared, (0, NEWEST)
+        self._shares, self._within = shared, 0
         self._reader = EventReader(attributes, event_model)
         self._memory: Memory = in_memory
         self._begin(self._new_shared(), Layout(Counts()))
@@ -227,18 +226,18 @@ class TenantModels:
         if not self._shares:
             return None
         made = SharedModel(*self._parameters)
-        if self._within[0]:
-            made.keep_within(*self._within)
+        if self._within:
+            made.keep_within(self._within)
         return made
 
-    def keep_within(self, n_bytes: int, shares: int = NEWEST) -> None:
+    def keep_within(self, n_bytes: int) -> None:
         """Let the shared model, with a copy of it, take so many bytes, from now on; see `CountingModel`.
 
         Without one nothing is bounded.
         """
-        self._within = n_bytes, shares
+        self._within = n_bytes
         if self._shared is not None:
-            self._shared.keep_within(*self._within)
+            self._shared.keep_within(n_bytes)
 
     def _begin(self, shared: SharedModel | None, attributes: Layout) -> None:
         self._classes: dict[Any, int] = {}
