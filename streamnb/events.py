@@ -431,10 +431,8 @@ class MetricsReport(msgspec.Struct, frozen=True, omit_defaults=True, tag="report
         model: which model.
         ts: the journalled time of the commit, seconds since the epoch.
         posterior: of the hypotheses, where the model weighs some.
-        interval_mass: the probability of every credible interval in the report; None in reports written
-            before there were any.
-        class_rates: how frequent each class of `labels` is, in their order; empty where nothing was learned,
-            and in reports written before rates were recorded.
+        interval_mass: the probability of every credible interval in the report.
+        class_rates: how frequent each class of `labels` is, in their order; empty where nothing was learned.
         verdicts: what came of labels, where they come apart from their events.
         served_by: who publishes predictions; where it is "scorers", the scores are nevertheless of what the
             learner itself would have said of each event before it learned it.

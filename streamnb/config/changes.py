@@ -102,8 +102,8 @@ def restored(shaping: Mapping[str, Any]) -> Config:
 
     Raises JournalError where the journal has what this program does not know.
     """
-    is_unreadable = "the journal's configuration cannot be read by this program"
-    with told_as(JournalError, is_unreadable, ConfigError, msgspec.ValidationError):
+    is_of_another = "the journal's configuration is of another version"
+    with told_as(JournalError, is_of_another, ConfigError, msgspec.ValidationError):
         config: Config = msgspec.convert(shaping, Config)
     unknown = {key for key, _ in _flat(shaping)} - {key for key, _ in _flat(shaping_of(config))}
     if unknown:

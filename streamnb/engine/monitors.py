@@ -30,6 +30,7 @@ from streamnb.model.evaluation.change_test import KEPT, ChangeTest, Observations
 SILENCES = ("no-events", "no-labels")
 NEW_CLASS = "new-class"
 TELL = "tell"
+_OMITTED = ("action", TELL), ("pause_records", 10_000)  # of a state, where they have no effect
 _TESTS = "tests"
 _DIGITS = 12  # of a mean in an alert: a sum of many 0.9 is off in its last digits
 _CERTAIN = 0.999  # beyond this nothing is more frequent than tolerated
@@ -287,9 +288,9 @@ class Monitors:
 
 
 def _described(settings: MonitorSettings) -> dict[str, Any]:
-    """As JSON has it."""
+    """Return settings as JSON has them, without an action that does nothing more than tell."""
     found: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(settings))
-    return found
+    return {name: value for name, value in found.items() if (name, value) not in _OMITTED}
 
 
 def _named(settings: MonitorSettings, state: str) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar, cast
 
 import msgspec
 
@@ -352,13 +352,12 @@ def decode_prediction(raw: bytes) -> Prediction:
 
 
 def decode_metrics(raw: bytes) -> MetricsReport | Drift:
-    """What a record of the metrics topic holds, which its ``kind`` says; unknown fields are ignored.
+    """Return what a record of the metrics topic holds, by its ``kind``; unknown fields are ignored.
 
-    A record without a kind was written before there were two: it is a report. Raises `MalformedEvent`.
+    Raises `MalformedEvent`.
     """
-    record = parse(raw, len(raw))
-    kind = record.get("kind", "report") if isinstance(record, dict) else None
-    return _convert(record, Drift) if kind == "drift" else _convert(record, MetricsReport)
+    found: MetricsReport | Drift = _convert(parse(raw, len(raw)), cast("Any", MetricsReport | Drift))
+    return found
 
 
 def _convert(record: Any, kind: type[T]) -> T:

@@ -5,7 +5,6 @@ What `model.kind` is where nobody gives it may change: every test gives it, or a
 
 from __future__ import annotations
 
-import copy
 import inspect
 import subprocess
 import sys
@@ -444,34 +443,6 @@ def test_a_single_model_and_a_mixture_are_told_apart_by_the_kind(other):
     assert allowed(of(NAIVE), of(other)) == {"model.kind": False}
     assert allowed(of(other), of(NAIVE)) == {"model.kind": False}
     assert allowed(of(NAIVE, "model.alpha=0.5"), of(other)) == {"model.kind": False, "model.alpha": False}
-
-
-def test_without_a_kind_a_journal_is_of_naive_bayes_unless_it_has_hypotheses(tmp_path):
-    """Whatever the kind is that a configuration has by default."""
-    for config, kind in (
-        (of(NAIVE, "model.alpha=0.5"), "naive_bayes"),
-        (from_text(TABLES, tmp_path), "mixture"),
-    ):
-        before = copy.deepcopy(shaping_of(config))
-        del before["model"]["kind"], before["posterior"]["memory"]
-        assert restored(before).model.kind == kind
-        assert wiring.Configured(config).changes_since(before) == []
-    naive = copy.deepcopy(shaping_of(of(NAIVE)))
-    del naive["model"]["kind"], naive["hypotheses"], naive["posterior"]
-    found = wiring.Configured(of(MIXTURE)).changes_since(naive)
-    assert [(c.key, c.before, c.after, c.allowed) for c in found] == [
-        ("model.kind", '"naive_bayes"', '"mixture"', False)
-    ]
-    assert restored({}).model.kind == "naive_bayes"
-
-
-def test_a_table_of_before_there_were_kinds_is_naive_bayes():
-    config = of('hypotheses=[{ likelihood = "presence", half_life = "1d" }]')
-    before = copy.deepcopy(shaping_of(config))
-    for name in ("kind", "density", "calibrated", "rate", "pairs", "variance"):
-        del before["hypotheses"][0][name]
-    assert wiring.Configured(config).changes_since(before) == []
-    assert wiring.model(restored(before)).hypotheses == wiring.model(config).hypotheses
 
 
 def test_the_default_is_a_kind():

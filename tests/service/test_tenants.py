@@ -134,9 +134,8 @@ def test_what_a_shared_model_is_not_for_is_refused_by_its_key():
             wiring.learner(configured(*sets))
 
 
-def test_streams_without_a_shared_model_are_what_they_were_before_there_was_the_key():
+def test_a_shared_model_cannot_be_added_to_a_stream():
     before = shaping_of(load(None, {}, SETS))
-    assert "shared" not in before["model"]
     (change,) = changes(before, shaping_of(load(None, {}, SHARED)))
     assert (change.key, change.allowed) == ("model.shared", False)
 

@@ -191,7 +191,7 @@ class NetworkEM(Savable):
 
         Raises SnapshotError if the state is invalid.
         """
-        check_made(meta, type=type(self).__name__, window=self.window, keeps=self.keeps)
+        check_made(meta, type=type(self).__name__, window=self.window, keeps=self.keeps, fine=FINE)
         with reading("kept events of a network", ValueError):
             kept = KeptEvents.from_state(meta["kept"], named(arrays, _KEPT), 0)
             incomplete = count(meta, "incomplete", least=len(kept))
@@ -200,10 +200,6 @@ class NetworkEM(Savable):
             held = {name: arrays[name] for name in _PARTS}
             checked(held, {name: counts(f"rows of {name}") for name in _PARTS})
             rows = {name: array.tolist() for name, array in held.items()}
-            fine = meta.get("fine", 1)  # without the key, expected counts are whole units
-            if fine not in (1, FINE):
-                raise SnapshotError(f"expected counts in parts of 1/{fine!r}")
-            rows["part_weights"] = [weight * FINE // fine for weight in rows["part_weights"]]
             parts = self._read_parts(rows, sizes)
         if len(parts) != len(kept):
             raise SnapshotError(f"{len(kept)} kept events, {len(parts)} with parts")

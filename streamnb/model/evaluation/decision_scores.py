@@ -225,7 +225,7 @@ class ServedDecisions:
 
 
 def _of_rule(rule: DecisionRule) -> dict[str, Any]:
-    """Return a rule as in a state, without the fields that old rules lack and do not use."""
+    """Return a rule for a state, without the parts that are not in use."""
     meta: dict[str, Any] = msgspec.to_builtins(rule)
     if not rule.window_size:
         del meta["window"]

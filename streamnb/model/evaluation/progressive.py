@@ -350,16 +350,12 @@ class ProgressiveValidation(Shown):
     def from_state(cls, meta: Mapping[str, object], arrays: Mapping[str, Array]) -> ProgressiveValidation:
         """Return the object that `state` described, which continues identically.
 
-        A state from before has the whole matrix, `confusion`, in place of `cells` and `classes`.
-
         Raises:
             SnapshotError: if the parts are missing or do not fit together.
         """
         window_size = meta.get("window_size")
         if type(window_size) is not int or window_size < 1:
             raise SnapshotError(f"window_size must be an integer above 0, got {window_size!r}")
-        if "confusion" in arrays:
-            meta, arrays = _with_cells(meta, arrays)
         classes = _check(window_size, meta, arrays)
         validation = cls(window_size)
         truth, predicted, count = arrays["cells"].T
@@ -419,22 +415,6 @@ def scores_of(margins: Ints, bins: Sequence[Sequence[int]], sums: Sequence[float
             if count
         ),
     )
-
-
-def _with_cells(
-    meta: Mapping[str, object], arrays: Mapping[str, Array]
-) -> tuple[dict[str, object], dict[str, Array]]:
-    """Return a state with its matrix as cells. Raises SnapshotError if it is invalid."""
-    confusion = arrays["confusion"]
-    if confusion.ndim != 2 or confusion.shape[1] != len(confusion) + 1:
-        raise SnapshotError(f"confusion: shape (K, K + 1) expected, found {confusion.shape}")
-    truth, predicted = np.nonzero(confusion)
-    counts = confusion[truth, predicted]
-    predicted[predicted == len(confusion)] = _NOTHING
-    cells = np.stack((truth, predicted, counts), axis=1)
-    others = {name: array for name, array in arrays.items() if name != "confusion"}
-    cells = cells[np.lexsort((predicted, truth))]
-    return {**meta, "classes": len(confusion)}, {**others, "cells": cells}
 
 
 def _check(window_size: int, meta: Mapping[str, object], arrays: Mapping[str, Array]) -> int:

@@ -99,11 +99,9 @@ class KeptRows:
     ) -> tuple[Self, dict[str, Array]]:
         """Restore the rows of a model's state; return them and the arrays that belong to other components.
 
-        A state without kept rows gives an empty sample. Raises SnapshotError if the state is invalid.
+        Raises SnapshotError if the state is invalid.
         """
         others = {name: array for name, array in arrays.items() if not name.startswith(_KEPT)}
-        if "memory" not in meta:
-            return cls(0), others
         restored = cls(count(meta, "memory"))
         restored.seen = count(meta, "seen")
         n = len(restored)

@@ -36,7 +36,7 @@ from streamnb.model.mixture.shares import MOST_ASIDE, RunsMemory
 from streamnb.model.softmax.feature_extraction import Context, ExtractedFeatures, expected_context
 from streamnb.model.softmax.feature_table import Features, FeatureTables
 from streamnb.model.softmax.gram_table import Grams, GramTables
-from streamnb.model.softmax.quantile_bins import Bins, BinTables, expected_bins, packed_bins
+from streamnb.model.softmax.quantile_bins import Bins, BinTables, check_bins, expected_bins
 from streamnb.model.stats.memory_use import Part
 
 
@@ -360,7 +360,9 @@ class Learners:
             return
         found = checked(arrays, self._expected(arrays, groups, classes), classes=classes)
         self._check(found)
-        bins = packed_bins(named(found, "bins_")) if self._plan.takes_features else {}
+        bins = named(found, "bins_")
+        if self._plan.takes_features:
+            check_bins(bins)
         self._bias, self._pool_bias = found["bias"].copy(), found["pool_bias"].copy()
         self._powers, self._pool_weights = found["powers"].copy(), found["pool_weights"].copy()
         self._covariance, self._confidence = found["pool_covariance"].copy(), found["pool_confidence"].copy()
@@ -387,9 +389,7 @@ class Learners:
         }
         if self._plan.takes_features:
             expected |= self.features.expected(arrays, classes)
-            expected |= {
-                f"bins_{name}": array for name, array in expected_bins(named(arrays, "bins_")).items()
-            }
+            expected |= {f"bins_{name}": array for name, array in expected_bins().items()}
             expected |= {f"context_{name}": array for name, array in expected_context(classes).items()}
         if self._plan.byte_rates.size:
             expected |= self.grams.expected(arrays, groups, classes)

@@ -173,7 +173,7 @@ class OneDependenceOpinions:
         Raises ValueError for one of other estimators, and SnapshotError.
         """
         own = [(h.max_values, h.prior_weight, h.waits) for h in self._estimators]
-        met = [(meta["max_values"], meta.get(_WEIGHT), "max_attributes" in meta) for meta in described]
+        met = [(meta["max_values"], meta[_WEIGHT], "max_attributes" in meta) for meta in described]
         if met != own:
             raise ValueError("a state of other one-dependence estimators than the hypotheses")
         self._models = [

@@ -18,7 +18,7 @@ import numpy as np
 
 from streamnb.compiler.bundles import bundle
 from streamnb.model.attributes.expected import Expected, real, reject, whole
-from streamnb.model.attributes.signatures import Array, Flags
+from streamnb.model.attributes.signatures import Array
 from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.compiled.jit import allocating, inlined, kernel
 
@@ -33,11 +33,7 @@ CODES = 16  # the most different values of a code
 _HOLDS = np.array((4, *_VALUES[:-1], _VALUES[-1] - 1))  # values of which the blocks of each sort have room
 _FIRST_VALUE = np.array((4, *(CODES + first for first in FIRST_EDGES[1:])))  # where they begin in a block
 _SIZES = np.array((8, 64, 384, 1664, 3216, 1168))  # of the blocks; those of the last sort have no values
-_WIDTHS = {
-    "values": _VALUES[-1],
-    "edges": FIRST_EDGES[-1],
-    "codes": CODES,
-}  # of the rows in a state from before
+_PACKED = "values", "edges", "codes"
 _OWN = 8  # a value that occurs so often has a bin of its own
 
 
@@ -281,7 +277,7 @@ class Bins:
         }
 
     def load(self, packed: Mapping[str, Array]) -> None:
-        """Replace everything by what a state holds, of which `packed_bins` found that it is sound."""
+        """Replace everything by what a state holds, which `check_bins` has accepted."""
         counts = {name: packed[name].copy() for name in ("learned", "n_edges", "n_codes")}
         self.tables = _empty(counts["learned"].size)._replace(**counts)
         sizes = self._sizes()
@@ -304,33 +300,29 @@ def _runs(firsts: Ints, counts: Ints) -> Ints:
     return np.repeat(firsts - before, counts) + np.arange(counts.sum())
 
 
-def expected_bins(arrays: Mapping[str, Array]) -> dict[str, Expected]:
-    """The arrays of a state, of any number of attributes; in one from before there are rows of all."""
+def expected_bins() -> dict[str, Expected]:
+    """Return the arrays of a state, of any number of attributes."""
     counts = {
         "learned": whole("numbers", low=0, high=_PAIRED_AFTER),
         "n_edges": whole("numbers", LAYOUTS, low=-1, high=np.diff(FIRST_EDGES)),
         "n_codes": whole("numbers", low=-1, high=CODES),
     }
-    if getattr(arrays.get("values"), "ndim", 0) == 1:
-        return counts | {name: real(f"{name} of numbers") for name in _WIDTHS}
-    return counts | {name: real("numbers", width) for name, width in _WIDTHS.items()}
+    return counts | {name: real(f"{name} of numbers") for name in _PACKED}
 
 
-def packed_bins(arrays: Mapping[str, Array]) -> dict[str, Array]:
-    """The arrays of bins in a state, which are as `expected_bins` has it; the rows of one from before packed.
+def check_bins(arrays: Mapping[str, Array]) -> None:
+    """Raise SnapshotError where the arrays of a state, which are as `expected_bins` has it, do not fit.
 
-    Raises SnapshotError where they do not belong together: a block has room for what so many values can have.
+    A block has room for what so many values can have.
     """
     prefix = getattr(arrays, "prefix", "")
     learned, n_edges, n_codes = (arrays[name] for name in ("learned", "n_edges", "n_codes"))
     early = learned[:, np.newaxis] < np.array(_VALUES)
     reject(f"{prefix}n_edges", (n_edges >= 0) & early, "edges through more values than were learned")
     reject(f"{prefix}n_codes", n_codes > learned, "more codes than values were learned")
-    packed = dict(arrays) if arrays["values"].ndim == 1 else _of_rows(arrays)
-    for name, counts in zip(_WIDTHS, _counts(learned, n_edges, n_codes), strict=True):
-        have, need = packed[name].size, int(counts.sum())
+    for name, counts in zip(_PACKED, _counts(learned, n_edges, n_codes), strict=True):
+        have, need = arrays[name].size, int(counts.sum())
         reject(f"{prefix}{name}", have != need, f"there are {have}, and {need} are counted")
-    return packed
 
 
 def _counts(learned: Any, n_edges: Any, n_codes: Any) -> Iterator[Ints]:
@@ -338,23 +330,6 @@ def _counts(learned: Any, n_edges: Any, n_codes: Any) -> Iterator[Ints]:
     yield np.where(learned < _VALUES[-1], learned, 0)
     yield np.maximum(n_edges, 0)
     yield np.maximum(n_codes, 0)
-
-
-def _of_rows(arrays: Mapping[str, Array]) -> dict[str, Array]:
-    """Arrays of rows, without what is behind the first ones of each."""
-    values, edges, codes = _counts(*(arrays[name] for name in ("learned", "n_edges", "n_codes")))
-    layouts = zip(np.diff(FIRST_EDGES).tolist(), edges.T, strict=True)
-    inside = {
-        "values": _inside(_WIDTHS["values"], values),
-        "edges": np.concatenate([_inside(width, n) for width, n in layouts], axis=1),
-        "codes": _inside(CODES, codes),
-    }
-    return dict(arrays) | {name: arrays[name][kept] for name, kept in inside.items()}
-
-
-def _inside(width: int, counts: Ints) -> Flags:
-    inside: Flags = np.arange(width) < counts[:, np.newaxis]
-    return inside
 
 
 def _empty(fields: int) -> BinTables:

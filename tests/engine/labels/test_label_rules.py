@@ -10,7 +10,6 @@ from late import EVENTS, LABELS, Stream, counts_of, late_learner
 from service import digests
 
 from streamnb.engine.settings import Pruning
-from streamnb.wire.codec import Rules
 from streamnb.wire.schema import EventSchema
 
 FOREVER, DAY = 1e9, 86400.0
@@ -162,17 +161,13 @@ def test_a_verdict_waits_for_its_event_no_longer_than_an_event_for_its_label():
     assert learner.late.outcomes["unknown"] == 2  # nobody's, and the one that came too late for its event
 
 
-@pytest.mark.parametrize(
-    ("rules", "left"), [(Rules(), ["again", "new"]), (Rules(5), ["again", "old", "new"])]
-)
-def test_a_verdict_that_is_repeated_keeps_no_other_from_its_end(rules, left):
+def test_a_verdict_that_is_repeated_keeps_no_other_from_its_end():
     stream = Stream()
     for name, at in [("again", 1000.0), ("old", 1000.0), ("again", 1090.0), ("new", 1120.0), ("new", 1120.0)]:
         stream.verdict(name, "x", at=at)
     learner = late_learner(window=100.0)
-    learner.rules = rules
     learner.process(stream.records, 1.0)
-    assert [name for name in ("again", "old", "new") if learner.late.labels_before(name)] == left
+    assert [name for name in ("again", "old", "new") if learner.late.labels_before(name)] == ["again", "new"]
 
 
 def test_a_verdict_without_an_event_is_told_as_it_was_said():
@@ -216,17 +211,6 @@ def test_a_record_with_a_time_that_cannot_be_meant_is_of_that_of_the_one_before(
     assert (classes(learner), learner.late.pending.horizon.earliest) == ({"x": 2.0}, 971.0)
     assert learner.late.outcomes == {"first": 3, "changed": 1, "withdrawn": 1}
     assert [said.time for said in learner.late.said_of("odd2")] == [1071.0]
-    before = late_learner(window=100.0)
-    before.rules = Rules(5)  # a journal of before is replayed as it was written
-    before.process(odd_times().records, 1.0)
-    assert (classes(before), before.late.pending.horizon.earliest) == ({"z": 1.0, "x": 1.0}, 1.79e15 - 99.0)
-    before.rules = Rules()  # and heals from there on
-    stream = Stream()
-    stream.event("h", "w1", at=1080.0)
-    stream.event("i", "w1", at=1081.0)
-    stream.verdict("h", "x", at=1082.0)
-    before.process(stream.records, 1.0)
-    assert (classes(before), before.late.pending.horizon.earliest) == ({"z": 1.0, "x": 2.0}, 981.0)
 
 
 def test_times_that_all_cannot_be_meant_let_all_wait():
@@ -237,17 +221,6 @@ def test_times_that_all_cannot_be_meant_let_all_wait():
         stream.verdict(f"e{number}", "x", at=1.8e15)
     learner, _ = taught(stream, window=100.0)
     assert classes(learner) == {"x": 9.0}
-
-
-def test_what_earlier_rules_did_not_tell_is_not_told_by_them():
-    stream = Stream()
-    stream.verdict("e", "x", at=1000.0)
-    for name in "fge":
-        stream.event(name, "w1", at=1200.0)
-    learner = late_learner(window=100.0)
-    learner.rules = Rules(5)
-    learner.process(stream.records, 1.0)
-    assert dict(learner.late.outcomes) == {"early": 0}
 
 
 def test_what_waits_is_decided_at_each_record_and_not_at_each_commit():

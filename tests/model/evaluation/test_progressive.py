@@ -208,29 +208,6 @@ def test_restart_is_no_restart(events, at, window_size):
     assert np.array_equal(after.confusion(), undisturbed.confusion())
 
 
-@law
-@given(streams(), st.integers(0, 60), st.integers(1, 20))
-def test_a_state_from_before_goes_on_the_same(events, at, window_size):
-    """It had the whole matrix, and did not say how many classes there are."""
-    before = validated(events[:at], window_size)
-    meta, arrays = before.state()
-    arrays["confusion"] = before.confusion()
-    del arrays["cells"], meta["classes"]
-    after = ProgressiveValidation.from_state(meta, arrays)
-    assert dump(after) == dump(before)
-    after.update_many(*batch(events[at:]))
-    assert dump(after) == dump(validated(events, window_size))
-    assert after.cumulative() == validated(events, window_size).cumulative()
-
-
-def test_a_state_from_before_with_another_matrix_is_refused():
-    meta, arrays = validated([([], 0), ([1.0], 0)]).state()
-    del arrays["cells"], meta["classes"]
-    for matrix in (np.ones((2, 2), dtype=np.int64), np.ones(2, dtype=np.int64), -np.ones((2, 3), np.int64)):
-        with pytest.raises(SnapshotError):
-            ProgressiveValidation.from_state(meta, {**arrays, "confusion": matrix})
-
-
 def test_memory_grows_with_the_labels_and_not_with_their_square():
     """Most of so many labels are never predicted for one another."""
     K = 20_000
