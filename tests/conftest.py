@@ -40,7 +40,7 @@ settings.load_profile(PROFILE)
 STREAMS = Path(os.environ.get("LABELLED_STREAMS", Path(__file__).resolve().parents[2] / "shared" / "data"))
 
 
-LONG = ["storm", "replicas", "shards", "kafka_outage", "crash_points", "zombies", "kafka_security", "watchdog", "wheel", "poison",
+LONG = ["storm", "golden", "replicas", "shards", "kafka_outage", "crash_points", "zombies", "kafka_security", "watchdog", "wheel", "poison",
         "negative_controls", "late_storm", "river_checks", "end_to_end", "rollback", "changes_between_starts", "drift",
         "long_work", "latency", "service_bench", "kafka_log", "brokers", "states", "rebuild", "explain", "log_contract",
         "worker", "serve", "dashboard", "score", "topic_plan", "late_labels", "lives_by_command",

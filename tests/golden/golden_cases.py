@@ -237,11 +237,49 @@ CASES = {
         classes={"min_learns": 60, "max": 2, "aliases": {"other": "ham"}},
         predictions={"top": 1},
     ),
+    "shards": case(attributes=TABLE, model=NB, memory={"budget": "0B"}),
     "configuration changed": case(
         events(100, 15), run, events(100, 16, first=100), run, attributes=TABLE, model={**NB, "alpha": 0.01}
     ),
 }
 """Name -> (configuration, steps)."""
+
+MESSAGE = '{"text": "free cash at noon", "features": {"colour": "red", "size": 1.5}}'
+ASKS = {
+    "default": [
+        ["predict", MESSAGE],
+        ["explain", MESSAGE],
+        ["explain", "--id", "e120", "--as-served"],
+        ["token", "cash"],
+        ["inspect"],
+        ["snapshot", "diff", "2", "6"],
+        ["evaluate"],
+        ["evaluate", "events.jsonl", "--delay", "20", "--noise", "0.1", "--reveal", "0.7"],
+        ["compare", "--against", "posterior.switching_rate=0.01"],
+    ],
+    "naive Bayes": [
+        ["predict", MESSAGE],
+        ["explain", MESSAGE],
+        ["token", "cash"],
+        ["inspect"],
+        ["snapshot", "diff", "2", "6"],
+        ["model", "export"],
+        ["dlq", "list"],
+        ["evaluate"],
+    ],
+    "hidden Markov": [["predict", MESSAGE], ["inspect"], ["evaluate"]],
+    "mixture": [["predict", MESSAGE], ["explain", MESSAGE], ["inspect"]],
+    "late labels": [["evaluate"]],
+    "tenants": [["evaluate"]],
+    "naive Bayes on numbers": [
+        ["evaluate", "events.jsonl", "--model", "river.naive_bayes:GaussianNB"],
+        ["evaluate", "events.jsonl", "--model", "river.tree:HoeffdingTreeClassifier", "--holdout", "2/3"],
+        ["evaluate", "events.jsonl", "--model", "streamnb:BayesOptimalNB"],
+        ["evaluate", "events.jsonl", "--model", "streamnb:GaussianNB", "--delay", "10"],
+    ],
+    "shards": [["model", "export"]],
+}
+"""Life -> commands that are asked at its end; those that evaluate a file read what the life wrote."""
 
 ON_KAFKA = (
     "default",

@@ -27,11 +27,15 @@ import numpy as np
 
 STREAMS = Path(os.environ.get("LABELLED_STREAMS", Path(__file__).resolve().parents[3] / "shared" / "data"))
 TOPICS = ("events", "labels", "predictions", "metrics", "dead_letters", "journal", "alerts", "tenants")
+IF_WANTED = {"labels", "alerts", "tenants"}
+"""Topics that there are in a life whose configuration names them; an empty name is the usual one."""
 OUTPUTS = ("predictions", "metrics", "dead_letters", "alerts", "tenants")
 STEP = 100
 """Records of a topic from one digest of its chain to the next."""
 VOLATILE = {"config", "config_hash", "digest", "fingerprint", "machine", "model", "now", "outputs", "previous", "reading", "topic_ids", "version"}  # fmt: skip
 """Fields of journal records that depend on the machine, the version or the spelling of the configuration."""
+UNSTEADY = {"digest", "file", "log", "model_digest", "seconds", "ts"}
+"""Fields of answers that depend on the machine or on the folder."""
 UNLEARNED = {"journal"}
 """Parts of a snapshot that hold the configuration and the origin of the journal, and nothing that was learned."""
 
@@ -54,7 +58,9 @@ class Clock:
     """Seconds since the epoch, as `time.time` returns them to streamnb."""
 
     def __init__(self):
-        self.now = self.start = 1_790_000_000.0
+        self.now = self.start = (
+            1_700_000_000.0  # behind the clock of any broker, which refuses times ahead of it
+        )
 
     def __call__(self):
         return self.now
@@ -157,7 +163,7 @@ class Life:
 
     def __init__(self, folder, config, url=None, prefix=""):
         self.folder, self.url, self.prefix = folder, url or f"sqlite:///{folder / 'log.db'}", prefix
-        self._file = folder / "config.toml"
+        self.file = folder / "config.toml"
         self._configure(config)
 
     def _configure(self, config):
@@ -174,21 +180,26 @@ class Life:
                 "keep": 100,
             },
             "topics": {"retention": "36500d"},
-            "model": {"name": f"{self.prefix}default"},
         }
         sections = {
             name: own.get(name, {}) | config.get(name, {})
             for name in own | config
             if not isinstance(config.get(name), list)
         }
-        named = {name: "-".join((self.prefix + name).split("_")) for name in TOPICS}
-        wanted = {"labels", "alerts", "tenants"} & sections["topics"].keys() | (
-            {"alerts"} if "monitors" in config else set()
-        )
+        sections.setdefault("model", {})
+        sections["model"] = sections["model"] | {
+            "name": self.prefix + sections["model"].get("name", "default")
+        }
+        chosen = config.get("topics", {})
+        wanted = {
+            name
+            for name in TOPICS
+            if name in chosen or name not in IF_WANTED or (name == "alerts" and "monitors" in config)
+        }
         self.topics = {
-            name: topic
-            for name, topic in named.items()
-            if name not in {"labels", "alerts", "tenants"} or name in wanted
+            name: self.prefix + (chosen.get(name) or name.replace("_", "-"))
+            for name in TOPICS
+            if name in wanted
         }
         sections["topics"] |= self.topics
         text = [
@@ -198,7 +209,7 @@ class Life:
             for table in tables
         ]
         text += [f"[{name}]\n{_keys(keys)}" for name, keys in sections.items()]
-        self._file.write_text("\n".join(text))
+        self.file.write_text("\n".join(text))
 
     def command(self, *arguments, given=b"", code=0):
         """The standard output of a command; raises AssertionError with what it reported if its exit code differs."""
@@ -210,7 +221,7 @@ class Life:
         try:
             sys.stdin = io.TextIOWrapper(io.BytesIO(given))
             with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-                found = main([*map(str, arguments), "--config", str(self._file)])
+                found = main([*map(str, arguments), "--config", str(self.file)])
         finally:
             sys.stdin = stdin
             sys.setswitchinterval(switch)
@@ -347,7 +358,35 @@ def samples(records, *places):
     }
 
 
-def results(life):
+def of_model_text(text):
+    """Digest of the facts of a model as text, without what names its stream."""
+    facts = []
+    for line in text.splitlines():
+        kind, *fields = line.split("\t")
+        if kind == "moments":  # whose last bits depend on the order of events
+            fields[-2:] = (f"{float(one):.9g}" for one in fields[-2:])
+        if kind in {"class", "events", "moments", "value", "word"}:
+            facts.append("\t".join([kind, *fields]))
+    return {"facts": len(facts), "digest": digest(*facts)}
+
+
+def asked(life, arguments):
+    """What a command answers, rounded; of a long answer a digest."""
+    if "export" in arguments:
+        return of_model_text(life.command(*arguments))
+    given = [life.folder / one if one == "events.jsonl" else one for one in arguments]
+    answer = rounded(_steady(json.loads(life.command(*given, "--json"))))
+    return answer if len(text_of(answer)) < 2000 else {"digest": digest(text_of(answer))}
+
+
+def _steady(value):
+    """An answer without what depends on the clock, the folder or the origin of the journal."""
+    if isinstance(value, dict):
+        return {key: _steady(one) for key, one in value.items() if key not in UNSTEADY}
+    return [_steady(one) for one in value] if isinstance(value, list) else value
+
+
+def results(life, asks=()):
     """All that a life left behind: what is equal on every machine, what on this one, and the raw bytes."""
     records = {role: list(life.read(role)) for role in OUTPUTS if role in life.topics}
     for found in records.values():
@@ -371,6 +410,8 @@ def results(life):
             "metrics": samples(records["metrics"], 1.0),
         },
     }
+    if asks:
+        portable["asked"] = {" ".join(arguments): asked(life, arguments) for arguments in asks}
     exact = {
         "state": digest(text_of(state_of(raw, life.prefix, exact=True))),
         "outputs": {role: chain(found, exact=True) for role, found in records.items()},

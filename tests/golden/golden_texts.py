@@ -19,6 +19,7 @@ from pathlib import Path
 import msgspec
 import prometheus_client
 from golden_cases import EVERY_HYPOTHESIS, MONITORS, TABLE
+from golden_classes import answers_of_classes
 from golden_models import Life, made_up
 from prometheus_client.metrics import MetricWrapperBase
 
@@ -144,7 +145,7 @@ def _type(kind):
 
 
 class Registered:
-    """Every metric that is made meanwhile: name -> type, labels and help."""
+    """Every metric that is made meanwhile: name -> type and labels."""
 
     def __enter__(self):
         self.found, self._registries = {}, []
@@ -153,7 +154,7 @@ class Registered:
 
         def of_metric(metric, *arguments, **options):
             registered._init(metric, *arguments, **options)
-            registered.found[metric._name] = metric._type, tuple(metric._labelnames), metric._documentation
+            registered.found[metric._name] = metric._type, tuple(metric._labelnames)
 
         def of_registry(registry, *arguments, **options):
             registered._registry(registry, *arguments, **options)
@@ -168,13 +169,11 @@ class Registered:
             for family in registry.collect():
                 labels = {label for sample in family.samples for label in sample.labels} - {"le"}
                 if family.name.startswith("streamnb"):
-                    self.found.setdefault(
-                        family.name, (family.type, tuple(sorted(labels)), family.documentation)
-                    )
+                    self.found.setdefault(family.name, (family.type, tuple(sorted(labels))))
 
     def lines(self, command):
-        for name, (kind, labels, text) in sorted(self.found.items()):
-            yield f"{command}: {name} {kind} {{{', '.join(labels)}}} {text}"
+        for name, (kind, labels) in sorted(self.found.items()):
+            yield f"{command}: {name} {kind} {{{', '.join(labels)}}}"
 
 
 @cache
@@ -242,6 +241,7 @@ TEXTS = {
     "help.txt": help_of_all,
     "public.txt": public_names,
     "configuration.txt": configuration,
+    "classes.json": answers_of_classes,
     "openapi.json": lambda: over_http()[0],
     "metrics.txt": lambda: over_http()[1],
 }

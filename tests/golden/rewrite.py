@@ -30,7 +30,7 @@ import traceback
 from pathlib import Path
 
 import golden_models
-from golden_cases import CASES
+from golden_cases import ASKS, CASES
 from golden_texts import TEXTS
 
 HERE = Path(__file__).parent
@@ -59,10 +59,13 @@ class Frozen:
         return answer["answer"]
 
     def life(self, name, url=None, prefix=""):
-        return self.ask(name=name, url=url, prefix=prefix)
+        return self.ask(kind="life", name=name, url=url, prefix=prefix)
+
+    def shards(self, url, prefix):
+        return self.ask(kind="shards", url=url, prefix=prefix)
 
     def text(self, file):
-        return self.ask(text=file)
+        return self.ask(kind="text", file=file)
 
     def close(self):
         self._process.stdin.close()
@@ -79,7 +82,37 @@ def live(name, url=None, prefix=""):
         life.begin()
         for step in steps:
             step(life)
-        return golden_models.results(life)
+        return golden_models.results(life, () if url else ASKS.get(name, ()))
+
+
+def merged_shards(url, prefix):
+    """The sum of two shards that learn the events of the life "shards", one partition each, as text."""
+    config, _ = CASES["shards"]
+    golden_models.CLOCK.now = golden_models.CLOCK.start
+    with tempfile.TemporaryDirectory() as folder:
+        lives = []
+        for name, partitions in (("a", [0]), ("b", [1]), ("merged", [])):
+            (Path(folder) / name).mkdir()
+            topics = {"journal": f"journal-{name}", "partitions": 2}
+            one = {
+                **config,
+                "events": {"partitions": partitions},
+                "topics": topics,
+                "predictions": {"by": "scorers"},
+            }
+            one["model"] = config["model"] | {"name": name}
+            lives.append(golden_models.Life(Path(folder) / name, one, url, prefix))
+            lives[-1].begin()
+        *shards, sum_of_all = lives
+        for number, n, seed in ((0, 150, 1), (150, 120, 2)):
+            sum_of_all.write(golden_models.made_up(n, seed, first=number))
+        for shard in shards:
+            shard.run()
+        text = sum_of_all.command("model", "merge", "--out", "-", *(shard.file for shard in shards))
+        return golden_models.of_model_text(text)
+
+
+KINDS = {"life": live, "shards": merged_shards, "text": lambda file: TEXTS[file]()}
 
 
 def answer_all():
@@ -89,7 +122,8 @@ def answer_all():
     for line in sys.stdin:
         question = json.loads(line)
         try:
-            found = {"answer": TEXTS[question["text"]]() if "text" in question else live(**question)}
+            kind = question.pop("kind")
+            found = {"answer": KINDS[kind](**question)}
         except BaseException:  # noqa: BLE001  the process that asked reports it
             found = {"error": traceback.format_exc()}
         answers.write(json.dumps(found) + "\n")

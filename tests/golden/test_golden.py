@@ -30,8 +30,15 @@ def test_a_life_on_kafka_leaves_behind_the_same(frozen, broker, name):
     found = frozen.life(name, f"kafka://{broker.address}", f"g{next(NUMBERS)}-")
     golden = rewrite.expected(name, found["fingerprint"])
     golden.pop("raw.json", None)
+    golden["models.json"].pop("asked", None)
     for file, content in golden.items():
         _same(f"{file} > {name}", content, found[rewrite.LIVES[file]])
+
+
+def test_shards_add_up_to_what_one_learner_learns(frozen, broker):
+    golden = rewrite.read("models.json")["lives"]["shards"]["asked"]["model export"]
+    found = frozen.shards(f"kafka://{broker.address}", f"g{next(NUMBERS)}-")
+    _same("models.json > shards > asked > model export", golden, found)
 
 
 @pytest.mark.parametrize("file", TEXTS)
