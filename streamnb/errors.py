@@ -95,7 +95,7 @@ class OtherStream(JournalError, ConfigError):  # noqa: N818
     """The journal cannot be continued under this configuration; to try again does not help."""
 
 
-class ForeignRecord(JournalError):  # noqa: N818
+class ForeignRecordError(JournalError):
     """Bytes that look like no journal record of any version: somebody else wrote them."""
 
 

@@ -15,7 +15,7 @@ TOO_MANY_CLASSES = "too-many-classes"
 UNPUBLISHED = "prediction-oversize"
 """Why a record became a dead letter that is an event, and was learned: its prediction is too large."""
 
-OF_VERDICTS = (
+LABEL_REASONS = (
     "unknown-event",  # a verdict on an event that did not come, or whose time was up: see `labels.window`
     "too-many-sources",  # a verdict of a fifth source on one event, or of one source too many
     "repeated",  # an event whose id is waiting for its label, where `events.repeats` says so
@@ -32,7 +32,7 @@ REASONS = (
     "out-of-range",  # a number that no finite double holds, an empty id, a weight below zero, an odd time
     TOO_MANY_CLASSES,
     "label-record",  # a record of the topic of labels
-    *OF_VERDICTS,
+    *LABEL_REASONS,
     UNPUBLISHED,
 )
 """Why a record became a dead letter: a bounded set, fit for a metric label."""
@@ -62,7 +62,7 @@ class Event(msgspec.Struct, frozen=True, gc=False):
     ts: float | None = None
 
 
-class Verdict(msgspec.Struct, frozen=True, gc=False):
+class LabelRecord(msgspec.Struct, frozen=True, gc=False):
     """A label that comes apart from its event: later, sooner, in place of an earlier one, or to take it back.
 
     Attributes:
@@ -80,7 +80,7 @@ class Verdict(msgspec.Struct, frozen=True, gc=False):
     ts: float | None = None
 
 
-class Withdrawal(msgspec.Struct, frozen=True):
+class Retraction(msgspec.Struct, frozen=True):
     """All that one source said between two times is void, as if it had never been said.
 
     Attributes:
@@ -94,7 +94,7 @@ class Withdrawal(msgspec.Struct, frozen=True):
     ts: float | None = None
 
 
-class Evidence(msgspec.Struct, frozen=True):
+class Attribution(msgspec.Struct, frozen=True):
     """What one attribute value says: log odds of the predicted class against the runner-up (nats)."""
 
     attribute: str
@@ -148,7 +148,7 @@ class Prediction(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defau
     rejected: str | None = None
     novelty: float | None = None
     truth: str | None = None
-    evidence: tuple[Evidence, ...] | None = None
+    evidence: tuple[Attribution, ...] | None = None
     hypotheses: dict[str, float] | None = None
     model: ModelInfo
     ts: float
@@ -323,7 +323,7 @@ class AccuracyEstimate(msgspec.Struct, frozen=True, omit_defaults=True):
     doubt: str = ""
 
 
-class VerdictReport(msgspec.Struct, frozen=True, omit_defaults=True):
+class LabelReport(msgspec.Struct, frozen=True, omit_defaults=True):
     """What came of labels that come apart from their events.
 
     Attributes:
@@ -455,7 +455,7 @@ class MetricsReport(msgspec.Struct, frozen=True, omit_defaults=True, tag="report
     posterior: PosteriorReport | None = None
     interval_mass: float | None = None
     class_rates: tuple[ClassRate, ...] = ()
-    verdicts: VerdictReport | None = None
+    verdicts: LabelReport | None = None
     served_by: str = "learner"
     monitors: tuple[MonitorReport, ...] = ()
     decisions: DecisionReport | None = None

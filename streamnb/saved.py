@@ -22,13 +22,13 @@ from streamnb.adapters.snapshot_folder import Damaged, SnapshotFolder, read_file
 from streamnb.config.models import model as configured
 from streamnb.engine.journal.checkpoint import origin_of
 from streamnb.errors import SnapshotError, StreamnbError
-from streamnb.model.attributes.expected import reading
+from streamnb.model.attributes.expected import state_errors
 from streamnb.model.attributes.names import plain
 from streamnb.model.interface.river_stream_model import RiverStreamModel
 from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
 from streamnb.model.naive_bayes.partials import Partial
 from streamnb.model.saving import Savable
-from streamnb.wire.snapshot import Part, Snapshot, decode, encode, part_digest
+from streamnb.wire.snapshot import Snapshot, SnapshotPart, decode, encode, part_digest
 
 _MODEL, _CLASSIFIER, _PARTIAL = "model", "classifier", "partial"
 _VALUES = (
@@ -46,7 +46,7 @@ _VALUES = (
 """What parameters are made of, beside classifiers and JSON's own values."""
 
 
-class Loaded(NamedTuple):
+class LoadedModel(NamedTuple):
     """A model from a file.
 
     Attributes:
@@ -69,7 +69,7 @@ class Loaded(NamedTuple):
 
 def save(model: Any, path: str | os.PathLike[str]) -> None:
     """See `Savable.save`."""
-    parts = {_MODEL: Part(*model.state()), _CLASSIFIER: Part({"made": _form(model)}, {})}
+    parts = {_MODEL: SnapshotPart(*model.state()), _CLASSIFIER: SnapshotPart({"made": _form(model)}, {})}
     save_file(Snapshot(-1, "", {}, "", fingerprint(), parts), Path(path))
 
 
@@ -89,7 +89,10 @@ def save_partial(partial: Partial, path: Path) -> None:
 
 
 def _partial_snapshot(partial: Partial) -> Snapshot:
-    parts = {_PARTIAL: Part(*partial.state()), _CLASSIFIER: Part({"made": _form(partial.model)}, {})}
+    parts = {
+        _PARTIAL: SnapshotPart(*partial.state()),
+        _CLASSIFIER: SnapshotPart({"made": _form(partial.model)}, {}),
+    }
     return Snapshot(-1, "", {}, "", {}, parts)
 
 
@@ -100,7 +103,7 @@ def partial_of(encoded: bytes) -> Partial:
         raise SnapshotError(
             f"a snapshot of {', '.join(sorted(parts))} is no partial: load it by streamnb.load"
         )
-    with reading("a partial", ValueError):
+    with state_errors("a partial", ValueError):
         model = _value(parts[_CLASSIFIER].meta["made"])
         if not isinstance(model, NaiveBayes):
             raise SnapshotError(f"a {type(model).__name__} makes no partials")
@@ -140,7 +143,7 @@ def load(where: str | os.PathLike[str], config: str | os.PathLike[str] | None = 
     return found(Path(place), _warn).classifier
 
 
-def newest(folder: Path, report: Callable[[Damaged], None]) -> Loaded:
+def newest(folder: Path, report: Callable[[Damaged], None]) -> LoadedModel:
     """The newest model of a folder of snapshots; those that cannot be read are reported and passed over.
 
     Raises SnapshotError where there is none.
@@ -154,7 +157,7 @@ def newest(folder: Path, report: Callable[[Damaged], None]) -> Loaded:
     return _loaded(found.snapshot, found.path)
 
 
-def found(place: Path, report: Callable[[Damaged], None]) -> Loaded:
+def found(place: Path, report: Callable[[Damaged], None]) -> LoadedModel:
     """The model of one file, or the newest of a folder of snapshots. Raises SnapshotError."""
     if place.is_dir():
         return newest(place, report)
@@ -174,10 +177,10 @@ def found(place: Path, report: Callable[[Damaged], None]) -> Loaded:
     return _loaded(snapshot, place)
 
 
-def _loaded(snapshot: Snapshot, path: Path) -> Loaded:
+def _loaded(snapshot: Snapshot, path: Path) -> LoadedModel:
     parts = snapshot.parts
     try:
-        with reading("a classifier", ValueError):
+        with state_errors("a classifier", ValueError):
             if _CLASSIFIER in parts:
                 config, model = None, _value(parts[_CLASSIFIER].meta["made"])
                 if not isinstance(model, Savable):
@@ -191,7 +194,7 @@ def _loaded(snapshot: Snapshot, path: Path) -> Loaded:
         raise SnapshotError(
             f"{path}: {error}; streamnb {wrote} has written it: load it with that version or a later one"
         ) from error
-    return Loaded(model, config, snapshot, path)
+    return LoadedModel(model, config, snapshot, path)
 
 
 def _warn(damaged: Damaged) -> None:

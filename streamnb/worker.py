@@ -14,27 +14,33 @@ from typing import Any, NamedTuple
 
 from streamnb.engine.journal.checkpoint import BEFORE, Checkpoint
 from streamnb.engine.journal.entries import (
+    accept_configuration,
     accept_loss,
-    adopt,
-    adopt_configuration,
-    adopt_program,
+    accept_program,
     begin,
+    install_retrained_model,
     missing_records,
     partitions_of,
     restate,
 )
-from streamnb.engine.journal.history import Stray
-from streamnb.engine.journal.identity import Identity
-from streamnb.engine.journal.recovery import configure, recover, refuse_changes, take_up, told
+from streamnb.engine.journal.history import ForeignRecord
+from streamnb.engine.journal.identity import JobIdentity
+from streamnb.engine.journal.recovery import (
+    configure,
+    describe_changes,
+    install_model,
+    recover,
+    refuse_changes,
+)
 from streamnb.engine.journal.snapshot_store import SnapshotStore
 from streamnb.engine.journal.snapshots import LONGEST_WRITE, Saving
 from streamnb.engine.journal.topic import JournalTopic
-from streamnb.engine.labels.rebuilt import Rebuilt
-from streamnb.engine.learner import Learner
-from streamnb.engine.ports import CommitUnderWay, Log, Partition, Record
-from streamnb.engine.reports import why_nothing_is_forgotten
+from streamnb.engine.labels.rebuilt import RetrainedModel
+from streamnb.engine.learner import EventProcessor
+from streamnb.engine.ports import CommitInFlight, Log, Partition, Record
+from streamnb.engine.reports import why_nothing_is_evicted
 from streamnb.engine.sensor import MOST_TENANTS, SILENT, Committed, Sensor, WorkerState
-from streamnb.engine.tally import LearnerTally
+from streamnb.engine.tally import Counters
 from streamnb.errors import JournalError, NotElected, OutOfRange, SnapshotError, UnknownTopic
 from streamnb.model.stats.memory_use import MemoryUse
 from streamnb.model.tenants.tenant_models import TenantModels
@@ -71,7 +77,7 @@ _WITHOUT = "bring them back, or go on without them: streamnb run --accept-loss"
 
 
 @dataclass(frozen=True)
-class Pace:
+class CommitPolicy:
     """When things are due.
 
     Attributes:
@@ -87,17 +93,17 @@ class Pace:
     snapshot_seconds: float = 60.0
 
 
-class _Begun(NamedTuple):
+class _CommitBegun(NamedTuple):
     """A commit under way, and what to tell of it once it is durable."""
 
-    commit: CommitUnderWay
+    commit: CommitInFlight
     n: int
     at: float
     records: Sequence[Record]
-    tally: LearnerTally
+    tally: Counters
 
 
-class _StoppedError(Exception):
+class _WorkerStoppedError(Exception):
     """Told to stop before recovery was done."""
 
 
@@ -124,14 +130,14 @@ class Worker:
         self,
         log: Log,
         snapshots: SnapshotStore,
-        learner: Learner,
-        identity: Identity,
-        pace: Pace = Pace(),
+        learner: EventProcessor,
+        identity: JobIdentity,
+        pace: CommitPolicy = CommitPolicy(),
         clock: Callable[[], float] = time.time,
         sensor: Sensor = SILENT,
         *,
         accepts_loss: bool = False,
-        elected: Callable[[], Identity] | None = None,
+        elected: Callable[[], JobIdentity] | None = None,
     ) -> None:
         self.learner, self._log, self._snapshots = learner, log, snapshots
         self._identity, self._pace, self._clock = identity, pace, clock
@@ -143,7 +149,7 @@ class Worker:
         self._ends: Mapping[Partition, int] = {}  # of what there was to read as labels began to wait
         self._labels_read: Mapping[Partition, int] = {}  # as far as, when they last waited
         self._ahead = False  # the model knows records that no commit holds, or one that failed
-        self._begun: _Begun | None = None
+        self._begun: _CommitBegun | None = None
         self.checkpoint = BEFORE  # after the commit under way
         self._saving: Saving | None = None  # the snapshot on its way
         self._saving_since = 0.0
@@ -163,7 +169,7 @@ class Worker:
         self._looked = self._listed = 0.0  # when at the lag, and at the partitions
 
     @property
-    def has_recovered(self) -> bool:
+    def is_restored(self) -> bool:
         """Whether `start` came to its end: before, the model is none."""
         return self.checkpoint.n >= 0
 
@@ -171,7 +177,7 @@ class Worker:
         """Let `run` return after the commit at hand; may be called from a signal handler."""
         self._stopping = True
 
-    def stand_by(self, owner: str, waiting: Callable[[NotElected], None]) -> None:
+    def await_leadership(self, owner: str, waiting: Callable[[NotElected], None]) -> None:
         """`start` as soon as no other learner is alive, or return without it after `stop`.
 
         `waiting` is told who is in the way, again where that changes.
@@ -179,7 +185,7 @@ class Worker:
         told = ""
         self._sensor.entered(WorkerState.STARTING)
         while not self._stopping:
-            self._sensor.alive()
+            self._sensor.heartbeat()
             try:
                 self.start(owner)
             except NotElected as error:
@@ -188,7 +194,7 @@ class Worker:
                     waiting(error)
                 told = str(error)
                 time.sleep(_STAND_BY_SECONDS)
-            except _StoppedError:
+            except _WorkerStoppedError:
                 return
             else:
                 return
@@ -203,7 +209,7 @@ class Worker:
         self._sensor.entered(WorkerState.RECOVERING)
         self._identity = self._identity if self._elected is None else self._elected()
         began, now = time.monotonic(), self._clock()
-        strays: dict[int, Stray] = {}
+        strays: dict[int, ForeignRecord] = {}
         floors: list[int] = []  # that were passed
         replayed: list[int] = []  # how many records it had seen after the first record of the journal
 
@@ -219,30 +225,30 @@ class Worker:
             self._snapshots,
             self.learner,
             self._identity,
-            self._alive,
+            self._heartbeat,
             passed=passed,
             stray=lambda stray: strays.update({stray.offset: stray}),
             begins=True,
         )
         seconds = time.monotonic() - began
-        self._tell_strays(strays.values())
+        self._report_foreign_records(strays.values())
         # What was replayed is in no snapshot: one may be due before anything new comes.
         self._saved_consumed, self._saved_at = min([self.learner.consumed, *replayed]), time.monotonic()
         self._unsaved |= bool(replayed)
-        checkpoint = self._take_up(checkpoint, now, is_due=bool(floors))
+        checkpoint = self._install_offered_model(checkpoint, now, is_due=bool(floors))
         checkpoint = checkpoint.with_new_partitions(partitions_of(self._log, self._identity))
         self._log.seek(checkpoint.positions)
         self.checkpoint = checkpoint
         self._topic_ids = checkpoint.origin.topic_ids
         self._check_topics()
-        self.learner.tally = LearnerTally()  # what recovery learned was told before
+        self.learner.tally = Counters()  # what recovery learned was told before
         self._sensor.recovered(seconds, self.learner.consumed)
         self._sensor.reported(self.learner.report(now))
         self._running_since = time.monotonic()
         self._sensor.entered(WorkerState.RUNNING)
         return checkpoint
 
-    def _take_up(self, checkpoint: Checkpoint, now: float, *, is_due: bool) -> Checkpoint:
+    def _install_offered_model(self, checkpoint: Checkpoint, now: float, *, is_due: bool) -> Checkpoint:
         """Write down what is different from when the journal was last written, if anything is.
 
         A snapshot follows at once where what is different stands in the way of a replay, or it is due.
@@ -257,24 +263,24 @@ class Worker:
         if missing:  # first, for positions in partitions that are no more cannot be written down again
             self._sensor.noted(f"going on without what is gone: {'; '.join(missing)}")
             checkpoint = accept_loss(self._log, checkpoint, self._identity, now)
-        before, checkpoint = checkpoint, adopt_program(self._log, checkpoint, self._identity, now)
+        before, checkpoint = checkpoint, accept_program(self._log, checkpoint, self._identity, now)
         if checkpoint is not before:
             self._sensor.noted(f"going on with what streamnb {before.origin.program} has learned")
         if changes:
-            self._sensor.noted(f"the configuration was changed: {told(changes)}")
-        checkpoint = adopt_configuration(self._log, checkpoint, self._identity, now)
+            self._sensor.noted(f"the configuration was changed: {describe_changes(changes)}")
+        checkpoint = accept_configuration(self._log, checkpoint, self._identity, now)
         if checkpoint is not stood or is_due:
             self._begin_saving(checkpoint)
-            self._finish_saving(self._alive)
+            self._finish_saving(self._heartbeat)
         return checkpoint
 
-    def _stand_still(self, asker: str) -> None:
+    def _pause_for_handover(self, asker: str) -> None:
         """Commit nothing until the model is there that the asker learned anew, and take it up.
 
         Once for each: who has what it asked for may go on asking for a moment.
         """
         self._stood_for, self._waiting = asker, {}
-        self._settle()
+        self._await_commit()
         self._finish_saving(self._turn)
         self._sensor.noted("standing still, for a model that was learned anew is to be taken up")
         deadline = time.monotonic() + _STANDS_SECONDS
@@ -287,21 +293,21 @@ class Worker:
                 why = str(error)
                 break
             if rebuilt is not None:
-                self.adopt(rebuilt)
+                self.install_model(rebuilt)
                 return
             time.sleep(_OFFER_SECONDS)
         self._sensor.noted(f"going on with the model as it was: {why}")
 
-    def _offered(self, checkpoint: Checkpoint) -> Rebuilt | None:
+    def _offered(self, checkpoint: Checkpoint) -> RetrainedModel | None:
         """The model that is there for whoever stands at a checkpoint. Raises SnapshotError if damaged."""
         found = self._snapshots.offered(checkpoint.n)
         is_ours = found is not None and found.digest == checkpoint.digest
-        return Rebuilt.of(found.parts) if found is not None and is_ours else None
+        return RetrainedModel.from_parts(found.parts) if found is not None and is_ours else None
 
-    def adopt(
+    def install_model(
         self,
-        rebuilt: Rebuilt,
-        becomes: Identity | None = None,
+        rebuilt: RetrainedModel,
+        becomes: JobIdentity | None = None,
         merges: Mapping[str, Any] = MappingProxyType({}),
     ) -> Checkpoint:
         """Take up a model that was learned anew, and followed the journal to where it stands.
@@ -312,15 +318,17 @@ class Worker:
         which is that of the identity that this learner `becomes`, the same record says so. Raises
         SnapshotError where the model is none of this learner: then nothing has changed.
         """
-        self._settle()
+        self._await_commit()
         if becomes is None:
-            self.learner.adopt(lambda: rebuilt)
+            self.learner.install_model(lambda: rebuilt)
         else:
-            take_up(self.learner, lambda: rebuilt, becomes, becomes.shaping)
-            configure(self.learner, becomes, becomes.shaping)
+            install_model(self.learner, lambda: rebuilt, becomes, becomes.semantic_config)
+            configure(self.learner, becomes, becomes.semantic_config)
             self._identity = becomes
         self._ahead = True
-        self.checkpoint = adopt(self._log, self.checkpoint, rebuilt, self._identity, self._clock(), merges)
+        self.checkpoint = install_retrained_model(
+            self._log, self.checkpoint, rebuilt, self._identity, self._clock(), merges
+        )
         self._ahead = False
         what = "the sum of others" if merges else "a model that was learned anew"
         self._sensor.noted(f"journal record {self.checkpoint.n} took up {what}")
@@ -328,7 +336,7 @@ class Worker:
         self._finish_saving(self._turn)
         return self.checkpoint
 
-    def _tell_strays(self, strays: Collection[Stray]) -> None:
+    def _report_foreign_records(self, strays: Collection[ForeignRecord]) -> None:
         """Name the first of those that lie between the journal's records, and are none."""
         for stray in sorted(strays)[:_STRAYS_TOLD]:
             self._sensor.noted(f"passing over offset {stray.offset} of the journal's topic: {stray.what}")
@@ -342,12 +350,12 @@ class Worker:
             until_end: return where everything has been read.
         """
         try:
-            while self.has_recovered and not self._stopping:
+            while self.is_restored and not self._stopping:
                 records = self._read(until_end=until_end)
                 if records:
                     self._step(records)
                 else:
-                    self._settle()
+                    self._await_commit()
                     if self.learner.has_work:
                         self._step([])
                         continue
@@ -360,10 +368,10 @@ class Worker:
                 self._look_around()
                 self._save_if_due(is_idle=not records)
             self._report_if_due(0.0)
-            while until_end and self.has_recovered and not self._stopping and self.learner.owes_report:
+            while until_end and self.is_restored and not self._stopping and self.learner.has_pending_report:
                 self._step([])
         finally:  # what was processed before is committed, whatever stopped the rest
-            self._settle()
+            self._await_commit()
 
     def close(self) -> None:
         """Keep a last snapshot, if anything was learned since the one before, and give the log up.
@@ -372,10 +380,10 @@ class Worker:
         learned beyond the journal would be learned again.
         """
         try:
-            self._finish_saving(self._sensor.alive)
-            if self.has_recovered and self._unsaved and not self._ahead and self._begun is None:
+            self._finish_saving(self._sensor.heartbeat)
+            if self.is_restored and self._unsaved and not self._ahead and self._begun is None:
                 self._begin_saving(self.checkpoint)
-                self._finish_saving(self._sensor.alive)
+                self._finish_saving(self._sensor.heartbeat)
         finally:
             self._log.close()
             self._sensor.entered(WorkerState.STOPPED)
@@ -383,13 +391,13 @@ class Worker:
     def _turn(self) -> None:
         """Show the log, and whoever watches, that the loop turns."""
         self._log.heartbeat()
-        self._sensor.alive()
+        self._sensor.heartbeat()
 
-    def _alive(self) -> None:
+    def _heartbeat(self) -> None:
         """Between two journal records of a recovery: it may take long, and need not be finished."""
         self._turn()
         if self._stopping:
-            raise _StoppedError
+            raise _WorkerStoppedError
 
     def _read(self, *, until_end: bool) -> Sequence[Record]:
         """See `_gather`. Raises JournalError where what is next is gone."""
@@ -426,7 +434,7 @@ class Worker:
         size = 0
         while len(records) < self._pace.commit_events and size < _COMMIT_BYTES and not self._stopping:
             self._turn()
-            self._settle_if_over()
+            self._finish_commit_if_over()
             left = (due if records else latest) - time.monotonic()
             most = self._pace.commit_events - len(records)
             found = self._log.poll(most, min(_TURN_SECONDS, max(0.0, left)))
@@ -468,16 +476,16 @@ class Worker:
         )
         taken = self.learner.consumed - before
         records, self._left = records[:taken], records[taken:]
-        tally, self.learner.tally = self.learner.tally, LearnerTally()
+        tally, self.learner.tally = self.learner.tally, Counters()
         if tally.report is not None:
             self._reported = self._began
         acted = self.learner.actions.acted(taken)
         checkpoint, transaction = self.checkpoint.commit(
             self._identity, records, outputs, now, work, silence, acted
         )
-        self._settle()
+        self._await_commit()
         at = time.time()
-        self._begun = _Begun(self._log.begin_commit(transaction), checkpoint.n, at, records, tally)
+        self._begun = _CommitBegun(self._log.begin_commit(transaction), checkpoint.n, at, records, tally)
         self.checkpoint, self._ahead = checkpoint, False
         if (
             not self._only_events
@@ -485,7 +493,7 @@ class Worker:
             and self.learner.late.fullness > _EARLY_MOST
         ):
             self._wait_for_events(self._lag())
-        self._settle_if_over()
+        self._finish_commit_if_over()
 
     def _silence(self, now: float) -> float:
         """The longest silence, in seconds, about which a monitor is to be asked now; 0 where none is.
@@ -505,32 +513,32 @@ class Worker:
         How old is told by a clock that nobody sets; a replay takes the commit as it is.
         """
         old = time.monotonic() - self._reported >= seconds
-        if old and self.has_recovered and self.learner.owes_report:
+        if old and self.is_restored and self.learner.has_pending_report:
             self._step([])
 
-    def _settle_if_over(self) -> None:
+    def _finish_commit_if_over(self) -> None:
         """Tell what a commit did as soon as it is known."""
         if self._begun is not None and self._begun.commit.is_over():
-            self._settle()
+            self._await_commit()
 
-    def _settle(self) -> None:
+    def _await_commit(self) -> None:
         """Wait for the commit under way, if any is; where it fails, the model is ahead of the journal."""
         begun, self._begun = self._begun, None
         if begun is None:
             return
         ahead, self._ahead = self._ahead, True
-        seconds = begun.commit.settle()
+        seconds = begun.commit.await_outcome()
         self._ahead, self._unsaved = ahead, True
-        self._tell(begun, seconds)
+        self._report_commit(begun, seconds)
 
-    def _tell(self, begun: _Begun, seconds: float) -> None:
+    def _report_commit(self, begun: _CommitBegun, seconds: float) -> None:
         """What a commit did that took the log so many seconds."""
         at, records = begun.at + seconds, begun.records
         if begun.tally.report is not None:
             self._sensor.reported(begun.tally.report)
         latencies = [at - record.timestamp for record in records]
         self._sensor.committed(Committed(begun.n, len(records), begun.tally, seconds, at, latencies, records))
-        self._tell_if_nothing_is_forgotten()
+        self._warn_if_nothing_is_evicted()
 
     def _look_around(self) -> None:
         """Now and then: how much waits, and whether partitions were added."""
@@ -538,7 +546,7 @@ class Worker:
         if now - self._listed >= _PARTITION_SECONDS:
             self._listed = now
             self._take_new_partitions()
-            self._outlive_trimming()
+            self._survive_trimming()
         if now - self._looked >= _LOOK_SECONDS:
             self._looked = now
             lag = self._lag()
@@ -547,21 +555,21 @@ class Worker:
             self._sensor.remembered(memory)
             if isinstance(self.learner.model, TenantModels):
                 self._sensor.shared_out(self.learner.model.use(MOST_TENANTS))
-            self._tell_if_memory_is_short(memory)
+            self._warn_if_memory_is_short(memory)
             self._wait_for_events(lag)
-            self._tell_what_waits(lag, now)
+            self._report_waiting_events(lag, now)
             asker = self._snapshots.asked_by()
             if asker not in {"", self._stood_for}:
-                self._stand_still(asker)
+                self._pause_for_handover(asker)
 
-    def _tell_if_nothing_is_forgotten(self) -> None:
+    def _warn_if_nothing_is_evicted(self) -> None:
         """Say once that half-lives are configured in vain."""
-        why = why_nothing_is_forgotten(self.learner.model) if self._forgets else ""
+        why = why_nothing_is_evicted(self.learner.model) if self._forgets else ""
         if why:
             self._forgets = False
             self._sensor.noted(f'{why}; events.clock = "log" goes by when the log recorded each')
 
-    def _tell_if_memory_is_short(self, memory: MemoryUse) -> None:
+    def _warn_if_memory_is_short(self, memory: MemoryUse) -> None:
         """Say of each part once that most of its share is taken, and what will happen."""
         for name, part in memory.parts.items():
             if part.share > _SHORT_OF_MEMORY and name not in self._short:
@@ -588,7 +596,7 @@ class Worker:
         stream that never stands still has always others, and for no partition of which nothing can be read.
         """
         late = self.learner.late
-        if late is None or not self.has_recovered:
+        if late is None or not self.is_restored:
             return
         at, labels, now = self.checkpoint.positions, late.settings.topic, time.monotonic()
         read = {p: place for p, place in at.items() if p.topic == labels}
@@ -617,7 +625,7 @@ class Worker:
         self._left = ()  # it is read again
         self._log.seek(positions)
 
-    def _tell_what_waits(self, lag: Mapping[Partition, int], now: float) -> None:
+    def _report_waiting_events(self, lag: Mapping[Partition, int], now: float) -> None:
         """Say where partitions have had records for a while that nobody can read."""
         at, before = self.checkpoint.positions, self._waiting
         lagging = [partition for partition, records in lag.items() if records and partition in at]
@@ -643,7 +651,7 @@ class Worker:
                 raise JournalError(f"topic {topic!r} was deleted and made anew: its events are other ones")
         self._journal.check(found.get(self._identity.journal, ""))
 
-    def _outlive_trimming(self) -> None:
+    def _survive_trimming(self) -> None:
         """Where the journal's beginning was deleted, stand on a record and a snapshot of now.
 
         Otherwise, where the record of the newest snapshot is among what is gone, nothing brings back what was
@@ -652,7 +660,7 @@ class Worker:
         first = self._journal.trimmed()
         if first is None:
             return
-        self._settle()
+        self._await_commit()
         self._finish_saving(self._turn)
         self._sensor.noted(f"the journal was trimmed up to offset {first}: a snapshot follows at once")
         self.checkpoint = restate(self._log, self.checkpoint, self._identity, self._clock())
@@ -673,7 +681,7 @@ class Worker:
         """
         if self._saving is not None:
             if not self._saving.advance():
-                self._tell_if_stuck()
+                self._warn_if_stuck()
                 return
             self._finish_saving(self._turn)
         events = self.learner.consumed - self._saved_consumed
@@ -682,10 +690,10 @@ class Worker:
         is_calm = is_idle and time.monotonic() - self._began >= _CALM_SECONDS
         is_late = seconds > 2 * self._pace.snapshot_seconds
         if is_due and (is_calm or is_late or self.learner.model.is_settled):
-            self._settle()
+            self._await_commit()
             self._begin_saving(self.checkpoint)
 
-    def _tell_if_stuck(self) -> None:
+    def _warn_if_stuck(self) -> None:
         """Say once that the disk does not answer; no other snapshot is begun before it does."""
         if not self._stuck and time.monotonic() - self._saving_since > LONGEST_WRITE:
             self._stuck = True

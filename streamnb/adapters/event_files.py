@@ -28,7 +28,7 @@ from streamnb.wire.event_csv import (
     NO_TEXT,
     NOT_DECODED,
     CsvColumns,
-    Note,
+    RowNote,
     ignore_note,
     rows_to_events,
 )
@@ -95,7 +95,9 @@ def read_rows_order(path: FileName) -> list[int]:
     return order
 
 
-def open_counted(path: FileName, columns: CsvColumns = _COLUMNS, note: Note = ignore_note) -> CountedEvents:
+def open_counted(
+    path: FileName, columns: CsvColumns = _COLUMNS, note: RowNote = ignore_note
+) -> CountedEvents:
     """Open a file of events that reports its reading progress, as a context manager.
 
     Args:
@@ -148,12 +150,12 @@ class CountedEvents:
         line: number of lines read so far (for CSV: lines of the file, not rows).
     """
 
-    def __init__(self, name: str, source: Any, columns: CsvColumns, note: Note = ignore_note) -> None:
+    def __init__(self, name: str, source: Any, columns: CsvColumns, note: RowNote = ignore_note) -> None:
         self.name = name
         self.total = None if name == "-" else os.fstat(source.fileno()).st_size
         self.line = 0
         self._source, self._columns = source, columns
-        self._note: Note = lambda text: note(f"{name}: {text}")
+        self._note: RowNote = lambda text: note(f"{name}: {text}")
         self._counter = _Counter(source)
 
     @property

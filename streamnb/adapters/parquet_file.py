@@ -23,7 +23,7 @@ from streamnb.model.attributes.json_values import (
     name_text,
     time_of_day,
 )
-from streamnb.wire.event_csv import CsvColumns, Note, check_header, encoded, event_of, ignore_note
+from streamnb.wire.event_csv import CsvColumns, RowNote, check_header, encoded, event_of, ignore_note
 
 _AT_ONCE = 1000
 _DAY = 86_400
@@ -33,7 +33,7 @@ _SCALARS = {str, int, float, Decimal}
 
 
 def parquet_events(
-    source: Any, columns: CsvColumns, note: Note = ignore_note
+    source: Any, columns: CsvColumns, note: RowNote = ignore_note
 ) -> Iterator[tuple[bytes, float]]:
     """Yield each row's event, and the share of the rows read so far. Memory holds a group of rows.
 
@@ -56,7 +56,7 @@ def parquet_events(
         file = parquet.ParquetFile(source, coerce_int96_timestamp_unit="us")
         names = file.schema_arrow.names
         check_header(names, columns, "Parquet")
-        reader = _Reader(types, columns, note)
+        reader = _ParquetReader(types, columns, note)
         columns = msgspec.structs.replace(
             columns, missing=()
         )  # the reader already removes missing values; "" is a string
@@ -76,7 +76,7 @@ def parquet_events(
         raise LogError(f"no Parquet that can be read, after row {number}: {error}") from error
 
 
-class _Reader:
+class _ParquetReader:
     """Converter of columns to JSON values, by a column's type and role.
 
     Args:
@@ -85,7 +85,7 @@ class _Reader:
         note: see `parquet_events`.
     """
 
-    def __init__(self, types: Any, columns: CsvColumns, note: Note) -> None:
+    def __init__(self, types: Any, columns: CsvColumns, note: RowNote) -> None:
         self._types, self._columns, self._note = types, columns, note
         self._names = {columns.id, columns.label, columns.text, *columns.strings}
         self._missing: set[Any] = {token for token in columns.missing if token}

@@ -66,7 +66,7 @@ def exit_code_of(command: Callable[[T], int], given: T) -> int:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UndeclaredTextWarning)  # `seen_fields` says it for all events
-            warnings.simplefilter("ignore", SmallWeightWarning)  # `LearnerTally` counts them
+            warnings.simplefilter("ignore", SmallWeightWarning)  # `Counters` counts them
             return command(given)
     except StreamnbError as error:
         print(f"streamnb: {printable(error)}", file=sys.stderr)

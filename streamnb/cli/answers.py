@@ -7,11 +7,11 @@ from contextlib import suppress
 from itertools import islice
 from typing import Any
 
-from streamnb.cli.asked import Asked, asked_of, log_odds
+from streamnb.cli.asked import QueryModel, log_odds, query_model_of
 from streamnb.cli.rehearsal import rehearsed
 from streamnb.config import Config
-from streamnb.engine.labels.verdicts import Said
-from streamnb.engine.learner import Learner
+from streamnb.engine.labels.verdicts import SourceLabel
+from streamnb.engine.learner import EventProcessor
 from streamnb.errors import ConfigError, StreamnbError
 from streamnb.events import Event
 from streamnb.model.attributes.attributes import some_of
@@ -27,7 +27,7 @@ _AT_ONCE = 25  # events that have something left out
 
 
 def explained(
-    model: Asked, event: Event, against: str | None, top: int, of: str | None = None
+    model: QueryModel, event: Event, against: str | None, top: int, of: str | None = None
 ) -> dict[str, Any]:
     """Why an event has its label; or what speaks for another one, `of`, where the model counts.
 
@@ -50,10 +50,10 @@ def explained(
     }
 
 
-def held(said: Sequence[Said], journal: int) -> dict[str, Any]:
+def held(said: Sequence[SourceLabel], journal: int) -> dict[str, Any]:
     """Which label holds of an event after a journal record, who said so and when, and what others said.
 
-    `said` is what is said of it, as `LateLabels` has it: what holds comes first.
+    `said` is what is said of it, as `DelayedLabels` has it: what holds comes first.
     """
     told = [{"label": one.label, "source": one.source, "ts": one.time} for one in said]
     is_held = bool(told) and told[0]["label"] is not None
@@ -61,9 +61,9 @@ def held(said: Sequence[Said], journal: int) -> dict[str, Any]:
     return {**holds, "journal": journal, "others": told}
 
 
-def rehearse_answers(learner: Learner, config: Config) -> None:
+def rehearse_answers(learner: EventProcessor, config: Config) -> None:
     """Ask a learner that is thrown away all that can be asked: what that compiles, a replica needs."""
-    model = asked_of(learner.model, config, {"file": "a rehearsal"}, learner.decisions)
+    model = query_model_of(learner.model, config, {"file": "a rehearsal"}, learner.decisions)
     learner.process([rehearsed(model.schema, number) for number in range(20)], 1.0)
     event = model.decode(rehearsed(model.schema, 1).value)
     with suppress(StreamnbError):  # what this kind of model says nothing of
@@ -86,7 +86,7 @@ def decision_of(answer: Mapping[str, Any]) -> str:
 
 
 def _explanation(
-    model: Asked,
+    model: QueryModel,
     event: Event,
     said: Mapping[str, float],
     against: str | None,
@@ -145,7 +145,7 @@ def _described(model: Any, item: Item) -> dict[str, Any]:
     }
 
 
-def _turning(model: Asked, event: Event, found: Explanation, label: str) -> dict[str, Any] | None:
+def _turning(model: QueryModel, event: Event, found: Explanation, label: str) -> dict[str, Any] | None:
     """Words and values without which the label is another one; None where none were found.
 
     One, where one is enough. Else the leading ones are left out, one more each time, until the label is
@@ -173,7 +173,7 @@ def _turning(model: Asked, event: Event, found: Explanation, label: str) -> dict
 
 
 def _turned(
-    model: Asked, event: Event, tried: Iterable[Sequence[Item]], label: str
+    model: QueryModel, event: Event, tried: Iterable[Sequence[Item]], label: str
 ) -> Iterator[tuple[Sequence[Item], dict[str, float]]]:
     """Those of some sets of words and values without which the label is another one, and what it is."""
     said = {name: words(str(event.x[name])) for name in model.texts if name in event.x}
@@ -195,7 +195,7 @@ def _without(event: Event, items: Sequence[Item], said: Mapping[Any, Sequence[st
     return Event(event.id, x, ts=event.ts)
 
 
-def known_of(model: Asked, word: str) -> dict[str, Any]:
+def known_of(model: QueryModel, word: str) -> dict[str, Any]:
     """What is known of a word or value. Raises StreamnbError where nothing is counted."""
     if not isinstance(model.model, CountingModel):
         raise ConfigError(
@@ -205,7 +205,7 @@ def known_of(model: Asked, word: str) -> dict[str, Any]:
     return {"word": word, "found": list(_entries(model, model.model, word))}
 
 
-def _entries(asked_of: Asked, model: CountingModel, word: str) -> Iterator[dict[str, Any]]:
+def _entries(asked_of: QueryModel, model: CountingModel, word: str) -> Iterator[dict[str, Any]]:
     """What is known of the word in each attribute that has it."""
     tokens = list(dict.fromkeys(words(word)))
     stopped = model.statistics.stop_words()
@@ -222,7 +222,7 @@ def _entries(asked_of: Asked, model: CountingModel, word: str) -> Iterator[dict[
                 }
 
 
-def _weights(model: Asked, name: Any, value: str, *, is_text: bool) -> dict[str, float]:
+def _weights(model: QueryModel, name: Any, value: str, *, is_text: bool) -> dict[str, float]:
     """What it adds, alone, to the log odds of each label against all others (nats)."""
     base: dict[Any, Any] = {name: ""} if is_text else {}
     with_it, without = model.predicted([Event("-", {name: value}), Event("-", base)])

@@ -24,25 +24,25 @@ from streamnb.errors import ConfigError, MalformedEvent, SnapshotError, Streamnb
 from streamnb.events import Event
 from streamnb.model.attributes.attributes import some_of
 from streamnb.model.attributes.nearest import did_you_mean
-from streamnb.model.attributes.parameters import of
+from streamnb.model.attributes.parameters import pluralize
 from streamnb.model.compiled.arrays import Floats
 from streamnb.model.evaluation.decision_scores import ServedDecisions
 from streamnb.model.evaluation.decisions import weights_before
-from streamnb.model.evaluation.unseen import told_unseen
+from streamnb.model.evaluation.unseen import published_new_class_probability
 from streamnb.model.interface.evidence import LIMIT
 from streamnb.model.interface.predictions import Posteriors
 from streamnb.model.interface.river_stream_model import RiverStreamModel
 from streamnb.model.naive_bayes.counting_model import CountingModel
 from streamnb.model.naive_bayes.unused_values import UnusedValue
 from streamnb.model.tenants.tenant_models import TenantModels
-from streamnb.saved import Loaded, found, newest
+from streamnb.saved import LoadedModel, found, newest
 from streamnb.wire.codec import decode_event
 from streamnb.wire.schema import ENTITY, EventSchema
 
 _MOST_TOLD = 10
 
 
-class Asked(NamedTuple):
+class QueryModel(NamedTuple):
     """A model that is asked.
 
     Attributes:
@@ -132,7 +132,9 @@ class Asked(NamedTuple):
         unused = self.model.unused_values({name: value for name, value in event.x.items() if name != ENTITY})
         if all(one.reason == "attribute" for one in unused):
             return self.strange(event)
-        more = f", and {of(len(unused) - _MOST_TOLD, 'other value')}" if len(unused) > _MOST_TOLD else ""
+        more = (
+            f", and {pluralize(len(unused) - _MOST_TOLD, 'other value')}" if len(unused) > _MOST_TOLD else ""
+        )
         told = "; ".join(one.message for one in unused[:_MOST_TOLD])
         return f"the model knows no value of this event, so it goes by how frequent labels are: {told}{more}"
 
@@ -140,7 +142,7 @@ class Asked(NamedTuple):
         found = [*self.model.other_types(event.x), *near]
         return "; ".join(one.message for one in found[:_MOST_TOLD])
 
-    def own(self, event: Event) -> tuple[Asked, Event]:
+    def own(self, event: Event) -> tuple[QueryModel, Event]:
         """The model that speaks of an event, where tenants have models of their own, and what it is told."""
         if not isinstance(self.model, TenantModels):
             return self, event
@@ -200,7 +202,9 @@ class Asked(NamedTuple):
     def unseen(self, posteriors: Posteriors) -> Floats:
         """The probability that the label of each is a new one, or one that may not be told."""
         n = len(posteriors.known)
-        return told_unseen(np.full(n, self.model.n_events), posteriors.known, posteriors.held)
+        return published_new_class_probability(
+            np.full(n, self.model.n_events), posteriors.known, posteriors.held
+        )
 
     def decided(self, posteriors: Posteriors) -> list[dict[str, Any]]:
         """What to decide of each, and what that is expected to cost; nothing without a rule."""
@@ -208,7 +212,7 @@ class Asked(NamedTuple):
             return [{}] * len(posteriors.known)
         is_weighing, learned = self.decisions.rule.is_weighing, self.model.class_weights
         weights = weights_before(posteriors.classes, learned) if is_weighing else None
-        return list(self.decisions.decide(posteriors, self.unseen(posteriors), weights).told())
+        return list(self.decisions.decide(posteriors, self.unseen(posteriors), weights).fields())
 
     @property
     def quarantined(self) -> set[Any]:
@@ -228,7 +232,7 @@ class Asked(NamedTuple):
         if self.told["strange"]:
             at += ", which the journal of this log does not have"
         if behind is not None:
-            at += f", {of(behind, 'record')} behind the last" if behind else ", the last"
+            at += f", {pluralize(behind, 'record')} behind the last" if behind else ", the last"
         age = self.told["seconds"]
         old = "of unknown age" if age is None else f"{duration(age)} old"
         print(f"by {printable(self.told['file'])}{at}, {old}", file=sys.stderr)
@@ -242,7 +246,7 @@ def _with_id(given: Mapping[str, Any], name: str, *more: str) -> Mapping[str, An
     return given if more or found is not None else {**given, name: "-"}
 
 
-def asked(options: argparse.Namespace, snapshot: str | None = None) -> Asked:
+def open_query_model(options: argparse.Namespace, snapshot: str | None = None) -> QueryModel:
     """The model that the options name: the newest snapshot, or another one. Raises StreamnbError."""
     config = opening.load_config(options)
     loaded = _loaded(config, snapshot or options.snapshot)
@@ -253,20 +257,20 @@ def asked(options: argparse.Namespace, snapshot: str | None = None) -> Asked:
                 f"{loaded.path}: a {type(model).__name__} is no classifier; `streamnb.load` loads it"
             )
         model = RiverStreamModel(model, "")
-    told = _told(loaded, config)
+    told = _describe_loaded(loaded, config)
     if learned is None:
-        return Asked(model, EventSchema(), ["text"], told)
+        return QueryModel(model, EventSchema(), ["text"], told)
     parts = loaded.snapshot.parts
     decisions = ServedDecisions.from_state(*parts["decisions"]) if "decisions" in parts else None
-    return asked_of(model, learned, told, decisions)
+    return query_model_of(model, learned, told, decisions)
 
 
-def asked_of(
+def query_model_of(
     model: Any,
     learned: Config,
     told: dict[str, Any],
     decisions: ServedDecisions | None = None,
-) -> Asked:
+) -> QueryModel:
     """A model that was learned under a configuration, and the decisions that it served, if any yet."""
     rule = wiring.rule(learned)
     decisions = ServedDecisions(rule, 1) if rule and decisions is None else decisions
@@ -274,7 +278,7 @@ def asked_of(
     reads_texts = learned.model.kind not in CLASSIFIERS or CLASSIFIERS[learned.model.kind].reads_texts
     texts = [place.name for place in schema.places if place.kind == "text"] if reads_texts else []
     least = learned.classes.min_learns
-    made = Asked(model, schema, list(dict.fromkeys(texts)), told, decisions=decisions, min_learns=least)
+    made = QueryModel(model, schema, list(dict.fromkeys(texts)), told, decisions=decisions, min_learns=least)
     topic = learned.topics.labels
     return made._replace(labels=f"`streamnb label ID LABEL` writes to {topic}") if topic else made
 
@@ -299,8 +303,8 @@ def readiness(weights: Mapping[Any, float], min_learns: int) -> dict[str, Any]:
     return {"status": status, "missing": missing}
 
 
-def _loaded(config: Config, given: str | None) -> Loaded:
-    report = wiring.passed_over
+def _loaded(config: Config, given: str | None) -> LoadedModel:
+    report = wiring.report_damaged_snapshot
     if given is None:
         return newest(config.snapshot_folder, report)
     is_number = given.isdecimal() and not Path(given).exists()
@@ -309,7 +313,7 @@ def _loaded(config: Config, given: str | None) -> Loaded:
     )
 
 
-def _told(loaded: Loaded, config: Config) -> dict[str, Any]:
+def _describe_loaded(loaded: LoadedModel, config: Config) -> dict[str, Any]:
     """What there is to say of a snapshot; the journal is asked where that is cheap: of an embedded log."""
     snapshot, written, behind, strange = loaded.snapshot, None, None, False
     with suppress(StreamnbError):

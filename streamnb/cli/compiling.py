@@ -14,7 +14,7 @@ from streamnb.compiler.kept_code import own_folder
 _SECONDS = "30 to 80 s"  # for the default model, measured with numba 0.68; a second core does not help
 
 
-def heard(listener: event.Listener) -> AbstractContextManager[object]:
+def listening(listener: event.Listener) -> AbstractContextManager[object]:
     """While it lasts, `listener` hears where numba begins and ends to compile a function."""
     return event.install_listener("numba:compile", listener)  # type: ignore[no-any-return]
 

@@ -11,12 +11,12 @@ from streamnb.cli import opening, wiring
 from streamnb.cli.printable import printable
 from streamnb.config import Config
 from streamnb.engine.journal.entries import missing_records, partitions_of
-from streamnb.engine.journal.recovery import recover, refuse_changes, told
-from streamnb.engine.learner import Learner
+from streamnb.engine.journal.recovery import describe_changes, recover, refuse_changes
+from streamnb.engine.learner import EventProcessor
 from streamnb.engine.ports import Log, Record
-from streamnb.engine.tally import LearnerTally
+from streamnb.engine.tally import Counters
 from streamnb.errors import JournalError
-from streamnb.model.attributes.parameters import of
+from streamnb.model.attributes.parameters import pluralize
 
 _AT_ONCE = 1000
 _OUTPUT_BYTES = 16 << 20
@@ -26,7 +26,7 @@ _PATIENCE = 10.0  # seconds, for records that a log says are there
 
 def dry_run(
     config: Config,
-    learner: Learner,
+    learner: EventProcessor,
     most: int,
     met: Callable[[Sequence[Record]], None],
     *,
@@ -41,26 +41,30 @@ def dry_run(
     """
     with closing(opening.existing_log(config)) as log:
         wiring.check_topics(config, log)
-        config = wiring.as_begun(wiring.fitted(config, log), log)
+        config = wiring.begun_configuration(wiring.fitted(config, log), log)
         fresh, identity = wiring.learner(config), wiring.identity(config)
         learner.settings, learner.model = fresh.settings, fresh.model
         at = recover(log, wiring.snapshots(config), learner, identity)
         if changes := refuse_changes(at, identity) if at.n >= 0 else ():
-            print(f"a run would change the configuration: {printable(told(changes))}", file=sys.stderr)
+            print(
+                f"a run would change the configuration: {printable(describe_changes(changes))}",
+                file=sys.stderr,
+            )
         missing = missing_records(log, at, identity) if at.n >= 0 else []
         if missing and not accepts_loss:
             raise JournalError(f"{'; '.join(missing)}; go on without them: streamnb run --accept-loss")
         starts = {p: log.offsets(p)[0] for p in partitions_of(log, identity)}
         log.seek({p: max(start, at.positions.get(p, 0)) for p, start in starts.items()})
-        learner.tally = LearnerTally()
+        learner.tally = Counters()
         taken = 0
         for part in _parts(log, most):
-            taken += _say(config, learner, part)
+            taken += _print_summary(config, learner, part)
             met(part)
     tally, since = learner.tally, f"after journal record {at.n:,}" if at.n >= 0 else "from the beginning"
     print(
-        f"dry run: {of(taken, 'record')} {since}, {of(tally.predicted.total(), 'prediction')}, "
-        f"{tally.learned.total():,} learned in memory, {of(tally.dead_letters.total(), 'dead letter')}; "
+        f"dry run: {pluralize(taken, 'record')} {since}, {pluralize(tally.predicted.total(), 'prediction')}, "
+        f"{tally.learned.total():,} learned in memory, "
+        f"{pluralize(tally.dead_letters.total(), 'dead letter')}; "
         "nothing was written",
         file=sys.stderr,
     )
@@ -81,7 +85,7 @@ def _parts(log: Log, most: int) -> Iterator[Sequence[Record]]:
             return
 
 
-def _say(config: Config, learner: Learner, records: Sequence[Record]) -> int:
+def _print_summary(config: Config, learner: EventProcessor, records: Sequence[Record]) -> int:
     """What would be published of some records; how many they were."""
     total, left = learner.consumed, records
     while left:

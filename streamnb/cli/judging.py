@@ -8,14 +8,14 @@ from msgspec.structs import replace
 
 from streamnb.cli import opening
 from streamnb.config import Config
-from streamnb.engine.labels.verdicts import MOST_SOURCES, Said, effective, merged
-from streamnb.engine.labels.voids import Voids
+from streamnb.engine.labels.verdicts import MOST_SOURCES, SourceLabel, effective, merged
+from streamnb.engine.labels.voids import RevokedIntervals
 from streamnb.engine.ports import Partition, Record
-from streamnb.events import Verdict
+from streamnb.events import LabelRecord
 from streamnb.wire.codec import IN_EVENT, decode_label
 
 
-class Judging:
+class ResolvedLabels:
     """What sources say of events, by the rules of the learner.
 
     Args:
@@ -28,43 +28,43 @@ class Judging:
 
     def __init__(self, config: Config, most: int | None = None) -> None:
         self._schema, self._ranks, self._most = opening.schema(config), config.labels.ranks, most
-        self._said: dict[str, tuple[Said, ...]] = {}
-        self._voids = Voids()
+        self._said: dict[str, tuple[SourceLabel, ...]] = {}
+        self._voids = RevokedIntervals()
         self.has_forgotten = False
 
-    def take(self, record: Record) -> Verdict | None:
+    def add(self, record: Record) -> LabelRecord | None:
         """A record of the topic; None where it takes back a source. Raises MalformedEvent."""
         found = decode_label(record.value, self._schema, record.timestamp)
-        if not isinstance(found, Verdict):
+        if not isinstance(found, LabelRecord):
             self._voids.add(found, record)
             return None
         time = record.timestamp if found.ts is None else found.ts
-        said = Said(found.source, time, found.label, found.weight, record.partition, record.offset)
+        said = SourceLabel(found.source, time, found.label, found.weight, record.partition, record.offset)
         self._said[found.id] = _merged_with_limit(self._said.pop(found.id, ()), said)
         if self._most is not None and len(self._said) > self._most:
             del self._said[next(iter(self._said))]
             self.has_forgotten = True
         return replace(found, ts=time)
 
-    def speaks_of(self, event_id: str) -> bool:
+    def mentions(self, event_id: str) -> bool:
         """Whether anything is said of an event apart from it."""
         return event_id in self._said
 
-    def label(self, event_id: str, in_event: str | None, known: tuple[Said, ...] = ()) -> str | None:
+    def label(self, event_id: str, in_event: str | None, known: tuple[SourceLabel, ...] = ()) -> str | None:
         """The label that holds of an event that came with another one, or none; None where none does.
 
         `known` is what is said of it besides, such as in records that are not at hand.
         """
         said = known
         if not known and in_event is not None:
-            said = (Said(IN_EVENT, -math.inf, in_event, 1.0, Partition("", 0), 0),)
+            said = (SourceLabel(IN_EVENT, -math.inf, in_event, 1.0, Partition("", 0), 0),)
         for one in self._said.get(event_id, ()):
             said = _merged_with_limit(said, one)
         truth = effective((one for one in said if not self._voids.cover(one)), self._ranks)
         return None if truth is None else truth.label
 
 
-def _merged_with_limit(said: tuple[Said, ...], more: Said) -> tuple[Said, ...]:
+def _merged_with_limit(said: tuple[SourceLabel, ...], more: SourceLabel) -> tuple[SourceLabel, ...]:
     """Return the labels with one more, except if its source is one too many; the learner refuses it, too."""
     found = merged(said, more)
     return found if len(found) <= MOST_SOURCES else said

@@ -12,11 +12,11 @@ from contextlib import ExitStack, contextmanager
 from streamnb.adapters.observers.watchdog import Watchdog
 from streamnb.cli.printable import counted, printable
 from streamnb.config import Config
-from streamnb.engine.ports import Patience
+from streamnb.engine.ports import OutageListener
 from streamnb.engine.sensor import Committed, Sensor, Sensors, WorkerState
 from streamnb.errors import AddressTaken, Unavailable
 from streamnb.events import MetricsReport
-from streamnb.model.attributes.parameters import of
+from streamnb.model.attributes.parameters import pluralize
 
 _TICK_SECONDS = 1.0
 
@@ -78,7 +78,7 @@ class Ticker(Sensor):
         """Say what was known already."""
         self._total, self._told = events, time.monotonic()
         if events:
-            print(f"recovered {of(events, 'record')} in {seconds:.1f} s", file=sys.stderr)
+            print(f"recovered {pluralize(events, 'record')} in {seconds:.1f} s", file=sys.stderr)
 
     def reported(self, report: MetricsReport) -> None:
         """Keep the scores for the line of this commit, and of those after it."""
@@ -123,7 +123,7 @@ class Ticker(Sensor):
         )
         if not window.events:
             apart = self._report.verdicts
-            waiting = apart and f"{of(apart.pending, 'event')} without a label so far"
+            waiting = apart and f"{pluralize(apart.pending, 'event')} without a label so far"
             scores = waiting or "no label scored yet"
         return (
             f"{counted(self._report, self._total)} ({self._consumed / seconds:,.0f}/s)  {scores}  "
@@ -133,12 +133,12 @@ class Ticker(Sensor):
     def _tell_alerts(self) -> None:
         """One line for all alerts of a monitor that are alike."""
         for (monitor, kind, state), count in self._alerts.items():
-            times = f", {of(count, 'time')}" if count > 1 else ""
+            times = f", {pluralize(count, 'time')}" if count > 1 else ""
             print(f"monitor {printable(monitor)} ({kind}): {state}{times}", file=sys.stderr)
         self._alerts.clear()
 
 
-class Waiting(Patience, Sensor):
+class OutageReporter(OutageListener, Sensor):
     """Waits for a log that cannot be reached, and says so; gives up after a time, or when told to stop.
 
     It hears the worker's states, to return to the one that the waiting interrupted.
@@ -162,7 +162,7 @@ class Waiting(Patience, Sensor):
 
     def unreachable(self, error: Unavailable, seconds: float) -> None:
         """Say so once; raise `error` where that is enough."""
-        self.sensor.alive()
+        self.sensor.heartbeat()
         if self._stopping():
             raise error
         if seconds >= self._give_up_after:
@@ -173,9 +173,9 @@ class Waiting(Patience, Sensor):
             print(f"waiting: {printable(error)}", file=sys.stderr)
             self.sensor.entered(WorkerState.WAITING)
 
-    def waits(self) -> None:
+    def waiting(self) -> None:
         """Pass it on."""
-        self.sensor.alive()
+        self.sensor.heartbeat()
 
     def reachable(self, seconds: float) -> None:
         """Say so."""

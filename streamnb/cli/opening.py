@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from streamnb import config as configuration
 from streamnb.adapters.sqlite.log import SqliteLog
-from streamnb.cli.observers import Waiting
+from streamnb.cli.observers import OutageReporter
 from streamnb.config import Config
 from streamnb.config.in_parts import refuse_of_shards
-from streamnb.engine.ports import Log, Patience
+from streamnb.engine.ports import Log, OutageListener
 from streamnb.errors import ConfigError, LogError
 from streamnb.wire.schema import AttributeSpec, EventSchema
 
@@ -73,7 +73,7 @@ def schema(config: Config) -> EventSchema:
     )
 
 
-def open_log(config: Config, patience: Patience | None = None) -> Log:
+def open_log(config: Config, patience: OutageListener | None = None) -> Log:
     """The log; the embedded one with its topics, a Kafka cluster as it is.
 
     `patience` says how long to wait for a cluster, or a file that is locked; without one for a cluster as
@@ -95,7 +95,7 @@ def open_log(config: Config, patience: Patience | None = None) -> Log:
         session_timeout=config.log.session_timeout,
         transaction_timeout=config.kafka.transaction_timeout,
         elected_within=_ELECTED_WITHIN,
-        patience=patience or Waiting(config.kafka.give_up_after),
+        patience=patience or OutageReporter(config.kafka.give_up_after),
         library=library(config),
     )
 
@@ -121,7 +121,7 @@ def library(config: Config) -> type[KafkaPython | Librdkafka]:
     return Librdkafka
 
 
-def existing_log(config: Config, patience: Patience | None = None) -> Log:
+def existing_log(config: Config, patience: OutageListener | None = None) -> Log:
     """The log, where there is one: nothing is created. Raises LogError."""
     if config.log.is_kafka:
         return open_log(config, patience)
@@ -137,7 +137,7 @@ def no_log(config: Config) -> str:
     return f"there is no log at {config.log.path}: `streamnb topics create` makes one"
 
 
-def _embedded_log(config: Config, patience: Patience | None = None) -> SqliteLog:
+def _embedded_log(config: Config, patience: OutageListener | None = None) -> SqliteLog:
     return SqliteLog(
         config.log.path,
         journal_topic=config.topics.journal,

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from streamnb.model.attributes.parameters import of
+from streamnb.model.attributes.parameters import pluralize
 
 if TYPE_CHECKING:
     from streamnb.events import MetricsReport
@@ -32,7 +32,7 @@ def warn(text: object) -> None:
 
 def left_out(events: Mapping[str, int]) -> str:
     """How many events were left out, and why: one line for each reason that there was, each ended."""
-    return "".join(f"left out: {of(n, 'event')} {why}\n" for why, n in events.items() if n)
+    return "".join(f"left out: {pluralize(n, 'event')} {why}\n" for why, n in events.items() if n)
 
 
 def counted(report: MetricsReport, records: int) -> str:
@@ -40,10 +40,10 @@ def counted(report: MetricsReport, records: int) -> str:
     from streamnb.wire.codec import IN_EVENT  # noqa: PLC0415  --help needs none of it
 
     if report.verdicts is None:
-        return of(records, "event")
+        return pluralize(records, "event")
     events, has_labels = report.verdicts.served, report.verdicts.sources.keys() - {IN_EVENT}
-    among = f" of {of(records, 'record')}" if events != records else ""
-    return of(events, "event") + among + ", labels among them" * bool(among and has_labels)
+    among = f" of {pluralize(records, 'record')}" if events != records else ""
+    return pluralize(events, "event") + among + ", labels among them" * bool(among and has_labels)
 
 
 def duration(seconds: float) -> str:

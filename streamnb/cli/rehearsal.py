@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from streamnb.engine.learner import Learner
+from streamnb.engine.learner import EventProcessor
 from streamnb.engine.ports import Partition, Record
-from streamnb.events import Verdict
-from streamnb.wire.codec import encode_verdict
+from streamnb.events import LabelRecord
+from streamnb.wire.codec import encode_label
 from streamnb.wire.schema import EventSchema
 
 _EVENTS = 60  # enough for a tree to be drawn
@@ -16,7 +16,7 @@ _TOO_MANY = 1 << 30  # classes, for which something has to be forgotten
 _VALUES = {"text": "one two", "nominal": "red", "continuous": 1.5}
 
 
-def rehearse(learner: Learner, schema: EventSchema) -> None:
+def rehearse(learner: EventProcessor, schema: EventSchema) -> None:
     """Learn and predict, report, prune where that is due, forget for a budget, keep the state and load it."""
     records = [rehearsed(schema, number) for number in range(_EVENTS)]
     for begin in range(0, _EVENTS, 20):
@@ -27,7 +27,7 @@ def rehearse(learner: Learner, schema: EventSchema) -> None:
         )
     if learner.settings.pruning.every:
         learner.prune()
-    learner.model.make_room(_TOO_MANY)
+    learner.model.evict(_TOO_MANY)
     learner.report(1.0)
     copy = learner.copying()
     learner.load(copy.parts(), copy.segments())
@@ -35,8 +35,8 @@ def rehearse(learner: Learner, schema: EventSchema) -> None:
 
 def _verdict(topic: str, number: int) -> Record:
     """Each event gets a label, and then another one."""
-    verdict = Verdict(str(number % _EVENTS), "abc"[number * number % 3], ts=float(number))
-    return Record(Partition(topic, 0), number, None, encode_verdict(verdict), 1.0)
+    verdict = LabelRecord(str(number % _EVENTS), "abc"[number * number % 3], ts=float(number))
+    return Record(Partition(topic, 0), number, None, encode_label(verdict), 1.0)
 
 
 def rehearsed(schema: EventSchema, number: int) -> Record:

@@ -18,9 +18,9 @@ from itertools import pairwise
 from operator import itemgetter
 from typing import NamedTuple
 
-from streamnb.engine.ports import HandedOn
+from streamnb.engine.ports import Forwarded
 from streamnb.errors import LogError
-from streamnb.model.attributes.parameters import of
+from streamnb.model.attributes.parameters import pluralize
 
 _MOST_NOTE = 4000  # characters: a broker keeps 4,096 (offset.metadata.max.bytes)
 DONE = {
@@ -42,7 +42,7 @@ _MORE = "; there may be more: `streamnb dlq replay` looks at all"
 _PASSED = "; those settled before are not counted here, `streamnb dlq list` counts all"
 
 
-class Sent(NamedTuple):
+class ResendResult(NamedTuple):
     """How many letters were sent, how many of those selected were not, by the reason, and if that is all.
 
     `has_passed` says that others were passed over, which were sent before, or never will be.
@@ -53,14 +53,14 @@ class Sent(NamedTuple):
     is_whole: bool = True
     has_passed: bool = False
 
-    def told(self, verb: str) -> str:
+    def message(self, verb: str) -> str:
         """For people."""
         left = (f"; {n:,} not sent: {why}" for why, n in Counter(self.not_sent).most_common())
         rest = _PASSED * self.has_passed + _MORE * (not self.is_whole)
-        return f"{of(self.sent, 'dead letter')} {verb} again{''.join(left)}{rest}"
+        return f"{pluralize(self.sent, 'dead letter')} {verb} again{''.join(left)}{rest}"
 
 
-class SentLetters:
+class ResentDeadLetters:
     """The letters of one partition, walked through once in the order of their offsets.
 
     Args:
@@ -70,7 +70,7 @@ class SentLetters:
         start: every letter below this offset is settled.
     """
 
-    def __init__(self, at: HandedOn | None = None) -> None:
+    def __init__(self, at: Forwarded | None = None) -> None:
         self.start = 0 if at is None else at.offset
         self._known = [] if at is None else _decoded(at.note)
         self._settled: list[Range] = []  # of this walk, with a letter that was sent in each
@@ -93,7 +93,7 @@ class SentLetters:
         self._begin = offset + 1
         self._waiting.append(offset)
 
-    def at(self, end: int) -> tuple[HandedOn, int]:
+    def at(self, end: int) -> tuple[Forwarded, int]:
         """Return what the log has to keep after the walk came to `end`, and how many letters wait no more.
 
         The oldest letters wait no more when the note cannot hold what lies between all of them.
@@ -110,7 +110,7 @@ class SentLetters:
                 joined.append((first, after))
         while len(note := _encoded(start, joined)) > _MOST_NOTE:
             start, joined = joined[len(joined) // 10][1], joined[len(joined) // 10 + 1 :]
-        return HandedOn(start, note), bisect_left(self._waiting, start)
+        return Forwarded(start, note), bisect_left(self._waiting, start)
 
     def _close(self, offset: int) -> None:
         if self._has_sent:

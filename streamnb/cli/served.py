@@ -9,15 +9,15 @@ from msgspec import UNSET
 
 from streamnb.cli import opening, wiring
 from streamnb.cli.answers import explained, held
-from streamnb.cli.asked import asked_of
+from streamnb.cli.asked import query_model_of
 from streamnb.config import Config, restored
 from streamnb.engine.journal.checkpoint import Checkpoint, origin_of
 from streamnb.engine.journal.entries import refuse_forgotten
 from streamnb.engine.journal.history import entries
 from streamnb.engine.journal.recovery import recover, standing
-from streamnb.engine.journal.whereabouts import Published, Search, Whereabouts
-from streamnb.engine.labels.late_labels import LateLabels
-from streamnb.engine.learner import Learner
+from streamnb.engine.journal.whereabouts import EventLocation, EventLocator, PublishedPrediction
+from streamnb.engine.labels.late_labels import DelayedLabels
+from streamnb.engine.learner import EventProcessor
 from streamnb.engine.ports import Log, Partition, Record, bytes_of
 from streamnb.engine.settings import LabelSettings
 from streamnb.errors import ConfigError, JournalError, OutOfRange, StreamnbError
@@ -40,11 +40,11 @@ def reader(log: Log, config: Config) -> tuple[Checkpoint, Read]:
 
 def found(
     log: Log, config: Config, read: Read, id_: str | None, place: str | None, look_back: int
-) -> Whereabouts:
+) -> EventLocation:
     """An event by its id, or by its place, [TOPIC/]PARTITION/OFFSET. Raises StreamnbError."""
     topics = config.topics
     of = (list(topics.events), topics.predictions, topics.journal)
-    search = Search(log, of, config.model.name, read)
+    search = EventLocator(log, of, config.model.name, read)
     if place is None:
         return search.by_id(id_ or "", look_back)
     topic, number, offset = ["", "", *place.rsplit("/", 2)][-3:]
@@ -60,7 +60,7 @@ def found(
     return event
 
 
-def described(event: Whereabouts, published: Published | None = None) -> dict[str, Any]:
+def described(event: EventLocation, published: PublishedPrediction | None = None) -> dict[str, Any]:
     """Where an event is, and what was published of it, which is the last there is, as JSON has it."""
     (topic, number), offset = event.record.partition, event.record.offset
     told: dict[str, Any] = {
@@ -85,7 +85,7 @@ def described(event: Whereabouts, published: Published | None = None) -> dict[st
     return told
 
 
-def label_of(config: Config, event: Whereabouts) -> dict[str, Any] | None:
+def label_of(config: Config, event: EventLocation) -> dict[str, Any] | None:
     """Which label holds of an event by the newest snapshot, who said so and when, and what others said.
 
     None where no label came apart from it, and where it is kept no longer.
@@ -96,9 +96,9 @@ def label_of(config: Config, event: Whereabouts) -> dict[str, Any] | None:
     snapshot = found.snapshot
     settings = wiring.settings(restored(origin_of(snapshot).config)).labels or LabelSettings()
     classes = snapshot.parts["model"].meta.get("classes", [])
-    late = LateLabels.from_state(settings, snapshot.parts, snapshot.segments, classes)
+    late = DelayedLabels.from_state(settings, snapshot.parts, snapshot.segments, classes)
     recorded = event.record.timestamp
-    said = late.said_of(event.event.id, recorded if recorded < LATEST else None)
+    said = late.source_labels_of(event.event.id, recorded if recorded < LATEST else None)
     if said is None or all(one.source == IN_EVENT for one in said):
         return None
     return held(said, snapshot.journal_n)
@@ -108,7 +108,7 @@ def derived(
     log: Log,
     config: Config,
     end: Checkpoint,
-    event: Whereabouts,
+    event: EventLocation,
     against: str | None,
     top: int,
 ) -> dict[str, Any]:
@@ -117,13 +117,13 @@ def derived(
     The state is the newest snapshot before its commit, what the journal processed since, and the commit's
     records before the event's. Nothing is written. Raises StreamnbError where that is there no more.
     """
-    config = wiring.as_begun(config, log)
-    learner: Learner = wiring.learner(config)
+    config = wiring.begun_configuration(config, log)
+    learner: EventProcessor = wiring.learner(config)
     before, replayed = _recovered(log, config, end, event.commit.n - 1, learner)
     if event.place:
         learner.process(event.records[: event.place], event.commit.now)
     under, told = restored(before.origin.config), {"file": "the state then"}
-    asked = asked_of(learner.model, under, told, learner.decisions)
+    asked = query_model_of(learner.model, under, told, learner.decisions)
     try:
         answer = explained(asked, event.event, against, top)
     except StreamnbError as error:  # there is no evidence, and the prediction is derived all the same
@@ -145,7 +145,9 @@ def derived(
     }
 
 
-def _recovered(log: Log, config: Config, end: Checkpoint, n: int, learner: Learner) -> tuple[Checkpoint, int]:
+def _recovered(
+    log: Log, config: Config, end: Checkpoint, n: int, learner: EventProcessor
+) -> tuple[Checkpoint, int]:
     """The state at a journal record, and how many records were processed again for it."""
     snapshots, identity, replayed = wiring.snapshots(config), wiring.identity(config), 0
 

@@ -31,7 +31,7 @@ def warm_up(config: Config, alive: Callable[[], None]) -> None:
         showing.answer()
 
 
-class _StoppedError(KeyboardInterrupt):
+class _StopSignalError(KeyboardInterrupt):
     """Told to stop. A KeyboardInterrupt that leaves an `exec` ends Python by SIGINT though it is caught."""
 
 
@@ -61,7 +61,7 @@ class Stop:
         """Do what holds nothing and may take minutes; whether it was asked to stop, which ends it at once."""
         self._interrupts = True
         try:
-            with suppress(_StoppedError):
+            with suppress(_StopSignalError):
                 work()
         finally:
             self._interrupts = False
@@ -70,6 +70,6 @@ class Stop:
     def _note(self, number: int, _frame: object) -> None:
         self.signal = number
         if self._interrupts:
-            raise _StoppedError
+            raise _StopSignalError
         if self.worker is not None:
             self.worker.stop()

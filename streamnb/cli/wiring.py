@@ -20,14 +20,14 @@ from streamnb.cli import opening
 from streamnb.cli.printable import printable
 from streamnb.cli.rehearsal import rehearse
 from streamnb.compiler import kept_code
-from streamnb.config import SHAPELESS, Config, changes, config_hash, restored, shaping_of
+from streamnb.config import SHAPELESS, Config, changes, config_hash, restored, semantic_config_of
 from streamnb.config.models import model as model_in_memory
 from streamnb.config.monitors import MonitorConfig
 from streamnb.engine.journal.history import entries
-from streamnb.engine.journal.identity import Identity
+from streamnb.engine.journal.identity import JobIdentity
 from streamnb.engine.journal.recovery import refuse_changes, standing
 from streamnb.engine.journal.snapshot_store import Snapshots
-from streamnb.engine.learner import Learner
+from streamnb.engine.learner import EventProcessor
 from streamnb.engine.ports import Log
 from streamnb.engine.sensor import SILENT, Sensor
 from streamnb.engine.settings import LabelSettings, MonitorSettings, Pruning, Settings
@@ -39,8 +39,8 @@ from streamnb.model.posterior.credible_intervals import beta_intervals
 from streamnb.model.tenants.tenant_models import TenantModels
 from streamnb.model.warm import warm
 from streamnb.wire.dead_letter import USUAL_LIMIT, largest_body
-from streamnb.wire.journal import Change
-from streamnb.worker import Pace, Worker
+from streamnb.wire.journal import ConfigChange
+from streamnb.worker import CommitPolicy, Worker
 
 LEARN_ONLY = "predictions.by=scorers"
 """What `run --learn-only` sets."""
@@ -54,13 +54,13 @@ def model(config: Config) -> StreamModel:
     """A model that has learned nothing yet; what it puts away beyond its memory goes to a file."""
     made = model_in_memory(config)
     if isinstance(made, TenantModels):
-        made.put_away_in(mapped_beyond(made.memory, config.snapshot_folder))
+        made.evict_within(mapped_beyond(made.memory, config.snapshot_folder))
     return made
 
 
-def learner(config: Config, given: StreamModel | None = None) -> Learner:
+def learner(config: Config, given: StreamModel | None = None) -> EventProcessor:
     """A learner that has learned nothing yet, of the configured model or of another one."""
-    return Learner(settings(config), given or model(config))
+    return EventProcessor(settings(config), given or model(config))
 
 
 def settings(config: Config) -> Settings:
@@ -112,48 +112,48 @@ def _labels(config: Config) -> LabelSettings:
     return LabelSettings(topic, labels.window, memory, repeats, labels.ranks, labels.weights)
 
 
-class Configured:
-    """The configuration as the engine sees it; see `streamnb.engine.journal.identity.Configuration`."""
+class ConfiguredJob:
+    """The configuration as the engine sees it; see `streamnb.engine.journal.identity.JobConfiguration`."""
 
     def __init__(self, config: Config) -> None:
-        self.shaping: Mapping[str, Any] = shaping_of(config)
+        self.semantic_config: Mapping[str, Any] = semantic_config_of(config)
 
-    def changes_since(self, before: Mapping[str, Any]) -> Sequence[Change]:
+    def changes_since(self, before: Mapping[str, Any]) -> Sequence[ConfigChange]:
         """What is different from what was journalled, newer keys apart that have their defaults.
 
         Both as a journal gives them back: a number is written as it was given, 0 or 0.0. A budget that is not
         given is the journal's.
         """
-        then, now = (shaping_of(restored(shaping)) for shaping in (before, self.shaping))
+        then, now = (semantic_config_of(restored(shaping)) for shaping in (before, self.semantic_config))
         if now["memory"]["budget"] is None:
             now["memory"] = then["memory"]
         return changes(then, now)
 
-    def learner(self, shaping: Mapping[str, Any]) -> Learner:
+    def learner(self, shaping: Mapping[str, Any]) -> EventProcessor:
         """One that has learned nothing, under a configuration that was journalled."""
         return learner(restored(shaping))
 
-    def apply(self, learner: Learner, shaping: Mapping[str, Any], *, counts_room: bool = True) -> None:
+    def apply(self, learner: EventProcessor, shaping: Mapping[str, Any], *, counts_room: bool = True) -> None:
         """Let a learner go on under a configuration that was journalled."""
         then = restored(shaping)
         learner.reconfigure(settings(then), model(then), counts_room=counts_room)
 
 
-def identity(config: Config) -> Identity:
+def identity(config: Config) -> JobIdentity:
     """What has to stay the same for a journal to be continued."""
-    return Identity(
+    return JobIdentity(
         config.topics.read,
         config.topics.journal,
         config_hash(config),
         fingerprint(),
-        Configured(config),
+        ConfiguredJob(config),
         config.events.partitions,
     )
 
 
-def pace(config: Config) -> Pace:
+def commit_policy(config: Config) -> CommitPolicy:
     """When commits and snapshots are due."""
-    return Pace(
+    return CommitPolicy(
         config.commit.events, config.commit.interval, config.snapshots.every_events, config.snapshots.every
     )
 
@@ -165,10 +165,10 @@ def as_journalled(config: Config, shaping: Mapping[str, Any]) -> Config:
 
 def snapshots(config: Config) -> SnapshotFolder:
     """Where snapshots lie."""
-    return SnapshotFolder(config.snapshot_folder, config.snapshots.keep, passed_over)
+    return SnapshotFolder(config.snapshot_folder, config.snapshots.keep, report_damaged_snapshot)
 
 
-def passed_over(damaged: Damaged) -> None:
+def report_damaged_snapshot(damaged: Damaged) -> None:
     """Say that a snapshot could not be read."""
     print(printable(f"passing over {damaged.path}: {damaged.reason}"), file=sys.stderr)
 
@@ -207,16 +207,16 @@ def fitted(config: Config, log: Log) -> Config:
     for topic in taken:
         if not 0 < most <= sizes[topic]:
             most = sizes[topic]
-            _tell_limit(topic, most, "larger predictions tell fewer labels, and of dead letters")
+            _report_limit(topic, most, "larger predictions tell fewer labels, and of dead letters")
     events, takes = config.events, sizes.get(letters, needed)
     if takes < needed and not 0 < events.letter_bytes <= takes:
         events = msgspec.structs.replace(events, letter_bytes=takes)
-        _tell_limit(letters, takes, "of a dead letter that is larger")
+        _report_limit(letters, takes, "of a dead letter that is larger")
     predictions = msgspec.structs.replace(config.predictions, max_bytes=most)
     return msgspec.structs.replace(config, predictions=predictions, events=events)
 
 
-def _tell_limit(topic: str, most: int, cut: str) -> None:
+def _report_limit(topic: str, most: int, cut: str) -> None:
     print(
         f"topic {topic} takes records of up to {most:,} bytes: {cut} the beginning is kept; "
         "`streamnb doctor` says how to raise its max.message.bytes",
@@ -224,7 +224,7 @@ def _tell_limit(topic: str, most: int, cut: str) -> None:
     )
 
 
-def as_begun(config: Config, log: Log, kept: Snapshots | None = None) -> Config:
+def begun_configuration(config: Config, log: Log, kept: Snapshots | None = None) -> Config:
     """Return the configuration with the budget that it leaves to the log.
 
     That of its journal holds where a configuration does not say. A journal of which the beginning is gone has
@@ -261,17 +261,17 @@ def _with_budget(config: Config, begun: Mapping[str, Any] | None) -> Config:
 
 
 def worker(
-    config: Config, learner: Learner, log: Log, sensor: Sensor = SILENT, *, accepts_loss: bool = False
+    config: Config, learner: EventProcessor, log: Log, sensor: Sensor = SILENT, *, accepts_loss: bool = False
 ) -> Worker:
     """A worker on a log, not started yet. What is left to the log is looked for once it is the learner."""
 
-    def elected() -> Identity:
-        found = as_begun(config, log)
+    def elected() -> JobIdentity:
+        found = begun_configuration(config, log)
         if found != config:
             learner.settings, learner.model = settings(found), model(found)
         return identity(found)
 
-    of = log, snapshots(config), learner, identity(config), pace(config)
+    of = log, snapshots(config), learner, identity(config), commit_policy(config)
     return Worker(*of, sensor=sensor, accepts_loss=accepts_loss, elected=elected)
 
 
@@ -284,10 +284,10 @@ def refuse_before_kernels(config: Config, log: Log) -> None:
         changes_of(config, log)
 
 
-def changes_of(config: Config, log: Log) -> Sequence[Change]:
+def changes_of(config: Config, log: Log) -> Sequence[ConfigChange]:
     """What a start would change of the journalled configuration; raises OtherStream where it would refuse."""
     try:
-        config = as_begun(config, log)
+        config = begun_configuration(config, log)
         of = identity(config)
         end = standing(log, snapshots(config), of)
     except StreamnbError:  # that it cannot be recovered says who recovers it
@@ -296,7 +296,7 @@ def changes_of(config: Config, log: Log) -> Sequence[Change]:
 
 
 def warm_up(
-    config: Config | None = None, asks: Callable[[Learner, Config], object] = lambda *_: None
+    config: Config | None = None, asks: Callable[[EventProcessor, Config], object] = lambda *_: None
 ) -> float:
     """Compile, or load, the kernels that a configuration can reach, or else all; the seconds that it took.
 
@@ -318,10 +318,10 @@ def warm_up(
 
 def reach(config: Config) -> str:
     """What decides which kernels are needed."""
-    return repr((shaping_of(config), config.predictions.evidence > 0))
+    return repr((semantic_config_of(config), config.predictions.evidence > 0))
 
 
-def settle() -> None:
+def tune_interpreter() -> None:
     """Set the interpreter up for a process that learns or answers, and goes on doing so.
 
     The garbage collector passes over what is there by now, for it stays: modules, kernels, the model.

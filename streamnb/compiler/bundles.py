@@ -35,7 +35,7 @@ _BYTE = ir.IntType(8)
 _WORD = ir.IntType(64)
 
 
-class Bundle(types.Type):  # type: ignore[misc]
+class Struct(types.Type):  # type: ignore[misc]
     """Type of a bundle: a class of named tuples, and the type of each field."""
 
     def __init__(self, named: type, fields: tuple[Any, ...]) -> None:
@@ -44,18 +44,18 @@ class Bundle(types.Type):  # type: ignore[misc]
         super().__init__(f"{named.__module__}.{named.__qualname__}({', '.join(map(str, fields))})")
 
 
-def bundle(named: type[C]) -> type[C]:
+def struct_type(named: type[C]) -> type[C]:
     """Let kernels take named tuples of this class as bundles."""
 
     def typed(value: Any, context: Any) -> Any:
-        return Bundle(named, tuple(typeof_impl(field, context) for field in value))
+        return Struct(named, tuple(typeof_impl(field, context) for field in value))
 
     typeof_impl.register(named)(typed)
     return named
 
 
-@register_model(Bundle)
-class _BundleModel(models.PrimitiveModel):  # type: ignore[misc]
+@register_model(Struct)
+class _StructModel(models.PrimitiveModel):  # type: ignore[misc]
     """Data model of a bundle: its address."""
 
     def __init__(self, manager: Any, kind: Any) -> None:
@@ -68,7 +68,7 @@ def _offsets(context: Any, kind: Any) -> dict[str, int]:
     offsets, end = {}, 0
     for name, field in kind.fields.items():
         offsets[name] = end
-        if isinstance(field, Bundle):
+        if isinstance(field, Struct):
             end += _size(context, field)
         else:
             end += -(-context.get_abi_sizeof(context.get_value_type(field)) // 8) * 8
@@ -83,22 +83,22 @@ def _place(context: Any, builder: Any, kind: Any, address: Any, name: str) -> An
     """Return the address of a field: of a nested bundle, or of a value."""
     place = builder.gep(address, [_WORD(_offsets(context, kind)[name])], inbounds=True)
     within = kind.fields[name]
-    wanted = _BYTE if isinstance(within, Bundle) else context.get_value_type(within)
+    wanted = _BYTE if isinstance(within, Struct) else context.get_value_type(within)
     return builder.bitcast(place, wanted.as_pointer())
 
 
 @infer_getattr
-class _Fields(AttributeTemplate):  # type: ignore[misc]
-    key = Bundle
+class _StructFields(AttributeTemplate):  # type: ignore[misc]
+    key = Struct
 
     def generic_resolve(self, kind: Any, name: str) -> Any:
         return kind.fields.get(name)
 
 
-@lower_getattr_generic(Bundle)  # type: ignore[untyped-decorator]
+@lower_getattr_generic(Struct)  # type: ignore[untyped-decorator]
 def _field(context: Any, builder: Any, kind: Any, address: Any, name: str) -> Any:
     place, within = _place(context, builder, kind, address, name), kind.fields[name]
-    if isinstance(within, Bundle):
+    if isinstance(within, Struct):
         return place
     return impl_ret_borrowed(context, builder, within, builder.load(place))
 
@@ -109,7 +109,7 @@ def _memory(context: Any, builder: Any, kind: Any) -> Any:
     return builder.bitcast(cgutils.alloca_once(builder, words), _BYTE.as_pointer())
 
 
-@unbox(Bundle)  # type: ignore[untyped-decorator]
+@unbox(Struct)  # type: ignore[untyped-decorator]
 def _unbox(kind: Any, of: Any, c: Any) -> Any:
     address = _memory(c.context, c.builder, kind)
     failed = cgutils.alloca_once_value(c.builder, cgutils.false_bit)
@@ -129,7 +129,7 @@ def _unbox_fields(kind: Any, of: Any, address: Any, failed: Any, c: Any) -> Iter
     """Write each field; yield the type and the value of fields other than bundles."""
     for i, (name, field) in enumerate(kind.fields.items()):
         place, value = _place(c.context, c.builder, kind, address, name), c.pyapi.tuple_getitem(of, i)
-        if isinstance(field, Bundle):
+        if isinstance(field, Struct):
             yield from _unbox_fields(field, value, place, failed, c)
             continue
         native = c.unbox(field, value)
@@ -140,7 +140,7 @@ def _unbox_fields(kind: Any, of: Any, address: Any, failed: Any, c: Any) -> Iter
 
 
 @intrinsic  # type: ignore[untyped-decorator]
-def bundled(_context: Any, of: Any) -> Any:
+def struct_of(_context: Any, of: Any) -> Any:
     """Return the bundle of a named tuple made in a kernel; the kernel must not return it."""
     kind = _bundle_of(of)
 
@@ -154,20 +154,20 @@ def bundled(_context: Any, of: Any) -> Any:
 
 def _bundle_of(of: Any) -> Any:
     if isinstance(of, types.BaseNamedTuple):
-        return Bundle(of.instance_class, tuple(_bundle_of(field) for field in of))
+        return Struct(of.instance_class, tuple(_bundle_of(field) for field in of))
     return of
 
 
 def _write(context: Any, builder: Any, kind: Any, address: Any, value: Any) -> None:
     for i, (name, field) in enumerate(kind.fields.items()):
         place, item = _place(context, builder, kind, address, name), builder.extract_value(value, i)
-        if isinstance(field, Bundle):
+        if isinstance(field, Struct):
             _write(context, builder, field, place, item)
         else:
             builder.store(item, place)
 
 
-class BundleLowering(Lower):  # type: ignore[misc]
+class StructLowering(Lower):  # type: ignore[misc]
     """Lowering that marks bundles as immutable, so that LLVM hoists their reads out of loops."""
 
     def setup_function(self, fndesc: Any) -> None:
@@ -175,7 +175,7 @@ class BundleLowering(Lower):  # type: ignore[misc]
         super().setup_function(fndesc)
         of = [kind for argument in fndesc.argtypes for kind in _leaves(self.context, argument)]
         for kind, argument in zip(of, self.call_conv.get_arguments(self.function), strict=True):
-            if isinstance(kind, Bundle):
+            if isinstance(kind, Struct):
                 argument.add_attribute("noalias")
                 argument.add_attribute("nonnull")
                 argument.attributes.dereferenceable = _size(self.context, kind)
@@ -187,7 +187,7 @@ def _leaves(context: Any, kind: Any) -> Iterator[Any]:
     if isinstance(kind, types.BaseTuple):
         for within in kind:
             yield from _leaves(context, within)
-    elif isinstance(kind, Bundle):
+    elif isinstance(kind, Struct):
         yield kind
     else:
         yield from (None for _ in context.get_arg_packer([kind]).argument_types)

@@ -28,7 +28,7 @@ from numba.core.compiler import CompileResult
 from numba.core.registry import cpu_target
 from numba.core.serialize import dumps
 
-__all__ = ["LEVELS", "SHIPPED", "KeptCode", "is_ready", "note_ready", "own_folder"]
+__all__ = ["LEVELS", "SHIPPED", "KernelCache", "is_ready", "note_ready", "own_folder"]
 
 _PACKAGE = Path(__file__).parents[1]
 SHIPPED = _PACKAGE / "compiler" / "machine_code" / "kernels"
@@ -61,7 +61,7 @@ def _writable(folder: Path) -> Path | None:
     return None
 
 
-class KeptCode(NullCache):  # type: ignore[misc]
+class KernelCache(NullCache):  # type: ignore[misc]
     """Cache of the machine code of one kernel, with numba's interface."""
 
     def __init__(self, function: Callable[..., Any]) -> None:

@@ -19,7 +19,7 @@ from numba.core.compiler_machinery import register_pass
 from numba.core.typed_passes import NativeLowering, NopythonRewrites
 from numba.core.untyped_passes import InlineClosureLikes
 
-from streamnb.compiler.bundles import BundleLowering
+from streamnb.compiler.bundles import StructLowering
 
 __all__ = ["NestedCompiler", "OuterCompiler"]
 
@@ -48,7 +48,7 @@ def _note_all(libraries: Any, found: dict[Any, None]) -> dict[Any, None]:
     return found
 
 
-class _OuterLower(BundleLowering):
+class _OuterLower(StructLowering):
     def lower(self) -> None:
         """See its base class."""
         super().lower()
@@ -71,7 +71,7 @@ class _NestedLowering(_OuterLowering):
     """Lowering of a kernel for its callers alone."""
 
     _name = "nested_lowering"
-    lowering_class: Any = BundleLowering
+    lowering_class: Any = StructLowering
 
     def run_pass(self, state: Any) -> bool:
         """See its base class."""

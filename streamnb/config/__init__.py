@@ -30,5 +30,5 @@ from streamnb.config.schema import TopicsConfig as TopicsConfig
 from streamnb.config.values import Secret as Secret
 from streamnb.config.writing import SHAPELESS as SHAPELESS
 from streamnb.config.writing import config_hash as config_hash
-from streamnb.config.writing import shaping_of as shaping_of
+from streamnb.config.writing import semantic_config_of as semantic_config_of
 from streamnb.config.writing import show as show

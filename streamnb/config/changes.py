@@ -22,9 +22,9 @@ import msgspec
 
 from streamnb.config.classifiers import is_classifier
 from streamnb.config.schema import Config
-from streamnb.config.writing import shaping_of
+from streamnb.config.writing import semantic_config_of
 from streamnb.errors import ConfigError, JournalError, told_as
-from streamnb.wire.journal import Change
+from streamnb.wire.journal import ConfigChange
 
 _MAY_CHANGE = re.compile(
     r"""  model\.(alpha|m|p|prior|priors(\..*)?|prune\..*|transition_m)
@@ -60,8 +60,8 @@ _ABSENT = "absent"
 _BARE = re.compile(r"[\w-]+")
 
 
-def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Change]:
-    """Every key, in alphabetical order, that has not the same value in both of two `shaping_of`.
+def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[ConfigChange]:
+    """Every key, in alphabetical order, that has not the same value in both of two `semantic_config_of`.
 
     Where one of them weighs hypotheses and the other does not, ``model.kind`` says so: what only the one
     reads is not compared.
@@ -75,7 +75,7 @@ def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Change]
     waits = any("labels" in shaping for shaping in (before, after))  # events may wait with their attributes
     of_tenants = all(one.get("model", {}).get("kind") == "tenants" for one in (before, after))
     return [
-        Change(
+        ConfigChange(
             key,
             old.get(key, _ABSENT),
             new.get(key, _ABSENT),
@@ -105,7 +105,7 @@ def restored(shaping: Mapping[str, Any]) -> Config:
     is_of_another = "the journal's configuration is of another version"
     with told_as(JournalError, is_of_another, ConfigError, msgspec.ValidationError):
         config: Config = msgspec.convert(shaping, Config)
-    unknown = {key for key, _ in _flat(shaping)} - {key for key, _ in _flat(shaping_of(config))}
+    unknown = {key for key, _ in _flat(shaping)} - {key for key, _ in _flat(semantic_config_of(config))}
     if unknown:
         raise JournalError(
             f"the journal's configuration is of a later version of this program: {', '.join(sorted(unknown))}"

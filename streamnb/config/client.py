@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamnb.config.kinds import BOOLEAN, NAME, PROXY_URL, Kind, choice, whole
+from streamnb.config.kinds import BOOLEAN, NAME, PROXY_URL, Validator, choice, whole
 from streamnb.config.sections import unknown
 from streamnb.errors import ConfigError
 
 _INT32 = whole(1, (1 << 31) - 1)
 
-SETTINGS: dict[str, Kind[Any]] = {
+SETTINGS: dict[str, Validator[Any]] = {
     **dict.fromkeys("bootstrap_timeout_ms connections_max_idle_ms metrics_sample_window_ms".split(), _INT32),
     **dict.fromkeys("receive_buffer_bytes receive_message_max_bytes send_buffer_bytes".split(), _INT32),
     **dict.fromkeys("reconnect_backoff_max_ms reconnect_backoff_ms request_timeout_ms".split(), _INT32),
@@ -52,7 +52,7 @@ OWN = frozenset(
 """Settings that streamnb gives by itself, client by client: what it promises rests on them."""
 
 
-class _Client(Kind[Any], frozen=True):
+class _Client(Validator[Any], frozen=True):
     """A table of settings. A value that has no place in it may be a secret: an error tells its name alone."""
 
     def read(self, key: str, value: object) -> dict[str, Any]:

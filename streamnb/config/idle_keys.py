@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import reduce
 
-from streamnb.config.layers import Given
+from streamnb.config.layers import GivenSetting
 from streamnb.config.schema import Config
 
 _READ_WHERE: tuple[tuple[tuple[str, ...], Callable[[Config], bool], str], ...] = (
@@ -36,7 +36,7 @@ _READ_WHERE: tuple[tuple[tuple[str, ...], Callable[[Config], bool], str], ...] =
 _DEFAULT = Config()
 
 
-def without_effect(config: Config, layers: Iterable[Given]) -> list[str]:
+def without_effect(config: Config, layers: Iterable[GivenSetting]) -> list[str]:
     """What is given in vain: keys that nothing reads under this configuration, and those that others hide.
 
     Nothing is said of a key that is given as it is anyway.

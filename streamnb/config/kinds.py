@@ -30,7 +30,7 @@ T = TypeVar("T")
 _USER_INFO = re.compile(r"(?<=://).*@")
 
 
-class Kind(msgspec.Struct, Generic[T], frozen=True):
+class Validator(msgspec.Struct, Generic[T], frozen=True):
     """One kind of value.
 
     Attributes:
@@ -64,19 +64,19 @@ def refused(key: str, value: object, expected: str) -> ConfigError:
 # Text
 
 
-def _text(name: str, expected: str, parse: Callable[[str], str | None]) -> Kind[str]:
+def _text(name: str, expected: str, parse: Callable[[str], str | None]) -> Validator[str]:
     def parse_text(value: object) -> str | None:
         return parse(value) if isinstance(value, str) else None
 
-    return Kind(name, expected, parse_text, is_text=True)
+    return Validator(name, expected, parse_text, is_text=True)
 
 
-def _matching(name: str, expected: str, pattern: str) -> Kind[str]:
+def _matching(name: str, expected: str, pattern: str) -> Validator[str]:
     regex = re.compile(pattern, re.DOTALL)
     return _text(name, expected, lambda text: text if regex.fullmatch(text) else None)
 
 
-def choice(*options: str) -> Kind[str]:
+def choice(*options: str) -> Validator[str]:
     """One of a few words."""
     quoted = [literal(option) for option in options]
     expected = f"{', '.join(quoted[:-1])} or {quoted[-1]}"
@@ -146,7 +146,7 @@ TOPIC = _matching(
 NO_TOPIC = _text(
     "topic name", f'{TOPIC.expected}, or "" for none', lambda text: text if not text else TOPIC.parse(text)
 )
-TOPICS = Kind(
+TOPICS = Validator(
     "topic names",
     f"topics, with commas between them or as a list, none of them twice, each {TOPIC.expected}",
     _topics,
@@ -160,37 +160,37 @@ OPTIONAL_PATH = _text(
     "JSON path", f'{JSON_PATH.expected}, or "" for none', lambda text: _path(text) if text else text
 )
 
-PARTITIONS = Kind("list", "a list of partitions, such as [0, 1], none of them twice", _partitions)
-VALUES = Kind("list", "a list of strings, booleans or finite numbers, none of them twice", _values)
-SECRET = Kind(
+PARTITIONS = Validator("list", "a list of partitions, such as [0, 1], none of them twice", _partitions)
+VALUES = Validator("list", "a list of strings, booleans or finite numbers, none of them twice", _values)
+SECRET = Validator(
     "secret", "a string", lambda value: Secret(value) if isinstance(value, str) else None, is_text=True
 )
 """Given by the environment alone, and never written."""
 
 # Booleans and numbers
 
-BOOLEAN = Kind("boolean", "true or false", lambda value: value if type(value) is bool else None)
+BOOLEAN = Validator("boolean", "true or false", lambda value: value if type(value) is bool else None)
 
 
-def whole(least: int, most: int = (1 << 63) - 1) -> Kind[int]:
+def whole(least: int, most: int = (1 << 63) - 1) -> Validator[int]:
     """An integer from `least` to `most`."""
     limits = f"of {least} or more" if most == (1 << 63) - 1 else f"from {least} to {most}"
 
     def parse(value: object) -> int | None:
         return value if type(value) is int and least <= value <= most else None
 
-    return Kind("integer", f"an integer {limits}", parse)
+    return Validator("integer", f"an integer {limits}", parse)
 
 
-def _real(expected: str, accepts: Callable[[float], bool]) -> Kind[float]:
+def _real(expected: str, accepts: Callable[[float], bool]) -> Validator[float]:
     def parse(value: object) -> float | None:
         real = _finite(value)
         return real if real is not None and accepts(real) else None
 
-    return Kind("number", expected, parse)
+    return Validator("number", expected, parse)
 
 
-def number(least: float) -> Kind[float]:
+def number(least: float) -> Validator[float]:
     """A finite number of at least `least`."""
     return _real(f"a finite number of {least:g} or more", lambda real: real >= least)
 
@@ -220,7 +220,7 @@ ABOVE_ZERO = _real("a finite number above 0", lambda real: real > 0.0)
 # Quantities with units
 
 
-def duration(*, above_zero: bool = False) -> Kind[float]:
+def duration(*, above_zero: bool = False) -> Validator[float]:
     """Seconds."""
 
     def parse(value: object) -> float | None:
@@ -230,7 +230,9 @@ def duration(*, above_zero: bool = False) -> Kind[float]:
     units = ", ".join(reversed(SECONDS))
     positive = "above 0 " if above_zero else ""
     expected = f'a duration {positive}with its unit ({units}), such as "30s"'
-    return Kind("duration", expected, parse, lambda seconds: literal(format_duration(seconds)), is_text=True)
+    return Validator(
+        "duration", expected, parse, lambda seconds: literal(format_duration(seconds)), is_text=True
+    )
 
 
 def _bare_zero(value: object) -> str:
@@ -238,13 +240,13 @@ def _bare_zero(value: object) -> str:
     return value if isinstance(value, str) else "0" if type(value) is int and value == 0 else ""
 
 
-def _size(limits: str, example: str, *, above_zero: bool) -> Kind[int]:
+def _size(limits: str, example: str, *, above_zero: bool) -> Validator[int]:
     def parse(value: object) -> int | None:
         size = parse_size(_bare_zero(value))
         return None if above_zero and not size else size
 
     expected = f'{limits} with its unit ({", ".join(reversed(BYTES))}), such as "{example}"'
-    return Kind("size", expected, parse, lambda size: literal(format_size(size)), is_text=True)
+    return Validator("size", expected, parse, lambda size: literal(format_size(size)), is_text=True)
 
 
 SIZE = _size("a size above 0", "512MiB", above_zero=True)
@@ -258,14 +260,14 @@ def _table(
     expected: str,
     parse: Callable[[Any], T | None],
     is_right: Callable[[dict[str, T]], bool] = lambda _: True,
-) -> Kind[dict[str, T]]:
+) -> Validator[dict[str, T]]:
     def parse_table(value: object) -> dict[str, T] | None:
         if not isinstance(value, dict):
             return None
         found = {key: parsed for key, item in value.items() if (parsed := parse(item)) is not None}
         return found if len(found) == len(value) and is_right(found) else None
 
-    return Kind(name, expected, parse_table)
+    return Validator(name, expected, parse_table)
 
 
 def _rank(value: object) -> int | None:
@@ -313,7 +315,7 @@ def _new_priors(value: object) -> str | dict[str, float] | None:
     return WEIGHTS.parse(value) or None
 
 
-NEW_PRIORS = Kind(
+NEW_PRIORS = Validator(
     "string, or table of label = weight",
     f'"learned", "uniform", "windowed", or {WEIGHTS.expected}',
     _new_priors,

@@ -14,7 +14,7 @@ from streamnb.config.attributes import check_smoothing
 from streamnb.config.classifiers import CLASSIFIERS, ClassifierKind
 from streamnb.config.decision import DecisionConfig
 from streamnb.config.hypotheses import misfits_of_attributes
-from streamnb.config.kinds import ABOVE_ZERO, SECRET, Kind, refused
+from streamnb.config.kinds import ABOVE_ZERO, SECRET, Validator, refused
 from streamnb.config.schema import KEYS, Config, ModelConfig, PruneConfig
 from streamnb.config.sections import Section, members, unknown, walk
 from streamnb.config.values import format_duration, from_literal, literal
@@ -30,7 +30,7 @@ _SERVICE_LINK = re.compile(
 S = TypeVar("S", bound=Section)
 
 
-class Given(NamedTuple):
+class GivenSetting(NamedTuple):
     """One value as a layer gives it."""
 
     origin: str
@@ -65,7 +65,7 @@ def load(path: Path | None, environ: Mapping[str, str], overrides: Sequence[str]
     return config
 
 
-def given(path: Path | None, environ: Mapping[str, str], overrides: Sequence[str]) -> list[Given]:
+def given(path: Path | None, environ: Mapping[str, str], overrides: Sequence[str]) -> list[GivenSetting]:
     """What each layer gives, the lowest first, as it stands there. Raises ConfigError."""
     file, flags = _without_secrets(_from_file(path)), _without_secrets(_from_flags(overrides))
     return [*file, *_from_environment(environ), *flags]
@@ -79,7 +79,7 @@ def variable(key: str) -> str:
 # Layers
 
 
-def _without_secrets(layer: Iterator[Given]) -> Iterator[Given]:
+def _without_secrets(layer: Iterator[GivenSetting]) -> Iterator[GivenSetting]:
     """A layer that others can read, files and flags; a secret in it is refused."""
     for given in layer:
         if KEYS[given.key] is SECRET:
@@ -88,7 +88,7 @@ def _without_secrets(layer: Iterator[Given]) -> Iterator[Given]:
         yield given
 
 
-def _from_file(path: Path | None) -> Iterator[Given]:
+def _from_file(path: Path | None) -> Iterator[GivenSetting]:
     if path is None:
         return
     with told_as(ConfigError, f"{path}: cannot be read", OSError):
@@ -100,7 +100,7 @@ def _from_file(path: Path | None) -> Iterator[Given]:
         raise ConfigError(f"{path}: is nested more deeply than any configuration") from None
     with told_as(ConfigError, path, ConfigError):
         for key, value in _flatten(Config, table, ""):
-            yield Given(str(path), key, value)
+            yield GivenSetting(str(path), key, value)
 
 
 def _flatten(
@@ -112,7 +112,7 @@ def _flatten(
         member = members(section).get(name)
         if member is None:
             raise unknown(key, [key for key, _ in walk(Config)])
-        if isinstance(member, Kind):
+        if isinstance(member, Validator):
             yield key, value
         elif isinstance(value, dict):
             yield from _flatten(member, value, f"{key}.")
@@ -120,7 +120,7 @@ def _flatten(
             raise refused(key, value, "a table")
 
 
-def _from_environment(environ: Mapping[str, str]) -> Iterator[Given]:
+def _from_environment(environ: Mapping[str, str]) -> Iterator[GivenSetting]:
     keys = {variable(key): key for key in KEYS}
     for name in sorted(environ):
         if not name.startswith(_PREFIX) or _SERVICE_LINK.fullmatch(name):
@@ -128,17 +128,17 @@ def _from_environment(environ: Mapping[str, str]) -> Iterator[Given]:
         origin = f"environment variable {name}"
         if name not in keys:
             raise ConfigError(f"environment: {unknown(name, keys)}")
-        yield Given(origin, keys[name], _spoken(origin, keys[name], environ[name]))
+        yield GivenSetting(origin, keys[name], _spoken(origin, keys[name], environ[name]))
 
 
-def _from_flags(overrides: Sequence[str]) -> Iterator[Given]:
+def _from_flags(overrides: Sequence[str]) -> Iterator[GivenSetting]:
     for override in overrides:
         key, equals, text = override.partition("=")
         if not equals:
             raise ConfigError(f"flag --set {_name(override)}: expected section.key=value")
         if key not in KEYS:
             raise ConfigError(f"flag --set: {unknown(key, KEYS)}")
-        yield Given("flag --set", key, _spoken("flag --set", key, text))
+        yield GivenSetting("flag --set", key, _spoken("flag --set", key, text))
 
 
 def _name(override: str) -> str:
@@ -163,7 +163,7 @@ def _build(section: type[S], values: Mapping[str, Any], prefix: str = "") -> S:
     given = {}
     for name, member in members(section).items():
         key = prefix + name
-        if not isinstance(member, Kind):
+        if not isinstance(member, Validator):
             given[name] = _build(member, values, f"{key}.")
         elif key in values:
             given[name] = values[key]

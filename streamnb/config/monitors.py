@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from streamnb.config.kinds import INNER_RATE, NAME, STRING, Kind, duration, refused, whole
+from streamnb.config.kinds import INNER_RATE, NAME, STRING, Validator, duration, refused, whole
 from streamnb.config.sections import Section, missing_keys, read_entries, tables
 from streamnb.config.values import literal
 from streamnb.errors import ConfigError
@@ -34,7 +34,7 @@ def _rates(value: object) -> tuple[float, ...] | None:
     return found if len(found) == len(given) and len(found) in {1, 2} else None
 
 
-_BOUNDS = Kind(
+_BOUNDS = Validator(
     "rate, or two",
     f"{INNER_RATE.expected}, or a list of two: the lower and the upper bound",
     _rates,

@@ -37,7 +37,7 @@ from streamnb.config.kinds import (
     TOPICS,
     VARIANCE,
     WEIGHTS,
-    Kind,
+    Validator,
     duration,
     number,
     whole,
@@ -348,7 +348,7 @@ def _detectors(value: object) -> tuple[DetectorName, ...] | None:
     return found if len(found) == len(names) else None
 
 
-_DETECTORS = Kind(
+_DETECTORS = Validator(
     "detectors",
     f"drift detectors, with commas between them or as a list, none of them twice, of {', '.join(DETECTORS)}",
     _detectors,
@@ -449,5 +449,5 @@ def _as_file_name(name: str) -> str:
     return re.sub(r'[%/\\:*?"<>|\x00-\x1f\x7f]', lambda found: f"%{ord(found[0]):02X}", name)
 
 
-KEYS: dict[str, Kind[Any]] = {key: kind for key, kind in walk(Config) if isinstance(kind, Kind)}
+KEYS: dict[str, Validator[Any]] = {key: kind for key, kind in walk(Config) if isinstance(kind, Validator)}
 """The dotted path of every key -> its kind."""

@@ -12,7 +12,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from streamnb.config.kinds import BOOLEAN, Kind, choice, refused
+from streamnb.config.kinds import BOOLEAN, Validator, choice, refused
 from streamnb.errors import ConfigError
 from streamnb.model.attributes.nearest import did_you_mean
 from streamnb.model.attributes.parameters import brief
@@ -25,7 +25,7 @@ class Section(msgspec.Struct, frozen=True):
     """
 
 
-Member = Kind[Any] | type[Section]
+Member = Validator[Any] | type[Section]
 """What stands at a name: a key of some kind, or a nested section."""
 
 
@@ -49,7 +49,7 @@ def walk(section: type[Section], prefix: str = "") -> Iterator[tuple[str, Member
     """Every key and nested section below `section` with its dotted path, in the order of declaration."""
     for name, member in members(section).items():
         yield prefix + name, member
-        if not isinstance(member, Kind):
+        if not isinstance(member, Validator):
             yield from walk(member, f"{prefix}{name}.")
 
 
@@ -58,9 +58,9 @@ def unknown(key: str, known: Iterable[str]) -> ConfigError:
     return ConfigError(f"{brief(key)} is unknown{did_you_mean(key, known)}")
 
 
-def kinds_of(section: type[Section]) -> dict[str, Kind[Any]]:
+def kinds_of(section: type[Section]) -> dict[str, Validator[Any]]:
     """Key of a table -> kind of its value."""
-    return {name: kind for name, kind in members(section).items() if isinstance(kind, Kind)}
+    return {name: kind for name, kind in members(section).items() if isinstance(kind, Validator)}
 
 
 def read_entries(section: type[Section], key: str, table: object, expected: str) -> dict[str, Any]:
@@ -83,7 +83,7 @@ def _read_entry(section: type[Section], key: str, name: str, value: object) -> A
     return kinds[name].read(f"{key}.{name}", value)
 
 
-class Tables(Kind[Any], frozen=True, kw_only=True):
+class TableList(Validator[Any], frozen=True, kw_only=True):
     """A list of tables of which no two have one name.
 
     Attributes:
@@ -109,10 +109,10 @@ def tables(
     key: str,
     read_one: Callable[[str, object], Any],
     check: Callable[[str, tuple[Any, ...]], None] = lambda *_: None,
-) -> Tables:
+) -> TableList:
     """The kind of the tables at a key; see `Tables`."""
     expected = f"[[{key}]] tables, or a list of tables"
-    return Tables("list of tables", expected, _list, write_tables, read_one=read_one, check=check)
+    return TableList("list of tables", expected, _list, write_tables, read_one=read_one, check=check)
 
 
 def _list(value: object) -> list[object] | None:

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from streamnb.config.classifiers import CLASSIFIERS
-from streamnb.config.kinds import Kind
+from streamnb.config.kinds import Validator
 from streamnb.config.schema import Config, ModelConfig
 from streamnb.config.sections import Section, members
 from streamnb.config.values import Secret
@@ -37,10 +37,10 @@ def config_hash(config: Config) -> str:
     how topics are created: where the log is, who may look on, and when work is made durable. The canonical
     form is JSON with sorted keys, durations in seconds, sizes in bytes and defaults filled in.
     """
-    return hashlib.sha256(msgspec.json.encode(shaping_of(config), order="sorted")).hexdigest()
+    return hashlib.sha256(msgspec.json.encode(semantic_config_of(config), order="sorted")).hexdigest()
 
 
-def shaping_of(config: Config) -> dict[str, Any]:
+def semantic_config_of(config: Config) -> dict[str, Any]:
     """All that shapes what is learned or published, as JSON has it: section -> key -> value.
 
     Default hypotheses and their switching rate are written out: a later program may have others, and what was
@@ -72,7 +72,7 @@ def _lines(section: Section, path: str) -> Iterator[str]:
     nested = []
     for name, member in members(type(section)).items():
         value = getattr(section, name)
-        if not isinstance(member, Kind):
+        if not isinstance(member, Validator):
             nested.append((name, value))
         elif _is_unset(section, name):
             yield f"# {name} is not set"

@@ -17,8 +17,8 @@ from typing import Any
 
 from streamnb.engine.settings import MonitorSettings
 from streamnb.events import ActionReport
-from streamnb.model.attributes.expected import count, reading, tally
-from streamnb.wire.journal import Acted
+from streamnb.model.attributes.expected import count, state_errors, tally
+from streamnb.wire.journal import AppliedAction
 
 PAUSE, RENEW = "pause", "renew"
 EVERY = 100
@@ -27,7 +27,7 @@ BEGINNING = 1000
 """Alarms of the first records do nothing more than tell: who has just begun to learn is often wrong."""
 
 
-class Actions:
+class AlarmResponse:
     """What is done, and what is asked for.
 
     Attributes:
@@ -41,8 +41,8 @@ class Actions:
         self.is_paused = self.is_asked = False
         self.passed_over = self.renewed = 0
         self._since: dict[str, int] = {}  # monitor -> records consumed when its pause began
-        self._told: Sequence[Acted] | None = None
-        self._acted: list[Acted] = []
+        self._told: Sequence[AppliedAction] | None = None
+        self._acted: list[AppliedAction] = []
         self._began: int | None = None  # the place in this commit from which on it is paused
 
     @property
@@ -60,7 +60,7 @@ class Actions:
         """How many records there are up to the next look."""
         return EVERY - consumed % EVERY
 
-    def begin(self, told: Sequence[Acted] | None) -> None:
+    def begin(self, told: Sequence[AppliedAction] | None) -> None:
         """A commit begins; in a replay, with what the journal says was done in it."""
         self._told, self._acted, self._began = told, [], None
 
@@ -86,24 +86,24 @@ class Actions:
         if self._told is not None:
             pauses = [one for one in self._told if one.action == PAUSE]
             self.is_paused = any(one.first <= place < one.stop for one in pauses)
-            is_renewed = Acted(RENEW, place, place) in self._told
+            is_renewed = AppliedAction(RENEW, place, place) in self._told
         if is_renewed:
             self.renewed += 1
-            self._acted.append(Acted(RENEW, place, place))
+            self._acted.append(AppliedAction(RENEW, place, place))
         if self.is_paused and self._began is None:
             self._began = place
         elif not self.is_paused:
             self._end(place)
         return is_renewed
 
-    def acted(self, n: int) -> tuple[Acted, ...]:
+    def acted(self, n: int) -> tuple[AppliedAction, ...]:
         """What was done in the commit, which was one of `n` records."""
         self._end(n)
         return tuple(self._acted)
 
     def _end(self, place: int) -> None:
         if self._began is not None:
-            self._acted.append(Acted(PAUSE, self._began, place))
+            self._acted.append(AppliedAction(PAUSE, self._began, place))
         self._began = None
 
     def report(self) -> ActionReport:
@@ -121,10 +121,10 @@ class Actions:
         }
 
     @classmethod
-    def from_state(cls, meta: Mapping[str, Any]) -> Actions:
+    def from_state(cls, meta: Mapping[str, Any]) -> AlarmResponse:
         """The object that `state` described. Raises SnapshotError where it is none."""
         made = cls()
-        with reading("actions"):
+        with state_errors("actions"):
             made.is_paused, made.is_asked = bool(meta["paused"]), bool(meta["asked"])
             made.passed_over, made.renewed = count(meta, "passed_over"), count(meta, "renewed")
             made._since = dict(tally(meta, "since"))

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from streamnb.engine.known_classes import KnownClasses
-from streamnb.engine.labels.late_labels import LateLabels
+from streamnb.engine.labels.late_labels import DelayedLabels
 from streamnb.engine.settings import ROOM_EVERY
 from streamnb.errors import MalformedEvent
 from streamnb.events import TOO_MANY_CLASSES, Event
@@ -30,7 +30,7 @@ class Admission(NamedTuple):
     """
 
     model: StreamModel
-    late: LateLabels | None
+    late: DelayedLabels | None
     max_classes: int
     known: KnownClasses
 
@@ -45,7 +45,7 @@ class Admission(NamedTuple):
         They have no more words than every second byte begins one.
         """
         classes, new = self._with(labels)
-        return self.model.has_room(classes, n_bytes, n_bytes // 2 + 1) and (
+        return self.model.has_capacity(classes, n_bytes, n_bytes // 2 + 1) and (
             not new or classes <= self.most_classes
         )
 
@@ -59,14 +59,14 @@ class Admission(NamedTuple):
         if new and classes > self.most_classes:
             return False
         if new:
-            self.model.make_room(classes)
+            self.model.evict(classes)
         else:
             self.hold()
         return True
 
     def hold(self) -> None:
         """Let the model learn as far as there is room for the classes there are."""
-        self.model.has_room(len(self.model.classes), 0, 0)
+        self.model.has_capacity(len(self.model.classes), 0, 0)
 
     def _with(self, labels: Iterable[str | None]) -> tuple[int, set[str]]:
         """How many classes there are with these labels, and those that are new."""

@@ -4,25 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from streamnb.engine.labels.copying import LateLabelsCopy
+from streamnb.engine.labels.copying import DelayedLabelsCopy
 from streamnb.model.interface.stream_model import StateCopying
-from streamnb.wire.snapshot import Part
+from streamnb.wire.snapshot import SnapshotPart
 
 
-class PartsCopy:
+class ProcessorStateCopy:
     """The state of a learner at one moment, copied in slices; see `StateCopying`."""
 
-    def __init__(self, model: StateCopying, small: Mapping[str, Part], late: LateLabelsCopy | None) -> None:
+    def __init__(
+        self, model: StateCopying, small: Mapping[str, SnapshotPart], late: DelayedLabelsCopy | None
+    ) -> None:
         self._model, self._small, self._late = model, small, late
 
     def advance(self, n_bytes: int) -> bool:
         """Copy about so many bytes more; whether that is all."""
         return self._model.advance(n_bytes) and (self._late is None or self._late.advance(n_bytes))
 
-    def parts(self) -> dict[str, Part]:
+    def parts(self) -> dict[str, SnapshotPart]:
         """The parts of a snapshot, once all has been copied."""
         late = {} if self._late is None else self._late.parts()
-        return {"model": Part(*self._model.state()), **self._small, **late}
+        return {"model": SnapshotPart(*self._model.state()), **self._small, **late}
 
     def segments(self) -> dict[str, bytes]:
         """The segments of these parts, but for those that were held already."""

@@ -18,48 +18,48 @@ from typing import Any, TypeVar, cast
 import msgspec
 import numpy as np
 
-from streamnb.engine.actions import PAUSE, Actions
+from streamnb.engine.actions import PAUSE, AlarmResponse
 from streamnb.engine.admission import Admission
-from streamnb.engine.copying import PartsCopy
+from streamnb.engine.copying import ProcessorStateCopy
 from streamnb.engine.known_classes import KnownClasses, class_bytes
-from streamnb.engine.labels.heard import Arrived, Heard
-from streamnb.engine.labels.late_labels import LateLabels
-from streamnb.engine.labels.rebuilt import Offsets, Rebuilt, offsets_of, part_of
-from streamnb.engine.labels.report import verdict_report
-from streamnb.engine.labels.verdicts import Said, Truth
-from streamnb.engine.letters import letter
-from streamnb.engine.monitors import Monitors, Seen
+from streamnb.engine.labels.heard import EventBatch, LabelBatch
+from streamnb.engine.labels.late_labels import DelayedLabels
+from streamnb.engine.labels.rebuilt import Offsets, RetrainedModel, offsets_of, part_of
+from streamnb.engine.labels.report import label_report
+from streamnb.engine.labels.verdicts import ResolvedLabel, SourceLabel
+from streamnb.engine.letters import dead_letter
+from streamnb.engine.monitors import MonitoredBatch, Monitors
 from streamnb.engine.ports import NewRecord, Record
-from streamnb.engine.publishing import Publishing
+from streamnb.engine.publishing import PredictionPublishing
 from streamnb.engine.reports import class_rates, posterior_of, posterior_report, with_interval
 from streamnb.engine.settings import ROOM_EVERY, LabelSettings, Settings
-from streamnb.engine.standings import MOST, MOST_ALONE, Standings
-from streamnb.engine.tally import LearnerTally
-from streamnb.engine.watching import Watching
+from streamnb.engine.standings import MOST, MOST_ALONE, TenantStats
+from streamnb.engine.tally import Counters
+from streamnb.engine.watching import DriftMonitoring
 from streamnb.errors import MalformedEvent, SnapshotError
 from streamnb.events import (
     ActionReport,
+    Attribution,
     Event,
-    Evidence,
+    LabelRecord,
     MetricsReport,
     ModelInfo,
-    Verdict,
 )
-from streamnb.model.attributes.expected import count, reading
+from streamnb.model.attributes.expected import count, state_errors
 from streamnb.model.attributes.signatures import Aside, concatenated
 from streamnb.model.attributes.weights import is_below_unit
 from streamnb.model.compiled.arrays import Floats
 from streamnb.model.evaluation.decision_scores import ServedDecisions
-from streamnb.model.evaluation.decisions import Decided, weights_before
+from streamnb.model.evaluation.decisions import DecisionBatch, weights_before
 from streamnb.model.evaluation.drift import DriftDetectors
 from streamnb.model.evaluation.progressive import ProgressiveValidation
-from streamnb.model.evaluation.unseen import told_unseen
+from streamnb.model.evaluation.unseen import published_new_class_probability
 from streamnb.model.interface.predictions import Posteriors
 from streamnb.model.interface.stream_model import StreamModel
 from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
 from streamnb.model.naive_bayes.partials import Partial
+from streamnb.model.stats.memory_use import MemoryComponent as MemoryPart
 from streamnb.model.stats.memory_use import MemoryUse
-from streamnb.model.stats.memory_use import Part as MemoryPart
 from streamnb.model.tenants.tenant_models import TenantModels
 from streamnb.wire.codec import (
     IN_EVENT,
@@ -67,8 +67,8 @@ from streamnb.wire.codec import (
     decode_labels,
     encode_metrics,
 )
-from streamnb.wire.journal import Acted
-from streamnb.wire.snapshot import Part
+from streamnb.wire.journal import AppliedAction
+from streamnb.wire.snapshot import SnapshotPart
 
 _AT_ONCE = 1000
 _BYTES_AT_ONCE = 4 << 20  # of predictions, as far as they can be told beforehand
@@ -76,11 +76,11 @@ _BYTES_WHERE_SHORT = 64 << 10  # of events at once, where memory is short: some 
 _VALUE, _TOPIC = attrgetter("value"), attrgetter("partition.topic")
 _TIME, _PLACE = attrgetter("timestamp"), itemgetter(0)
 _MOST_CONFUSED = 100  # classes whose confusion is reported
-_Said = TypeVar("_Said", Event, Verdict)
+_EventOrLabel = TypeVar("_EventOrLabel", Event, LabelRecord)
 _UNDECIDED: Mapping[str, Any] = MappingProxyType({})  # where nobody asks what to decide
 
 
-class Learner:
+class EventProcessor:
     """A model with its scores and counters.
 
     Attributes:
@@ -103,23 +103,23 @@ class Learner:
         self.progressive = ProgressiveValidation(settings.window)
         self.drift = DriftDetectors(settings.detectors)
         self.monitors = Monitors(settings.monitors)
-        self.actions = Actions()
-        self.late = None if settings.labels is None else LateLabels(settings.labels, settings.window)
+        self.actions = AlarmResponse()
+        self.late = None if settings.labels is None else DelayedLabels(settings.labels, settings.window)
         self._decide_by(None)
-        self.standings: Standings | None = None
+        self.standings: TenantStats | None = None
         self.consumed = 0
         self.dead_letters = 0
         self.forgotten: Offsets = {}
-        self.tally = LearnerTally()
+        self.tally = Counters()
         self._reported_at = -np.inf
         self._known = KnownClasses()
         self._reported = 0  # records seen before the last report; no state: who begins with one was told
         self._hears_events = self._hears_labels = False  # in the commit at hand
 
     @property
-    def owes_report(self) -> bool:
+    def has_pending_report(self) -> bool:
         """Whether records were seen since the last report, or tenants are due."""
-        is_due = Standings.are_due(self.standings, self.settings.tenants, self.model)
+        is_due = TenantStats.are_due(self.standings, self.settings.tenants, self.model)
         return self.consumed != self._reported or is_due
 
     def process(
@@ -130,14 +130,14 @@ class Learner:
         most_bytes: float = math.inf,
         work: int = 0,
         silence: float = 0.0,
-        acted: Sequence[Acted] | None = None,
+        acted: Sequence[AppliedAction] | None = None,
     ) -> list[NewRecord]:
         """Predict and learn the events among `records` in order; the outputs of the commit at time `now`.
 
         It stops where outputs of `most_bytes` have been made, and may then go beyond that by 4 MiB, or by
         those of one record; `consumed` says how many records were taken. That may take long: `alive` is
         called before every few records. Then `work` steps are made of what takes longer than one commit, see
-        `LateLabels.work`. A commit of no records is a report of those that came after the one before: a
+        `DelayedLabels.work`. A commit of no records is a report of those that came after the one before: a
         replay knows it by that. Monitors of silences of up to `silence` seconds are asked. What alarms did is
         done again where `acted` says it, as a replay is told, and else decided here.
         """
@@ -145,14 +145,14 @@ class Learner:
         self._hears_events = self._hears_labels = False
         start, reported, left = 0, -1, most_bytes
         self.actions.begin(acted)
-        self.standings = Standings.of(self.standings, self.settings.tenants, self.model)
+        self.standings = TenantStats.of_topic(self.standings, self.settings.tenants, self.model)
         while start < len(records) and left > 0:
             before = self.consumed
             if self._acts and self.actions.look(start, before, self.monitors.raised(PAUSE)):
-                self.model.renew()
-            part = self._alike(records[start : start + self._most_at_once()])
+                self.model.reset_adaptive()
+            part = self._alike(records[start : start + self._max_batch_size()])
             alive()
-            made = self._take_part(part, now, alive, left)
+            made = self._process_slice(part, now, alive, left)
             left -= sum([len(output.value) for output in made])
             outputs += made
             start += self.consumed - before
@@ -177,11 +177,11 @@ class Learner:
         return self.actions.is_busy or self.monitors.act
 
     @property
-    def what_alarms_did(self) -> ActionReport | None:
+    def alarm_responses(self) -> ActionReport | None:
         """What they did so far; None where no monitor does more than tell, and none did."""
         return self.actions.report() if self.monitors.act or self.actions.is_told else None
 
-    def _take_part(
+    def _process_slice(
         self, records: Sequence[Record], now: float, alive: Callable[[], None], most_bytes: float
     ) -> list[NewRecord]:
         """What comes of some records that are alike: all verdicts, or none of them."""
@@ -253,18 +253,18 @@ class Learner:
             posterior=posterior_report(self.model),
             interval_mass=mass,
             class_rates=class_rates(self.model.class_weights.values(), mass) if labels else (),
-            verdicts=None if late is None else verdict_report(late, mass),
+            verdicts=None if late is None else label_report(late, mass),
             served_by=self.settings.by,
             monitors=self.monitors.reports(),
             decisions=None if self.decisions is None else self.decisions.report(),
-            actions=self.what_alarms_did,
+            actions=self.alarm_responses,
         )
 
-    def parts(self) -> dict[str, Part]:
+    def parts(self) -> dict[str, SnapshotPart]:
         """All state, for a snapshot."""
         return self.copying().parts()
 
-    def copying(self, held: Container[str] = (), aside: Aside = concatenated) -> PartsCopy:
+    def copying(self, held: Container[str] = (), aside: Aside = concatenated) -> ProcessorStateCopy:
         """All state as it is now, copied while the learner goes on; segments among `held` are stored.
 
         Raises SnapshotError where nothing can be put `aside`.
@@ -272,25 +272,25 @@ class Learner:
         counters: dict[str, float] = {"consumed": self.consumed, "dead_letters": self.dead_letters}
         if np.isfinite(self._reported_at):
             counters["reported_at"] = self._reported_at
-        small = {"learner": Part(counters, {})}
+        small = {"learner": SnapshotPart(counters, {})}
         if self.late is None:
-            small["progressive"] = Part(*self.progressive.state())
+            small["progressive"] = SnapshotPart(*self.progressive.state())
         if self.drift.names:
-            small["drift"] = Part(*self.drift.state())
+            small["drift"] = SnapshotPart(*self.drift.state())
         if self.monitors:
-            small["monitors"] = Part(*self.monitors.state())
-        if self.what_alarms_did is not None:
-            small["actions"] = Part(self.actions.state(), {})
+            small["monitors"] = SnapshotPart(*self.monitors.state())
+        if self.alarm_responses is not None:
+            small["actions"] = SnapshotPart(self.actions.state(), {})
         if self.decisions is not None:
             if self.late is not None:
                 self.decisions.forget(self.late.pending.oldest)
-            small["decisions"] = Part(*self.decisions.state())
+            small["decisions"] = SnapshotPart(*self.decisions.state())
         if self.forgotten:
             small["forgotten"] = part_of(self.forgotten)
         if self.standings is not None:
             small["standings"] = self.standings.part(self.model)
         late = None if self.late is None else self.late.copying(held)
-        return PartsCopy(self.model.copying(aside), small, late)
+        return ProcessorStateCopy(self.model.copying(aside), small, late)
 
     def reconfigure(self, settings: Settings, model: StreamModel, *, counts_room: bool = True) -> None:
         """Go on with what was learned under other settings, and read by a fresh `model`.
@@ -303,34 +303,36 @@ class Learner:
         if settings.labels is None and not self.consumed:
             self.late = None  # before labels came apart
         copy, reported = self.copying(), self._reported
-        parts = copy.parts() | ({} if self.consumed else {"model": Part(*model.state())})
+        parts = copy.parts() | ({} if self.consumed else {"model": SnapshotPart(*model.state())})
         before = self.model
         self.settings, self.model = settings, model
         self.load(parts, copy.segments())
         if self.consumed and counts_room:
-            self.model.change_room(before)
+            self.model.change_budget(before)
         self._reported = reported
         self.drift.choose(settings.detectors)
         self.monitors.choose(settings.monitors)
         if settings.labels is not None:
             if self.late is None:
-                self.late = LateLabels.after(settings.labels, self.progressive, model.classes)
+                self.late = DelayedLabels.after(settings.labels, self.progressive, model.classes)
                 if self.decisions is not None:
                     self.decisions.begin(self.late.pending.next)
-            self.late.settle(settings.labels)
+            self.late.apply_settings(settings.labels)
         self._decide_by(self.decisions)
 
-    def load(self, parts: Mapping[str, Part], segments: Mapping[str, bytes] = MappingProxyType({})) -> None:
+    def load(
+        self, parts: Mapping[str, SnapshotPart], segments: Mapping[str, bytes] = MappingProxyType({})
+    ) -> None:
         """Go on from the state of a snapshot. Raises SnapshotError where it is not one of such a learner.
 
         The drift detectors, the monitors and the rule of decisions are those of the state: it may be older
         than the settings, and gets theirs later. So it is with what waits for labels.
         """
-        with reading("such a learner", ValueError):
+        with state_errors("such a learner", ValueError):
             late, progressive = None, self.progressive
             if "labels" in parts:
                 settings = self.settings.labels or LabelSettings()
-                late = LateLabels.from_state(
+                late = DelayedLabels.from_state(
                     settings, parts, segments, parts["model"].meta.get("classes", [])
                 )
             else:
@@ -338,7 +340,9 @@ class Learner:
             watched = parts.get("drift")  # absent where nobody watched
             drift = DriftDetectors() if watched is None else DriftDetectors.from_state(*watched)
             monitors = Monitors.from_state(*parts["monitors"]) if "monitors" in parts else Monitors()
-            actions = Actions.from_state(parts["actions"].meta) if "actions" in parts else Actions()
+            actions = (
+                AlarmResponse.from_state(parts["actions"].meta) if "actions" in parts else AlarmResponse()
+            )
             decisions = ServedDecisions.from_state(*parts["decisions"]) if "decisions" in parts else None
             forgotten = offsets_of(parts["forgotten"]) if "forgotten" in parts else {}
             counters = parts["learner"].meta
@@ -351,7 +355,7 @@ class Learner:
                 raise SnapshotError(f"classes: expected the labels of a stream, found {labels!r}")
             self.model.load_state(*parts["model"])
             standings = parts.get("standings")
-        self.standings = None if standings is None else Standings.from_part(standings, self.model)
+        self.standings = None if standings is None else TenantStats.from_part(standings, self.model)
         self.progressive, self.late, self.drift, self.forgotten = progressive, late, drift, forgotten
         self.monitors, self.actions = monitors, actions
         self.decisions = decisions
@@ -370,7 +374,7 @@ class Learner:
         if self.late is not None:
             self.late.scoring.decisions = self.decisions
 
-    def adopt(self, rebuilt: Callable[[], Rebuilt], model: StreamModel | None = None) -> None:
+    def install_model(self, rebuilt: Callable[[], RetrainedModel], model: StreamModel | None = None) -> None:
         """Go on with a model that was learned anew; scores, detectors and what was served stay.
 
         It is read by a fresh `model`, where it may be of another kind. Raises SnapshotError where it is none
@@ -378,26 +382,26 @@ class Learner:
         """
         found, reader = rebuilt(), self.model if model is None else model
         names = self.model.names if isinstance(self.model, TenantModels) else []
-        with reading("such a learner", ValueError):
+        with state_errors("such a learner", ValueError):
             reader.load_state(*found.model)
         self.model = reader
-        self.tell_of_all(names)
-        self.forgotten, self._known = found.forgotten, KnownClasses()
+        self.report_all_tenants(names)
+        self.forgotten, self._known = found.evicted, KnownClasses()
         if self.late is not None:
-            self.late.adopt(found.first, found.pruned, found.gone)
+            self.late.adopt(found.first, found.pruned, found.erased)
 
-    def tell_of_all(self, names: Sequence[str] = ()) -> None:
+    def report_all_tenants(self, names: Sequence[str] = ()) -> None:
         """Write of all tenants again, for the model is another one; also of those `names` that it had."""
         if self.standings is not None:
             self.standings = self.standings.begin_anew(names, self.model)
 
-    def _most_at_once(self) -> int:
+    def _max_batch_size(self) -> int:
         """How many records may be taken at once: no report, pruning or action falls between them."""
         if self.settings.evidence:
             return 1
         most = min(_AT_ONCE, self.settings.report_every - self.consumed % self.settings.report_every)
         if self._acts:
-            most = min(most, Actions.ahead(self.consumed))
+            most = min(most, AlarmResponse.ahead(self.consumed))
         every = self.settings.pruning.every
         return min(most, every - self._n_learned % every) if every else most
 
@@ -415,12 +419,12 @@ class Learner:
         values = [record.value for record in records]
         said = decode_labels(values, self.settings.schema, recorded)
         if self.actions.is_paused:
-            said = [_weightless(one) if isinstance(one, Verdict) else one for one in said]
+            said = [_weightless(one) if isinstance(one, LabelRecord) else one for one in said]
         times = _times(records)
         earliest = self.late.pending.horizon.passing(times)
         places: list[int] = []
         admission = self._admission
-        labels = {one.label for one in said if isinstance(one, Verdict)}
+        labels = {one.label for one in said if isinstance(one, LabelRecord)}
         has_room = admission.has_room_for_verdicts(labels)
         # So that it is known which verdict begins a class, perhaps by taking back what stood before another.
         known = self._known.follow(self.model.classes).columns
@@ -429,14 +433,14 @@ class Learner:
         def take() -> None:
             verdicts: Any = [said[place] for place in places]
             of = [records[place] for place in places]
-            heard = Heard(verdicts, of, places.copy(), times[places], earliest[places])
+            heard = LabelBatch(verdicts, of, places.copy(), times[places], earliest[places])
             outputs.extend(self._taken(heard, now, alive))
             places.clear()
 
-        if not one_by_one and set(map(type, said)) == {Verdict}:  # as they mostly are
+        if not one_by_one and set(map(type, said)) == {LabelRecord}:  # as they mostly are
             places += range(len(said))
         for place, one in enumerate(said[len(places) :]):
-            if isinstance(one, Verdict):
+            if isinstance(one, LabelRecord):
                 if not has_room and not admission.admits({one.label}):
                     outputs.append(self._dead_letter(records[place], admission.refused()))
                     continue
@@ -447,7 +451,7 @@ class Learner:
                 outputs.append(self._dead_letter(records[place], one))
             else:
                 take()
-                if not self.late.withdraw(one, records[place]):
+                if not self.late.retract(one, records[place]):
                     refused = MalformedEvent(
                         "too-many-sources", "$.source", "too many sources were withdrawn"
                     )
@@ -458,22 +462,22 @@ class Learner:
         return outputs
 
     def _taken(
-        self, heard: Heard, now: float, alive: Callable[[], None] = lambda: None
+        self, heard: LabelBatch, now: float, alive: Callable[[], None] = lambda: None
     ) -> Iterator[NewRecord]:
-        if not heard.verdicts or self.late is None:
+        if not heard.labels or self.late is None:
             return
         learned, learned_before, classes = self._n_learned, self.model.n_events, len(self.model.classes)
         self._hears_labels = True
-        self._pass_over([verdict.label for verdict in heard.verdicts])
+        self._skip_paused([verdict.label for verdict in heard.labels])
         taken = self.late.take(heard, self.model, alive)
         self.tally.learned.update(taken.learned)
         self.tally.small_weights += taken.small_weights
         self._prune(learned)
         for refused in taken.refused:
-            if self.late.may_tell(self.consumed + refused.place):
+            if self.late.may_publish_rejection(self.consumed + refused.place):
                 self.dead_letters += 1
                 self.tally.dead_letters[refused.reason] += 1
-                yield letter(self.settings, refused.record, refused.reason, refused.path)
+                yield dead_letter(self.settings, refused.record, refused.reason, refused.path)
         watched = self.drift.names or self.monitors
         firsts = list(chain.from_iterable(taken.firsts)) if watched else []
         for first in firsts if self.drift.names else ():
@@ -486,12 +490,12 @@ class Learner:
             ids, labels, right, confidence, ages, places = zip(*firsts, strict=True)
             told = [-1 if one is None else int(one) for one in right]
             numbers = [self.consumed + place + 1 for place in places]
-            seen = Seen((), labels, np.array(told, np.int8), np.array(confidence), numbers)
+            seen = MonitoredBatch((), labels, np.array(told, np.int8), np.array(confidence), numbers)
             yield from (alert for _, alert in self._watching.seen(seen, ids, ages, now))
         if self.monitors.tell_classes:
             said = [
                 (one.id, one.label, self.consumed + place + 1, learned_before)
-                for one, place in zip(heard.verdicts, heard.places, strict=True)
+                for one, place in zip(heard.labels, heard.places, strict=True)
             ]
             yield from (
                 alert for _, alert in self._watching.discovered(self.model.classes[classes:], said, now)
@@ -519,12 +523,12 @@ class Learner:
                 outputs.append(self._dead_letter(records[places[done]], self._admission.refused()))
                 done, ahead = done + 1, ROOM_EVERY
                 continue
-            stop = done + self._few(events[done:stop])
+            stop = done + self._prefix(events[done:stop])
             if self.late is not None:
                 stop = done + self.late.first_repeat(events[done:stop], earliest[done:stop])
             if stop > done:
                 at = [records[place] for place in places[done:stop]]
-                arrived = Arrived(events[done:stop], at, places[done:stop], earliest[done:stop])
+                arrived = EventBatch(events[done:stop], at, places[done:stop], earliest[done:stop])
                 made = list(self._predict_then_learn(arrived, now))
             else:
                 place = places[done]
@@ -592,11 +596,11 @@ class Learner:
             return [self._dead_letter(record, MalformedEvent("repeated", "$.id", event.id))]
         if event.label is None:
             return []
-        verdict = Verdict(event.id, event.label, IN_EVENT, event.weight)
-        heard = Heard([verdict], [record], [place], _times([record]), np.array([earliest]))
+        verdict = LabelRecord(event.id, event.label, IN_EVENT, event.weight)
+        heard = LabelBatch([verdict], [record], [place], _times([record]), np.array([earliest]))
         return list(self._taken(heard, now))
 
-    def _few(self, events: Sequence[Event]) -> int:
+    def _prefix(self, events: Sequence[Event]) -> int:
         """How many events may be predicted at once: so few that what is said of them is no more than 4 MiB.
 
         Each prediction names all classes, those that are met on the way too.
@@ -617,18 +621,18 @@ class Learner:
                 new.discard(event.label)
         return len(events)
 
-    def _predict_then_learn(self, arrived: Arrived, now: float) -> Iterable[NewRecord]:
+    def _predict_then_learn(self, arrived: EventBatch, now: float) -> Iterable[NewRecord]:
         """Predict and learn events that came after `consumed` other records."""
         events, records, places, _ = arrived
         evidence = self._evidence(events[0]) if self.settings.evidence else None
         learned, n_learned, classes = self.model.n_events, self._n_learned, len(self.model.classes)
-        said: list[tuple[Said, ...]] = []
-        truths: list[Truth | None] = []
+        said: list[tuple[SourceLabel, ...]] = []
+        truths: list[ResolvedLabel | None] = []
         labels, weights = [event.label for event in events], [event.weight for event in events]
-        self._pass_over(labels)
+        self._skip_paused(labels)
         if self.late is not None:
-            said = self.late.said_before(arrived)
-            truths = [self.late.truth(one) if one else None for one in said]
+            said = self.late.source_labels_before(arrived)
+            truths = [self.late.resolve(one) if one else None for one in said]
             labels = [truth and truth.label for truth in truths]
             weights = [truth.weight if truth else 0.0 for truth in truths]
             if is_below_unit(self.late.settings.weights.get(IN_EVENT, 1.0)):
@@ -646,7 +650,7 @@ class Learner:
         ]
         ages = list(accumulate(are_learned[:-1], initial=learned))
         before = weights_before(posteriors.classes, taught, labels, weights) if weighs else None
-        posteriors = self.told(posteriors, before)
+        posteriors = self.without_quarantined(posteriors, before)
         decided = self.decided(posteriors, ages, before, labels)
         if self.late is None:
             column = self._known.follow(posteriors.classes).columns
@@ -688,7 +692,7 @@ class Learner:
         while done < len(records) and left > 0:
             part = records[done : done + (1 if self.settings.evidence else _AT_ONCE)]
             events, places, _ = self._decoded(part)
-            few, made = self._few(events), list[NewRecord]()
+            few, made = self._prefix(events), list[NewRecord]()
             if few:
                 evidence = self._evidence(events[0]) if self.settings.evidence else None
                 scored, of = events[:few], [part[place] for place in places[:few]]
@@ -706,10 +710,10 @@ class Learner:
         said: Posteriors,
         now: float,
         journal: int,
-        evidence: tuple[Evidence, ...] | None = None,
+        evidence: tuple[Attribution, ...] | None = None,
     ) -> list[NewRecord]:
         """What is published of events by the model as it stands, at a journal record."""
-        posteriors, publishing = self.told(said), self._publishing
+        posteriors, publishing = self.without_quarantined(said), self._publishing
         labels, ages = [one.label for one in events], [self.model.n_events] * len(events)
         decided = self.decided(posteriors)
         predictions = publishing.predictions(
@@ -717,7 +721,7 @@ class Learner:
         )
         return publishing.published(predictions, records, now)
 
-    def learn_apart(
+    def learn_partial(
         self, records: Sequence[Record], now: float, journal: int, met: set[str]
     ) -> tuple[list[NewRecord], Partial]:
         """Predict events by the model as it is, which stays so, and learn them apart; outputs and partial.
@@ -750,7 +754,7 @@ class Learner:
             outputs.append(NewRecord(output.topic, key, output.value, output.headers))
         return outputs, partial
 
-    def told(self, posteriors: Posteriors, before: Floats | None = None) -> Posteriors:
+    def without_quarantined(self, posteriors: Posteriors, before: Floats | None = None) -> Posteriors:
         """What may be told of predictions: no class that is quarantined; `before` as of `decided`."""
         least = self.settings.min_learns
         if least == 1:
@@ -765,7 +769,7 @@ class Learner:
         ages: Sequence[int] | None = None,
         before: Floats | None = None,
         truths: Sequence[str | None] = (),
-    ) -> Decided | None:
+    ) -> DecisionBatch | None:
         """What is decided of predicted events; None where nobody asks.
 
         Args:
@@ -778,22 +782,26 @@ class Learner:
             return None
         n, rule = len(posteriors.known), self.decisions.rule
         ages = [self.model.n_events] * n if ages is None else ages
-        unseen = told_unseen(np.array(ages, dtype=np.int64), posteriors.known, posteriors.held)
+        unseen = published_new_class_probability(
+            np.array(ages, dtype=np.int64), posteriors.known, posteriors.held
+        )
         if rule.is_weighing and before is None:
             before = weights_before(posteriors.classes, self.model.class_weights)
         weights = before if rule.is_weighing else None
         return self.decisions.decide(posteriors, unseen, weights, truths)
 
     @property
-    def _watching(self) -> Watching:
-        return Watching(self.settings, self.tally, self.drift, self.monitors, self.actions)
+    def _watching(self) -> DriftMonitoring:
+        return DriftMonitoring(self.settings, self.tally, self.drift, self.monitors, self.actions)
 
     @property
-    def _publishing(self) -> Publishing:
+    def _publishing(self) -> PredictionPublishing:
         posterior = posterior_of(self.model)
-        return Publishing(self.settings, self.tally, () if posterior is None else posterior.hypotheses)
+        return PredictionPublishing(
+            self.settings, self.tally, () if posterior is None else posterior.hypotheses
+        )
 
-    def _pass_over(self, labels: Sequence[str | None]) -> None:
+    def _skip_paused(self, labels: Sequence[str | None]) -> None:
         """Count the labels that come while learning is paused."""
         if self.actions.is_paused:
             self.actions.passed_over += len(labels) - labels.count(None)
@@ -804,22 +812,22 @@ class Learner:
         if pruning.every and learned > learned_before and learned % pruning.every == 0:
             self.prune()
         if learned > learned_before and learned % ROOM_EVERY == 0:
-            self.model.make_room(len(self.model.classes))
+            self.model.evict(len(self.model.classes))
 
     def prune(self) -> int:
         """Forget words now, as the settings say; how many."""
         pruning = self.settings.pruning
         return self.model.prune(pruning.min_count, pruning.drop_most_frequent, pruning.max_attributes)
 
-    def _evidence(self, event: Event) -> tuple[Evidence, ...]:
+    def _evidence(self, event: Event) -> tuple[Attribution, ...]:
         found = self.model.explain_one(event.x, self.settings.evidence, event.ts)
-        return tuple(Evidence(str(item.attribute), item.value, item.log_odds) for item in found)
+        return tuple(Attribution(str(item.attribute), item.value, item.log_odds) for item in found)
 
     def _dead_letter(self, record: Record, error: MalformedEvent) -> NewRecord:
         self.dead_letters += 1
         self.tally.dead_letters[error.reason] += 1
         about = (("remedy", error.remedy),) if error.remedy else ()
-        return letter(self.settings, record, error.reason, error.path, about)
+        return dead_letter(self.settings, record, error.reason, error.path, about)
 
     def _report(self, now: float) -> NewRecord:
         """The report of now; without what grows with the classes, where it would be too large."""
@@ -834,7 +842,7 @@ class Learner:
         return NewRecord(self.settings.metrics, self.settings.name.encode(), encoded)
 
 
-def _weightless(said: _Said) -> _Said:
+def _weightless(said: _EventOrLabel) -> _EventOrLabel:
     """What teaches nothing, and is heard and scored."""
     return msgspec.structs.replace(said, weight=0.0)
 

@@ -8,7 +8,7 @@ from streamnb.events import UNPUBLISHED, DeadLetter
 from streamnb.wire.dead_letter import dead_letter_record
 
 
-def letter(
+def dead_letter(
     settings: Settings, record: Record, reason: str, path: str, about: tuple[tuple[str, str], ...] = ()
 ) -> NewRecord:
     """The dead letter of a record."""
@@ -32,4 +32,4 @@ def unpublished(
         ("remedy", remedy),
         *([] if journal is None else [("journal", str(journal))]),
     )
-    return letter(settings, record, UNPUBLISHED, "$", about)
+    return dead_letter(settings, record, UNPUBLISHED, "$", about)

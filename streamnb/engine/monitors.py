@@ -22,10 +22,10 @@ import numpy as np
 
 from streamnb.engine.settings import MonitorSettings
 from streamnb.events import MonitorReport
-from streamnb.model.attributes.expected import LARGE, checked, reading, real
+from streamnb.model.attributes.expected import LARGE, checked, real, state_errors
 from streamnb.model.attributes.signatures import Array
 from streamnb.model.compiled.arrays import Floats
-from streamnb.model.evaluation.change_test import KEPT, ChangeTest, Observations, needed
+from streamnb.model.evaluation.change_test import KEPT, ChangeObservations, ChangeTest, needed
 
 SILENCES = ("no-events", "no-labels")
 NEW_CLASS = "new-class"
@@ -41,7 +41,7 @@ Found = tuple[int, dict[str, Any]]
 """The place of what it was found by, and the fields of an `Alert` that a monitor knows."""
 
 
-class Seen:
+class MonitoredBatch:
     """What became of n events, in order.
 
     Args:
@@ -77,7 +77,7 @@ class Seen:
         return places, found[places] == 1
 
 
-def _heard(settings: MonitorSettings, direction: str, x: Truths, said: Floats) -> Observations:
+def _directions_of(settings: MonitorSettings, direction: str, x: Truths, said: Floats) -> ChangeObservations:
     """What the test of a direction hears of n things, of which x happened.
 
     Of calibration a thing is an error, and `said` is how probable it was said to be. Where nothing can be as
@@ -89,11 +89,11 @@ def _heard(settings: MonitorSettings, direction: str, x: Truths, said: Floats) -
         tolerated, alarming = (tuple(1.0 - rate for rate in rates[:1]) for rates in (tolerated, alarming))
     if settings.kind != "calibration":
         rates = (np.full(x.size, rates[-1]) for rates in (tolerated, alarming))
-        return Observations(np.arange(x.size), x, *rates)
+        return ChangeObservations(np.arange(x.size), x, *rates)
     least = said + settings.tolerated[0]
     places = np.flatnonzero(least < _CERTAIN)
     most = np.minimum(said + settings.alarming[0], 0.5 + 0.5 * least)
-    return Observations(places, x[places], least[places], most[places])
+    return ChangeObservations(places, x[places], least[places], most[places])
 
 
 def directions(settings: MonitorSettings) -> tuple[str, ...]:
@@ -134,7 +134,7 @@ class _Monitor:
         names = directions(settings)
         self.tests = {name: ChangeTest(settings.false_alarm / len(names)) for name in names}
 
-    def observe(self, seen: Seen) -> Iterator[Found]:
+    def observe(self, seen: MonitoredBatch) -> Iterator[Found]:
         """What is found by some events; they tell nothing to what has no tests."""
         if not self.tests:
             return
@@ -142,7 +142,7 @@ class _Monitor:
         places, x = seen.of_class(settings) if settings.kind == "class-rate" else seen.judged
         numbers, said = seen.numbers[places], 1.0 - seen.confidence[places]
         for direction, test in self.tests.items():
-            heard = _heard(settings, direction, x, said)
+            heard = _directions_of(settings, direction, x, said)
             for found in test.observe(heard, numbers[heard.places]):
                 more = found._asdict()
                 more["tolerated"] = round(found.tolerated, _DIGITS)
@@ -218,7 +218,7 @@ class Monitors:
     def __len__(self) -> int:
         return len(self._monitors)
 
-    def observe(self, seen: Seen) -> list[Found]:
+    def observe(self, seen: MonitoredBatch) -> list[Found]:
         """What is found by some events, in their order."""
         found = [one for monitor in self._monitors for one in monitor.observe(seen)]
         return sorted(found, key=lambda one: one[0])  # the sort is stable
@@ -277,7 +277,7 @@ class Monitors:
     @classmethod
     def from_state(cls, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Monitors:
         """The object that `state` described. Raises SnapshotError where it is none."""
-        with reading("monitors", ValueError, msgspec.ValidationError):
+        with state_errors("monitors", ValueError, msgspec.ValidationError):
             states = meta["monitors"]
             made = cls([msgspec.convert(one["settings"], MonitorSettings) for one in states])
             n = sum(len(one.tests) for one in made._monitors)

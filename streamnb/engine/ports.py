@@ -66,7 +66,7 @@ class Owner(NamedTuple):
     silent: float
 
 
-class HandedOn(NamedTuple):
+class Forwarded(NamedTuple):
     """Which records of a partition were handed on.
 
     Attributes:
@@ -94,7 +94,7 @@ class Transaction(NamedTuple):
     positions: Mapping[Partition, int]
 
 
-class CommitUnderWay(NamedTuple):
+class CommitInFlight(NamedTuple):
     """A commit that was begun.
 
     Attributes:
@@ -104,17 +104,17 @@ class CommitUnderWay(NamedTuple):
     """
 
     is_over: Callable[[], bool]
-    settle: Callable[[], float]
+    await_outcome: Callable[[], float]
 
 
-class Patience:
+class OutageListener:
     """What to do while the log cannot be reached. This one has none: it gives up at once."""
 
     def unreachable(self, error: Unavailable, seconds: float) -> None:  # noqa: ARG002
         """Called again and again, `seconds` after the first failure; returns to go on waiting, or raises."""
         raise error
 
-    def waits(self) -> None:
+    def waiting(self) -> None:
         """Called every moment while a call takes long, for whoever watches that all is alive."""
 
     def reachable(self, seconds: float) -> None:
@@ -129,7 +129,8 @@ class Log(Protocol):
     A reader that never commits may leave out `acquire`. Any call may raise `LogError`; after `Fenced` only
     `close` is called.
 
-    A log that is reached over a network waits where it cannot be reached, as its `Patience` says: heartbeats
+    A log that is reached over a network waits where it cannot be reached, as its `OutageListener` says:
+    heartbeats
     go on meanwhile, and the call then goes on where it was.
     """
 
@@ -166,7 +167,7 @@ class Log(Protocol):
     def offsets(self, partition: Partition) -> tuple[int, int]:
         """The offset of the earliest record kept, and of the next record to be written."""
 
-    def extents(self, topic: str) -> Mapping[Partition, tuple[int, int]]:
+    def offset_ranges(self, topic: str) -> Mapping[Partition, tuple[int, int]]:
         """The same of all partitions of a topic, asked for at once. Raises `UnknownTopic`."""
 
     def read(self, partition: Partition, offset: int, limit: int) -> Sequence[Record]:
@@ -208,9 +209,9 @@ class Log(Protocol):
         Raises `Fenced` (and writes nothing) where this learner is no longer the owner or `transaction.n`
         does not follow the journal's last number.
         """
-        self.begin_commit(transaction).settle()
+        self.begin_commit(transaction).await_outcome()
 
-    def begin_commit(self, transaction: Transaction) -> CommitUnderWay:
+    def begin_commit(self, transaction: Transaction) -> CommitInFlight:
         """Begin what `commit` does; until it is settled nothing else is committed, and the rest goes on.
 
         May raise as `commit` does; a log that has nothing to wait for commits at once.
@@ -223,14 +224,14 @@ class Log(Protocol):
         may have been written on a log without transactions for producers.
         """
 
-    def handed_on(self, topic: str) -> Mapping[Partition, HandedOn]:
-        """Up to where `hand_on` has handed on the records of a topic; none where it never did."""
+    def forwarded(self, topic: str) -> Mapping[Partition, Forwarded]:
+        """Up to where `forward` has handed on the records of a topic; none where it never did."""
 
-    def hand_on(
+    def forward(
         self,
         records: Sequence[NewRecord],
-        since: Mapping[Partition, HandedOn],
-        until: Mapping[Partition, HandedOn],
+        since: Mapping[Partition, Forwarded],
+        until: Mapping[Partition, Forwarded],
     ) -> None:
         """Append records, and note that those of some partitions are handed on `until`: both or neither.
 
@@ -259,11 +260,11 @@ def between(log: Log, partition: Partition, offset: int, end: int, at_once: int)
         offset = found[-1].offset + 1
 
 
-def check_since(log: Log, since: Mapping[Partition, HandedOn], until: Mapping[Partition, HandedOn]) -> None:
+def check_since(log: Log, since: Mapping[Partition, Forwarded], until: Mapping[Partition, Forwarded]) -> None:
     """Raises `Fenced` where other records of topics are handed on than were."""
     topics = {partition.topic for partition in until}
-    found = {partition: at for topic in topics for partition, at in log.handed_on(topic).items()}
-    if found != {place: at for place, at in since.items() if place in found or at != HandedOn(0)}:
+    found = {partition: at for topic in topics for partition, at in log.forwarded(topic).items()}
+    if found != {place: at for place, at in since.items() if place in found or at != Forwarded(0)}:
         raise Fenced(
             "somebody else hands these records on, too, and came first with those that are next: start again"
         )

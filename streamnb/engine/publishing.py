@@ -15,10 +15,10 @@ from streamnb.engine.letters import unpublished
 from streamnb.engine.named_classes import by_class, shortened
 from streamnb.engine.ports import NewRecord, Record, tuples
 from streamnb.engine.settings import Settings
-from streamnb.engine.tally import LearnerTally
-from streamnb.events import UNPUBLISHED, Event, Evidence, ModelInfo, Prediction
-from streamnb.model.evaluation.decisions import Decided
-from streamnb.model.evaluation.unseen import told_unseen
+from streamnb.engine.tally import Counters
+from streamnb.events import UNPUBLISHED, Attribution, Event, ModelInfo, Prediction
+from streamnb.model.evaluation.decisions import DecisionBatch
+from streamnb.model.evaluation.unseen import published_new_class_probability
 from streamnb.model.interface.predictions import Posteriors
 from streamnb.wire.codec import encode_predictions
 from streamnb.wire.values import LONGEST_NAME
@@ -41,7 +41,7 @@ def with_fewer_items(prediction: Prediction, n_bytes: int) -> Prediction:
     return msgspec.structs.replace(prediction, evidence=tuple(kept)) if sizes else prediction
 
 
-class Publishing(NamedTuple):
+class PredictionPublishing(NamedTuple):
     """How a learner publishes.
 
     Attributes:
@@ -51,7 +51,7 @@ class Publishing(NamedTuple):
     """
 
     settings: Settings
-    tally: LearnerTally
+    tally: Counters
     hypotheses: Sequence[str]
 
     def predictions(
@@ -60,9 +60,9 @@ class Publishing(NamedTuple):
         truths: Sequence[str | None],
         posteriors: Posteriors,
         ages: Sequence[int],
-        decided: Decided | None,
+        decided: DecisionBatch | None,
         now: float,
-        evidence: tuple[Evidence, ...] | None,
+        evidence: tuple[Attribution, ...] | None,
         journal: int | None = None,
     ) -> list[Prediction]:
         """What is said of events by a model that had learned so many."""
@@ -91,7 +91,7 @@ class Publishing(NamedTuple):
                 posteriors.labels(),
                 by_class(posteriors, self.settings.top),
                 self._unseen(ages, posteriors),
-                repeat(_UNDECIDED, len(ages)) if decided is None else decided.told(),
+                repeat(_UNDECIDED, len(ages)) if decided is None else decided.fields(),
                 self._weighed(posteriors),
                 ages,
                 strict=True,
@@ -136,7 +136,9 @@ class Publishing(NamedTuple):
         """P(a label that was never learned) of each event, where predictions tell it."""
         if not self.settings.unseen:
             return repeat(None, len(ages))
-        unseen = told_unseen(np.array(ages, dtype=np.int64), posteriors.known, posteriors.held)
+        unseen = published_new_class_probability(
+            np.array(ages, dtype=np.int64), posteriors.known, posteriors.held
+        )
         found: list[float | None] = unseen.tolist()
         return found
 

@@ -63,7 +63,7 @@ def _rates(weights: tuple[float, ...], mass: float) -> tuple[ClassRate, ...]:
     return tuple(ClassRate(*row) for row in zip(*(column.tolist() for column in columns), strict=True))
 
 
-def why_nothing_is_forgotten(model: StreamModel) -> str:
+def why_nothing_is_evicted(model: StreamModel) -> str:
     """Of a model with half-lives that has learned many events, and none with a time; else empty."""
     statistics = getattr(model, "statistics", None)
     if statistics is None or model.n_events < _MANY or not statistics.sources.decays:

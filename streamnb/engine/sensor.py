@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from streamnb.engine.ports import Partition, Record
-from streamnb.engine.tally import LearnerTally
+from streamnb.engine.tally import Counters
 from streamnb.events import MetricsReport
 from streamnb.model.stats.memory_use import MemoryUse
 
@@ -52,7 +52,7 @@ class Committed:
 
     n: int
     consumed: int
-    tally: LearnerTally
+    tally: Counters
     seconds: float
     at: float
     latencies: Sequence[float]
@@ -68,7 +68,7 @@ class Sensor:
     def entered(self, state: WorkerState) -> None:
         """The worker is in this state from now on."""
 
-    def alive(self) -> None:
+    def heartbeat(self) -> None:
         """The loop turns; said at least every few seconds in every state but STOPPED."""
 
     def recovered(self, seconds: float, events: int) -> None:

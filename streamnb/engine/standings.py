@@ -17,11 +17,11 @@ from streamnb.engine.ports import NewRecord
 from streamnb.engine.topic_plan import TENANT_BYTES
 from streamnb.errors import SnapshotError
 from streamnb.events import ModelInfo, TenantStanding
-from streamnb.model.attributes.expected import count, reading
+from streamnb.model.attributes.expected import count, state_errors
 from streamnb.model.interface.stream_model import StreamModel
-from streamnb.model.tenants.tenant_models import Standing, TenantModels
-from streamnb.wire.codec import encode_standing
-from streamnb.wire.snapshot import Part
+from streamnb.model.tenants.tenant_models import TenantLabels, TenantModels
+from streamnb.wire.codec import encode_tenant_stats
+from streamnb.wire.snapshot import SnapshotPart
 
 MOST, MOST_ALONE = 1000, 5000
 """The most tenants that a commit writes of: one that learns events, and one that only reports."""
@@ -31,7 +31,7 @@ _LABELS = 10
 """The most classes that a record names."""
 
 
-class Standings:
+class TenantStats:
     """Which tenants are due, beside what their models say of themselves (`TenantModels.changed`).
 
     Args:
@@ -49,17 +49,17 @@ class Standings:
         self.next = 0
 
     @staticmethod
-    def of(before: Standings | None, topic: str, model: StreamModel) -> Standings | None:
+    def of_topic(before: TenantStats | None, topic: str, model: StreamModel) -> TenantStats | None:
         """Those of a topic: as they were before, or of all tenants; None where nobody writes of any."""
         if not (topic and isinstance(model, TenantModels)):
             return None
         if before is not None and before.topic == topic:
             return before
         model.changed = model.counted()[:, 0] > 0
-        return Standings(topic)
+        return TenantStats(topic)
 
     @staticmethod
-    def are_due(before: Standings | None, topic: str, model: StreamModel) -> bool:
+    def are_due(before: TenantStats | None, topic: str, model: StreamModel) -> bool:
         """Whether the next of a topic, see `of`, would write of some tenant."""
         if not (topic and isinstance(model, TenantModels)):
             return False
@@ -73,7 +73,7 @@ class Standings:
         names = model.names
         return {*self.gone, *(names[number] for number in np.flatnonzero(model.changed).tolist())}
 
-    def begin_anew(self, names: Sequence[str], model: StreamModel) -> Standings | None:
+    def begin_anew(self, names: Sequence[str], model: StreamModel) -> TenantStats | None:
         """Let all be due: those of a model that replaced one of the tenants `names`, and these.
 
         Where it is a model of no tenants nobody writes of any.
@@ -94,10 +94,10 @@ class Standings:
         due = np.flatnonzero(model.changed)
         turn = np.roll(due, -int(np.searchsorted(due, self.next)))[: most - len(gone)].tolist()
         of = ModelInfo(name, model.n_events)
-        for number, standing in zip(turn, model.standings(turn, _LABELS), strict=True):
+        for number, standing in zip(turn, model.tenant_stats(turn, _LABELS), strict=True):
             if left <= 0:
                 break
-            record = self._record(standing.tenant.name, _said(standing, of, now))
+            record = self._record(standing.tenant.name, _named_tenant(standing, of, now))
             left -= len(record.key or b"") + len(record.value)
             model.changed[number], self.next = False, number + 1
             yield record
@@ -105,18 +105,18 @@ class Standings:
     def _record(self, tenant: str, value: bytes) -> NewRecord:
         return NewRecord(self.topic, tenant.encode(), value)
 
-    def part(self, model: StreamModel) -> Part:
+    def part(self, model: StreamModel) -> SnapshotPart:
         """What a snapshot holds of it."""
         assert isinstance(model, TenantModels)  # noqa: S101  see `of`
         meta = {"topic": self.topic, "next": self.next, "gone": self.gone}
-        return Part(meta, {"due": np.flatnonzero(model.changed)})
+        return SnapshotPart(meta, {"due": np.flatnonzero(model.changed)})
 
     @classmethod
-    def from_part(cls, part: Part, model: StreamModel) -> Standings | None:
+    def from_part(cls, part: SnapshotPart, model: StreamModel) -> TenantStats | None:
         """The object that `part` described; the model gets its share. Raises SnapshotError for another."""
         if not isinstance(model, TenantModels):
             return None
-        with reading("the standings of tenants"):
+        with state_errors("the standings of tenants"):
             made = cls(str(part.meta["topic"]))
             made.next, made.gone = count(part.meta, "next"), list(map(str, part.meta["gone"]))
             due = part.arrays["due"]
@@ -126,13 +126,13 @@ class Standings:
         return made
 
 
-def _said(standing: Standing, of: ModelInfo, now: float) -> bytes:
+def _named_tenant(standing: TenantLabels, of: ModelInfo, now: float) -> bytes:
     """The value of a tenant's record; a tombstone where its model has no events."""
     tenant, labels, rest = standing.tenant, dict(standing.labels), standing.rest
     if not tenant.events:
         return b""
     while True:
-        said = encode_standing(
+        said = encode_tenant_stats(
             TenantStanding(
                 tenant=tenant.name,
                 events=tenant.events,

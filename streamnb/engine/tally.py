@@ -9,7 +9,7 @@ from streamnb.events import MetricsReport
 
 
 @dataclass
-class LearnerTally:
+class Counters:
     """What happened since someone last asked; it is no state, and in no snapshot.
 
     Attributes:

@@ -58,7 +58,7 @@ class FoundTopic(NamedTuple):
     settings: Mapping[str, str] | None = None
 
 
-class Found(NamedTuple):
+class FoundTopics(NamedTuple):
     """Topics that were asked for: those that are there, and those that the asking user may not even see."""
 
     topics: Mapping[str, FoundTopic]
@@ -88,7 +88,7 @@ class TopicAdmin(Protocol):
     def brokers(self) -> Mapping[int, str]:
         """The brokers that are up: number -> address."""
 
-    def topics(self, names: Iterable[str]) -> Found:
+    def topics(self, names: Iterable[str]) -> FoundTopics:
         """Those of the topics that exist."""
 
     def create(self, topics: Sequence[TopicSpec]) -> frozenset[str]:

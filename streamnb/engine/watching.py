@@ -8,18 +8,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from streamnb.engine.actions import Actions
-from streamnb.engine.monitors import Monitors, Seen
+from streamnb.engine.actions import AlarmResponse
+from streamnb.engine.monitors import MonitoredBatch, Monitors
 from streamnb.engine.ports import NewRecord
 from streamnb.engine.settings import Settings
-from streamnb.engine.tally import LearnerTally
+from streamnb.engine.tally import Counters
 from streamnb.events import Alert, Drift, Event, ModelInfo, Prediction
 from streamnb.model.evaluation.drift import DriftDetectors
 from streamnb.model.interface.predictions import Posteriors
 from streamnb.wire.codec import encode_alert, encode_metrics
 
 
-class Watching(NamedTuple):
+class DriftMonitoring(NamedTuple):
     """Who watches a learner.
 
     Attributes:
@@ -31,10 +31,10 @@ class Watching(NamedTuple):
     """
 
     settings: Settings
-    tally: LearnerTally
+    tally: Counters
     drift: DriftDetectors
     monitors: Monitors
-    actions: Actions
+    actions: AlarmResponse
 
     def predicted(
         self,
@@ -52,11 +52,11 @@ class Watching(NamedTuple):
             for truth, label in zip(truths, predicted, strict=True)
         ]
         confidence = np.minimum(posteriors.probabilities.max(axis=1, initial=0.0), 1.0)
-        seen = Seen(predicted, truths, np.array(right, np.int8), confidence, consumed)
+        seen = MonitoredBatch(predicted, truths, np.array(right, np.int8), confidence, consumed)
         return self.seen(seen, [event.id for event in events], ages, now)
 
     def seen(
-        self, seen: Seen, ids: Sequence[str], ages: Sequence[int], now: float
+        self, seen: MonitoredBatch, ids: Sequence[str], ages: Sequence[int], now: float
     ) -> list[tuple[int, NewRecord]]:
         """What the monitors find by some events, and by which of them."""
         return [

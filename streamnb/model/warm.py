@@ -8,7 +8,7 @@ from streamnb.model.attributes.attributes import Text
 from streamnb.model.bayesian_network.classifier import BayesianNetworkClassifier
 from streamnb.model.bayesian_network.incremental_em import NetworkEM
 from streamnb.model.bayesian_network.network import BayesianNetwork
-from streamnb.model.evaluation.change_test import ChangeTest, Observations
+from streamnb.model.evaluation.change_test import ChangeObservations, ChangeTest
 from streamnb.model.evaluation.progressive import ProgressiveValidation
 from streamnb.model.hidden_markov.hidden_markov_model import HiddenMarkovModel
 from streamnb.model.hidden_markov.hidden_markov_nb import HiddenMarkovNB
@@ -31,7 +31,7 @@ def warm() -> None:
     for label in ("a", "b", "c"):
         posteriors = model.predict_then_learn_many([x, x], [label, None])
         scores.update_many(posteriors.probabilities, np.array([0, -1], dtype=np.int64))
-    heard = Observations(np.arange(1), np.ones(1, np.bool_), np.full(1, 0.1), np.full(1, 0.5))
+    heard = ChangeObservations(np.arange(1), np.ones(1, np.bool_), np.full(1, 0.1), np.full(1, 0.5))
     next(ChangeTest(0.5).observe(heard, np.ones(1)), None)
     ChangeTest(0.5).bayes_factor  # noqa: B018  it is what is compiled
     model.predict_proba_one(x)
@@ -46,7 +46,7 @@ def warm() -> None:
     small = model.clone()
     small.learn_one(x, "a")
     small.keep_within(1)
-    small.make_room(1)
+    small.evict(1)
     model.load_state(*model.state())
     hypotheses: list[AnyHypothesis] = [
         Hypothesis(),

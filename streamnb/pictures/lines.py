@@ -57,7 +57,7 @@ def line(
     if not found:
         return figure(title, "no data", 0)
     low, high, step = _axis(min(found), max(found), within)
-    frame = _Frame(xs, low, high, height)
+    frame = _PlotFrame(xs, low, high, height)
     drawn = []
     for n, one in enumerate(series):
         if one.lower is not None and one.upper is not None:
@@ -72,7 +72,7 @@ def line(
         *frame.grid(low, step, y, x),
         frame.plot(drawn),
         *frame.marks(marks),
-        *frame.told(series, y, x),
+        *frame.summary(series, y, x),
         key=_key(told) if many else None,
         note=None if many else y(_last(series[0].ys)),
     )
@@ -83,7 +83,7 @@ def stacked(title: str, xs: Sequence[float], series: Sequence[Series], *, height
     xs, series = _thinned(xs, series)
     if not xs:
         return figure(title, "no data", 0)
-    frame = _Frame(xs, 0.0, 1.0, height)
+    frame = _PlotFrame(xs, 0.0, 1.0, height)
     rows = [[v or 0.0 for v in one.ys] for one in series]
     edges = list(
         accumulate(rows, lambda a, b: [p + q for p, q in zip(a, b, strict=True)], initial=[0.0] * len(xs))
@@ -98,12 +98,12 @@ def stacked(title: str, xs: Sequence[float], series: Sequence[Series], *, height
         height,
         frame.plot(drawn),
         *frame.grid(0.0, 0.5, percent, count),
-        *frame.told(series, percent, count),
+        *frame.summary(series, percent, count),
         key=_key([f"{one.name}: {percent(_last(one.ys))}" for one in series]),
     )
 
 
-class _Frame:
+class _PlotFrame:
     """Coordinates of a plot as wide as the picture, with a height in pixels."""
 
     def __init__(self, xs: Sequence[float], low: float, high: float, height: int) -> None:
@@ -163,7 +163,7 @@ class _Frame:
                 foot = _TOP + self.inner
                 yield tag("line", tag("title", what), x1=where, x2=where, y1=_TOP, y2=foot, class_="mark")
 
-    def told(
+    def summary(
         self, series: Sequence[Series], y: Callable[[float], str], x: Callable[[float], str]
     ) -> Iterable[Markup]:
         """Yield invisible columns with tooltips of the values."""

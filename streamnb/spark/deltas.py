@@ -25,16 +25,16 @@ from streamnb.cli import wiring
 from streamnb.config import Config, restored
 from streamnb.config.in_parts import refuse_in_parts
 from streamnb.engine.journal.checkpoint import Checkpoint, origin_of, snapshot_of
-from streamnb.engine.journal.identity import Origin
+from streamnb.engine.journal.identity import JournalOrigin
 from streamnb.engine.journal.recovery import refuse_changes
-from streamnb.engine.learner import Learner
+from streamnb.engine.learner import EventProcessor
 from streamnb.engine.ports import Partition
 from streamnb.errors import JournalError, OtherStream, SnapshotError, told_as
-from streamnb.model.attributes.expected import reading
+from streamnb.model.attributes.expected import state_errors
 from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
 from streamnb.model.naive_bayes.partials import Partial, SourceRange, Tested, joined, merge_all
 from streamnb.saved import partial_of, save_partial
-from streamnb.wire.snapshot import Part
+from streamnb.wire.snapshot import SnapshotPart
 
 _PART = "batches"
 _NAME = re.compile(r"delta-([0-9]{20})\.snb")
@@ -46,7 +46,7 @@ Places = Mapping[Partition, tuple[int, int]]
 
 
 @dataclass(frozen=True)
-class State:
+class DeltaState:
     """The model after all batches before `checkpoint.n`.
 
     Attributes:
@@ -56,7 +56,7 @@ class State:
         tested: the score of the predictions before learning.
     """
 
-    learner: Learner
+    learner: EventProcessor
     checkpoint: Checkpoint
     ranges: tuple[SourceRange, ...]
     tested: Tested
@@ -81,7 +81,7 @@ class State:
                 "was a file of the folder, or of its checkpoint, put back or taken away?"
             ) from error
 
-    def after(self, delta: Partial) -> State:
+    def after(self, delta: Partial) -> DeltaState:
         """Return the state after the next batch; the model itself is updated. Raises as `through`."""
         ranges = self.through(delta.ranges)
         self.model.apply(delta)
@@ -89,7 +89,7 @@ class State:
         tested = Tested(*map(sum, zip(self.tested, delta.tested, strict=True)))
         positions = dict(self.checkpoint.positions) | {_partition(one): one.past for one in delta.ranges}
         checkpoint = replace(self.checkpoint, n=self.next + 1, positions=positions)
-        return State(self.learner, checkpoint, ranges, tested)
+        return DeltaState(self.learner, checkpoint, ranges, tested)
 
 
 class Deltas:
@@ -102,7 +102,7 @@ class Deltas:
 
     def __init__(self, path: Path, keep: int = 3) -> None:
         self.path = path
-        self._full = SnapshotFolder(path, keep, wiring.passed_over)
+        self._full = SnapshotFolder(path, keep, wiring.report_damaged_snapshot)
 
     @property
     def checkpoint(self) -> Path:
@@ -117,7 +117,7 @@ class Deltas:
             _lock(file)
             yield
 
-    def begin(self, config: Config, topic_ids: Mapping[str, str]) -> State:
+    def begin(self, config: Config, topic_ids: Mapping[str, str]) -> DeltaState:
         """Return the existing state, or the state of a new stream under this configuration.
 
         Raises JournalError if the folder belongs to another stream, or to a configuration under which its
@@ -132,8 +132,10 @@ class Deltas:
                     f"{self.path} has deltas or a checkpoint, and no full state: bring the newest "
                     "snapshot-*.snb back, or begin in an empty folder (snapshots.folder)"
                 )
-            origin = Origin(identity.config_hash, identity.shaping, topic_ids, identity.program)
-            state = State(wiring.learner(config), Checkpoint(0, "", "", {}, origin), (), _NOTHING)
+            origin = JournalOrigin(
+                identity.config_hash, identity.semantic_config, topic_ids, identity.program
+            )
+            state = DeltaState(wiring.learner(config), Checkpoint(0, "", "", {}, origin), (), _NOTHING)
             self.save(state)
             return state
         origin = state.checkpoint.origin
@@ -144,13 +146,13 @@ class Deltas:
                     "offsets differ from the learned ones; set snapshots.folder to an empty folder"
                 )
         if refuse_changes(state.checkpoint, identity):
-            other = replace(origin, config_hash=identity.config_hash, config=identity.shaping)
+            other = replace(origin, config_hash=identity.config_hash, config=identity.semantic_config)
             state.learner.reconfigure(wiring.settings(config), wiring.model(config))
             state = replace(state, checkpoint=replace(state.checkpoint, origin=other))
             self.save(state)
         return state
 
-    def state(self, following: int | None = None) -> State | None:
+    def state(self, following: int | None = None) -> DeltaState | None:
         """Return the newest state, or the state before the batch `following`; None without a full state.
 
         Raises SnapshotError if a file is damaged, missing or of another kind.
@@ -163,14 +165,14 @@ class Deltas:
             raise SnapshotError(f"{found.path} is a learner's: set snapshots.folder to a folder of its own")
         origin, told = origin_of(snapshot), snapshot.parts[_PART].meta
         learner = wiring.learner(restored(origin.config))
-        with reading("a folder of deltas", ValueError):
+        with state_errors("a folder of deltas", ValueError):
             learner.load(snapshot.parts)
             tested, ranges = Tested(*told["tested"]), joined(SourceRange(*one) for one in told["ranges"])
         positions = {Partition(*place): offset for place, offset in snapshot.positions.items()}
         checkpoint = Checkpoint(snapshot.journal_n, "", "", positions, origin)
-        return self.followed(State(learner, checkpoint, ranges, tested), following)
+        return self.followed(DeltaState(learner, checkpoint, ranges, tested), following)
 
-    def followed(self, state: State, following: int | None = None) -> State:
+    def followed(self, state: DeltaState, following: int | None = None) -> DeltaState:
         """Apply deltas to the state: all that exist, or up to the batch `following`.
 
         Raises SnapshotError if a delta on the way is damaged or missing.
@@ -184,7 +186,7 @@ class Deltas:
         with told_as(SnapshotError, self._path(number), SnapshotError, OSError):
             return partial_of(self._path(number).read_bytes())
 
-    def is_learned(self, state: State, number: int, places: Places) -> bool:
+    def is_learned(self, state: DeltaState, number: int, places: Places) -> bool:
         """Return whether a batch with these ranges was learned already; raise JournalError if out of turn."""
         if number == state.next:
             return False
@@ -197,12 +199,13 @@ class Deltas:
         if (learned := self.delta(number).ranges) != ranges_of(places):
             raise JournalError(
                 f"batch {number} has other records than {self._path(number)} has learned: "
-                f"{_told(ranges_of(places))}, and not {_told(learned)}; {self.checkpoint} does not belong to "
+                f"{_describe_ranges(ranges_of(places))}, and not {_describe_ranges(learned)}; "
+                f"{self.checkpoint} does not belong to "
                 "these deltas"
             )
         return True
 
-    def advance(self, state: State, partials: Iterable[Partial], places: Places) -> State:
+    def advance(self, state: DeltaState, partials: Iterable[Partial], places: Places) -> DeltaState:
         """Write the delta of a batch, and apply it: on return it is durable.
 
         Partials are merged in the order of their ranges, so that the result is bit-identical whichever
@@ -213,20 +216,21 @@ class Deltas:
         taken = {one for partial in made for one in partial.ranges}
         if not taken <= set(planned):
             raise JournalError(
-                f"a partial has learned {_told(taken - set(planned))}, which is not part of the batch"
+                f"a partial has learned {_describe_ranges(taken - set(planned))}, which is not part "
+                "of the batch"
             )
         whole = merge_all(made) if made else state.model.partial([], [])[1]
         delta = whole._replace(ranges=planned)
         save_partial(delta, self._path(state.next))
         return state.after(delta)
 
-    def save(self, state: State) -> None:
+    def save(self, state: DeltaState) -> None:
         """Save a full state, and remove the deltas that no kept state needs.
 
         The delta of the last batch stays: Spark may repeat that batch, and the delta shows what was learned.
         """
         told = {"tested": list(state.tested), "ranges": list(map(list, state.ranges))}
-        parts = {**state.learner.parts(), _PART: Part(told, {})}
+        parts = {**state.learner.parts(), _PART: SnapshotPart(told, {})}
         identity = wiring.identity(restored(state.checkpoint.origin.config))
         self._full.save(snapshot_of(state.checkpoint, parts, identity))
         oldest = min(self._full.list()[0].n, state.next - 1)
@@ -265,7 +269,7 @@ def _partition(one: SourceRange) -> Partition:
     return Partition(topic, int(number))
 
 
-def _told(ranges: Iterable[SourceRange]) -> str:
+def _describe_ranges(ranges: Iterable[SourceRange]) -> str:
     return ", ".join(f"{name} {first} to {past - 1}" for name, first, past in sorted(ranges)) or "nothing"
 
 

@@ -18,8 +18,8 @@ from streamnb.config import Config
 from streamnb.engine.ports import Partition
 from streamnb.errors import JournalError, StreamnbError, told_as
 from streamnb.model.naive_bayes.partials import Partial
-from streamnb.spark.deltas import Deltas, Places, State, refuse_unfit
-from streamnb.spark.part import MAKES, READS, Part
+from streamnb.spark.deltas import Deltas, DeltaState, Places, refuse_unfit
+from streamnb.spark.part import MAKES, READS, PartitionTask
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -93,7 +93,7 @@ class Driver:
     """
 
     deltas: Deltas
-    state: State
+    state: DeltaState
     config: Config
     kafka: Mapping[str, str]
     failure: StreamnbError | None = None
@@ -113,7 +113,7 @@ class Driver:
         now, places = planned(self.deltas.checkpoint, number)
         if self.deltas.is_learned(self.state, number, places):
             return  # its outputs were written, too
-        part = Part(str(self.deltas.path), number, now, places)
+        part = PartitionTask(str(self.deltas.path), number, now, places)
         made = frame.select(*READS).mapInArrow(part, MAKES).persist()
         try:
             found = made.where("partial is not null").select("key", "partial").toArrow()
@@ -131,7 +131,7 @@ class Driver:
         told = f"batch {number}: {records:,} records, {refused:,} refused, {events:,} learned"
         print(f"{told}, {right / max(1, events):.2%} of these predicted right", file=sys.stderr, flush=True)
         self._since += events
-        pace = wiring.pace(self.config)
+        pace = wiring.commit_policy(self.config)
         if self._since >= pace.snapshot_events or time.monotonic() - self._saved_at >= pace.snapshot_seconds:
             self.save()
 

@@ -17,7 +17,7 @@ from streamnb.cli import wiring
 from streamnb.engine.ports import NewRecord, Partition, Record, tuples
 from streamnb.errors import JournalError, SnapshotError
 from streamnb.model.naive_bayes.partials import Partial, SourceRange, merge_all
-from streamnb.spark.deltas import Deltas, Places, State
+from streamnb.spark.deltas import Deltas, DeltaState, Places
 
 READS = "topic", "partition", "offset", "key", "value", "timestamp"
 """Columns of Spark's Kafka source."""
@@ -38,11 +38,11 @@ _SCHEMA = pa.schema(
 )
 # Events, and events times classes, which bounds the memory of their predictions.
 _MOST_AT_ONCE, _CELLS_AT_ONCE = 10_000, 1 << 21
-_replicas: dict[str, State] = {}  # of this process by folder
+_replicas: dict[str, DeltaState] = {}  # of this process by folder
 
 
 @dataclass(frozen=True)
-class Part:
+class PartitionTask:
     """One batch, as workers receive it.
 
     Attributes:
@@ -73,7 +73,7 @@ class Part:
                 begin = self.places.get(place, (0, 0))[0]
             end = records[-1].offset + 1
             self._check(place, records)
-            outputs, partial = learner.learn_apart(records, self.now, self.number - 1, met)
+            outputs, partial = learner.learn_partial(records, self.now, self.number - 1, met)
             partials.append(partial._replace(ranges=(SourceRange(str(place), begin, end),)))
             refused += len(records) - [one.topic for one in outputs].count(learner.settings.predictions)
             begin = end
@@ -91,10 +91,10 @@ class Part:
             raise JournalError(f"{records[0].partition}: offset {offset} is not part of batch {self.number}")
 
 
-_settled = cache(wiring.settle)  # once in a process
+_settled = cache(wiring.tune_interpreter)  # once in a process
 
 
-def replica(folder: str, number: int) -> State:
+def replica(folder: str, number: int) -> DeltaState:
     """Return this process's state before a batch. Raises SnapshotError if the folder does not have it."""
     _settled()
     held, deltas = _replicas.pop(folder, None), Deltas(Path(folder))

@@ -17,11 +17,11 @@ from streamnb.events import (
     Alert,
     Drift,
     Event,
+    LabelRecord,
     MetricsReport,
     Prediction,
+    Retraction,
     TenantStanding,
-    Verdict,
-    Withdrawal,
 )
 from streamnb.model.attributes.attributes import some_of
 from streamnb.model.attributes.weights import HEAVIEST
@@ -77,7 +77,7 @@ class _PlainEvent(msgspec.Struct, gc=False):
 _decode_plain = msgspec.json.Decoder(_PlainEvent).decode
 
 
-class _PlainVerdict(msgspec.Struct, gc=False):
+class _PlainLabel(msgspec.Struct, gc=False):
     """A verdict as it mostly comes."""
 
     id: _Name
@@ -88,7 +88,7 @@ class _PlainVerdict(msgspec.Struct, gc=False):
     withdraw: bool | None = None
 
 
-_decode_plain_verdicts = msgspec.json.Decoder(_PlainVerdict).decode_lines
+_decode_plain_verdicts = msgspec.json.Decoder(_PlainLabel).decode_lines
 
 
 def decode_event(raw: bytes, schema: EventSchema, key: bytes | None = None, recorded: float = 0.0) -> Event:
@@ -201,7 +201,7 @@ def _read_open(features: Any, claimed: frozenset[str]) -> dict[str, str | float 
     }
 
 
-def decode_label(raw: bytes, schema: EventSchema = _USUAL, recorded: float = 0.0) -> Verdict | Withdrawal:
+def decode_label(raw: bytes, schema: EventSchema = _USUAL, recorded: float = 0.0) -> LabelRecord | Retraction:
     """Return what a record of the labels topic says.
 
     Args:
@@ -216,33 +216,33 @@ def decode_label(raw: bytes, schema: EventSchema = _USUAL, recorded: float = 0.0
     said = _read_label(raw, schema.max_bytes)
     if schema.clock == "log":
         _refuse_label_ahead(said, recorded)
-    return _named(said, schema) if isinstance(said, Verdict) else said
+    return _named(said, schema) if isinstance(said, LabelRecord) else said
 
 
-def _refuse_label_ahead(said: Verdict | Withdrawal, recorded: float) -> None:
+def _refuse_label_ahead(said: LabelRecord | Retraction, recorded: float) -> None:
     if said.ts is not None and 0.0 < recorded < LATEST:
         refuse_label_ahead(said.ts, recorded)
 
 
-def _named(said: Verdict, schema: EventSchema) -> Verdict:
+def _named(said: LabelRecord, schema: EventSchema) -> LabelRecord:
     if said.label in schema.aliases:
         return msgspec.structs.replace(said, label=schema.named(said.label))
     return said
 
 
-def _read_label(raw: bytes, max_bytes: int) -> Verdict | Withdrawal:
-    if plain := _read_plain_verdicts([raw], max_bytes):
+def _read_label(raw: bytes, max_bytes: int) -> LabelRecord | Retraction:
+    if plain := _read_plain_labels([raw], max_bytes):
         return plain[0]
     record = parse(raw, max_bytes)
     if look_up(record, ("withdraw",)) is not None:
-        return _withdrawal(record)
+        return _retraction(record)
     event_id = required_name(look_up(record, ("id",)), ("id",))
     label = look_up(record, ("label",))
     if label is None and "label" not in record:
         refuse("missing", ("label",), "expected a string, or null to take a label back")
     label = None if label is None else name(label, ("label",))
     source, weight = look_up(record, ("source",)), look_up(record, ("weight",))
-    return Verdict(
+    return LabelRecord(
         event_id,
         label,
         UNNAMED if source is None else _source(source),
@@ -255,25 +255,27 @@ def decode_labels(
     raws: Sequence[bytes],
     schema: EventSchema = _USUAL,
     recorded: Sequence[float] = (),
-) -> list[Verdict | Withdrawal | MalformedEvent]:
+) -> list[LabelRecord | Retraction | MalformedEvent]:
     """Return what each record of the labels topic says, or why it says nothing, as `decode_label` does."""
-    plain, times = _read_plain_verdicts(raws, schema.max_bytes), recorded or [0.0] * len(raws)
+    plain, times = _read_plain_labels(raws, schema.max_bytes), recorded or [0.0] * len(raws)
     if not plain:
-        return [_said_by(raw, schema, time) for raw, time in zip(raws, times, strict=True)]
+        return [_labels_by_source(raw, schema, time) for raw, time in zip(raws, times, strict=True)]
     pairs = zip(plain, times, strict=True)  # most labels are of a time before the log recorded them
     if schema.clock != "log" or all(one.ts is None or one.ts <= time for one, time in pairs):
         return [_named(one, schema) for one in plain]
     return [_in_time(_named(one, schema), time) for one, time in zip(plain, times, strict=True)]
 
 
-def _said_by(raw: bytes, schema: EventSchema, recorded: float) -> Verdict | Withdrawal | MalformedEvent:
+def _labels_by_source(
+    raw: bytes, schema: EventSchema, recorded: float
+) -> LabelRecord | Retraction | MalformedEvent:
     try:
         return decode_label(raw, schema, recorded)
     except MalformedEvent as error:
         return error
 
 
-def _in_time(said: Verdict, recorded: float) -> Verdict | MalformedEvent:
+def _in_time(said: LabelRecord, recorded: float) -> LabelRecord | MalformedEvent:
     try:
         _refuse_label_ahead(said, recorded)
     except MalformedEvent as error:
@@ -281,7 +283,7 @@ def _in_time(said: Verdict, recorded: float) -> Verdict | MalformedEvent:
     return said
 
 
-def _read_plain_verdicts(raws: Sequence[bytes], max_bytes: int) -> list[Verdict]:
+def _read_plain_labels(raws: Sequence[bytes], max_bytes: int) -> list[LabelRecord]:
     """The verdicts in records that have nothing odd about them, all at once; none where one has.
 
     Where each record begins with a brace and ends with one, no verdict goes beyond its record: nothing
@@ -300,14 +302,14 @@ def _read_plain_verdicts(raws: Sequence[bytes], max_bytes: int) -> list[Verdict]
         return []
     if len(found) != n or any(map(_is_odd, found)):
         return []
-    return [Verdict(one.id, one.label, one.source or UNNAMED, one.weight, one.ts) for one in found]  # type: ignore[arg-type]
+    return [LabelRecord(one.id, one.label, one.source or UNNAMED, one.weight, one.ts) for one in found]  # type: ignore[arg-type]
 
 
-def _withdrawal(record: Any) -> Withdrawal:
+def _retraction(record: Any) -> Retraction:
     if record["withdraw"] is not True:
         refuse("wrong-type", ("withdraw",), "expected true")
     source = _source(required_name(look_up(record, ("source",)), ("source",)))
-    return Withdrawal(source, _moment_in(record, "since"), _moment_in(record, "ts"))
+    return Retraction(source, _moment_in(record, "since"), _moment_in(record, "ts"))
 
 
 def _moment_in(record: Any, key: str) -> float | None:
@@ -326,17 +328,17 @@ def _source(value: Any) -> str:
     return source
 
 
-def _is_odd(found: _PlainVerdict) -> bool:
+def _is_odd(found: _PlainLabel) -> bool:
     """Whether it is to be read with care."""
     if found.withdraw is not None or found.source == IN_EVENT:
         return True
     return found.ts is not None and (type(found.ts) is str or not EARLIEST <= found.ts < LATEST)  # type: ignore[operator]
 
 
-def encode_verdict(verdict: Verdict | Withdrawal) -> bytes:
+def encode_label(verdict: LabelRecord | Retraction) -> bytes:
     """The record of the labels topic."""
     record = msgspec.to_builtins(verdict)
-    if isinstance(verdict, Withdrawal):
+    if isinstance(verdict, Retraction):
         record = {"withdraw": True, **record}
     return _encode_json({key: value for key, value in record.items() if value is not None or key == "label"})
 
@@ -410,7 +412,7 @@ def decode_alert(raw: bytes) -> Alert:
     return _convert(parse(raw, len(raw)), Alert)
 
 
-def encode_standing(standing: TenantStanding) -> bytes:
+def encode_tenant_stats(standing: TenantStanding) -> bytes:
     """The record of the topic of tenants."""
     return _encode_json(standing)
 

@@ -27,7 +27,7 @@ import msgspec
 from streamnb.errors import ConfigError, LogError, told_as
 from streamnb.model.attributes.attributes import some_of
 from streamnb.model.attributes.nearest import did_you_mean
-from streamnb.model.attributes.parameters import of
+from streamnb.model.attributes.parameters import pluralize
 from streamnb.wire.paths import render_path
 from streamnb.wire.values import CSV_FAULT
 
@@ -84,7 +84,7 @@ Row = dict[Any, Any]
 Reader = Callable[[Any], Any]
 """Gives a cell its type."""
 
-Note = Callable[[str], None]
+RowNote = Callable[[str], None]
 """Takes a sentence about what may be read otherwise than it was meant."""
 
 
@@ -183,7 +183,7 @@ def _begins_cell(line: str) -> bool:
     return line.startswith('"') or '\t"' in line
 
 
-def rows_to_events(lines: Iterable[str], columns: CsvColumns, note: Note = ignore_note) -> Iterator[bytes]:
+def rows_to_events(lines: Iterable[str], columns: CsvColumns, note: RowNote = ignore_note) -> Iterator[bytes]:
     """One record for every row under the header; empty rows are skipped and not numbered.
 
     Args:
@@ -213,7 +213,7 @@ def rows_to_events(lines: Iterable[str], columns: CsvColumns, note: Note = ignor
             record = [{CSV_FAULT: f"not CSV: {row}"}, "".join(taken)]
             notes.add_error(number, row, taken)
         elif len(row) != width:
-            record = [{CSV_FAULT: f"{of(len(row), 'cell')}, the header has {width}"}, *row]
+            record = [{CSV_FAULT: f"{pluralize(len(row), 'cell')}, the header has {width}"}, *row]
         else:
             fitting += 1
             cells = dict(zip(header, row, strict=True))
@@ -232,10 +232,12 @@ def rows_to_events(lines: Iterable[str], columns: CsvColumns, note: Note = ignor
             notes.add_undecoded(number)
             raw = encoded(record)
         yield raw
-    notes.say_zeros()
-    points.say()
+    notes.report_zeros()
+    points.report()
     if columns.must_have_label and fitting and not labelled:
-        raise LogError(f"no event has a label: column {columns.label!r} is empty in all {of(fitting, 'row')}")
+        raise LogError(
+            f"no event has a label: column {columns.label!r} is empty in all {pluralize(fitting, 'row')}"
+        )
 
 
 class _Rows:
@@ -308,7 +310,7 @@ def _raising(error: Exception) -> Iterator[str]:
 class _RowNotes:
     """What may be wrong with rows, each kind once."""
 
-    def __init__(self, note: Note, encoding: str, delimiter: str) -> None:
+    def __init__(self, note: RowNote, encoding: str, delimiter: str) -> None:
         self._note, self._encoding, self._delimiter = note, encoding or "UTF-8", delimiter
         self._noted: set[str] = set()
         self._zeros: dict[str, str] = {}  # column -> its first cell with leading zeros
@@ -340,14 +342,14 @@ class _RowNotes:
     def look_at_zeros(self, number: int, cells: Row, record: Row, numbers: Container[str]) -> None:
         """Remember the columns, but those of numbers, in which a cell has lost leading zeros."""
         if number == _FIRST:
-            self.say_zeros()
+            self.report_zeros()
         for column, value in record.get("features", {}).items():
             cell = cells[column]
             is_short = len(cell) <= _LONGEST_TOLD
             if type(value) is int and is_short and _ZEROS.fullmatch(cell) and column not in numbers:
                 self._zeros.setdefault(column, cell.strip())
 
-    def say_zeros(self) -> None:
+    def report_zeros(self) -> None:
         """Note the columns that were remembered and not noted yet."""
         new = {column: cell for column, cell in self._zeros.items() if f"zeros {column}" not in self._noted}
         self._noted.update(f"zeros {column}" for column in new)
@@ -369,7 +371,7 @@ class _RowNotes:
 class _PointNotes:
     """Finds columns like 767, 6.040: the point may separate thousands if no number has another fraction."""
 
-    def __init__(self, note: Note, columns: CsvColumns) -> None:
+    def __init__(self, note: RowNote, columns: CsvColumns) -> None:
         self._note, self._missing = note, columns.missing
         roles = {columns.id, columns.label, columns.text, columns.ts}
         self._others: set[str | None] = {*roles, *columns.strings}  # columns of which nothing is to be said
@@ -382,7 +384,7 @@ class _PointNotes:
         if self._is_done:
             return
         if number >= _FIRST:
-            self.say()
+            self.report()
             return
         for name, cell in cells.items():
             if name in self._others or cell in self._missing:
@@ -395,7 +397,7 @@ class _PointNotes:
                 self._others.add(name)
                 self._is_done |= "." in cell and _NUMBER.fullmatch(cell.strip()) is not None
 
-    def say(self) -> None:
+    def report(self) -> None:
         """Print the note once."""
         found = {name: cell for name, cell in self._grouped.items() if name in self._whole - self._others}
         if found and not self._is_done:

@@ -31,7 +31,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from streamnb.errors import ForeignRecord, JournalError
+from streamnb.errors import ForeignRecordError, JournalError
 
 VERSION = 1
 START = hashlib.sha256(b"streamnb journal").hexdigest()
@@ -61,7 +61,7 @@ class Slice(msgspec.Struct, frozen=True):
     crc: int
 
 
-class Acted(msgspec.Struct, frozen=True, array_like=True):
+class AppliedAction(msgspec.Struct, frozen=True, array_like=True):
     """What alarms did in a commit, see `engine.actions`.
 
     Attributes:
@@ -126,7 +126,7 @@ class JournalRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     strays: tuple[int, ...] = ()
     work: int = 0
     silence: float = 0.0
-    acted: tuple[Acted, ...] = ()
+    acted: tuple[AppliedAction, ...] = ()
 
     @property
     def events(self) -> int:
@@ -134,7 +134,7 @@ class JournalRecord(msgspec.Struct, frozen=True, omit_defaults=True):
         return sum(part.count for part in self.slices)
 
 
-class Change(NamedTuple):
+class ConfigChange(NamedTuple):
     """A key of a configuration that has another value than a journal record has.
 
     Attributes:
@@ -248,7 +248,7 @@ def _refuse_foreign(raw: bytes) -> None:
         _LIKENESS.decode(raw)
     except _NOT_JSON as error:
         more = "" if len(raw) <= _SHOWN else "..."
-        raise ForeignRecord(
+        raise ForeignRecordError(
             f"{len(raw)} bytes that are not a journal record: {raw[:_SHOWN]!r}{more}"
         ) from error
 

@@ -41,7 +41,7 @@ DIGEST = re.compile("[0-9a-f]{64}")
 _Size = Annotated[int, msgspec.Meta(ge=0)]
 
 
-class Part(NamedTuple):
+class SnapshotPart(NamedTuple):
     """The state of one component.
 
     Attributes:
@@ -74,11 +74,11 @@ class Snapshot(msgspec.Struct, frozen=True, eq=False):
     positions: Mapping[tuple[str, int], int]
     config_hash: str
     fingerprint: Mapping[str, str]
-    parts: Mapping[str, Part]
+    parts: Mapping[str, SnapshotPart]
     segments: Mapping[str, bytes] = msgspec.field(default_factory=dict)
 
 
-class _Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _ArrayEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One array in the header's directory; `offset` counts from the start of the data section."""
 
     part: str
@@ -100,7 +100,7 @@ class _Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     config_hash: str
     fingerprint: dict[str, str]
     parts: dict[str, dict[str, Any]]
-    arrays: list[_Entry]
+    arrays: list[_ArrayEntry]
 
 
 def encode(snapshot: Snapshot) -> bytes:
@@ -121,7 +121,7 @@ def encode_chunks(snapshot: Snapshot) -> Iterator[bytes]:
         SnapshotError: a value that the format has no form for, with its path; while pieces are taken: an
             array has changed since this was called.
     """
-    arrays: list[tuple[_Entry, Array]] = []
+    arrays: list[tuple[_ArrayEntry, Array]] = []
     offset = 0
     for part in sorted(snapshot.parts):
         for name, array in sorted(snapshot.parts[part].arrays.items()):
@@ -170,12 +170,12 @@ def load(file: io.BufferedIOBase) -> Snapshot:
     for entry in header.arrays:
         filled[entry.part][entry.name] = _read(file, entry)
         _skip_padding(file)
-    parts = {name: Part(meta, filled[name]) for name, meta in header.parts.items()}
+    parts = {name: SnapshotPart(meta, filled[name]) for name, meta in header.parts.items()}
     positions = {(topic, number): position for topic, number, position in header.positions}
     return Snapshot(header.journal_n, header.digest, positions, header.config_hash, header.fingerprint, parts)
 
 
-def segment_names(parts: Mapping[str, Part]) -> list[str]:
+def segment_names(parts: Mapping[str, SnapshotPart]) -> list[str]:
     """The segments that belong to parts: those that `meta` has under ``segments``. Raises SnapshotError."""
     names: list[Any] = []
     for part in parts.values():
@@ -187,15 +187,15 @@ def segment_names(parts: Mapping[str, Part]) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def floor_of(parts: Mapping[str, Part]) -> int:
+def floor_of(parts: Mapping[str, SnapshotPart]) -> int:
     """The journal record before which no other snapshot is to be kept; -1 where none is named."""
     return max((int(part.meta.get(FLOOR, -1)) for part in parts.values()), default=-1)
 
 
-def load_parts(file: io.BufferedIOBase) -> dict[str, Part]:
+def load_parts(file: io.BufferedIOBase) -> dict[str, SnapshotPart]:
     """The parts of the snapshot that a seekable file holds, without their arrays. Raises as `load`."""
     header = _parse(_read_header(file, file.seek(0, io.SEEK_END)))
-    return {name: Part(meta, {}) for name, meta in header.parts.items()}
+    return {name: SnapshotPart(meta, {}) for name, meta in header.parts.items()}
 
 
 def part_digest(meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> str:
@@ -224,16 +224,16 @@ def _aligned(length: int) -> int:
     return length + -length % _ALIGNMENT
 
 
-def _describe(part: str, name: str, array: Array, offset: int) -> _Entry:
+def _describe(part: str, name: str, array: Array, offset: int) -> _ArrayEntry:
     with told_as(SnapshotError, f"array {name!r} of part {part!r}", SnapshotError):
         dtype = array_dtype(array)
     crc = 0
     for block in array_blocks(array):
         crc = zlib.crc32(block, crc)
-    return _Entry(part, name, dtype, list(array.shape), offset, array.nbytes, crc)
+    return _ArrayEntry(part, name, dtype, list(array.shape), offset, array.nbytes, crc)
 
 
-def _pieces(head: bytes, arrays: list[tuple[_Entry, Array]]) -> Iterator[bytes]:
+def _pieces(head: bytes, arrays: list[tuple[_ArrayEntry, Array]]) -> Iterator[bytes]:
     yield head + bytes(-len(head) % _ALIGNMENT)
     for entry, array in arrays:
         crc = 0
@@ -336,7 +336,7 @@ def _refuse_disorder(title: str, keys: list[Any]) -> None:
             raise SnapshotError(f"{title}: {after} comes after {before}")
 
 
-def _read(file: io.BufferedIOBase, entry: _Entry) -> Array:
+def _read(file: io.BufferedIOBase, entry: _ArrayEntry) -> Array:
     with told_as(SnapshotError, entry, SnapshotError):
         array, crc = read_array(file, entry.dtype, entry.shape)
     if crc != entry.crc32:

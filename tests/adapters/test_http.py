@@ -113,7 +113,7 @@ def test_every_state_is_in_the_table():
     assert {row[0] for row in mark.args[1]} == set(WorkerState)
 
 
-@given(st.lists(st.sampled_from([*WorkerState, "alive"]) | st.floats(0, 100)))
+@given(st.lists(st.sampled_from([*WorkerState, "heartbeat"]) | st.floats(0, 100)))
 def test_live_while_the_loop_turns(story):
     clock = Clock()
     health, state, heard = Health(60.0, clock), WorkerState.STARTING, clock.now
@@ -122,8 +122,8 @@ def test_live_while_the_loop_turns(story):
         if isinstance(event, WorkerState):
             health.entered(event)
             state, heard = event, clock.now
-        elif event == "alive":
-            health.alive()
+        elif event == "heartbeat":
+            health.heartbeat()
             heard = clock.now
         else:
             clock.now += event
@@ -250,7 +250,7 @@ def test_scrapes_while_the_worker_tells():
     def work():
         while not done.is_set():
             told.entered(WorkerState.RUNNING)
-            told.alive()
+            told.heartbeat()
             told.observed({}, 1)
 
     worker = threading.Thread(target=work)

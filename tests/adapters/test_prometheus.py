@@ -29,7 +29,7 @@ from streamnb.cli.serving.replica import Replica
 from streamnb.config import Config
 from streamnb.engine.ports import Partition
 from streamnb.engine.sensor import Committed, WorkerState
-from streamnb.engine.tally import LearnerTally
+from streamnb.engine.tally import Counters
 from streamnb.events import (
     DETECTORS,
     REASONS,
@@ -41,15 +41,15 @@ from streamnb.events import (
     DelayScores,
     HypothesisScore,
     Interval,
+    LabelReport,
     MetricsReport,
     ModelInfo,
     MonitorReport,
     PosteriorReport,
     ReliabilityBin,
     Scores,
-    VerdictReport,
 )
-from streamnb.model.stats.memory_use import MemoryUse, Part
+from streamnb.model.stats.memory_use import MemoryComponent, MemoryUse
 from streamnb.model.tenants.tenant_models import Tenant, TenantsUse
 
 PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
@@ -59,9 +59,9 @@ LATENCIES = st.floats(-10, 1e5)
 
 
 def commit(**told):
-    counts = {name: told.pop(name) for name in told.keys() & vars(LearnerTally()).keys()}
+    counts = {name: told.pop(name) for name in told.keys() & vars(Counters()).keys()}
     nothing = {"n": 1, "consumed": 0, "seconds": 0.1, "at": 1790000000.5, "latencies": []}
-    return Committed(**nothing | told, tally=LearnerTally(**counts))
+    return Committed(**nothing | told, tally=Counters(**counts))
 
 
 COMMITS = st.builds(
@@ -114,7 +114,7 @@ def report(cumulative, window, posterior=None):
     )
 
 
-VERDICTS = VerdictReport(
+VERDICTS = LabelReport(
     served=10,
     judged=8,
     coverage=0.8,
@@ -149,7 +149,7 @@ def tell_everything(sensor):
     told = report(*[Scores(9, 0.9, 0.3, 0.8, 0.7, 0.2, 0.1, curve)] * 2, POSTERIOR)
     told = replace(told, class_rates=(ClassRate(3.0, 0.375, 0.1, 0.7),), verdicts=VERDICTS)
     sensor.reported(replace(told, monitors=MONITORS, decisions=DECISIONS))
-    sensor.remembered(MemoryUse({"words": Part(700, 800)}, 3, 4.5))
+    sensor.remembered(MemoryUse({"words": MemoryComponent(700, 800)}, 3, 4.5))
     sensor.shared_out(TenantsUse(3, 2, [Tenant("t", 9, 8, 4)]))
     sensor.observed({Partition("events", 0): 3}, 4096)
     sensor.saved(0.25, 2048)
@@ -354,7 +354,11 @@ def test_only_the_partitions_told_last_have_a_lag(told):
 def test_parts_of_a_budget_and_what_was_forgotten_for_it():
     sensor = PrometheusSensor()
     for words, weight in [(3, 4.5), (5, 7.0), (2, 2.0)]:  # the last is of a model that was loaded
-        sensor.remembered(MemoryUse({"words": Part(700, 800), "byte_runs": Part(64, 0)}, words, weight))
+        sensor.remembered(
+            MemoryUse(
+                {"words": MemoryComponent(700, 800), "byte_runs": MemoryComponent(64, 0)}, words, weight
+            )
+        )
     samples = scrape(sensor)
     assert samples["streamnb_memory_bytes", ("part", "words")] == 700
     assert samples["streamnb_memory_limit_bytes", ("part", "words")] == 800

@@ -26,11 +26,11 @@ from streamnb.adapters.fingerprint import cpu_level, cpu_model, fingerprint
 from streamnb.adapters.snapshot_folder import FoundSnapshotFile, SnapshotFolder
 from streamnb.errors import SnapshotError
 from streamnb.wire.arrays import array_blocks
-from streamnb.wire.snapshot import Part, Snapshot, encode
+from streamnb.wire.snapshot import Snapshot, SnapshotPart, encode
 
 
 def snapshot(n, size=10):
-    part = Part({"n": n}, {"table": np.full(size, n)})
+    part = SnapshotPart({"n": n}, {"table": np.full(size, n)})
     return Snapshot(n, f"{n:04x}", {("events", 0): n}, "c0ffee", {"python": "x"}, {"model": part})
 
 
@@ -135,7 +135,7 @@ def test_a_snapshot_before_the_first_record_is_not_kept(tmp_path):
 
 
 def test_a_value_without_a_form_does_not_touch_the_disk(tmp_path):
-    odd = Snapshot(1, "", {}, "", {}, {"model": Part({"rate": float("nan")}, {})})
+    odd = Snapshot(1, "", {}, "", {}, {"model": SnapshotPart({"rate": float("nan")}, {})})
     with pytest.raises(SnapshotError, match=r"\$\.parts\.model\.rate"):
         SnapshotFolder(tmp_path / "new").save(odd)
     assert not (tmp_path / "new").exists()
@@ -150,7 +150,7 @@ def test_loading_a_record_without_a_snapshot_is_an_error(tmp_path):
 def test_a_large_state_is_never_held_twice(tmp_path, order):
     size = 16_000_000
     large = np.zeros((size // 16, 2), order=order)
-    value = Snapshot(1, "", {}, "", {}, {"model": Part({}, {"table": large})})
+    value = Snapshot(1, "", {}, "", {}, {"model": SnapshotPart({}, {"table": large})})
     folder = SnapshotFolder(tmp_path)
     tracemalloc.start()
     try:
@@ -279,10 +279,10 @@ def test_what_is_put_aside_is_the_blocks_one_below_the_other(tmp_path, shape, dt
         assert (found[rows] == expected[rows]).all()
         assert found[rows].shape == expected[rows].shape
     assert found.reshape(1, -1).shape == expected.reshape(1, -1).shape
-    parts = ({"model": Part({}, {"table": array})} for array in (found, expected))
+    parts = ({"model": SnapshotPart({}, {"table": array})} for array in (found, expected))
     encoded = [encode(Snapshot(1, "0", {}, "c", {}, part)) for part in parts]
     assert encoded[0] == encoded[1]
-    folder.save(Snapshot(1, "0", {}, "c", {}, {"model": Part({}, {"table": found})}))
+    folder.save(Snapshot(1, "0", {}, "c", {}, {"model": SnapshotPart({}, {"table": found})}))
     assert [path.name for path in folder.path.iterdir()] == [name(1)], "it has no name"
 
 
@@ -355,7 +355,7 @@ def test_a_copy_that_cannot_be_read_back_is_a_snapshot_error(tmp_path, monkeypat
 
     monkeypatch.setattr(os, "preadv", preadv)
     with pytest.raises(SnapshotError, match=r"cannot be read back|ended"):
-        folder.save(Snapshot(1, "0", {}, "c", {}, {"model": Part({}, {"table": found})}))
+        folder.save(Snapshot(1, "0", {}, "c", {}, {"model": SnapshotPart({}, {"table": found})}))
 
 
 # --- A disk that refuses

@@ -20,7 +20,7 @@ from service import raw_events
 
 from streamnb.adapters.observers.watchdog import Watchdog
 from streamnb.engine.sensor import Committed, WorkerState
-from streamnb.engine.tally import LearnerTally
+from streamnb.engine.tally import Counters
 
 RAWS = raw_events(120, seed=31)
 IDS = [json.loads(raw)["id"] for raw in RAWS]
@@ -30,9 +30,9 @@ COMPLAINT = "streamnb: a call has not returned for "
 
 TURNING = [state for state in WorkerState if state is not WorkerState.STOPPED]
 SIGNS = {
-    "alive": (),
+    "heartbeat": (),
     "entered": (WorkerState.RUNNING,),
-    "committed": (Committed(1, 0, LearnerTally(), 0.0, 0.0, ()),),
+    "committed": (Committed(1, 0, Counters(), 0.0, 0.0, ()),),
     "saved": (1.0, 1),
     "unsaved": ("full",),
 }

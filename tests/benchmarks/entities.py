@@ -16,7 +16,7 @@ import numpy as np
 
 from streamnb import HiddenMarkovNB
 from streamnb.model.hidden_markov.entities import Entities
-from streamnb.model.hidden_markov.entity_filter_kernels import Chains, Steps, filter_batch
+from streamnb.model.hidden_markov.entity_filter_kernels import EntityChains, EntitySteps, filter_batch
 
 
 def stream(n, entities, K, seed=1):
@@ -36,9 +36,13 @@ def by_kernel(names, labels, joints, K):
         part = slice(start, start + 1000)
         row, begins = kept.meet(names[part], K)
         n = row.size
-        chains = Chains(weights, np.ones(K), 0, first, table, 1.0, kept.beliefs, kept.last, kept.seen, 0.0)
+        chains = EntityChains(
+            weights, np.ones(K), 0, first, table, 1.0, kept.beliefs, kept.last, kept.seen, 0.0
+        )
         usual = np.full((n, K), 1.0 / K)
-        steps = Steps(row, begins, labels[part], np.full(n, 1024), np.full(n, np.nan), joints[part], usual)
+        steps = EntitySteps(
+            row, begins, labels[part], np.full(n, 1024), np.full(n, np.nan), joints[part], usual
+        )
         filter_batch(chains, steps, True, np.empty(K), np.empty(K), probabilities[part], np.empty((0, 0)))
     return probabilities
 

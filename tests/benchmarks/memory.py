@@ -82,9 +82,9 @@ class Timed:
         model = learner.model
         statistics = model._statistics
         for owner, name in (
-            (model, "make_room"),
+            (model, "evict"),
             (statistics, "_close_holes"),
-            (statistics, "settle"),
+            (statistics, "finish_copy"),
             (statistics.vocabulary, "_widen"),
             *([(model._learners.features, "reserve")] if hasattr(model, "_learners") else []),
         ):

@@ -26,7 +26,7 @@ from streamnb.engine.journal.recovery import recover
 from streamnb.engine.journal.snapshot_store import NoSnapshots
 from streamnb.engine.ports import NewRecord, Record
 from streamnb.engine.sensor import Sensor
-from streamnb.worker import Pace
+from streamnb.worker import CommitPolicy
 
 WORDS_AN_EVENT = 50
 LABELS = ("a", "b")
@@ -78,7 +78,7 @@ def worked(config, pace, sensor=None):
     made._pace = pace
     if sensor is not None:
         sensor.worker = made
-    made.stand_by("bench", lambda _: None)
+    made.await_leadership("bench", lambda _: None)
     began = time.perf_counter()
     made.run(until_end=True)
     seconds = time.perf_counter() - began
@@ -95,7 +95,7 @@ def timed(work):
 def recovered(config, snapshots):
     log = opening.open_log(config)
     try:
-        config = wiring.as_begun(config, log)
+        config = wiring.begun_configuration(config, log)
         learner = wiring.learner(config)
         _, seconds = timed(lambda: recover(log, snapshots, learner, wiring.identity(config)))
         return learner, seconds
@@ -111,7 +111,7 @@ def measure(config, attributes):
     log = opening.open_log(config)
     produce(log, topic, raws)
     log.close()
-    rare = Pace(snapshot_events=1 << 60, snapshot_seconds=1e9)
+    rare = CommitPolicy(snapshot_events=1 << 60, snapshot_seconds=1e9)
     learned, running = worked(config, rare)
     loaded, by_snapshot = recovered(config, wiring.snapshots(config))
     again, by_replay = recovered(config, NoSnapshots())
@@ -125,7 +125,7 @@ def measure(config, attributes):
     produce(log, topic, events(count, 3 * count, attributes))
     log.close()
     cycles = Cycles()
-    worked(config, Pace(snapshot_events=count, snapshot_seconds=1e9), cycles)
+    worked(config, CommitPolicy(snapshot_events=count, snapshot_seconds=1e9), cycles)
     normal, beside = (sorted(cycles.seconds[saving]) for saving in (False, True))
     return {
         "log": config.log.url.partition(":")[0],

@@ -21,10 +21,10 @@ from pathlib import Path
 from streamnb import config as configuration
 from streamnb.adapters.snapshot_folder import read_file, save_file
 from streamnb.cli import wiring
-from streamnb.cli.merging.states import Learned, ModelState, Place, merged, of_text
+from streamnb.cli.merging.states import LearnedPosition, PartitionId, ShardState, merged, of_text
 from streamnb.engine.journal.checkpoint import snapshot_of
 from streamnb.engine.ports import Partition, Record
-from streamnb.wire.snapshot import Part
+from streamnb.wire.snapshot import SnapshotPart
 
 SETS = ["log.url=kafka://127.0.0.1:9", "model.kind=naive_bayes", "memory.budget=0", "predictions.by=scorers"]
 TURNS, AT_ONCE = 5, 500
@@ -43,8 +43,11 @@ def shard(words, number, shared=0.5):
     model.learn_many(
         [{"text": text} for text in texts], ["ham" if i % 3 else "spam" for i in range(len(texts))]
     )
-    return ModelState(
-        config, model, {Place("events", number, "id"): Learned(len(texts), f"s{number}")}, frozenset()
+    return ShardState(
+        config,
+        model,
+        {PartitionId("events", number, "id"): LearnedPosition(len(texts), f"s{number}")},
+        frozenset(),
     )
 
 
@@ -60,7 +63,7 @@ def merges(words, folder):
     config, files = configured("model.name=all"), []
     for one in shards:
         file = folder / f"{one.name}-{words}.snb"
-        parts = {"model": Part(*one.model.state())}
+        parts = {"model": SnapshotPart(*one.model.state())}
         save_file(snapshot_of(one.checkpoint, parts, wiring.identity(one.config)), file)
         files.append(file)
 
@@ -69,7 +72,7 @@ def merges(words, folder):
             wiring.model(one.config).load_state(*read_file(file).parts["model"])
 
     def save():
-        parts = {"model": Part(*total.model.state())}
+        parts = {"model": SnapshotPart(*total.model.state())}
         save_file(snapshot_of(total.checkpoint, parts, wiring.identity(config)), folder / "sum.snb")
 
     steps = {"read": [], "add": [], "write": [], "follow": []}

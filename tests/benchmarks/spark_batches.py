@@ -59,7 +59,9 @@ def loss(texts, size):
             tested.append(partial.tested)
         else:
             said = model.predict_then_learn_many(rows, ys)
-            tested.append(Tested.of(said.probabilities, np.array([said.classes.index(y) for y in ys])))
+            tested.append(
+                Tested.of_predictions(said.probabilities, np.array([said.classes.index(y) for y in ys]))
+            )
     whole = Tested(*map(sum, zip(*tested, strict=True)))
     partial = Partial(model, whole)
     return partial.log_loss, partial.accuracy
@@ -104,7 +106,7 @@ def plain(config, texts):
         in_order, _ = spent(lambda: learner.process(given, 1.0))
         by_parts, pieces = spent(
             lambda: [
-                apart.learn_apart(part[first : first + AT_ONCE], 1.0, 0, set())[1]
+                apart.learn_partial(part[first : first + AT_ONCE], 1.0, 0, set())[1]
                 for part in parts
                 for first in range(0, len(part), AT_ONCE)
             ]
@@ -202,7 +204,7 @@ def main():
     parser.add_argument("--no-cluster", action="store_true", help="only what needs none")
     options = parser.parse_args()
     wiring.warm_up()
-    wiring.settle()  # as a learner does
+    wiring.tune_interpreter()  # as a learner does
     for path in options.files:
         staleness(path)
     texts = list(labelled_texts(str(options.files[0]), None))

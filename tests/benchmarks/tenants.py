@@ -24,8 +24,8 @@ from streamnb import NaiveBayes
 from streamnb.adapters.mapped_memory import mapped_beyond
 from streamnb.adapters.sqlite.log import SqliteLog
 from streamnb.engine.journal.checkpoint import BEFORE
-from streamnb.engine.journal.identity import Identity
-from streamnb.engine.learner import Learner
+from streamnb.engine.journal.identity import JobIdentity
+from streamnb.engine.learner import EventProcessor
 from streamnb.engine.ports import Partition, Record
 from streamnb.engine.settings import Settings
 from streamnb.model.tenants.tenant_models import TenantModels
@@ -33,7 +33,7 @@ from streamnb.wire.schema import EventSchema
 
 TEXT = {"text": "text"}
 AT_ONCE = 5000
-NOBODY = Identity(("events",), "journal", "", {})
+NOBODY = JobIdentity(("events",), "journal", "", {})
 
 
 def stream(n, tenants, words, seed=7):
@@ -64,7 +64,7 @@ def records(events):
 
 def seconds(model, schema, given, log=None, **settings):
     """Of the processor, for all records, once the kernels are there; and to commit, where there is a log."""
-    learner, checkpoint = Learner(Settings(schema=schema, **settings), model), BEFORE
+    learner, checkpoint = EventProcessor(Settings(schema=schema, **settings), model), BEFORE
     begun = time.process_time()
     for start in range(0, len(given), AT_ONCE):
         part = given[start : start + AT_ONCE]
@@ -80,7 +80,7 @@ def with_topic(given, memory, folder, turn):
     taken, n = {}, 0
     for topic in ("", "tenants")[:: -1 if turn % 2 else 1]:
         models = TenantModels(TEXT, memory=memory)
-        models.put_away_in(mapped_beyond(memory, folder))
+        models.evict_within(mapped_beyond(memory, folder))
         with tempfile.TemporaryDirectory(dir=folder) as at, SqliteLog(Path(at) / "log.db") as log:
             for name in ("events", "predictions", "metrics", "journal", "tenants"):
                 log.create_topic(name, 1)
@@ -125,7 +125,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         for turn in range(options.turns):
             models = TenantModels(TEXT, memory=memory, shared=options.shared)
-            models.put_away_in(mapped_beyond(memory, Path(folder)))
+            models.evict_within(mapped_beyond(memory, Path(folder)))
             for model, schema in (
                 (NaiveBayes(TEXT), EventSchema()),
                 (TenantModels(TEXT, shared=options.shared), EventSchema(entity_path="")),

@@ -25,7 +25,7 @@ import numpy as np
 
 from streamnb import BayesOptimalNB, NaiveBayes
 from streamnb.engine.labels.unjudged import expected_accuracy
-from streamnb.model.evaluation.served_scores import Judged
+from streamnb.model.evaluation.served_scores import LabelledOutcomes
 
 WINDOW, MASS = 1000, 0.95
 MODELS = {"mixture": BayesOptimalNB, "naive Bayes": NaiveBayes}
@@ -56,7 +56,7 @@ def windows(model, xs, ys):
 def ours(judged, waiting):
     """(accuracy as estimated, lower and upper bound, whether it is in doubt) of a window, by the one before."""
     (P, truths), (Q, _) = judged, waiting
-    known = Judged(P.max(axis=1), P.argmax(axis=1) == truths)
+    known = LabelledOutcomes(P.max(axis=1), P.argmax(axis=1) == truths)
     found = expected_accuracy(Q.max(axis=1), known, MASS)
     return found.accuracy, found.interval.lower, found.interval.upper, bool(found.doubt)
 

@@ -83,9 +83,9 @@ def turn(options):
                 worker.run(until_end=True)
                 spent.append((sensor.seconds - began[0], sensor.processor - began[1]))
 
-            worker.stand_by("bench", lambda _: None)
+            worker.await_leadership("bench", lambda _: None)
             work_off(event(f"before-{i}", *row) for i, row in rows[:BEFORE])
-            wiring.settle()
+            wiring.tune_interpreter()
             spent.clear()
             for first in range(0, options.events + (step if late else 0), step):
                 some, before = rows[first : first + step], rows[max(0, first - step) : first]

@@ -21,7 +21,10 @@ from streamnb.adapters.kafka.log import KafkaLog
 from streamnb.engine.ports import Partition
 
 LIBRARIES = {"kafka": KafkaPython, "librdkafka": Librdkafka}
-PRODUCERS = {KafkaPython: kafka_python._TransactionalProducer, Librdkafka: librdkafka._TransactionalProducer}
+PRODUCERS = {
+    KafkaPython: kafka_python._KafkaPythonTransactionalProducer,
+    Librdkafka: librdkafka._LibrdkafkaTransactionalProducer,
+}
 LARGEST = 4 << 20  # bytes of a batch of records
 
 
@@ -140,7 +143,7 @@ class PrefixedKafkaLog:
         return self._log.offsets(self._there(partition))
 
     def extents(self, topic):
-        found = self._log.extents(self._prefix + topic)
+        found = self._log.offset_ranges(self._prefix + topic)
         return {self._here(partition): extent for partition, extent in found.items()}
 
     def read(self, partition, offset, limit):
@@ -159,7 +162,7 @@ class PrefixedKafkaLog:
         return self._log.held_up([self._there(partition) for partition in partitions])
 
     def commit(self, transaction):
-        self.begin_commit(transaction).settle()
+        self.begin_commit(transaction).await_outcome()
 
     def begin_commit(self, transaction):
         return self._log.begin_commit(self._prefixed(transaction))
@@ -178,11 +181,11 @@ class PrefixedKafkaLog:
         return self._log.owner()
 
     def handed_on(self, topic):
-        return {self._here(p): at for p, at in self._log.handed_on(self._prefix + topic).items()}
+        return {self._here(p): at for p, at in self._log.forwarded(self._prefix + topic).items()}
 
     def hand_on(self, records, since, until):
         places = ({self._there(p): at for p, at in found.items()} for found in (since, until))
-        self._log.hand_on([self._new(record) for record in records], *places)
+        self._log.forward([self._new(record) for record in records], *places)
 
     def _there(self, partition):
         return Partition(self._prefix + partition.topic, partition.number)

@@ -27,12 +27,12 @@ from streamnb import (
 from streamnb.adapters.snapshot_folder import SnapshotFolder
 from streamnb.adapters.sqlite.log import SqliteLog
 from streamnb.cli.answers import explained, known_of
-from streamnb.cli.asked import Asked, asked_of
+from streamnb.cli.asked import QueryModel, query_model_of
 from streamnb.config import load
 from streamnb.engine.ports import NewRecord
 from streamnb.errors import ConfigError, MalformedEvent, SnapshotError
 from streamnb.events import Event
-from streamnb.model.attributes.parameters import of
+from streamnb.model.attributes.parameters import pluralize
 from streamnb.wire.schema import EventSchema
 
 MAILS = [
@@ -175,7 +175,7 @@ def test_so_is_one_that_is_given_alone(naive, command):
     [([], "and events.label says where labels stand"), (["topics.labels=told"], "ID LABEL` writes to told")],
 )
 def test_before_the_first_label_it_says_where_labels_come_from(given, said):
-    empty = asked_of(NaiveBayes(), load(None, {}, given), {"file": "x.snb"})
+    empty = query_model_of(NaiveBayes(), load(None, {}, given), {"file": "x.snb"})
     with pytest.raises(SnapshotError, match="nothing has been learned yet") as refused:
         empty.predicted([Event("-", {"text": "a"})])
     assert said in str(refused.value)
@@ -217,7 +217,7 @@ def test_an_event_is_a_json_object_and_a_file_is_a_line_each(naive):
     ],
 )
 def test_an_id_may_be_left_out_or_null_wherever_it_stands(path, given, found):
-    asked = Asked(None, EventSchema(id_path=path), ["text"], {})
+    asked = QueryModel(None, EventSchema(id_path=path), ["text"], {})
     before = json.dumps(given)
     if found is None:
         with pytest.raises(MalformedEvent):
@@ -318,7 +318,7 @@ def test_of_what_turns_nothing_can_be_spared(kind, seed):
         label = rng.choice("abc")
         likely = words[4 * "abc".index(label) :] + words[:2]
         model.learn_one({"text": " ".join(rng.choices(likely, k=6))}, label)
-    asked_of = Asked(model, EventSchema(), ["text"], {"file": "none"})
+    asked_of = QueryModel(model, EventSchema(), ["text"], {"file": "none"})
     claims = []
     for _ in range(40):
         text = rng.choices(words, k=6)
@@ -376,7 +376,7 @@ def test_a_label_whose_examples_were_all_taken_back_is_compared_with_nothing(kin
                 model.learn_one({"sender": sender, "hour": str(i % 2)}, label)
                 if label in gone:
                     model.unlearn_many([{"sender": sender, "hour": str(i % 2)}], [label])
-        return Asked(model, EventSchema(), [], {"file": "none"})
+        return QueryModel(model, EventSchema(), [], {"file": "none"})
 
     event = Event("-", {"sender": "x", "hour": "1"})
     for gone in ("a", "b", "c", "ab", "bc", "ac"):
@@ -434,7 +434,7 @@ def test_an_older_snapshot_by_its_number_and_by_its_file(tmp_path):
     )
     assert by_file["snapshot"]["behind"] == numbers[1] - numbers[0]
     assert (
-        f", {of(numbers[1] - numbers[0], 'record')} behind the last, "
+        f", {pluralize(numbers[1] - numbers[0], 'record')} behind the last, "
         in ask(tmp_path, "predict", TEXT, "--snapshot", path).stderr
     )
     done = ask(tmp_path, "predict", TEXT, "--snapshot", "77", code=1)

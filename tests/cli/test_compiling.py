@@ -18,9 +18,9 @@ from streamnb.config import Config
 
 ONE = """
 import numba, numpy
-from streamnb.cli.compiling import Progress, heard
+from streamnb.cli.compiling import Progress, listening
 from streamnb.model.numerics.counter_rng import choose
-with heard(Progress()):
+with listening(Progress()):
     numba.njit(lambda x: x + 1)(1)  # a stranger's
     choose(numpy.zeros(2), 0.5)
 """

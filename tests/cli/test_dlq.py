@@ -10,7 +10,7 @@ from kafka import errors
 from program import Program
 
 from streamnb import config as configuration
-from streamnb.adapters.kafka.kafka_python import _TransactionalProducer
+from streamnb.adapters.kafka.kafka_python import _KafkaPythonTransactionalProducer
 from streamnb.adapters.sqlite.log import SqliteLog
 from streamnb.adapters.sqlite.store import SqliteStore
 from streamnb.cli import main
@@ -190,14 +190,14 @@ def test_two_that_send_at_once_send_each_letter_once(tmp_path, monkeypatch):
         log.append([NewRecord("dead-letters", None, b"{", whence)])
         rows = [b'{"id": "%d", "text": "x"}' % i for i in range(3)]
         log.append([NewRecord("dead-letters", None, row, whence) for row in rows])
-        hand_on = SqliteLog.hand_on
+        hand_on = SqliteLog.forward
 
         def overtaken(self, *given):
-            monkeypatch.setattr(SqliteLog, "hand_on", hand_on)
+            monkeypatch.setattr(SqliteLog, "forward", hand_on)
             assert send_again(config, other, Selection(frozenset({"0/2"}))).sent == 1
             hand_on(self, *given)
 
-        monkeypatch.setattr(SqliteLog, "hand_on", overtaken)
+        monkeypatch.setattr(SqliteLog, "forward", overtaken)
         with pytest.raises(Fenced):
             send_again(config, log, Selection())
         assert send_again(config, log, Selection()).sent == 2
@@ -209,7 +209,7 @@ def test_two_that_send_at_once_send_each_letter_once(tmp_path, monkeypatch):
 def test_one_whose_outcome_is_unknown_is_started_again(ask, monkeypatch, is_committed):
     """Nothing is lost where the commit did not come to pass, nothing is sent twice where it did."""
     allow_large(ask)
-    commit, note = _TransactionalProducer.commit_transaction, SqliteStore.note_handed_on
+    commit, note = _KafkaPythonTransactionalProducer.commit_transaction, SqliteStore.note_forwarded
 
     def uncertain(producer):
         if is_committed:
@@ -224,8 +224,8 @@ def test_one_whose_outcome_is_unknown_is_started_again(ask, monkeypatch, is_comm
         raise LogError("no answer")
 
     with monkeypatch.context() as patched:
-        patched.setattr(_TransactionalProducer, "commit_transaction", uncertain)
-        patched.setattr(SqliteStore, "note_handed_on", fails)
+        patched.setattr(_KafkaPythonTransactionalProducer, "commit_transaction", uncertain)
+        patched.setattr(SqliteStore, "note_forwarded", fails)
         code, _, err = ask("dlq", "replay")
         assert code == 1
         assert "no answer" in err
@@ -266,7 +266,7 @@ def test_strange_records_among_the_letters_stop_nothing(tmp_path, monkeypatch, c
     )
     done = [(("reason", reason), ("topic", b"events")) for reason in (b"prediction-oversize", b"repeated")]
     log.append([NewRecord("dead-letters", b"done", b"{}", headers) for headers in done])
-    hand_on, sizes = SqliteLog.hand_on, []
+    hand_on, sizes = SqliteLog.forward, []
     last = next(key for key in (b"a", b"b", b"c", b"d") if crc32(key) % 2)
 
     def spied(self, records, since, until):
@@ -275,7 +275,7 @@ def test_strange_records_among_the_letters_stop_nothing(tmp_path, monkeypatch, c
         again = [record._replace(topic="dead-letters", key=last, headers=sound) for record in records]
         log.append(again)  # by a learner that is quick, where it is read next
 
-    monkeypatch.setattr(SqliteLog, "hand_on", spied)
+    monkeypatch.setattr(SqliteLog, "forward", spied)
     outs = []
     for command in (
         ["list"],

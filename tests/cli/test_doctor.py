@@ -18,7 +18,7 @@ from topics_of_logs import trim
 from streamnb.adapters.blocking_call import call_blocking
 from streamnb.adapters.kafka.admin import Group, KafkaAdmin, OpenTransaction
 from streamnb.adapters.kafka.group import GroupMember
-from streamnb.adapters.kafka.tool_line import ToolLine
+from streamnb.adapters.kafka.tool_line import ToolCommand
 from streamnb.adapters.snapshot_folder import SnapshotFolder
 from streamnb.adapters.sqlite.store import OFFSET_BITS
 from streamnb.cli import main, opening
@@ -30,7 +30,7 @@ from streamnb.cli.checks.cluster import (
     check_topics,
     check_transaction,
 )
-from streamnb.cli.checks.findings import Finding, Severity, finding_of
+from streamnb.cli.checks.findings import Diagnosis, Severity, finding_of
 from streamnb.cli.checks.kafka_tools import KafkaTools
 from streamnb.cli.checks.machine import (
     DiskSpace,
@@ -39,7 +39,7 @@ from streamnb.cli.checks.machine import (
     disk_space,
 )
 from streamnb.cli.checks.stream import (
-    Kept,
+    JournalExtent,
     check_journal,
     check_recovery,
 )
@@ -48,8 +48,8 @@ from streamnb.engine.ports import NewRecord, Partition, Transaction
 from streamnb.engine.topic_plan import (
     BATCH_BYTES,
     TENANT_BYTES,
-    Found,
     FoundTopic,
+    FoundTopics,
     plan_acls,
     plan_topics,
 )
@@ -57,7 +57,7 @@ from streamnb.errors import LogError
 from streamnb.wire.journal import JournalRecord, encode_journal, seal
 
 OK, WARNING, PROBLEM, UNKNOWN = Severity.OK, Severity.WARNING, Severity.PROBLEM, Severity.UNKNOWN
-TOOLS = KafkaTools(ToolLine("a:1", is_secured=False))
+TOOLS = KafkaTools(ToolCommand("a:1", is_secured=False))
 ROLES = ("events", "predictions", "metrics", "dead_letters", "journal")
 NAMES = [(role, role) for role in ROLES]
 PLAN = plan_topics(
@@ -85,7 +85,7 @@ def topic(role, settings=None, **other):
 
 
 def of_topics(found, brokers=3):
-    return list(check_topics(PLAN, Found(found), brokers, TOOLS))
+    return list(check_topics(PLAN, FoundTopics(found), brokers, TOOLS))
 
 
 def summary(findings):
@@ -125,7 +125,7 @@ def test_a_topic_that_is_missing(role):
 def test_a_topic_that_is_hidden():
     found = as_planned()
     del found["journal"]
-    findings = list(check_topics(PLAN, Found(found, frozenset({"journal"})), 3, TOOLS))
+    findings = list(check_topics(PLAN, FoundTopics(found, frozenset({"journal"})), 3, TOOLS))
     assert summary(findings) == [("topic journal", PROBLEM)]
     assert "hidden" in findings[-1].found
 
@@ -184,7 +184,7 @@ def test_what_is_said_of_tenants_has_to_be_compacted_and_finds_room():
     ):
         settings = {**planned.settings, key: value}
         there = FoundTopic("tenants", 1, 1, None, settings)
-        (finding,) = check_topics([planned], Found({"tenants": there}), 1, TOOLS)
+        (finding,) = check_topics([planned], FoundTopics({"tenants": there}), 1, TOOLS)
         assert finding.state is state, (key, value)
 
 
@@ -210,7 +210,7 @@ def test_settings_that_cannot_be_seen_are_unknown():
 
 
 def seen(**other):
-    everything = SeenCluster(Found(as_planned()), Group("Stable", (), ALL), transaction=True)
+    everything = SeenCluster(FoundTopics(as_planned()), Group("Stable", (), ALL), transaction=True)
     return everything._replace(**other)
 
 
@@ -222,14 +222,14 @@ def test_permissions_that_suffice():
     (finding,) = of_permissions(seen())
     assert finding.state is OK
     silent = {name: found._replace(operations=None) for name, found in as_planned().items()}
-    (finding,) = of_permissions(seen(topics=Found(silent), group=Group("Dead", (), None)))
+    (finding,) = of_permissions(seen(topics=FoundTopics(silent), group=Group("Dead", (), None)))
     assert finding.state is OK, "an old broker tells nothing"
 
 
 @pytest.mark.parametrize("acl", [acl for acl in plan_acls(NAMES, "streamnb.m") if acl.resource == "topic"])
 def test_each_permission_that_a_topic_lacks_is_named(acl):
     lacking = topic(acl.name, {}, operations=ALL - {acl.operation})
-    (finding,) = of_permissions(seen(topics=Found(as_planned(**{acl.name: lacking}))))
+    (finding,) = of_permissions(seen(topics=FoundTopics(as_planned(**{acl.name: lacking}))))
     assert finding.state is (WARNING if acl.operation == "DESCRIBE_CONFIGS" else PROBLEM)
     assert f"{acl.operation} on topic {acl.name}" in finding.found
     assert finding.do.startswith("kafka-acls.sh")
@@ -254,7 +254,7 @@ def test_permissions_on_group_and_transactional_id(shown, named):
 def test_a_hidden_topic_lacks_all():
     found = as_planned()
     del found["journal"]
-    findings = of_permissions(seen(topics=Found(found, frozenset({"journal"}))))
+    findings = of_permissions(seen(topics=FoundTopics(found, frozenset({"journal"}))))
     assert [f.found.split()[1] for f in findings] == ["READ", "WRITE", "DESCRIBE_CONFIGS"]
 
 
@@ -343,13 +343,13 @@ EVENTS = Partition("events", 0)
 @pytest.mark.parametrize(
     ("kept", "retention", "state", "said"),
     [
-        (Kept(EVENTS, 5, 0, 9, 0.0), {"events": 48 * HOUR}, OK, "for 48.0 h more"),
-        (Kept(EVENTS, 5, 0, 9, 0.0), {"events": 12 * HOUR}, WARNING, "for 12.0 h more"),
-        (Kept(EVENTS, 5, 0, 9, -90 * HOUR), {"events": 12 * HOUR}, WARNING, "for 0.0 h more"),
-        (Kept(EVENTS, 5, 0, 9, 0.0), {}, OK, "every event"),
-        (Kept(EVENTS, 5, 5, 5, None), {"events": 1.0}, OK, "every event"),
-        (Kept(EVENTS, 5, 6, 9, None), {"events": 48 * HOUR}, PROBLEM, "from offset 5; kept are 6"),
-        (Kept(EVENTS, 10, 0, 9, None), {}, PROBLEM, "ends at 9"),
+        (JournalExtent(EVENTS, 5, 0, 9, 0.0), {"events": 48 * HOUR}, OK, "for 48.0 h more"),
+        (JournalExtent(EVENTS, 5, 0, 9, 0.0), {"events": 12 * HOUR}, WARNING, "for 12.0 h more"),
+        (JournalExtent(EVENTS, 5, 0, 9, -90 * HOUR), {"events": 12 * HOUR}, WARNING, "for 0.0 h more"),
+        (JournalExtent(EVENTS, 5, 0, 9, 0.0), {}, OK, "every event"),
+        (JournalExtent(EVENTS, 5, 5, 5, None), {"events": 1.0}, OK, "every event"),
+        (JournalExtent(EVENTS, 5, 6, 9, None), {"events": 48 * HOUR}, PROBLEM, "from offset 5; kept are 6"),
+        (JournalExtent(EVENTS, 10, 0, 9, None), {}, PROBLEM, "ends at 9"),
     ],
 )
 def test_what_a_recovery_finds(kept, retention, state, said):
@@ -360,10 +360,10 @@ def test_what_a_recovery_finds(kept, retention, state, said):
 
 def test_the_partition_that_is_worst_off_counts():
     other = Partition("other", 0)
-    parts = [Kept(other, 5, 0, 9, 0.0), Kept(EVENTS, 5, 0, 9, 0.0)]
+    parts = [JournalExtent(other, 5, 0, 9, 0.0), JournalExtent(EVENTS, 5, 0, 9, 0.0)]
     (finding,) = check_recovery(parts, {"events": 30 * HOUR, "other": 90 * HOUR}, 0.0)
     assert "events/0 keeps them for 30.0 h" in finding.found
-    findings = check_recovery([*parts, Kept(EVENTS, 5, 7, 9, None)], {}, 0.0)
+    findings = check_recovery([*parts, JournalExtent(EVENTS, 5, 7, 9, None)], {}, 0.0)
     assert [finding.state for finding in findings] == [PROBLEM]
 
 
@@ -401,7 +401,7 @@ def test_a_question_that_fails_is_a_finding():
     def fails():
         raise LogError("the disk is on fire")
 
-    assert finding_of("log", fails) == [Finding("log", UNKNOWN, "the disk is on fire")]
+    assert finding_of("log", fails) == [Diagnosis("log", UNKNOWN, "the disk is on fire")]
     assert finding_of("log", fails, PROBLEM)[0].state is PROBLEM
 
 
@@ -423,7 +423,7 @@ def doctor(capsys, *arguments):
     """Exit code, and check -> findings."""
     code = main(["doctor", "--json", *map(str, arguments)])
     said = json.loads(capsys.readouterr().out)
-    findings = [Finding(**{**entry, "state": Severity(entry["state"])}) for entry in said["findings"]]
+    findings = [Diagnosis(**{**entry, "state": Severity(entry["state"])}) for entry in said["findings"]]
     assert said["problems"] == sum(finding.state is PROBLEM for finding in findings)
     assert code == (1 if said["problems"] else 0)
     return code, {
@@ -498,7 +498,7 @@ def test_a_damaged_end_of_the_journal_is_named_before_the_snapshot_beyond_it(cap
     flags = ("--log", f"sqlite:///{tmp_path}/log.db", "--set", "http.listen=")
     learn(capsys, tmp_path, *flags)
     with SqliteLog(tmp_path / "log.db") as log:
-        place = log._store.extent(Partition("journal", 0)).partition_id << OFFSET_BITS | 1
+        place = log._store.offset_range(Partition("journal", 0)).partition_id << OFFSET_BITS | 1
         log._store.db.execute("UPDATE records SET value = 'damaged' WHERE place = ?", (place,))
     for command in (["run", "--until-end"], ["doctor"], ["verify"]):
         assert main([*command, *flags]) == 1
@@ -659,7 +659,7 @@ def test_a_topic_was_deleted(capsys, flags, admin):
     code, found = doctor(capsys, *flags)
     assert code == 1
     assert found[f"topic {mails}"] == [
-        Finding(f"topic {mails}", PROBLEM, "not there", "streamnb topics create")
+        Diagnosis(f"topic {mails}", PROBLEM, "not there", "streamnb topics create")
     ]
 
 

@@ -19,16 +19,22 @@ from verifying import configured, new_worker
 
 from streamnb.cli import main, wiring
 from streamnb.cli.commands.compare import _answer
-from streamnb.cli.evaluation.history import Past, history_of, history_of_file, live_through, relived
-from streamnb.cli.evaluation.judged import Costs, Judged
+from streamnb.cli.evaluation.history import (
+    LogHistory,
+    history_of,
+    history_of_file,
+    replay_history,
+    run_through,
+)
+from streamnb.cli.evaluation.judged import Costs, PrequentialProcessor
 from streamnb.engine.journal.entries import roll_back
 from streamnb.engine.journal.recovery import standing
 from streamnb.engine.ports import Partition, Record
-from streamnb.engine.rebuilding.rebuild import Rebuilding
+from streamnb.engine.rebuilding.rebuild import Retraining
 from streamnb.errors import ConfigError, JournalError
-from streamnb.worker import Pace
+from streamnb.worker import CommitPolicy
 
-PACE = Pace(commit_events=7, commit_seconds=0.0, snapshot_events=30)
+PACE = CommitPolicy(commit_events=7, commit_seconds=0.0, snapshot_events=30)
 BAYES = MODELS["naive_bayes"]
 
 
@@ -40,7 +46,7 @@ def told(learner):
 def lived(log, folder, *sets, learner=wiring.learner):
     config = configured(*sets, f"snapshots.folder={folder}")
     made = learner(config)
-    for _ in relived(made, history_of(config, log)):
+    for _ in replay_history(made, history_of(config, log)):
         pass
     return made
 
@@ -53,9 +59,9 @@ def test_what_is_left_of_a_withdrawal_is_worked_off(tmp_path):
         stream.verdict(f"e{i}", "x", "bot")
     stream.withdraw("bot")
     learner = wiring.learner(configured(*LATE, *BAYES, f"snapshots.folder={tmp_path}"))
-    list(relived(learner, [Past(stream.records[:-1], 1.0)]))
+    list(replay_history(learner, [LogHistory(stream.records[:-1], 1.0)]))
     assert learner.model.n_events == said
-    list(relived(learner, [Past(stream.records[-1:], 2.0)]))
+    list(replay_history(learner, [LogHistory(stream.records[-1:], 2.0)]))
     assert learner.model.n_events == 0
 
 
@@ -70,7 +76,7 @@ def test_with_late_labels_it_says_what_the_learner_published(open_log, tmp_path,
             worker.run(until_end=True)
     log = open_log()
     assert told(lived(log, tmp_path, *sets)) == told(worker.learner)
-    judged = lived(log, tmp_path, *sets, learner=Judged)
+    judged = lived(log, tmp_path, *sets, learner=PrequentialProcessor)
     assert told(judged) == told(worker.learner)
     scores, costs = worker.learner.late.scoring.scores.cumulative(), judged.costs
     assert costs.place.size == scores.events > 50
@@ -87,9 +93,9 @@ def test_with_labels_in_events_it_is_that_of_a_file(open_log, tmp_path):
         worker.run(until_end=True)
     log, config = open_log(), configured(*BAYES)
     rows = [(i, record.value) for i, record in enumerate(read_topic(log, "events"))]
-    sides = lived(log, tmp_path, *BAYES, learner=Judged), Judged(config)
+    sides = lived(log, tmp_path, *BAYES, learner=PrequentialProcessor), PrequentialProcessor(config)
     for part in history_of_file(rows, config):
-        live_through(sides[1], part)
+        run_through(sides[1], part)
     assert told(sides[0]) == told(sides[1]) == told(worker.learner)
     for one, other in zip(*(side.costs for side in sides), strict=True):
         assert (one == other).all()
@@ -146,8 +152,8 @@ def test_what_was_rolled_back_or_forgotten_is_no_part_of_it_and_withdrawals_are(
         roll_back(log, standing(log, AtOnce(tmp_path, 100), identity), end, identity, 1e9)
     assert told(lived(open_log(), tmp_path, *sets)) == told(kept)
     with closing(serving(open_log(), tmp_path, *BAYES)) as worker:
-        rebuilding = Rebuilding(source(open_log(), tmp_path, *BAYES), forgotten({"e3", "e4"}))
-        worker.adopt(rebuilding.rebuilt())
+        rebuilding = Retraining(source(open_log(), tmp_path, *BAYES), forgotten({"e3", "e4"}))
+        worker.install_model(rebuilding.retrained())
     assert lived(open_log(), tmp_path, *sets).consumed == kept.consumed - rebuilding.forgotten < kept.consumed
 
 

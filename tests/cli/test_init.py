@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from streamnb import config as configuration
 from streamnb.cli import main, opening, wiring
-from streamnb.model.attributes.seen_fields import Seen
+from streamnb.model.attributes.seen_fields import FieldSummary
 from streamnb.wire.codec import decode_event
 
 CSV = "key,text,plan,minutes,stars,city,note,label\n" + "".join(
@@ -93,7 +93,7 @@ def test_a_column_of_booleans_is_an_attribute_or_the_label_of_a_csv_alone(init):
     [(range(30), True), ([*range(5), *range(40)], False), ([*range(30), 5], False), ([i / 2 for i in range(30)], False), (range(3), False)],
 )  # fmt: skip
 def test_whole_numbers_that_only_rise_are_no_attribute(values, rises):
-    one = Seen()
+    one = FieldSummary()
     for value in values:
         one.add(value)
     assert one.kind.startswith("(whole numbers that only rise") == rises

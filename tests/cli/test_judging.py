@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from late import Stream, late_learner
 
 from streamnb import config as configuration
-from streamnb.cli.judging import Judging
+from streamnb.cli.judging import ResolvedLabels
 
 
 @settings(max_examples=40, deadline=None)
@@ -23,11 +23,11 @@ def test_the_label_that_holds_is_the_learners_with_any_number_of_sources(seed):
         stream.verdict(rng.choice("efgh"), rng.choice(["x", "y", "z", None]), rng.choice("abcdmn"))
     learner = late_learner(window=1e9, report_every=10**6)
     learner.process(stream.records, 1.0)
-    judging = Judging(configuration.load(None, {}, ["topics.labels=labels"]))
+    judging = ResolvedLabels(configuration.load(None, {}, ["topics.labels=labels"]))
     for record in stream.records:
         if record.partition.topic == "labels":
-            judging.take(record)
-    held = {name: learner.late.truth(learner.late.said_of(name)) for name in own}
+            judging.add(record)
+    held = {name: learner.late.resolve(learner.late.source_labels_of(name)) for name in own}
     assert {name: judging.label(name, own[name]) for name in own} == {
         name: None if truth is None else truth.label for name, truth in held.items()
     }

@@ -23,7 +23,7 @@ from storm.recount import counted, differences, recount
 import streamnb
 from streamnb import config as configuration
 from streamnb.cli import wiring
-from streamnb.cli.merging.states import Learned, ModelState, Place, merged, of_learner, of_text
+from streamnb.cli.merging.states import LearnedPosition, PartitionId, ShardState, merged, of_learner, of_text
 from streamnb.cli.reports.state_diff import StateAt
 from streamnb.cli.reports.state_diff import differences as state_differences
 from streamnb.config.in_parts import refuse_of_shards
@@ -71,8 +71,11 @@ def state(rows, number, file=None, *sets):
     model = wiring.model(config)
     model.learn_many(*(zip(*rows, strict=True) if rows else ([], [])))
     name = f"s{number}"
-    return ModelState(
-        config, model, {Place("events", number, "id"): Learned(len(rows), name)}, frozenset({name})
+    return ShardState(
+        config,
+        model,
+        {PartitionId("events", number, "id"): LearnedPosition(len(rows), name)},
+        frozenset({name}),
     )
 
 
@@ -247,13 +250,13 @@ def test_what_hangs_on_order_is_refused_by_name(sets, key):
 
 def test_a_partition_that_two_have_learned_is_named_with_both(attributes):
     one, other = state([({}, "ham")] * 3, 0, attributes), state([({}, "ham")] * 5, 0, attributes)
-    other = other._replace(positions={place: Learned(5, "s7") for place in other.positions})
+    other = other._replace(positions={place: LearnedPosition(5, "s7") for place in other.positions})
     for pair in ((one, other), (other, one), (one, one)):
         with pytest.raises(
             ConfigError, match=r"topic 'events', partition 0 is learned by 's[07]', up to offset"
         ):
             merged(pair, configured(attributes))
-    elsewhere = {Place("events", 0, "of another cluster"): Learned(5, "s7")}
+    elsewhere = {PartitionId("events", 0, "of another cluster"): LearnedPosition(5, "s7")}
     assert merged([one, other._replace(positions=elsewhere)], configured(attributes)).model.n_events == 8
 
 
@@ -332,8 +335,8 @@ def differing(site, before, after, *words):
     """What `model diff` prints, which says by its exit code that there is a difference."""
     command = site.start("model", "diff", str(before), str(after), *words)
     command.finish()
-    assert command.process.returncode == 1, command.said()
-    return command.said(0)
+    assert command.process.returncode == 1, command.add()
+    return command.add(0)
 
 
 def sizes(rows):

@@ -9,13 +9,13 @@ from collections import Counter
 import pytest
 from service import new_learner
 
-from streamnb.cli.commands.run import _say_where
+from streamnb.cli.commands.run import _print_addresses
 from streamnb.cli.observers import Ticker
 from streamnb.config import load
 from streamnb.engine.ports import Partition, Record
 from streamnb.engine.sensor import Committed, WorkerState
 from streamnb.engine.settings import LabelSettings
-from streamnb.engine.tally import LearnerTally
+from streamnb.engine.tally import Counters
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ def test_there_are_no_scores_before_there_is_a_label(label, says, capsys, monkey
     learner.process([Record(Partition("events", 0), 0, None, raw, 0.0)], 1.0)
     ticker.reported(learner.report(1.0))
     monkeypatch.setattr("time.monotonic", lambda: 1e12)
-    ticker.committed(Committed(1, 1, LearnerTally(), 0.0, 1.0, []))
+    ticker.committed(Committed(1, 1, Counters(), 0.0, 1.0, []))
     assert says in capsys.readouterr().err
 
 
@@ -53,7 +53,7 @@ def test_where_labels_come_apart_events_are_not_counted_with_them(capsys, monkey
         learner.process([Record(Partition(topic, 0), 0, None, json.dumps(record).encode(), 0.0)], 1.0)
         ticker.reported(learner.report(1.0))
         ticker._told = 0.0
-        ticker.committed(Committed(n, 1, LearnerTally(), 0.0, 1.0, []))
+        ticker.committed(Committed(n, 1, Counters(), 0.0, 1.0, []))
         told = capsys.readouterr().err
         assert all(words in told for words in says), told
 
@@ -62,10 +62,10 @@ def test_a_scorer_says_how_fast_it_predicts_and_how_far_behind_its_model_is(caps
     monkeypatch.setattr("time.monotonic", lambda: 10.0)
     ticker = Ticker()
     monkeypatch.setattr("time.monotonic", lambda: 12.0)
-    ticker.committed(Committed(6, 30, LearnerTally(predicted=Counter({"a": 20, None: 10})), 0.0, 1.0, []))
+    ticker.committed(Committed(6, 30, Counters(predicted=Counter({"a": 20, None: 10})), 0.0, 1.0, []))
     assert capsys.readouterr().err == ""  # neither a learner that has reported, nor one that follows
     ticker.followed(3)
-    ticker.committed(Committed(7, 30, LearnerTally(predicted=Counter({"a": 30})), 0.0, 1.0, []))
+    ticker.committed(Committed(7, 30, Counters(predicted=Counter({"a": 30})), 0.0, 1.0, []))
     assert capsys.readouterr().err == "30 predictions/s by journal record 7, 3 behind the learner\n"
 
 
@@ -79,7 +79,7 @@ def test_alerts_are_told_at_most_once_a_second_and_the_rest_at_the_end(capsys, m
         (11.1, {("quiet\n", "no-events", "raised"): 1}),
     ]:
         monkeypatch.setattr("time.monotonic", lambda second=second: second)
-        ticker.committed(Committed(1, 1, LearnerTally(alerts=Counter(alerts)), 0.0, 1.0, []))
+        ticker.committed(Committed(1, 1, Counters(alerts=Counter(alerts)), 0.0, 1.0, []))
         told.append(capsys.readouterr().err.splitlines())
     raised = ["monitor quiet\\n (no-events): raised"]
     later = ["monitor quiet\\n (no-events): cleared", "monitor new (new-class): discovered, 3 times"]
@@ -89,7 +89,7 @@ def test_alerts_are_told_at_most_once_a_second_and_the_rest_at_the_end(capsys, m
 
 
 def test_a_run_without_a_configuration_says_how_to_feed_it(capsys):
-    _say_where(load(None, {}, []), Namespace(config=None, until_end=False))
+    _print_addresses(load(None, {}, []), Namespace(config=None, until_end=False))
     assert "feed it: streamnb replay FILE --log sqlite:///streamnb.db" in capsys.readouterr().err
-    _say_where(load(None, {}, []), Namespace(config="c.toml", until_end=False))
+    _print_addresses(load(None, {}, []), Namespace(config="c.toml", until_end=False))
     assert "feed it" not in capsys.readouterr().err

@@ -11,13 +11,13 @@ import pytest
 from streamnb import NaiveBayes
 from streamnb.adapters.event_files import read_events, read_rows_order
 from streamnb.adapters.sqlite.log import SqliteLog
-from streamnb.cli.evaluation.odd_fields import LOOKED_AT, OddFields, Origin
+from streamnb.cli.evaluation.odd_fields import LOOKED_AT, DataQuality, InputOrigin
 from streamnb.engine.ports import NewRecord
 from streamnb.wire.codec import decode_event
 from streamnb.wire.schema import AttributeSpec, EventSchema
 
 WORDS = "I was charged twice for the plan"
-TABLE, LINES = Origin("my file.csv", is_table=True), Origin("e.jsonl")
+TABLE, LINES = InputOrigin("my file.csv", is_table=True), InputOrigin("e.jsonl")
 PLAIN = EventSchema()
 DECLARED = EventSchema(
     (AttributeSpec("size", "continuous", "$.size"), AttributeSpec("says", "text", "$.text"))
@@ -40,7 +40,7 @@ def label(i):
 
 
 def said(events, schema=PLAIN, origin=LINES, **more):
-    odd = OddFields(schema, origin, **{"expects_label": True, "counts_refusals": True} | more)
+    odd = DataQuality(schema, origin, **{"expects_label": True, "counts_refusals": True} | more)
     for event in events:
         odd.look(json.dumps(event).encode())
     return odd.news(is_over=True)
@@ -141,7 +141,7 @@ UNSUSPECTED = [
 def test_labels_and_ids_that_cannot_be_meant_are_named_once(given, expected):
     (line,) = said(given)
     assert expected in line
-    odd = OddFields(PLAIN, expects_label=True)
+    odd = DataQuality(PLAIN, expects_label=True)
     told = []
     for _ in range(4):
         for event in given:
@@ -168,7 +168,7 @@ def test_what_was_learned_counts_where_more_was_learned_than_looked_at():
     assert "'sun', 'Sun'; --set" in line, "a label that was taken back is none"
     (line,) = said(labelled("a", "b"), learned=lambda: {"a": 30.0})
     assert "'a' is the only label" in line
-    odd = OddFields(PLAIN)
+    odd = DataQuality(PLAIN)
     assert (
         len(
             list(
@@ -203,7 +203,7 @@ def test_the_labels_and_ids_of_real_streams_are_meant(streams):
         rows, order = lines_of(file), file.with_name(file.name.replace("jsonl", "shuffle7.txt"))
         if order.exists():
             rows = [rows[int(row)] for row in lines_of(order)]
-        odd = OddFields(PLAIN, LINES, expects_label=True, counts_refusals=True)
+        odd = DataQuality(PLAIN, LINES, expects_label=True, counts_refusals=True)
         for raw in rows[:LOOKED_AT]:
             odd.look(raw)
         told = [text for text in odd.news(is_over=True) if ": not read, for attributes stand" not in text]
@@ -211,7 +211,7 @@ def test_the_labels_and_ids_of_real_streams_are_meant(streams):
 
 
 def test_it_is_said_once_and_what_it_holds_is_bounded():
-    odd, told = OddFields(PLAIN), []
+    odd, told = DataQuality(PLAIN), []
     for i in range(5000):
         features = {f"f{i}": f"{WORDS} {i} " * 50}
         odd.look(json.dumps({"id": f"e{i}", "text": "a", "plan": "pro", "features": features}).encode())
@@ -253,7 +253,7 @@ def test_every_way_in_says_it_once_and_not_in_its_output(told, monkeypatch):
 
 def test_classes_that_came_by_labels_alone_are_told_when_they_come():
     classes = {"sun": 9.0}
-    odd = OddFields(PLAIN, learned=lambda: classes)
+    odd = DataQuality(PLAIN, learned=lambda: classes)
     assert odd.news() == []
     classes["Sun"] = 1.0
     (told,) = odd.news()
@@ -348,7 +348,7 @@ def test_a_table_without_labels_is_reported_even_if_labels_may_arrive_separately
 
 
 def test_an_event_is_returned_as_it_was_read_and_none_if_it_is_refused():
-    odd = OddFields(PLAIN, counts_refusals=True)
+    odd = DataQuality(PLAIN, counts_refusals=True)
     large = json.dumps({"id": "e", "text": "word " * 20_000}).encode()
     assert odd.look(b'{"id": "e", "text": "a"}') == decode_event(b'{"id": "e", "text": "a"}', PLAIN)
     assert odd.look(large) == decode_event(large, PLAIN)  # though it is too long to be looked at
@@ -480,13 +480,13 @@ def test_a_column_that_has_the_usual_name_of_another_role_is_what_it_is_said_to_
 
 
 def test_refusals_are_counted_once_and_told_apart():
-    fields = OddFields(EventSchema(), counts_refusals=True)
+    fields = DataQuality(EventSchema(), counts_refusals=True)
     for raw in (rows := [b"{", b'{"text": "a"}', b'{"id": "1", "text": "a", "label": "x"}']):
         fields.look(raw)
     (told,) = [text for text in fields.news(is_over=True) if "dead letter" in text]
     assert told.startswith("2 dead letters of 3 events: 1 invalid-json at $: ")
     assert "; 1 missing at $.id: " in told
-    fields = OddFields(EventSchema(), counts_refusals=True)
+    fields = DataQuality(EventSchema(), counts_refusals=True)
     for raw in (*rows, b"[" * 3, b'{"text": "b"}'):
         fields.look(raw)
     (told,) = [text for text in fields.news(is_over=True) if "dead letter" in text]

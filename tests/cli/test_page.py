@@ -20,17 +20,17 @@ from prometheus_client import CollectorRegistry
 from streamnb import config as configuration
 from streamnb.adapters.snapshot_folder import SnapshotFolder
 from streamnb.cli import main, opening
-from streamnb.cli.sent_letters import Sent
+from streamnb.cli.sent_letters import ResendResult
 from streamnb.cli.serving import follower
 from streamnb.cli.serving import learned as learning
 from streamnb.cli.serving import watch as watching
 from streamnb.cli.serving.api import application
-from streamnb.cli.serving.guard import Guard
-from streamnb.cli.serving.learned import Learned
-from streamnb.cli.serving.turns import Turns
-from streamnb.cli.serving.views import TITLES, Views
-from streamnb.cli.serving.watch import Watch
-from streamnb.engine.labels.verdicts import Said
+from streamnb.cli.serving.guard import RequestLimits
+from streamnb.cli.serving.learned import ModelPage
+from streamnb.cli.serving.turns import FairLock
+from streamnb.cli.serving.views import TITLES, PageViews
+from streamnb.cli.serving.watch import RecentRecords
+from streamnb.engine.labels.verdicts import SourceLabel
 from streamnb.engine.ports import NewRecord, Owner, Partition, Record
 from streamnb.errors import SnapshotError
 
@@ -79,7 +79,7 @@ class NoModel:
     """A replica that has nothing yet."""
 
     config = configuration.load(None, {}, ["log.url=sqlite:///unused.db"])
-    lock = Turns()
+    lock = FairLock()
     is_alive = is_ready = True
     is_loading = False
     told = f"no `model` {EVIL}"
@@ -106,26 +106,28 @@ def config(tmp_path):
 
 @pytest.fixture
 def empty(config):
-    found = Watch(config, print)
+    found = RecentRecords(config, print)
     found.is_loading, found.problem = False, ""
     return found
 
 
 @pytest.fixture
 def full(empty):
-    empty._take_metrics(record(report(50)))
-    empty._take_metrics(record(report()))
-    empty._take_metrics(record(DRIFT))
-    empty._take_prediction(record(prediction()))
-    empty._take_letter(record(EVIL.encode(), reason=EVIL, path=EVIL, topic=EVIL, partition="0", offset="1"))
-    empty._take_verdict(record({"id": EVIL, "label": EVIL, "source": EVIL}))
-    empty._take_commit(record(COMMIT))
+    empty._add_metrics(record(report(50)))
+    empty._add_metrics(record(report()))
+    empty._add_metrics(record(DRIFT))
+    empty._add_prediction(record(prediction()))
+    empty._add_dead_letter(
+        record(EVIL.encode(), reason=EVIL, path=EVIL, topic=EVIL, partition="0", offset="1")
+    )
+    empty._add_label(record({"id": EVIL, "label": EVIL, "source": EVIL}))
+    empty._add_commit(record(COMMIT))
     empty.ends = {Partition("events", 0): 13}
     return empty
 
 
 def views(watch, *, is_writable=True):
-    return Views(watch, NoModel(), "secret", is_writable=is_writable)
+    return PageViews(watch, NoModel(), "secret", is_writable=is_writable)
 
 
 class Reader(HTMLParser):
@@ -162,7 +164,7 @@ def test_hostile_records_are_shown_as_the_text_that_they_are(full, name):
 
 def test_absent_words_have_a_name_in_evidence(full):
     evidence = [{"attribute": "text", "value": value, "log_odds": 1.5} for value in ("cash", "")]
-    full._take_prediction(record({**prediction(id_="p"), "evidence": evidence}))
+    full._add_prediction(record({**prediction(id_="p"), "evidence": evidence}))
     texts = Reader(views(full).live("events", {"id": "p"})).texts
     assert "text: cash" in texts
     assert "text: (absent words)" in texts
@@ -170,7 +172,7 @@ def test_absent_words_have_a_name_in_evidence(full):
 
 def test_the_link_of_a_hostile_id_leads_to_its_prediction(full):
     id_ = f"a&q=b#c {EVIL}"
-    full._take_prediction(record(prediction(id_=id_)))
+    full._add_prediction(record(prediction(id_=id_)))
     shown = views(full)
     links = [value for key, value in Reader(shown.live("events", {})).attributes if key == "href"]
     found = shown.live("events", dict(parse_qsl(urlsplit(links[0]).query)))
@@ -180,13 +182,13 @@ def test_the_link_of_a_hostile_id_leads_to_its_prediction(full):
 
 def test_what_no_learner_wrote_stops_no_view(full):
     for given in ({"class_rates": []}, {"labels": [EVIL]}, {"confusion": [[1], [2]]}, {"confusion": []}):
-        full._take_metrics(record(report() | given))
+        full._add_metrics(record(report() | given))
     for ts in (1e300, -1e300, 1e15):
-        full._take_prediction(record(prediction(id_=f"at {ts}") | {"ts": ts}))
-        full._take_metrics(record(DRIFT | {"ts": ts}))
+        full._add_prediction(record(prediction(id_=f"at {ts}") | {"ts": ts}))
+        full._add_metrics(record(DRIFT | {"ts": ts}))
         assert "1970" in views(full).live("events", {"id": f"at {ts}"}) or ts == 1e15
-        full._take_prediction(record(prediction(id_=f"at {ts}") | {"probabilities": 1}))  # is passed over
-    full._take_prediction(record(prediction(id_="odd") | {"status": 1}))
+        full._add_prediction(record(prediction(id_=f"at {ts}") | {"probabilities": 1}))  # is passed over
+    full._add_prediction(record(prediction(id_="odd") | {"status": 1}))
     for name in TITLES:
         assert views(full).live(name, {})
     assert "not among those read" in views(full).live("events", {"id": "odd"})
@@ -218,7 +220,7 @@ def test_it_says_what_alarms_did(full):
         (False, "missing", "learning goes on"),
     ]:
         acted = {"paused": paused, "passed_over": 12, "renewed": 1}
-        full._take_metrics(record(report(200 + paused) | {"actions": acted}))
+        full._add_metrics(record(report(200 + paused) | {"actions": acted}))
         text = f"Alarms have acted: {told}, 12 labels passed over so far; the model was renewed 1 time"
         assert f'<p class="{style}">{text}</p>' in views(full).live("", {})
 
@@ -228,7 +230,7 @@ def test_it_says_what_alarms_did(full):
 )
 def test_it_says_what_was_decided(full, decision, told):
     more = {} if decision == "unset" else {"decision": decision, "expected_cost": 0.25}
-    full._take_prediction(record(prediction(id_="m-1") | more))
+    full._add_prediction(record(prediction(id_="m-1") | more))
     for asked, cost in [({}, ""), ({"id": "m-1"}, ", at an expected cost of 0.25")]:
         texts = "".join(Reader(views(full).live("events", asked)).texts)
         assert (told + cost in texts) if told else ("decided" not in texts)
@@ -278,9 +280,9 @@ def test_probes_and_the_model_say_whether_a_learner_runs(full, ask):
 
 def test_a_label_that_may_be_older_than_those_read_is_not_called_missing(full, monkeypatch):
     """It is known where the topic was read from its beginning, or where a model knows of the event."""
-    full._take_prediction(record(prediction(id_="m1") | {"truth": None}))
-    full._take_prediction(record(prediction(id_="m2") | {"truth": "ham", "label": "ham"}))
-    full._take_prediction(record(prediction(id_="m3") | {"truth": "ham", "label": "spam"}))
+    full._add_prediction(record(prediction(id_="m1") | {"truth": None}))
+    full._add_prediction(record(prediction(id_="m2") | {"truth": "ham", "label": "ham"}))
+    full._add_prediction(record(prediction(id_="m3") | {"truth": "ham", "label": "spam"}))
 
     def tags():
         made = views(full).live("events", {"q": "m"})
@@ -292,15 +294,15 @@ def test_a_label_that_may_be_older_than_those_read_is_not_called_missing(full, m
     full.judging.has_forgotten = True
     place = Partition("labels", 0), 0
     said = {
-        "m1": (Said("boss", 5.0, "spam", 1.0, *place),),
+        "m1": (SourceLabel("boss", 5.0, "spam", 1.0, *place),),
         "m2": (),
-        "m3": (Said("event", 5.0, "ham", 1.0, *place),),
+        "m3": (SourceLabel("event", 5.0, "ham", 1.0, *place),),
     }
     monkeypatch.setattr(NoModel, "said_of", lambda _, id_: said[id_])
     assert tags() == ["wrong: ham", "right", "said: spam"]
-    full._take_verdict(record({"id": "m1", "label": "ham", "source": "me", "ts": 4.0}))
+    full._add_label(record({"id": "m1", "label": "ham", "source": "me", "ts": 4.0}))
     assert tags()[2] == "said: spam"  # the model knows of the newer one
-    full._take_verdict(record({"id": "m1", "label": "ham", "source": "boss", "ts": 6.0}))
+    full._add_label(record({"id": "m1", "label": "ham", "source": "boss", "ts": 6.0}))
     assert tags()[2] == "said: ham"
 
 
@@ -312,7 +314,7 @@ def test_whether_all_labels_are_known_goes_by_where_their_topic_was_begun(
     with closing(opening.open_log(config)) as log:
         rows = [{"id": f"m{i}", "label": "spam"} for i in range(n)]
         log.append([NewRecord("labels", None, json.dumps(row).encode()) for row in rows])
-    watch = Watch(config, print)
+    watch = RecentRecords(config, print)
     watch.start()
     until(lambda: not watch.is_loading)
     assert watch.knows_all_labels == knows
@@ -324,18 +326,18 @@ def test_whether_all_labels_are_known_goes_by_where_their_topic_was_begun(
 
 
 def test_what_was_rolled_back_is_taken_out_of_the_lines(full):
-    full._take_metrics(record(report(60)))
+    full._add_metrics(record(report(60)))
     assert [one.events for one in full.points] == [50, 60]
 
 
 def test_the_rings_are_bounded_in_number_and_in_bytes(empty, monkeypatch):
     monkeypatch.setattr(watching, "_PREDICTIONS", 100)
     for n in range(250):
-        empty._take_prediction(record(prediction(n, f"e{n}")))
+        empty._add_prediction(record(prediction(n, f"e{n}")))
     assert empty.n_seen == 100
     assert empty._seen_bytes == sum(len(one.raw) for one in empty._seen)
     monkeypatch.setattr(watching, "_PREDICTION_BYTES", 5000)
-    empty._take_prediction(record(prediction(250, "last")))
+    empty._add_prediction(record(prediction(250, "last")))
     assert empty._seen_bytes <= 5000
     assert empty.predictions("", 3, wrong=True)[0].id == "last"
     assert empty.predictions("e24", 100, wrong=False)[0].id == "e249"
@@ -364,7 +366,7 @@ def test_predicted_wrong_is_what_the_label_that_holds_contradicts(tmp_path):
         '[labels]\nranks = { boss = 2, low = 0 }\n[classes]\naliases = { z = "a" }\n'
     )
     config = configuration.load(tmp_path / "c.toml", {}, [])
-    watch = Watch(config, print)
+    watch = RecentRecords(config, print)
     predictions, labels, wrong = [], [], {}
     for n, (in_event, said, holds) in enumerate(JUDGED):
         one = prediction(n, f"e{n}") | {"label": "a", "probabilities": {"a": 0.5, "b": 0.5}}
@@ -379,9 +381,9 @@ def test_predicted_wrong_is_what_the_label_that_holds_contradicts(tmp_path):
         for topic, rows in (("predictions", predictions), ("labels", labels)):
             log.append([NewRecord(topic, None, json.dumps(row).encode()) for row in rows])
         for one in log.read(log.partitions("labels")[0], 0, 100):
-            watch._take_verdict(one)
+            watch._add_label(one)
     for one in predictions:
-        watch._take_prediction(record(one))
+        watch._add_prediction(record(one))
     assert {one.id for one in watch.predictions("", 100, wrong=True)} == set(wrong)
     assert len(watch.predictions("", 100, wrong=False)) == len(JUDGED)
 
@@ -399,9 +401,9 @@ def test_a_long_topic_is_read_from_near_its_end(config, monkeypatch):
                 NewRecord("metrics", None, json.dumps(report()).encode()),
             ]
         )
-    watch = Watch(config, print)
-    taken, take = [], watch._take_prediction
-    monkeypatch.setattr(watch, "_take_prediction", lambda one: (taken.append(one.offset), take(one)))
+    watch = RecentRecords(config, print)
+    taken, take = [], watch._add_prediction
+    monkeypatch.setattr(watch, "_add_prediction", lambda one: (taken.append(one.offset), take(one)))
     watch.start()
     until(lambda: watch.report and not watch.is_loading)
     watch.close()
@@ -412,7 +414,7 @@ def test_a_long_topic_is_read_from_near_its_end(config, monkeypatch):
 
 def test_it_says_that_there_is_no_log_and_goes_on_once_there_is_one(config, monkeypatch):
     monkeypatch.setattr(follower, "AGAIN_SECONDS", 0.05)
-    watch = Watch(config, print)
+    watch = RecentRecords(config, print)
     watch.start()
     until(lambda: "there is no log" in watch.problem)
     opening.open_log(config).close()
@@ -444,9 +446,9 @@ def learned(config, tmp_path, capsys):
     before, *_, after = (str(one.n) for one in SnapshotFolder(config.snapshot_folder).list())
     assert main(["snapshot", "diff", before, after, "--json", *command[:4]]) == 0
     config = configuration.load(tmp_path / "c.toml", {}, ["model.kind=naive_bayes"])
-    watch = Watch(config, print)
+    watch = RecentRecords(config, print)
     return (
-        Views(watch, NoModel(), "secret", is_writable=True),
+        PageViews(watch, NoModel(), "secret", is_writable=True),
         before,
         after,
         json.loads(capsys.readouterr().out),
@@ -466,7 +468,7 @@ def test_what_was_learned_between_two_snapshots_is_what_the_command_says(learned
         counts = (f"{row[side]:.0f}" for side in ("before", "after"))
         assert (label, row["attribute"], row["value"], *counts) in windows
     assert "\u202e" not in made
-    monkeypatch.setattr(Learned, "_compared", None)  # what does not change is not compared again
+    monkeypatch.setattr(ModelPage, "_compared", None)  # what does not change is not compared again
     assert shown.live("model", {"before": before, "after": after}) == made
     form = Reader(shown.learned.form({"before": after}))
     assert form.tags.count("option") == 2 * len(
@@ -506,11 +508,11 @@ def ask(full, said):
 
     def replay(places, dry_run):
         said.append((sorted(places), dry_run))
-        return Sent(0 if places == {"0/9"} else 1234, {"<b>": 28})
+        return ResendResult(0 if places == {"0/9"} else 1234, {"<b>": 28})
 
     def made(token):
         app = application(NoModel(), CollectorRegistry(), said.extend, full, replay)
-        return Guard(
+        return RequestLimits(
             app, count=lambda *_: None, token=token, is_local=not token, most_bytes=1 << 20, rate=1e6
         )
 
@@ -593,7 +595,7 @@ ODD = ["prix\u00a0faux", "\u0645\u06cc\u200c\u062e", "a\nb\r\nc\r", "\x00", f"{E
 
 @pytest.mark.parametrize("name", ODD)
 def test_a_button_says_exactly_its_label_of_exactly_its_event(name, full, ask, said):
-    full._take_prediction(record(prediction(1, id_=name, label=name)))
+    full._add_prediction(record(prediction(1, id_=name, label=name)))
     pages = [ask("/page/events")[2], ask(f"/page/events?{urlencode({'id': name})}")[2]]
     for page in pages:
         buttons = [one for one in Buttons(page).sent if json.loads(one["id_json"]) == name]
@@ -608,11 +610,11 @@ def test_a_button_says_exactly_its_label_of_exactly_its_event(name, full, ask, s
 def test_labels_that_differ_by_blanks_at_their_ends_are_shown_apart(full, ask):
     names = ["spam", " spam", "spam  ", "  "]
     shown = ["spam", r"\x20spam", r"spam\x20\x20", r"\x20\x20"]
-    full._take_metrics(record(report(200) | {"labels": names[:2]}))
-    full._take_prediction(
+    full._add_metrics(record(report(200) | {"labels": names[:2]}))
+    full._add_prediction(
         record(prediction(1, id_="twins", label="spam ") | {"probabilities": dict.fromkeys(names, 0.25)})
     )
-    full._take_verdict(record({"id": "twins", "label": " spam", "source": "me"}))
+    full._add_label(record({"id": "twins", "label": " spam", "source": "me"}))
     for path in ("/page/events", "/page/events?id=twins"):
         page = ask(path)[2]
         assert set(shown) <= set(re.findall(r">([^<>]+)</button>", page))
@@ -629,7 +631,7 @@ def test_labels_that_differ_by_blanks_at_their_ends_are_shown_apart(full, ask):
 
 
 def test_a_new_label_that_is_like_a_known_class_is_written_with_a_question(full, ask, said):
-    full._take_metrics(record(report(200) | {"labels": ["spam", "ham"]}))
+    full._add_metrics(record(report(200) | {"labels": ["spam", "ham"]}))
     fields = {"csrf": csrf_of(ask("/page/events")[2]), "id": "m1"}
     answers = [
         ask("/page/label", {**fields, "label": label}, **ORIGIN)[2] for label in ("Spam", "spam", "other")
@@ -687,7 +689,7 @@ def test_dead_letters_are_sent_after_a_second_word_and_only_those_that_were_mark
 
 def test_letters_that_can_never_be_sent_cannot_be_marked(empty):
     for n, reason in enumerate(["missing", "invalid-json", "repeated", "prediction-oversize", "oversize"]):
-        empty._take_letter(record(b"{}", reason=reason)._replace(offset=n))
+        empty._add_dead_letter(record(b"{}", reason=reason)._replace(offset=n))
     made = views(empty).live("dead-letters", {})
     assert re.findall(r'name="letter:([^"]+)"', made) == ["0/4", "0/0"]
     assert re.findall(r">(0/.) <[^>]+>never sent: ([^<]+)<", made) == [

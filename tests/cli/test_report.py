@@ -17,7 +17,7 @@ from browser import MISSING, Browser
 
 from streamnb.adapters.sqlite.log import SqliteLog
 from streamnb.cli import main
-from streamnb.cli.evaluation.page import Page
+from streamnb.cli.evaluation.page import EvaluationPage
 
 EVIL = "</title></style><script>alert(1)</script>\"'&\u202e\x07"
 VOID = {"meta", "input", "br", "link"}
@@ -184,14 +184,14 @@ def test_a_page_that_was_there_stays_whole_where_the_command_ends_early(evaluate
     (tmp_path / "r.html").write_text("before")
     rows = list(lines(200, ["a", "b"]))
     calls = count()
-    noted = Page.note
+    noted = EvaluationPage.note
 
     def interrupted(self, output):
         if next(calls) == 100:
             raise KeyboardInterrupt
         noted(self, output)
 
-    monkeypatch.setattr(Page, "note", interrupted)
+    monkeypatch.setattr(EvaluationPage, "note", interrupted)
     evaluate(rows, "--report", "r.html", code=130)
     assert (tmp_path / "r.html").read_text() == "before"
     assert [file.name for file in tmp_path.iterdir() if file.suffix == ".tmp"] == []

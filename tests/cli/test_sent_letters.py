@@ -7,8 +7,8 @@ import random
 import pytest
 
 from streamnb.cli import sent_letters
-from streamnb.cli.sent_letters import SentLetters
-from streamnb.engine.ports import HandedOn
+from streamnb.cli.sent_letters import ResentDeadLetters
+from streamnb.engine.ports import Forwarded
 from streamnb.errors import LogError
 
 SEND, WAIT, NEVER = range(3)
@@ -16,7 +16,7 @@ SEND, WAIT, NEVER = range(3)
 
 def walk(at, offsets, fate_of, end=None):
     """One walk: the letters that it sent, those that it let wait, and what is kept then."""
-    letters, sent, waiting = SentLetters(at), [], []
+    letters, sent, waiting = ResentDeadLetters(at), [], []
     seen = [offset for offset in offsets if offset >= letters.start and (end is None or offset < end)]
     for offset in seen:
         if letters.has(offset):
@@ -47,7 +47,7 @@ def test_a_letter_is_sent_once_and_offered_until_then(seed):
         assert set(waiting) == open_letters - sends
         assert given_up == 0
         sent |= set(now)
-        kept = SentLetters(at)
+        kept = ResentDeadLetters(at)
         assert all(map(kept.has, sent))
         assert not any(map(kept.has, waiting))
 
@@ -77,4 +77,4 @@ def test_where_the_note_is_full_the_oldest_are_given_up_and_none_is_sent_twice(m
 @pytest.mark.parametrize("note", ["x", "{}", "caf\u00e9", "c$@<e3IG8;"])
 def test_a_note_of_somebody_else_is_refused(note):
     with pytest.raises(LogError, match="something other than `streamnb dlq replay` has written it"):
-        SentLetters(HandedOn(3, note))
+        ResentDeadLetters(Forwarded(3, note))

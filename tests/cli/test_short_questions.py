@@ -13,11 +13,11 @@ from prometheus_client import CollectorRegistry
 from streamnb import config as configuration
 from streamnb.cli import wiring
 from streamnb.cli.serving.api import application
-from streamnb.cli.serving.guard import Guard
+from streamnb.cli.serving.guard import RequestLimits
 from streamnb.cli.serving.replica import Replica
-from streamnb.cli.serving.short import ShortQuestions
-from streamnb.config import shaping_of
-from streamnb.engine.journal.identity import Origin
+from streamnb.cli.serving.short import FastPath
+from streamnb.config import semantic_config_of
+from streamnb.engine.journal.identity import JournalOrigin
 
 JSON = "application/json"
 SHORT = [b'{"events": ["free cash"]}', b' {"events":["lunch \\u00e9"]}\n', '{"events": ["\u00e9"]}'.encode(), b'{"events": [""]}', b'{"events": ["{}"]}']  # fmt: skip
@@ -44,7 +44,7 @@ def replica():
     config = configuration.load(None, {}, ["model.kind=naive_bayes", "hypotheses=[]"])
     found, learner = Replica(config, print), wiring.learner(config)
     learner.model.learn_many([{"text": "free cash"}, {"text": "lunch"}], ["spam", "ham"])
-    origin = Origin("hash", shaping_of(config))
+    origin = JournalOrigin("hash", semantic_config_of(config))
     found._following = SimpleNamespace(checkpoint=SimpleNamespace(origin=origin, n=7), learner=learner)
     return found
 
@@ -52,7 +52,7 @@ def replica():
 def answer_of(app, body, *, kind=JSON, method="POST"):
     """Status, type and body of an answer, and what was counted."""
     counted = []
-    guarded = Guard(
+    guarded = RequestLimits(
         app, token="", is_local=True, most_bytes=1 << 20, rate=1e6, count=lambda *one: counted.append(one)
     )
     headers = [(b"host", b"localhost"), (b"content-type", kind.encode())]
@@ -77,7 +77,7 @@ def answer_of(app, body, *, kind=JSON, method="POST"):
 
 def test_both_ways_answer_alike(replica):
     app = application(replica, CollectorRegistry(), None)
-    short = ShortQuestions(app, replica)
+    short = FastPath(app, replica)
 
     def check(case):
         body, more = case
@@ -97,7 +97,7 @@ def test_both_ways_answer_alike(replica):
 
 def test_the_short_way_is_taken_by_short_questions_alone_and_never_waits(replica):
     app = application(replica, CollectorRegistry(), None)
-    short = ShortQuestions(app, replica)
+    short = FastPath(app, replica)
 
     async def passed(*_):
         raise NotImplementedError
@@ -115,7 +115,7 @@ def test_the_short_way_is_taken_by_short_questions_alone_and_never_waits(replica
 def test_before_there_is_a_model_the_long_way_says_so(replica):
     replica._following = None
     app = application(replica, CollectorRegistry(), None)
-    assert answer_of(ShortQuestions(app, replica), SHORT[0])[0] == 503
+    assert answer_of(FastPath(app, replica), SHORT[0])[0] == 503
 
 
 def test_a_change_of_configuration_or_of_the_model_is_asked_at_once(replica):
@@ -123,10 +123,10 @@ def test_a_change_of_configuration_or_of_the_model_is_asked_at_once(replica):
     assert replica.asked() is before
     replica._following.learner.model = replica._following.learner.model.clone()
     assert replica.asked().model is replica._following.learner.model
-    config = shaping_of(
+    config = semantic_config_of(
         configuration.load(None, {}, ["model.kind=naive_bayes", "hypotheses=[]", "events.id=$.key"])
     )
-    replica._following.checkpoint.origin = Origin("other", config)
+    replica._following.checkpoint.origin = JournalOrigin("other", config)
     assert replica.asked().schema.id_keys == ("key",)
 
 
@@ -154,7 +154,7 @@ UNKNOWN = "the model knows no value of this event, so it goes by how frequent la
 
 def test_a_short_question_of_unknown_words_warns_as_the_long_way_does(replica):
     app = application(replica, CollectorRegistry(), None)
-    short = ShortQuestions(app, replica)
+    short = FastPath(app, replica)
     for text in ("!!!", "", "\u4f60\u597d"):
         assert status_and_warning(short, text) == status_and_warning(app, text) == (200, UNKNOWN)
     assert status_and_warning(short, "free !!!") == (200, None)

@@ -8,18 +8,18 @@ import random
 import pytest
 
 from streamnb.adapters.event_files import read_events, read_rows_order
-from streamnb.cli.evaluation.odd_fields import OddFields, Origin
+from streamnb.cli.evaluation.odd_fields import DataQuality, InputOrigin
 from streamnb.wire.event_csv import CsvColumns, rows_to_events
 from streamnb.wire.schema import AttributeSpec, EventSchema
 
-CELLS, LINES = Origin("e.csv", is_table=True, has_cells=True), Origin("e.jsonl")
-PARQUET = Origin("e.parquet", is_table=True)
+CELLS, LINES = InputOrigin("e.csv", is_table=True, has_cells=True), InputOrigin("e.jsonl")
+PARQUET = InputOrigin("e.parquet", is_table=True)
 PLAIN = EventSchema()
 
 
 def odd(values, origin=CELLS, schema=PLAIN, **more):
     """What is said of a column of cells, or of values of JSON, that is named x."""
-    fields = OddFields(schema, origin, counts_refusals=False, **more)
+    fields = DataQuality(schema, origin, counts_refusals=False, **more)
     if origin is CELLS:
         lines = ["id|label|x\n", *(f"{n}|{'ab'[n % 2]}|{cell}\n" for n, cell in enumerate(values))]
         raws = rows_to_events(lines, CsvColumns(delimiter="|"))
@@ -214,7 +214,7 @@ def test_what_was_declared_is_taken_as_it_was_declared():
 
 
 def test_each_column_is_named_once_together_with_others_of_its_kind():
-    fields = OddFields(PLAIN, CELLS)
+    fields = DataQuality(PLAIN, CELLS)
     table = ["id,a,b\n", *(f'{n},"{n},5",{n}\n' for n in range(30))]
     for raw in rows_to_events(table, CsvColumns()):
         fields.look(raw)
@@ -235,7 +235,7 @@ def test_real_streams_give_no_note_of_numbers(streams, name):
     raws = list(read_events(streams / f"{name}.jsonl.gz"))
     order = read_rows_order(streams / f"{name}.shuffle7.txt.gz")[:1000]
     for origin in (LINES, CELLS):
-        fields = OddFields(PLAIN, origin)
+        fields = DataQuality(PLAIN, origin)
         for row in order:
             fields.look(raws[row])
         assert all("not read" in text for text in fields.news(is_over=True))
@@ -262,7 +262,7 @@ def test_real_streams_as_tables_are_read_as_they_were_without_a_note(streams, tm
         writer.writerows(flat)
     from streamnb.adapters.event_files import open_counted
 
-    notes, fields, read = [], OddFields(PLAIN, CELLS, counts_refusals=True), []
+    notes, fields, read = [], DataQuality(PLAIN, CELLS, counts_refusals=True), []
     with open_counted(path, note=notes.append) as events:
         for raw in events:
             fields.look(raw)
@@ -336,7 +336,7 @@ def test_options_that_would_spoil_another_column_are_not_proposed(told, tmp_path
 
 
 def test_floats_that_were_read_by_the_given_separator_are_not_spoilt():
-    fields = OddFields(PLAIN, Origin("e.csv", is_table=True, has_cells=True, decimal=","))
+    fields = DataQuality(PLAIN, InputOrigin("e.csv", is_table=True, has_cells=True, decimal=","))
     table = ["id;a;b\n", *(f"{n};{n},5;{n + 1}.250\n" for n in range(30))]
     for raw in rows_to_events(table, CsvColumns(delimiter=";", decimal=",")):
         fields.look(raw)
@@ -469,7 +469,7 @@ def test_what_is_odd_behind_the_first_events_is_said_too():
         "id,label,x\n",
         *(f"{n},{'ab'[n % 2]},{'NaN' if n > 2000 and n % 3 else n % 50}\n" for n in range(9000)),
     ]
-    fields = OddFields(PLAIN, CELLS)
+    fields = DataQuality(PLAIN, CELLS)
     for _ in fields.watched(enumerate(rows_to_events(rows, CsvColumns()))):
         pass
     assert fields.n < 1100

@@ -15,7 +15,16 @@ from service import model_digest, predictions, raw_events, records
 from two_runs import run_stopped_run_again_and_verified
 
 from streamnb.cli import main, opening, wiring
-from streamnb.config import CLASSIFIERS, KEYS, ClassifierKind, changes, load, restored, shaping_of, show
+from streamnb.config import (
+    CLASSIFIERS,
+    KEYS,
+    ClassifierKind,
+    changes,
+    load,
+    restored,
+    semantic_config_of,
+    show,
+)
 from streamnb.config.classifiers import ModelKind
 from streamnb.engine.ports import NewRecord
 from streamnb.errors import ConfigError
@@ -152,9 +161,9 @@ def test_what_a_kind_does_not_read_is_refused(monkeypatch):
 
 def test_a_configuration_survives_its_journal_and_its_text(tmp_path):
     config = configured(KIND, "model.revisits=4")
-    shaping = shaping_of(config)
+    shaping = semantic_config_of(config)
     assert shaping["model"]["unlabelled_window"] == 200  # a later program may have another default
-    assert changes(shaping_of(restored(shaping)), shaping) == []
+    assert changes(semantic_config_of(restored(shaping)), shaping) == []
     path = tmp_path / "shown.toml"
     path.write_text(show(config))
     assert load(path, {}, []) == config
@@ -163,7 +172,7 @@ def test_a_configuration_survives_its_journal_and_its_text(tmp_path):
 def test_other_kinds_do_not_have_the_keys():
     """So that the hash of a configuration is what it was before there were such kinds."""
     for kind in ("naive_bayes", "mixture"):
-        shaping = shaping_of(configured(f"model.kind={kind}"))
+        shaping = semantic_config_of(configured(f"model.kind={kind}"))
         assert not {"unlabelled_weight", "unlabelled_window", "revisits"} & shaping["model"].keys()
 
 
@@ -180,7 +189,7 @@ def test_other_kinds_do_not_have_the_keys():
     ],
 )
 def test_what_may_change_in_the_life_of_a_classifier(flag, allowed):
-    found = changes(shaping_of(configured(KIND)), shaping_of(configured(KIND, flag)))
+    found = changes(semantic_config_of(configured(KIND)), semantic_config_of(configured(KIND, flag)))
     assert found
     assert all(change.allowed for change in found) == allowed
 

@@ -28,13 +28,13 @@ from streamnb.config import (
     config_hash,
     load,
     restored,
-    shaping_of,
+    semantic_config_of,
     show,
     variable,
 )
 from streamnb.config.client import ELSEWHERE, OWN, SETTINGS
 from streamnb.config.idle_keys import _READ_WHERE
-from streamnb.config.kinds import COSTS, NEW_PRIORS, Kind
+from streamnb.config.kinds import COSTS, NEW_PRIORS, Validator
 from streamnb.config.sections import members
 from streamnb.config.values import (
     BYTES,
@@ -410,12 +410,14 @@ def test_monitors_have_a_topic_and_none_is_there_without_them(tmp_path):
     assert ("alerts", "alerts") not in Config().topics.names
     made = loaded("monitors = [{name='a', kind='no-events', after='1m'}]", tmp_path)
     assert made.topics.names[-1] == ("alerts", "alerts")
-    assert restored(shaping_of(made)).topics.alerts == "alerts"
+    assert restored(semantic_config_of(made)).topics.alerts == "alerts"
     assert wiring.settings(made).monitors == (MonitorSettings("a", "no-events", after=60.0),)
     own = loaded("monitors = [{name='a', kind='no-events', after='1m'}]\n[topics]\nalerts = 'mine'", tmp_path)
     assert own.topics.names[-1] == ("alerts", "mine")
     assert [
-        change.key for change in changes(shaping_of(Config()), shaping_of(own)) if not change.allowed
+        change.key
+        for change in changes(semantic_config_of(Config()), semantic_config_of(own))
+        if not change.allowed
     ] == []
 
 
@@ -1594,7 +1596,7 @@ def test_the_manual_and_the_code_agree_on_every_key():
 def test_the_manual_and_the_code_agree_on_the_keys_of_a_table(chapter, section):
     manual = rows(MANUAL.partition(f"\n## {chapter}\n")[2].partition("\n## ")[0])
     assert {key: kind for key, (kind, _) in manual.items()} == {
-        name: kind.name for name, kind in members(section).items() if isinstance(kind, Kind)
+        name: kind.name for name, kind in members(section).items() if isinstance(kind, Validator)
     }
 
 

@@ -23,7 +23,7 @@ from streamnb.config import (
     config_hash,
     load,
     restored,
-    shaping_of,
+    semantic_config_of,
     show,
 )
 from streamnb.engine.journal.recovery import recover
@@ -274,7 +274,7 @@ def test_what_is_declared_is_weighed_whatever_the_kind(tmp_path):
         assert config.model.kind == "mixture"
         assert from_text(show(config), tmp_path) == config
     unread = Config(model=ModelConfig(kind="naive_bayes"), hypotheses=config.hypotheses)
-    assert shaping_of(unread)["model"]["kind"] == "mixture"
+    assert semantic_config_of(unread)["model"]["kind"] == "mixture"
 
 
 @pytest.mark.parametrize("kind", ["naive_bayes", "mixture"])
@@ -354,7 +354,7 @@ def test_attributes_beside_default_hypotheses(tmp_path):
 def test_the_switching_rate_has_a_default_by_what_is_weighed(flags, rate):
     config = of(*flags)
     assert config.switching_rate == rate
-    assert shaping_of(config)["posterior"]["switching_rate"] == rate
+    assert semantic_config_of(config)["posterior"]["switching_rate"] == rate
     assert getattr(wiring.model(config), "switching_rate", 0.0) == rate
 
 
@@ -371,15 +371,15 @@ def test_memory_is_a_size(tmp_path):
 
 def allowed(before, after):
     """Key -> whether it may change, of what is different."""
-    found = changes(shaping_of(restored(shaping_of(before))), shaping_of(after))
+    found = changes(semantic_config_of(restored(semantic_config_of(before))), semantic_config_of(after))
     return {change.key: change.allowed for change in found}
 
 
 @pytest.mark.parametrize("flags", [[NAIVE], [MIXTURE], [MIXTURE, "model.prior=uniform"], ["hypotheses=[{}]"]])
 def test_a_configuration_is_restored_from_what_the_journal_holds(flags):
     config = of(*flags)
-    then = restored(shaping_of(config))
-    assert shaping_of(then) == shaping_of(config)
+    then = restored(semantic_config_of(config))
+    assert semantic_config_of(then) == semantic_config_of(config)
     assert config_hash(then) == config_hash(config)
     assert (
         vars(wiring.model(then))["hypotheses" if config.weighs else "alpha"]
@@ -389,11 +389,11 @@ def test_a_configuration_is_restored_from_what_the_journal_holds(flags):
 
 def test_the_journal_holds_the_default_hypotheses():
     """A later program may have others: the model would be another one without its configuration's saying so."""
-    shaping = shaping_of(of(MIXTURE))
+    shaping = semantic_config_of(of(MIXTURE))
     assert len(shaping["hypotheses"]) == len(DEFAULT_HYPOTHESES)
     shaping["hypotheses"][0]["alpha"] = 7.0
     assert wiring.model(restored(shaping)).hypotheses[0] == replace(DEFAULT_HYPOTHESES[0], alpha=7.0)
-    found = wiring.Configured(of(MIXTURE)).changes_since(shaping)
+    found = wiring.ConfiguredJob(of(MIXTURE)).changes_since(shaping)
     assert [(c.key, c.before, c.after, c.allowed) for c in found] == [
         ("hypotheses[0].alpha", "7.0", "1.0", False)
     ]

@@ -27,12 +27,12 @@ from streamnb.adapters.sqlite.log import SqliteLog
 from streamnb.cli import opening, wiring
 from streamnb.config import load
 from streamnb.engine import actions
-from streamnb.engine.ports import Patience
+from streamnb.engine.ports import OutageListener
 from streamnb.engine.sensor import Sensor
 from streamnb.engine.settings import MonitorSettings
 from streamnb.errors import SnapshotError, StreamnbError
 from streamnb.model.evaluation.decisions import DecisionRule
-from streamnb.worker import Pace
+from streamnb.worker import CommitPolicy
 
 REPORT_EVERY = 30
 actions.BEGINNING, actions.EVERY = 0, 10
@@ -129,13 +129,13 @@ def _serve(order, folder, seams, clock, came):
         log,
         folder / "snapshots",
         learner=fresh_learner(order.get("kind", "hypotheses")),
-        pace=Pace(**order["pace"]),
+        pace=CommitPolicy(**order["pace"]),
         clock=Ticking(),
         sensor=progress,
     )
     signal.signal(signal.SIGTERM, lambda *_: worker.stop())
     try:
-        worker.stand_by(order["owner"], progress.stands_by)
+        worker.await_leadership(order["owner"], progress.stands_by)
         worker.run(until_end=order["until_end"])
         came |= {"digests": digests(worker.learner), "consumed": worker.learner.consumed}
     finally:
@@ -181,7 +181,7 @@ def _save_at_once(folder, made):
     return outcome
 
 
-class Patient(Patience):
+class Patient(OutageListener):
     """As the command line has it: an attempt at a commit may fail more than once while the group settles."""
 
     def unreachable(self, error, seconds):

@@ -133,8 +133,8 @@ class Seams:
 
         self.replace(worker, "recover", "recover")
         self.replace(SnapshotFolder, "newest", "find snapshot")
-        self.replace(learner.Learner, "load", "load snapshot")
-        self.replace(learner.Learner, "process", "process")
+        self.replace(learner.EventProcessor, "load", "load snapshot")
+        self.replace(learner.EventProcessor, "process", "process")
         self.replace(learner, "decode_event", "decode")
 
     def of_the_log(self, log):
@@ -151,7 +151,7 @@ class Seams:
 
                 def settle():
                     settled = self.begins("settle")
-                    seconds = under_way.settle()
+                    seconds = under_way.await_outcome()
                     self.at("settle", settled, "after")
                     self.at(name, call, "after")
                     return seconds

@@ -51,7 +51,7 @@ class Stream:
         self.topics = TOPICS | {"events": partitions, "predictions": partitions}
         self.alone = fresh_learner(kind)
         outputs = self.alone.process(records(self.raws, keys=self.keys()), 1.0)
-        while self.alone.standings is not None and self.alone.owes_report:
+        while self.alone.tenant_stats is not None and self.alone.has_pending_report:
             outputs += self.alone.process([], 1.0)
         self.digests = digests(self.alone)  # once: many attempts ask at a time, and a state has one copy
         self.predictions = predictions(outputs)
@@ -131,7 +131,7 @@ class Stage:
     def completed(self, **options):
         """A life that nothing befalls, to the end of the log."""
         life = self.life(**options)
-        assert life.ended() == 0, life.said()
+        assert life.ended() == 0, life.add()
         return life
 
     def produce_held(self):
@@ -160,7 +160,7 @@ class Stage:
         if self.stream.partitions == 1:
             assert found == self.stream.digests, "the model is not that of an undisturbed run"
             assert predictions(log) == self.stream.predictions
-            assert _last((r.key, r.value) for r in read_topic(log, "tenants")) == self.stream.standings
+            assert _last((r.key, r.value) for r in read_topic(log, "tenants")) == self.stream.tenant_stats
         else:
             assert _counts(learner) == _counts(self.stream.alone)
 

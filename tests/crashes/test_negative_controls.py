@@ -34,20 +34,20 @@ from streamnb.adapters.kafka import log as kafka_log
 from streamnb.adapters.kafka.kafka_python import send_all
 from streamnb.adapters.kafka.log import KafkaLog
 from streamnb.adapters.kafka.transactions import Transactions
-from streamnb.engine.journal.identity import Identity
+from streamnb.engine.journal.identity import JobIdentity
 from streamnb.engine.journal.recovery import recover
 from streamnb.engine.journal.snapshot_store import NoSnapshots
-from streamnb.engine.learner import Learner
+from streamnb.engine.learner import EventProcessor
 from streamnb.engine.ports import NewRecord, Partition
 from streamnb.errors import JournalError, LogError
-from streamnb.worker import Pace
+from streamnb.worker import CommitPolicy
 
 SPAWN = multiprocessing.get_context("spawn")
 STREAM = list(events(5, 200))
 COMMIT = 25
 FATAL = 3  # the commit in which something happens; 0 is the genesis
-EACH_COMMIT = Pace(commit_events=COMMIT)
-SNAPSHOTS = Pace(commit_events=COMMIT, snapshot_events=3 * COMMIT)
+EACH_COMMIT = CommitPolicy(commit_events=COMMIT)
+SNAPSHOTS = CommitPolicy(commit_events=COMMIT, snapshot_events=3 * COMMIT)
 SLICE = slice((FATAL - 1) * COMMIT, FATAL * COMMIT)  # of the stream, that this commit processes
 AT_STAKE = [event.id for event in STREAM[SLICE]]
 SESSION = 6.0
@@ -88,7 +88,9 @@ class Stage:
         self.address, self.folder = address, folder
         self.name = f"control-{next(NUMBERS)}"
         self.topics = {role: f"{self.name}-{role}" for role in TOPICS}
-        self.identity = Identity((self.topics["events"],), self.topics["journal"], "c0ffee", {"python": "3"})
+        self.identity = JobIdentity(
+            (self.topics["events"],), self.topics["journal"], "c0ffee", {"python": "3"}
+        )
         with self.admin() as admin:
             admin.create_topics([NewTopic(name, 1, 1) for name in self.topics.values()])
             admin.wait_for_topics(list(self.topics.values()))
@@ -106,7 +108,7 @@ class Stage:
             | options,
         )
 
-    def learner(self, kind=Learner):
+    def learner(self, kind=EventProcessor):
         outputs = {role: self.topics[role] for role in ("predictions", "metrics", "dead_letters")}
         learner = new_learner(model=NaiveBayes({"text": Text()}), **outputs)
         return kind(learner.settings, learner.model)
@@ -384,11 +386,11 @@ class OffsetsLast(GroupPositions):
         under_way = super().begin_commit(transaction)
 
         def settle():
-            seconds = under_way.settle()
+            seconds = under_way.await_outcome()
             self._note(transaction)
             return seconds
 
-        return under_way._replace(settle=settle)
+        return under_way._replace(await_outcome=settle)
 
 
 @pytest.mark.parametrize(
@@ -461,7 +463,7 @@ def test_an_expired_batch_whose_error_nobody_looks_at(stage, kind):
 # -- a snapshot applied twice -----------------------------------------------------------------------------
 
 
-class Merging(Learner):
+class Merging(EventProcessor):
     """Adds what a snapshot holds to what it knows, in place of which it should come."""
 
     def load(self, parts, *more):
@@ -488,7 +490,7 @@ class Interrupted:
         return self._log.read(partition, offset, limit)
 
 
-def plain_learner(kind=Learner):
+def plain_learner(kind=EventProcessor):
     learner = new_learner(model=NaiveBayes({"text": Text()}))
     return kind(learner.settings, learner.model)
 
@@ -507,7 +509,7 @@ def miscounted(learner):
     return differences(counted(learner.model), expected)
 
 
-@pytest.mark.parametrize("kind", [Learner, Merging])
+@pytest.mark.parametrize("kind", [EventProcessor, Merging])
 def test_a_snapshot_applied_twice_with_nothing_after_it(open_log, tmp_path, kind):
     folder = tmp_path / "snapshots"
     learned_with_snapshots(open_log(**TOPICS), folder, at_the_end=True)
@@ -517,10 +519,10 @@ def test_a_snapshot_applied_twice_with_nothing_after_it(open_log, tmp_path, kind
         worker = new_worker(log, folder, learner=learner)
         worker.start("again")
         log.close()
-    assert (miscounted(learner) == []) == (kind is Learner)
+    assert (miscounted(learner) == []) == (kind is EventProcessor)
 
 
-@pytest.mark.parametrize("kind", [Learner, Merging])
+@pytest.mark.parametrize("kind", [EventProcessor, Merging])
 def test_a_snapshot_applied_twice_with_events_after_it(open_log, tmp_path, kind):
     folder = tmp_path / "snapshots"
     learned_with_snapshots(open_log(**TOPICS), folder, at_the_end=False)
@@ -529,7 +531,7 @@ def test_a_snapshot_applied_twice_with_events_after_it(open_log, tmp_path, kind)
     worker = new_worker(log, folder, learner=learner)
     with pytest.raises(LogError, match="fails once"):
         worker.start("again")
-    if kind is Learner:
+    if kind is EventProcessor:
         worker.start("again")
         assert miscounted(learner) == []
     else:

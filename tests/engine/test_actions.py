@@ -20,13 +20,13 @@ from streamnb.engine.actions import EVERY
 from streamnb.engine.journal.recovery import recover
 from streamnb.engine.journal.snapshot_store import NoSnapshots
 from streamnb.engine.ports import NewRecord, Record
-from streamnb.engine.rebuilding.rebuild import Rebuilding, Source
-from streamnb.engine.verification.findings import Findings
+from streamnb.engine.rebuilding.rebuild import Retraining, RetrainingSource
+from streamnb.engine.verification.findings import CheckResults
 from streamnb.engine.verification.log.rebuilt_model import check_rebuilt
 from streamnb.events import ActionReport
 from streamnb.wire.codec import decode_alert
 from streamnb.wire.journal import decode_journal
-from streamnb.worker import Pace
+from streamnb.worker import CommitPolicy
 
 BOUNDS = "kind='error-rate', tolerated=0.05, alarming=0.4, false_alarm=1e-6"
 PAUSE = f"{{name='errors', {BOUNDS}, action='pause'}}"
@@ -159,18 +159,18 @@ def append(log, records):
 def test_the_journal_says_what_was_done_and_everyone_repeats_it(open_log, tmp_path, action, late):
     """A learner, its replay, its snapshots, the recount, and a model that is learned anew and follows."""
     log, records, config = open_log(**TOPICS), stream(late=late), sets(action, late=late)
-    pace = Pace(commit_events=60, commit_seconds=0.0, snapshot_events=200)
+    pace = CommitPolicy(commit_events=60, commit_seconds=0.0, snapshot_events=200)
     with closing(new_worker(log, tmp_path, *config, pace=pace)) as worker:
         worker.start("a learner")
         append(log, records[: len(records) // 2])
         worker.run(until_end=True)
-        source = Source(
+        source = RetrainingSource(
             open_log(),
             AtOnce(tmp_path, 100),
             lambda: learner_of(action, late=late),
             wiring.identity(configured(*config)),
         )
-        rebuilding = Rebuilding(source)
+        rebuilding = Retraining(source)
         append(log, records[len(records) // 2 :])
         worker.run(until_end=True)
         rebuilding.follow()
@@ -180,8 +180,8 @@ def test_the_journal_says_what_was_done_and_everyone_repeats_it(open_log, tmp_pa
         recover(open_log(), NoSnapshots(), again, wiring.identity(configured(*config)))
         assert digests(again) == digests(worker.learner)
         assert told(verified(open_log(), tmp_path, *config)) == []
-        worker._snapshots.offer(rebuilding.snapshot(rebuilding.rebuilt()))
-        adopted = worker.adopt(rebuilding.rebuilt()).n
+        worker._snapshots.offer(rebuilding.snapshot(rebuilding.retrained()))
+        adopted = worker.install_model(rebuilding.retrained()).n
     log, told_of = open_log(), worker.learner.actions.report()
     acted = [one for record in read_topic(log, "journal") for one in decode_journal(record.value).acted]
     assert sum(one.action == "renew" for one in acted) == told_of.renewed
@@ -193,7 +193,7 @@ def test_the_journal_says_what_was_done_and_everyone_repeats_it(open_log, tmp_pa
     recover(log, AtOnce(tmp_path, 100), again, wiring.identity(configured(*config)))
     assert digests(again) == digests(worker.learner)
     assert told(verified(log, tmp_path, *config)) == []
-    findings = Findings()
+    findings = CheckResults()
     check_rebuilt(source, adopted, findings)
     assert [one.verdict.name for one in findings.all()] == ["OK"]
 
@@ -241,7 +241,7 @@ def test_what_learns_fast_begins_anew_and_counts_stay():
         model.learn_many([{"text": x}], [y], None, [t])
     before, known = model.state()[1], model.posterior.probabilities
     copy = model.copying()
-    model.renew()
+    model.reset_adaptive()
     after = model.state()[1]
     assert all((copy.state()[1][name] == array).all() for name, array in before.items())
     assert known == model.posterior.probabilities

@@ -27,17 +27,17 @@ from topics_of_logs import add_partitions, made_anew, trim
 
 from streamnb.adapters.snapshot_folder import SnapshotFolder
 from streamnb.cli import wiring
-from streamnb.config import config_hash, load, shaping_of
+from streamnb.config import config_hash, load, semantic_config_of
 from streamnb.engine.journal.checkpoint import snapshot_of
 from streamnb.engine.journal.entries import roll_back
 from streamnb.engine.journal.recovery import recover
 from streamnb.engine.journal.snapshot_store import NoSnapshots
-from streamnb.engine.learner import Learner
+from streamnb.engine.learner import EventProcessor
 from streamnb.engine.ports import NewRecord, Partition
 from streamnb.engine.sensor import Sensor
 from streamnb.errors import JournalError
 from streamnb.wire.journal import decode_journal
-from streamnb.worker import Pace
+from streamnb.worker import CommitPolicy
 
 RAWS = raw_events(400, seed=17)
 EVENTS = Partition("events", 0)
@@ -75,7 +75,7 @@ def started(open_log, folder, config, *, sensor=None, learner=None, topics=MORE_
         folder,
         learner=learner or wiring.learner(config),
         identity=options.pop("identity", None) or wiring.identity(config),
-        pace=Pace(commit_events=20),
+        pace=CommitPolicy(commit_events=20),
         sensor=sensor or Told(),
         **options,
     )
@@ -150,7 +150,7 @@ def test_what_may_change_is_told_journalled_and_replayed(open_log, tmp_path, cha
     kinds = [record.kind for record in found if record.kind != "commit" or record.slices]
     assert kinds == ["genesis", *["commit"] * 5, "config", *["commit"] * 5]
     assert len(found) - len(kinds) == (says == "metrics.every_events: 1000 -> 7")  # its last report
-    assert (found[0].config, found[6].config) == (shaping_of(before), shaping_of(after))
+    assert (found[0].config, found[6].config) == (semantic_config_of(before), semantic_config_of(after))
     assert (found[0].config_hash, found[6].config_hash) == (config_hash(before), config_hash(after))
     again, checkpoint = replayed(open_log, after)
     assert digests(again) == digests(worker.learner)
@@ -296,14 +296,16 @@ def test_attributes_whose_names_look_alike_are_told_apart(open_log, tmp_path):
     assert told.notes == ['the configuration was changed: attributes."a.b".alpha: null -> 3.0']
 
 
-class Lacking(wiring.Configured):
+class Lacking(wiring.ConfiguredJob):
     """The configuration as a program wrote it that did not know some keys, or knew more."""
 
     def __init__(self, config, *, without=(), **more):
         super().__init__(config)
-        self.shaping = {**self.shaping, **more}
+        self.semantic_config = {**self.semantic_config, **more}
         for section, key in without:
-            self.shaping[section] = {k: v for k, v in self.shaping[section].items() if k != key}
+            self.semantic_config[section] = {
+                k: v for k, v in self.semantic_config[section].items() if k != key
+            }
 
 
 def of_another_version(config, **differences):
@@ -326,7 +328,7 @@ def test_a_journal_of_an_older_version_goes_on(open_log, tmp_path, keeps):
     found = journal(open_log)
     assert [r.kind for r in found] == ["genesis", *["commit"] * 3, "config", *["commit"] * 3]
     assert "evidence" not in found[0].config["predictions"]
-    assert found[4].config == shaping_of(config)
+    assert found[4].config == semantic_config_of(config)
     alone = wiring.learner(config)
     alone.process(records(RAWS[:120]), 1.0)
     assert digests(replayed(open_log, config)[0]) == digests(worker.learner) == digests(alone)
@@ -616,7 +618,7 @@ def test_a_refused_start_changes_nothing_and_loss_comes_before_configuration(ope
 # -- another machine ----------------------------------------------------------------------------------------
 
 
-class Rounding(Learner):
+class Rounding(EventProcessor):
     """A learner on a machine whose logarithms differ in the last bit."""
 
     def process(self, records, now, *more, **named):

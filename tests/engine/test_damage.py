@@ -36,7 +36,7 @@ from streamnb.errors import JournalError, LogError, SnapshotError
 from streamnb.model.naive_bayes.variants import MultinomialNB
 from streamnb.wire.journal import decode_journal
 from streamnb.wire.snapshot import Snapshot
-from streamnb.worker import Pace
+from streamnb.worker import CommitPolicy
 
 RAWS = raw_events(200, seed=29)
 JOURNAL = Partition("journal", 0)
@@ -47,7 +47,7 @@ def learned(open_log, folder, raws, *, learner=None, store=many, **options):
     """Commits of 20 events, each with its snapshot."""
     log = open_log(**TOPICS)
     produce(log, raws)
-    pace = options.pop("pace", Pace(commit_events=20, snapshot_events=1))
+    pace = options.pop("pace", CommitPolicy(commit_events=20, snapshot_events=1))
     worker = new_worker(log, folder, learner=learner, pace=pace, store=store, **options)
     try:
         worker.start("test")
@@ -249,7 +249,7 @@ def test_a_full_disk_costs_snapshots_and_nothing_else(open_log, tmp_path):
     folder, told = tmp_path / "snapshots", Told()
     store = OnFullDisk(folder)
     produce(open_log(**TOPICS), RAWS[:60])
-    pace = Pace(commit_events=20, snapshot_events=1)
+    pace = CommitPolicy(commit_events=20, snapshot_events=1)
     worker = new_worker(open_log(), folder, pace=pace, store=lambda _: store, sensor=told)
     worker.start("test")
     worker.run(until_end=True)
@@ -278,7 +278,7 @@ def test_a_snapshot_that_failed_is_tried_again_at_the_end(open_log, tmp_path):
     folder, told = tmp_path / "snapshots", Clearing()
     store = OnFullDisk(folder)
     produce(open_log(**TOPICS), RAWS[:20])
-    pace = Pace(commit_events=20, snapshot_events=1)
+    pace = CommitPolicy(commit_events=20, snapshot_events=1)
     worker = new_worker(open_log(), folder, pace=pace, store=lambda _: store, sensor=told)
     worker.start("test")
     worker.run(until_end=True)
@@ -333,7 +333,7 @@ def test_a_full_log_keeps_the_snapshot_of_what_it_holds(tmp_path):
             log.create_topic(name.replace("_", "-"), partitions)
         produce(log, RAWS)
     log, folder = SqliteLog(tmp_path / "log.db"), tmp_path / "snapshots"
-    pace = Pace(commit_events=20, snapshot_events=30)
+    pace = CommitPolicy(commit_events=20, snapshot_events=30)
     worker = new_worker(log, folder, pace=pace, store=many)
     worker.start("first")
     log._store._pragma(f"max_page_count = {log._store._pragma('page_count') + 9}")
@@ -365,7 +365,7 @@ def test_a_file_system_that_is_full(tmp_path, small_disk):
     filler = small_disk / "filler"
     with filler.open("wb", buffering=0) as file, pytest.raises(OSError, match="No space left"):
         fill(file)
-    pace = Pace(commit_events=20, snapshot_events=1)
+    pace = CommitPolicy(commit_events=20, snapshot_events=1)
     worker = new_worker(
         SqliteLog(tmp_path / "log.db"), small_disk / "snapshots", pace=pace, store=AtOnce, sensor=told
     )

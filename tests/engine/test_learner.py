@@ -15,7 +15,7 @@ from service import digests, model_digest, new_learner, predictions, raw_events,
 from streamnb import BayesOptimalNB, MultinomialNB, NaiveBayes, Text
 from streamnb.engine.ports import Partition, Record
 from streamnb.engine.settings import Pruning
-from streamnb.model.evaluation.unseen import told_unseen
+from streamnb.model.evaluation.unseen import published_new_class_probability
 from streamnb.wire.codec import decode_metrics
 from streamnb.wire.schema import AttributeSpec, EventSchema
 
@@ -76,7 +76,7 @@ def test_an_event_is_predicted_by_what_came_before_it_alone():
         assert prediction["truth"] == event["label"]
         assert prediction["model"].events == reference.n_events
         counted = np.array([reference.n_events]), np.array([len(expected)])
-        assert prediction["unseen"] == told_unseen(*counted)[0]
+        assert prediction["unseen"] == published_new_class_probability(*counted)[0]
         if event["label"] is not None:
             reference.learn_one(x, event["label"])
 
@@ -137,7 +137,7 @@ def test_a_quiet_stream_is_reported_by_time():
         assert sum(output.topic == "metrics" for output in outputs) == due, now
     assert [output.topic for output in learner.process([], 21.5)] == ["metrics"]  # asked for
     learner.process(records([RAWS[6]]), 22.0)
-    assert learner.owes_report
+    assert learner.has_pending_report
 
 
 def test_a_label_never_seen_costs_the_escape_mass():

@@ -24,12 +24,12 @@ from streamnb.model.encoding.vocabulary import Vocabulary
 from streamnb.model.mixture.hypotheses import Hypothesis
 from streamnb.model.mixture.shares import of_features
 from streamnb.model.naive_bayes import sufficient_statistics
-from streamnb.model.naive_bayes.room import Room
+from streamnb.model.naive_bayes.room import MemoryBudget
 from streamnb.model.softmax import feature_table
-from streamnb.model.softmax.feature_table import Features
-from streamnb.model.stats.memory_use import MemoryUse, Part
+from streamnb.model.softmax.feature_table import FeatureTable
+from streamnb.model.stats.memory_use import MemoryComponent, MemoryUse
 from streamnb.wire.codec import decode_prediction
-from streamnb.worker import Pace
+from streamnb.worker import CommitPolicy
 
 FEW = settings(max_examples=8)  # each is several lives
 SEEDS = st.integers(0, 10**6).map(random.Random)
@@ -51,8 +51,8 @@ def looks_often(monkeypatch):
 def bounded(name, n_bytes=12_000, attributes=8):
     """A model with room for some hundred words, and for so many attributes."""
     model = MODELS[name]()
-    tables = model._room(n_bytes).tables
-    model.statistics.room = Room(n_bytes, attributes * (128 << 10), tables)
+    tables = model._budget(n_bytes).tables
+    model.statistics.room = MemoryBudget(n_bytes, attributes * (128 << 10), tables)
     return model
 
 
@@ -120,11 +120,11 @@ def test_so_it_is_where_there_is_room_for_words_and_not_for_their_features(rng, 
 
     def learner():
         model = BayesOptimalNB({"text": "text"}, memory=memory)
-        model.statistics.room = Room(4_000_000, 32 * (128 << 10), model._room(4_000_000).tables)
+        model.statistics.room = MemoryBudget(4_000_000, 32 * (128 << 10), model._budget(4_000_000).tables)
         made.append(new_learner(model=model, report_seconds=1e9))
         return made[-1]
 
-    with patch.object(Features, "_lay_out", autospec=True, side_effect=Features._lay_out) as laid_out:
+    with patch.object(FeatureTable, "_lay_out", autospec=True, side_effect=FeatureTable._lay_out) as laid_out:
         learner().process(stream, 1.0)
     assert laid_out.call_count > 3
     with patch.object(feature_table, "_SLICE", rng.choice([8, 200])):
@@ -179,7 +179,7 @@ def test_what_is_forgotten_is_moved_in_slices_while_the_stream_goes_on(monkeypat
     stream, moved, between = records(crowded(random.Random(4), 3000, 3)), [], 0
     whole, learner, loaded = (new_learner(model=bounded("naive_bayes", 200_000)) for _ in range(3))
     whole.process(stream, 1.0)
-    sweep = Vocabulary.sweep
+    sweep = Vocabulary.compact
 
     def noted(vocabulary, rows):
         slice_ = sweep(vocabulary, rows)
@@ -187,7 +187,7 @@ def test_what_is_forgotten_is_moved_in_slices_while_the_stream_goes_on(monkeypat
         return slice_
 
     monkeypatch.setattr(sufficient_statistics, "_SLICE", 20_000)
-    monkeypatch.setattr(Vocabulary, "sweep", noted)
+    monkeypatch.setattr(Vocabulary, "compact", noted)
     for start in range(0, len(stream), 4):
         learner.process(stream[start : start + 4], 1.0)
         between += learner.model._statistics.vocabulary.holes > 0
@@ -327,17 +327,21 @@ def test_it_is_told_once_and_long_before_that_a_part_is_full(open_log, tmp_path,
     produce(open_log(**TOPICS), [raw.encode() for raw in raws])
     with closing(
         new_worker(
-            open_log(), tmp_path, learner=new_learner(model=model), sensor=sensor, pace=Pace(commit_events=20)
+            open_log(),
+            tmp_path,
+            learner=new_learner(model=model),
+            sensor=sensor,
+            pace=CommitPolicy(commit_events=20),
         )
     ) as worker:
         worker.start("test")
         worker.run(until_end=True)
-        worker._tell_if_memory_is_short(MemoryUse({"features": Part(1140, 1000)}))
+        worker._warn_if_memory_is_short(MemoryUse({"features": MemoryComponent(1140, 1000)}))
         assert (
             "take 114% of their 0.0 MB; beyond that the lightest are forgotten; memory.budget"
             in told.pop()[0]
         )
-        worker._tell_if_memory_is_short(MemoryUse({"waiting": Part(900, 1000)}))
+        worker._warn_if_memory_is_short(MemoryUse({"waiting": MemoryComponent(900, 1000)}))
     assert told[-1][0].startswith("labels.memory: waiting take 90%")
     assert told[-1][0].endswith("; labels.memory may be raised, up to an eighth of memory.budget")
     [(line, use)] = [one for one in told if one[0].startswith("memory.budget: words take 8")]

@@ -13,7 +13,7 @@ from test_memory import SEEDS, crowded, learned_in_cuts
 
 from streamnb import NaiveBayes
 from streamnb.events import TOO_MANY_CLASSES
-from streamnb.model.naive_bayes.room import Room
+from streamnb.model.naive_bayes.room import MemoryBudget
 from streamnb.model.tenants.tenant_models import SharedModel, TenantModels
 from streamnb.wire.schema import EventSchema
 
@@ -24,7 +24,7 @@ TEXTS = {"text": "text", "subject": "text"}
 @pytest.fixture(autouse=True)
 def looks_often(monkeypatch):
     look_for_room_often(monkeypatch)
-    monkeypatch.setattr(SharedModel, "_room", lambda _, n_bytes, __: Room(n_bytes, 4 * (128 << 10)))
+    monkeypatch.setattr(SharedModel, "_budget", lambda _, n_bytes, __: MemoryBudget(n_bytes, 4 * (128 << 10)))
 
 
 def owned(given, rng):
@@ -40,7 +40,7 @@ def tenants(n_bytes):
 
 def one(n_bytes):
     model = NaiveBayes(TEXTS)
-    model.statistics.room = Room(n_bytes, 4 * (128 << 10))
+    model.statistics.room = MemoryBudget(n_bytes, 4 * (128 << 10))
     return model
 
 
@@ -115,10 +115,10 @@ def test_a_word_that_the_model_of_all_forgot_says_what_the_tenant_knows_of_it():
     models.keep_within(3000)
     models.learn_many([{"entity": "own", "text": "mine"}] * 500, ["yes"] * 500)
     models.learn_many([{"entity": "own", "text": "other"}] * 500, ["no"] * 500)
-    models.has_room(2, 0, 0)
+    models.has_capacity(2, 0, 0)
     for i in range(600):
         models.learn_many([{"entity": "bad", "text": f"w{i}"}] * 600, ["yes", "no"] * 300)
-        models.make_room(2)
+        models.evict(2)
     assert not models.shared.value_counts("text", "mine")
     assert models.tenant("own").value_counts("text", "mine") == {"yes": 500}
     told = models.predict_posteriors(

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamnb.engine import monitors
-from streamnb.engine.monitors import Monitors, Seen, delays
+from streamnb.engine.monitors import MonitoredBatch, Monitors, delays
 from streamnb.engine.settings import MonitorSettings
-from streamnb.model.evaluation.change_test import Decision
+from streamnb.model.evaluation.change_test import ChangeDecision
 
 STREAMS, LENGTH, BEFORE = 10_000, 1000, 100
 FALSE_ALARM, MISS = 0.05, 0.1
@@ -30,7 +30,7 @@ def seen(rng, settings, n, rate, first=0):
         said = rng.uniform(0.4, 0.7, n)
         wrong = rng.random(n) < 1.0 - said + rate
     names = np.where(wrong, "spam", "ham").tolist() if settings.kind == "class-rate" else ["ham"] * n
-    return Seen(names, names, (~wrong).astype(np.int8), said, range(first + 1, first + n + 1))
+    return MonitoredBatch(names, names, (~wrong).astype(np.int8), said, range(first + 1, first + n + 1))
 
 
 WELL = {"errors": [0.05], "spam": [0.2, 0.4], "sure": [0.05, -0.05]}
@@ -103,7 +103,7 @@ class FixedN:
         q = heard.tolerated
         far = (hits - n * q) / np.sqrt(n * q * (1.0 - q)) > norm.isf(self._alpha)
         beyond = np.flatnonzero(far & (n >= 30))[:1]
-        return iter([Decision(int(at), True, 1, int(n[at]), 0.0, 0.0, 0.0, 0.0) for at in beyond])
+        return iter([ChangeDecision(int(at), True, 1, int(n[at]), 0.0, 0.0, 0.0, 0.0) for at in beyond])
 
 
 @pytest.mark.parametrize(("settings", "rate"), CASES[:1])
@@ -125,7 +125,7 @@ def test_an_alert_says_what_was_tolerated_in_the_digits_that_were_configured():
     """The mean of what was tolerated is that of many equal numbers, whose sum is not exact."""
     settings = MonitorSettings("ham", "class-rate", (0.9,), (0.95,), label="ham", **SPENT)
     names = ["ham"] * 300
-    ham = Seen(names, names, np.ones(300, np.int8), np.full(300, 0.5), range(1, 301))
+    ham = MonitoredBatch(names, names, np.ones(300, np.int8), np.full(300, 0.5), range(1, 301))
     found = [one for _, one in Monitors([settings]).observe(ham)]
     assert [one["state"] for one in found] == ["raised"]
     assert (found[0]["tolerated"], found[0]["observations"] > 9) == (0.9, True)
@@ -196,7 +196,7 @@ def test_cuts_and_restarts_change_nothing(seed, cuts):
     said = rng.uniform(0.3, 1.0, n)
 
     def some(first, end):
-        return Seen(
+        return MonitoredBatch(
             names[first:end], names[first:end], right[first:end], said[first:end], range(first + 1, end + 1)
         )
 
@@ -241,6 +241,8 @@ def test_at_the_limits_of_what_may_be_configured_all_numbers_are_finite(settings
     for said in (0.0, 0.5, 1.0):
         wrong = np.repeat([True, False, True], 100)
         names = np.where(wrong, "spam", "ham").tolist()
-        told += monitor.observe(Seen(names, names, (~wrong).astype(np.int8), np.full(300, said), range(300)))
+        told += monitor.observe(
+            MonitoredBatch(names, names, (~wrong).astype(np.int8), np.full(300, said), range(300))
+        )
         assert Monitors.from_state(*monitor.state()).reports() == monitor.reports()
     assert all(math.isfinite(x) for _, found in told for x in found.values() if isinstance(x, float))

@@ -17,14 +17,14 @@ from test_deciding import CUTS, FEW, SEEDS, assert_decided, process, served
 from verifying import journal_of, learn, told, verified
 
 from streamnb.cli.answers import explained
-from streamnb.cli.asked import Asked, readiness
-from streamnb.engine.learner import Learner
+from streamnb.cli.asked import QueryModel, readiness
+from streamnb.engine.learner import EventProcessor
 from streamnb.engine.ports import NewRecord
 from streamnb.errors import ConfigError, SnapshotError
 from streamnb.model.evaluation.decisions import DecisionRule
 from streamnb.model.evaluation.progressive import ESCAPE
 from streamnb.model.evaluation.ranking import OpenValidation
-from streamnb.model.evaluation.unseen import probability_of_unseen, told_unseen
+from streamnb.model.evaluation.unseen import new_class_probability, published_new_class_probability
 from streamnb.model.interface.predictions import Posteriors
 from streamnb.wire.schema import EventSchema
 
@@ -79,7 +79,7 @@ def test_no_prediction_names_a_class_of_few_examples_and_the_others_keep_their_o
             assert top or found.keys() == probabilities.keys()
         else:
             assert (one["label"], one["status"]) == (None, "empty")
-        u = told_unseen(np.array([n_events]), np.array([known]))[0]
+        u = published_new_class_probability(np.array([n_events]), np.array([known]))[0]
         assert one["unseen"] == (u if held == 0.0 else pytest.approx(u + (1 - u) * held, rel=1e-3))
     once = late_learner(min_learns=least, **options)
     outputs = process(once, stream[:at], cuts)
@@ -141,7 +141,7 @@ def test_where_all_others_underflow_they_are_as_frequent_as_they_were():
     assert said.quarantine(np.array([[6.0, 2.0, 2.0]]), 2) is said
     nobody = said.quarantine(np.array([[1.0, 1.0, 1.0]]), 2)
     assert nobody.labels() == [None] * 4
-    assert told_unseen(np.full(4, 9), np.full(4, 3), nobody.held).tolist()[0] == 1.0
+    assert published_new_class_probability(np.full(4, 9), np.full(4, 3), nobody.held).tolist()[0] == 1.0
 
 
 def test_the_open_loss_charges_a_class_in_quarantine_its_share_of_the_unseen():
@@ -151,7 +151,7 @@ def test_the_open_loss_charges_a_class_in_quarantine_its_share_of_the_unseen():
     scores.update_many(rows[:1], np.array([1]))
     scores.update_many(rows[1:], np.array([1, 1]), held=held[1:])
     scores.update_many(rows[1:2], np.array([0]), held=held[1:2])
-    u = probability_of_unseen(np.arange(5), np.array([0, 1, 2, 2, 2]))
+    u = new_class_probability(np.arange(5), np.array([0, 1, 2, 2, 2]))
     charged = [u[0], u[1], u[2] + (1 - u[2]) / 2, (1 - u[3]) * 0.75, (1 - u[4]) / 2]
     assert scores.open_log_loss == pytest.approx(-np.log(charged).mean())
     assert scores.one_less_auc is not None
@@ -181,7 +181,7 @@ def test_it_is_journalled_may_change_and_is_verified(open_log, tmp_path, monkeyp
     ]
     assert {frozenset("xyz"), frozenset("x")} <= {*names}
     assert told(verified(open_log(), tmp_path, *FLAGS)) == []
-    monkeypatch.setattr(Learner, "told", lambda _, posteriors, __=None: posteriors)
+    monkeypatch.setattr(EventProcessor, "without_quarantined", lambda _, posteriors, __=None: posteriors)
     found = {check for check, _ in told(verified(open_log(), tmp_path, *FLAGS))}
     assert "predictions" in found or "outputs" in found, found
 
@@ -194,7 +194,7 @@ def asked(weights, least=3, **options):
         for i in range(n)
     ]
     learner.process(records(raws), 1.0)
-    return Asked(learner.model, EventSchema(), ["text"], {"file": "here"}, min_learns=least)
+    return QueryModel(learner.model, EventSchema(), ["text"], {"file": "here"}, min_learns=least)
 
 
 def test_what_is_asked_and_explained_tells_no_class_in_quarantine():

@@ -36,7 +36,7 @@ from streamnb.engine.journal.snapshot_store import NoSnapshots
 from streamnb.engine.ports import Partition
 from streamnb.errors import JournalError, SnapshotError
 from streamnb.wire.journal import decode_journal
-from streamnb.worker import Pace
+from streamnb.worker import CommitPolicy
 
 RAWS = raw_events(700, seed=21)
 EVENTS = Partition("events", 0)
@@ -56,7 +56,7 @@ def learned(open_log, folder, n, *, every=10**9, store=many, pace_events=30):
     log = open_log(**TOPICS)
     start = log.offsets(EVENTS)[1]
     produce(log, RAWS[start : start + n])
-    pace = Pace(commit_events=pace_events, snapshot_events=every, snapshot_seconds=1e9)
+    pace = CommitPolicy(commit_events=pace_events, snapshot_events=every, snapshot_seconds=1e9)
     worker = new_worker(log, folder, pace=pace, store=store)
     worker.start("test")
     worker.run(until_end=True)
@@ -240,7 +240,7 @@ class Life:
         return work()
 
     def start(self):
-        pace = Pace(
+        pace = CommitPolicy(
             commit_events=self.rng.choice([3, 8, 20]),
             snapshot_events=self.rng.choice([5, 25, 10**9]),
             snapshot_seconds=1e9,

@@ -28,7 +28,7 @@ from streamnb.engine.journal.snapshot_store import NoSnapshots
 from streamnb.engine.sensor import Sensor
 from streamnb.errors import LogError, SnapshotError
 from streamnb.wire.snapshot import encode
-from streamnb.worker import Pace
+from streamnb.worker import CommitPolicy
 
 RAWS = raw_events(400, seed=31)
 
@@ -46,7 +46,7 @@ class Told(Sensor):
     def unsaved(self, reason):
         self.failures.append(reason)
 
-    def alive(self):
+    def heartbeat(self):
         self.turns += 1
 
 
@@ -84,7 +84,7 @@ def small_slices(request, monkeypatch):
 def begun(open_log, folder, *, told=None, log=None, pace=None, store=Noting):
     """A worker with commits of 5 events, and a snapshot due after 20."""
     log = log or open_log(**TOPICS)
-    pace = pace or Pace(commit_events=5, snapshot_events=20, snapshot_seconds=1e9)
+    pace = pace or CommitPolicy(commit_events=5, snapshot_events=20, snapshot_seconds=1e9)
     worker = new_worker(log, folder, pace=pace, store=store, sensor=told or Told())
     worker.start("test")
     return worker
@@ -302,7 +302,9 @@ def test_what_was_put_aside_is_gone_as_it_is_kept(open_log, tmp_path):
 
     folder, opened = tmp_path / "snapshots", []
     produce(open_log(**TOPICS), RAWS[:60])
-    worker = new_worker(open_log(), folder, store=Counting, learner=mixture(), pace=Pace(commit_events=5))
+    worker = new_worker(
+        open_log(), folder, store=Counting, learner=mixture(), pace=CommitPolicy(commit_events=5)
+    )
     worker.start("test")
     worker.run(until_end=True)
     worker.close()
@@ -322,7 +324,7 @@ def test_where_nothing_can_be_put_aside_for_it_learning_goes_on(open_log, tmp_pa
 
     folder, told = tmp_path / "snapshots", Told()
     produce(open_log(**TOPICS), RAWS)
-    pace, store = Pace(commit_events=5, snapshot_events=20), Full(folder, keep=100)
+    pace, store = CommitPolicy(commit_events=5, snapshot_events=20), Full(folder, keep=100)
     worker = new_worker(open_log(), folder, pace=pace, store=lambda _: store, sensor=told, learner=mixture())
     worker.start("test")
     worker.run(until_end=True)
@@ -346,13 +348,13 @@ def test_waiting_for_it_shows_that_all_is_well(open_log, tmp_path):
 
     class Turning(Told):
         def alive(self):
-            super().alive()
+            super().heartbeat()
             if self.turns > before + 5:
                 until_turned.set()
 
     until_turned, told, folder, before = threading.Event(), Turning(), tmp_path / "snapshots", 10**9
     produce(open_log(**TOPICS), RAWS[:20])
-    worker = begun(open_log, folder, told=told, store=Slow, pace=Pace(commit_events=20))
+    worker = begun(open_log, folder, told=told, store=Slow, pace=CommitPolicy(commit_events=20))
     worker.run(until_end=True)
     before = told.turns
     worker.close()

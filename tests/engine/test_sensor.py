@@ -30,7 +30,7 @@ from streamnb.engine.ports import NewRecord, Partition
 from streamnb.engine.sensor import Sensor, Sensors, WorkerState
 from streamnb.errors import JournalError, OutOfRange, SnapshotError, UnknownTopic
 from streamnb.wire.journal import decode_journal
-from streamnb.worker import Pace
+from streamnb.worker import CommitPolicy
 
 RAWS = raw_events(200, seed=21)
 
@@ -68,7 +68,7 @@ def watched_worker(log, folder, **options):
 def test_commits_add_up_to_what_was_published(open_log, tmp_path):
     raws = [*RAWS[:100], *(case.raw for case in MALFORMED[3:40]), *RAWS[100:]]
     produce(open_log(**TOPICS), raws)
-    worker, sensor = watched_worker(open_log(), tmp_path / "s", pace=Pace(commit_events=37))
+    worker, sensor = watched_worker(open_log(), tmp_path / "s", pace=CommitPolicy(commit_events=37))
     worker.start("watched")
     worker.run(until_end=True)
     worker.close()
@@ -99,7 +99,7 @@ def total(counts):
 
 def test_what_recovery_learns_again_is_not_counted_again(open_log, tmp_path):
     produce(open_log(**TOPICS), RAWS[:50])
-    first = new_worker(open_log(), tmp_path / "none", pace=Pace(commit_events=10))
+    first = new_worker(open_log(), tmp_path / "none", pace=CommitPolicy(commit_events=10))
     first.start("first")
     first.run(until_end=True)
     first._log.close()
@@ -120,7 +120,7 @@ def test_lag_is_right_in_between_and_nothing_at_the_end(open_log, tmp_path, monk
     for i, raw in enumerate(RAWS):
         log.append([NewRecord("events", b"%d" % i, raw)]) if i < 20 else None
     log.append([NewRecord("events", b"%d" % i, raw) for i, raw in enumerate(RAWS[20:])])
-    worker, sensor = watched_worker(open_log(), tmp_path / "s", pace=Pace(commit_events=40))
+    worker, sensor = watched_worker(open_log(), tmp_path / "s", pace=CommitPolicy(commit_events=40))
     worker.start("watched")
     worker.run(until_end=True)
     worker.close()
@@ -144,7 +144,7 @@ def test_several_topics_are_read(open_log, tmp_path):
     identity = replace(IDENTITY, topics=("events", "more"))
     produce(log, RAWS[:60])
     log.append([NewRecord("more", b"%d" % i, raw) for i, raw in enumerate(RAWS[60:])])
-    worker = new_worker(open_log(), tmp_path / "s", pace=Pace(commit_events=25), identity=identity)
+    worker = new_worker(open_log(), tmp_path / "s", pace=CommitPolicy(commit_events=25), identity=identity)
     worker.start("both")
     worker.run(until_end=True)
     assert sorted(p["id"] for p in predictions(open_log())) == sorted(f"e{i}" for i in range(len(RAWS)))
@@ -159,7 +159,7 @@ def test_partitions_added_while_it_runs_are_read_and_journalled(open_log, tmp_pa
     Hasty(monkeypatch)
     log = open_log(**TOPICS)
     produce(log, RAWS[:50])
-    worker = new_worker(open_log(), tmp_path / "s", pace=Pace(commit_events=20, commit_seconds=0.05))
+    worker = new_worker(open_log(), tmp_path / "s", pace=CommitPolicy(commit_events=20, commit_seconds=0.05))
     worker.start("grown")
     worker.run(until_end=True)
     add_partitions(log, "events", 3)
@@ -221,7 +221,7 @@ def test_a_snapshot_that_cannot_be_kept_stops_nothing(open_log, tmp_path):
 
     produce(open_log(**TOPICS), RAWS)
     worker, sensor = watched_worker(
-        open_log(), tmp_path / "s", pace=Pace(commit_events=50, snapshot_events=50)
+        open_log(), tmp_path / "s", pace=CommitPolicy(commit_events=50, snapshot_events=50)
     )
     worker._snapshots = Full()
     worker.start("full")
@@ -238,7 +238,7 @@ def test_commits_are_cut_where_their_outputs_are_large(open_log, tmp_path, monke
     monkeypatch.setattr("streamnb.worker._COMMIT_BYTES", most)
     monkeypatch.setattr("streamnb.engine.learner._BYTES_AT_ONCE", beyond)
     produce(open_log(**TOPICS), RAWS)
-    worker, sensor = watched_worker(open_log(), tmp_path / "s", pace=Pace(commit_events=100))
+    worker, sensor = watched_worker(open_log(), tmp_path / "s", pace=CommitPolicy(commit_events=100))
     worker.start("large")
     worker.run(until_end=True)
     worker.close()

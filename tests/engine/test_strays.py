@@ -25,20 +25,20 @@ from verifying import configured, learn, told, verified
 from streamnb.adapters.sqlite.log import SqliteLog
 from streamnb.cli import main, wiring
 from streamnb.cli.serving.scorer import _behind
-from streamnb.engine.journal.entries import begin, pass_over, restate
+from streamnb.engine.journal.entries import begin, restate, skip_foreign_records
 from streamnb.engine.journal.history import entries, find, last
-from streamnb.engine.journal.recovery import Following, recover
+from streamnb.engine.journal.recovery import JournalTail, recover
 from streamnb.engine.journal.snapshot_store import NoSnapshots
 from streamnb.engine.ports import NewRecord, Partition
 from streamnb.engine.sensor import Sensor
-from streamnb.engine.verification.findings import CheckResult
+from streamnb.engine.verification.findings import Outcome
 from streamnb.errors import ConfigError, Fenced, JournalError, LogError
 from streamnb.model.attributes.parameters import brief
 from streamnb.wire.journal import decode_journal, encode_journal, seal
-from streamnb.worker import Pace
+from streamnb.worker import CommitPolicy
 
 RAWS = raw_events(120, seed=71)
-PACE = Pace(commit_events=20, snapshot_events=40)
+PACE = CommitPolicy(commit_events=20, snapshot_events=40)
 JOURNAL = Partition("journal", 0)
 ALL = ["sqlite", "kafka", "librdkafka"]
 FOREIGN = [b"", b"hello\x1b[31m", b"[" * 100_000, b'{"id": "e1", "text": "event"}', b'{"n": 99}', b"\xff\xfe"]
@@ -128,7 +128,7 @@ def test_a_replica_that_has_passed_over_what_was_aborted_is_not_behind(open_log,
     log = open_log(**TOPICS)
     life(log, tmp_path, RAWS)
     learner, reader = new_learner(), open_log()
-    following = Following(reader, learner, IDENTITY, recover(reader, NoSnapshots(), learner, IDENTITY))
+    following = JournalTail(reader, learner, IDENTITY, recover(reader, NoSnapshots(), learner, IDENTITY))
     stranger = reader.begin([NewRecord("journal", None, b"none")] * 300)
     stranger.abort()
     end = reader.offsets(JOURNAL)[1]
@@ -154,8 +154,8 @@ def test_a_stray_at_the_end_is_named_and_one_command_gets_past_it(open_log, tmp_
     log = open_log()
     log.acquire("operator")
     with pytest.raises(JournalError, match=f"offset {second}"):
-        pass_over(log, many(tmp_path / "s"), frozenset({first}), IDENTITY, 0.0)
-    checkpoint = pass_over(log, many(tmp_path / "s"), frozenset({first, second}), IDENTITY, 0.0)
+        skip_foreign_records(log, many(tmp_path / "s"), frozenset({first}), IDENTITY, 0.0)
+    checkpoint = skip_foreign_records(log, many(tmp_path / "s"), frozenset({first, second}), IDENTITY, 0.0)
     log.close()
     assert checkpoint.n == 4
     worker = life(open_log(), tmp_path / "s")
@@ -190,8 +190,8 @@ def test_copies_of_records_are_refused_until_the_journal_lists_them(open_log, tm
     log = open_log()
     log.acquire("operator")
     with pytest.raises(JournalError, match=f"offset {strays[1]}"):
-        pass_over(log, many(tmp_path / "s"), frozenset(strays[:1]), IDENTITY, 0.0)
-    end = pass_over(log, many(tmp_path / "s"), frozenset(strays), IDENTITY, 0.0).n
+        skip_foreign_records(log, many(tmp_path / "s"), frozenset(strays[:1]), IDENTITY, 0.0)
+    end = skip_foreign_records(log, many(tmp_path / "s"), frozenset(strays), IDENTITY, 0.0).n
     log.close()
     expected = undisturbed(tmp_path, RAWS[: 100 + learned_after])
     assert recovered(open_log())[1] == recovered(open_log(), many(tmp_path / "s"))[1] == expected
@@ -217,7 +217,7 @@ def test_what_the_journal_needs_is_not_passed_over(open_log, tmp_path):
         ({stray}, f"offset {unlinked}: the journal goes from record 3 to 5; before it, at offset {stray}"),
     ]:
         with pytest.raises(JournalError, match=says):
-            pass_over(log, many(tmp_path / "s"), frozenset(given), IDENTITY, 0.0)
+            skip_foreign_records(log, many(tmp_path / "s"), frozenset(given), IDENTITY, 0.0)
     assert offsets(open_log())[-1] == unlinked
 
 
@@ -226,7 +226,7 @@ def test_an_offset_without_a_record_is_not_passed_over(open_log, tmp_path):
     log = open_log()
     log.acquire("operator")
     with pytest.raises((JournalError, LogError), match="offset"):
-        pass_over(log, many(tmp_path / "s"), frozenset({1000}), IDENTITY, 0.0)
+        skip_foreign_records(log, many(tmp_path / "s"), frozenset({1000}), IDENTITY, 0.0)
 
 
 @pytest.mark.parametrize("at", [1, 2])
@@ -270,12 +270,14 @@ def test_verify_tells_strays_from_damage(open_log, tmp_path):
     produce(stranger, RAWS[60:])
     log = open_log()
     log.acquire("operator")
-    pass_over(log, many(tmp_path / "s"), frozenset(offsets(log)[-6:]), wiring.identity(configured()), 0.0)
+    skip_foreign_records(
+        log, many(tmp_path / "s"), frozenset(offsets(log)[-6:]), wiring.identity(configured()), 0.0
+    )
     log.close()
     learn(open_log(), tmp_path / "s")
     outcome = verified(open_log(), tmp_path / "s")
     assert told(outcome) == []
-    strays = [text for check, text in told(outcome, CheckResult.OK) if check == "foreign record"]
+    strays = [text for check, text in told(outcome, Outcome.OK) if check == "foreign record"]
     assert len(strays) == len(FOREIGN)
     assert "offset" in strays[0]
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from numbered import NUMBERS
 
-from streamnb.adapters.kafka.tool_line import ToolLine
+from streamnb.adapters.kafka.tool_line import ToolCommand
 from streamnb.adapters.sqlite.log import SqliteLog
 from streamnb.cli import main
 from streamnb.cli.checks.kafka_tools import KafkaTools
@@ -41,7 +41,7 @@ NAMES = [
     ("dead_letters", "dead-letters"),
     ("journal", "journal"),
 ]
-TOOLS = KafkaTools(ToolLine("a:1,b:2", is_secured=True))
+TOOLS = KafkaTools(ToolCommand("a:1,b:2", is_secured=True))
 
 
 def plan(**values):
@@ -212,7 +212,7 @@ def test_what_would_change_it(difference, has):
 
 
 def test_a_cluster_in_the_clear_needs_no_file_to_log_in():
-    (line,) = KafkaTools(ToolLine("a:1", is_secured=False)).grants([Acl("group", "g", "READ")], "User:jo")
+    (line,) = KafkaTools(ToolCommand("a:1", is_secured=False)).grants([Acl("group", "g", "READ")], "User:jo")
     assert "--command-config" not in line
 
 

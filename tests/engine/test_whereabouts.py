@@ -9,12 +9,12 @@ from service import TOPICS, Ticking, new_worker, produce, raw_events, read_topic
 from test_strays import write_stray
 from topics_of_logs import trim
 
-from streamnb.engine.journal.whereabouts import Search
+from streamnb.engine.journal.whereabouts import EventLocator
 from streamnb.engine.ports import NewRecord, Partition
 from streamnb.errors import LogError, MalformedEvent
 from streamnb.wire.codec import decode_event, decode_prediction
 from streamnb.wire.schema import EventSchema
-from streamnb.worker import Pace
+from streamnb.worker import CommitPolicy
 
 LOGS = ["sqlite", "kafka", "librdkafka"]
 JOURNAL = Partition("journal", 0)
@@ -31,7 +31,7 @@ class PutBack(Ticking):
 
 
 def search(log):
-    return Search(
+    return EventLocator(
         log,
         (["events"], "predictions", "journal"),
         "default",
@@ -48,7 +48,7 @@ def learned(open_log, tmp_path, clock, lives=4):
         part = rows[len(rows) * n // lives : len(rows) * (n + 1) // lives]
         log.append([NewRecord("events", str(i).encode(), raw) for i, raw in enumerate(part)])
         log.append([NewRecord("predictions", b"e3", b'{"somebody": "else"}')])
-        worker = new_worker(log, tmp_path / "s", pace=Pace(commit_events=7), clock=clock)
+        worker = new_worker(log, tmp_path / "s", pace=CommitPolicy(commit_events=7), clock=clock)
         worker.start("a learner")
         write_stray(log, b"a stray")
         worker.run(until_end=True)
@@ -96,7 +96,7 @@ def test_an_event_is_where_reading_all_of_the_log_finds_it(open_log, tmp_path, c
 def test_how_far_it_looked_is_said(open_log, tmp_path):
     log = open_log(**TOPICS)
     produce(log, raw_events(300))
-    worker = new_worker(log, tmp_path / "s", pace=Pace(commit_events=50))
+    worker = new_worker(log, tmp_path / "s", pace=CommitPolicy(commit_events=50))
     worker.start("a learner")
     worker.run(until_end=True)
     worker.close()

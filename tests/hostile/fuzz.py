@@ -17,7 +17,7 @@ from pathlib import Path
 
 from streamnb import BayesOptimalNB
 from streamnb import config as configuration
-from streamnb.engine.learner import Learner
+from streamnb.engine.learner import EventProcessor
 from streamnb.engine.ports import Partition, Record
 from streamnb.engine.settings import LabelSettings, Settings
 from streamnb.errors import StreamnbError
@@ -91,7 +91,7 @@ class _Stream:
         made = Settings(
             EventSchema(), labels=LabelSettings("labels"), max_classes=50, top=9, max_bytes=20_000
         )
-        self._learner = Learner(made, model)
+        self._learner = EventProcessor(made, model)
 
     def take(self, topic: str, raw: bytes) -> None:
         n = self._learner.consumed

@@ -57,7 +57,7 @@ from streamnb import (
     merge_all,
 )
 from streamnb.engine.labels.chunk import _CHANGING, _FIXED
-from streamnb.engine.learner import Learner
+from streamnb.engine.learner import EventProcessor
 from streamnb.engine.ports import Partition, Record
 from streamnb.engine.settings import LabelSettings, Settings
 from streamnb.errors import SnapshotError, UnlearnError
@@ -66,7 +66,7 @@ from streamnb.model.hidden_markov.transitions import Transitions
 from streamnb.model.interface.river_stream_model import RiverStreamModel
 from streamnb.model.mixture.default_hypotheses import DEFAULT_HYPOTHESES
 from streamnb.wire.schema import EventSchema
-from streamnb.wire.snapshot import Part
+from streamnb.wire.snapshot import SnapshotPart
 
 PATIENCE = 60  # seconds, after which a case hangs
 MEMORY = 3 << 30  # bytes that a case may ask for
@@ -311,7 +311,10 @@ class Engine(Model):
     def load(self, learner, meta, arrays):
         keys = {name: [key for key in arrays if key.startswith(f"{name}/")] for name in meta}
         learner.load(
-            {n: Part(m, {k.removeprefix(f"{n}/"): arrays[k] for k in keys[n]}) for n, m in meta.items()}
+            {
+                n: SnapshotPart(m, {k.removeprefix(f"{n}/"): arrays[k] for k in keys[n]})
+                for n, m in meta.items()
+            }
         )
         return learner
 
@@ -322,7 +325,7 @@ class Engine(Model):
 
 def new_engine():
     settings = Settings(EventSchema(), window=7, report_every=5, detectors=("adwin", "page_hinkley"))
-    return Learner(settings, NaiveBayes({"text": "text"}))
+    return EventProcessor(settings, NaiveBayes({"text": "text"}))
 
 
 class Late(Engine):
@@ -378,7 +381,7 @@ class Late(Engine):
         labels = meta["labels"]
         labels = {**labels, "early": "early"} if isinstance(labels, dict) and "early" in labels else labels
         parts = {
-            name: Part(
+            name: SnapshotPart(
                 part, {k.removeprefix(f"{name}/"): a for k, a in arrays.items() if k.startswith(f"{name}/")}
             )
             for name, part in {**meta, "labels": labels}.items()
@@ -390,7 +393,7 @@ class Late(Engine):
 
 def new_late():
     settings = Settings(EventSchema(), window=7, report_every=5, labels=LabelSettings("labels"))
-    return Learner(settings, NaiveBayes({"text": "text"}))
+    return EventProcessor(settings, NaiveBayes({"text": "text"}))
 
 
 def optimal():

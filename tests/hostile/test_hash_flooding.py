@@ -22,11 +22,11 @@ from service import predictions, raw_events, records
 from streamnb import BayesOptimalNB, NaiveBayes, Nominal, Text
 from streamnb.cli import build_parser, opening, wiring
 from streamnb.cli.commands.run import run
-from streamnb.engine.learner import Learner
+from streamnb.engine.learner import EventProcessor
 from streamnb.engine.ports import NewRecord
 from streamnb.engine.settings import Settings
 from streamnb.model.encoding import bags, keyed_hash, tokenizer, vocabulary
-from streamnb.model.encoding.tokenizer import Tokens
+from streamnb.model.encoding.tokenizer import TokenBuffer
 from streamnb.model.mixture.components import Softmax
 from streamnb.model.mixture.hypotheses import Hypothesis
 from streamnb.model.softmax import feature_table
@@ -66,7 +66,7 @@ def test_it_is_the_hash_of_pythons_own_dictionaries(seed):
     """Of the group, in eight bytes, and the token behind it; for tokens of every length."""
     items = [bytes(range(1, 1 + length)) for length in range(1, 80)] + [b"\xff" * 300]
     groups = np.array([7 * i * i for i in range(len(items))], dtype=np.int32)
-    found = Tokens(items, np.ones(len(items), dtype=np.bool_), groups, key_of_seed(seed)).places
+    found = TokenBuffer(items, np.ones(len(items), dtype=np.bool_), groups, key_of_seed(seed)).places
     messages = [int(g).to_bytes(8, "little") + item for g, item in zip(groups, items, strict=True)]
     told = subprocess.run(
         [sys.executable, "-c", f"print([hash(message) for message in {messages!r}])"],
@@ -78,7 +78,7 @@ def test_it_is_the_hash_of_pythons_own_dictionaries(seed):
 @given(st.integers(0, 2**63 - 1), SECRETS)
 def test_the_hash_of_a_number_is_that_of_its_bytes(number, secret):
     words = np.array(secret, dtype=np.uint64)
-    found = Tokens([b""], np.ones(1, dtype=np.bool_), np.array([number]), words).places[0]
+    found = TokenBuffer([b""], np.ones(1, dtype=np.bool_), np.array([number]), words).places[0]
     assert keyed_hash.hash_word(words, np.uint64(number)) == found
 
 
@@ -128,7 +128,7 @@ def test_an_event_of_words_that_meet_is_an_event_like_any_other(tmp_path):
 def test_values_of_one_hash_do_not_meet():
     """All 64 bits of the hash that names features are equal: no number of slots would part them."""
     values = values_of_one_hash(20_000)
-    assert len({*Tokens([v.encode() for v in values], *of_group(len(values))).hashes.tolist()}) == 1
+    assert len({*TokenBuffer([v.encode() for v in values], *of_group(len(values))).hashes.tolist()}) == 1
     model = NaiveBayes({"colour": Nominal()})
     model.learn_many([{"colour": value} for value in values], ["x"] * len(values))
     assert model.n_attributes == 20_000
@@ -186,7 +186,7 @@ def made_models():
 
 def learned(model, seed):
     """What a learner of the model answers to a stream, its state, and how it explains."""
-    learner = Learner(Settings(EventSchema()), model)
+    learner = EventProcessor(Settings(EventSchema()), model)
     outputs = learner.process(records(raw_events(60, seed)), 1.0)
     explained = model.explain_one({"text": "w1 w2 w3", "colour": "r", "x": 0.5})
     return predictions(outputs), part_digest(*model.state()), explained

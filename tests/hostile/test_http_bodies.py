@@ -14,11 +14,11 @@ from prometheus_client import CollectorRegistry
 
 from streamnb import config as configuration
 from streamnb.cli import wiring
-from streamnb.cli.asked import asked_of
+from streamnb.cli.asked import query_model_of
 from streamnb.cli.serving.api import application
-from streamnb.cli.serving.guard import Guard
+from streamnb.cli.serving.guard import RequestLimits
 from streamnb.cli.serving.schemas import Answer, Explained, ModelState, Problem, Token, Written
-from streamnb.cli.serving.turns import Turns
+from streamnb.cli.serving.turns import FairLock
 
 SCALARS = (
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(exclude_categories=()))
@@ -52,8 +52,8 @@ class Learned:
         for _ in range(50):
             label = rng.choice(["spam", "ham"])
             model.learn_one({"text": f"{label} {rng.choice(['free', 'lunch', 'cash'])}"}, label)
-        self.lock = Turns()
-        self._asked = asked_of(model, config, {"file": "it"})
+        self.lock = FairLock()
+        self._asked = query_model_of(model, config, {"file": "it"})
 
     def asked(self):
         return self._asked
@@ -66,7 +66,7 @@ class Learned:
 def ask():
     """Asks the application behind its guard: status, and the body as JSON; and what it says of itself."""
     app = application(Learned(), CollectorRegistry(), lambda _: None)
-    guarded = Guard(app, count=lambda *_: None, token="", is_local=True, most_bytes=1 << 20, rate=1e9)
+    guarded = RequestLimits(app, count=lambda *_: None, token="", is_local=True, most_bytes=1 << 20, rate=1e9)
 
     def asked(path, body=None):
         scope = {
@@ -156,7 +156,9 @@ def test_large_bodies_are_bounded_together_and_those_of_many_values_are_read_one
             inside.pop()
             await send({"type": "http.response.start", "status": 200, "headers": []})
 
-        guarded = Guard(app, count=lambda *_: None, token="", is_local=True, most_bytes=most, rate=1e9)
+        guarded = RequestLimits(
+            app, count=lambda *_: None, token="", is_local=True, most_bytes=most, rate=1e9
+        )
         large, many = [b"a" * (most // 2)] * 2, b"[" + b"0," * 50_000 + b"0]"
         given.set()
         for _ in range(20):

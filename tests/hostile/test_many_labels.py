@@ -19,7 +19,7 @@ from streamnb.errors import Fenced, LogError
 from streamnb.events import UNPUBLISHED
 from streamnb.wire.codec import decode_metrics, decode_prediction
 from streamnb.wire.journal import decode_journal
-from streamnb.worker import Pace, _named
+from streamnb.worker import CommitPolicy, _named
 
 LABELS = 120
 LONG = [
@@ -170,13 +170,13 @@ def test_labels_and_outputs_do_not_stop_a_learner_nor_its_replay(open_log, tmp_p
 @pytest.mark.usefixtures("small")
 def test_what_a_commit_had_no_room_for_is_told_as_waiting_and_read_again_after_a_seek(open_log, tmp_path):
     produce(open_log(**TOPICS), LONG)
-    worker = new_worker(open_log(), tmp_path / "s", pace=Pace(commit_events=len(LONG)))
+    worker = new_worker(open_log(), tmp_path / "s", pace=CommitPolicy(commit_events=len(LONG)))
     worker.start("the learner")
     for _ in range(50):  # a first request may come back empty
         worker._step(worker._gather())
         if worker._left:
             break
-    worker._settle()
+    worker._await_commit()
     done = worker.learner.consumed
     assert 0 < done < len(LONG)
     seen = []
@@ -265,7 +265,7 @@ def test_the_true_cause_is_told_where_the_election_is_lost_meanwhile(open_log, t
     producer = open_log(**TOPICS)
     for raw in LONG[:60]:
         produce(producer, [raw])
-    worker = new_worker(open_log(), tmp_path / "s", pace=Pace(commit_seconds=2.0))
+    worker = new_worker(open_log(), tmp_path / "s", pace=CommitPolicy(commit_seconds=2.0))
     worker.start("large")
 
     def lost(_):

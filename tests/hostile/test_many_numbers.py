@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from streamnb import BayesOptimalNB
 from streamnb.model.attributes.expected import checked, named
 from streamnb.model.encoding import layout
-from streamnb.model.softmax.quantile_bins import Bins, check_bins, expected_bins, note_value
+from streamnb.model.softmax.quantile_bins import QuantileBins, check_bins, expected_bins, note_value
 
 FIELDS = 20_000
 
@@ -24,7 +24,7 @@ def drawn(f, n, seed=0):
 
 def learned(by_field):
     """Bins that have learned the values of each attribute, by turns."""
-    bins = Bins()
+    bins = QuantileBins()
     for t in range(max(map(len, by_field))):
         for f, values in enumerate(by_field):
             if t < len(values):
@@ -53,7 +53,7 @@ LENGTHS = st.lists(
 def test_a_state_goes_on_as_what_it_is_of(lengths):
     by_field = [drawn(f, n) for f, n in enumerate(lengths)]
     bins = learned(by_field)
-    again = Bins()
+    again = QuantileBins()
     again.load(read(bins.state()))
     assert same(again.state(), bins.state())
     for one in (bins, again):

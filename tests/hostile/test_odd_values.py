@@ -47,7 +47,7 @@ from streamnb import (
 from streamnb.errors import OtherTypeWarning, SmallWeightWarning, SnapshotError
 from streamnb.model.attributes.values import value_text
 from streamnb.wire.canonical import refuse_unportable
-from streamnb.wire.snapshot import Part, Snapshot, decode, encode, part_digest
+from streamnb.wire.snapshot import Snapshot, SnapshotPart, decode, encode, part_digest
 
 
 class Grade(IntEnum):
@@ -109,7 +109,7 @@ def is_taken(call):
 
 def check_state(model, make):
     meta, arrays = model.state()
-    read = decode(encode(Snapshot(0, "", {}, "", {}, {"model": Part(meta, arrays)}))).parts["model"]
+    read = decode(encode(Snapshot(0, "", {}, "", {}, {"model": SnapshotPart(meta, arrays)}))).parts["model"]
     for part in ((meta, arrays), read):
         assert part_digest(*make().load_state(*part).state()) == part_digest(meta, arrays)
 

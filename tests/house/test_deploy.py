@@ -34,10 +34,10 @@ from streamnb.cli import build_parser
 from streamnb.engine.ports import Partition, Record
 from streamnb.engine.sensor import Committed, WorkerState
 from streamnb.engine.settings import LabelSettings, MonitorSettings
-from streamnb.engine.tally import LearnerTally
+from streamnb.engine.tally import Counters
 from streamnb.model.evaluation.decisions import DecisionRule
 from streamnb.model.mixture.bayes_optimal_nb import BayesOptimalNB
-from streamnb.model.stats.memory_use import MemoryUse, Part
+from streamnb.model.stats.memory_use import MemoryComponent, MemoryUse
 from streamnb.model.tenants.tenant_models import Tenant, TenantsUse
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -157,7 +157,7 @@ class Source:
             Committed(
                 self._n,
                 50,
-                LearnerTally(
+                Counters(
                     learned={"a": 30, "b": 10},
                     predicted={"a": 40, None: 9},
                     dead_letters={"not JSON": 1},
@@ -173,7 +173,7 @@ class Source:
 
     def leave(self, waiting):
         self.sensor.observed({Partition("events", 0): waiting, Partition("events", 1): 0}, 4096)
-        self.sensor.remembered(MemoryUse({"words": Part(700, 800)}, 5, 2.5))
+        self.sensor.remembered(MemoryUse({"words": MemoryComponent(700, 800)}, 5, 2.5))
         self.sensor.shared_out(TenantsUse(3, 2, [Tenant("t", 9, 8, 7)]))
 
     def close(self):

@@ -273,7 +273,7 @@ def test_imports_run_downhill():
         ("model/stats/counts.py", "from streamnb.model.encoding.vocabulary import Vocabulary"),
         ("model/linear/newton.py", "from streamnb.model.concepts.hypothesis_space import Label"),
         ("model/attributes/values.py", "from streamnb.engine.ports import Log"),
-        ("engine/sensor.py", "from streamnb.engine.learner import Learner"),
+        ("engine/sensor.py", "from streamnb.engine.learner import EventProcessor"),
         ("engine/verification/exact/moments.py", "from streamnb.engine.verification.recount import recount"),
         ("adapters/kafka/log.py", "from streamnb.adapters.sqlite.log import SqliteLog"),
         ("cli/checks/stream.py", "from streamnb.cli.commands import topics"),

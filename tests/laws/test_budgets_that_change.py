@@ -19,13 +19,13 @@ from streamnb import BayesOptimalNB, HiddenMarkovNB, Hypothesis, NaiveBayes, One
 from streamnb.cli import main, opening
 from streamnb.config import load
 from streamnb.engine.ports import NewRecord
-from streamnb.engine.verification.findings import Findings
+from streamnb.engine.verification.findings import CheckResults
 from streamnb.engine.verification.log.slices import _read
 from streamnb.engine.verification.recount.comparison import LearnedState, compare
-from streamnb.engine.verification.recount.late_recount import LateRecount
+from streamnb.engine.verification.recount.late_recount import LabelRecount
 from streamnb.engine.verification.recount.recount import RecountPlan
 from streamnb.engine.verification.recount.tenant_recount import TenantRecount
-from streamnb.model.naive_bayes.room import Room
+from streamnb.model.naive_bayes.room import MemoryBudget
 from streamnb.model.tenants.tenant_models import TenantModels
 
 
@@ -56,7 +56,13 @@ MODELS = {
     ),
     "tenants": Tenants,
 }
-ROOMS = None, Room(600, 2 << 17), Room(1500, 1 << 17), Room(4000, 3 << 17), Room(1 << 20, 99 << 17)
+ROOMS = (
+    None,
+    MemoryBudget(600, 2 << 17),
+    MemoryBudget(1500, 1 << 17),
+    MemoryBudget(4000, 3 << 17),
+    MemoryBudget(1 << 20, 99 << 17),
+)
 """With place for a few words and attributes, for some more, and for all."""
 
 
@@ -71,20 +77,20 @@ def looks_often(monkeypatch):
 @example(seed=213)  # of two new labels that are said of an event only one is learned, and takes room
 @example(seed=1302)
 def test_what_there_was_no_room_for_is_not_taken_back_and_a_recount_agrees(name, seed):
-    rng, findings = random.Random(seed), Findings()
+    rng, findings = random.Random(seed), CheckResults()
     left = random_stream(rng, 80, 200, classes="rstu", more_features=4).records
     learner = late_learner(MODELS[name](), repeats="skip")
-    late = LateRecount(TenantRecount.for_model(learner.model))
+    late = LabelRecount(TenantRecount.for_model(learner.model))
     while left:
         size = rng.randrange(60)
         part, left = left[:size], left[size:]
         model = MODELS[name]()
         model.statistics.room = rng.choice(ROOMS)
         learner.reconfigure(learner.settings, model)
-        plan = RecountPlan.of(learner.settings, learner.model)
+        plan = RecountPlan.of_model(learner.settings, learner.model)
         learner.process(part, 1.0)
         late.take([(one, _read(one, learner.settings)) for one in part], 0, plan)
-        compare(late.recount, LearnedState.of(learner), "recount", len(left), findings)
+        compare(late.recount, LearnedState.of_processor(learner), "recount", len(left), findings)
         assert findings.all() == []
     again = late_learner(MODELS[name]())
     again.load(learner.parts(), learner.copying().segments())

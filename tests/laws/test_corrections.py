@@ -313,7 +313,7 @@ def test_counts_are_those_of_what_stands(new, steps, random):
     xs, ys, ws, numbers, parts = zip(*known, strict=True) if known else ([], [], [], [], [])
     model.unlearn_many(xs, ys, ws, prunings=numbers)
     for one in parts:
-        oracle.withdraw(one)
+        oracle.retract(one)
     check(model, oracle)
     assert not any(oracle.read()) or not known
     probabilities = model.predict_posteriors([{"body": "w1 w2", "subject": "w3", "height": 1.0, "late": "x"}])

@@ -18,7 +18,7 @@ from streamnb.engine.journal.recovery import recover
 from streamnb.errors import LogError, NotElected
 from streamnb.model.naive_bayes.most_informative import strongest
 from streamnb.wire.codec import decode_metrics
-from streamnb.worker import Pace
+from streamnb.worker import CommitPolicy
 
 RAWS = raw_events(300, seed=21)
 NUMBERS = st.floats(-1e6, 1e6).map(lambda x: round(x, 6))
@@ -173,7 +173,7 @@ def test_a_long_wait_and_a_long_commit_show_that_the_learner_is_alive(open_log, 
 
     produce(open_log(**TOPICS), RAWS)
     worker = new_worker(
-        Listening(open_log()), tmp_path / "s", pace=Pace(commit_events=10**6, commit_seconds=3600.0)
+        Listening(open_log()), tmp_path / "s", pace=CommitPolicy(commit_events=10**6, commit_seconds=3600.0)
     )
     worker.start("patient")
     worker.run()  # ends at once when told to, though the commit has an hour
@@ -223,13 +223,13 @@ def test_standing_by_ends_when_the_other_falls_silent_or_on_stop(tmp_path):
         told.append(reason)
         now[0] += 60.0
 
-    second.stand_by("second", waiting)
+    second.await_leadership("second", waiting)
     assert isinstance(told[0], NotElected)
     assert "first" in str(told[0])
     third = new_worker(
         SqliteLog(tmp_path / "log.db", session_timeout=5.0, clock=lambda: now[0]), tmp_path / "s"
     )
-    third.stand_by("third", lambda _: third.stop())
+    third.await_leadership("third", lambda _: third.stop())
     third.run()
     third.close()
     assert third.learner.consumed == 0
@@ -239,7 +239,7 @@ def test_standing_by_ends_when_the_other_falls_silent_or_on_stop(tmp_path):
 
 def test_a_recovery_ends_when_it_is_told_to_stop(open_log, tmp_path):
     produce(open_log(**TOPICS), RAWS)
-    first = new_worker(open_log(), tmp_path / "none", pace=Pace(commit_events=10))
+    first = new_worker(open_log(), tmp_path / "none", pace=CommitPolicy(commit_events=10))
     first.start("first")
     first.run(until_end=True)
     first._log.close()
@@ -249,7 +249,7 @@ def test_a_recovery_ends_when_it_is_told_to_stop(open_log, tmp_path):
             worker.stop()
 
     worker = new_worker(Stopping(open_log()), tmp_path / "s")
-    worker.stand_by("second", lambda _: None)
+    worker.await_leadership("second", lambda _: None)
     worker.run()
     worker.close()
     assert worker.learner.consumed < len(RAWS)
@@ -279,13 +279,13 @@ def test_outputs_are_compared_only_while_one_kind_of_machine_wrote_the_journal(o
     identity_b = IDENTITY.__class__(
         IDENTITY.topics, IDENTITY.journal, IDENTITY.config_hash, {"python": "other"}
     )
-    pace = Pace(commit_events=100)
+    pace = CommitPolicy(commit_events=100)
     first = new_worker(open_log(), tmp_path / "s", pace=pace)
     first.start("a")
     while not (records := first._gather()):  # a broker may let us wait for the first
         pass
     first._step(records)
-    first._settle()
+    first._await_commit()
     first.close()
     found = SnapshotFolder(tmp_path / "s").newest().snapshot
     parts = dict(found.parts)

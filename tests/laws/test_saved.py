@@ -41,7 +41,7 @@ from streamnb.engine.ports import NewRecord
 from streamnb.errors import SnapshotError
 from streamnb.model.saving import Savable
 from streamnb.wire.codec import encode_event
-from streamnb.wire.snapshot import Part, Snapshot, encode
+from streamnb.wire.snapshot import Snapshot, SnapshotPart, encode
 
 SAVABLE = {name: one for name, one in MODELS.items() if isinstance(one.make(), Savable)}
 
@@ -203,7 +203,7 @@ def test_a_later_version_is_refused_with_what_to_do(saved):
 def put(path, made, model=None):
     """A file that says it is made so."""
     state = MultinomialNB().state() if model is None else model
-    parts = {"model": Part(*state), "classifier": Part({"made": made}, {})}
+    parts = {"model": SnapshotPart(*state), "classifier": SnapshotPart({"made": made}, {})}
     path.write_bytes(encode(Snapshot(-1, "", {}, "", {"streamnb": "9.9"}, parts)))
 
 

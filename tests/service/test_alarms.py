@@ -13,7 +13,7 @@ import pytest
 from service import digests, new_learner, new_worker, read_topic
 
 from streamnb.adapters.snapshot_folder import SnapshotFolder
-from streamnb.engine.journal.identity import Identity
+from streamnb.engine.journal.identity import JobIdentity
 from streamnb.engine.journal.recovery import recover
 from streamnb.engine.journal.snapshot_store import NoSnapshots
 from streamnb.engine.monitors import delays
@@ -21,10 +21,10 @@ from streamnb.engine.ports import NewRecord
 from streamnb.engine.settings import LabelSettings, MonitorSettings
 from streamnb.wire.codec import decode_alert
 from streamnb.wire.journal import decode_journal
-from streamnb.worker import Pace
+from streamnb.worker import CommitPolicy
 
 TOPICS = dict.fromkeys(("events", "labels", "predictions", "metrics", "dead_letters", "journal", "alerts"), 1)
-IDENTITY = Identity(("events", "labels"), "journal", "c0ffee", {"python": "3"})
+IDENTITY = JobIdentity(("events", "labels"), "journal", "c0ffee", {"python": "3"})
 CHUNK, HEALTHY, PATIENCE = 50, 12, 120
 _IDLE_POLLS = 20
 MONITORS = (
@@ -86,7 +86,7 @@ def running(open_log, folder, source):
                 slow_to_read(open_log()),
                 folder,
                 learner=made,
-                pace=Pace(100, 0.02),
+                pace=CommitPolicy(100, 0.02),
                 clock=source.clock,
                 identity=IDENTITY,
             )

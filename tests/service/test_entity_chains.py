@@ -13,9 +13,9 @@ from verifying import configured, edit_snapshot, learn, new_worker, places, told
 
 from streamnb import HiddenMarkovNB
 from streamnb.cli import main, opening, wiring
-from streamnb.config import changes, load, shaping_of
+from streamnb.config import changes, load, semantic_config_of
 from streamnb.engine.ports import NewRecord
-from streamnb.engine.verification.findings import Findings
+from streamnb.engine.verification.findings import CheckResults
 from streamnb.engine.verification.recount.comparison import LearnedState, compare, recount_of
 from streamnb.engine.verification.recount.recount import RecountPlan
 from streamnb.errors import ConfigError, MalformedEvent
@@ -127,7 +127,7 @@ def test_the_configuration_makes_the_model():
 
 
 def test_smoothing_may_change_and_what_is_kept_may_not():
-    before = shaping_of(configured(*KEPT))
+    before = semantic_config_of(configured(*KEPT))
     for change, allowed in [
         ("model.transition_m=2", True),
         ("model.alpha=2", True),
@@ -135,7 +135,7 @@ def test_smoothing_may_change_and_what_is_kept_may_not():
         ("model.time_to_live=4h", False),
         ("events.entity=$.who", False),
     ]:
-        (found,) = changes(before, shaping_of(configured(*KEPT, change)))
+        (found,) = changes(before, semantic_config_of(configured(*KEPT, change)))
         assert found.allowed == allowed, change
 
 
@@ -291,11 +291,11 @@ def test_a_recount_that_begins_with_a_snapshot():
     recount = recount_of(LearnedState.read(learner.parts()))
     rest = records(RAWS, keys=KEYS)[150:]
     learner.process(rest, 1.0)
-    plan = RecountPlan.of(learner.settings, learner.model)
+    plan = RecountPlan.of_model(learner.settings, learner.model)
     for record in rest:
         recount.take(decode_event(record.value, plan.settings.schema, record.key), plan)
-    findings = Findings()
-    assert compare(recount, LearnedState.of(learner), "recount", 1, findings).counts > 0
+    findings = CheckResults()
+    assert compare(recount, LearnedState.of_processor(learner), "recount", 1, findings).counts > 0
     assert not findings.count("recount")
 
 

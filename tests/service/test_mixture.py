@@ -33,7 +33,7 @@ from verifying import told, verified
 from streamnb.adapters.snapshot_folder import SnapshotFolder
 from streamnb.adapters.sqlite.log import SqliteLog
 from streamnb.cli import wiring
-from streamnb.config import load, restored, shaping_of
+from streamnb.config import load, restored, semantic_config_of
 from streamnb.engine.journal.checkpoint import snapshot_of
 from streamnb.engine.journal.entries import roll_back
 from streamnb.engine.journal.recovery import recover
@@ -43,7 +43,7 @@ from streamnb.errors import ConfigError, JournalError
 from streamnb.model.mixture.hypotheses import Hypothesis
 from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
 from streamnb.wire.codec import decode_event, decode_metrics, decode_prediction
-from streamnb.worker import Pace, Worker
+from streamnb.worker import CommitPolicy, Worker
 
 MODES = ["mixture", "map", "gibbs"]
 ATTRIBUTES = (
@@ -70,7 +70,7 @@ FLAGS = (
     "posterior.switching_rate=0.01",
     "predictions.hypotheses=true",
 )
-PACE = Pace(commit_events=30, snapshot_events=90)
+PACE = CommitPolicy(commit_events=30, snapshot_events=90)
 
 
 def at_its_time(raw, place):
@@ -327,29 +327,29 @@ def test_what_was_weighed_cannot_become_another_hypothesis(tmp_path, flags, says
 
 
 def changed_since(before, *given):
-    changes = wiring.Configured(load(None, {}, given)).changes_since(before)
+    changes = wiring.ConfiguredJob(load(None, {}, given)).changes_since(before)
     return [(one.key, one.before, one.after, one.allowed) for one in changes]
 
 
 def test_a_budget_that_is_not_given_is_the_journals():
     single, budget = "model.kind=naive_bayes", "memory.budget=1GiB"
-    without, limited = (shaping_of(load(None, {}, [single, *more])) for more in ([], [budget]))
+    without, limited = (semantic_config_of(load(None, {}, [single, *more])) for more in ([], [budget]))
     assert changed_since(without, single, budget) == [("memory.budget", "null", "1073741824", True)]
     assert changed_since(limited, single) == []
     assert changed_since(limited, single, "memory.budget=1MiB") == [
         ("memory.budget", "1073741824", "1048576", True)
     ]
-    assert shaping_of(restored(limited)) == limited
+    assert semantic_config_of(restored(limited)) == limited
 
 
 def test_counts_alone_do_not_go_on_as_a_mixture_and_may_be_read_otherwise():
     single = "model.kind=naive_bayes"
-    before = shaping_of(load(None, {}, [single, "model.alpha=0.5"]))
+    before = semantic_config_of(load(None, {}, [single, "model.alpha=0.5"]))
     assert changed_since(before, single, "posterior.switching_rate=0.1") == [
         ("model.alpha", "0.5", "1.0", True),
         ("posterior.switching_rate", "0.0", "0.1", True),
     ]
-    weighing = wiring.Configured(load(None, {}, ["hypotheses=[{alpha=1.0}]"])).changes_since(before)
+    weighing = wiring.ConfiguredJob(load(None, {}, ["hypotheses=[{alpha=1.0}]"])).changes_since(before)
     assert {change.key: change.allowed for change in weighing} == {"model.alpha": False, "model.kind": False}
 
 

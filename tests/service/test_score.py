@@ -24,7 +24,7 @@ from storm.reading import read
 
 from streamnb import config as configuration
 from streamnb.cli import opening, wiring
-from streamnb.engine.journal.recovery import Following, recover
+from streamnb.engine.journal.recovery import JournalTail, recover
 from streamnb.engine.journal.snapshot_store import NoSnapshots
 from streamnb.wire.codec import decode_event
 
@@ -63,7 +63,7 @@ Transactions.send = bare
 APART = """
 import os, signal
 from streamnb.adapters.kafka import kafka_python, librdkafka
-from streamnb.adapters.kafka.sharing import Sharing
+from streamnb.adapters.kafka.sharing import GroupShare
 def without(kind):
     deliver, send = kind.deliver, kind.send_offsets_to_transaction
     def note(self, records):
@@ -73,32 +73,32 @@ def without(kind):
     kind.send_offsets_to_transaction = lambda self, *given: None if self.is_full else send(self, *given)
 without(kafka_python._TransactionalProducer)
 without(librdkafka._TransactionalProducer)
-commit = Sharing.commit
+commit = GroupShare.commit
 def apart(self, outputs, records):
     done = commit(self, outputs, records)
     if outputs:
         os.kill(os.getpid(), signal.SIGKILL)
     return done
-Sharing.commit = apart
+GroupShare.commit = apart
 """
 """Offsets that would be noted after the transaction, and a process that dies in between."""
 SLOW = """
 import pathlib, time
-from streamnb.engine.journal.recovery import Following
-advance = Following.advance
+from streamnb.engine.journal.recovery import JournalTail
+advance = JournalTail.advance
 def slowly(self):
     for record in advance(self):
         yield record
         while pathlib.Path({flag!r}).exists():
             time.sleep(0.05)
-Following.advance = slowly
+JournalTail.advance = slowly
 """
 """A replica that stands where it comes to next, while there is a file."""
 BESIDE = """
 import time
-from streamnb.adapters.kafka.sharing import Sharing
+from streamnb.adapters.kafka.sharing import GroupShare
 from streamnb.cli.serving.scorer import Scorer
-resume, published = Sharing.resume, Scorer._published
+resume, published = GroupShare.resume, Scorer._published
 def beside(self, *given, **named):
     while len((self._standing() or [(), (1, 2, 3)])[1]) == 3:
         self._poll(100)
@@ -108,17 +108,17 @@ def behind(self):
     while {waits} and not ends():
         time.sleep(0.05)
     return published(self)
-Sharing.resume, Scorer._published = beside, behind
+GroupShare.resume, Scorer._published = beside, behind
 """
 """A scorer that takes no part before there is another; one that waits looks at predictions once there are some."""
 LOST = """
-from streamnb.engine.journal.recovery import Following
-advance = Following.advance
+from streamnb.engine.journal.recovery import JournalTail
+advance = JournalTail.advance
 def lost(self):
     for record in advance(self):
         raise MemoryError
         yield record
-Following.advance = lost
+JournalTail.advance = lost
 """
 """A replica that has no memory for what comes next."""
 BLIND = """
@@ -187,8 +187,8 @@ def stopped(commands):
         command.process.send_signal(signal.SIGTERM)
     for command in commands:
         command.finish()
-        assert command.process.returncode == 0, command.said()
-        assert "Traceback" not in command.said()
+        assert command.process.returncode == 0, command.add()
+        assert "Traceback" not in command.add()
 
 
 def otherwise(program, predictions):
@@ -200,10 +200,10 @@ def otherwise(program, predictions):
         event = decode_event(one.value, schema, recorded=one.at)
         events[event.id] = event
     with closing(opening.existing_log(config)) as log:
-        config = wiring.as_begun(config, log)
+        config = wiring.begun_configuration(config, log)
         identity, learner = wiring.identity(config), wiring.learner(config)
         begun = recover(log, NoSnapshots(), learner, identity, at=0)
-        following = Following(log, learner, identity, begun)
+        following = JournalTail(log, learner, identity, begun)
         left = {}
         for one in predictions:
             left.setdefault(one["model"]["journal"], []).append(one)
@@ -402,7 +402,7 @@ def test_a_broker_that_goes_away_is_waited_for(tmp_path, lone_broker):
     time.sleep(5.0)
     node.start()
     await_all(program, raws)
-    assert any("the log answers again" in scorer.said() for scorer in scorers)
+    assert any("the log answers again" in scorer.add() for scorer in scorers)
     stopped(scorers)
     assert Counter(one["id"] for one in published(program)) == ids_of(raws)
 
@@ -453,10 +453,10 @@ def test_a_scorer_under_another_name_predicts_nothing_again(program):
     scorer = program.start("score")
     await_all(program, raws)
     stranger = program.start("score", "--set", "model.name=another")
-    until(lambda: not stranger.is_going() or "predicts " in stranger.said())
+    until(lambda: not stranger.is_going() or "predicts " in stranger.add())
     stranger.stop()
-    assert stranger.process.returncode == 2, stranger.said()
-    assert f'model.name is "another", and the learner of this journal is "{program.model}"' in stranger.said()
+    assert stranger.process.returncode == 2, stranger.add()
+    assert f'model.name is "another", and the learner of this journal is "{program.model}"' in stranger.add()
     stopped([scorer])
     assert Counter(one["id"] for one in published(program)) == ids_of(raws)
 
@@ -494,10 +494,8 @@ def test_a_scorer_whose_replica_has_ended_ends_too(program):
     feed(program, later(raws))
     program.run("run", "--until-end", "--learn-only")
     scorer.finish()
-    assert (scorer.process.returncode, scorer.said().count("MemoryError")) == (1, 1)
-    assert (
-        "the thread that follows the journal has ended by the error above" in scorer.said().splitlines()[-1]
-    )
+    assert (scorer.process.returncode, scorer.add().count("MemoryError")) == (1, 1)
+    assert "the thread that follows the journal has ended by the error above" in scorer.add().splitlines()[-1]
 
 
 def test_predictions_that_are_gone_end_a_scorer_and_are_named(program):
@@ -517,6 +515,6 @@ def test_what_cannot_be_is_refused_in_one_line(tmp_path, broker):
     for command in (("score",), ("run", "--learn-only")):
         begun = embedded.start(*command).finish()
         assert begun.process.returncode == 2
-        assert "Kafka cluster" in begun.said()
+        assert "Kafka cluster" in begun.add()
     without = Program(tmp_path, broker.address)
     assert "streamnb topics create" in without.fail("score")

@@ -37,10 +37,10 @@ from streamnb.cli.serving.api import _held, application
 from streamnb.cli.serving.replica import Replica
 from streamnb.cli.serving.schemas import Problem
 from streamnb.cli.serving.server import _MOST_CONNECTIONS, _Bounded
-from streamnb.cli.serving.turns import Turns
+from streamnb.cli.serving.turns import FairLock
 from streamnb.engine.journal.recovery import recover
 from streamnb.engine.ports import NewRecord
-from streamnb.model.evaluation.unseen import told_unseen
+from streamnb.model.evaluation.unseen import published_new_class_probability
 from streamnb.wire.snapshot import part_digest
 
 WORDS = {"spam": ["free", "win", "cash"], "ham": ["lunch", "noon", "home"]}
@@ -94,7 +94,7 @@ def configured(program):
 def serving(program, *more):
     command = program.start("serve", "--listen", "127.0.0.1:0", *more)
     command.await_word("answering at")
-    port = int(command.said().rpartition("answering at 127.0.0.1:")[2].partition(":")[0])
+    port = int(command.add().rpartition("answering at 127.0.0.1:")[2].partition(":")[0])
 
     def ask(path, body=None, **headers):
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
@@ -115,7 +115,7 @@ def present(program):
     """The model that a learner would begin with."""
     config = configured(program)
     with closing(opening.open_log(config)) as log:
-        config = wiring.as_begun(config, log)  # the budget of memory, above all
+        config = wiring.begun_configuration(config, log)  # the budget of memory, above all
         learner = wiring.learner(config)
         checkpoint = recover(log, wiring.snapshots(config), learner, wiring.identity(config))
     return checkpoint.n, learner.model
@@ -153,7 +153,9 @@ def test_it_answers_by_the_model_of_the_learner_and_follows_it(made):
         assert one["label"] == model.predict_one({"text": text})
         assert (
             one["unseen"]
-            == told_unseen(np.array([n_events := model.n_events]), np.array([len(model.classes)]))[0]
+            == published_new_class_probability(
+                np.array([n_events := model.n_events]), np.array([len(model.classes)])
+            )[0]
         )
         assert 0 < one["unseen"] < 1 / n_events
     assert ask("/tokens/free")[1]["found"][0]["counts"]["spam"] > 10
@@ -187,7 +189,7 @@ def test_it_answers_by_the_model_of_the_learner_and_follows_it(made):
     assert gauges["streamnb_replica_learned_events"] == 500
     assert_head_is_get_without_a_body(port)
     assert command.stop().process.returncode == 0
-    assert "Traceback" not in command.said()
+    assert "Traceback" not in command.add()
 
 
 def own_label(event_id):
@@ -412,7 +414,7 @@ def test_what_is_wrong_is_said_and_harms_nobody(made):
     assert time.monotonic() - began < 25
     assert ask("/predict", {"events": ["free"]})[0] == 200
     assert command.stop().process.returncode == 0
-    assert "Traceback" not in command.said()
+    assert "Traceback" not in command.add()
 
 
 def test_labels_for_a_topic_that_no_learner_reads_are_refused(made):
@@ -427,14 +429,14 @@ def test_labels_for_a_topic_that_no_learner_reads_are_refused(made):
     assert f"no learner reads the topic {topic}: by journal record" in answer["detail"]
     assert program.topics["events"] in answer["detail"]
     command.kill()
-    assert program.start("read", topic).finish().said(0) == ""
+    assert program.start("read", topic).finish().add(0) == ""
     warned = program.start("label", "m1", "spam", *unread).finish()
-    assert (warned.process.returncode, "warning: no learner reads the topic" in warned.said()) == (0, True)
-    assert len(program.start("read", topic).finish().said(0).splitlines()) == 1
+    assert (warned.process.returncode, "warning: no learner reads the topic" in warned.add()) == (0, True)
+    assert len(program.start("read", topic).finish().add(0).splitlines()) == 1
     begun = ["--set", f"topics.journal={topic}-journal"]
     program.run("topics", "create", *unread, *begun)
     unwarned = program.start("label", "m1", "spam", *unread, *begun).finish()
-    assert (unwarned.process.returncode, unwarned.said()) == (0, "")
+    assert (unwarned.process.returncode, unwarned.add()) == (0, "")
 
 
 def test_others_are_let_in_with_a_token_alone(made, tmp_path):
@@ -454,11 +456,11 @@ def test_others_are_let_in_with_a_token_alone(made, tmp_path):
         (["--listen", "nowhere"], "--listen"),
     ]:
         refused = program.start("serve", *arguments).finish()
-        assert (refused.process.returncode, word in refused.said()) == (2, True), refused.said()
+        assert (refused.process.returncode, word in refused.add()) == (2, True), refused.add()
     with socket.create_server(("127.0.0.1", 0)) as taken:
         place = f"127.0.0.1:{taken.getsockname()[1]}"
         refused = program.start("serve", "--listen", place).finish()
-    assert (refused.process.returncode, "is it taken?" in refused.said()) == (1, True), refused.said()
+    assert (refused.process.returncode, "is it taken?" in refused.add()) == (1, True), refused.add()
     _, _, ask = serving(program, "--token-file", str(file), "--rate", "50")
     assert ask("/model")[0] == 401
     assert ask("/model", Authorization="Bearer nonsense")[0] == 401
@@ -476,7 +478,7 @@ def test_whatever_loopback_address_it_listens_on_it_may_be_asked_by(host, tmp_pa
     program.run("topics", "create")
     command = program.start("serve", "--listen", f"{host}:0")
     command.await_word("the page is ")
-    url = urlsplit(command.said().partition("the page is ")[2].split()[0])
+    url = urlsplit(command.add().partition("the page is ")[2].split()[0])
     assert host in {url.hostname, f"[{url.hostname}]"}
     for asked, is_refused in ((url.netloc, False), (f"localhost:{url.port}", False), ("evil.example", True)):
         with closing(http.client.HTTPConnection(url.hostname, url.port, timeout=30)) as connection:
@@ -584,7 +586,7 @@ def test_a_replica_that_rests_follows_while_it_is_asked(tmp_path, monkeypatch):
 
     def recover_slowly(*given, **more):
         def seen(*_):
-            told.append(replica.told)
+            told.append(replica.status)
             advanced.wait(5)
 
         return recover(*given, passed=seen, **more)
@@ -750,7 +752,7 @@ def test_a_replica_whose_thread_has_ended_is_not_alive(tmp_path, monkeypatch):
 
 def test_who_waits_for_the_lock_has_it_next():
     """Whoever follows lets it go and takes it again and again; of `threading.Lock` it had it hundreds of times more."""
-    lock, taken, stopping = Turns(), count(), threading.Event()
+    lock, taken, stopping = FairLock(), count(), threading.Event()
 
     def follow():
         while not stopping.is_set():

@@ -25,12 +25,12 @@ from streamnb.cli.parser import build_parser
 from streamnb.engine import learner as engine_learner
 from streamnb.engine.journal.entries import roll_back
 from streamnb.engine.ports import NewRecord
-from streamnb.engine.rebuilding.rebuild import Rebuilding, Source
+from streamnb.engine.rebuilding.rebuild import Retraining, RetrainingSource
 from streamnb.engine.standings import MOST, MOST_ALONE, MOST_BYTES
 from streamnb.engine.topic_plan import TENANT_BYTES
 from streamnb.errors import ConfigError, SnapshotError
-from streamnb.wire.snapshot import Part
-from streamnb.worker import Pace
+from streamnb.wire.snapshot import SnapshotPart
+from streamnb.worker import CommitPolicy
 
 SETS = ["model.kind=tenants", "model.tenants=6", "model.memory=1B", "metrics.every_events=7"]
 TOLD = [*SETS, "topics.tenants=tenants"]
@@ -74,14 +74,14 @@ class Dying:
         done = getattr(self._inner, name)(*args, **options)
         if self._left < 0:
             if name == "begin_commit":
-                done.settle()
+                done.await_outcome()
             raise KilledError
         return done
 
 
 def life(log, folder, *sets, death=None, pace=None, clock=None):
     """From a start to the end of the log, or to a death: (method, call, after)."""
-    worker = new_worker(log, folder, *sets, pace=pace or Pace(9, 0.0, 25, 1e9), clock=clock)
+    worker = new_worker(log, folder, *sets, pace=pace or CommitPolicy(9, 0.0, 25, 1e9), clock=clock)
     if death is not None:
         method, call, after = death
         of = "_snapshots" if method == "save_aside" else "_log"
@@ -183,7 +183,7 @@ def dies_and_goes_on(log_of, folder, rng, n=120):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(engine_learner, "MOST", rng.randint(1, 5))
         patch.setattr(engine_learner, "MOST_ALONE", rng.randint(1, 5))
-        log, pace = log_of(**TOPICS), Pace(rng.randint(1, 30), 0.0, rng.randint(5, 30), 1e9)
+        log, pace = log_of(**TOPICS), CommitPolicy(rng.randint(1, 30), 0.0, rng.randint(5, 30), 1e9)
         append(log, events[: 2 * n // 3])
         for _ in range(rng.randrange(5)):
             life(log, folder, *sets, death=random_death(rng), pace=pace, clock=clock)
@@ -231,7 +231,9 @@ def test_where_labels_come_late_it_is_a_recount_of_those_that_hold(open_log, tmp
         for i, label in said_now.items():
             log.append([NewRecord("labels", None, json.dumps({"id": f"e{i}", "label": label}).encode())])
         death = random_death(rng) if turn < 3 else None
-        life(log, folder, *LATE, death=death, pace=Pace(rng.randint(1, 30), 0.0, 20, 1e9), clock=clock)
+        life(
+            log, folder, *LATE, death=death, pace=CommitPolicy(rng.randint(1, 30), 0.0, 20, 1e9), clock=clock
+        )
         log.close()
         log = log_of()
     expected = {}
@@ -249,7 +251,7 @@ def test_where_labels_come_late_it_is_a_recount_of_those_that_hold(open_log, tmp
 
 def source(log, folder, *sets):
     config = configured(*sets)
-    return Source(log, AtOnce(folder, 100), lambda: wiring.learner(config), wiring.identity(config))
+    return RetrainingSource(log, AtOnce(folder, 100), lambda: wiring.learner(config), wiring.identity(config))
 
 
 def of_state(learner):
@@ -273,11 +275,11 @@ def test_a_tenant_that_was_forgotten_gets_a_tombstone(open_log, tmp_path):
         life(log, folder, *TOLD, clock=clock)
         log = log_of()
         assert b"t1" in {record.key for record in read_topic(log, "tenants")}
-        worker = new_worker(log, folder, *TOLD, pace=Pace(9, 0.0, 25, 1e9), clock=clock)
+        worker = new_worker(log, folder, *TOLD, pace=CommitPolicy(9, 0.0, 25, 1e9), clock=clock)
         worker.start("a learner")
         chosen = _chosen(build_parser().parse_args(["forget", "--key", "t1"]))
-        rebuilding = Rebuilding(source(log, folder, *TOLD), chosen)
-        worker.adopt(rebuilding.rebuilt())
+        rebuilding = Retraining(source(log, folder, *TOLD), chosen)
+        worker.install_model(rebuilding.retrained())
         if not dies:
             worker.run(until_end=True)
             worker.close()
@@ -357,7 +359,7 @@ def test_no_commit_writes_of_more_than_a_bounded_number():
     raws = [json.dumps({"id": f"e{i}", "text": "a", "label": "x"}).encode() for i in range(25_000)]
     outputs = learner.process(records(raws, keys=[b"t%05d" % (i % 12_500) for i in range(25_000)]), 1.0)
     commits = [[one for one in outputs if one.topic == "tenants"]]
-    while learner.owes_report:
+    while learner.has_pending_report:
         commits.append([one for one in learner.process([], 1.0) if one.topic == "tenants"])
     assert list(map(len, commits)) == [MOST, MOST_ALONE, MOST_ALONE, 1500]
     written = [one.key for part in commits for one in part]
@@ -479,16 +481,16 @@ def test_a_part_of_a_snapshot_that_is_none_is_refused():
     )
     parts = learner.parts()
     (meta, arrays), due = parts["standings"], np.array([1, 2])
-    wiring.learner(configured(*TOLD)).load({**parts, "standings": Part(meta, {"due": due})})
+    wiring.learner(configured(*TOLD)).load({**parts, "standings": SnapshotPart(meta, {"due": due})})
     for other in (
-        Part({**meta, "next": -1}, arrays),
-        Part({**meta, "gone": 7}, arrays),
-        Part({}, arrays),
-        Part(meta, {}),
-        Part(meta, {"due": np.array([4])}),
-        Part(meta, {"due": np.array([-1])}),
-        Part(meta, {"due": due.astype(np.float64)}),
-        Part(meta, {"due": due.reshape(1, 2)}),
+        SnapshotPart({**meta, "next": -1}, arrays),
+        SnapshotPart({**meta, "gone": 7}, arrays),
+        SnapshotPart({}, arrays),
+        SnapshotPart(meta, {}),
+        SnapshotPart(meta, {"due": np.array([4])}),
+        SnapshotPart(meta, {"due": np.array([-1])}),
+        SnapshotPart(meta, {"due": due.astype(np.float64)}),
+        SnapshotPart(meta, {"due": due.reshape(1, 2)}),
     ):
         with pytest.raises(SnapshotError):
             wiring.learner(configured(*TOLD)).load({**parts, "standings": other})

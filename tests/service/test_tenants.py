@@ -12,7 +12,7 @@ from verifying import configured, new_worker, told, verified
 
 from streamnb import NaiveBayes
 from streamnb.cli import main, wiring
-from streamnb.config import changes, load, shaping_of
+from streamnb.config import changes, load, semantic_config_of
 from streamnb.engine.ports import NewRecord
 from streamnb.errors import ConfigError
 
@@ -135,15 +135,15 @@ def test_what_a_shared_model_is_not_for_is_refused_by_its_key():
 
 
 def test_a_shared_model_cannot_be_added_to_a_stream():
-    before = shaping_of(load(None, {}, SETS))
-    (change,) = changes(before, shaping_of(load(None, {}, SHARED)))
+    before = semantic_config_of(load(None, {}, SETS))
+    (change,) = changes(before, semantic_config_of(load(None, {}, SHARED)))
     assert (change.key, change.allowed) == ("model.shared", False)
 
 
 def test_memory_may_change_and_the_most_tenants_may_not():
-    before = shaping_of(load(None, {}, SETS))
+    before = semantic_config_of(load(None, {}, SETS))
     for key, may in (("model.memory=2MiB", True), ("model.tenants=8", False), ("events.entity=$.e", False)):
-        (change,) = changes(before, shaping_of(load(None, {}, [*SETS, key])))
+        (change,) = changes(before, semantic_config_of(load(None, {}, [*SETS, key])))
         assert change.allowed == may, key
 
 

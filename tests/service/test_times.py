@@ -17,10 +17,10 @@ from streamnb.engine.journal.snapshot_store import NoSnapshots
 from streamnb.engine.sensor import Sensor
 from streamnb.wire.codec import decode_event
 from streamnb.wire.schema import EventSchema
-from streamnb.worker import Pace, Worker
+from streamnb.worker import CommitPolicy, Worker
 
 HYPOTHESES = 'hypotheses=[{name="all"}, {half_life="6h"}]'
-PACE = Pace(commit_events=50, snapshot_events=120)
+PACE = CommitPolicy(commit_events=50, snapshot_events=120)
 DAY = 86400.0
 
 

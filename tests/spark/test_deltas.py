@@ -26,7 +26,7 @@ from streamnb.model.naive_bayes.partials import Partial
 from streamnb.spark import part as part_module
 from streamnb.spark.deltas import Deltas, ranges_of, refuse_unfit
 from streamnb.spark.job import planned
-from streamnb.spark.part import Part
+from streamnb.spark.part import PartitionTask
 
 IDS = {"events": "id-1"}
 NOW = 1_790_000_000.0
@@ -81,7 +81,7 @@ class Cluster:
     def made(self, number, batch):
         """Of each partition that has records, in any order, what its worker made: batch is place -> (first, past, rows)."""
         places = {place: (first, past) for place, (first, past, _) in batch.items()}
-        part, partials = Part(str(self.deltas.path), number, NOW, places), []
+        part, partials = PartitionTask(str(self.deltas.path), number, NOW, places), []
         for place, (_, _, rows) in random.Random(number).sample(sorted(batch.items()), len(batch)):
             for made in part(iter([arrow(place, piece) for piece in self.pieces(rows)])):
                 told = made.to_pylist()

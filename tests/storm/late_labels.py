@@ -11,7 +11,7 @@ from late import EVENTS, LABELS, effective_labels, scores_of
 from storm.reading import Found
 from storm.stream import BAD, BASE, FEW, NAMES, Made, event, is_malformed, malformed
 
-from streamnb.engine.learner import Learner
+from streamnb.engine.learner import EventProcessor
 from streamnb.engine.ports import Record
 
 TOPIC = "labels"
@@ -79,7 +79,7 @@ def truths_of(events: Iterable[Found], heard: Iterable[Found]) -> Truths:
     )
 
 
-def scores_differ(learner: Learner, said: Iterable[bytes], truths: Truths) -> Iterator[str]:
+def scores_differ(learner: EventProcessor, said: Iterable[bytes], truths: Truths) -> Iterator[str]:
     """How the scores of what was served differ from a plain recount of it beside the labels that hold."""
     assert learner.late is not None
     told, found = scores_of(map(json.loads, said), truths), learner.late.scoring.scores.cumulative()

@@ -11,13 +11,15 @@ from storm.recount import counted, differences
 
 from streamnb.cli import wiring
 from streamnb.config import Config
-from streamnb.engine.learner import Learner
+from streamnb.engine.learner import EventProcessor
 from streamnb.engine.ports import Partition, Record
 from streamnb.model.tenants.tenant_models import TenantModels
 from streamnb.wire.snapshot import part_digest
 
 
-def disturbances(config: Config, went_in: list[Found], learned: Learner, said: list[bytes]) -> Iterator[str]:
+def disturbances(
+    config: Config, went_in: list[Found], learned: EventProcessor, said: list[bytes]
+) -> Iterator[str]:
     """How a model of entities, and what it said, differ from one that learned all in one go.
 
     Of one partition nothing differs, bit for bit. Of several, the order between them is anybody's; but each

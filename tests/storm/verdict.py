@@ -20,11 +20,11 @@ from storm.undisturbed import disturbances
 from streamnb import config as configuration
 from streamnb.adapters.snapshot_folder import SnapshotFolder
 from streamnb.cli import opening, wiring
-from streamnb.cli.commands.rebuild import rebuilding_of
+from streamnb.cli.commands.rebuild import retraining_of
 from streamnb.engine.journal.history import entries
 from streamnb.engine.journal.recovery import recover
-from streamnb.engine.learner import Learner
-from streamnb.engine.rebuilding.rebuild import Rebuilding
+from streamnb.engine.learner import EventProcessor
+from streamnb.engine.rebuilding.rebuild import Retraining
 from streamnb.errors import StreamnbError
 from streamnb.model.tenants.tenant_models import TenantModels
 from streamnb.wire.codec import decode_event
@@ -145,7 +145,7 @@ def _learned_anew(
     """A model learned anew, and one that nobody disturbed, of events that carried the labels of the end."""
     config = configuration.load(program.file, {}, [])
     with closing(opening.open_log(config)) as log:
-        rebuilt = Rebuilding(rebuilding_of(config, log)).rebuilt()
+        rebuilt = Retraining(retraining_of(config, log)).retrained()
         journal = [found.record for found in entries(log, log.partitions(config.topics.journal)[0])]
     at = {(found.partition, found.offset): found for found in went_in}
     alone, schema = wiring.model(config), opening.schema(config)
@@ -159,7 +159,7 @@ def _learned_anew(
         yield "a model that was learned anew is not that of an undisturbed run"
 
 
-def recovered(program: Program, snapshots: Path) -> Learner:
+def recovered(program: Program, snapshots: Path) -> EventProcessor:
     """A learner that stands where the journal does, by the snapshots of a folder."""
     config = configuration.load(program.file, {}, [])
     learner = wiring.learner(config)
@@ -168,7 +168,7 @@ def recovered(program: Program, snapshots: Path) -> Learner:
     return learner
 
 
-def digests(learner: Learner) -> dict[str, str]:
+def digests(learner: EventProcessor) -> dict[str, str]:
     """Of everything that a snapshot holds."""
     return {name: part_digest(*part) for name, part in learner.parts().items()}
 
@@ -180,5 +180,5 @@ def _verify(program: Program) -> tuple[str, list[str]]:
         return "no such command", []
     done = program.start("verify", "--json").finish(VERIFY_SECONDS)
     if done.process.returncode:
-        return "differs", [f"`verify` ended with {done.process.returncode}: {done.said(0)}{done.said()}"]
+        return "differs", [f"`verify` ended with {done.process.returncode}: {done.add(0)}{done.add()}"]
     return "clean", []

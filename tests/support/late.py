@@ -7,7 +7,7 @@ import math
 from collections import Counter, defaultdict
 
 from streamnb import NaiveBayes, Text
-from streamnb.engine.learner import Learner
+from streamnb.engine.learner import EventProcessor
 from streamnb.engine.ports import Partition, Record
 from streamnb.engine.settings import LabelSettings, Settings
 from streamnb.wire.schema import EventSchema
@@ -25,7 +25,7 @@ def late_learner(given=None, *, window=7 * 86400.0, memory=1 << 28, **options):
     own = {name: options.pop(name) for name in ("repeats", "ranks", "weights") if name in options}
     labels = LabelSettings("labels", window, memory, **own)
     made = Settings(**{"schema": EventSchema(), "window": 50, "labels": labels} | options)
-    return Learner(made, given or model())
+    return EventProcessor(made, given or model())
 
 
 class Stream:

@@ -8,18 +8,18 @@ from concurrent.futures import Future
 
 from streamnb import NaiveBayes, Text
 from streamnb.adapters.snapshot_folder import SnapshotFolder
-from streamnb.engine.journal.identity import Identity
-from streamnb.engine.learner import Learner
+from streamnb.engine.journal.identity import JobIdentity
+from streamnb.engine.learner import EventProcessor
 from streamnb.engine.ports import NewRecord, Partition, Record
 from streamnb.engine.settings import Settings
 from streamnb.errors import StreamnbError
 from streamnb.wire.codec import decode_prediction
 from streamnb.wire.schema import EventSchema
 from streamnb.wire.snapshot import part_digest
-from streamnb.worker import Pace, Worker
+from streamnb.worker import CommitPolicy, Worker
 
 TOPICS = {"events": 1, "predictions": 1, "metrics": 1, "dead_letters": 1, "journal": 1}
-IDENTITY = Identity(("events",), "journal", "c0ffee", {"python": "3"})
+IDENTITY = JobIdentity(("events",), "journal", "c0ffee", {"python": "3"})
 WORDS = [f"w{i}" for i in range(40)]
 
 
@@ -59,7 +59,7 @@ def new_learner(**settings):
     model = settings.pop("model", None) or NaiveBayes(
         {"text": Text(), "subject": Text(event_model="bernoulli")}
     )
-    return Learner(Settings(**{"schema": EventSchema()} | settings), model)
+    return EventProcessor(Settings(**{"schema": EventSchema()} | settings), model)
 
 
 def new_worker(
@@ -70,7 +70,7 @@ def new_worker(
         store(folder),
         learner or new_learner(),
         identity,
-        pace or Pace(),
+        pace or CommitPolicy(),
         clock or Ticking(),
         **options,
     )

@@ -29,7 +29,7 @@ def delete_topic(log, name):
     store = log._store
     with store.transaction("IMMEDIATE"):
         for number in range(store.topic(name)[1]):
-            extent = store.extent(Partition(name, number))
+            extent = store.offset_range(Partition(name, number))
             delete_records(store, extent, extent.next)
         store.db.execute("DELETE FROM partitions WHERE topic = ?", (name,))
         store.db.execute("DELETE FROM topics WHERE name = ?", (name,))
@@ -56,7 +56,7 @@ def trim(log, partition, before):
         return
     store = log._store
     with store.transaction("IMMEDIATE"):
-        extent = store.extent(partition)
+        extent = store.offset_range(partition)
         delete_records(store, extent, before)
         update = "UPDATE partitions SET earliest = max(earliest, ?) WHERE partition_id = ?"
         store.db.execute(update, (before, extent.partition_id))

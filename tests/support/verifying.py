@@ -9,13 +9,15 @@ from streamnb import config as configuration
 from streamnb.adapters.snapshot_folder import SnapshotFolder
 from streamnb.cli import wiring
 from streamnb.cli.commands.verify import source_of
-from streamnb.engine.verification.findings import CheckResult, Findings
+from streamnb.engine.verification.findings import CheckResults, Outcome
 from streamnb.engine.verification.verify import verify
 from streamnb.wire.journal import START, decode_journal, encode_journal, seal
-from streamnb.wire.snapshot import Part
-from streamnb.worker import Pace, Worker
+from streamnb.wire.snapshot import SnapshotPart
+from streamnb.worker import CommitPolicy, Worker
 
-PACE = Pace(commit_events=30, snapshot_events=90, snapshot_seconds=3600.0)  # however long kernels compile
+PACE = CommitPolicy(
+    commit_events=30, snapshot_events=90, snapshot_seconds=3600.0
+)  # however long kernels compile
 
 
 def configured(*sets, file=None):
@@ -44,15 +46,17 @@ def learn(log, folder, *sets, **options):
 
 
 def verified(log, folder, *sets, file=None, progress=lambda _: None):
-    return verify(source_of(configured(*sets, file=file), log, SnapshotFolder(folder)), Findings(), progress)
+    return verify(
+        source_of(configured(*sets, file=file), log, SnapshotFolder(folder)), CheckResults(), progress
+    )
 
 
-def told(outcome, verdict=CheckResult.DIFFERS):
+def told(outcome, verdict=Outcome.DIFFERS):
     return [(f.check, f.text) for f in outcome.findings.all() if f.verdict == verdict]
 
 
 def places(outcome, check):
-    return [f.place for f in outcome.findings.all() if f.verdict == CheckResult.DIFFERS and f.check == check]
+    return [f.place for f in outcome.findings.all() if f.verdict == Outcome.DIFFERS and f.check == check]
 
 
 class Altered:
@@ -97,7 +101,7 @@ def edit_snapshot(folder, edit, n=None):
     store = AtOnce(folder, 100)
     snapshot = store.newest(n).snapshot
     parts = {
-        name: Part(dict(part.meta), {key: array.copy() for key, array in part.arrays.items()})
+        name: SnapshotPart(dict(part.meta), {key: array.copy() for key, array in part.arrays.items()})
         for name, part in snapshot.parts.items()
     }
     parts = edit(parts) or parts

@@ -18,23 +18,23 @@ from malformed import LABEL_RECORDS, MALFORMED, NOT_LABELS
 from streamnb.errors import ConfigError, MalformedEvent
 from streamnb.events import (
     DETECTORS,
-    OF_VERDICTS,
+    LABEL_REASONS,
     REASONS,
     TOO_MANY_CLASSES,
     UNPUBLISHED,
+    Attribution,
     DeadLetter,
     Event,
-    Evidence,
     HypothesisScore,
+    LabelRecord,
     MetricsReport,
     ModelInfo,
     PosteriorReport,
     Prediction,
     ReliabilityBin,
+    Retraction,
     Scores,
     TenantStanding,
-    Verdict,
-    Withdrawal,
 )
 from streamnb.wire import codec
 from streamnb.wire.codec import (
@@ -46,11 +46,11 @@ from streamnb.wire.codec import (
     decode_prediction,
     encode_alert,
     encode_event,
+    encode_label,
     encode_metrics,
     encode_prediction,
     encode_predictions,
-    encode_standing,
-    encode_verdict,
+    encode_tenant_stats,
 )
 from streamnb.wire.dead_letter import dead_letter_record
 from streamnb.wire.event_csv import CsvColumns, rows_to_events
@@ -111,7 +111,7 @@ def test_the_malformed_events_are_many_and_cover_every_reason():
         UNPUBLISHED,
         TOO_MANY_CLASSES,
         "label-record",
-        *OF_VERDICTS,
+        *LABEL_REASONS,
     }
 
 
@@ -451,29 +451,31 @@ def test_a_rendered_path_parses_to_its_keys(keys):
 
 
 def test_a_verdict_is_read_with_its_defaults():
-    assert decode_label(b'{"id":"m","label":"ham"}') == Verdict("m", "ham", "default", 1.0, None)
-    assert decode_label(b'{"id":"m","label":"ham","source":null,"weight":null}') == Verdict("m", "ham")
-    assert decode_label(b'{"id":"m","label":null,"ts":"1970-01-01T00:00:05Z"}') == Verdict("m", None, ts=5.0)
+    assert decode_label(b'{"id":"m","label":"ham"}') == LabelRecord("m", "ham", "default", 1.0, None)
+    assert decode_label(b'{"id":"m","label":"ham","source":null,"weight":null}') == LabelRecord("m", "ham")
+    assert decode_label(b'{"id":"m","label":null,"ts":"1970-01-01T00:00:05Z"}') == LabelRecord(
+        "m", None, ts=5.0
+    )
     read = decode_label(b'{"id":"m","label":"ham","source":"s","weight":0,"more":[]}')
-    assert read == Verdict("m", "ham", "s", 0.0)
+    assert read == LabelRecord("m", "ham", "s", 0.0)
     assert type(read.weight) is float
     withdrawn = decode_label(b'{"withdraw":true,"source":"s","since":3,"ts":4}')
-    assert withdrawn == Withdrawal("s", 3.0, 4.0)
+    assert withdrawn == Retraction("s", 3.0, 4.0)
 
 
 @given(
     st.builds(
-        Verdict,
+        LabelRecord,
         st.text(min_size=1, max_size=9),
         st.none() | st.text(min_size=1, max_size=9),
         st.text(min_size=1, max_size=9).filter(lambda source: source != "event"),
         st.floats(0.0, 2.0**20),
         st.none() | st.floats(-1e9, 1e9),
     )
-    | st.builds(Withdrawal, st.text(min_size=1, max_size=9), st.none() | st.floats(-1e9, 1e9))
+    | st.builds(Retraction, st.text(min_size=1, max_size=9), st.none() | st.floats(-1e9, 1e9))
 )
 def test_a_verdict_survives_its_record(verdict):
-    assert decode_label(encode_verdict(verdict)) == verdict
+    assert decode_label(encode_label(verdict)) == verdict
 
 
 @pytest.mark.parametrize(
@@ -561,7 +563,10 @@ def test_a_label_of_a_few_bytes_may_be_too_long_as_well():
 @pytest.mark.parametrize("more", [[], PIECES[:2]])
 def test_usual_labels_are_read_all_at_once(more, monkeypatch):
     monkeypatch.setattr(codec, "decode_label", None)
-    assert decode_labels([*PIECES[:2], *more])[:2] == [Verdict("a", "x"), Verdict("b", None, "s", 2.0, 3.0)]
+    assert decode_labels([*PIECES[:2], *more])[:2] == [
+        LabelRecord("a", "x"),
+        LabelRecord("b", None, "s", 2.0, 3.0),
+    ]
 
 
 # Predictions, metrics, dead letters
@@ -575,7 +580,7 @@ PREDICTION = Prediction(
     model=ModelInfo("default", 7),
     ts=1.5,
     truth="ham",
-    evidence=(Evidence("text", "free", 1.25), Evidence("links", 3.0, -0.5)),
+    evidence=(Attribution("text", "free", 1.25), Attribution("links", 3.0, -0.5)),
     hypotheses={"presence alpha=1": 0.75, "other": 0.25},
 )
 SCORES = Scores(2, 0.5, 0.7, 0.4, 0.1, 0.3, 0.2)
@@ -591,7 +596,7 @@ def test_labels_that_are_read_together_are_refused_for_their_times_as_each_alone
     schema, day = EventSchema(clock=clock), 86400.0
     recorded = [1000.0, 1000.0, 1000.0, 0.0, 5e9, 1000.0]
     ahead = [None, 1000.0 + day, 1001.0 + day, 4e9, 4e9, -5.0]
-    raws = [encode_verdict(Verdict("e", "x", "s", 1.0, ts)) for ts in ahead]
+    raws = [encode_label(LabelRecord("e", "x", "s", 1.0, ts)) for ts in ahead]
     counts = clock == "log"
 
     def is_refused(raw, time):
@@ -678,8 +683,8 @@ def test_a_calibration_curve_survives_the_wire_and_may_be_absent():
         ("probability", lambda bad: bad, "$.probability"),
         ("probabilities", lambda bad: {"ham": 0.5, "sp am": bad}, '$.probabilities["sp am"]'),
         ("ts", lambda bad: bad, "$.ts"),
-        ("evidence", lambda bad: (Evidence("a", "null", bad),), "$.evidence[0].log_odds"),
-        ("evidence", lambda bad: (Evidence("a", bad, 0.5),), "$.evidence[0].value"),
+        ("evidence", lambda bad: (Attribution("a", "null", bad),), "$.evidence[0].log_odds"),
+        ("evidence", lambda bad: (Attribution("a", bad, 0.5),), "$.evidence[0].value"),
     ],
 )
 def test_no_prediction_with_a_number_that_is_not_finite(bad, field, wrap, path):
@@ -815,7 +820,7 @@ def test_input_examples_of_the_page_are_read_whole(kind, decode):
         ("prediction", decode_prediction, encode_prediction),
         ("metrics", decode_metrics, encode_metrics),
         ("alerts", decode_alert, encode_alert),
-        ("tenants", msgspec.json.Decoder(TenantStanding).decode, encode_standing),
+        ("tenants", msgspec.json.Decoder(TenantStanding).decode, encode_tenant_stats),
     ],
 )
 def test_output_examples_of_the_page_are_what_is_written(kind, decode, encode):
@@ -844,7 +849,7 @@ def test_the_examples_of_the_page_agree_with_themselves():
     assert late.verdicts.judged == late.cumulative.events == sum(row.events for row in late.verdicts.delays)
     assert late.verdicts.coverage == pytest.approx(late.verdicts.judged / late.verdicts.served, abs=1e-4)
     assert sum(map(sum, late.confusion)) == late.verdicts.judged
-    assert decode_label(blocks("json withdrawal")[0].encode()) == Withdrawal("bot7", 1790000000.0)
+    assert decode_label(blocks("json withdrawal")[0].encode()) == Retraction("bot7", 1790000000.0)
     assert sum(map(sum, report.confusion)) == report.cumulative.events
     assert drift.detector in DETECTORS
     assert decided.decisions.cumulative.events == decided.cumulative.events

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from streamnb.errors import SnapshotError
-from streamnb.wire.snapshot import Part, Snapshot, decode, encode, encode_chunks, load, part_digest
+from streamnb.wire.snapshot import Snapshot, SnapshotPart, decode, encode, encode_chunks, load, part_digest
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 SPECIFICATION = Path(__file__).parents[2] / "docs" / "snapshot-format.md"
@@ -39,7 +39,7 @@ DTYPES = (
 
 
 def snapshot(meta=None, arrays=None, **fields):
-    parts = {"model": Part(meta or {}, arrays or {})}
+    parts = {"model": SnapshotPart(meta or {}, arrays or {})}
     return Snapshot(
         **{
             "journal_n": 41,
@@ -78,7 +78,9 @@ def golden_snapshots():
     }
     return {
         "empty": Snapshot(-1, "", {}, "", {}, {}),
-        "dtypes": snapshot(parts={"model": Part({}, every), "progressive": Part({"window": 3}, shapes)}),
+        "dtypes": snapshot(
+            parts={"model": SnapshotPart({}, every), "progressive": SnapshotPart({"window": 3}, shapes)}
+        ),
         "unicode": snapshot(
             unicode_meta, {"tâble": np.arange(3, dtype=np.uint8)}, positions={("événements", 0): 5}
         ),
@@ -114,7 +116,9 @@ some_arrays = st.builds(
     lambda dtype, order: np.dtype(dtype).newbyteorder(order), st.sampled_from(DTYPES), orders
 ).flatmap(lambda dtype: hnp.arrays(dtype, hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=4)))
 parts = st.builds(
-    Part, st.dictionaries(names, json_values, max_size=3), st.dictionaries(names, some_arrays, max_size=3)
+    SnapshotPart,
+    st.dictionaries(names, json_values, max_size=3),
+    st.dictionaries(names, some_arrays, max_size=3),
 )
 snapshots = st.builds(
     Snapshot,
@@ -312,8 +316,8 @@ def test_an_independent_writer_writes_the_same_bytes():
         "",
         {},
         {
-            "window": Part({}, {"flags": np.array([True, False])}),
-            "model": Part({"alpha": 1.0}, {"table": np.arange(6).reshape(3, 2)}),
+            "window": SnapshotPart({}, {"flags": np.array([True, False])}),
+            "model": SnapshotPart({"alpha": 1.0}, {"table": np.arange(6).reshape(3, 2)}),
         },
     )
     assert encode(ours) == seal(fields, padded(table) + padded(flags))
@@ -422,7 +426,7 @@ def test_arrays_without_a_form_are_refused(array, message):
         {"positions": {("t", 0): 2**63}},
         {"positions": {("\ud800", 0): 1}},
         {"fingerprint": {"cpus": 2}},
-        {"parts": {"\ud800": Part({}, {})}},
+        {"parts": {"\ud800": SnapshotPart({}, {})}},
     ],
     ids=str,
 )

@@ -17,7 +17,7 @@ from service import (
 
 from streamnb.adapters.snapshot_folder import SnapshotFolder
 from streamnb.errors import LogError
-from streamnb.worker import Pace
+from streamnb.worker import CommitPolicy
 
 RAWS = raw_events(200, seed=9)
 
@@ -44,14 +44,14 @@ class Failing:
 def test_no_snapshot_holds_what_the_journal_does_not_say(open_log, tmp_path, written):
     produce(open_log(**TOPICS), RAWS)
     folder = tmp_path / "snapshots"
-    worker = new_worker(Failing(open_log(), written=written), folder, pace=Pace(commit_events=40))
+    worker = new_worker(Failing(open_log(), written=written), folder, pace=CommitPolicy(commit_events=40))
     worker.start("first")
     with pytest.raises(LogError, match="disk is full"):
         worker.run(until_end=True)
     ahead = model_digest(worker.learner)
     worker.close()
     assert SnapshotFolder(folder).newest() is None
-    again = new_worker(open_log(), folder, pace=Pace(commit_events=40))
+    again = new_worker(open_log(), folder, pace=CommitPolicy(commit_events=40))
     again.start("second")
     assert (model_digest(again.learner) == ahead) == written
     again.run(until_end=True)
@@ -64,7 +64,7 @@ def test_no_snapshot_holds_what_the_journal_does_not_say(open_log, tmp_path, wri
 def test_recovery_shows_that_it_is_alive(open_log, tmp_path):
     """Replay may take longer than a session."""
     produce(open_log(**TOPICS), RAWS)
-    worker = new_worker(open_log(), tmp_path / "none", pace=Pace(commit_events=10))
+    worker = new_worker(open_log(), tmp_path / "none", pace=CommitPolicy(commit_events=10))
     worker.start("first")
     worker.run(until_end=True)
     worker._log.close()
@@ -83,7 +83,9 @@ def test_recovery_shows_that_it_is_alive(open_log, tmp_path):
 
 def test_a_damaged_snapshot_that_is_passed_over_is_told(open_log, tmp_path):
     produce(open_log(**TOPICS), RAWS)
-    worker = new_worker(open_log(), tmp_path / "snapshots", pace=Pace(commit_events=50, snapshot_events=50))
+    worker = new_worker(
+        open_log(), tmp_path / "snapshots", pace=CommitPolicy(commit_events=50, snapshot_events=50)
+    )
     worker.start("first")
     worker.run(until_end=True)
     worker.close()

@@ -22,14 +22,14 @@ from service import (
 from streamnb.adapters.snapshot_folder import SnapshotFolder
 from streamnb.engine.journal.recovery import recover
 from streamnb.engine.journal.snapshot_store import NoSnapshots
-from streamnb.engine.ports import CommitUnderWay
+from streamnb.engine.ports import CommitInFlight
 from streamnb.engine.sensor import Sensor
 from streamnb.errors import LogError
-from streamnb.worker import Pace
+from streamnb.worker import CommitPolicy
 
 RAWS = raw_events(200, seed=12)
-PACE = Pace(commit_events=20, commit_seconds=1.0)
-PACE_AND_SNAPSHOTS = Pace(commit_events=20, commit_seconds=1.0, snapshot_events=50)
+PACE = CommitPolicy(commit_events=20, commit_seconds=1.0)
+PACE_AND_SNAPSHOTS = CommitPolicy(commit_events=20, commit_seconds=1.0, snapshot_events=50)
 SECONDS = 1e-4
 
 
@@ -60,7 +60,7 @@ class Late:
             self._log.commit(transaction)
             return SECONDS
 
-        return CommitUnderWay(lambda: self.is_over, settle)
+        return CommitInFlight(lambda: self.is_over, settle)
 
 
 def late_worker(open_log, folder, *, fails=None, **options):

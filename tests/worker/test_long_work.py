@@ -12,12 +12,12 @@ from service import TOPICS, new_learner, new_worker, predictions, produce, raw_e
 
 from streamnb.adapters.snapshot_folder import SnapshotFolder
 from streamnb.errors import NotElected
-from streamnb.worker import Pace
+from streamnb.worker import CommitPolicy
 
 PIECE, PIECES = 0.7, 10  # seconds, so that the whole is longer than a member may be silent
 SILENT_MS = 4000
 RAWS = raw_events(60, seed=2)
-PACE = Pace(commit_events=6)
+PACE = CommitPolicy(commit_events=6)
 
 
 def slow(learner, *, pieces):
@@ -96,7 +96,7 @@ def test_long_work_keeps_the_election(broker, tmp_path, monkeypatch, what):
         store = SlowToRead
     else:
         store = SlowToWrite
-    pace = Pace(commit_events=60, snapshot_events=6 if what == "writing a snapshot" else 1 << 30)
+    pace = CommitPolicy(commit_events=60, snapshot_events=6 if what == "writing a snapshot" else 1 << 30)
     worker = new_worker(connect(), tmp_path / "snapshots", pace=pace, learner=learner, store=store)
     with connect(elected_within=0.5) as other, connect() as producer:
         rival = Rival(other)

@@ -17,10 +17,10 @@ from streamnb.engine.ports import NewRecord
 from streamnb.engine.sensor import Sensor
 from streamnb.errors import JournalError
 from streamnb.wire.journal import decode_journal
-from streamnb.worker import Pace
+from streamnb.worker import CommitPolicy
 
 RAWS = raw_events(90, seed=61)
-PACE = Pace(commit_events=30)
+PACE = CommitPolicy(commit_events=30)
 
 
 class Replaced:
@@ -59,7 +59,7 @@ def test_events_of_a_topic_made_anew_are_never_learned_at_the_old_offset(open_lo
     assert predictions(open_log()) == []
 
 
-@pytest.mark.parametrize("at", ["seek", "extents"])
+@pytest.mark.parametrize("at", ["seek", "offset_ranges"])
 def test_a_topic_made_anew_during_the_start_is_refused(open_log, tmp_path, at):
     produce(open_log(**TOPICS), RAWS)
     first = new_worker(open_log(), tmp_path / "s", pace=PACE)
@@ -86,7 +86,7 @@ class Heard(Sensor):
     def unsaved(self, reason):
         self.unsaid.append(reason)
 
-    def alive(self):
+    def heartbeat(self):
         self.alive_times += 1
 
 
@@ -97,7 +97,7 @@ def test_a_snapshot_whose_write_never_returns_is_told_once_and_given_up_at_the_e
     monkeypatch.setattr("streamnb.engine.journal.snapshots.LONGEST_WRITE", 0.5)
     produce(open_log(**TOPICS), RAWS)
     heard = Heard()
-    pace = Pace(commit_events=10, snapshot_events=10)
+    pace = CommitPolicy(commit_events=10, snapshot_events=10)
     worker = new_worker(open_log(), tmp_path / "s", pace=pace, store=NeverWritten, sensor=heard)
     worker.start("stuck")
     worker.run(until_end=True)
@@ -117,7 +117,9 @@ def test_the_first_commit_after_a_start_is_bounded_too(open_log, tmp_path):
     lengths = []
     for _ in range(2):
         produce(open_log(), raws)
-        worker = new_worker(open_log(), tmp_path / "s", pace=Pace(commit_seconds=5.0, commit_events=200))
+        worker = new_worker(
+            open_log(), tmp_path / "s", pace=CommitPolicy(commit_seconds=5.0, commit_events=200)
+        )
         worker.start("learner")
         worker.run(until_end=True)
         worker.close()

@@ -46,7 +46,7 @@ from streamnb.engine.sensor import Sensor
 from streamnb.errors import Fenced, JournalError, NotElected, SnapshotError
 from streamnb.wire.journal import START, chain_outputs, crc, decode_journal, encode_journal, seal
 from streamnb.wire.snapshot import Snapshot
-from streamnb.worker import Pace, Worker
+from streamnb.worker import CommitPolicy, Worker
 
 RAWS = raw_events(500, seed=3)
 
@@ -70,7 +70,7 @@ def test_a_log_changes_nothing(open_log, tmp_path, commit_events, events):
     """The same predictions and the same bytes as without a log, at any size of commit."""
     log, raws = open_log(**TOPICS), RAWS[:events]
     produce(log, raws)
-    worker = drain(log, tmp_path / "snapshots", pace=Pace(commit_events=commit_events))
+    worker = drain(log, tmp_path / "snapshots", pace=CommitPolicy(commit_events=commit_events))
     alone = new_learner()
     expected = predictions(alone.process(records(raws), 1.0))
     assert predictions(open_log()) == expected
@@ -85,7 +85,7 @@ def test_three_partitions_equal_the_replay_of_the_journal(open_log, tmp_path):
         log.append(
             [NewRecord("events", b"%d" % i, raw) for i, raw in enumerate(RAWS[start : start + 50], start)]
         )
-    worker = drain(log, tmp_path / "snapshots", pace=Pace(commit_events=33))
+    worker = drain(log, tmp_path / "snapshots", pace=CommitPolicy(commit_events=33))
     again, checkpoint = replayed(open_log())
     assert digests(again) == digests(worker.learner)
     assert sum(checkpoint.positions.values()) == len(RAWS)
@@ -96,7 +96,7 @@ def test_three_partitions_equal_the_replay_of_the_journal(open_log, tmp_path):
 @pytest.mark.parametrize("snapshot_events", [1, 60, 10**9])
 def test_restart_is_no_restart(open_log, tmp_path, snapshot_events):
     """Stopped and started again after every hundred events, with and without snapshots in between."""
-    pace = Pace(commit_events=30, snapshot_events=snapshot_events)
+    pace = CommitPolicy(commit_events=30, snapshot_events=snapshot_events)
     for start in range(0, 500, 100):
         log = open_log(**TOPICS)
         produce(log, RAWS[start : start + 100])
@@ -126,7 +126,7 @@ def test_a_crash_before_the_commit_loses_nothing_and_after_it_repeats_nothing(op
             raise CrashError
 
     produce(open_log(**TOPICS), RAWS)
-    pace = Pace(commit_events=100)
+    pace = CommitPolicy(commit_events=100)
     for when in [
         "before",
         "after",
@@ -187,7 +187,7 @@ def test_a_second_learner_waits_and_a_fenced_one_publishes_nothing(open_log, tmp
     with pytest.raises(NotElected, match=r"is the learner|is alive|is not over"):
         second.start("second")
     first.close()
-    second.stand_by("second", lambda _: None)
+    second.await_leadership("second", lambda _: None)
     produce(open_log(), RAWS[:5])
     second.run(until_end=True)
     assert len(read_topic(open_log(), "predictions")) == 5
@@ -216,7 +216,7 @@ def test_a_learner_that_was_taken_over_is_fenced(tmp_path):
 def journalled(open_log, tmp_path, **options):
     log = open_log(**TOPICS)
     produce(log, RAWS[:90])
-    worker = drain(log, tmp_path / "snapshots", pace=Pace(commit_events=30), **options)
+    worker = drain(log, tmp_path / "snapshots", pace=CommitPolicy(commit_events=30), **options)
     worker.close()
 
 
@@ -390,7 +390,7 @@ def test_a_commit_takes_several_polls_and_no_more_than_its_limit(open_log, tmp_p
 
     log = open_log(**{**TOPICS, "events": 2})
     log.append([NewRecord("events", b"%d" % i, raw) for i, raw in enumerate(RAWS[:60])])
-    pace = Pace(commit_events=8, commit_seconds=0.2)
+    pace = CommitPolicy(commit_events=8, commit_seconds=0.2)
     worker = drain(ThreeAtOnce(log), tmp_path / "snapshots", pace=pace)
     commits = [decode_journal(record.value).slices for record in read_topic(open_log(), "journal")][1:]
     assert [sum(part.count for part in slices) for slices in commits] == [8] * 7 + [4]
@@ -408,10 +408,10 @@ def test_a_commit_takes_several_polls_and_no_more_than_its_limit(open_log, tmp_p
 @pytest.mark.parametrize(
     ("events", "pace", "expected"),
     [
-        (100, Pace(commit_events=10, snapshot_events=30, snapshot_seconds=1e9), [3, 6, 9, 10]),
-        (90, Pace(commit_events=10, snapshot_events=30, snapshot_seconds=1e9), [3, 6, 9]),
-        (50, Pace(commit_events=10, snapshot_events=10**9, snapshot_seconds=0.0), [1, 2, 3, 4, 5]),
-        (50, Pace(commit_events=10, snapshot_events=10**9, snapshot_seconds=1e9), [5]),
+        (100, CommitPolicy(commit_events=10, snapshot_events=30, snapshot_seconds=1e9), [3, 6, 9, 10]),
+        (90, CommitPolicy(commit_events=10, snapshot_events=30, snapshot_seconds=1e9), [3, 6, 9]),
+        (50, CommitPolicy(commit_events=10, snapshot_events=10**9, snapshot_seconds=0.0), [1, 2, 3, 4, 5]),
+        (50, CommitPolicy(commit_events=10, snapshot_events=10**9, snapshot_seconds=1e9), [5]),
     ],
 )
 def test_snapshots_are_kept_when_due_and_at_the_end(open_log, events, pace, expected):
@@ -437,7 +437,7 @@ def test_a_snapshot_waits_for_rows_that_are_moved_only_while_events_come(open_lo
 
     log, kept, waited = open_log(**TOPICS), Kept(), []
     produce(log, RAWS[:90])
-    learner, pace = new_learner(), Pace(commit_events=10, snapshot_events=30, snapshot_seconds=1e9)
+    learner, pace = new_learner(), CommitPolicy(commit_events=10, snapshot_events=30, snapshot_seconds=1e9)
     monkeypatch.setattr(type(learner.model), "is_settled", False)
     worker = Worker(Ending(log), kept, learner, IDENTITY, pace, Ticking())
     worker.start("test")
@@ -462,7 +462,7 @@ def test_an_idle_learner_shows_that_it_is_alive_and_keeps_no_snapshots(open_log)
                 worker.stop()
 
     log, kept = Idle(open_log(**TOPICS)), Kept()
-    worker = Worker(log, kept, new_learner(), IDENTITY, Pace(snapshot_seconds=0.0), Ticking())
+    worker = Worker(log, kept, new_learner(), IDENTITY, CommitPolicy(snapshot_seconds=0.0), Ticking())
     worker.start("test")
     worker.run()
     assert (log.polls, log.beats, kept.numbers) == (3, 3, [])
@@ -472,7 +472,7 @@ def test_an_idle_learner_shows_that_it_is_alive_and_keeps_no_snapshots(open_log)
 @pytest.mark.parametrize("report_seconds", [1.0, 7.0])
 def test_a_snapshot_and_the_commits_after_it_are_the_whole(open_log, tmp_path, report_seconds):
     """A learner that is killed comes back by its last snapshot and a replay that gives the same outputs."""
-    pace = Pace(commit_events=30, snapshot_events=60)
+    pace = CommitPolicy(commit_events=30, snapshot_events=60)
     raws = [raw for pair in zip(RAWS[:200], itertools.repeat(b"{"), strict=False) for raw in pair]
     log = open_log(**TOPICS)
     produce(log, raws)
@@ -560,7 +560,7 @@ def test_what_is_taken_at_once_is_bounded_in_bytes(open_log, tmp_path, monkeypat
     log = open_log(**TOPICS)
     for start in range(0, len(raws), 20):
         produce(log, raws[start : start + 20])
-    worker = new_worker(open_log(), tmp_path / "s", pace=Pace(commit_seconds=1e9))
+    worker = new_worker(open_log(), tmp_path / "s", pace=CommitPolicy(commit_seconds=1e9))
     worker.start("large")
     sizes = []
     while sum(len(part) for part in sizes) < len(raws):
@@ -619,7 +619,7 @@ def test_an_idle_stream_has_its_last_events_reported(open_log, tmp_path, jump):
                 tmp_path / "s",
                 learner=learner,
                 clock=lambda: time.time() + (jump if learner.consumed else 0.0),
-                pace=Pace(commit_seconds=0.01),
+                pace=CommitPolicy(commit_seconds=0.01),
             )
         )
         worker.start("idle")
@@ -631,7 +631,7 @@ def test_an_idle_stream_has_its_last_events_reported(open_log, tmp_path, jump):
     worker = made.get(timeout=60)
     try:
         for end in (20, 40):
-            awaited(lambda: worker.has_recovered)
+            awaited(lambda: worker.is_restored)
             produce(open_log(), RAWS[end - 20 : end])
             awaited(lambda end=end: worker.learner.consumed == end)
         awaited(lambda: 40 in reported(open_log()))
@@ -661,7 +661,7 @@ def test_the_end_is_not_waited_for_beside_a_slow_pace(open_log, tmp_path):
             if next(turns) == 60:
                 worker.stop()
 
-    worker = new_worker(log, tmp_path, pace=Pace(commit_seconds=3600.0), sensor=Impatient())
+    worker = new_worker(log, tmp_path, pace=CommitPolicy(commit_seconds=3600.0), sensor=Impatient())
     worker.start("test")
     turns = itertools.count()
     worker.run(until_end=True)

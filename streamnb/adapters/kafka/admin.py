@@ -18,7 +18,7 @@ from streamnb.adapters.blocking_call import call_blocking
 from streamnb.adapters.kafka.clients import NO_COORDINATOR_YET, Clients
 from streamnb.adapters.kafka.error_texts import translate
 from streamnb.adapters.kafka.group import GroupMember, members_of
-from streamnb.engine.topic_plan import Found, FoundTopic, TopicSpec
+from streamnb.engine.topic_plan import FoundTopic, FoundTopics, TopicSpec
 from streamnb.errors import LogError
 
 R = TypeVar("R")
@@ -95,7 +95,7 @@ class KafkaAdmin:
         """Return the broker's version, such as (4, 3), as derived from the requests it supports."""
         return tuple(self._ask(lambda: self._admin.get_broker_version_data(broker)).broker_version)
 
-    def topics(self, names: Iterable[str]) -> Found:
+    def topics(self, names: Iterable[str]) -> FoundTopics:
         """Return the topics that exist, with their settings if the user may describe them."""
         wanted = list(dict.fromkeys(names))
         described = self._ask(lambda: self._admin.describe_topics(wanted))
@@ -104,7 +104,7 @@ class KafkaAdmin:
         settings = self._settings([topic["name"] for topic in there])
         topics = {topic["name"]: _topic(topic, settings[topic["name"]]) for topic in there}
         hidden = {name for name, code in codes.items() if code is errors.TopicAuthorizationFailedError}
-        return Found(topics, frozenset(hidden))
+        return FoundTopics(topics, frozenset(hidden))
 
     def group(self, name: str) -> Group:
         """Return a consumer group; its state is ``Dead`` if it does not exist. Raises `NotAuthorised`."""

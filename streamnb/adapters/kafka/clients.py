@@ -14,7 +14,7 @@ from kafka.net.sasl.oauth import AbstractTokenProvider
 from streamnb.adapters.kafka.error_texts import listen, translated
 from streamnb.adapters.kafka.group import client_id_of
 from streamnb.adapters.kafka.partitioner import KeyPartitioner
-from streamnb.adapters.kafka.tool_line import ToolLine
+from streamnb.adapters.kafka.tool_line import ToolCommand
 from streamnb.errors import LogError, Unavailable, told_as
 
 _ANSWER_MS = 10_000  # timeout of one request
@@ -87,9 +87,9 @@ class Clients:
         self.largest_batch = _LARGEST_REQUEST
 
     @property
-    def line(self) -> ToolLine:
+    def line(self) -> ToolCommand:
         """Builder of command lines for Kafka's own tools."""
-        return ToolLine.of(self.settings)
+        return ToolCommand.from_settings(self.settings)
 
     def reader(self, wait_ms: int) -> Any:
         """Return a consumer without a group that reads committed records and never resets offsets itself."""

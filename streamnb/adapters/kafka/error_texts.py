@@ -30,7 +30,7 @@ _ACLS = "the ACLs that `streamnb topics plan` lists"
 _PROTOCOL = "kafka.client.security_protocol"
 
 
-class _Text(NamedTuple):
+class _ErrorText(NamedTuple):
     """Message for an error of the client.
 
     Attributes:
@@ -46,87 +46,91 @@ class _Text(NamedTuple):
 
 
 _TEXTS = (
-    _Text(
+    _ErrorText(
         (errors.OffsetOutOfRangeError, errors.NoOffsetForPartitionError, errors.LogTruncationError),
         "records asked for are gone, or not there yet: {whole}",
     ),
-    _Text((errors.CorruptRecordError,), "a record is damaged: {whole}"),
-    _Text(
+    _ErrorText((errors.CorruptRecordError,), "a record is damaged: {whole}"),
+    _ErrorText(
         NO_SUCH_TOPIC,
         "no such topic: {whole}",
         "for a deletion: `streamnb topics create` creates it, `streamnb run --accept-loss` continues",
     ),
-    _Text((errors.TopicAuthorizationFailedError,), "no permission to {leave} topic {name}", _ACLS),
-    _Text((errors.GroupAuthorizationFailedError,), "no permission to READ group {name}", _ACLS),
-    _Text(
+    _ErrorText((errors.TopicAuthorizationFailedError,), "no permission to {leave} topic {name}", _ACLS),
+    _ErrorText((errors.GroupAuthorizationFailedError,), "no permission to READ group {name}", _ACLS),
+    _ErrorText(
         (errors.TransactionalIdAuthorizationFailedError,),
         "no permission to WRITE transactional-id {name}",
         _ACLS,
     ),
-    _Text(Refusal.TOPIC, "no permission to {leave} topic {name}", _ACLS),
-    _Text((errors.AuthorizationError,), "no permission: {whole}", _ACLS),
-    _Text(
+    _ErrorText(Refusal.TOPIC, "no permission to {leave} topic {name}", _ACLS),
+    _ErrorText((errors.AuthorizationError,), "no permission: {whole}", _ACLS),
+    _ErrorText(
         (errors.MessageSizeTooLargeError, errors.RecordListTooLargeError),
         "a record is larger than its topic's max.message.bytes allows: {whole}",
         "`streamnb doctor`, which prints how to raise it; restart `run` to apply the new limit",
     ),
-    _Text(
+    _ErrorText(
         (errors.InvalidSessionTimeoutError,),
         "the broker does not allow such a session timeout",
         "log.session_timeout, and the broker's group.min.session.timeout.ms and group.max.session.timeout.ms",
     ),
-    _Text(
+    _ErrorText(
         (errors.InvalidTransactionTimeoutError,),
         "the broker does not allow such a transaction timeout",
         "kafka.transaction_timeout, and the broker's transaction.max.timeout.ms",
     ),
-    _Text(
+    _ErrorText(
         (errors.InvalidTimestampError,),
         "a topic does not take the time of a record: {whole}",
         "the clocks of this machine and of the brokers (`timedatectl` on each; one may have jumped), and the "
         "topic's message.timestamp.before.max.ms and message.timestamp.after.max.ms",
     ),
-    _Text(
+    _ErrorText(
         (errors.InvalidRecordError,),
         "a topic does not take the record: {whole}",
         "`streamnb doctor`, and that only the topic of tenants is compacted",
     ),
-    _Text(
+    _ErrorText(
         (errors.ProducerFencedError, errors.InvalidProducerEpochError, errors.FencedInstanceIdError),
         "another learner has taken over: {whole}",
     ),
-    _Text(
+    _ErrorText(
         (errors.IllegalGenerationError, errors.UnknownMemberIdError, errors.CommitFailedError),
         "the group has removed this member: {whole}",
     ),
-    _Text(
+    _ErrorText(
         Refusal.LOGIN,
         "the broker refuses the log-in: {clause}",
         "kafka.username, the password and kafka.client.sasl_mechanism",
     ),
-    _Text(
+    _ErrorText(
         Refusal.MECHANISM, "the broker takes no log-in of this kind: {clause}", "kafka.client.sasl_mechanism"
     ),
-    _Text(Refusal.NO_LOGIN, "the broker's port takes no log-in: {clause}", _PROTOCOL),
-    _Text(
+    _ErrorText(Refusal.NO_LOGIN, "the broker's port takes no log-in: {clause}", _PROTOCOL),
+    _ErrorText(
         Refusal.OTHER_HOST,
         "the broker's certificate is another host's: {clause}",
         "the host in log.url, and the broker's advertised.listeners",
     ),
-    _Text(Refusal.UNTRUSTED, "the broker's certificate is not trusted: {clause}", "kafka.client.ssl_cafile"),
-    _Text(
+    _ErrorText(
+        Refusal.UNTRUSTED, "the broker's certificate is not trusted: {clause}", "kafka.client.ssl_cafile"
+    ),
+    _ErrorText(
         Refusal.UNREADABLE,
         "a certificate or key cannot be read: {clause}",
         "kafka.client.ssl_cafile, ssl_certfile, ssl_keyfile and ssl_crlfile",
     ),
-    _Text(
+    _ErrorText(
         r"^Bootstrap .*(\[SSL: UNEXPECTED_EOF|Handshake failed: .*reset)",
         "the broker ends the TLS handshake; if that lasts, its port is one without TLS",
         _PROTOCOL,
     ),
-    _Text(Refusal.TLS, "the TLS handshake with the broker fails: {clause}", f"{_PROTOCOL} and ssl_certfile"),
-    _Text(Refusal.TLS_WANTED, "the broker's port wants TLS", _PROTOCOL),
-    _Text(
+    _ErrorText(
+        Refusal.TLS, "the TLS handshake with the broker fails: {clause}", f"{_PROTOCOL} and ssl_certfile"
+    ),
+    _ErrorText(Refusal.TLS_WANTED, "the broker's port wants TLS", _PROTOCOL),
+    _ErrorText(
         "^Bootstrap .*socket disconnected",
         "the broker ends the connection without an answer; if that lasts, its port wants TLS or a log-in",
         _PROTOCOL,

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from kafka import TopicPartition
 from kafka.structs import ConsumerGroupMetadata, MemberState
 
-from streamnb.adapters.kafka.tool_line import ToolLine
+from streamnb.adapters.kafka.tool_line import ToolCommand
 
 _LEARNER = "streamnb-"
 
@@ -65,7 +65,7 @@ def _given(assignment: Any) -> Iterator[TopicPartition]:
             yield from (TopicPartition(part["topic"], number) for number in part["partitions"])
 
 
-def strangers(group: str, members: Sequence[GroupMember], line: ToolLine) -> str:
+def strangers(group: str, members: Sequence[GroupMember], line: ToolCommand) -> str:
     """Return the message that a learner's group contains other consumers, which they are, and the remedy."""
     found = ", ".join(f"client {member}" for member in members if not is_learner(member.client))
     look = line("kafka-consumer-groups.sh", "--describe", "--group", group, "--members")

@@ -139,20 +139,22 @@ class KafkaPython:
     def __init__(self, clients: Clients, group: str) -> None:  # noqa: ARG002  others need the group
         self._clients = clients
 
-    def reader(self, wait_ms: int = WAIT_MS) -> _Reader:
+    def reader(self, wait_ms: int = WAIT_MS) -> _KafkaPythonReader:
         """Return a consumer without a group."""
-        return _Reader(self._clients.reader(wait_ms))
+        return _KafkaPythonReader(self._clients.reader(wait_ms))
 
-    def transactional(self, transactional_id: str, timeout: float) -> _TransactionalProducer:
+    def transactional(self, transactional_id: str, timeout: float) -> _KafkaPythonTransactionalProducer:
         """Return a transactional producer, whose transactions the broker aborts after `timeout` seconds."""
-        return _TransactionalProducer(self._clients.transactional(transactional_id, timeout), timeout)
+        return _KafkaPythonTransactionalProducer(
+            self._clients.transactional(transactional_id, timeout), timeout
+        )
 
-    def producer(self) -> _Producer:
+    def producer(self) -> _KafkaPythonProducer:
         """Return a producer without transactions."""
-        return _Producer(self._clients.producer())
+        return _KafkaPythonProducer(self._clients.producer())
 
 
-class _Reader:
+class _KafkaPythonReader:
     def __init__(self, consumer: Any) -> None:
         self._consumer = consumer
 
@@ -198,7 +200,7 @@ class _Abandoned:
             self._producer.close(timeout=0)
 
 
-class _TransactionalProducer(_Abandoned):
+class _KafkaPythonTransactionalProducer(_Abandoned):
     def __init__(self, producer: Any, timeout: float) -> None:
         super().__init__(producer)
         self._timeout = timeout
@@ -244,7 +246,7 @@ class _TransactionalProducer(_Abandoned):
         self._producer.commit_transaction()
 
 
-class _Producer(_Abandoned):
+class _KafkaPythonProducer(_Abandoned):
     def deliver(self, records: Sequence[NewRecord], patiently: Patiently) -> None:
         for record, delivery in [
             (record, patiently(partial(send, self._producer, record), "WRITE", record.topic))

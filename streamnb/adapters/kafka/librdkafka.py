@@ -50,21 +50,21 @@ class Librdkafka:
         self._group = group
         reading(self._settings, group)
 
-    def reader(self, wait_ms: int = WAIT_MS) -> _Reader:
+    def reader(self, wait_ms: int = WAIT_MS) -> _LibrdkafkaReader:
         """Return a consumer without a group."""
         settings = {**reading(self._settings, self._group), "fetch.wait.max.ms": wait_ms}
         consumer = _made(Consumer, settings)
         _check_membership_bytes(consumer.consumer_group_metadata(), self._group)
-        return _Reader(consumer)
+        return _LibrdkafkaReader(consumer)
 
-    def transactional(self, transactional_id: str, timeout: float) -> _TransactionalProducer:
+    def transactional(self, transactional_id: str, timeout: float) -> _LibrdkafkaTransactionalProducer:
         """Return a transactional producer, whose transactions the broker aborts after `timeout` seconds."""
         settings = transacting(self._settings, transactional_id, timeout)
-        return _TransactionalProducer(self._fitting(settings), timeout)
+        return _LibrdkafkaTransactionalProducer(self._fitting(settings), timeout)
 
-    def producer(self) -> _Producer:
+    def producer(self) -> _LibrdkafkaProducer:
         """Return a producer without transactions."""
-        return _Producer(self._fitting(producing(self._settings)))
+        return _LibrdkafkaProducer(self._fitting(producing(self._settings)))
 
     def _fitting(self, settings: dict[str, Any]) -> dict[str, Any]:
         """Return the producer's settings with batches that every topic accepts."""
@@ -94,7 +94,7 @@ def _headers(messages: Sequence[Any]) -> list[tuple[tuple[str, bytes], ...]]:
     return headers
 
 
-class _Reader:
+class _LibrdkafkaReader:
     def __init__(self, consumer: Any) -> None:
         self._consumer = consumer
         self._next: dict[Partition, int] = {}
@@ -231,7 +231,7 @@ class _Sending:
         )
 
 
-class _TransactionalProducer(_Sending):
+class _LibrdkafkaTransactionalProducer(_Sending):
     """A producer without delivery callbacks: a failed record makes the next transactional call fail."""
 
     def __init__(self, settings: Mapping[str, Any], timeout: float) -> None:
@@ -291,7 +291,7 @@ class _TransactionalProducer(_Sending):
             self._producer.commit_transaction(self._timeout)
 
 
-class _Producer(_Sending):
+class _LibrdkafkaProducer(_Sending):
     def __init__(self, settings: Mapping[str, Any]) -> None:
         super().__init__({**settings, "on_delivery": self._note})
         self._failed: list[errors.KafkaError] = []

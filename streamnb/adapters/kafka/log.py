@@ -30,23 +30,23 @@ from streamnb.adapters.kafka.group import is_learner, members_of, nobody_in, own
 from streamnb.adapters.kafka.kafka_python import KafkaPython
 from streamnb.adapters.kafka.library import Library, Producer, Reader
 from streamnb.adapters.kafka.lost_markers import (
-    Last,
+    LastTransaction,
     abort_by_hand,
     last_transaction,
     left_open,
 )
 from streamnb.adapters.kafka.open_transactions import GRACE_SECONDS, OpenedBy, open_transactions, waits
-from streamnb.adapters.kafka.sharing import Sharing
-from streamnb.adapters.kafka.tool_line import ToolLine
+from streamnb.adapters.kafka.sharing import GroupShare
+from streamnb.adapters.kafka.tool_line import ToolCommand
 from streamnb.adapters.kafka.transactions import Attempt, Transactions
 from streamnb.engine.ports import (
-    CommitUnderWay,
-    HandedOn,
+    CommitInFlight,
+    Forwarded,
     Log,
     NewRecord,
+    OutageListener,
     Owner,
     Partition,
-    Patience,
     Record,
     Transaction,
     check_since,
@@ -95,7 +95,7 @@ class KafkaLog(Log):
         session_timeout: float = 10.0,
         transaction_timeout: float = 15.0,
         elected_within: float = 30.0,
-        patience: Patience | None = None,
+        patience: OutageListener | None = None,
         library: Callable[[Clients, str], Library] = KafkaPython,
     ) -> None:
         self._clients = Clients(client)
@@ -105,7 +105,7 @@ class KafkaLog(Log):
         self._session_timeout = session_timeout
         self._transaction_timeout = transaction_timeout
         self._elected_within = elected_within
-        self._patience = patience or Patience()
+        self._patience = patience or OutageListener()
         self._election: Election | None = None
         self._transactions: Transactions | None = None
         self._plain: Producer | None = None
@@ -117,9 +117,9 @@ class KafkaLog(Log):
         self._opened = contextlib.ExitStack()
         self._admin: Any = None
         try:
-            self._admin = self._patiently(lambda: self._open(self._clients.admin()))
-            self._reader: Reader = self._patiently(lambda: self._open(self._library.reader()))
-            self._seeker: Reader = self._patiently(lambda: self._open(self._library.reader(_SEEK_MS)))
+            self._admin = self._with_retries(lambda: self._open(self._clients.admin()))
+            self._reader: Reader = self._with_retries(lambda: self._open(self._library.reader()))
+            self._seeker: Reader = self._with_retries(lambda: self._open(self._library.reader(_SEEK_MS)))
         except BaseException:
             self.close()
             raise
@@ -145,11 +145,11 @@ class KafkaLog(Log):
     def _stood(self, owner: str, deadline: float) -> bool:
         """Return whether a candidacy was won and kept; before the deadline a lost one may be repeated."""
         if self._election is None:
-            self._election = self._patiently(lambda: self._candidate(owner))
+            self._election = self._with_retries(lambda: self._candidate(owner))
         self._election.win(deadline - time.monotonic())
         self._transactions = Transactions(self._library, self._name, self._transaction_timeout)
         try:
-            self._patiently(self._take_over)
+            self._with_retries(self._take_over)
         except Fenced as error:
             self._transactions.close()
             self._transactions = None
@@ -178,14 +178,14 @@ class KafkaLog(Log):
             except (errors.AuthorizationError, *NO_COORDINATOR_YET):
                 return None
 
-        group = self._patiently(ask, "READ", self._name)
+        group = self._with_retries(ask, "READ", self._name)
         if group is None or group["group_state"] not in _SETTLED_STATES:
             return None
         prize = TopicPartition(*self._journal)
         holders = (one.client for one in members_of(group) if prize in one.has and is_learner(one.client))
         return Owner(next(map(owner_of, holders), None), 0.0)
 
-    def begin_commit(self, transaction: Transaction) -> CommitUnderWay:
+    def begin_commit(self, transaction: Transaction) -> CommitInFlight:
         """Begin to commit in another thread, which owns the producer until the commit is settled."""
         self._learner()
         written = {record.topic for record in transaction.outputs}
@@ -195,14 +195,14 @@ class KafkaLog(Log):
         self._next = None  # unknown until this commit is confirmed
         began = time.monotonic()
         attempt = self._attempt(transaction)
-        return CommitUnderWay(attempt.is_over, lambda: self._settle(transaction, attempt, began))
+        return CommitInFlight(attempt.is_over, lambda: self._await_commit(transaction, attempt, began))
 
     def _attempt(self, transaction: Transaction) -> Attempt:
         self.heartbeat()
         transactions, election = self._learner()
         return transactions.begin(transaction, election.membership)
 
-    def _settle(self, transaction: Transaction, attempt: Attempt, began: float) -> float:
+    def _await_commit(self, transaction: Transaction, attempt: Attempt, began: float) -> float:
         """Wait for the commit, and return its duration in seconds since `began`.
 
         If the outcome of an attempt is unknown and this learner is still elected, fence and end the
@@ -214,7 +214,7 @@ class KafkaLog(Log):
         failed_since: float | None = None
         while True:
             try:
-                ended = attempt.settle(self._watching(transaction))
+                ended = attempt.await_outcome(self._watching(transaction))
                 break
             except LogError as error:
                 action = classify(error, committing=True)
@@ -223,7 +223,7 @@ class KafkaLog(Log):
                 gone = self._deleted(transaction)
                 if gone or action is not Action.RESEND:
                     with contextlib.suppress(LogError):  # its error is not the cause of the failed commit
-                        self._patiently(
+                        self._with_retries(
                             self._take_over
                         )  # abort now: an open transaction blocks readers until its timeout
                     raise gone or error from None
@@ -231,8 +231,8 @@ class KafkaLog(Log):
                 if failed_since is not None:
                     self._patience.unreachable(Unavailable(str(error)), now - failed_since)
                 failed_since = failed_since or now
-            self._patiently(self._take_over)
-            if self._patiently(lambda: self._is_committed(transaction)):
+            self._with_retries(self._take_over)
+            if self._with_retries(lambda: self._is_committed(transaction)):
                 ended = time.monotonic()
                 break
             attempt = self._attempt(transaction)
@@ -243,7 +243,7 @@ class KafkaLog(Log):
 
     def _check_number(self, transaction: Transaction) -> None:
         """Raise `Fenced` if the number does not follow the journal's, read after `acquire` or a failure."""
-        if self._next is None and not self._patiently(lambda: self._is_committed(transaction)):
+        if self._next is None and not self._with_retries(lambda: self._is_committed(transaction)):
             if transaction.n == 0:
                 self._check_nothing_learned({partition.topic for partition in transaction.positions})
             self._next = transaction.n
@@ -260,16 +260,16 @@ class KafkaLog(Log):
             (offsets,) = self._admin.list_group_offsets(self._name).values()
             return {place.topic for place in offsets}
 
-        if not topics.isdisjoint(self._patiently(ask, "READ", self._name)):
+        if not topics.isdisjoint(self._with_retries(ask, "READ", self._name)):
             raise LogError(
                 f"{self._name}: events of this log were learned already, under another journal than "
                 f"{self._journal.topic!r}; to learn them again, begin a new log, or another model.name"
             )
 
-    def _alive(self) -> None:
+    def _heartbeat(self) -> None:
         """Send heartbeats during a call that may take long."""
         self.heartbeat()
-        self._patience.waits()
+        self._patience.waiting()
 
     def _watching(self, transaction: Transaction) -> Callable[[], None]:
         """Return the heartbeat of a commit, which also checks now and then that its topics exist."""
@@ -277,7 +277,7 @@ class KafkaLog(Log):
 
         def alive() -> None:
             nonlocal due
-            self._alive()
+            self._heartbeat()
             if time.monotonic() >= due:
                 gone, due = self._deleted(transaction), time.monotonic() + _LONG_SECONDS
                 if gone:
@@ -306,30 +306,30 @@ class KafkaLog(Log):
 
     def _candidate(self, owner: str) -> Election:
         of, journal = (self._clients, self._admin, self._name), self._journal.topic
-        return Election(*of, journal, owner, self._session_timeout, self._patience.waits)
+        return Election(*of, journal, owner, self._session_timeout, self._patience.waiting)
 
     def _take_over(self) -> None:
         """Fence the holder of the transactional id, after and before the broker confirms this learner."""
         transactions, election = self._learner()
         election.prove()
-        before = self._patiently(lambda: last_transaction(self._admin, self._name, self._alive))
-        transactions.begin_anew(self._alive)
+        before = self._with_retries(lambda: last_transaction(self._admin, self._name, self._heartbeat))
+        transactions.begin_anew(self._heartbeat)
         election.prove()
         if before is not None and self._commit_again(before, transactions):
             election.prove()
 
-    def _commit_again(self, before: Last, transactions: Transactions) -> bool:
+    def _commit_again(self, before: LastTransaction, transactions: Transactions) -> bool:
         """Return whether the lost markers of a commit were written again.
 
         Raises LogError if it may be aborted.
         """
-        places = self._patiently(lambda: left_open(self._admin, before.producer, self._topics), "READ")
+        places = self._with_retries(lambda: left_open(self._admin, before.producer, self._topics), "READ")
         if not places:
             return False
         if not before.committed:
             raise LogError(abort_by_hand(self._name, places, self._clients.line))
-        transactions.commit_again(places, self._clients, self._alive)
-        transactions.begin_anew(self._alive)
+        transactions.commit_again(places, self._clients, self._heartbeat)
+        transactions.begin_anew(self._heartbeat)
         return True
 
     def _is_committed(self, transaction: Transaction) -> bool:
@@ -375,7 +375,7 @@ class KafkaLog(Log):
                     raise kind(f"topic {topic['name']!r}")
             return {topic["name"]: str(topic["topic_id"]) for topic in found if not topic["error_code"]}
 
-        return self._patiently(ask)
+        return self._with_retries(ask)
 
     def sizes(self, topics: Iterable[str]) -> Mapping[str, int]:
         """Return the bytes available in a batch under max.message.bytes, for topics with visible settings.
@@ -392,7 +392,7 @@ class KafkaLog(Log):
 
         sizes = {
             topic: int(settings[_LARGEST]["value"]) - BATCH_BYTES
-            for topic, settings in self._patiently(ask).items()
+            for topic, settings in self._with_retries(ask).items()
             if _LARGEST in settings
         }
         self._clients.largest_batch = min(sizes.values(), default=self._clients.largest_batch)
@@ -400,13 +400,13 @@ class KafkaLog(Log):
 
     def offsets(self, partition: Partition) -> tuple[int, int]:
         """Return the earliest offset and the high watermark, which includes open transactions."""
-        return self._extents_of([partition])[partition]
+        return self._offset_ranges_of([partition])[partition]
 
-    def extents(self, topic: str) -> Mapping[Partition, tuple[int, int]]:
+    def offset_ranges(self, topic: str) -> Mapping[Partition, tuple[int, int]]:
         """Return the offsets of all partitions of a topic, as `offsets` does."""
-        return self._extents_of(self.partitions(topic))
+        return self._offset_ranges_of(self.partitions(topic))
 
-    def _extents_of(self, partitions: Sequence[Partition]) -> Mapping[Partition, tuple[int, int]]:
+    def _offset_ranges_of(self, partitions: Sequence[Partition]) -> Mapping[Partition, tuple[int, int]]:
         places = [TopicPartition(*partition) for partition in partitions]
         firsts, ends = self._bounds(places, OffsetSpec.EARLIEST), self._bounds(places)
         found = zip(partitions, places, strict=True)
@@ -420,14 +420,14 @@ class KafkaLog(Log):
         first, end = self._extents.get(partition, (0, 0))
         with self._naming_what_is_held():
             if first <= offset < end and (
-                found := self._patiently(lambda: self._fetch(partition, offset, end, limit), "READ")
+                found := self._with_retries(lambda: self._fetch(partition, offset, end, limit), "READ")
             ):
                 return found
             # Up to the cached end there may be only aborted records: use the current end.
             first, end = self._extents[partition] = self.offsets(partition)
             if not first <= offset <= end:
                 raise _not_held(partition, first, end, offset)
-            return self._patiently(lambda: self._fetch(partition, offset, end, limit), "READ")
+            return self._with_retries(lambda: self._fetch(partition, offset, end, limit), "READ")
 
     def _fetch(self, partition: Partition, offset: int, end: int, limit: int) -> Sequence[Record]:
         """Return the first records before `end`; wait for open transactions before them."""
@@ -442,7 +442,7 @@ class KafkaLog(Log):
             if found := self._seeker.poll(limit, _POLL_SECONDS):
                 self._seeking = partition, found[-1].offset + 1
                 return found
-            self._alive()
+            self._heartbeat()
             if time.monotonic() > deadline:
                 self._admin.describe_cluster()  # raises if the cluster does not answer
                 raise LogError(self._hanging(TopicPartition(*partition), end))
@@ -471,9 +471,9 @@ class KafkaLog(Log):
             self.heartbeat()
             left = min(_TURN_SECONDS, max(0.0, deadline - time.monotonic()))
             with self._naming_what_is_held():
-                found = self._patiently(partial(self._reader.poll, limit, left), "READ")
+                found = self._with_retries(partial(self._reader.poll, limit, left), "READ")
             if not found:  # the client searches for ever for a deleted topic
-                for topic in sorted(self._patiently(self._reader.doubtful)):
+                for topic in sorted(self._with_retries(self._reader.doubtful)):
                     self.partitions(topic)
             if found or time.monotonic() >= deadline:
                 return found
@@ -509,7 +509,7 @@ class KafkaLog(Log):
             for place in places
             if stable[place] < ends[place] and self._reader.position(Partition(*place)) >= stable[place]
         ]
-        found = self._patiently(lambda: open_transactions(self._admin, held), "READ") if held else {}
+        found = self._with_retries(lambda: open_transactions(self._admin, held), "READ") if held else {}
         return [
             waits(place, stable[place], ends[place], found.get(place), self._clients.line) for place in held
         ]
@@ -518,12 +518,12 @@ class KafkaLog(Log):
         """Write records for producers; durable on return. After an error some may have been written."""
         self._check_known((), {record.topic for record in records})
         if self._plain is None:
-            self._plain = self._patiently(self._library.producer)
+            self._plain = self._with_retries(self._library.producer)
             self._opened.callback(self._plain.abandon)  # all records of finished `append` calls are delivered
-        self._plain.deliver(records, self._patiently)
+        self._plain.deliver(records, self._with_retries)
 
-    def handed_on(self, topic: str) -> Mapping[Partition, HandedOn]:
-        """Return how far `hand_on` has forwarded a topic, from the offsets of a group without members."""
+    def forwarded(self, topic: str) -> Mapping[Partition, Forwarded]:
+        """Return how far `forward` has forwarded a topic, from the offsets of a group without members."""
         partitions = self.partitions(topic)
         with contextlib.closing(self._clients.noted(self._handing_group)) as member:
 
@@ -532,20 +532,20 @@ class KafkaLog(Log):
                     place: member.committed(TopicPartition(*place), metadata=True) for place in partitions
                 }
 
-            found = self._patiently(ask, "READ", self._handing_group)
+            found = self._with_retries(ask, "READ", self._handing_group)
         return {
-            place: HandedOn(at.offset, (at.metadata or "").rstrip("\0"))  # librdkafka ends it with a NUL
+            place: Forwarded(at.offset, (at.metadata or "").rstrip("\0"))  # librdkafka ends it with a NUL
             for place, at in found.items()
             if at is not None
         }
 
-    def hand_on(
+    def forward(
         self,
         records: Sequence[NewRecord],
-        since: Mapping[Partition, HandedOn],
-        until: Mapping[Partition, HandedOn],
+        since: Mapping[Partition, Forwarded],
+        until: Mapping[Partition, Forwarded],
     ) -> None:
-        """Append records and commit positions in one transaction; see `Log.hand_on`.
+        """Append records and commit positions in one transaction; see `Log.forward`.
 
         First fence any concurrent call and end its open transaction: the positions noted then remain valid
         until this transaction commits. Raises `Unavailable` if the outcome is unknown; a restarted caller
@@ -554,12 +554,12 @@ class KafkaLog(Log):
         self._check_known(until, {record.topic for record in records})
         transactions = Transactions(self._library, self._handing_group, self._transaction_timeout)
         try:
-            self._patiently(lambda: transactions.begin_anew(self._alive))
+            self._with_retries(lambda: transactions.begin_anew(self._heartbeat))
             check_since(self, since, until)
             nobody = nobody_in(self._handing_group)
             positions = {place: at.offset for place, at in until.items()}
             notes = {place: at.note for place, at in until.items()}
-            transactions.send(records, positions, nobody, "handing on", notes).settle(self._alive)
+            transactions.send(records, positions, nobody, "handing on", notes).await_outcome(self._heartbeat)
         except LogError as error:
             if isinstance(error.__cause__, errors.ProducerFencedError | errors.InvalidProducerEpochError):
                 # The error's text is for learners; after a restart the positions show whether this one
@@ -570,15 +570,18 @@ class KafkaLog(Log):
             transactions.close()
 
     @property
-    def line(self) -> ToolLine:
+    def line(self) -> ToolCommand:
         """Builder of command lines for Kafka's own tools."""
         return self._clients.line
 
-    def share(self, group: str, topics: Sequence[str], owner: str) -> Sharing:
-        """Join a group whose members share the partitions of topics; only `Sharing` may call `seek` then."""
+    def share(self, group: str, topics: Sequence[str], owner: str) -> GroupShare:
+        """Join a group whose members share the partitions of topics.
+
+        Only `GroupShare` may call `seek` then.
+        """
         timeouts = self._session_timeout, self._transaction_timeout
         clients = self._clients, self._library
-        return Sharing(self, *clients, group, topics, owner, timeouts, self._patience, self._patiently)
+        return GroupShare(self, *clients, group, topics, owner, timeouts, self._patience, self._with_retries)
 
     @property
     def _handing_group(self) -> str:
@@ -614,7 +617,7 @@ class KafkaLog(Log):
             return dict(found)
 
         try:
-            return self._patiently(ask)
+            return self._with_retries(ask)
         except UnknownTopic:
             raise UnknownTopic(f"no topic {topic!r}; `streamnb topics create` creates it") from None
 
@@ -631,9 +634,9 @@ class KafkaLog(Log):
             found = self._admin.list_partition_offsets(wanted, isolation, timeout_ms=_ANSWER_MS)
             return {place: answer.offset for place, answer in found.items()}
 
-        return self._patiently(ask)
+        return self._with_retries(ask)
 
-    def _patiently(self, ask: Callable[[], T], leave: str = ANY, name: str = "") -> T:
+    def _with_retries(self, ask: Callable[[], T], leave: str = ANY, name: str = "") -> T:
         """Return the result of `ask`, retried while the cluster cannot be reached and patience lasts."""
         since: float | None = None
         while True:

@@ -20,7 +20,7 @@ from kafka import TopicPartition, errors
 
 from streamnb.adapters.kafka.clients import NO_COORDINATOR_YET, forget_coordinators
 from streamnb.adapters.kafka.open_transactions import abort_line
-from streamnb.adapters.kafka.tool_line import ToolLine
+from streamnb.adapters.kafka.tool_line import ToolCommand
 
 _COMMITTED = "PrepareCommit", "CompleteCommit"
 _HIDDEN = (  # hidden from this user, or unknown to an older broker
@@ -34,7 +34,7 @@ _HIDDEN = (  # hidden from this user, or unknown to an older broker
 _BEGINS_SECONDS, _TURN_SECONDS = 10.0, 0.1
 
 
-class Last(NamedTuple):
+class LastTransaction(NamedTuple):
     """The producer of an id, and whether its last transaction was committed.
 
     The coordinator forgets both when another producer of the id begins.
@@ -44,7 +44,7 @@ class Last(NamedTuple):
     committed: bool
 
 
-def last_transaction(admin: Any, transactional_id: str, alive: Callable[[], None]) -> Last | None:
+def last_transaction(admin: Any, transactional_id: str, alive: Callable[[], None]) -> LastTransaction | None:
     """Return the last transaction of an id; None if there was none or it is hidden.
 
     Wait for a coordinator that is starting: before the first request its topic does not exist.
@@ -62,7 +62,7 @@ def last_transaction(admin: Any, transactional_id: str, alive: Callable[[], None
             alive()
             time.sleep(_TURN_SECONDS)
         else:
-            return Last(found.producer_id, found.state.value in _COMMITTED)
+            return LastTransaction(found.producer_id, found.state.value in _COMMITTED)
 
 
 def left_open(admin: Any, producer: int, topics: Collection[str]) -> dict[TopicPartition, int]:
@@ -91,7 +91,7 @@ def commit_again(producer: Any, places: Collection[TopicPartition]) -> None:
     producer.commit_transaction()
 
 
-def abort_by_hand(name: str, places: Mapping[TopicPartition, int], line: ToolLine) -> str:
+def abort_by_hand(name: str, places: Mapping[TopicPartition, int], line: ToolCommand) -> str:
     """Return the message for a transaction that was aborted, or whose outcome is unknown."""
     ends = [abort_line(place, offset, line) for place, offset in sorted(places.items())]
     return (

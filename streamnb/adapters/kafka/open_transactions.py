@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from kafka import TopicPartition, errors
 
-from streamnb.adapters.kafka.tool_line import ToolLine
+from streamnb.adapters.kafka.tool_line import ToolCommand
 
 GRACE_SECONDS = 30.0
 """Extra time after its timeout until an open transaction counts as hanging. A broker checks for expired
@@ -47,7 +47,7 @@ def _name(admin: Any, producer: int) -> str:
     return names[0] if names else ""
 
 
-def waits(place: TopicPartition, stable: int, end: int, opened: OpenedBy | None, line: ToolLine) -> str:
+def waits(place: TopicPartition, stable: int, end: int, opened: OpenedBy | None, line: ToolCommand) -> str:
     """Return a line: how far a partition can be read, the open transaction, and how to end it."""
     where = ("--topic", place.topic, "--partition", str(place.partition))
     name = f"{place.topic}/{place.partition} waits at offset {stable} of {end} behind an open transaction"
@@ -59,7 +59,7 @@ def waits(place: TopicPartition, stable: int, end: int, opened: OpenedBy | None,
     return f"{name} ({who}{opened.producer}); look: {look}; where its producer is gone, end it: {end_it}"
 
 
-def abort_line(place: TopicPartition, first: int, line: ToolLine) -> str:
+def abort_line(place: TopicPartition, first: int, line: ToolCommand) -> str:
     """Return the command that aborts the transaction open on a partition since an offset."""
     where = ("--topic", place.topic, "--partition", str(place.partition))
     return line("kafka-transactions.sh", "abort", *where, "--start-offset", str(first))

@@ -31,7 +31,7 @@ from streamnb.adapters.kafka.error_texts import translated
 from streamnb.adapters.kafka.library import Library, Patiently
 from streamnb.adapters.kafka.open_transactions import GRACE_SECONDS
 from streamnb.adapters.kafka.transactions import Transactions
-from streamnb.engine.ports import Log, NewRecord, Partition, Patience, Record
+from streamnb.engine.ports import Log, NewRecord, OutageListener, Partition, Record
 from streamnb.errors import LogError, OutOfRange, Unavailable
 
 _TURN_MS = 100
@@ -46,7 +46,7 @@ _BEYOND = (
 """The group or the broker has removed this member; nothing was published."""
 
 
-class Sharing:
+class GroupShare:
     """One member; it joins on construction and leaves by `close`.
 
     Args:
@@ -72,7 +72,7 @@ class Sharing:
         topics: Sequence[str],
         owner: str,
         timeouts: tuple[float, float],
-        patience: Patience,
+        patience: OutageListener,
         patiently: Patiently,
     ) -> None:
         self._log, self._group, self._topics = log, group, topics
@@ -90,7 +90,7 @@ class Sharing:
         try:
             self._member.subscribe(list(topics), listener=claim)
             # A leader that discovers a topic later may never stabilize: see Election.
-            known = partial(call_blocking, self._member.topics, patience.waits, self._session)
+            known = partial(call_blocking, self._member.topics, patience.waiting, self._session)
             patiently(known, "READ", group)
             self._begin_anew()
         except BaseException:
@@ -146,7 +146,9 @@ class Sharing:
             if why and all(self._committed(partition) is None for partition in everywhere):
                 raise LogError(why)
             first = begins()
-        extents = {p: at for topic in {p.topic for p in found} for p, at in self._log.extents(topic).items()}
+        extents = {
+            p: at for topic in {p.topic for p in found} for p, at in self._log.offset_ranges(topic).items()
+        }
         self.positions = {}
         for partition, noted in found.items():
             earliest, end = extents[partition]
@@ -172,7 +174,7 @@ class Sharing:
         after = {**self.positions, **{record.partition: record.offset + 1 for record in records}}
         try:
             attempt = self._transactions.send(outputs, after, self._stands[0], "predictions")
-            ended = attempt.settle(self._patience.waits)
+            ended = attempt.await_outcome(self._patience.waiting)
         except Unavailable as error:
             self._stands, self.positions = (), {}
             if not isinstance(error.__cause__ and meant(error.__cause__), _BEYOND):
@@ -194,7 +196,7 @@ class Sharing:
     def _begin_anew(self) -> None:
         """End the transaction that may be open, and prepare for the next."""
         begin = self._transactions.begin_anew
-        self._patiently(lambda: begin(self._patience.waits), "WRITE", self._group)
+        self._patiently(lambda: begin(self._patience.waiting), "WRITE", self._group)
 
     def _standing(self) -> tuple[Any, ...]:
         """Return the membership and its partitions; empty while the group is not stable."""
@@ -209,7 +211,7 @@ class Sharing:
             self._member.poll(timeout_ms=wait_ms)
         if unpaused := self._member.assignment() - self._member.paused():
             self._member.pause(*unpaused)
-        self._patience.waits()
+        self._patience.waiting()
 
     def _committed(self, partition: Partition) -> int | None:
         """Return the group's offset, after an open transaction of a departed member has ended."""
@@ -218,6 +220,6 @@ class Sharing:
         def ask() -> Any:
             return self._member.committed(place, timeout_ms=int(seconds * 1000))
 
-        question = partial(call_blocking, ask, self._patience.waits)
+        question = partial(call_blocking, ask, self._patience.waiting)
         found: int | None = self._patiently(question, "READ", self._group)
         return found

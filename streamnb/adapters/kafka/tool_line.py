@@ -10,7 +10,7 @@ COMMAND_CONFIG = "admin.properties"
 """Placeholder name in these lines for the tools' file of client settings."""
 
 
-class ToolLine:
+class ToolCommand:
     """Builder of the command lines for one cluster.
 
     Args:
@@ -24,7 +24,7 @@ class ToolLine:
             self._cluster += ["--command-config", COMMAND_CONFIG]
 
     @classmethod
-    def of(cls, settings: Mapping[str, Any]) -> ToolLine:
+    def from_settings(cls, settings: Mapping[str, Any]) -> ToolCommand:
         """Return the builder for the cluster of a kafka-python client."""
         servers = settings["bootstrap_servers"]
         named = servers if isinstance(servers, str) else ",".join(servers)

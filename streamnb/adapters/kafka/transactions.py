@@ -32,7 +32,7 @@ class Attempt:
         """Return whether its outcome is known."""
         return self._work.is_over()
 
-    def settle(self, alive: Callable[[], None]) -> float:
+    def await_outcome(self, alive: Callable[[], None]) -> float:
         """Wait for the commit, and return its time by the monotonic clock.
 
         Raises:

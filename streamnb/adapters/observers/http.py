@@ -43,7 +43,7 @@ class Health(Sensor):
         self._state = state
         self._heard = self._clock()
 
-    def alive(self) -> None:
+    def heartbeat(self) -> None:
         """Store the time of a heartbeat."""
         self._heard = self._clock()
 
@@ -87,7 +87,7 @@ class Endpoints:
 
     def __init__(self, address: tuple[str, int], health: Health, metrics: WSGIApplication) -> None:
         try:
-            self._server = _Server(*address)
+            self._server = _TelemetryServer(*address)
         except (OSError, OverflowError, UnicodeError) as error:
             reason = getattr(error, "strerror", None) or error
             is_taken = getattr(error, "errno", None) == errno.EADDRINUSE
@@ -136,14 +136,16 @@ def _application(health: Health, metrics: WSGIApplication) -> WSGIApplication:
             case "GET", "/metrics":
                 return metrics(environ, start_response)
             case "GET", "/live":
-                return _say(start_response, _ok(health.live), health.line(), _JSON)
+                return _respond(start_response, _ok(health.live), health.line(), _JSON)
             case "GET", "/ready":
-                return _say(start_response, _ok(health.ready), health.line(), _JSON)
+                return _respond(start_response, _ok(health.ready), health.line(), _JSON)
             case "GET", _:
-                return _say(start_response, HTTPStatus.NOT_FOUND, "try /live, /ready or /metrics\n", _TEXT)
+                return _respond(
+                    start_response, HTTPStatus.NOT_FOUND, "try /live, /ready or /metrics\n", _TEXT
+                )
             case _:
                 allow = ("Allow", "GET, HEAD")
-                return _say(start_response, HTTPStatus.METHOD_NOT_ALLOWED, "try GET\n", _TEXT, allow)
+                return _respond(start_response, HTTPStatus.METHOD_NOT_ALLOWED, "try GET\n", _TEXT, allow)
 
     return answer
 
@@ -152,7 +154,7 @@ def _ok(good: bool) -> HTTPStatus:  # noqa: FBT001  a predicate's outcome, not a
     return HTTPStatus.OK if good else HTTPStatus.SERVICE_UNAVAILABLE
 
 
-def _say(
+def _respond(
     start_response: StartResponse, status: HTTPStatus, text: str, media_type: str, *headers: tuple[str, str]
 ) -> Iterable[bytes]:
     start_response(f"{status.value} {status.phrase}", [("Content-Type", media_type), *headers])
@@ -218,7 +220,7 @@ class _Request(WSGIRequestHandler):
         """Write no access log: probes come every few seconds."""
 
 
-class _Server(ThreadingMixIn, WSGIServer):
+class _TelemetryServer(ThreadingMixIn, WSGIServer):
     daemon_threads = True
     request_queue_size = 128  # with the default of 5, the sixth client of a burst would wait a second
 

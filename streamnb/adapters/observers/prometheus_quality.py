@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 from prometheus_client import CollectorRegistry, Gauge
 
-from streamnb.events import MetricsReport, PosteriorReport, Scores, VerdictReport
+from streamnb.events import LabelReport, MetricsReport, PosteriorReport, Scores
 
 MOST_NAMES = 100
 LONGEST_NAME = 200
@@ -194,7 +194,7 @@ class _Judging:
         self._unjudged = gauge("streamnb_unjudged_accuracy_ratio", told, ["bound"])
         self._doubt = gauge("streamnb_unjudged_accuracy_doubt", "1 if that estimate is in doubt, else 0.")
 
-    def set(self, verdicts: VerdictReport) -> None:
+    def set(self, verdicts: LabelReport) -> None:
         for outcome, number in verdicts.outcomes.items():
             self._outcomes.labels(outcome).set(number)
         by_source: Counter[str] = Counter()

@@ -53,23 +53,23 @@ class Watchdog(Sensor):
     def entered(self, state: WorkerState) -> None:
         """Store the state; a change is a heartbeat, too."""
         self._state = state
-        self.alive()
+        self.heartbeat()
 
-    def alive(self) -> None:
+    def heartbeat(self) -> None:
         """Count a heartbeat."""
         self._signs += 1
 
     def committed(self, commit: Committed) -> None:  # noqa: ARG002  the event is enough
         """Count a heartbeat."""
-        self.alive()
+        self.heartbeat()
 
     def saved(self, seconds: float, size: int) -> None:  # noqa: ARG002
         """Count a heartbeat."""
-        self.alive()
+        self.heartbeat()
 
     def unsaved(self, reason: str) -> None:  # noqa: ARG002
         """Count a heartbeat."""
-        self.alive()
+        self.heartbeat()
 
     def tick(self) -> None:
         """Count one tick; end the process if there were too many without a heartbeat."""
@@ -79,7 +79,7 @@ class Watchdog(Sensor):
         if self._ticks * self._tick_seconds >= self._seconds:
             try:
                 with suppress(Unavailable, OSError):  # the reader of standard error may hang, too
-                    call_blocking(self._tell, seconds=_TELL_SECONDS)
+                    call_blocking(self._warn, seconds=_TELL_SECONDS)
             finally:
                 self._end(1)
 
@@ -87,7 +87,7 @@ class Watchdog(Sensor):
         while not self._closed.wait(self._tick_seconds):
             self.tick()
 
-    def _tell(self) -> None:
+    def _warn(self) -> None:
         """Write the cause and all stacks, past `sys.stderr`, whose lock may be held for ever."""
         line = (
             f"streamnb: a call has not returned for {self._seconds:g} s while {self._state}; "

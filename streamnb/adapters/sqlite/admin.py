@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from streamnb.adapters.sqlite.log import SqliteLog
-from streamnb.engine.topic_plan import Found, FoundTopic, TopicSpec
+from streamnb.engine.topic_plan import FoundTopic, FoundTopics, TopicSpec
 
 
 class SqliteAdmin:
@@ -27,13 +27,13 @@ class SqliteAdmin:
         """Return the file in place of a broker."""
         return {0: str(self._path)}
 
-    def topics(self, names: Iterable[str]) -> Found:
+    def topics(self, names: Iterable[str]) -> FoundTopics:
         """Return the topics that exist, without settings."""
         if not self._path.exists():
-            return Found({})
+            return FoundTopics({})
         with self._open() as log:
             found = log.topics()
-        return Found({name: FoundTopic(name, found[name], 1) for name in names if name in found})
+        return FoundTopics({name: FoundTopic(name, found[name], 1) for name in names if name in found})
 
     def create(self, topics: Sequence[TopicSpec]) -> frozenset[str]:
         """Create topics, and the file if missing; return the names of the new topics."""

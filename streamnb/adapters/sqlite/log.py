@@ -15,15 +15,15 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from streamnb.adapters.sqlite.store import CHECKPOINT_BYTES, FETCH_BYTES, Extent, SqliteStore
+from streamnb.adapters.sqlite.store import CHECKPOINT_BYTES, FETCH_BYTES, OffsetRange, SqliteStore
 from streamnb.engine.ports import (
-    CommitUnderWay,
-    HandedOn,
+    CommitInFlight,
+    Forwarded,
     Log,
     NewRecord,
+    OutageListener,
     Owner,
     Partition,
-    Patience,
     Record,
     Transaction,
     check_since,
@@ -70,7 +70,7 @@ class SqliteLog(Log):
         session_timeout: float = 10.0,
         poll_interval: float = 0.01,
         clock: Callable[[], float] = time.time,
-        patience: Patience | None = None,
+        patience: OutageListener | None = None,
     ) -> None:
         self._journal = Partition(journal_topic, 0)
         self._session_timeout, self._poll_interval = session_timeout, poll_interval
@@ -172,10 +172,10 @@ class SqliteLog(Log):
 
     def offsets(self, partition: Partition) -> tuple[int, int]:
         """Return the offsets of the earliest record kept and of the next record. Raises `UnknownTopic`."""
-        _, earliest, end = self._store.extent(partition)
+        _, earliest, end = self._store.offset_range(partition)
         return earliest, end
 
-    def extents(self, topic: str) -> Mapping[Partition, tuple[int, int]]:
+    def offset_ranges(self, topic: str) -> Mapping[Partition, tuple[int, int]]:
         """Return the offsets of all partitions of a topic, as `offsets` does."""
         return {partition: self.offsets(partition) for partition in self.partitions(topic)}
 
@@ -185,12 +185,12 @@ class SqliteLog(Log):
         Raises `OutOfRange`, `UnknownTopic`.
         """
         with self._store.transaction("DEFERRED"):
-            return self._store.fetch(partition, self._store.extent(partition), offset, limit)
+            return self._store.fetch(partition, self._store.offset_range(partition), offset, limit)
 
     def seek(self, positions: Mapping[Partition, int]) -> None:
         """Let `poll` read exactly these partitions from their positions. Raises `UnknownTopic`."""
         self._turns = {
-            partition: _Turn(self._store.extent(partition).partition_id, position)
+            partition: _Turn(self._store.offset_range(partition).partition_id, position)
             for partition, position in positions.items()
         }
 
@@ -224,7 +224,7 @@ class SqliteLog(Log):
 
     # Writing
 
-    def begin_commit(self, transaction: Transaction) -> CommitUnderWay:
+    def begin_commit(self, transaction: Transaction) -> CommitInFlight:
         """Commit at once: otherwise this connection could read uncommitted records.
 
         1. Checkpoint if due: first, because an error after step 5 would deny what is already durable.
@@ -249,7 +249,7 @@ class SqliteLog(Log):
             self._store.note_positions(transaction.positions)
         self._commits += 1
         seconds = time.monotonic() - began
-        return CommitUnderWay(lambda: True, lambda: seconds)
+        return CommitInFlight(lambda: True, lambda: seconds)
 
     def append(self, records: Sequence[NewRecord]) -> None:
         """Write records outside any learner's commit, all or none; durable on return.
@@ -262,22 +262,22 @@ class SqliteLog(Log):
         with self._store.transaction("IMMEDIATE"):
             self._store.insert(records, self._clock())
 
-    def handed_on(self, topic: str) -> Mapping[Partition, HandedOn]:
-        """Return how far `hand_on` has forwarded a topic."""
-        return self._store.handed_on(topic)
+    def forwarded(self, topic: str) -> Mapping[Partition, Forwarded]:
+        """Return how far `forward` has forwarded a topic."""
+        return self._store.forwarded(topic)
 
-    def hand_on(
+    def forward(
         self,
         records: Sequence[NewRecord],
-        since: Mapping[Partition, HandedOn],
-        until: Mapping[Partition, HandedOn],
+        since: Mapping[Partition, Forwarded],
+        until: Mapping[Partition, Forwarded],
     ) -> None:
-        """Append records and save positions; see `Log.hand_on`."""
+        """Append records and save positions; see `Log.forward`."""
         self._refuse_journal(records)
         with self._store.transaction("IMMEDIATE"):
             check_since(self, since, until)
             self._store.insert(records, self._clock())
-            self._store.note_handed_on(until)
+            self._store.note_forwarded(until)
 
     # Inside
 
@@ -323,9 +323,9 @@ class SqliteLog(Log):
 
     def _check_number(self, transaction: Transaction) -> None:
         n = transaction.n
-        extent = self._store.extent(self._journal)
+        extent = self._store.offset_range(self._journal)
         if self._strays is None or n != extent.next - self._strays:
-            self._strays = self._count_strays(extent)
+            self._strays = self._count_foreign_records(extent)
         expected = extent.next - self._strays
         if n != expected:
             raise Fenced(f"{self._store.path}: commit {n} does not follow; the journal's next is {expected}")
@@ -337,7 +337,7 @@ class SqliteLog(Log):
                 f"{self._journal.topic!r}; to learn them again, begin a new log"
             )
 
-    def _count_strays(self, extent: Extent) -> int:
+    def _count_foreign_records(self, extent: OffsetRange) -> int:
         """Return the number of foreign records in the journal topic, from the number in its last record.
 
         This class writes only commits there, but other programs can write through SQLite.
@@ -375,8 +375,8 @@ class SqliteLog(Log):
             self._turns[partition] = turn
         return records
 
-    def _extent(self, partition: Partition, turn: _Turn) -> Extent:
-        extent = self._store.extent(partition)
+    def _extent(self, partition: Partition, turn: _Turn) -> OffsetRange:
+        extent = self._store.offset_range(partition)
         if extent.partition_id != turn.partition_id:
             raise UnknownTopic(f"{self._store.path}: {partition.topic!r} was deleted and made again")
         return extent

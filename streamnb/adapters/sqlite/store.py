@@ -17,7 +17,7 @@ from zlib import crc32
 
 import msgspec
 
-from streamnb.engine.ports import HandedOn, NewRecord, Partition, Patience, Record, tuples
+from streamnb.engine.ports import Forwarded, NewRecord, OutageListener, Partition, Record, tuples
 from streamnb.errors import LogError, OutOfRange, Unavailable, UnknownTopic
 
 T = TypeVar("T")
@@ -92,7 +92,7 @@ def _primary_code(error: sqlite3.Error) -> int:
     return code & 0xFF
 
 
-class Extent(NamedTuple):
+class OffsetRange(NamedTuple):
     """A partition's id in the file, and the half-open range of offsets that it keeps."""
 
     partition_id: int
@@ -129,9 +129,9 @@ class SqliteStore:
         LogError: the file is not a log, is of an unknown version, or cannot be opened.
     """
 
-    def __init__(self, path: str | os.PathLike[str], patience: Patience | None = None) -> None:
+    def __init__(self, path: str | os.PathLike[str], patience: OutageListener | None = None) -> None:
         self.path = Path(path)
-        self._patience = patience or Patience()
+        self._patience = patience or OutageListener()
         self._wal = Path(f"{self.path}-wal")
         if str(self.path) == ":memory:":  # SQLite would not create a file of this name
             raise LogError(
@@ -279,7 +279,7 @@ class SqliteStore:
 
     # Partitions and their records
 
-    def extent(self, partition: Partition) -> Extent:
+    def offset_range(self, partition: Partition) -> OffsetRange:
         """Return the partition's id and range of offsets. Raises `UnknownTopic`."""
         self.check_in_place()
         with self.errors():
@@ -287,9 +287,9 @@ class SqliteStore:
             row = self.db.execute(query, partition).fetchone()
         if row is None:
             raise UnknownTopic(f"{self.path}: no partition {partition.topic}[{partition.number}]")
-        return Extent(*row)
+        return OffsetRange(*row)
 
-    def fetch(self, partition: Partition, extent: Extent, offset: int, limit: int) -> list[Record]:
+    def fetch(self, partition: Partition, extent: OffsetRange, offset: int, limit: int) -> list[Record]:
         """Return at most `limit` records from `offset`, up to `FETCH_BYTES`, inside a transaction.
 
         Raises:
@@ -363,19 +363,21 @@ class SqliteStore:
 
     def note_positions(self, positions: Mapping[Partition, int]) -> None:
         """Save these positions, inside a transaction. Raises `UnknownTopic`."""
-        rows = [(position, self.extent(partition).partition_id) for partition, position in positions.items()]
+        rows = [
+            (position, self.offset_range(partition).partition_id) for partition, position in positions.items()
+        ]
         self.db.executemany("UPDATE partitions SET position = ? WHERE partition_id = ?", rows)
 
-    def handed_on(self, topic: str) -> dict[Partition, HandedOn]:
+    def forwarded(self, topic: str) -> dict[Partition, Forwarded]:
         """Return the positions of a topic that were saved last, with their notes."""
         with self.errors():
             query = "SELECT number, position, note FROM partitions WHERE topic = ? AND position IS NOT NULL"
             rows = self.db.execute(query, (topic,)).fetchall()
-        return {Partition(topic, number): HandedOn(position, note) for number, position, note in rows}
+        return {Partition(topic, number): Forwarded(position, note) for number, position, note in rows}
 
-    def note_handed_on(self, until: Mapping[Partition, HandedOn]) -> None:
+    def note_forwarded(self, until: Mapping[Partition, Forwarded]) -> None:
         """Save these positions and notes, inside a transaction. Raises `UnknownTopic`."""
-        rows = [(*at, self.extent(partition).partition_id) for partition, at in until.items()]
+        rows = [(*at, self.offset_range(partition).partition_id) for partition, at in until.items()]
         self.db.executemany("UPDATE partitions SET position = ?, note = ? WHERE partition_id = ?", rows)
 
     # Inside

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from streamnb.adapters.kafka.admin import Group, OpenTransaction
 from streamnb.adapters.kafka.group import is_learner
 from streamnb.adapters.kafka.open_transactions import GRACE_SECONDS
-from streamnb.cli.checks.findings import Finding, Severity
+from streamnb.cli.checks.findings import Diagnosis, Severity
 from streamnb.cli.checks.kafka_tools import KafkaTools
 from streamnb.engine.topic_plan import (
     BATCH_BYTES,
@@ -16,29 +16,29 @@ from streamnb.engine.topic_plan import (
     TENANT_BYTES,
     Acl,
     Difference,
-    Found,
     FoundTopic,
+    FoundTopics,
     TopicSpec,
 )
 
 _OLDEST = (2, 7)  # group metadata goes with a transaction, and an epoch that is too old is no fatal error
 
 
-def check_brokers(brokers: Mapping[int, str], versions: Mapping[int, tuple[int, ...]]) -> Iterator[Finding]:
+def check_brokers(brokers: Mapping[int, str], versions: Mapping[int, tuple[int, ...]]) -> Iterator[Diagnosis]:
     """Whether there are brokers, and none of them is too old."""
     shown = ", ".join(brokers.values())
-    yield Finding("broker", Severity.OK, f"{len(brokers)} up: {shown}")
+    yield Diagnosis("broker", Severity.OK, f"{len(brokers)} up: {shown}")
     for number, version in versions.items():
         if version < _OLDEST:
             found = f"broker {number} is of version {_dotted(version)}"
-            yield Finding("version", Severity.PROBLEM, found, f"upgrade it to {_dotted(_OLDEST)} or later")
+            yield Diagnosis("version", Severity.PROBLEM, found, f"upgrade it to {_dotted(_OLDEST)} or later")
     if versions and min(versions.values()) >= _OLDEST:
-        yield Finding("version", Severity.OK, f"{_dotted(min(versions.values()))} or later")
+        yield Diagnosis("version", Severity.OK, f"{_dotted(min(versions.values()))} or later")
 
 
 def check_topics(
-    planned: Sequence[TopicSpec], found: Found, brokers: int, tools: KafkaTools
-) -> Iterator[Finding]:
+    planned: Sequence[TopicSpec], found: FoundTopics, brokers: int, tools: KafkaTools
+) -> Iterator[Diagnosis]:
     """Whether each topic is there, and is such that nothing is lost.
 
     Only what can do harm is a finding; `topics plan` shows every difference.
@@ -51,13 +51,13 @@ def check_topics(
         if there is None:
             hidden = topic.name in found.hidden
             told = "not there, or hidden from this user: see permissions" if hidden else "not there"
-            yield Finding(check, Severity.PROBLEM, told, "" if hidden else "streamnb topics create")
+            yield Diagnosis(check, Severity.PROBLEM, told, "" if hidden else "streamnb topics create")
             continue
         harm = [*_shape_harm(topic, there, brokers), *_settings_harm(topic, there)]
         harm += _size_harm(topic, there, largest)
         for state, difference, why in harm:
             value = f"{difference.what} is {difference.found}"
-            yield Finding(check, state, f"{value}: {why}", tools.change(topic.name, difference))
+            yield Diagnosis(check, state, f"{value}: {why}", tools.change(topic.name, difference))
         if not harm:
             yield _unharmed(check, there)
 
@@ -71,14 +71,14 @@ class SeenCluster(NamedTuple):
         transaction: whether the learner's transactional id is not hidden.
     """
 
-    topics: Found
+    topics: FoundTopics
     group: Group | None
     transaction: bool
 
 
 def check_permissions(
     acls: Iterable[Acl], seen: SeenCluster, tools: KafkaTools, principal: str | None
-) -> Iterator[Finding]:
+) -> Iterator[Diagnosis]:
     """Whether the user who asks may do what the learner does, as far as Kafka tells.
 
     Args:
@@ -92,45 +92,45 @@ def check_permissions(
         state, found = Severity.PROBLEM, f"no {acl.operation} on {acl.resource} {acl.name}"
         if acl.operation == "DESCRIBE_CONFIGS":  # the learner itself does without
             state, found = Severity.WARNING, f"{found}: its settings cannot be checked"
-        yield Finding("permissions", state, found, next(tools.grants([acl], principal)))
+        yield Diagnosis("permissions", state, found, next(tools.grants([acl], principal)))
     if not missing:
         found = "all that Kafka tells of (not WRITE on the transactional id: using it shows)"
-        yield Finding("permissions", Severity.OK, found)
+        yield Diagnosis("permissions", Severity.OK, found)
 
 
-def check_group(group: Group, journal: str) -> Finding:
+def check_group(group: Group, journal: str) -> Diagnosis:
     """Who the learner is."""
     check = "learner"
     strangers = [member for member in group.members if not is_learner(member.client)]
     if strangers:
         found = ", ".join(f"client {member}" for member in strangers)
         do = "give that another group.id, or this model another model.name"
-        return Finding(check, Severity.PROBLEM, f"its group has a member that is none: {found}", do)
+        return Diagnosis(check, Severity.PROBLEM, f"its group has a member that is none: {found}", do)
     owners = [member for member in group.members if any(place.topic == journal for place in member.has)]
     if group.state == "Stable" and owners:
         others = len(group.members) - len(owners)
         waiting = f"; {others} more standing by" if others else ""
-        return Finding(check, Severity.OK, f"{owners[0]}{waiting}")
+        return Diagnosis(check, Severity.OK, f"{owners[0]}{waiting}")
     if group.members:
         found = f"{len(group.members)} members and none of them elected: the group is {group.state}"
-        return Finding(check, Severity.WARNING, found, "an election takes some seconds: ask again")
-    return Finding(check, Severity.WARNING, "none is running", "start one: streamnb run")
+        return Diagnosis(check, Severity.WARNING, found, "an election takes some seconds: ask again")
+    return Diagnosis(check, Severity.WARNING, "none is running", "start one: streamnb run")
 
 
-def check_transaction(transaction: OpenTransaction | None, now: float) -> Finding:
+def check_transaction(transaction: OpenTransaction | None, now: float) -> Diagnosis:
     """Whether the learner's transaction hangs; `now` is ours, the start is the coordinator's."""
     check = "transaction"
     if transaction is None:
-        return Finding(check, Severity.OK, "none is open")
+        return Diagnosis(check, Severity.OK, "none is open")
     age = now - transaction.started
     if age <= transaction.timeout + GRACE_SECONDS:
-        return Finding(check, Severity.OK, f"one is open for {max(0.0, age):.1f} s: a commit is under way")
+        return Diagnosis(check, Severity.OK, f"one is open for {max(0.0, age):.1f} s: a commit is under way")
     found = (
         f"one is open ({transaction.state}) for {age:.0f} s, though it times out after "
         f"{transaction.timeout:g} s: readers of what is committed wait behind it"
     )
     do = "find it with kafka-transactions.sh find-hanging, and end it with kafka-transactions.sh abort"
-    return Finding(check, Severity.PROBLEM, found, do)
+    return Diagnosis(check, Severity.PROBLEM, found, do)
 
 
 _Harm = tuple[Severity, Difference, str]
@@ -195,11 +195,11 @@ def _size_harm(topic: TopicSpec, there: FoundTopic, largest: int) -> Iterator[_H
         yield Severity.PROBLEM, difference, f"an event may have {largest} bytes; a bad one stops the learner"
 
 
-def _unharmed(check: str, there: FoundTopic) -> Finding:
+def _unharmed(check: str, there: FoundTopic) -> Diagnosis:
     shape = f"partitions {there.partitions}, replicas {there.replication}"
     if there.settings is None:
-        return Finding(check, Severity.UNKNOWN, f"{shape}; its settings cannot be seen: see permissions")
-    return Finding(check, Severity.OK, shape)
+        return Diagnosis(check, Severity.UNKNOWN, f"{shape}; its settings cannot be seen: see permissions")
+    return Diagnosis(check, Severity.OK, shape)
 
 
 def _may(acl: Acl, seen: SeenCluster) -> bool | None:

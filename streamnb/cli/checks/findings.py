@@ -22,7 +22,7 @@ class Severity(StrEnum):
     """It could not be found out."""
 
 
-class Finding(NamedTuple):
+class Diagnosis(NamedTuple):
     """One thing found.
 
     Attributes:
@@ -39,8 +39,8 @@ class Finding(NamedTuple):
 
 
 def finding_of(
-    check: str, question: Callable[[], Iterable[Finding]], otherwise: Severity = Severity.UNKNOWN
-) -> list[Finding]:
+    check: str, question: Callable[[], Iterable[Diagnosis]], otherwise: Severity = Severity.UNKNOWN
+) -> list[Diagnosis]:
     """The findings of a question; one that is `otherwise` where it could not be answered, and says why.
 
     A journal that cannot be continued is a problem, whatever was asked.
@@ -48,6 +48,6 @@ def finding_of(
     try:
         return list(question())
     except JournalError as error:
-        return [Finding(check, Severity.PROBLEM, str(error))]
+        return [Diagnosis(check, Severity.PROBLEM, str(error))]
     except (StreamnbError, OSError) as error:
-        return [Finding(check, otherwise, str(error))]
+        return [Diagnosis(check, otherwise, str(error))]

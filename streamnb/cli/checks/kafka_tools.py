@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 from operator import itemgetter
 
-from streamnb.adapters.kafka.tool_line import ToolLine
+from streamnb.adapters.kafka.tool_line import ToolCommand
 from streamnb.config import Config
 from streamnb.engine.topic_plan import Acl, Difference
 
@@ -24,13 +24,15 @@ def principal_of(config: Config, given: str | None = None) -> str | None:
 class KafkaTools:
     """Lines for one cluster, made by `line`."""
 
-    def __init__(self, line: ToolLine) -> None:
+    def __init__(self, line: ToolCommand) -> None:
         self._line = line
 
     @classmethod
-    def of(cls, config: Config) -> KafkaTools:
+    def from_config(cls, config: Config) -> KafkaTools:
         """Those for the cluster of a configuration."""
-        return cls(ToolLine.of({**config.kafka.client, "bootstrap_servers": config.log.bootstrap}))
+        return cls(
+            ToolCommand.from_settings({**config.kafka.client, "bootstrap_servers": config.log.bootstrap})
+        )
 
     def grants(self, acls: Iterable[Acl], principal: str | None) -> Iterator[str]:
         """One line for each resource; where nobody is named the principal is a blank to be filled in."""

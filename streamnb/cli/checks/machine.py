@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 from typing import NamedTuple
 
-from streamnb.cli.checks.findings import Finding, Severity
+from streamnb.cli.checks.findings import Diagnosis, Severity
 
 _MIB = 1 << 20
 _AT_LEAST = 256 * _MIB  # bytes; less is little on any disk
@@ -27,27 +27,27 @@ class DiskSpace(NamedTuple):
     is_writable: bool
 
 
-def check_disk_space(what: str, space: DiskSpace, needed: int) -> Finding:
+def check_disk_space(what: str, space: DiskSpace, needed: int) -> Diagnosis:
     """Whether the next thing to be written, `needed` bytes, fits on the disk, and a few more of it."""
     check = f"disk of {what}"
     found = f"{space.free / _MIB:,.0f} MiB free at {space.folder}; {needed / _MIB:,.0f} MiB are written next"
     if not space.is_writable:
-        return Finding(
+        return Diagnosis(
             check, Severity.PROBLEM, f"{space.folder} cannot be written to", "let this user write there"
         )
     if space.free < needed:
-        return Finding(check, Severity.PROBLEM, found, "make room, or set another place")
+        return Diagnosis(check, Severity.PROBLEM, found, "make room, or set another place")
     if space.free < max(4 * needed, _AT_LEAST):
-        return Finding(check, Severity.WARNING, found, "make room soon")
-    return Finding(check, Severity.OK, found)
+        return Diagnosis(check, Severity.WARNING, found, "make room soon")
+    return Diagnosis(check, Severity.OK, found)
 
 
-def check_sqlite(*, has_bug: bool) -> Finding:
+def check_sqlite(*, has_bug: bool) -> Diagnosis:
     """Whether this SQLite can damage the file."""
     check = "sqlite"
     if not has_bug:
-        return Finding(check, Severity.OK, "a version without the WAL-reset bug")
-    return Finding(
+        return Diagnosis(check, Severity.OK, "a version without the WAL-reset bug")
+    return Diagnosis(
         check,
         Severity.WARNING,
         "a version with the WAL-reset bug, which can damage a file that several processes write at once; "

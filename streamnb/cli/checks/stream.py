@@ -6,15 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from streamnb.adapters.snapshot_folder import Damaged
-from streamnb.cli.checks.findings import Finding, Severity
-from streamnb.engine.journal.history import Stray
+from streamnb.cli.checks.findings import Diagnosis, Severity
+from streamnb.engine.journal.history import ForeignRecord
 from streamnb.engine.ports import Log, Partition
 from streamnb.wire.journal import JournalRecord
 
 _SOON = 24 * 3600.0  # seconds; a shorter outage needs nobody to notice it on a Sunday
 
 
-class Kept(NamedTuple):
+class JournalExtent(NamedTuple):
     """What one partition keeps of what a recovery reads.
 
     Attributes:
@@ -32,10 +32,10 @@ class Kept(NamedTuple):
     written: float | None
 
 
-def check_strays(strays: Sequence[Stray]) -> Iterator[Finding]:
+def check_strays(strays: Sequence[ForeignRecord]) -> Iterator[Diagnosis]:
     """What lies between the journal's records and is none of them."""
     if strays:
-        yield Finding(
+        yield Diagnosis(
             "journal",
             Severity.WARNING,
             f"{len(strays)} records of its topic are passed over, the last at offset {strays[-1].offset}: "
@@ -44,14 +44,14 @@ def check_strays(strays: Sequence[Stray]) -> Iterator[Finding]:
         )
 
 
-def check_snapshots(damaged: Sequence[Damaged]) -> Iterator[Finding]:
+def check_snapshots(damaged: Sequence[Damaged]) -> Iterator[Diagnosis]:
     """The files that a recovery passes over to reach the newest snapshot that can be read."""
     for path, reason in damaged:
         found = f"{path} cannot be read, and is passed over: {reason}"
-        yield Finding("snapshots", Severity.WARNING, found, "bring a good copy back, or move it away")
+        yield Diagnosis("snapshots", Severity.WARNING, found, "bring a good copy back, or move it away")
 
 
-def check_journal(first: JournalRecord, last: JournalRecord, snapshot: int | None) -> Iterator[Finding]:
+def check_journal(first: JournalRecord, last: JournalRecord, snapshot: int | None) -> Iterator[Diagnosis]:
     """Whether the journal is whole, and reaches to the newest snapshot.
 
     Args:
@@ -61,7 +61,7 @@ def check_journal(first: JournalRecord, last: JournalRecord, snapshot: int | Non
     """
     at = "there is no snapshot" if snapshot is None else f"the newest snapshot stands at {snapshot}"
     if first.n > (0 if snapshot is None else snapshot):
-        yield Finding(
+        yield Diagnosis(
             "journal",
             Severity.PROBLEM,
             f"begins with record {first.n}, and {at}: retention has taken what a recovery needs",
@@ -71,12 +71,14 @@ def check_journal(first: JournalRecord, last: JournalRecord, snapshot: int | Non
     elif snapshot is not None and snapshot > last.n:
         found = f"ends with record {last.n}, but the newest snapshot stands at record {snapshot}"
         do = "this folder of snapshots belongs to another log: move it away, or set snapshots.folder"
-        yield Finding("journal", Severity.PROBLEM, found, do)
+        yield Diagnosis("journal", Severity.PROBLEM, found, do)
     else:
-        yield Finding("journal", Severity.OK, f"records {first.n} to {last.n}; {at}")
+        yield Diagnosis("journal", Severity.OK, f"records {first.n} to {last.n}; {at}")
 
 
-def check_recovery(kept: list[Kept], retention: Mapping[str, float], now: float) -> Iterator[Finding]:
+def check_recovery(
+    kept: list[JournalExtent], retention: Mapping[str, float], now: float
+) -> Iterator[Diagnosis]:
     """Whether the events that a recovery reads are there, and for how long yet.
 
     Args:
@@ -88,12 +90,12 @@ def check_recovery(kept: list[Kept], retention: Mapping[str, float], now: float)
     for part in kept:
         if part.position < part.earliest:
             found = f"needs {part.partition} from offset {part.position}; kept are {part.earliest} and later"
-            yield Finding(check, Severity.PROBLEM, found, "begin a new log, or restore a newer snapshot")
+            yield Diagnosis(check, Severity.PROBLEM, found, "begin a new log, or restore a newer snapshot")
         elif part.position > part.end:
             found = (
                 f"needs {part.partition} from offset {part.position}; it ends at {part.end}: another topic?"
             )
-            yield Finding(check, Severity.PROBLEM, found, "begin a new log, or bring the topic back")
+            yield Diagnosis(check, Severity.PROBLEM, found, "begin a new log, or bring the topic back")
     lost = any(not part.earliest <= part.position <= part.end for part in kept)
     left = [
         (part.written + retention[part.partition.topic] - now, part)
@@ -104,28 +106,28 @@ def check_recovery(kept: list[Kept], retention: Mapping[str, float], now: float)
         yield _left(check, min(left, key=lambda one: one[0], default=None))
 
 
-def _left(check: str, soonest: tuple[float, Kept] | None) -> Finding:
+def _left(check: str, soonest: tuple[float, JournalExtent] | None) -> Diagnosis:
     if soonest is None:
-        return Finding(check, Severity.OK, "finds every event that it needs")
+        return Diagnosis(check, Severity.OK, "finds every event that it needs")
     seconds, part = soonest
     hours = max(0.0, seconds / 3600)
     found = f"finds every event that it needs; {part.partition} keeps them for {hours:.1f} h more"
     if seconds >= _SOON:
-        return Finding(check, Severity.OK, found)
+        return Diagnosis(check, Severity.OK, found)
     do = "start the learner before then; raise the topic's retention.ms, or lower snapshots.every"
-    return Finding(check, Severity.WARNING, found, do)
+    return Diagnosis(check, Severity.WARNING, found, do)
 
 
 # -- where the values come from -----------------------------------------------------------------------------
 
 
-def kept_of(log: Log, positions: Mapping[Partition, int]) -> list[Kept]:
+def kept_of(log: Log, positions: Mapping[Partition, int]) -> list[JournalExtent]:
     """What each partition keeps from these positions on."""
     return [_kept(log, partition, position) for partition, position in positions.items()]
 
 
-def _kept(log: Log, partition: Partition, position: int) -> Kept:
+def _kept(log: Log, partition: Partition, position: int) -> JournalExtent:
     earliest, end = log.offsets(partition)
     inside = earliest <= position < end
     first = next(iter(log.read(partition, position, 1)), None) if inside else None
-    return Kept(partition, position, earliest, end, None if first is None else first.timestamp)
+    return JournalExtent(partition, position, earliest, end, None if first is None else first.timestamp)

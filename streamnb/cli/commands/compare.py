@@ -15,17 +15,17 @@ import numpy as np
 
 from streamnb.cli import opening, wiring
 from streamnb.cli.evaluation.event_files import begun, columns_of, events_of, numbered, origin_of
-from streamnb.cli.evaluation.history import Past, history_of, history_of_file, live_through, log_of
-from streamnb.cli.evaluation.judged import Costs, Judged
-from streamnb.cli.evaluation.odd_fields import OddFields
-from streamnb.cli.evaluation.progressive import say_why_nothing_was_learned
+from streamnb.cli.evaluation.history import LogHistory, history_of, history_of_file, log_of, run_through
+from streamnb.cli.evaluation.judged import Costs, PrequentialProcessor
+from streamnb.cli.evaluation.odd_fields import DataQuality
+from streamnb.cli.evaluation.progressive import report_why_nothing_was_learned
 from streamnb.cli.printable import left_out
 from streamnb.cli.reports.columns import table
 from streamnb.cli.reports.text_tables import MOST_CLASSES
 from streamnb.config import Config
 from streamnb.engine.ports import Log
 from streamnb.errors import ConfigError
-from streamnb.model.attributes.parameters import of
+from streamnb.model.attributes.parameters import pluralize
 from streamnb.model.evaluation.paired import interval
 from streamnb.model.evaluation.progressive import ESCAPE
 
@@ -42,14 +42,14 @@ def run(options: argparse.Namespace) -> int:
         log = None
         if options.file is None:
             log = stack.enter_context(closing(log_of(present)))
-            present, other = (wiring.as_begun(config, log) for config in (present, other))
+            present, other = (wiring.begun_configuration(config, log) for config in (present, other))
         past = begun(_past(options, present, log))  # what is wrong with it shows before kernels are compiled
         for config in (present, other):
             wiring.warm_up(config)
-        sides = Judged(present), Judged(other)
+        sides = PrequentialProcessor(present), PrequentialProcessor(other)
         for part in past:
             for learner in sides:
-                live_through(learner, part)
+                run_through(learner, part)
     for learner in sides:
         while learner.has_work:
             learner.work()
@@ -62,7 +62,7 @@ def run(options: argparse.Namespace) -> int:
             learner, config = sides[1], other
             what = f"{what} with {', '.join(options.against)}"
         reasons = f": {', '.join(learner.tally.dead_letters)}"
-        say_why_nothing_was_learned(what, config, learner.consumed, learner.dead_letters, reasons)
+        report_why_nothing_was_learned(what, config, learner.consumed, learner.dead_letters, reasons)
         return 1
     alone = sum(one.place.size - common.size for one in costs)
     present_costs, other_costs = (one.at(at) for one, at in zip(costs, places, strict=True))
@@ -90,12 +90,12 @@ def _against(options: argparse.Namespace, present: Config) -> Config:
     return other
 
 
-def _past(options: argparse.Namespace, config: Config, log: Log | None) -> Iterator[Past]:
+def _past(options: argparse.Namespace, config: Config, log: Log | None) -> Iterator[LogHistory]:
     if log is not None:
         yield from history_of(config, log)
         return
     schema = opening.schema(config)
-    odd = OddFields(
+    odd = DataQuality(
         schema,
         origin_of(options.file, options.decimal),
         expects_label=True,
@@ -105,9 +105,9 @@ def _past(options: argparse.Namespace, config: Config, log: Log | None) -> Itera
     )
     events = events_of(options.file, columns_of(options, schema, learns=True))
     for past in history_of_file(odd.watched(numbered(events, None)), config):
-        odd.say()
+        odd.report()
         yield past
-    odd.say(is_over=True)
+    odd.report(is_over=True)
 
 
 def _answer(present: Costs, other: Costs) -> dict[str, Any]:
@@ -164,12 +164,12 @@ def _show(options: argparse.Namespace, answer: dict[str, Any]) -> None:
         (name, answer[side]["accuracy"], answer[side]["log_loss"])
         for name, side in zip(names, ("configured", "against"), strict=True)
     ]
-    print(table(rows, (of(answer["events"], "event"), "accuracy", "log loss")))
+    print(table(rows, (pluralize(answer["events"], "event"), "accuracy", "log loss")))
     header = ("log loss differs by", "between", "", "accuracy differs by", "between", "")
     for title, part in (("over time", answer["over_time"]), ("by class", answer["by_class"][:MOST_CLASSES])):
         rows = [
             (
-                row.get("label", of(row["events"], "event")),
+                row.get("label", pluralize(row["events"], "event")),
                 *(value for name in _BOUNDS for value in row[name].values()),
             )
             for row in part

@@ -9,7 +9,7 @@ import tomllib
 from streamnb.cli import opening, wiring
 from streamnb.cli.printable import printable
 from streamnb.config import Config, config_hash, given, show, without_effect
-from streamnb.engine.learner import Learner
+from streamnb.engine.learner import EventProcessor
 from streamnb.engine.monitors import delays
 from streamnb.model.attributes.weights import is_below_unit
 
@@ -64,7 +64,7 @@ def _small_weights(config: Config) -> list[str]:
     ]
 
 
-def _delays(learner: Learner) -> dict[str, dict[str, tuple[int, int]]]:
+def _delays(learner: EventProcessor) -> dict[str, dict[str, tuple[int, int]]]:
     """Monitor -> direction -> within how many observations of a change its first alarm is raised."""
     found = {}
     for monitor in learner.settings.monitors:

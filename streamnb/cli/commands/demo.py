@@ -24,10 +24,10 @@ from streamnb.cli.reports.text_tables import print_report
 from streamnb.config import Config
 from streamnb.engine.journal.recovery import recover
 from streamnb.engine.journal.snapshot_store import NoSnapshots
-from streamnb.engine.learner import Learner
+from streamnb.engine.learner import EventProcessor
 from streamnb.engine.ports import Partition
 from streamnb.errors import ConfigError
-from streamnb.model.attributes.parameters import of
+from streamnb.model.attributes.parameters import pluralize
 from streamnb.wire.codec import encode_event
 from streamnb.wire.snapshot import part_digest
 
@@ -64,7 +64,7 @@ def _stream(folder: Path, name: str, events: Sequence[dict[str, Any]], *, quiet:
     learner = wiring.learner(config)
     worker = wiring.worker(config, learner, opening.open_log(config))
     if not quiet:
-        print(f"\n{name}: {of(len(events), 'event')} through {config.log.url}")
+        print(f"\n{name}: {pluralize(len(events), 'event')} through {config.log.url}")
     worker.start("demo")
     with closing(worker), closing(opening.open_log(config)) as producer:
         size = -(-len(events) // _PARTS)
@@ -86,17 +86,17 @@ def _stream(folder: Path, name: str, events: Sequence[dict[str, Any]], *, quiet:
     return cast("dict[str, Any]", msgspec.to_builtins(report))
 
 
-def _show_proof(config: Config, learner: Learner) -> None:
+def _show_proof(config: Config, learner: EventProcessor) -> None:
     """Learn the whole log again, from the journal alone, and compare the bytes."""
     with closing(opening.open_log(config)) as log:
-        config = wiring.as_begun(config, log)
+        config = wiring.begun_configuration(config, log)
         again = wiring.learner(config)
         checkpoint = recover(log, NoSnapshots(), again, wiring.identity(config))
         published = log.offsets(Partition(config.topics.predictions, 0))[1]
     digests = [part_digest(*who.parts()["model"]) for who in (learner, again)]
     same = "the same bytes" if digests[0] == digests[1] else "OTHER BYTES"
     print(
-        f"\n{of(published, 'prediction')} published in {of(checkpoint.n, 'commit')}; "
+        f"\n{pluralize(published, 'prediction')} published in {pluralize(checkpoint.n, 'commit')}; "
         f"replaying the journal from nothing gives {same} ({digests[1][:16]})"
     )
 

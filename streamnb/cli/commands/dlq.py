@@ -19,7 +19,7 @@ from streamnb.cli import opening
 from streamnb.cli.commands.read import records_of
 from streamnb.cli.printable import printable
 from streamnb.cli.reports.columns import table
-from streamnb.cli.sent_letters import DONE, NEVER, OF_BYTES, Sent, SentLetters
+from streamnb.cli.sent_letters import DONE, NEVER, OF_BYTES, ResendResult, ResentDeadLetters
 from streamnb.config import Config
 from streamnb.engine.ports import Log, NewRecord, Partition, Record
 from streamnb.errors import ConfigError, LogError, MalformedEvent, OutOfRange, UnknownTopic
@@ -35,14 +35,14 @@ _WHENCE = "dead-letter"
 _STILL_FAILS = "it still fails under this configuration"
 
 
-class _Letter(NamedTuple):
+class _StoredDeadLetter(NamedTuple):
     """A dead letter as it lies in its topic."""
 
     record: Record
     headers: Mapping[str, str]
 
     @classmethod
-    def of(cls, record: Record) -> _Letter:
+    def from_record(cls, record: Record) -> _StoredDeadLetter:
         return cls(record, {name: value.decode(errors="replace") for name, value in record.headers})
 
     @property
@@ -57,7 +57,7 @@ class _Letter(NamedTuple):
     def whence(self) -> str:
         return "/".join(self.headers.get(name, "?") for name in ("topic", "partition", "offset"))
 
-    def told(self) -> dict[str, Any]:
+    def summary(self) -> dict[str, Any]:
         """All of it, as JSON."""
         record = self.record
         return {
@@ -84,11 +84,11 @@ def _list(options: argparse.Namespace, config: Config, log: Log) -> int:
     """How many there are by reason, and the last ones of each partition; memory holds those alone."""
     counts: Counter[str] = Counter()
     sizes: Counter[str] = Counter()
-    ends: defaultdict[Partition, deque[_Letter]] = defaultdict(partial(deque, maxlen=options.limit))
-    handed = log.handed_on(config.topics.dead_letters)
+    ends: defaultdict[Partition, deque[_StoredDeadLetter]] = defaultdict(partial(deque, maxlen=options.limit))
+    handed = log.forwarded(config.topics.dead_letters)
     waiting = never = 0
-    sent = {partition: SentLetters(at) for partition, at in handed.items()}
-    for letter in map(_Letter.of, records_of(log, config.topics.dead_letters, Counter())):
+    sent = {partition: ResentDeadLetters(at) for partition, at in handed.items()}
+    for letter in map(_StoredDeadLetter.from_record, records_of(log, config.topics.dead_letters, Counter())):
         counts[letter.reason] += 1
         sizes[letter.reason] += len(letter.record.value)
         was_sent = (found := sent.get(letter.record.partition)) and found.has(letter.record.offset)
@@ -98,7 +98,7 @@ def _list(options: argparse.Namespace, config: Config, log: Log) -> int:
     last = list(chain.from_iterable(ends.values()))
     if options.json:
         reasons = {reason: {"letters": n, "bytes": sizes[reason]} for reason, n in counts.most_common()}
-        told = {"reasons": reasons, "not_replayed": waiting, "last": [letter.told() for letter in last]}
+        told = {"reasons": reasons, "not_replayed": waiting, "last": [letter.summary() for letter in last]}
         print(json.dumps(told))
         return 0
     if not counts:
@@ -112,7 +112,7 @@ def _list(options: argparse.Namespace, config: Config, log: Log) -> int:
         "`streamnb dlq replay --dry-run` says which of these can be sent now; the last of each partition:"
     )
     columns = ("place", "reason", "path", "from", "value")
-    shown = ({**told, "value": told["value"][:_SHOWN]} for told in (letter.told() for letter in last))
+    shown = ({**told, "value": told["value"][:_SHOWN]} for told in (letter.summary() for letter in last))
     print(table([[told[name] for name in columns] for told in shown], columns))
     return 0
 
@@ -128,9 +128,9 @@ def _show(options: argparse.Namespace, config: Config, log: Log) -> int:
     found = _at(log, topic, int(number), int(offset))
     if found is None:
         raise LogError(f"there is no dead letter {options.place} in {topic} of {config.log.url}")
-    letter = _Letter.of(found)
-    told, fate = letter.told(), _Replay(config, log).judged(letter)
-    now = fate.told
+    letter = _StoredDeadLetter.from_record(found)
+    told, fate = letter.summary(), _DeadLetterReplay(config, log).judged(letter)
+    now = fate.message
     if options.json:
         print(json.dumps(told | {"now": now or "it can be read"}))
         return 0
@@ -152,7 +152,7 @@ def _at(log: Log, topic: str, number: int, offset: int) -> Record | None:
     return found[0] if found and found[0].offset == offset else None
 
 
-class _Fate(NamedTuple):
+class _ReplayOutcome(NamedTuple):
     """What becomes of a letter: the record to be sent, or why none is, and whether that may change."""
 
     record: NewRecord | None
@@ -161,12 +161,12 @@ class _Fate(NamedTuple):
     may_change: bool = False
 
     @property
-    def told(self) -> str:
+    def message(self) -> str:
         """For people; empty of one that is sent."""
         return f"not sent: {self.why}{self.detail}" if self.why else ""
 
 
-class _Replay:
+class _DeadLetterReplay:
     """What becomes of dead letters under the configuration of now."""
 
     def __init__(self, config: Config, log: Log) -> None:
@@ -175,16 +175,20 @@ class _Replay:
         self._labels = config.topics.labels
         self._log = log
 
-    def judged(self, letter: _Letter) -> _Fate:
+    def judged(self, letter: _StoredDeadLetter) -> _ReplayOutcome:
         """The record to be sent again, or why there is none: nothing is sent that would be refused again."""
         topic = letter.headers.get("topic", "")
         if letter.reason in DONE:
-            return _Fate(None, DONE[letter.reason])
+            return _ReplayOutcome(None, DONE[letter.reason])
         if topic not in self._topics:
-            return _Fate(None, "this configuration reads no topic of its name", f": {topic}", may_change=True)
+            return _ReplayOutcome(
+                None, "this configuration reads no topic of its name", f": {topic}", may_change=True
+            )
         found = self._record(letter, topic)
         if found is None:
-            return _Fate(None, "the letter is not whole, and its record is gone", f": {letter.whence}")
+            return _ReplayOutcome(
+                None, "the letter is not whole, and its record is gone", f": {letter.whence}"
+            )
         try:
             if topic == self._labels:
                 decode_label(found.value, self._schema, time.time())
@@ -192,11 +196,11 @@ class _Replay:
                 decode_event(found.value, self._schema, found.key, time.time())
         except MalformedEvent as error:
             if error.reason in OF_BYTES:
-                return _Fate(None, f"no configuration can read its bytes ({error.reason})")
-            return _Fate(None, f"{_STILL_FAILS} ({error.reason})", f": {error}", may_change=True)
-        return _Fate(found._replace(headers=(*found.headers, (_WHENCE, letter.place.encode()))))
+                return _ReplayOutcome(None, f"no configuration can read its bytes ({error.reason})")
+            return _ReplayOutcome(None, f"{_STILL_FAILS} ({error.reason})", f": {error}", may_change=True)
+        return _ReplayOutcome(found._replace(headers=(*found.headers, (_WHENCE, letter.place.encode()))))
 
-    def _record(self, letter: _Letter, topic: str) -> NewRecord | None:
+    def _record(self, letter: _StoredDeadLetter, topic: str) -> NewRecord | None:
         """The record as it came: from the letter, or, where that has not all of it, from its own topic."""
         key, value, headers = letter.record.key, letter.record.value, letter.record.headers
         original = [
@@ -230,7 +234,7 @@ def _replay(options: argparse.Namespace, config: Config, log: Log) -> int:
         "topic": topic,
         "log": config.log.url,
     }
-    told = found.told(f"of {topic} {'would be sent' if options.dry_run else 'sent'}")
+    told = found.message(f"of {topic} {'would be sent' if options.dry_run else 'sent'}")
     print(json.dumps(answer) if options.json else printable(told))
     return 0
 
@@ -246,7 +250,7 @@ class Selection(NamedTuple):
         """Whether nothing is selected by name."""
         return not self.places and not self.reasons
 
-    def has(self, letter: _Letter) -> bool:
+    def has(self, letter: _StoredDeadLetter) -> bool:
         """Whether a letter is to be sent."""
         return self.is_all or letter.place in self.places or letter.reason in self.reasons
 
@@ -260,7 +264,7 @@ def send_again(
     dry_run: bool = False,
     most: float = math.inf,
     seconds: float = math.inf,
-) -> Sent:
+) -> ResendResult:
     """Send letters that can be read now and were not sent before, each with the note that it was, or neither.
 
     A letter whose record was sent already and came back is sent if it is selected by name: what refuses it is
@@ -276,9 +280,9 @@ def send_again(
         seconds: stop after so long.
     """
     topic, deadline = config.topics.dead_letters, time.monotonic() + seconds
-    replay, why, n_sent = _Replay(config, log), Counter[str](), 0
-    since = dict(log.handed_on(topic))
-    walks = {partition: SentLetters(since.get(partition)) for partition in log.partitions(topic)}
+    replay, why, n_sent = _DeadLetterReplay(config, log), Counter[str](), 0
+    since = dict(log.forwarded(topic))
+    walks = {partition: ResentDeadLetters(since.get(partition)) for partition in log.partitions(topic)}
     missing = set(selected.places)
     passed = not missing and any(one.offset or one.note for one in since.values())
     for letters in _parts(log, topic, {partition: walk.start for partition, walk in walks.items()}):
@@ -291,19 +295,19 @@ def send_again(
             else:
                 why[fate.why] += 1
                 if why.total() <= _MOST_TOLD:
-                    tell(letter.place, fate.told)
+                    tell(letter.place, fate.message)
         if going and not dry_run:
             until, n_given_up = walk.at(letters[-1].record.offset + 1)
-            log.hand_on(going, since, {partition: until})
+            log.forward(going, since, {partition: until})
             since[partition] = until
             why += Counter({_GIVEN_UP: n_given_up})
         n_sent += len(going)
         if n_sent >= most or time.monotonic() > deadline:
-            return Sent(n_sent, why, is_whole=False, has_passed=passed)
+            return ResendResult(n_sent, why, is_whole=False, has_passed=passed)
     for place in sorted(missing):
         why[_SETTLED] += 1
         tell(place, f"not sent: {_SETTLED}")
-    return Sent(n_sent, why, has_passed=passed)
+    return ResendResult(n_sent, why, has_passed=passed)
 
 
 _SETTLED = "it was sent before, or there is no such letter"
@@ -312,15 +316,18 @@ _GIVEN_UP = "too many wait between those that were sent, and the oldest are give
 
 
 def _walked(
-    letters: Sequence[_Letter], walk: SentLetters, replay: _Replay, selected: Selection
-) -> Iterator[tuple[_Letter, _Fate]]:
+    letters: Sequence[_StoredDeadLetter],
+    walk: ResentDeadLetters,
+    replay: _DeadLetterReplay,
+    selected: Selection,
+) -> Iterator[tuple[_StoredDeadLetter, _ReplayOutcome]]:
     """What becomes of each letter that is selected and was not sent before; `walk` notes it of all."""
     for letter in letters:
         offset = letter.record.offset
         if walk.has(offset):
             walk.send()
             if letter.place in selected.places:
-                yield letter, _Fate(None, _SETTLED)
+                yield letter, _ReplayOutcome(None, _SETTLED)
         elif not selected.has(letter):
             if letter.reason not in NEVER:
                 walk.wait(offset)
@@ -329,7 +336,7 @@ def _walked(
             back = letter.headers.get(f"{_ORIGINAL}{_WHENCE}")
             if fate.record is not None and selected.is_all and back is not None:
                 how = f": it was {back}; to try it again, name it: {letter.place}"
-                fate = _Fate(None, _CAME_BACK, how, may_change=True)
+                fate = _ReplayOutcome(None, _CAME_BACK, how, may_change=True)
             if fate.record is not None:
                 walk.send()
             elif fate.may_change:
@@ -337,14 +344,17 @@ def _walked(
             yield letter, fate
 
 
-def _parts(log: Log, topic: str, since: Mapping[Partition, int]) -> Iterator[list[_Letter]]:
+def _parts(log: Log, topic: str, since: Mapping[Partition, int]) -> Iterator[list[_StoredDeadLetter]]:
     """Those from some offsets on, as many at once as are sent at once, each part of one partition.
 
     What this run makes come back is beyond the ends of now.
     """
-    ends = {partition: end for partition, (_, end) in log.extents(topic).items()}
+    ends = {partition: end for partition, (_, end) in log.offset_ranges(topic).items()}
     for _, found in groupby(records_of(log, topic, Counter(since)), key=attrgetter("partition")):
-        letters = (_Letter.of(record) for record in takewhile(lambda r: r.offset < ends[r.partition], found))
+        letters = (
+            _StoredDeadLetter.from_record(record)
+            for record in takewhile(lambda r: r.offset < ends[r.partition], found)
+        )
         part, size = [], 0
         for letter in letters:
             part.append(letter)

@@ -23,7 +23,7 @@ from streamnb.cli.checks.cluster import (
     check_topics,
     check_transaction,
 )
-from streamnb.cli.checks.findings import Finding, Severity, finding_of
+from streamnb.cli.checks.findings import Diagnosis, Severity, finding_of
 from streamnb.cli.checks.kafka_tools import KafkaTools, principal_of
 from streamnb.cli.checks.machine import check_disk_space, check_sqlite, disk_space
 from streamnb.cli.checks.stream import (
@@ -39,11 +39,11 @@ from streamnb.cli.suggested import repeated
 from streamnb.config import Config
 from streamnb.engine.journal.checkpoint import positions_of
 from streamnb.engine.journal.history import entries, find, last
-from streamnb.engine.journal.recovery import told
-from streamnb.engine.ports import Log, Patience
-from streamnb.engine.topic_plan import Found
+from streamnb.engine.journal.recovery import describe_changes
+from streamnb.engine.ports import Log, OutageListener
+from streamnb.engine.topic_plan import FoundTopics
 from streamnb.errors import JournalError, LogError, SnapshotError
-from streamnb.model.attributes.parameters import of
+from streamnb.model.attributes.parameters import pluralize
 
 _WAL_BYTES = 64 << 20  # what the embedded log writes beside its file before it comes to rest
 _PACKAGES = {"kafka-python": "kafka-python", "librdkafka": "confluent-kafka"}
@@ -62,7 +62,7 @@ def run(options: argparse.Namespace) -> int:
     return 1 if problems else 0
 
 
-def _print(findings: Sequence[Finding], options: argparse.Namespace) -> None:
+def _print(findings: Sequence[Diagnosis], options: argparse.Namespace) -> None:
     states = max(len(finding.state) for finding in findings)
     checks = max(len(finding.check) for finding in findings)
     for finding in findings:
@@ -75,7 +75,7 @@ def _print(findings: Sequence[Finding], options: argparse.Namespace) -> None:
 # -- this machine -------------------------------------------------------------------------------------------
 
 
-def _snapshot_space(config: Config) -> Finding:
+def _snapshot_space(config: Config) -> Diagnosis:
     folder = SnapshotFolder(config.snapshot_folder)
     newest = max((entry.size for entry in folder.list()[-1:]), default=0)
     return check_disk_space("snapshots", disk_space(folder.path), newest)
@@ -84,7 +84,7 @@ def _snapshot_space(config: Config) -> Finding:
 # -- the embedded log ---------------------------------------------------------------------------------------
 
 
-def _embedded(config: Config, timeout: float) -> Iterator[Finding]:
+def _embedded(config: Config, timeout: float) -> Iterator[Diagnosis]:
     yield check_sqlite(has_bug=wal_reset_bug())
     yield from finding_of(
         "disk of the log",
@@ -92,16 +92,18 @@ def _embedded(config: Config, timeout: float) -> Iterator[Finding]:
     )
     if not config.log.path.exists():
         do = "streamnb topics create, or streamnb replay"
-        yield Finding("log", Severity.WARNING, f"there is no file {config.log.path} yet", do)
+        yield Diagnosis("log", Severity.WARNING, f"there is no file {config.log.path} yet", do)
         return
 
-    def look() -> list[Finding]:
+    def look() -> list[Diagnosis]:
         with SqliteLog(config.log.path, journal_topic=config.topics.journal) as log:
             missing = [name for _, name in config.topics.names if name not in log.topics()]
             if missing:
                 found = f"{config.log.path} has no topic {', '.join(missing)}"
-                return [Finding("log", Severity.WARNING, found, "streamnb topics create")]
-            findings = [Finding("log", Severity.OK, f"{config.log.path}, {of(len(log.topics()), 'topic')}")]
+                return [Diagnosis("log", Severity.WARNING, found, "streamnb topics create")]
+            findings = [
+                Diagnosis("log", Severity.OK, f"{config.log.path}, {pluralize(len(log.topics()), 'topic')}")
+            ]
             return findings + list(_stream(config, log, {}))
 
     yield from finding_of("log", lambda: call_blocking(look, seconds=timeout * _READ_TIMES), Severity.PROBLEM)
@@ -110,34 +112,34 @@ def _embedded(config: Config, timeout: float) -> Iterator[Finding]:
 # -- Kafka --------------------------------------------------------------------------------------------------
 
 
-def _library(config: Config) -> Finding:
+def _library(config: Config) -> Diagnosis:
     """What reads and writes, and in which version. Raises LogError where it is not installed."""
     opening.library(config)
     package = _PACKAGES[config.log.client]
-    return Finding("client", Severity.OK, f"{config.log.client}, of {package} {version(package)}")
+    return Diagnosis("client", Severity.OK, f"{config.log.client}, of {package} {version(package)}")
 
 
-def _kafka(config: Config, timeout: float) -> Iterator[Finding]:
+def _kafka(config: Config, timeout: float) -> Iterator[Diagnosis]:
     yield from finding_of("client", lambda: [_library(config)], Severity.PROBLEM)
     try:
         admin = KafkaAdmin(config.kafka.settings(config.log), timeout=timeout)
     except LogError as error:
         do = "see log.url and [kafka], and whether the cluster is up; no more can be said of the log"
-        yield Finding("broker", Severity.PROBLEM, str(error), do)
+        yield Diagnosis("broker", Severity.PROBLEM, str(error), do)
         return
     with closing(admin):
         yield from _cluster(config, admin, timeout)
 
 
-def _cluster(config: Config, admin: KafkaAdmin, timeout: float) -> Iterator[Finding]:
+def _cluster(config: Config, admin: KafkaAdmin, timeout: float) -> Iterator[Diagnosis]:
     """All that can be asked of a cluster that answers."""
     try:
         brokers = admin.brokers()
         found = admin.topics(name for _, name in config.topics.names)
     except LogError as error:
-        yield Finding("broker", Severity.PROBLEM, str(error))
+        yield Diagnosis("broker", Severity.PROBLEM, str(error))
         return
-    tools = KafkaTools.of(config)
+    tools = KafkaTools.from_config(config)
     yield from finding_of("broker", lambda: check_brokers(brokers, {n: admin.version(n) for n in brokers}))
     yield from check_topics(planned_topics(config, len(brokers)), found, len(brokers), tools)
     yield from finding_of("coordinator", lambda: _coordinated(config, admin, found, tools), Severity.PROBLEM)
@@ -147,44 +149,48 @@ def _cluster(config: Config, admin: KafkaAdmin, timeout: float) -> Iterator[Find
         )
 
 
-def _coordinated(config: Config, admin: KafkaAdmin, found: Found, tools: KafkaTools) -> Iterator[Finding]:
+def _coordinated(
+    config: Config, admin: KafkaAdmin, found: FoundTopics, tools: KafkaTools
+) -> Iterator[Diagnosis]:
     """The learner's group and transaction, and what the user who asks may do."""
     name, group, shown = group_of(config), None, True
     try:
         group = admin.group(name)
         yield check_group(group, config.topics.journal)
     except NotAuthorised:
-        yield Finding("learner", Severity.UNKNOWN, f"group {name} is hidden from this user: see permissions")
+        yield Diagnosis(
+            "learner", Severity.UNKNOWN, f"group {name} is hidden from this user: see permissions"
+        )
     try:
         yield check_transaction(admin.transaction(name), time.time())
     except NotAuthorised:
         shown = False
-        yield Finding("transaction", Severity.UNKNOWN, f"{name} is hidden from this user: see permissions")
+        yield Diagnosis("transaction", Severity.UNKNOWN, f"{name} is hidden from this user: see permissions")
     yield from check_permissions(
         acls_of(config), SeenCluster(found, group, shown), tools, principal_of(config)
     )
 
 
-def _read(config: Config, found: Found) -> list[Finding]:
+def _read(config: Config, found: FoundTopics) -> list[Diagnosis]:
     """What the log itself shows."""
     retention = {
         name: int(topic.settings["retention.ms"]) / 1000
         for name, topic in found.topics.items()
         if topic.settings and int(topic.settings["retention.ms"]) >= 0
     }
-    with closing(opening.open_log(config, Patience())) as log:
+    with closing(opening.open_log(config, OutageListener())) as log:
         return list(_stream(config, log, retention))
 
 
 # -- either log ---------------------------------------------------------------------------------------------
 
 
-def _stream(config: Config, log: Log, retention: Mapping[str, float]) -> Iterator[Finding]:
+def _stream(config: Config, log: Log, retention: Mapping[str, float]) -> Iterator[Diagnosis]:
     """The journal, and what a recovery would find."""
     partition = log.partitions(config.topics.journal)[0]
     end = last(log, partition)
     if end is None:
-        yield Finding("journal", Severity.OK, "empty: nothing has been learned yet")
+        yield Diagnosis("journal", Severity.OK, "empty: nothing has been learned yet")
         return
     yield _configuration(config, log)
     first = next(entries(log, partition))
@@ -192,7 +198,7 @@ def _stream(config: Config, log: Log, retention: Mapping[str, float]) -> Iterato
     try:
         newest = folder.newest()
     except SnapshotError as error:
-        yield Finding("snapshots", Severity.PROBLEM, str(error))
+        yield Diagnosis("snapshots", Severity.PROBLEM, str(error))
         return
     n = None if newest is None else newest.snapshot.journal_n
     yield from check_snapshots(() if newest is None else newest.damaged)
@@ -206,11 +212,11 @@ def _stream(config: Config, log: Log, retention: Mapping[str, float]) -> Iterato
     yield from check_recovery(kept_of(log, positions_of(start.record)), retention, time.time())
 
 
-def _configuration(config: Config, log: Log) -> Finding:
+def _configuration(config: Config, log: Log) -> Diagnosis:
     """The configuration beside that of the journal."""
     try:
-        changes = told(wiring.changes_of(config, log))
+        changes = describe_changes(wiring.changes_of(config, log))
     except JournalError as error:
-        return Finding("configuration", Severity.PROBLEM, str(error))
+        return Diagnosis("configuration", Severity.PROBLEM, str(error))
     found = f"other from the next run on: {changes}" if changes else "that of the journal"
-    return Finding("configuration", Severity.OK, found)
+    return Diagnosis("configuration", Severity.OK, found)

@@ -15,25 +15,25 @@ import msgspec
 from streamnb.cli import opening, wiring
 from streamnb.cli.evaluation.delayed_labels import LABELS, Feedback, feedback_of
 from streamnb.cli.evaluation.event_files import begun, columns_of, events_of, numbered, origin_of
-from streamnb.cli.evaluation.history import history_of, log_of, relived
+from streamnb.cli.evaluation.history import history_of, log_of, replay_history
 from streamnb.cli.evaluation.holdout import divide, share_of
 from streamnb.cli.evaluation.label_groups import with_groups
-from streamnb.cli.evaluation.odd_fields import OddFields, say_small_weights
-from streamnb.cli.evaluation.page import Page
+from streamnb.cli.evaluation.odd_fields import DataQuality, report_small_weights
+from streamnb.cli.evaluation.page import EvaluationPage
 from streamnb.cli.evaluation.progressive import (
     Drifts,
     outputs_of,
-    say_why_nothing_was_learned,
+    report_why_nothing_was_learned,
     train_then_test,
 )
-from streamnb.cli.evaluation.refusals import Tally
+from streamnb.cli.evaluation.refusals import RejectionCounts
 from streamnb.cli.evaluation.user_model import given_model
 from streamnb.cli.reports.by_class import by_class, print_by_class, print_chance, print_improbable
 from streamnb.cli.reports.columns import table
-from streamnb.cli.reports.text_tables import print_report, print_summary, print_telling
+from streamnb.cli.reports.text_tables import print_informative, print_report, print_summary
 from streamnb.config import Config
 from streamnb.engine.ports import NewRecord
-from streamnb.engine.reports import why_nothing_is_forgotten
+from streamnb.engine.reports import why_nothing_is_evicted
 from streamnb.errors import ConfigError
 from streamnb.model.evaluation.ranking import OpenValidation, by_chance
 from streamnb.wire.codec import decode_metrics
@@ -55,14 +55,14 @@ def run(options: argparse.Namespace) -> int:
 def _run_on_file(options: argparse.Namespace) -> int:
     feedback, topic = _feedback(options)
     config = opening.load_config(options, *topic)
-    _say_that_files_have_no_keys(config)
+    _report_files_without_keys(config)
     share = None if options.holdout is None else share_of(options.holdout)
     if options.holdout is not None and options.predictions is not None:
         raise ConfigError("--predictions: are written where every event is learned, not with --holdout")
     made = _Evaluation(options, config)
     events = events_of(options.file, columns_of(options, made.learner.settings.schema, learns=True))
     events = with_groups(events, options, config.events.label)
-    odd = OddFields(
+    odd = DataQuality(
         made.learner.settings.schema,
         origin_of(options.file, options.decimal),
         expects_label=True,
@@ -75,7 +75,7 @@ def _run_on_file(options: argparse.Namespace) -> int:
         code = made.run(outputs_of(made.learner, rows, config, feedback, made.page))
     else:
         code = made.run(train_then_test(made.learner, *divide(list(rows), share), made.tally))
-    odd.say(is_over=True)
+    odd.report(is_over=True)
     return code
 
 
@@ -86,9 +86,9 @@ def _run_on_log(options: argparse.Namespace) -> int:
             raise ConfigError(f"--{flag.replace('_', '-')}: needs a file; without one the log is evaluated")
     config = opening.load_config(options)
     with closing(log_of(config)) as log:
-        config = wiring.as_begun(config, log)
+        config = wiring.begun_configuration(config, log)
         made = _Evaluation(options, config)
-        return made.run(relived(made.learner, history_of(config, log), made.page))
+        return made.run(replay_history(made.learner, history_of(config, log), made.page))
 
 
 class _Evaluation:
@@ -99,8 +99,10 @@ class _Evaluation:
         given = None if options.model is None else given_model(options.model)
         self.learner = wiring.learner(config, given)
         self._scores = self.learner.progressive = OpenValidation(config.metrics.window)
-        self.page = None if options.report is None else Page(Path(options.report), self.learner, config)
-        self.tally, self._drifts = Tally(self.learner.settings.schema), Drifts()
+        self.page = (
+            None if options.report is None else EvaluationPage(Path(options.report), self.learner, config)
+        )
+        self.tally, self._drifts = RejectionCounts(self.learner.settings.schema), Drifts()
 
     def run(self, answers: Iterable[NewRecord]) -> int:
         """Tell how good the answers are; the exit code."""
@@ -113,9 +115,9 @@ class _Evaluation:
             for output in answers:
                 self._note(output, predictions)
         seconds = time.monotonic() - started
-        say_small_weights(learner.tally.small_weights)
+        report_small_weights(learner.tally.small_weights)
         if not learner.model.n_events:
-            say_why_nothing_was_learned(what, config, learner.consumed, learner.dead_letters)
+            report_why_nothing_was_learned(what, config, learner.consumed, learner.dead_letters)
         if learner.consumed or options.json:
             self._show(seconds)
         if self.page is not None:
@@ -166,9 +168,9 @@ class _Evaluation:
             print_by_class(report, told)
         else:
             print_summary(report)
-        print_telling(learner.model)
+        print_informative(learner.model)
         self.tally.print()
-        if why := why_nothing_is_forgotten(learner.model):
+        if why := why_nothing_is_evicted(learner.model):
             print(f"\n{why}; a file says no other")
         if watched:
             self._drifts.print()
@@ -195,7 +197,7 @@ def _feedback(options: argparse.Namespace) -> tuple[Feedback | None, list[str]]:
     ]
 
 
-def _say_that_files_have_no_keys(config: Config) -> None:
+def _report_files_without_keys(config: Config) -> None:
     """Where the model asks for the key of a record: it would be told of no entity."""
     if config.model.reads_entity and not config.events.entity:
         alone = (

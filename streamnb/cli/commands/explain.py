@@ -12,7 +12,7 @@ from typing import Any
 
 from streamnb.cli import opening, served
 from streamnb.cli.answers import decision_of, explained, value_name
-from streamnb.cli.asked import asked
+from streamnb.cli.asked import open_query_model
 from streamnb.cli.commands.predict import one_event, print_warnings
 from streamnb.cli.printable import printable
 from streamnb.cli.reports.columns import table
@@ -72,7 +72,7 @@ def _event_of_log(options: argparse.Namespace) -> tuple[Event, dict[str, Any]]:
 
 def _explained(options: argparse.Namespace, event: Event | None) -> dict[str, Any]:
     """What the newest snapshot says, and the one of `--at`."""
-    model = asked(options)
+    model = open_query_model(options)
     if event is None:
         text = _standard_input() if options.event == "-" else options.event
         event = one_event(model, text)
@@ -81,7 +81,7 @@ def _explained(options: argparse.Namespace, event: Event | None) -> dict[str, An
     if warning := answer.get("warning"):
         print_warnings(Counter([warning]), 1)
     if options.at is not None:
-        then, pair = asked(options, options.at), (answer["label"], answer["against"])
+        then, pair = open_query_model(options, options.at), (answer["label"], answer["against"])
         (said,) = then.predicted([event])
         if missing := [label for label in pair if label not in then.with_examples(said)]:
             raise SnapshotError(f"{then.told['file']}: had no example of {', '.join(missing)} then")

@@ -10,14 +10,14 @@ from itertools import islice
 from pathlib import Path
 
 from streamnb.cli import opening, wiring
-from streamnb.cli.commands.rebuild import learned_anew, tell
+from streamnb.cli.commands.rebuild import print_progress, retrain
 from streamnb.cli.printable import printable
 from streamnb.engine.ports import Record
 from streamnb.engine.rebuilding.truths import Chosen
 from streamnb.errors import ConfigError
 from streamnb.events import Event
 from streamnb.model.attributes.attributes import some_of
-from streamnb.model.attributes.parameters import of
+from streamnb.model.attributes.parameters import pluralize
 
 _FEW = 5
 _MOST_NAMES = 100
@@ -41,7 +41,7 @@ class WithIds:
         return event.id in self.ids
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         """Which name no event; empty where each names one."""
         if not self.unmet:
             return ""
@@ -71,7 +71,7 @@ class WithValue:
         return _is(event.x[self._field], self._value)
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         """Where no event has the attribute, which there are."""
         if self._is_met:
             return ""
@@ -82,17 +82,20 @@ def run(options: argparse.Namespace) -> int:
     """Learn the model anew without the events that the flags name; 1 where there is none."""
     config, chosen = opening.load_config(options), _chosen(options)
     with closing(opening.existing_log(config)) as log:
-        rebuilding, n = learned_anew(wiring.as_begun(config, log), log, chosen)
+        rebuilding, n = retrain(wiring.begun_configuration(config, log), log, chosen)
     if isinstance(chosen, WithIds) and chosen.unmet:
-        print(printable(chosen.told), file=sys.stderr)
+        print(printable(chosen.description), file=sys.stderr)
     if not rebuilding.forgotten:
         told = (
-            f"none of {of(rebuilding.events, 'event')} up to journal record {rebuilding.to} is one of these, "
+            f"none of {pluralize(rebuilding.events, 'event')} up to journal record {rebuilding.to} is "
+            "one of these, "
             "or they were forgotten before: nothing was changed"
         )
-        print(printable(told + (chosen.told if isinstance(chosen, WithValue) else "")), file=sys.stderr)
+        print(
+            printable(told + (chosen.description if isinstance(chosen, WithValue) else "")), file=sys.stderr
+        )
         return int(not isinstance(chosen, WithIds) or len(chosen.unmet) == len(chosen.ids))
-    tell(options, rebuilding, n, f"{of(rebuilding.forgotten, 'event')} forgotten; ")
+    print_progress(options, rebuilding, n, f"{pluralize(rebuilding.forgotten, 'event')} forgotten; ")
     return 0
 
 

@@ -17,9 +17,9 @@ from streamnb.adapters.event_files import has_cells, has_columns
 from streamnb.cli import opening
 from streamnb.cli.commands.read import records_of
 from streamnb.cli.evaluation.event_files import cells_of, columns_of, events_of, given_columns, print_note
-from streamnb.cli.evaluation.odd_labels import aliases_of, odd_labels
-from streamnb.cli.evaluation.proposal_trial import Trial, mended, tried
-from streamnb.cli.evaluation.refusals import Tally
+from streamnb.cli.evaluation.odd_labels import aliases_of, label_warnings
+from streamnb.cli.evaluation.proposal_trial import ProposalTrial, mended, try_proposal
+from streamnb.cli.evaluation.refusals import RejectionCounts
 from streamnb.cli.printable import printable
 from streamnb.config import Config
 from streamnb.config.kinds import JSON_PATH
@@ -37,9 +37,9 @@ from streamnb.model.attributes.number_notation import (
     spoilt,
     units_of,
 )
-from streamnb.model.attributes.parameters import of
-from streamnb.model.attributes.seen_fields import A_DATE, MOST_VALUES, Keys, Seen, look
-from streamnb.wire.event_csv import CsvColumns, Note, ignore_note
+from streamnb.model.attributes.parameters import pluralize
+from streamnb.model.attributes.seen_fields import A_DATE, MOST_VALUES, FieldSummary, Keys, look
+from streamnb.wire.event_csv import CsvColumns, RowNote, ignore_note
 from streamnb.wire.event_rules import refuse_odd_time
 from streamnb.wire.paths import parse_path, render_path
 from streamnb.wire.schema import EventSchema
@@ -87,7 +87,7 @@ def run(options: argparse.Namespace) -> int:
         raise ConfigError(f"{options.out} is there: remove it, or name another file with --out") from error
     config, letters = trial.config, trial.faults.total()
     left_out = _named_behind(_LEFT_OUT, text)
-    _say_what_is_read(_named_behind(_AS_IT_IS, text))
+    _print_what_is_read(_named_behind(_AS_IT_IS, text))
     told = {
         "file": options.out,
         "events": len(trial.raws),
@@ -98,9 +98,9 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps(told | {"places": {name: render_path(path) for name, path in places.items()}}))
         return 0
-    found = of(len(config.attributes), "attribute") if config.attributes else "no attribute declared"
-    found += f", by {of(len(trial.raws), 'event')}"
-    print(f"{options.out}: {found}; {of(letters, 'dead letter')} under it")
+    found = pluralize(len(config.attributes), "attribute") if config.attributes else "no attribute declared"
+    found += f", by {pluralize(len(trial.raws), 'event')}"
+    print(f"{options.out}: {found}; {pluralize(letters, 'dead letter')} under it")
     if left_out:
         print(f"left out: {some_of(left_out)}")
     trial.tally.print()
@@ -109,19 +109,18 @@ def run(options: argparse.Namespace) -> int:
 
 def _why_no_event(raws: Sequence[bytes], schema: EventSchema) -> str:
     """Return why nothing can be proposed if no event is a JSON object, with the most frequent fault."""
-    tally = Tally(schema)
+    tally = RejectionCounts(schema)
     for row, raw in enumerate(raws):
         tally.decode(row, raw)
     if raws:
         fault = tally.rows()[0]
         why = f"{fault['count']:,} {fault['reason']} at {fault['path']}, first row {fault['first_row']}: "
-        return (
-            f"none of {of(len(raws), 'event')} could be decoded; {why}{fault['detail']}; nothing was written"
-        )
+        events = pluralize(len(raws), "event")
+        return f"none of {events} could be decoded; {why}{fault['detail']}; nothing was written"
     return "there is no event to look at: a file of CSV or JSON lines, or a topic that has some"
 
 
-def _why_no_label(places: Mapping[str, Keys], seen: Mapping[Keys, Seen], *, is_table: bool) -> str:
+def _why_no_label(places: Mapping[str, Keys], seen: Mapping[Keys, FieldSummary], *, is_table: bool) -> str:
     """Return why no label was found, with fields of few values, of which one may be it."""
     few = [
         path
@@ -140,15 +139,15 @@ def _why_no_label(places: Mapping[str, Keys], seen: Mapping[Keys, Seen], *, is_t
     )
 
 
-def _aliases(trial: Trial, *, is_all: bool) -> str:
+def _aliases(trial: ProposalTrial, *, is_all: bool) -> str:
     """Print what is odd about the labels, and return a comment with aliases for those that are alike."""
-    for _, note in odd_labels(trial.labels, is_all=is_all):
+    for _, note in label_warnings(trial.labels, is_all=is_all):
         print_note(note)
     aliases = aliases_of(trial.labels)
     return f"\n# [classes]\n# aliases = {aliases}\n" if aliases else ""
 
 
-def _say_what_is_read(as_is: list[str]) -> None:
+def _print_what_is_read(as_is: list[str]) -> None:
     """Print which fields are read as they are, though they would be left out if another was declared."""
     if as_is:
         print_note(
@@ -165,28 +164,28 @@ def _named_behind(what: str, text: str) -> list[str]:
 def _mended(
     propose: Callable[[], str],
     read: Callable[[EventSchema], list[bytes]],
-    seen: dict[Keys, Seen],
+    seen: dict[Keys, FieldSummary],
     places: dict[str, Keys],
     forced: Keys | None,
-) -> tuple[str, Trial]:
+) -> tuple[str, ProposalTrial]:
     """Return what is proposed once it is tried and mended, and what becomes of the events under it."""
-    trial = tried(text := propose(), read)
+    trial = try_proposal(text := propose(), read)
     while fault := mended(trial, seen, places, forced):
         print_note(fault)
-        trial = tried(text := propose(), read)
+        trial = try_proposal(text := propose(), read)
     if "ts" not in places and (path := _unread_time(seen)) is not None:
         print_note(_why_unread(path, seen[path]))
     return text, trial
 
 
 def _sample(
-    options: argparse.Namespace, given: Config, strings: frozenset[str], note: Note = print_note
-) -> tuple[list[bytes], dict[Keys, Seen], int]:
+    options: argparse.Namespace, given: Config, strings: frozenset[str], note: RowNote = print_note
+) -> tuple[list[bytes], dict[Keys, FieldSummary], int]:
     """The first events, what is at each path, and how many of them are JSON objects."""
     columns = CsvColumns(**cells_of(options), strings=strings)
     with closing(_raws(options, given, columns, note)) as source:
         raws = list(islice(source, options.events))
-    seen: dict[Keys, Seen] = {}
+    seen: dict[Keys, FieldSummary] = {}
     named = {*_IDS, *_LABELS, *_TIMES, *(name.lower() for name in _columns(options).values())}
     n = sum(look(raw, seen, named) for raw in raws)
     for one in seen.values():
@@ -199,13 +198,13 @@ def _sample(
 
 def _as_written(
     options: argparse.Namespace, given: Config, strings: frozenset[str]
-) -> tuple[list[bytes], dict[Keys, Seen], int]:
+) -> tuple[list[bytes], dict[Keys, FieldSummary], int]:
     """Return what `_sample` does, of a text file by the options that read its numbers."""
     found = _sample(options, given, strings)
     if options.file is None or not has_cells(options.file):
         return found
 
-    def again() -> tuple[list[bytes], dict[Keys, Seen], int]:
+    def again() -> tuple[list[bytes], dict[Keys, FieldSummary], int]:
         return _sample(options, given, strings, ignore_note)
 
     if note := _written_otherwise(options, found[1], lambda: again()[1]):
@@ -215,7 +214,9 @@ def _as_written(
 
 
 def _written_otherwise(
-    options: argparse.Namespace, seen: Mapping[Keys, Seen], again: Callable[[], Mapping[Keys, Seen]]
+    options: argparse.Namespace,
+    seen: Mapping[Keys, FieldSummary],
+    again: Callable[[], Mapping[Keys, FieldSummary]],
 ) -> str:
     """Set the options that read numbers as they are written, and return what there is to say of it.
 
@@ -253,7 +254,7 @@ def _written_otherwise(
 
 
 def _raws(
-    options: argparse.Namespace, config: Config, columns: CsvColumns, note: Note = print_note
+    options: argparse.Namespace, config: Config, columns: CsvColumns, note: RowNote = print_note
 ) -> Generator[bytes, None, None]:
     """The events of the file, or of the topic."""
     if options.file is not None:
@@ -270,7 +271,7 @@ def _columns(options: argparse.Namespace) -> dict[str, str]:
     return {role: name for role, name in given if name is not None and name != role}
 
 
-def _named(options: argparse.Namespace, seen: Mapping[Keys, Seen]) -> dict[str, Keys]:
+def _named(options: argparse.Namespace, seen: Mapping[Keys, FieldSummary]) -> dict[str, Keys]:
     """Where the fields are that flags name. Raises ConfigError for one that no event has."""
     found = {
         role: [p for p in (("features", name), (name,)) if p in seen]
@@ -285,7 +286,11 @@ def _named(options: argparse.Namespace, seen: Mapping[Keys, Seen]) -> dict[str, 
 
 
 def _places(
-    config: Config, flags: Mapping[str, Keys], seen: Mapping[Keys, Seen], n: int, label_types: set[type]
+    config: Config,
+    flags: Mapping[str, Keys],
+    seen: Mapping[Keys, FieldSummary],
+    n: int,
+    label_types: set[type],
 ) -> dict[str, Keys]:
     """Where id, label and time are: by a flag, or as configured, else by name, an id also by its values."""
     default = configuration.EventsConfig()
@@ -312,7 +317,7 @@ def _places(
     return {role: path for role, path in found.items() if path is not None and role != "text"}
 
 
-def _number_for(role: str, names: tuple[str, ...], seen: Mapping[Keys, Seen]) -> str:
+def _number_for(role: str, names: tuple[str, ...], seen: Mapping[Keys, FieldSummary]) -> str:
     """Return a message about the first field that is called like a role and has numbers; empty for none."""
     numbers = (p for name in names for p in seen if p[-1].lower() == name and seen[p].types & {int, float})
     place = next(map(render_path, numbers), None)
@@ -336,7 +341,7 @@ def _proposed(
     options: argparse.Namespace,
     given: Config,
     found: tuple[Mapping[str, Keys], Keys | None],
-    seen: Mapping[Keys, Seen],
+    seen: Mapping[Keys, FieldSummary],
     n: int,
 ) -> str:
     """The configuration, as TOML with comments; these hold numbers and names of fields, and no value.
@@ -346,7 +351,7 @@ def _proposed(
     places, text = found
     what = printable(options.file or f"topic {options.topic or given.topics.events[0]}")
     lines = [
-        f"# Proposed by `streamnb init` for {what}, by {of(n, 'event')}. Look through it; then",
+        f"# Proposed by `streamnb init` for {what}, by {pluralize(n, 'event')}. Look through it; then",
         f"#   streamnb config lint --config {printable(shlex.quote(options.out))}",
     ]
     if options.file is not None:
@@ -373,10 +378,12 @@ def _proposed(
     for role in ("id", "label", "ts"):
         if role in places:
             one = seen[places[role]]
-            told = f"  # {len(one.values):,} classes, in {of(one.n, 'event')}" if role == "label" else ""
+            told = (
+                f"  # {len(one.values):,} classes, in {pluralize(one.n, 'event')}" if role == "label" else ""
+            )
             lines.append(f"{role} = {literal(render_path(places[role]))}{told}")
         elif role == "ts" and any(path[0] == role for path in seen):
-            lines.append(f'ts = ""  # $.ts is not read: {_why_not_read(seen.get((role,), Seen()))}')
+            lines.append(f'ts = ""  # $.ts is not read: {_why_not_read(seen.get((role,), FieldSummary()))}')
         elif role == "ts" and (path := _unread_time(seen)) is not None:
             lines.append(f"# ts = {literal(render_path(path))}  # {printable(_why_unread(path, seen[path]))}")
         else:
@@ -384,18 +391,18 @@ def _proposed(
     return "\n".join([*lines, *_attributes(places, text, seen, n), ""])
 
 
-def _why_not_read(one: Seen) -> str:
+def _why_not_read(one: FieldSummary) -> str:
     """Return why a field is not proposed as the time."""
     reasons = (why for value in one.values if (why := _why_no_time(value)))
     return next(reasons, "it is not a time, and would make events dead letters")
 
 
-def _unread_time(seen: Mapping[Keys, Seen]) -> Keys | None:
+def _unread_time(seen: Mapping[Keys, FieldSummary]) -> Keys | None:
     """Return where the first field is that seems to be the time, for a proposal without one."""
     return next((p for p, one in seen.items() if p == ("ts",) or one.kind == A_DATE), None)
 
 
-def _why_unread(path: Keys, one: Seen) -> str:
+def _why_unread(path: Keys, one: FieldSummary) -> str:
     """Return a message about a field that seems to be the time; without its values."""
     place = render_path(path)
     if all(map(_is_time, one.values)):
@@ -404,7 +411,7 @@ def _why_unread(path: Keys, one: Seen) -> str:
 
 
 def _attributes(
-    places: Mapping[str, Keys], text: Keys | None, seen: Mapping[Keys, Seen], n: int
+    places: Mapping[str, Keys], text: Keys | None, seen: Mapping[Keys, FieldSummary], n: int
 ) -> Iterator[str]:
     """A table for each attribute; what tells nothing is named in a comment."""
     others = {path: one for path, one in seen.items() if path not in places.values()}
@@ -431,7 +438,7 @@ def _attributes(
         yield f"path = {literal(place)}"
 
 
-def _kind(path: Keys, one: Seen, text: Keys | None) -> str:
+def _kind(path: Keys, one: FieldSummary, text: Keys | None) -> str:
     """Return the kind of attribute that a field becomes, or, in parentheses, why it becomes none."""
     place = render_path(path)
     kind = "(called like a label)" if path[-1].lower() in _LABELS else one.kind

@@ -16,11 +16,11 @@ from streamnb.cli.reports.columns import table
 from streamnb.cli.reports.tenants import print_tenants, tenants
 from streamnb.cli.reports.text_tables import action_text, print_posterior, words_and_values
 from streamnb.engine.journal.recovery import recover
-from streamnb.engine.learner import Learner
+from streamnb.engine.learner import EventProcessor
 from streamnb.engine.reports import posterior_report
 from streamnb.errors import LogError
 from streamnb.events import ActionReport, PosteriorReport
-from streamnb.model.attributes.parameters import of
+from streamnb.model.attributes.parameters import pluralize
 from streamnb.model.interface.stream_model import StreamModel
 from streamnb.model.naive_bayes.counting_model import CountingModel
 from streamnb.model.naive_bayes.most_informative import strongest
@@ -32,7 +32,7 @@ def run(options: argparse.Namespace) -> int:
     """Rebuild the model from snapshot and journal, without disturbing the learner, and describe it."""
     config = opening.load_config(options)
     with closing(opening.existing_log(config)) as log:
-        config = wiring.as_begun(config, log)
+        config = wiring.begun_configuration(config, log)
         journal = log.partitions(config.topics.journal)[0]
         if not log.read(journal, log.offsets(journal)[0], 1):
             raise LogError(f"nothing has been learned yet: the journal of {config.log.url} is empty")
@@ -44,7 +44,7 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def describe(learner: Learner, top: int) -> dict[str, Any]:
+def describe(learner: EventProcessor, top: int) -> dict[str, Any]:
     """Classes with priors and strongest attributes, and moments of continuous attributes."""
     model = learner.model
     weights = model.class_weights
@@ -66,7 +66,7 @@ def describe(learner: Learner, top: int) -> dict[str, Any]:
         "classes": classes,
         "moments": _moments(model),
     }
-    if (acted := learner.what_alarms_did) is not None:
+    if (acted := learner.alarm_responses) is not None:
         described["actions"] = msgspec.to_builtins(acted)
     posterior = posterior_report(model)
     if posterior is not None:
@@ -102,8 +102,9 @@ def _moments(model: StreamModel) -> dict[str, Any]:
 def print_description(description: dict[str, Any]) -> None:
     """The description as text."""
     print(
-        f"model {printable(description['model'])}: {of(description['learned'], 'event')} learned, "
-        f"{of(len(description['classes']), 'class', 'classes')}{words_and_values(description['attributes'])}"
+        f"model {printable(description['model'])}: {pluralize(description['learned'], 'event')} learned, "
+        f"{pluralize(len(description['classes']), 'class', 'classes')}"
+        f"{words_and_values(description['attributes'])}"
     )
     if description["missing"]:
         print(printable(f"{description['status']}: {'; '.join(description['missing'])}"))
@@ -113,7 +114,7 @@ def print_description(description: dict[str, Any]) -> None:
         print_posterior(msgspec.convert(description["posterior"], PosteriorReport))
     print_tenants(description.get("tenants"))
     for entry in description["classes"]:
-        events = of(round(entry["events"]), "event")
+        events = pluralize(round(entry["events"]), "event")
         print(f"\n{printable(entry['label'])}: {events}, prior {entry['prior']:.4f}")
         if entry["strongest"]:
             words = (s.values() for s in entry["strongest"])

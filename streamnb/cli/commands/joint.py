@@ -15,7 +15,7 @@ from streamnb.cli.printable import printable
 from streamnb.cli.reports.columns import table
 from streamnb.errors import ConfigError, told_as
 from streamnb.model.bayesian_network.independence import Comparison, Independence
-from streamnb.model.bayesian_network.joint_query import Answer, Query, Row, answer, parse_query
+from streamnb.model.bayesian_network.joint_query import JointQuery, QueryAnswer, QueryRow, answer, parse_query
 from streamnb.model.bayesian_network.joint_table import JointTable
 from streamnb.wire.probability_csv import read_joint_table
 
@@ -48,21 +48,21 @@ def _table(options: argparse.Namespace) -> JointTable:
             return read_joint_table(lines, **settings)
 
 
-def _query(text: str) -> Query:
+def _query(text: str) -> JointQuery:
     try:
         return parse_query(text)
     except ValueError as error:
         raise ConfigError(f"query {error}") from error
 
 
-def _answered(asked: JointTable, text: str, query: Query, tolerance: float) -> Answer:
+def _answered(asked: JointTable, text: str, query: JointQuery, tolerance: float) -> QueryAnswer:
     try:
         return answer(asked, query, tolerance)
     except (KeyError, ValueError) as error:
         raise ConfigError(f"query {text!r}: {error.args[0]}") from error
 
 
-def _as_json(text: str, found: Answer) -> dict[str, Any]:
+def _as_json(text: str, found: QueryAnswer) -> dict[str, Any]:
     if found.independence is None:
         return {"query": text, "rows": [_row_as_json(row) for row in found.rows]}
     one = found.independence
@@ -76,14 +76,14 @@ def _as_json(text: str, found: Answer) -> dict[str, Any]:
     }
 
 
-def _row_as_json(row: Row) -> dict[str, Any]:
+def _row_as_json(row: QueryRow) -> dict[str, Any]:
     """Of one alternative its values; of several a list of them."""
     values, given = (side[0] if len(side) == 1 else side for side in (row.asked, row.given))
     summands = {"sum": [one._asdict() for one in row.sum]} if row.sum else {}
     return {"values": values, "given": given, "probability": row.probability, **summands}
 
 
-def _as_text(query: Query, found: Answer) -> str:
+def _as_text(query: JointQuery, found: QueryAnswer) -> str:
     if found.independence is not None:
         factor = found.log_bayes_factor
         way = "dependence" if factor and factor > 0.0 else "independence"
@@ -103,7 +103,7 @@ def _as_text(query: Query, found: Answer) -> str:
     return table(rows, [*names, f"P({asked or 'all'} | {given})" if given else f"P({asked or 'all'})"])
 
 
-def _alternatives(query: Query, found: Answer) -> str:
+def _alternatives(query: JointQuery, found: QueryAnswer) -> str:
     """A row for each question, in full, and behind it what its probability is the sum of."""
     has_given = query.given != ((),)
     rows = []
@@ -124,7 +124,7 @@ def _all_of(values: Mapping[Any, str]) -> str:
     return ", ".join(f"{name}={value}" for name, value in values.items())
 
 
-def _independence(query: Query, found: Independence) -> str:
+def _independence(query: JointQuery, found: Independence) -> str:
     a, b, given = (
         ", ".join(name for name, _ in side) for side in (query.asked[0], query.other, query.given[0])
     )

@@ -11,8 +11,8 @@ from itertools import chain
 
 from streamnb.cli import opening, wiring
 from streamnb.cli.commands.snapshot import acquire
-from streamnb.engine.journal.entries import pass_over
-from streamnb.engine.journal.history import decoded, strays_listed
+from streamnb.engine.journal.entries import skip_foreign_records
+from streamnb.engine.journal.history import decoded, list_foreign_records
 from streamnb.engine.ports import Log, Partition
 from streamnb.errors import JournalError
 from streamnb.model.attributes.attributes import some_of
@@ -25,13 +25,17 @@ def run(options: argparse.Namespace) -> int:
         journal = log.partitions(config.topics.journal)[0]
         offsets = frozenset(chain.from_iterable(_held(log, journal, given) for given in options.offsets))
         place = f"{journal} offset {some_of([str(offset) for offset in sorted(offsets)])}"
-        if offsets <= strays_listed(log, journal):
-            return _tell(options, None, offsets, f"passed over already, nothing was written: {place}")
+        if offsets <= list_foreign_records(log, journal):
+            return _print_foreign_records(
+                options, None, offsets, f"passed over already, nothing was written: {place}"
+            )
         acquire(log, config.log.session_timeout)
-        config = wiring.as_begun(config, log)
+        config = wiring.begun_configuration(config, log)
         identity, snapshots = wiring.identity(config), wiring.snapshots(config)
-        checkpoint = pass_over(log, snapshots, offsets, identity, time.time())
-    return _tell(options, checkpoint.n, offsets, f"passed over by journal record {checkpoint.n}: {place}")
+        checkpoint = skip_foreign_records(log, snapshots, offsets, identity, time.time())
+    return _print_foreign_records(
+        options, checkpoint.n, offsets, f"passed over by journal record {checkpoint.n}: {place}"
+    )
 
 
 def _held(log: Log, journal: Partition, given: range) -> Iterable[int]:
@@ -44,7 +48,9 @@ def _held(log: Log, journal: Partition, given: range) -> Iterable[int]:
     return held
 
 
-def _tell(options: argparse.Namespace, n: int | None, offsets: frozenset[int], text: str) -> int:
+def _print_foreign_records(
+    options: argparse.Namespace, n: int | None, offsets: frozenset[int], text: str
+) -> int:
     """What was done, by which record of the journal; None where that was done before."""
     print(json.dumps({"n": n, "offsets": sorted(offsets)}) if options.json else text)
     return 0

@@ -19,10 +19,10 @@ from streamnb.config.values import literal
 from streamnb.engine.journal.history import last
 from streamnb.engine.ports import Log, NewRecord
 from streamnb.errors import ConfigError, LogError, MalformedEvent, Unavailable, UnknownTopic, told_as
-from streamnb.events import Verdict, Withdrawal
+from streamnb.events import LabelRecord, Retraction
 from streamnb.model.attributes.alike_labels import ALIKE, INVISIBLE, folded, is_visible
-from streamnb.model.attributes.parameters import of
-from streamnb.wire.codec import UNNAMED, decode_label, encode_verdict
+from streamnb.model.attributes.parameters import pluralize
+from streamnb.wire.codec import UNNAMED, decode_label, encode_label
 from streamnb.wire.schema import EventSchema
 
 _AT_ONCE = 1000
@@ -44,7 +44,7 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps({"labels": count, "topic": topic, "log": config.log.url}))
     else:
-        print(f"{of(count, 'label')} written to {topic} of {config.log.url}")
+        print(f"{pluralize(count, 'label')} written to {topic} of {config.log.url}")
     return 0
 
 
@@ -59,7 +59,7 @@ def labels_topic(config: Config) -> str:
 
 
 def writing(
-    config: Config, verdicts: Iterable[Verdict | Withdrawal], report_unread: Callable[[str], None] = warn
+    config: Config, verdicts: Iterable[LabelRecord | Retraction], report_unread: Callable[[str], None] = warn
 ) -> Iterator[int]:
     """Append verdicts, soon after they come, keyed by their events, so that those of one event stay in order.
 
@@ -74,7 +74,7 @@ def writing(
         if unread := _unread(config, log):
             report_unread(unread)
         for part in parts_of(verdicts, _AT_ONCE, _PATIENCE):
-            records = [NewRecord(topic, _key(one), encode_verdict(one)) for one in part]
+            records = [NewRecord(topic, _key(one), encode_label(one)) for one in part]
             with told_as(Unavailable, _unknown(count, len(part)), Unavailable):
                 log.append(records)
             count += len(part)
@@ -98,51 +98,52 @@ def _unread(config: Config, log: Log) -> str:
     )
 
 
-def _key(one: Verdict | Withdrawal) -> bytes | None:
-    return one.id.encode() if isinstance(one, Verdict) else None
+def _key(one: LabelRecord | Retraction) -> bytes | None:
+    return one.id.encode() if isinstance(one, LabelRecord) else None
 
 
 def _unknown(count: int, more: int) -> str:
     """Return what is known of labels that the log has not acknowledged, and what to do."""
     return (
-        f"{of(count, 'label')} written, the next {more:,} perhaps: send all of them again, in their order "
+        f"{pluralize(count, 'label')} written, the next {more:,} perhaps: send all of them again, in "
+        "their order "
         "and before any others; one that was written already then changes nothing"
     )
 
 
-def checked(given: Verdict | Withdrawal, config: Config) -> Verdict | Withdrawal:
+def checked(given: LabelRecord | Retraction, config: Config) -> LabelRecord | Retraction:
     """Return the same, as a learner will read it if the log records it now.
 
     Raises:
         ConfigError: it would be a dead letter, or nothing of its label can be seen.
     """
     with told_as(ConfigError, "this is no label", MalformedEvent, UnicodeEncodeError):
-        return _read(encode_verdict(given), config)
+        return _read(encode_label(given), config)
 
 
-def _read(raw: bytes, config: Config) -> Verdict | Withdrawal:
+def _read(raw: bytes, config: Config) -> LabelRecord | Retraction:
     """Raises MalformedEvent."""
     found = decode_label(raw, EventSchema(clock=config.events.clock), time.time())
-    if isinstance(found, Verdict) and found.label is not None and not is_visible(found.label):
+    if isinstance(found, LabelRecord) and found.label is not None and not is_visible(found.label):
         raise MalformedEvent("out-of-range", "$.label", INVISIBLE)
     return found
 
 
-def _given(options: argparse.Namespace, config: Config) -> Verdict | Withdrawal:
+def _given(options: argparse.Namespace, config: Config) -> LabelRecord | Retraction:
     if options.id is None or (options.label is None) == (not options.withdraw):
         raise ConfigError("expected ID LABEL, or ID --withdraw, or --file FILE; see streamnb label --help")
     if options.withdraw and options.weight != 1.0:
         raise ConfigError("--weight: what is withdrawn has none; leave it out, or give a LABEL")
     source = UNNAMED if options.source is None else options.source
-    return checked(Verdict(options.id, options.label, source, options.weight, options.ts), config)
+    return checked(LabelRecord(options.id, options.label, source, options.weight, options.ts), config)
 
 
-def _looked_at(verdicts: Iterable[Verdict | Withdrawal]) -> Iterator[Verdict | Withdrawal]:
+def _looked_at(verdicts: Iterable[LabelRecord | Retraction]) -> Iterator[LabelRecord | Retraction]:
     """Yield the same; warn once of a label with blanks at its ends, and once of labels that are alike."""
     met: dict[str, str] = {}
     told: set[str] = set()
     for one in verdicts:
-        if isinstance(one, Verdict) and one.label is not None:
+        if isinstance(one, LabelRecord) and one.label is not None:
             label, text = one.label, ""
             other = met.get(folded(label), label)
             if len(met) < _MOST_CLASSES:
@@ -157,7 +158,7 @@ def _looked_at(verdicts: Iterable[Verdict | Withdrawal]) -> Iterator[Verdict | W
         yield one
 
 
-def _of_file(options: argparse.Namespace, config: Config) -> Iterator[Verdict | Withdrawal]:
+def _of_file(options: argparse.Namespace, config: Config) -> Iterator[LabelRecord | Retraction]:
     """Those of a file. Raises ConfigError for flags beside it; MalformedEvent for a line that is none."""
     if options.id is not None or options.withdraw or options.ts is not None or options.weight != 1.0:
         raise ConfigError("--file: each line says its id, label, weight and ts; only --source may go with it")
@@ -165,7 +166,7 @@ def _of_file(options: argparse.Namespace, config: Config) -> Iterator[Verdict | 
         for raw in lines:
             try:
                 one = _read(raw, config)
-                is_unnamed = isinstance(one, Verdict) and one.source == UNNAMED
+                is_unnamed = isinstance(one, LabelRecord) and one.source == UNNAMED
                 yield replace(one, source=options.source) if options.source and is_unnamed else one
             except MalformedEvent as error:
                 raise MalformedEvent(error.reason, error.path, f"line {lines.line}: {error}") from error

@@ -8,7 +8,7 @@ import json
 from streamnb.cli import opening
 from streamnb.cli.commands.label import checked, writing
 from streamnb.errors import ConfigError
-from streamnb.events import Withdrawal
+from streamnb.events import Retraction
 from streamnb.wire.codec import IN_EVENT
 
 
@@ -17,7 +17,7 @@ def run(options: argparse.Namespace) -> int:
     config = opening.load_config(options)
     if options.source == IN_EVENT:
         raise ConfigError(f"--source: {IN_EVENT!r} is what labels inside events are called; they stay")
-    max(writing(config, [checked(Withdrawal(options.source, options.since), config)]))
+    max(writing(config, [checked(Retraction(options.source, options.since), config)]))
     if options.json:
         print(json.dumps({"withdrawn": options.source, "since": options.since, "log": config.log.url}))
     else:

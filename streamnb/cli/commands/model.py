@@ -15,9 +15,9 @@ from typing import Any
 
 from streamnb.adapters.snapshot_folder import save_file
 from streamnb.cli import opening, wiring
-from streamnb.cli.merging.publishing import Publisher
-from streamnb.cli.merging.states import ModelState, merged, of_learner, state_of_source
-from streamnb.cli.observers import Waiting, watched
+from streamnb.cli.merging.publishing import MergedModelPublisher
+from streamnb.cli.merging.states import ShardState, merged, of_learner, state_of_source
+from streamnb.cli.observers import OutageReporter, watched
 from streamnb.cli.printable import printable
 from streamnb.cli.reports.state_diff import StateAt, differences, print_differences
 from streamnb.cli.stopping import Stop
@@ -34,8 +34,8 @@ from streamnb.errors import (
     Unavailable,
     told_as,
 )
-from streamnb.model.attributes.parameters import of
-from streamnb.wire.snapshot import Part
+from streamnb.model.attributes.parameters import pluralize
+from streamnb.wire.snapshot import SnapshotPart
 
 _AGAIN_SECONDS = 1.0
 
@@ -53,10 +53,10 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _write(state: ModelState, options: argparse.Namespace) -> None:
+def _write(state: ShardState, options: argparse.Namespace) -> None:
     """As text, on standard output where no file is named; or as a snapshot, where its name ends with .snb."""
     if (options.out or "").endswith(".snb"):
-        parts = {"model": Part(*state.model.state())}
+        parts = {"model": SnapshotPart(*state.model.state())}
         save_file(snapshot_of(state.checkpoint, parts, wiring.identity(state.config)), Path(options.out))
         return
     text = state.to_text()
@@ -108,7 +108,7 @@ def _merge(options: argparse.Namespace) -> None:
         )
     else:
         stop = Stop()
-        waiting = Waiting(config.kafka.give_up_after, stop)
+        waiting = OutageReporter(config.kafka.give_up_after, stop)
         with watched(config, waiting) if options.every else nullcontext(Sensor()) as waiting.sensor:
             while not stop():
                 try:
@@ -124,7 +124,7 @@ def _merge(options: argparse.Namespace) -> None:
             waiting.sensor.entered(WorkerState.STOPPED)
 
 
-def _publish(config: Config, options: argparse.Namespace, stop: Stop, waiting: Waiting) -> None:
+def _publish(config: Config, options: argparse.Namespace, stop: Stop, waiting: OutageReporter) -> None:
     """Become the only one who writes the merged model's journal, once there is something to write.
 
     Raises Fenced where it is that no longer, as after an outage.
@@ -137,28 +137,28 @@ def _publish(config: Config, options: argparse.Namespace, stop: Stop, waiting: W
     wiring.check_topics(config, log)
     worker = stop.worker = wiring.worker(config, wiring.learner(config), log, sensor)
     try:
-        identity = wiring.identity(wiring.as_begun(config, log))
-        publisher = Publisher(config, log, worker, wiring.snapshots(config), identity, sensor)
+        identity = wiring.identity(wiring.begun_configuration(config, log))
+        publisher = MergedModelPublisher(config, log, worker, wiring.snapshots(config), identity, sensor)
         publisher.refuse(state)
-        worker.stand_by(wiring.owner(), partial(_stand_by, once=options.every is None))
+        worker.await_leadership(wiring.owner(), partial(_stand_by, once=options.every is None))
         if options.every is not None:
             publisher.follow(options.shards, options.every, stop, waiting)
-        elif worker.has_recovered:
+        elif worker.is_restored:
             for line in (*publisher.undone(state), *(missing := publisher.missing(state))):
                 print(printable(line), file=sys.stderr)
-            _tell(options, publisher.publish(state), state, missing)
+            _print_progress(options, publisher.publish(state), state, missing)
     finally:
         worker.close()
 
 
 def _first(
-    config: Config, options: argparse.Namespace, stop: Callable[[], bool], waiting: Waiting
-) -> ModelState | None:
+    config: Config, options: argparse.Namespace, stop: Callable[[], bool], waiting: OutageReporter
+) -> ShardState | None:
     """What is to be published; None where it was told to stop before there was anything."""
     told, sensor = "", waiting.sensor
     while not stop():
         try:
-            shards = [state_of_source(place, sensor.alive, waiting) for place in options.shards]
+            shards = [state_of_source(place, sensor.heartbeat, waiting) for place in options.shards]
             return merged(shards, config)
         except ConfigError:
             raise
@@ -168,7 +168,7 @@ def _first(
             if str(error) != told:
                 sensor.noted(f"waiting: {error}")
             told = str(error)
-        sensor.alive()
+        sensor.heartbeat()
         time.sleep(_AGAIN_SECONDS)
     return None
 
@@ -182,7 +182,7 @@ def _stand_by(error: NotElected, *, once: bool) -> None:
     print(f"standing by: {printable(error)}", file=sys.stderr)
 
 
-def _tell(options: argparse.Namespace, n: int, state: ModelState, missing: list[str]) -> None:
+def _print_progress(options: argparse.Namespace, n: int, state: ShardState, missing: list[str]) -> None:
     positions = [[*place, one.position, one.by] for place, one in sorted(state.positions.items())]
     answer: dict[str, Any] = {
         "n": n,
@@ -190,5 +190,5 @@ def _tell(options: argparse.Namespace, n: int, state: ModelState, missing: list[
         "positions": positions,
         "missing": missing,
     }
-    learned = f"{of(state.model.n_events, 'event')} of {of(len(positions), 'partition')}"
+    learned = f"{pluralize(state.model.n_events, 'event')} of {pluralize(len(positions), 'partition')}"
     print(json.dumps(answer) if options.json else f"{learned}, taken up by journal record {n}")

@@ -13,13 +13,13 @@ from itertools import islice
 from typing import Any
 
 from streamnb.cli.answers import decision_of
-from streamnb.cli.asked import Asked, asked
+from streamnb.cli.asked import QueryModel, open_query_model
 from streamnb.cli.evaluation.event_files import begun, columns_of, events_of, origin_of
-from streamnb.cli.evaluation.odd_fields import OddFields, Origin, say_what_is_odd
+from streamnb.cli.evaluation.odd_fields import DataQuality, InputOrigin, report_data_quality
 from streamnb.cli.printable import printable, warn
 from streamnb.errors import ConfigError, LogError, MalformedEvent
 from streamnb.events import Event
-from streamnb.model.attributes.parameters import of
+from streamnb.model.attributes.parameters import pluralize
 
 _AT_ONCE = 1000
 _MOST_SHOWN = 5
@@ -30,7 +30,7 @@ _FILE = re.compile(r"\S+\.((jsonl|ndjson|json|csv|tsv)(\.gz|\.zst)?|parquet)", r
 def run(options: argparse.Namespace) -> int:
     """One line for each event, in order; 1 where one of them could not be read."""
     is_file = _is_file(options.event)  # a wrong name shows first
-    model = asked(options)
+    model = open_query_model(options)
     answers: Iterable[dict[str, Any]]
     if not is_file:
         event = one_event(model, options.event)
@@ -52,21 +52,22 @@ def run(options: argparse.Namespace) -> int:
 def print_warnings(warnings: Counter[str], n: int) -> None:
     """Print the warnings of the answers to `n` events: the most frequent ones, and of how many events."""
     for text, count in warnings.most_common(_MOST_WARNINGS):
-        told = f"{count:,} of {of(n, 'event')}: " if n > 1 else ""
+        told = f"{count:,} of {pluralize(n, 'event')}: " if n > 1 else ""
         warn(f"{told}{text}")
     if (more := len(warnings) - _MOST_WARNINGS) > 0:
         print(
-            f"streamnb: {of(more, 'other warning')}; --json shows the warning of each event", file=sys.stderr
+            f"streamnb: {pluralize(more, 'other warning')}; --json shows the warning of each event",
+            file=sys.stderr,
         )
 
 
-def one_event(model: Asked, text: str) -> Event:
+def one_event(model: QueryModel, text: str) -> Event:
     """The event of a text or a JSON object; what is odd about it is said.
 
     Raises ConfigError where it has nothing that the model has learned.
     """
     event = model.event(text)
-    say_what_is_odd(model.schema, text)
+    report_data_quality(model.schema, text)
     if strange := model.strange(event):
         raise ConfigError(f'{strange}: give one of these, as JSON, {{"features": {{NAME: VALUE}}}}')
     return event
@@ -81,7 +82,7 @@ def _is_file(given: str) -> bool:
     return False
 
 
-def _of_file(model: Asked, origin: Origin, rows: Iterator[bytes]) -> Iterator[dict[str, Any]]:
+def _of_file(model: QueryModel, origin: InputOrigin, rows: Iterator[bytes]) -> Iterator[dict[str, Any]]:
     """The answers to the events of a file, in its order."""
     row = 0
     while part := list(islice(rows, _AT_ONCE)):
@@ -98,25 +99,27 @@ def _of_file(model: Asked, origin: Origin, rows: Iterator[bytes]) -> Iterator[di
             row += 1
 
 
-def _check_fields(model: Asked, origin: Origin, raws: Sequence[bytes], events: Sequence[Event]) -> None:
+def _check_fields(
+    model: QueryModel, origin: InputOrigin, raws: Sequence[bytes], events: Sequence[Event]
+) -> None:
     """Say what is odd about the first events. Raises ConfigError where nothing was learned of any."""
-    odd = OddFields(model.schema, origin, learns=False)
+    odd = DataQuality(model.schema, origin, learns=False)
     for raw in raws:
         odd.look(raw)
-    odd.say(is_over=True)
+    odd.report(is_over=True)
     strange = [model.strange(event) for event in events]
     if strange and all(strange):
         raise ConfigError(strange[0])
 
 
-def _decoded(model: Asked, raw: bytes) -> Event | MalformedEvent:
+def _decoded(model: QueryModel, raw: bytes) -> Event | MalformedEvent:
     try:
         return model.decode(raw)
     except MalformedEvent as error:
         return error
 
 
-def _answers(model: Asked, events: Sequence[Event]) -> Iterator[dict[str, Any]]:
+def _answers(model: QueryModel, events: Sequence[Event]) -> Iterator[dict[str, Any]]:
     told = model.posteriors(events)
     each = zip(
         model.by_label(told),

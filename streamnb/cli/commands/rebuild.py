@@ -15,13 +15,13 @@ from streamnb.cli import opening, wiring
 from streamnb.cli.commands.snapshot import acquire
 from streamnb.cli.printable import left_out
 from streamnb.config import Config
-from streamnb.engine.journal.identity import Identity
+from streamnb.engine.journal.identity import JobIdentity
 from streamnb.engine.journal.recovery import standing
 from streamnb.engine.ports import Log
-from streamnb.engine.rebuilding.rebuild import Rebuilding, Source, nothing
+from streamnb.engine.rebuilding.rebuild import Retraining, RetrainingSource, nothing
 from streamnb.engine.rebuilding.truths import Chosen
 from streamnb.errors import JournalError, NotElected
-from streamnb.model.attributes.parameters import brief, of
+from streamnb.model.attributes.parameters import brief, pluralize
 from streamnb.wire.journal import JournalRecord
 from streamnb.worker import Worker
 
@@ -36,21 +36,21 @@ def run(options: argparse.Namespace) -> int:
     """Learn the model anew, and have it taken up."""
     config = opening.load_config(options)
     with closing(opening.existing_log(config)) as log:
-        config = wiring.as_begun(config, log)
-        rebuilding, n = learned_anew(config, log, under=_new_configuration(config, log))
-    tell(options, rebuilding, n, "")
+        config = wiring.begun_configuration(config, log)
+        rebuilding, n = retrain(config, log, under=_new_configuration(config, log))
+    print_progress(options, rebuilding, n, "")
     return 0
 
 
-def learned_anew(
+def retrain(
     config: Config, log: Log, chosen: Chosen | None = None, under: Mapping[str, Any] | None = None
-) -> tuple[Rebuilding, int]:
+) -> tuple[Retraining, int]:
     """The model, and the journal record that took it up; -1 where there was nothing to forget.
 
     Where it was learned `under` another configuration than the journal's, that one is taken up with it.
     """
     wiring.warm_up(config)
-    rebuilding = Rebuilding(rebuilding_of(config, log), chosen or nothing, under=under)
+    rebuilding = Retraining(retraining_of(config, log), chosen or nothing, under=under)
     if chosen is not None and not rebuilding.forgotten:
         return rebuilding, -1
     return rebuilding, _hand_over(config, rebuilding) if under is None else _begun_with(config, rebuilding)
@@ -65,7 +65,7 @@ def _new_configuration(config: Config, log: Log) -> Mapping[str, Any] | None:
     origin = standing(log, wiring.snapshots(config), identity).origin
     if not origin.config or origin.config_hash == identity.config_hash:
         return None
-    changes = wiring.Configured(config).changes_since(origin.config)
+    changes = wiring.ConfiguredJob(config).changes_since(origin.config)
     refused = [
         f"{c.key} was {brief(c.before)} and is {brief(c.after)}"
         for c in changes
@@ -78,16 +78,16 @@ def _new_configuration(config: Config, log: Log) -> Mapping[str, Any] | None:
         )
     with closing(opening.existing_log(config)) as other:
         acquire(other, config.log.session_timeout)
-    return identity.shaping
+    return identity.semantic_config
 
 
-def tell(options: argparse.Namespace, rebuilding: Rebuilding, n: int, what: str) -> None:
+def print_progress(options: argparse.Namespace, rebuilding: Retraining, n: int, what: str) -> None:
     """What was done, by which record of the journal."""
     if options.json:
         counts = {name: getattr(rebuilding, name) for name in ("to", "events", "learned", "forgotten")}
         print(json.dumps({"n": n, **counts}))
         return
-    learned = f"{rebuilding.learned:,} of {of(rebuilding.events, 'event')} learned anew"
+    learned = f"{rebuilding.learned:,} of {pluralize(rebuilding.events, 'event')} learned anew"
     print(f"{what}{learned}, with the labels of journal record {rebuilding.to}; taken up by record {n}")
     without = {
         "without a label that counts": rebuilding.unlabelled,
@@ -96,19 +96,21 @@ def tell(options: argparse.Namespace, rebuilding: Rebuilding, n: int, what: str)
     print(left_out(without), end="")
 
 
-def rebuilding_of(config: Config, log: Log) -> Source:
+def retraining_of(config: Config, log: Log) -> RetrainingSource:
     """What a model is learned anew from."""
-    return Source(log, wiring.snapshots(config), lambda: wiring.learner(config), wiring.identity(config))
+    return RetrainingSource(
+        log, wiring.snapshots(config), lambda: wiring.learner(config), wiring.identity(config)
+    )
 
 
-def _hand_over(config: Config, rebuilding: Rebuilding) -> int:
+def _hand_over(config: Config, rebuilding: Retraining) -> int:
     """Have it taken up by the learner that runs, or by one that is begun for it; the journal record."""
     worker = wiring.worker(config, wiring.learner(config), opening.existing_log(config))
     with closing(worker):
-        return taken_up(rebuilding, wiring.snapshots(config), worker)
+        return is_installed(rebuilding, wiring.snapshots(config), worker)
 
 
-def _begun_with(config: Config, rebuilding: Rebuilding) -> int:
+def _begun_with(config: Config, rebuilding: Retraining) -> int:
     """Become the learner as it was, and take up the model with its configuration; the journal record."""
     present = wiring.as_journalled(config, rebuilding.checkpoint.origin.config)
     worker = wiring.worker(present, wiring.learner(present), opening.existing_log(config))
@@ -123,7 +125,7 @@ def _begun_with(config: Config, rebuilding: Rebuilding) -> int:
         return _by(worker, rebuilding, folder, wiring.identity(config))
 
 
-def taken_up(rebuilding: Rebuilding, folder: SnapshotFolder, worker: Worker) -> int:
+def is_installed(rebuilding: Retraining, folder: SnapshotFolder, worker: Worker) -> int:
     """Ask the learner that runs to stand still, and to take the model up; the journal record.
 
     Where none runs, or the one that did is dead for sure, `worker` becomes the learner, and does it.
@@ -148,7 +150,7 @@ def taken_up(rebuilding: Rebuilding, folder: SnapshotFolder, worker: Worker) -> 
             if record is not None:
                 quiet_since = now
             elif now - quiet_since > _QUIET_SECONDS and offered != rebuilding.checkpoint.n:
-                rebuilt, offered = rebuilding.rebuilt(), rebuilding.checkpoint.n
+                rebuilt, offered = rebuilding.retrained(), rebuilding.checkpoint.n
                 digest = rebuilt.digest
                 folder.offer(rebuilding.snapshot(rebuilt))
             time.sleep(_LOOK_SECONDS)
@@ -164,7 +166,7 @@ def taken_up(rebuilding: Rebuilding, folder: SnapshotFolder, worker: Worker) -> 
     )
 
 
-def _catch_up(rebuilding: Rebuilding) -> None:
+def _catch_up(rebuilding: Retraining) -> None:
     """Learn what came meanwhile before the learner is asked to stand still: it waits a minute, and once.
 
     What comes while that is learned takes less time, and so on; unless a learner is as fast as this.
@@ -179,15 +181,15 @@ def _catch_up(rebuilding: Rebuilding) -> None:
 
 
 def _by(
-    worker: Worker, rebuilding: Rebuilding, folder: SnapshotFolder, becomes: Identity | None = None
+    worker: Worker, rebuilding: Retraining, folder: SnapshotFolder, becomes: JobIdentity | None = None
 ) -> int:
     """Have it taken up by a worker that is the learner; and its configuration, where it is another."""
     _refuse_another(rebuilding.follow())
     if worker.checkpoint.n != rebuilding.checkpoint.n:
         raise JournalError("the journal does not stand still; is another learner running?")
-    rebuilt = rebuilding.rebuilt()
+    rebuilt = rebuilding.retrained()
     folder.offer(rebuilding.snapshot(rebuilt))
-    return worker.adopt(rebuilt, becomes).n
+    return worker.install_model(rebuilt, becomes).n
 
 
 def _refuse_another(record: JournalRecord | None) -> None:

@@ -15,13 +15,13 @@ import msgspec
 from streamnb.adapters.parts import parts_of
 from streamnb.cli import opening
 from streamnb.cli.evaluation.event_files import columns_of, decoded, events_of, origin_of
-from streamnb.cli.evaluation.odd_fields import LOOKED_AT, OddFields
-from streamnb.cli.observers import Waiting
+from streamnb.cli.evaluation.odd_fields import LOOKED_AT, DataQuality
+from streamnb.cli.observers import OutageReporter
 from streamnb.cli.stopping import Stop
 from streamnb.engine.ports import Log, NewRecord
 from streamnb.errors import ConfigError, LogError
 from streamnb.events import Event
-from streamnb.model.attributes.parameters import of
+from streamnb.model.attributes.parameters import pluralize
 from streamnb.model.attributes.seen_fields import ENOUGH
 from streamnb.wire.paths import parse_path
 from streamnb.wire.schema import ENTITY, EventSchema
@@ -42,7 +42,7 @@ def run(options: argparse.Namespace) -> int:
     count = 0
     schema = opening.schema(config)
     keyed = _keyed_by(schema, options.key)
-    odd = OddFields(
+    odd = DataQuality(
         schema,
         origin_of(options.file, options.decimal),
         expects_label=not config.topics.labels,
@@ -54,27 +54,27 @@ def run(options: argparse.Namespace) -> int:
     events = events_of(options.file, columns_of(options, schema))
     events = _checked_as_they_come(events, odd) if options.file == "-" else _looked_at(events, odd)
     try:
-        with closing(opening.open_log(config, Waiting(config.kafka.give_up_after, stop))) as log:
+        with closing(opening.open_log(config, OutageReporter(config.kafka.give_up_after, stop))) as log:
             for count in writing(log, topic, events, keyed, options.rate, stop):  # noqa: B007
                 pass
     except LogError as error:
         if not stop():
-            surely = f"; {of(count, 'event')} were surely written to {topic}" if count else ""
+            surely = f"; {pluralize(count, 'event')} were surely written to {topic}" if count else ""
             raise LogError(f"{error}{surely}") from error
     seconds = time.monotonic() - started
     if stop.signal:
-        print(f"streamnb: stopped after {of(count, 'event')} written to {topic}", file=sys.stderr)
+        print(f"streamnb: stopped after {pluralize(count, 'event')} written to {topic}", file=sys.stderr)
         return 128 + stop.signal
     if not count:
         raise LogError(f"{options.file} holds no event: nothing was written to {topic}")
     if options.json:
         print(json.dumps({"events": count, "topic": topic, "log": config.log.url, "seconds": seconds}))
     else:
-        print(f"{of(count, 'event')} written to {topic} of {config.log.url} in {seconds:.1f} s")
+        print(f"{pluralize(count, 'event')} written to {topic} of {config.log.url} in {seconds:.1f} s")
     return 0
 
 
-def _looked_at(events: Iterator[bytes], odd: OddFields) -> Iterator[bytes]:
+def _looked_at(events: Iterator[bytes], odd: DataQuality) -> Iterator[bytes]:
     """The same events; what is odd about the first of them is said now, before any is written.
 
     No log is made for a file that is missing. Raises ConfigError where no event has a label, and a field is
@@ -89,17 +89,17 @@ def _looked_at(events: Iterator[bytes], odd: OddFields) -> Iterator[bytes]:
         if len(first) == LOOKED_AT or size > _LOOKED_AT_BYTES:
             odd.has_more = True  # perhaps
             break
-    if _say_the_rest(odd):
+    if _report_rest(odd):
         raise ConfigError("so nothing was written")
     return chain(first, events)
 
 
-def _is_refused(odd: OddFields) -> bool:
+def _is_refused(odd: DataQuality) -> bool:
     """Whether nothing is written of these events: each is a dead letter, or none has the label it should."""
     return odd.refuses_all or (odd.expects_label and odd.is_label_misspelt)
 
 
-def _say_the_rest(odd: OddFields) -> bool:
+def _report_rest(odd: DataQuality) -> bool:
     """Say what is odd where nothing more is looked at; return whether nothing is to be written.
 
     A few events without a label are not odd, but for those of a table, whose column may be named otherwise:
@@ -107,11 +107,11 @@ def _say_the_rest(odd: OddFields) -> bool:
     """
     is_refused = _is_refused(odd)
     odd.expects_label = odd.expects_label and (odd.n >= ENOUGH or odd.is_table)
-    odd.say(is_over=True)
+    odd.report(is_over=True)
     return is_refused
 
 
-def _checked_as_they_come(events: Iterator[bytes], odd: OddFields) -> Iterator[bytes]:
+def _checked_as_they_come(events: Iterator[bytes], odd: DataQuality) -> Iterator[bytes]:
     """The same events; what is odd about them is said as they go by.
 
     The first ones are held back while all of them are dead letters, or, if they are few, a label is misspelt.
@@ -125,7 +125,7 @@ def _checked_as_they_come(events: Iterator[bytes], odd: OddFields) -> Iterator[b
         else:
             odd.has_more = True
         if is_checked:
-            odd.say()
+            odd.report()
             yield raw
             continue
         held.append(raw)
@@ -135,9 +135,9 @@ def _checked_as_they_come(events: Iterator[bytes], odd: OddFields) -> Iterator[b
                 continue
             break
         is_checked = True
-        odd.say()
+        odd.report()
         yield from held
-    if _say_the_rest(odd) and not is_checked:
+    if _report_rest(odd) and not is_checked:
         raise ConfigError("so nothing was written")
 
 

@@ -13,19 +13,19 @@ import msgspec
 from streamnb.cli import opening, wiring
 from streamnb.cli.checks.machine import disk_space
 from streamnb.cli.dry_run import dry_run
-from streamnb.cli.evaluation.odd_fields import LOOKED_AT, OddFields, say_small_weights
-from streamnb.cli.observers import Waiting, watched
+from streamnb.cli.evaluation.odd_fields import LOOKED_AT, DataQuality, report_small_weights
+from streamnb.cli.observers import OutageReporter, watched
 from streamnb.cli.printable import printable, warn
-from streamnb.cli.reports.text_tables import print_report, print_summary, print_telling
+from streamnb.cli.reports.text_tables import print_informative, print_report, print_summary
 from streamnb.cli.stopping import Stop, warm_up
 from streamnb.config import Config
-from streamnb.engine.journal.recovery import told
-from streamnb.engine.learner import Learner
+from streamnb.engine.journal.recovery import describe_changes
+from streamnb.engine.learner import EventProcessor
 from streamnb.engine.ports import Log, Record
 from streamnb.engine.sensor import Committed, Sensor, WorkerState
 from streamnb.errors import ConfigError, NotElected, Unavailable
 from streamnb.events import Event
-from streamnb.model.attributes.parameters import of
+from streamnb.model.attributes.parameters import pluralize
 from streamnb.model.naive_bayes.counting_model import CountingModel
 from streamnb.model.naive_bayes.unused_values import LearnedTypes
 
@@ -42,9 +42,9 @@ def run(options: argparse.Namespace) -> int:
         )
     learner = wiring.learner(config)
     if options.dry_run is not None:
-        fields = _Fields(learner, config)
+        fields = _FieldMonitor(learner, config)
         code = dry_run(config, learner, options.dry_run, fields.met, accepts_loss=options.accept_loss)
-        fields.say(is_over=True)
+        fields.report(is_over=True)
         return code
     if unfinished := _learn(config, learner, options, Stop()):
         print(f"stopped {unfinished}; nothing is lost", file=sys.stderr)
@@ -54,11 +54,11 @@ def run(options: argparse.Namespace) -> int:
         print(msgspec.json.encode(report).decode())
         return 0
     (print_report if options.details else print_summary)(report)
-    print_telling(learner.model)
+    print_informative(learner.model)
     return 0
 
 
-def _say_where(config: Config, options: argparse.Namespace) -> None:
+def _print_addresses(config: Config, options: argparse.Namespace) -> None:
     """What it reads and writes; and, where nothing was configured, how to feed it, and see what it says."""
     topics, url = config.topics, printable(config.log.url)
     written = ", ".join(name for _, name in topics.names if name not in topics.read)
@@ -70,14 +70,14 @@ def _say_where(config: Config, options: argparse.Namespace) -> None:
         )
 
 
-def _learn(config: Config, learner: Learner, options: argparse.Namespace, stop: Stop) -> str:
+def _learn(config: Config, learner: EventProcessor, options: argparse.Namespace, stop: Stop) -> str:
     """Run a worker to its end, watched; where it was told to stop while the model was no whole one, when.
 
     What can be wrong with port, log and topics shows before kernels are compiled; they are compiled before
     anyone waits for this learner.
     """
-    waiting = Waiting(config.kafka.give_up_after, stop)
-    with watched(config, waiting, _Fields(learner, config), is_brief=options.until_end) as sensor:
+    waiting = OutageReporter(config.kafka.give_up_after, stop)
+    with watched(config, waiting, _FieldMonitor(learner, config), is_brief=options.until_end) as sensor:
         waiting.sensor = sensor
         try:
             log = opening.open_log(config, waiting)
@@ -86,17 +86,17 @@ def _learn(config: Config, learner: Learner, options: argparse.Namespace, stop: 
             config = wiring.fitted(config, log)
             wiring.refuse_before_kernels(config, log)
             learner.settings = wiring.settings(config)
-            _say_where(config, options)
+            _print_addresses(config, options)
             worker = stop.worker = wiring.worker(
                 config, learner, log, sensor, accepts_loss=options.accept_loss
             )
             try:
-                if not stop() and stop.interrupts(lambda: warm_up(config, sensor.alive)):
+                if not stop() and stop.interrupts(lambda: warm_up(config, sensor.heartbeat)):
                     return "while the kernels were prepared"
                 if stop():  # asked before there was a worker to tell
                     worker.stop()
-                worker.stand_by(wiring.owner(), _Standby(config, log))
-                wiring.settle()
+                worker.await_leadership(wiring.owner(), _StandbySensor(config, log))
+                wiring.tune_interpreter()
                 worker.run(until_end=options.until_end)
             finally:
                 worker.close()
@@ -104,23 +104,23 @@ def _learn(config: Config, learner: Learner, options: argparse.Namespace, stop: 
             if not stop():
                 raise
             return "while the log could not be reached"
-    return "" if worker.has_recovered else "before it was the learner, or had recovered"
+    return "" if worker.is_restored else "before it was the learner, or had recovered"
 
 
-class _Fields(Sensor):
+class _FieldMonitor(Sensor):
     """Looks at the first events of the log, then at one of each commit, and says what is odd about them."""
 
-    def __init__(self, learner: Learner, config: Config) -> None:
+    def __init__(self, learner: EventProcessor, config: Config) -> None:
         self._learner, self._topics = learner, config.topics
         self._repeats = config.events.repeats != "learn"
-        self._odd: OddFields | None = None
+        self._odd: DataQuality | None = None
         self._small_weights = self._said_of_small = 0
         self._types, self._other_types = LearnedTypes((), ()), Counter[Hashable]()
 
     def met(self, records: Sequence[Record]) -> None:
         """Look at records."""
         if self._odd is None:  # the schema is known once the learner is elected
-            self._odd = OddFields(
+            self._odd = DataQuality(
                 self._learner.settings.schema,
                 counts_refusals=True,
                 repeats=self._repeats,
@@ -145,27 +145,27 @@ class _Fields(Sensor):
             if self._other_types[one.attribute] == 1:
                 warn(f"event {event.id}: {one.message}; these are learned as another attribute")
 
-    def say(self, *, is_over: bool = False) -> None:
+    def report(self, *, is_over: bool = False) -> None:
         """Say what is odd."""
         if self._odd is not None:
             self._odd.expects_label = not self._topics.labels and not self._learner.model.n_events
-            self._odd.say(is_over=is_over)
+            self._odd.report(is_over=is_over)
         if self._small_weights > self._said_of_small and (is_over or not self._said_of_small):
             self._said_of_small = self._small_weights
-            say_small_weights(self._small_weights)
+            report_small_weights(self._small_weights)
 
     def committed(self, commit: Committed) -> None:
         """Look at its records."""
         self.met(commit.records)
         self._small_weights += commit.tally.small_weights
-        self.say()
+        self.report()
 
     def entered(self, state: WorkerState) -> None:
         """Say the rest where nothing more comes."""
         if state is WorkerState.RUNNING and isinstance(self._learner.model, CountingModel):
             self._types = self._learner.model.learned_types  # as recovered
         if state is WorkerState.STOPPED:
-            self.say(is_over=True)
+            self.report(is_over=True)
             self._report_other_types()
 
     def _report_other_types(self) -> None:
@@ -175,7 +175,9 @@ class _Fields(Sensor):
         found = self._other_types.most_common(_MAX_REPORTED)
         each = ", ".join(f"{name} in {n:,}" for name, n in found)
         more = f" and {left:,} more attributes" if (left := len(self._other_types) - len(found)) else ""
-        text = f"of {of(self._odd.n, 'event')} looked at, another type than was learned has {each}{more}"
+        text = (
+            f"of {pluralize(self._odd.n, 'event')} looked at, another type than was learned has {each}{more}"
+        )
         warn(text)
 
 
@@ -191,7 +193,7 @@ def _check_snapshots(config: Config) -> None:
         print(printable(told), file=sys.stderr)
 
 
-class _Standby:
+class _StandbySensor:
     """Says who is in the way, and once what would change when this learner takes over."""
 
     def __init__(self, config: Config, log: Log) -> None:
@@ -204,4 +206,7 @@ class _Standby:
             return
         self._compared = True
         if changes := wiring.changes_of(self._config, self._log):
-            print(f"a takeover would change the configuration: {printable(told(changes))}", file=sys.stderr)
+            print(
+                f"a takeover would change the configuration: {printable(describe_changes(changes))}",
+                file=sys.stderr,
+            )

@@ -6,7 +6,7 @@ import argparse
 from contextlib import closing
 
 from streamnb.cli import opening, wiring
-from streamnb.cli.observers import Waiting, watched
+from streamnb.cli.observers import OutageReporter, watched
 from streamnb.cli.stopping import Stop, warm_up
 from streamnb.engine.sensor import WorkerState
 from streamnb.errors import ConfigError, Unavailable
@@ -27,7 +27,7 @@ def run(options: argparse.Namespace) -> int:
     from streamnb.cli.serving.scorer import Scorer  # noqa: PLC0415
 
     stop = Stop()
-    waiting = Waiting(config.kafka.give_up_after, stop)
+    waiting = OutageReporter(config.kafka.give_up_after, stop)
     with watched(config, waiting) as sensor:
         waiting.sensor = sensor
         sensor.entered(WorkerState.STARTING)
@@ -37,7 +37,7 @@ def run(options: argparse.Namespace) -> int:
             with closing(log):
                 wiring.check_topics(config, log)
                 wiring.fitted(config, log)  # what is sent at once goes by what topics take
-                if stop.interrupts(lambda: warm_up(config, sensor.alive)):
+                if stop.interrupts(lambda: warm_up(config, sensor.heartbeat)):
                     return 0
                 replica = Replica(config, sensor.noted, look_seconds=_LOOK_SECONDS)
                 replica.start()

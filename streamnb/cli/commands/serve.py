@@ -15,9 +15,9 @@ from streamnb.cli import opening, wiring
 from streamnb.cli.answers import rehearse_answers
 from streamnb.cli.commands.dlq import Selection, send_again
 from streamnb.cli.commands.label import writing
-from streamnb.cli.observers import Waiting
+from streamnb.cli.observers import OutageReporter
 from streamnb.cli.printable import printable
-from streamnb.cli.sent_letters import Sent
+from streamnb.cli.sent_letters import ResendResult
 from streamnb.cli.suggested import repeated
 from streamnb.config import Config
 from streamnb.config.values import parse_address
@@ -43,12 +43,12 @@ def run(options: argparse.Namespace, *, rests: bool = False) -> int:
         raise ConfigError(
             f"{options.module} needs FastAPI and uvicorn ({error}); pip install 'streamnb[web]'"
         ) from error
-    waiting = Waiting(config.kafka.give_up_after)
+    waiting = OutageReporter(config.kafka.give_up_after)
     opening.existing_log(config, waiting).close()  # what is wrong shows before kernels are compiled
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))  # nothing is held until the server hears it itself
     if not rests:
         wiring.warm_up(config, rehearse_answers)
-    wiring.settle()
+    wiring.tune_interpreter()
     return server.serve(
         config,
         server.Listening(
@@ -113,7 +113,7 @@ def _check_certificate(certificate: str | None, private_key: str | None) -> None
         ) from error
 
 
-def _replayed(config: Config, places: frozenset[str], *, dry_run: bool) -> Sent:
+def _replayed(config: Config, places: frozenset[str], *, dry_run: bool) -> ResendResult:
     """Send dead letters again, or only look what would be sent; a log serves one thread: this opens one."""
     with closing(opening.existing_log(config)) as log:
         selected = Selection(places)

@@ -20,10 +20,10 @@ from streamnb.config import Config
 from streamnb.engine.journal.checkpoint import Checkpoint, snapshot_of
 from streamnb.engine.journal.entries import refuse_forgotten, roll_back
 from streamnb.engine.journal.history import each_alive, entries, is_on, last, path_to
-from streamnb.engine.journal.recovery import go_on_under, recover, refuse_changes, standing
+from streamnb.engine.journal.recovery import continue_under, recover, refuse_changes, standing
 from streamnb.engine.ports import Log
 from streamnb.errors import JournalError, LogError, NotElected, SnapshotError
-from streamnb.model.attributes.parameters import of
+from streamnb.model.attributes.parameters import pluralize
 
 _TRY_AGAIN_SECONDS = 0.2
 
@@ -47,7 +47,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _compared(config: Config, options: argparse.Namespace) -> dict[str, Any]:
     with closing(opening.existing_log(config)) as log:
-        journal = _WholeJournal(log, config)
+        journal = _JournalFromStart(log, config)
         after = journal.last if options.after is None else options.after
         answer = compared(log, config, options.before, after, options.top)
     return {"continued": is_on(journal.path(after), options.before), **answer}
@@ -77,7 +77,7 @@ def _roll_back(config: Config, options: argparse.Namespace) -> None:
     6. Keep a snapshot there, so that recovery need not begin with an older one.
     """
     with closing(opening.existing_log(config)) as log:
-        config = wiring.as_begun(config, log)
+        config = wiring.begun_configuration(config, log)
         _refuse_nothing(log, config, options.to)
         wiring.warm_up(config)  # while nothing is held
         acquire(log, config.log.session_timeout)
@@ -86,7 +86,7 @@ def _roll_back(config: Config, options: argparse.Namespace) -> None:
         refuse_forgotten(end, options.to)
         target = state_at(log, config, options.to, log.heartbeat)
         refuse_changes(target.checkpoint, identity)
-        plan = _plan(_WholeJournal(log, config, log.heartbeat), end, options.to)
+        plan = _plan(_JournalFromStart(log, config, log.heartbeat), end, options.to)
         if not options.json:
             _print_plan(plan, target)
         log.heartbeat()
@@ -94,8 +94,8 @@ def _roll_back(config: Config, options: argparse.Namespace) -> None:
         # Older ones may be the only others that are good: those too many go when the learner keeps its next.
         snapshots = SnapshotFolder(config.snapshot_folder, sys.maxsize)
         # As who replays the rollback: what changed since the earlier record, changed.
-        go_on_under(target.learner, identity, checkpoint.origin, target.checkpoint.origin.config_hash)
-        target.learner.tell_of_all()
+        continue_under(target.learner, identity, checkpoint.origin, target.checkpoint.origin.config_hash)
+        target.learner.report_all_tenants()
         try:
             copy = target.learner.copying(snapshots.segments())
             saved = snapshots.save(snapshot_of(checkpoint, copy.parts(), identity, copy.segments()))
@@ -143,7 +143,7 @@ def acquire(log: Log, session_timeout: float) -> None:
             return
 
 
-def _plan(journal: _WholeJournal, end: Checkpoint, to: int) -> dict[str, Any]:
+def _plan(journal: _JournalFromStart, end: Checkpoint, to: int) -> dict[str, Any]:
     """What is left of the present state, and what comes back into it, in commits and their records."""
     present, past = journal.path(end.n), journal.path(to)
     undone, restored = journal.tally(present, past), journal.tally(past, present)
@@ -151,10 +151,16 @@ def _plan(journal: _WholeJournal, end: Checkpoint, to: int) -> dict[str, Any]:
 
 
 def _print_plan(plan: Mapping[str, Any], target: StateAt) -> None:
-    print(f"from journal record {plan['from']} back to {plan['to']}: {of(target.learner.consumed, 'event')}")
+    print(
+        f"from journal record {plan['from']} back to {plan['to']}: "
+        f"{pluralize(target.learner.consumed, 'event')}"
+    )
     for name in ("undone", "restored"):
         if plan[name]["commits"]:
-            print(f"{name}: {of(plan[name]['commits'], 'commit')} with {of(plan[name]['events'], 'event')}")
+            print(
+                f"{name}: {pluralize(plan[name]['commits'], 'commit')} with "
+                f"{pluralize(plan[name]['events'], 'event')}"
+            )
     stay = "the positions stay: what is undone is not learned again, and its predictions stay where they are"
     print(stay, flush=True)  # before it is done
 
@@ -166,7 +172,7 @@ def _empty(config: Config) -> LogError:
     return LogError(f"nothing has been learned yet: the journal of {config.log.url} is empty")
 
 
-class _WholeJournal:
+class _JournalFromStart:
     """What is needed of the whole journal as it is kept: a few bytes a record, for there may be millions.
 
     Attributes:

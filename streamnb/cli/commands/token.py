@@ -8,14 +8,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from streamnb.cli.answers import known_of
-from streamnb.cli.asked import asked
+from streamnb.cli.asked import open_query_model
 from streamnb.cli.printable import printable
 from streamnb.cli.reports.columns import table
 
 
 def run(options: argparse.Namespace) -> int:
     """Counts and weights in every attribute that has it; 1 where none has."""
-    model = asked(options)
+    model = open_query_model(options)
     answer = {**known_of(model, options.word), "snapshot": model.told}
     model.say()
     print(json.dumps(answer)) if options.json else _print(answer)

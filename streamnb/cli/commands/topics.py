@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 
 from streamnb.cli import opening
 from streamnb.cli.checks.kafka_tools import KafkaTools, principal_of
-from streamnb.cli.observers import Waiting
+from streamnb.cli.observers import OutageReporter
 from streamnb.cli.planned_topics import _MEANINGS, acls_of_all, planned_topics
 from streamnb.cli.reports.columns import table
 from streamnb.config import Config
-from streamnb.engine.topic_plan import Difference, Found, TopicAdmin, TopicSpec, differences
+from streamnb.engine.topic_plan import Difference, FoundTopics, TopicAdmin, TopicSpec, differences
 from streamnb.errors import ConfigError, LogError, Unavailable
 
 _STARTING_SECONDS = 60.0
@@ -23,7 +23,7 @@ _STARTING_SECONDS = 60.0
 _PAUSE = 0.5
 
 
-class Row(NamedTuple):
+class TopicRow(NamedTuple):
     """One topic of the plan.
 
     Attributes:
@@ -45,7 +45,7 @@ def run(options: argparse.Namespace) -> int:
     creates = options.action == "create"
     principal, acls = _principal(options, config), acls_of_all(config)
 
-    def ask(admin: TopicAdmin) -> list[Row]:
+    def ask(admin: TopicAdmin) -> list[TopicRow]:
         brokers = len(admin.brokers())
         if creates and not brokers:
             raise Unavailable(f"no broker of {config.log.url} is up")
@@ -53,7 +53,7 @@ def run(options: argparse.Namespace) -> int:
         return _create(admin, planned) if creates else _look(admin, planned)
 
     rows = _answer(config, ask, _STARTING_SECONDS if creates else 0.0)
-    tools = KafkaTools.of(config) if config.log.is_kafka else None
+    tools = KafkaTools.from_config(config) if config.log.is_kafka else None
     lines = list(tools.grants(acls, principal)) if tools and principal else []
     if options.json:
         print(json.dumps({"topics": [_as_json(row, tools) for row in rows], "acls": lines}))
@@ -64,12 +64,12 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _answer(config: Config, ask: Callable[[TopicAdmin], list[Row]], seconds: float) -> list[Row]:
+def _answer(config: Config, ask: Callable[[TopicAdmin], list[TopicRow]], seconds: float) -> list[TopicRow]:
     """What a log answers; one that cannot be reached, such as a broker that starts, is asked again.
 
     Raises LogError, for want of an answer within so many seconds, or `kafka.give_up_after`.
     """
-    waiting, began = Waiting(min(seconds, config.kafka.give_up_after)), time.monotonic()
+    waiting, began = OutageReporter(min(seconds, config.kafka.give_up_after)), time.monotonic()
     while True:
         try:
             with closing(_open_admin(config)) as admin:
@@ -81,21 +81,23 @@ def _answer(config: Config, ask: Callable[[TopicAdmin], list[Row]], seconds: flo
             time.sleep(_PAUSE)
 
 
-def _row(topic: TopicSpec, found: Found) -> Row:
+def _row(topic: TopicSpec, found: FoundTopics) -> TopicRow:
     there = found.topics.get(topic.name)
     if there is None:
-        return Row(topic, "hidden" if topic.name in found.hidden else "missing")
+        return TopicRow(topic, "hidden" if topic.name in found.hidden else "missing")
     differing = differences(topic, there)
-    return Row(topic, "differs" if differing else "ok", differing, bool(there.settings or not topic.settings))
+    return TopicRow(
+        topic, "differs" if differing else "ok", differing, bool(there.settings or not topic.settings)
+    )
 
 
-def _look(admin: TopicAdmin, planned: Sequence[TopicSpec]) -> list[Row]:
+def _look(admin: TopicAdmin, planned: Sequence[TopicSpec]) -> list[TopicRow]:
     """The plan beside what is there."""
     found = admin.topics([topic.name for topic in planned])
     return [_row(topic, found) for topic in planned]
 
 
-def _create(admin: TopicAdmin, planned: Sequence[TopicSpec]) -> list[Row]:
+def _create(admin: TopicAdmin, planned: Sequence[TopicSpec]) -> list[TopicRow]:
     """Create what is missing, and look again. What another has created meanwhile is as good."""
     missing = [row.topic for row in _look(admin, planned) if row.state in _MEANINGS]
     created = admin.create(missing)
@@ -125,7 +127,7 @@ def _open_admin(config: Config) -> TopicAdmin:
     return SqliteAdmin(config.log.path, journal_topic=config.topics.journal)
 
 
-def _as_json(row: Row, tools: KafkaTools | None) -> dict[str, Any]:
+def _as_json(row: TopicRow, tools: KafkaTools | None) -> dict[str, Any]:
     differing = [
         {**difference._asdict(), "change": tools.change(row.topic.name, difference) if tools else None}
         for difference in row.differences
@@ -133,7 +135,7 @@ def _as_json(row: Row, tools: KafkaTools | None) -> dict[str, Any]:
     return {**row.topic._asdict(), "state": row.state, "differences": differing, "seen": row.is_seen}
 
 
-def _print_rows(rows: Sequence[Row], tools: KafkaTools | None) -> None:
+def _print_rows(rows: Sequence[TopicRow], tools: KafkaTools | None) -> None:
     cells = [
         (
             row.topic.name,

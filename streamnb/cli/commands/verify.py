@@ -21,15 +21,15 @@ from streamnb.cli.suggested import repeated
 from streamnb.config import Config, restored
 from streamnb.config.models import model
 from streamnb.engine.journal.history import entries
-from streamnb.engine.journal.identity import Identity, Origin
+from streamnb.engine.journal.identity import JobIdentity, JournalOrigin
 from streamnb.engine.journal.snapshot_store import Snapshots
 from streamnb.engine.ports import Log
-from streamnb.engine.verification.findings import CheckResult, Findings, VerificationFinding
+from streamnb.engine.verification.findings import CheckResult, CheckResults, Outcome
 from streamnb.engine.verification.log.rebuilt_model import REBUILT, check_rebuilt
 from streamnb.engine.verification.recount.recount import RecountPlan
-from streamnb.engine.verification.verify import Source, Verified, verify
+from streamnb.engine.verification.verify import VerificationResult, VerificationSource, verify
 from streamnb.errors import JournalError
-from streamnb.model.attributes.parameters import of
+from streamnb.model.attributes.parameters import pluralize
 
 
 def run(options: argparse.Namespace) -> int:
@@ -37,7 +37,7 @@ def run(options: argparse.Namespace) -> int:
     config = opening.load_config(options)
     damaged: list[Damaged] = []  # a file as often as it was met
     folder = SnapshotFolder(config.snapshot_folder, config.snapshots.keep, damaged.append)
-    findings = Findings()
+    findings = CheckResults()
     bar = tqdm(unit=" events recounted", disable=not sys.stderr.isatty(), leave=False)
     with closing(opening.existing_log(config)) as log, bar:
         _refuse_sums(config, log)
@@ -47,7 +47,7 @@ def run(options: argparse.Namespace) -> int:
             chosen = None if options.forgotten is None else with_ids(options.forgotten)
             check_rebuilt(source, verified.adopted, findings, chosen)
             if chosen is not None and verified.adopted >= 0:
-                _tell_unmet(chosen, findings)
+                _report_unmet(chosen, findings)
     told = " ".join(finding.text for finding in findings.all())
     for path, reason in {str(path): reason for path, reason in damaged}.items():
         if path not in told:  # those that nothing newer makes up for are told with what they are needed for
@@ -58,14 +58,14 @@ def run(options: argparse.Namespace) -> int:
     return 0 if findings.is_clean else 1
 
 
-def _tell_unmet(chosen: WithIds, findings: Findings) -> None:
+def _report_unmet(chosen: WithIds, findings: CheckResults) -> None:
     """Ids that name no event are no proof that anything was forgotten: they may be misspelt."""
     if not chosen.ids:
         findings.differs(REBUILT, "there is no id in the file: nothing was looked for")
     elif len(chosen.unmet) == len(chosen.ids):
-        findings.differs(REBUILT, chosen.told)
+        findings.differs(REBUILT, chosen.description)
     elif chosen.unmet:
-        findings.unchecked(REBUILT, chosen.told)
+        findings.unchecked(REBUILT, chosen.description)
 
 
 def _refuse_sums(config: Config, log: Log) -> None:
@@ -79,31 +79,29 @@ def _refuse_sums(config: Config, log: Log) -> None:
         )
 
 
-def source_of(config: Config, log: Log, snapshots: Snapshots) -> Source:
+def source_of(config: Config, log: Log, snapshots: Snapshots) -> VerificationSource:
     """What is to be verified under a configuration."""
-    config = wiring.as_begun(config, log, snapshots)
+    config = wiring.begun_configuration(config, log, snapshots)
     identity = wiring.identity(config)
     plans = partial(_plan, config, identity)
-    return Source(log, snapshots, lambda: wiring.learner(config), identity, plans)
+    return VerificationSource(log, snapshots, lambda: wiring.learner(config), identity, plans)
 
 
-def _plan(config: Config, identity: Identity, origin: Origin) -> RecountPlan:
+def _plan(config: Config, identity: JobIdentity, origin: JournalOrigin) -> RecountPlan:
     """How events were counted then."""
     is_present = origin.config_hash == identity.config_hash or not origin.config
     then = config if is_present else restored(origin.config)
-    return RecountPlan.of(wiring.settings(then), model(then))
+    return RecountPlan.of_model(wiring.settings(then), model(then))
 
 
-def _sentence(verified: Verified) -> str:
+def _sentence(verified: VerificationResult) -> str:
     if verified.n < 0:
         return "nothing was verified: no journal record was found; see above, and `streamnb run` learns"
     if not verified.findings.is_clean:
         return f"differs: up to journal record {verified.n:,} something is not as it should be; see above"
     equal = verified.compared
     if not verified.events and verified.adopted >= 0:
-        is_anew = any(
-            one.check == REBUILT and one.verdict is CheckResult.OK for one in verified.findings.all()
-        )
+        is_anew = any(one.check == REBUILT and one.verdict is Outcome.OK for one in verified.findings.all())
         how = "learned once more: the same" if is_anew else "not looked at: --rebuilt learns it once more"
         return (
             f"verified: the journal; the model that its record {verified.adopted:,} took up was {how}, and "
@@ -112,13 +110,16 @@ def _sentence(verified: Verified) -> str:
     if not verified.events:
         return "nothing was verified: there is no event that was learned, or none is kept"
     numbers = "" if equal is None else f"; {equal}"
-    events, commits = of(verified.events - verified.labels, "event"), of(verified.commits, "commit")
-    labels = f" and {of(verified.labels, 'label')}" if verified.labels else ""
+    events, commits = (
+        pluralize(verified.events - verified.labels, "event"),
+        pluralize(verified.commits, "commit"),
+    )
+    labels = f" and {pluralize(verified.labels, 'label')}" if verified.labels else ""
     refused = left_out({"refused as dead letters": verified.refused})
     return f"{refused}verified: {events}{labels} in {commits}, counted once each{numbers}"
 
 
-def _described(verified: Verified) -> dict[str, Any]:
+def _described(verified: VerificationResult) -> dict[str, Any]:
     equal = verified.compared
     return {
         "verified": verified.findings.is_clean,
@@ -131,7 +132,7 @@ def _described(verified: Verified) -> dict[str, Any]:
     }
 
 
-def _finding(finding: VerificationFinding) -> Mapping[str, Any]:
+def _finding(finding: CheckResult) -> Mapping[str, Any]:
     described = {"check": finding.check, "verdict": str(finding.verdict), "text": finding.text}
     described |= {"place": dict(finding.place)} if finding.place else {}  # type: ignore[dict-item]
     if finding.found is not None or finding.expected is not None:

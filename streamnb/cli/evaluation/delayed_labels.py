@@ -20,9 +20,9 @@ from streamnb.cli.evaluation.holdout import Row
 from streamnb.config.values import parse_duration
 from streamnb.engine.ports import Partition, Record
 from streamnb.errors import ConfigError
-from streamnb.events import Verdict
-from streamnb.model.attributes.parameters import of
-from streamnb.wire.codec import encode_verdict
+from streamnb.events import LabelRecord
+from streamnb.model.attributes.parameters import pluralize
+from streamnb.wire.codec import encode_label
 from streamnb.wire.paths import parse_path
 from streamnb.wire.schema import EventSchema
 
@@ -57,8 +57,8 @@ class Feedback(NamedTuple):
             ConfigError: labels come by the time of events, and none of the first events has one.
         """
         events, labels = (Partition(topic, 0) for topic in topics)
-        due: list[tuple[float, int, Verdict]] = []
-        silent: list[Verdict] = []
+        due: list[tuple[float, int, LabelRecord]] = []
+        silent: list[LabelRecord] = []
         known: list[str] = []
         ids: set[str] = set()
         now, rows = self._begin(rows, schema)
@@ -69,7 +69,7 @@ class Feedback(NamedTuple):
             while due and due[0][0] <= until:
                 at, _, verdict = heapq.heappop(due)
                 time = at if self.by_time else 0.0
-                yield Record(labels, said, None, encode_verdict(verdict), time)
+                yield Record(labels, said, None, encode_label(verdict), time)
                 said += 1
 
         for place, (row, raw) in enumerate(rows):
@@ -84,7 +84,7 @@ class Feedback(NamedTuple):
                 ids.add(event_id)
                 value = msgspec.json.decode(raw)
                 if event.label is not None:
-                    verdict = Verdict(event_id, event.label, ts=now)
+                    verdict = LabelRecord(event_id, event.label, ts=now)
                     if self.revealed(value):
                         self._schedule(due, verdict, now, known, len(ids))
                     else:
@@ -94,7 +94,7 @@ class Feedback(NamedTuple):
         yield from released(math.inf)
         for verdict in silent:
             alone = msgspec.structs.replace(verdict, source=_SCORED_ALONE, weight=0.0)
-            yield Record(labels, said, None, encode_verdict(alone), now if self.by_time else 0.0)
+            yield Record(labels, said, None, encode_label(alone), now if self.by_time else 0.0)
             said += 1
 
     def _begin(self, rows: Iterable[Row], schema: EventSchema) -> tuple[float, Iterator[Row]]:
@@ -112,13 +112,19 @@ class Feedback(NamedTuple):
         if n:
             place = "" if schema.ts_path is None else f" at {schema.ts_path}"
             raise ConfigError(
-                f"--delay is a time, and none of {of(n, 'event')} has a time{place}: --set events.ts=PATH, "
+                f"--delay is a time, and none of {pluralize(n, 'event')} has a time{place}: --set "
+                "events.ts=PATH, "
                 "or, in CSV, --ts-column NAME says where it is; a number, as in --delay 500, counts events"
             )
         return 0.0, chain(seen, left)
 
     def _schedule(
-        self, due: list[tuple[float, int, Verdict]], verdict: Verdict, now: float, known: list[str], n: int
+        self,
+        due: list[tuple[float, int, LabelRecord]],
+        verdict: LabelRecord,
+        now: float,
+        known: list[str],
+        n: int,
     ) -> None:
         """Let a label come, and where it is wrong another one after it."""
         at, label = now + self.delays(), str(verdict.label)

@@ -11,12 +11,12 @@ from typing import Any, TypeVar
 from tqdm import tqdm
 
 from streamnb.adapters.event_files import MAX_LINE, has_cells, has_columns, open_counted, read_rows_order
-from streamnb.cli.evaluation.odd_fields import Origin
+from streamnb.cli.evaluation.odd_fields import InputOrigin
 from streamnb.cli.printable import printable
 from streamnb.errors import ConfigError, MalformedEvent
 from streamnb.events import Event
 from streamnb.wire.codec import decode_event
-from streamnb.wire.event_csv import CsvColumns, Note
+from streamnb.wire.event_csv import CsvColumns, RowNote
 from streamnb.wire.paths import render_path
 from streamnb.wire.schema import EventSchema
 
@@ -85,9 +85,9 @@ def given_columns(options: argparse.Namespace) -> dict[str, str | None]:
     return columns
 
 
-def origin_of(path: str, decimal: str = ".") -> Origin:
+def origin_of(path: str, decimal: str = ".") -> InputOrigin:
     """Return where the events of a file come from, whose numbers are read with a decimal separator."""
-    return Origin(path, has_columns(path), has_cells(path), decimal)
+    return InputOrigin(path, has_columns(path), has_cells(path), decimal)
 
 
 def _refuse_in_vain(path: str, columns: CsvColumns) -> None:
@@ -129,7 +129,7 @@ def print_note(text: str) -> None:
     print(f"streamnb: {printable(text)}", file=sys.stderr)
 
 
-def events_of(path: str, columns: CsvColumns = _CSV, note: Note = print_note) -> Iterator[bytes]:
+def events_of(path: str, columns: CsvColumns = _CSV, note: RowNote = print_note) -> Iterator[bytes]:
     """The raw events of a file; a bar on standard error says how much of it has been read."""
     hidden = not sys.stderr.isatty()
     with open_counted(path, columns, note) as source:

@@ -10,21 +10,21 @@ from typing import NamedTuple
 
 from streamnb.cli import opening, wiring
 from streamnb.cli.evaluation.holdout import Row
-from streamnb.cli.evaluation.page import Page
+from streamnb.cli.evaluation.page import EvaluationPage
 from streamnb.config import Config
 from streamnb.engine.journal.replay import SliceReader
-from streamnb.engine.learner import Learner
+from streamnb.engine.learner import EventProcessor
 from streamnb.engine.ports import Log, NewRecord, Partition, Record
-from streamnb.engine.rebuilding.rebuild import forgotten_before
-from streamnb.engine.verification.findings import CheckResult, Findings
-from streamnb.engine.verification.log.chain import earliest_kept, steps, survey
+from streamnb.engine.rebuilding.rebuild import evicted_before
+from streamnb.engine.verification.findings import CheckResults, Outcome
+from streamnb.engine.verification.log.chain import earliest_kept, scan_log, steps
 from streamnb.errors import ConfigError, JournalError, LogError
 from streamnb.wire.journal import Slice
 
 _AT_ONCE = 1000
 
 
-class Past(NamedTuple):
+class LogHistory(NamedTuple):
     """What one commit processed.
 
     Attributes:
@@ -46,7 +46,7 @@ def log_of(config: Config) -> Log:
         raise LogError(f"{error}; give a FILE of events, or the --log of a learner") from error
 
 
-def history_of(config: Config, log: Log) -> Iterator[Past]:
+def history_of(config: Config, log: Log) -> Iterator[LogHistory]:
     """All commits that made the present state, but for events that were forgotten, or that the log lost.
 
     What was rolled back is no part of it. How many records are gone is told at the end.
@@ -56,14 +56,14 @@ def history_of(config: Config, log: Log) -> Iterator[Past]:
         ConfigError: the configuration reads other topics than the learner did.
     """
     identity = wiring.identity(config)
-    earliest, findings = earliest_kept(log, identity.topics), Findings()
-    seen = survey(log, log.partitions(identity.journal)[0], earliest, {}, findings)
+    earliest, findings = earliest_kept(log, identity.topics), CheckResults()
+    seen = scan_log(log, log.partitions(identity.journal)[0], earliest, {}, findings)
     if seen.is_broken:
-        fault = next(one.text for one in findings.all() if one.verdict == CheckResult.DIFFERS)
+        fault = next(one.text for one in findings.all() if one.verdict == Outcome.DIFFERS)
         raise JournalError(f"{fault}; `streamnb verify` tells all that is wrong")
     if seen.first is None:
         raise JournalError("the journal is empty: a history is what a learner has read, and none has run yet")
-    forgotten = forgotten_before(wiring.snapshots(config), seen.end.origin.floor)
+    forgotten = evicted_before(wiring.snapshots(config), seen.end.origin.floor)
     left_out = {partition: set(offsets.tolist()) for partition, offsets in forgotten.items()}
     reader, gone = SliceReader(log), 0
     for step in steps(log, seen, {}):
@@ -77,7 +77,7 @@ def history_of(config: Config, log: Log) -> Iterator[Past]:
             else:
                 gone += part.count
         kept = [one for one in found if one.offset not in left_out.get(one.partition, ())]
-        yield Past(kept, record.now, record.work)
+        yield LogHistory(kept, record.now, record.work)
     if gone or seen.first_n:
         before = f" and all before journal record {seen.first_n:,}" if seen.first_n else ""
         print(
@@ -96,19 +96,21 @@ def _refuse_unread(part: Slice, topics: Sequence[str], n: int) -> None:
         )
 
 
-def history_of_file(rows: Iterable[Row], config: Config) -> Iterator[Past]:
+def history_of_file(rows: Iterable[Row], config: Config) -> Iterator[LogHistory]:
     """The same of a file, as `evaluate` reads it: one partition, with rows as offsets."""
     partition, now = Partition(config.topics.events[0], 0), time.time()
     left = iter(rows)
     while part := list(islice(left, _AT_ONCE)):
-        yield Past([Record(partition, row, None, raw, 0.0) for row, raw in part], now)
+        yield LogHistory([Record(partition, row, None, raw, 0.0) for row, raw in part], now)
 
 
-def relived(learner: Learner, past: Iterable[Past], page: Page | None = None) -> Iterator[NewRecord]:
+def replay_history(
+    learner: EventProcessor, past: Iterable[LogHistory], page: EvaluationPage | None = None
+) -> Iterator[NewRecord]:
     """What a learner answers to a history."""
     for one in past:
         began = time.perf_counter()
-        outputs = live_through(learner, one)
+        outputs = run_through(learner, one)
         if page is not None and one.records:
             page.timed(one.records, time.perf_counter() - began)
         yield from outputs
@@ -116,6 +118,6 @@ def relived(learner: Learner, past: Iterable[Past], page: Page | None = None) ->
         learner.work()
 
 
-def live_through(learner: Learner, one: Past) -> Sequence[NewRecord]:
+def run_through(learner: EventProcessor, one: LogHistory) -> Sequence[NewRecord]:
     """What a learner answers to one commit."""
     return learner.process(one.records, one.now, work=one.work)

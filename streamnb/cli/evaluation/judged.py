@@ -14,20 +14,20 @@ import numpy as np
 
 from streamnb.cli import wiring
 from streamnb.config import Config
-from streamnb.engine.labels.heard import Arrived
-from streamnb.engine.labels.late_labels import LateLabels
-from streamnb.engine.labels.scoring import Scoring
-from streamnb.engine.learner import Learner
+from streamnb.engine.labels.heard import EventBatch
+from streamnb.engine.labels.late_labels import DelayedLabels
+from streamnb.engine.labels.scoring import DelayScoring
+from streamnb.engine.learner import EventProcessor
 from streamnb.engine.ports import NewRecord
 from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.evaluation.progressive import ProgressiveValidation
-from streamnb.model.evaluation.served_scores import Score, nats, scored
+from streamnb.model.evaluation.served_scores import RevisableScore, nats, scored
 
-_Noted = Callable[[Ints, Score], None]
+_Noted = Callable[[Ints, RevisableScore], None]
 _NONE = -1
 
 
-class _Validation(ProgressiveValidation):
+class _CostValidation(ProgressiveValidation):
     """Of labels that come in their events."""
 
     def __init__(self, window: int, noted: _Noted) -> None:
@@ -44,14 +44,14 @@ class _Validation(ProgressiveValidation):
         self._n += truths.size
 
 
-class _Scoring(Scoring):
+class _CostScoring(DelayScoring):
     """Of labels that come apart from their events."""
 
-    def __init__(self, late: LateLabels, window: int, noted: _Noted) -> None:
+    def __init__(self, late: DelayedLabels, window: int, noted: _Noted) -> None:
         super().__init__(late.pending, window)
         self.names, self.decisions, self._noted = late.scoring.names, late.scoring.decisions, noted
 
-    def count(self, numbers: Ints, truth: Ints, delays: Ints) -> Score:
+    def count(self, numbers: Ints, truth: Ints, delays: Ints) -> RevisableScore:
         """Events that are scored for the first time."""
         score = super().count(numbers, truth, delays)
         self._noted(numbers, score)
@@ -61,7 +61,7 @@ class _Scoring(Scoring):
         """Another label holds of an event."""
         super().replace(number, before, after)
         one, truth = np.array([number]), np.array([_NONE if after is None else self.names[after]])
-        nothing = Score(truth, truth, np.zeros((1, 3), dtype=np.int64))
+        nothing = RevisableScore(truth, truth, np.zeros((1, 3), dtype=np.int64))
         self._noted(one, nothing if after is None else self._scored(one, truth))
 
 
@@ -85,18 +85,18 @@ class Costs(NamedTuple):
         return Costs(self.place[rows], self.truth[rows], self.loss[rows], self.right[rows])
 
 
-class Judged(Learner):
+class PrequentialProcessor(EventProcessor):
     """See above."""
 
     def __init__(self, config: Config) -> None:
         learner = wiring.learner(config)
         super().__init__(learner.settings, learner.model)
         self._place, self._truth, self._loss, self._right = array("q"), array("q"), array("d"), array("b")
-        self.progressive = _Validation(self.settings.window, self._note)
+        self.progressive = _CostValidation(self.settings.window, self._note)
         if self.late is not None:
-            self.late.scoring = _Scoring(self.late, self.settings.window, self._note)
+            self.late.scoring = _CostScoring(self.late, self.settings.window, self._note)
 
-    def _predict_then_learn(self, arrived: Arrived, now: float) -> Iterable[NewRecord]:
+    def _predict_then_learn(self, arrived: EventBatch, now: float) -> Iterable[NewRecord]:
         places = arrived.places
         self._place.extend(self.consumed + place for place in places)
         self._truth.extend([_NONE] * len(places))
@@ -104,7 +104,7 @@ class Judged(Learner):
         self._right.extend([0] * len(places))
         return super()._predict_then_learn(arrived, now)
 
-    def _note(self, numbers: Ints, score: Score) -> None:
+    def _note(self, numbers: Ints, score: RevisableScore) -> None:
         np.frombuffer(self._truth, dtype=np.int64)[numbers] = score.truth
         np.frombuffer(self._loss)[numbers] = [*map(nats, score.terms[:, 0].tolist())]
         np.frombuffer(self._right, dtype=np.int8)[numbers] = score.truth == score.predicted

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from streamnb.cli.evaluation.odd_labels import odd_labels
+from streamnb.cli.evaluation.odd_labels import label_warnings
 from streamnb.cli.printable import printable
 from streamnb.errors import MalformedEvent
 from streamnb.events import Event
@@ -33,8 +33,8 @@ from streamnb.model.attributes.number_notation import (
     spoilt,
     units_of,
 )
-from streamnb.model.attributes.parameters import of
-from streamnb.model.attributes.seen_fields import ENOUGH, Keys, Seen, look
+from streamnb.model.attributes.parameters import pluralize
+from streamnb.model.attributes.seen_fields import ENOUGH, FieldSummary, Keys, look
 from streamnb.wire.codec import decode_event
 from streamnb.wire.event_rules import LATEST
 from streamnb.wire.paths import parse_path, render_path
@@ -58,7 +58,7 @@ Found = Iterator[tuple[str, str]]
 """What it is about, for it to be said once, and what there is to say."""
 
 
-class Origin(NamedTuple):
+class InputOrigin(NamedTuple):
     """Where events come from, for what is said of them.
 
     Attributes:
@@ -91,10 +91,10 @@ class Origin(NamedTuple):
         return f"--set events.{role}={place} says where it is"
 
 
-_LOG = Origin()
+_LOG = InputOrigin()
 
 
-class OddFields:
+class DataQuality:
     """Looks at the first events, and at some later ones.
 
     Args:
@@ -119,7 +119,7 @@ class OddFields:
     def __init__(
         self,
         schema: EventSchema,
-        origin: Origin = _LOG,
+        origin: InputOrigin = _LOG,
         *,
         learns: bool = True,
         expects_label: bool = False,
@@ -133,7 +133,7 @@ class OddFields:
         self.n, self.expects_label = 0, expects_label
         self._schema, self._origin, self._counts_refusals = schema, origin, counts_refusals
         self._learns = learns
-        self.seen: dict[Keys, Seen] = {}
+        self.seen: dict[Keys, FieldSummary] = {}
         self._refused: Counter[tuple[str, str]] = Counter()  # by reason and path
         self._details: dict[tuple[str, str], str] = {}
         self._various: set[tuple[str, str]] = set()  # of which others say something else
@@ -177,7 +177,7 @@ class OddFields:
             self.has_more |= n >= LOOKED_AT
             yield number, raw
 
-    def say(self, *, is_over: bool = False) -> None:
+    def report(self, *, is_over: bool = False) -> None:
         """Print what is odd and was not said yet, where as many came again, or nothing more comes."""
         for text in self.news(is_over=is_over):
             print(f"streamnb: {printable(text)}", file=sys.stderr)
@@ -194,7 +194,7 @@ class OddFields:
         n = 0 if self._learned is None else len(self._learned())
         if n > self._classes:
             self._classes = n
-            yield from odd_labels(self._labels(), is_all=False, grows=True)
+            yield from label_warnings(self._labels(), is_all=False, grows=True)
 
     @property
     def refuses_all(self) -> bool:
@@ -227,13 +227,13 @@ class OddFields:
             yield from self._absent()
             yield from self._ids()
         if self._learns and not self.refuses_all:
-            yield from odd_labels(
+            yield from label_warnings(
                 self._labels(), is_all=is_over and self._has_all_labels, grows=self._learned is not None
             )
         if most := self._refused.most_common(_MOST_REFUSALS):
             told = [f"{count:,} {self._refusal(fault)}" for fault, count in most]
             why = "; ".join(told) if len(most) > 1 else self._refusal(most[0][0])
-            text = f"{of(self._refused.total(), 'dead letter')} of {of(self.n, 'event')}: {why}"
+            text = f"{pluralize(self._refused.total(), 'dead letter')} of {pluralize(self.n, 'event')}: {why}"
             yield f"refused {sorted(fault for fault, _ in most)}", text
 
     def _refusal(self, fault: tuple[str, str]) -> str:
@@ -269,7 +269,7 @@ class OddFields:
         is_number = self._origin.has_cells and self._places.get(path) == "continuous"
         return is_number or self._is_open(path)
 
-    def _number_remedies(self, path: Keys, one: Seen, *, is_open: bool) -> Found:
+    def _number_remedies(self, path: Keys, one: FieldSummary, *, is_open: bool) -> Found:
         """What there is to say of one attribute, which may be taken by the type of its values."""
         has_cells = self._origin.has_cells
         has_digits = has_cells and has_long_digits(one)
@@ -348,7 +348,7 @@ class OddFields:
         if n_ahead := sum(n for seconds, n in times if self._latest < seconds < LATEST):
             text = '`run` refuses such events, unless events.clock = "event"'
             where = "more than a day ahead of the clock of this machine"
-            yield "ts ahead", f"{render_path(keys)}: {of(n_ahead, 'time')} {where}: {text}"
+            yield "ts ahead", f"{render_path(keys)}: {pluralize(n_ahead, 'time')} {where}: {text}"
         n_early = sum(n for seconds, n in times if -1 <= seconds < _YEAR)
         if n_early == sum(seen.values.values()):
             if seen.types <= {int, float}:
@@ -356,7 +356,7 @@ class OddFields:
                 yield "ts 1970", f"{render_path(keys)}: {expected}{self._origin.remedy('ts', None)}"
         elif n_early and not any(_YEAR <= seconds < 10 * _YEAR for seconds, _ in times):
             text = "in 1970, and none in the 9 years after: leave out a time that is not known"
-            yield "ts some 1970", f"{render_path(keys)}: {of(n_early, 'time')} {text}"
+            yield "ts some 1970", f"{render_path(keys)}: {pluralize(n_early, 'time')} {text}"
 
     def _unread(self) -> Found:
         """Fields beside `features`, which is where attributes stand while none is declared."""
@@ -390,14 +390,14 @@ class OddFields:
             n = sum(twice.values()) - len(twice)
             such_as = next((f", such as {value!r}" for value in twice if isinstance(value, str)), "")
             has = "has" if n == 1 else "have"
-            text = f"{of(n, 'event')} of {self.n:,} {has} the id of an earlier event{such_as}: each "
+            text = f"{pluralize(n, 'event')} of {self.n:,} {has} the id of an earlier event{such_as}: each "
             text += "is learned, and a label that arrives separately is that of the newest; "
             remedy = self._origin.remedy("id", None)
             yield "ids", f"{text}{remedy}, or --set events.repeats=skip learns each id once"
 
     def _absent(self) -> Found:
         """What stands in no event; of what need not be there, only where another field may be meant."""
-        none = f"none of {of(self.n, 'event')} has"
+        none = f"none of {pluralize(self.n, 'event')} has"
         for role, keys in self._roles.items():
             path = self._alike(keys)
             is_needed = self._needs_label if role == "label" else role == "id" or keys != ("ts",)
@@ -451,18 +451,19 @@ def _seconds(value: Any) -> float | None:
         return None
 
 
-def say_what_is_odd(schema: EventSchema, text: str) -> None:
+def report_data_quality(schema: EventSchema, text: str) -> None:
     """Of the fields of one event that is asked about."""
-    odd = OddFields(schema, learns=False)
+    odd = DataQuality(schema, learns=False)
     odd.look(text.encode())
-    odd.say(is_over=True)
+    odd.report(is_over=True)
 
 
-def say_small_weights(n: int) -> None:
+def report_small_weights(n: int) -> None:
     """Print that `n` labels count more than they say, if there are any."""
     if n:
         print(
-            f"streamnb: {of(n, 'label')} with a weight above 0 and below 1/1024: each counts 1/1024 example, "
+            f"streamnb: {pluralize(n, 'label')} with a weight above 0 and below 1/1024: each counts "
+            "1/1024 example, "
             "the least there is; a label counts its weight times labels.weights of its source, and with 0 "
             "nothing is learned",
             file=sys.stderr,

@@ -15,7 +15,7 @@ _MOST_ALIKE = 3  # groups of labels that are named, and labels of each
 _MOST_WHOLE, _MOST_FRACTIONS = 30, 10  # different numbers that may still be names of classes
 
 
-def odd_labels(
+def label_warnings(
     labels: Mapping[str, float], *, is_all: bool, grows: bool = False
 ) -> Iterator[tuple[str, str]]:
     """Yield what looks unintended about the labels of a stream.
@@ -34,7 +34,7 @@ def odd_labels(
         yield "missing", f"{text}--missing={cells} takes them so"
     if groups := _groups(labels):
         n = sum(map(len, groups)) if grows else 0  # not again for each of many
-        yield f"alike {min(n, _MOST_ALIKE) + n.bit_length()}", _told_alike(groups)
+        yield f"alike {min(n, _MOST_ALIKE) + n.bit_length()}", _describe_similar(groups)
     numbers = [number for label in labels if (number := _number(label)) is not None]
     most = _MOST_WHOLE if all(number.is_integer() for number in numbers) else _MOST_FRACTIONS
     if len(numbers) == len(labels) > most:
@@ -75,7 +75,7 @@ def _groups(labels: Mapping[str, float]) -> list[list[str]]:
     ]
 
 
-def _told_alike(groups: list[list[str]]) -> str:
+def _describe_similar(groups: list[list[str]]) -> str:
     """Return a message that names labels that differ only by case or blanks."""
     named = [group[:_MOST_ALIKE] for group in groups[:_MOST_ALIKE]]
     told = "; ".join(", ".join(map(repr, group)) for group in named)

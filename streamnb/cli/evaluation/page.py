@@ -15,11 +15,11 @@ import msgspec
 from streamnb.cli.reports import charts
 from streamnb.cli.reports.charts import card, listing, missing, tile
 from streamnb.config import Config
-from streamnb.engine.learner import Learner
+from streamnb.engine.learner import EventProcessor
 from streamnb.engine.ports import NewRecord, Record
 from streamnb.errors import ConfigError
 from streamnb.events import Drift, MetricsReport, Prediction
-from streamnb.model.attributes.parameters import of
+from streamnb.model.attributes.parameters import pluralize
 from streamnb.model.naive_bayes.counting_model import CountingModel
 from streamnb.model.naive_bayes.most_informative import strongest
 from streamnb.pictures import Bar, Markup, bars, joined, number, percent, stylesheet, tag
@@ -35,7 +35,7 @@ _NONE = "None: labels that come later, and a part that is held out, are scored a
 _decode = msgspec.json.Decoder(Prediction).decode
 
 
-class Page:
+class EvaluationPage:
     """What there is to show of an evaluation, noted as it goes on, within bounds.
 
     Args:
@@ -46,7 +46,7 @@ class Page:
     Raises ConfigError where no file can be written there.
     """
 
-    def __init__(self, file: Path, learner: Learner, config: Config) -> None:
+    def __init__(self, file: Path, learner: EventProcessor, config: Config) -> None:
         if file.is_dir() or not file.parent.is_dir():
             why = "it is a folder" if file.is_dir() else f"there is no folder {file.parent}"
             raise ConfigError(f"--report {file}: {why}")
@@ -113,7 +113,7 @@ class Page:
             tag("style", Markup(_stylesheet())),
         )
         made = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime())
-        told = f"{of(report.events, 'event')} in {seconds:.1f} s; {self._config.model.kind}; {made}"
+        told = f"{pluralize(report.events, 'event')} in {seconds:.1f} s; {self._config.model.kind}; {made}"
         cards = tag("div", *self._cards(report), class_="cards")
         main = tag("main", tag("h1", what), tag("p", told, class_="soft"), cards, id="main")
         return joined([Markup("<!doctype html>"), tag("html", head, tag("body", main), lang="en")])
@@ -125,7 +125,7 @@ class Page:
         yield charts.tiles([
             tile("Accuracy", percent(scores.accuracy), between, scores.accuracy),
             tile("Log loss", number(scores.log_loss), "nats", scores.log_loss),
-            tile("Events learned", number(report.learned), f"{of(report.dead_letters, 'dead letter')}"),
+            tile("Events learned", number(report.learned), pluralize(report.dead_letters, "dead letter")),
             tile("Classes", number(report.classes), f"{number(report.attributes)} words and values"),
         ])  # fmt: skip
         if not scores.events:

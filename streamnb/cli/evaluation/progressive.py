@@ -13,14 +13,14 @@ import numpy as np
 
 from streamnb.cli.evaluation.delayed_labels import Feedback
 from streamnb.cli.evaluation.holdout import Row
-from streamnb.cli.evaluation.page import AT_ONCE, Page
-from streamnb.cli.evaluation.refusals import Tally
+from streamnb.cli.evaluation.page import AT_ONCE, EvaluationPage
+from streamnb.cli.evaluation.refusals import RejectionCounts
 from streamnb.cli.reports.columns import table
 from streamnb.config import Config
-from streamnb.engine.learner import Learner
+from streamnb.engine.learner import EventProcessor
 from streamnb.engine.ports import NewRecord, Partition, Record
 from streamnb.events import Drift, Event
-from streamnb.model.attributes.parameters import of
+from streamnb.model.attributes.parameters import pluralize
 
 _BYTES_AT_ONCE = 16 << 20  # of outputs
 
@@ -32,11 +32,11 @@ _FEW = 10  # drifts that are shown
 
 
 def outputs_of(
-    learner: Learner,
+    learner: EventProcessor,
     rows: Iterable[Row],
     config: Config,
     feedback: Feedback | None = None,
-    page: Page | None = None,
+    page: EvaluationPage | None = None,
 ) -> Iterator[NewRecord]:
     """What a learner answers to events that come as one partition of a topic of events, rows as offsets.
 
@@ -61,7 +61,7 @@ def outputs_of(
 
 
 def train_then_test(
-    learner: Learner, train: Iterable[Row], test: Iterable[Row], tally: Tally
+    learner: EventProcessor, train: Iterable[Row], test: Iterable[Row], tally: RejectionCounts
 ) -> Iterator[NewRecord]:
     """Learn the training rows, forget what pruning says, then score the others: no answer is published."""
     events = list(_decoded(learner, train, tally))
@@ -72,7 +72,7 @@ def train_then_test(
     scored = _decoded(learner, test, tally)
     while part := list(islice(scored, _AT_ONCE)):
         said = learner.model.predict_posteriors([event.x for event in part], [event.ts for event in part])
-        posteriors = learner.told(said)
+        posteriors = learner.without_quarantined(said)
         column = {label: k for k, label in enumerate(posteriors.classes)}
         truths = [-1 if event.label is None else column.get(event.label, len(column)) for event in part]
         columns = np.array(truths, dtype=np.int64)
@@ -84,7 +84,7 @@ def train_then_test(
     yield from ()
 
 
-def _decoded(learner: Learner, rows: Iterable[Row], tally: Tally) -> Iterator[Event]:
+def _decoded(learner: EventProcessor, rows: Iterable[Row], tally: RejectionCounts) -> Iterator[Event]:
     for row, raw in rows:
         learner.consumed += 1
         event = tally.decode(row, raw)
@@ -94,7 +94,7 @@ def _decoded(learner: Learner, rows: Iterable[Row], tally: Tally) -> Iterator[Ev
             yield event
 
 
-def say_why_nothing_was_learned(
+def report_why_nothing_was_learned(
     path: str, config: Config, events: int, dead_letters: int, reasons: str = ", for the reasons below"
 ) -> None:
     """The reason first, before what else there is to tell of a file of which no event was learned."""
@@ -129,7 +129,7 @@ class Drifts:
     def print(self) -> None:
         """What was found, as a table; the number of an event counts records of every sort, from 1."""
         counts = ", ".join(f"{name} {count:,}" for name, count in self._counts.items())
-        print(f"\n{of(self._counts.total(), 'drift')} found" + (f": {counts}" if counts else ""))
+        print(f"\n{pluralize(self._counts.total(), 'drift')} found" + (f": {counts}" if counts else ""))
         if rows := [tuple(_found(drift).values()) for drift in self._first]:
             print(table(rows, ("detector", "event", "id", "rests on", "errors", "errors of the last 100")))
 

@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 from streamnb import config as configuration
 from streamnb.cli import opening
-from streamnb.cli.evaluation.refusals import Tally
+from streamnb.cli.evaluation.refusals import RejectionCounts
 from streamnb.config import Config
 from streamnb.errors import MalformedEvent
-from streamnb.model.attributes.seen_fields import Keys, Seen
+from streamnb.model.attributes.seen_fields import FieldSummary, Keys
 from streamnb.wire.codec import decode_event
 from streamnb.wire.paths import parse_path, render_path
 from streamnb.wire.schema import EventSchema
@@ -25,7 +25,7 @@ from streamnb.wire.schema import EventSchema
 _RARE = 0.05  # of the events: so many dead letters are reported, and the attribute stays
 
 
-class Trial(NamedTuple):
+class ProposalTrial(NamedTuple):
     """What becomes of events under a configuration.
 
     Attributes:
@@ -39,11 +39,11 @@ class Trial(NamedTuple):
     config: Config
     raws: Sequence[bytes]
     faults: Counter[tuple[str, str]]
-    tally: Tally
+    tally: RejectionCounts
     labels: Counter[str]
 
 
-def tried(text: str, read: Callable[[EventSchema], Sequence[bytes]]) -> Trial:
+def try_proposal(text: str, read: Callable[[EventSchema], Sequence[bytes]]) -> ProposalTrial:
     """Decode events as a configuration says.
 
     Args:
@@ -55,7 +55,7 @@ def tried(text: str, read: Callable[[EventSchema], Sequence[bytes]]) -> Trial:
         path.write_text(text, encoding="utf-8")
         config = configuration.load(path, {}, [])
     schema = opening.schema(config)
-    trial = Trial(config, read(schema), Counter(), Tally(schema), Counter())
+    trial = ProposalTrial(config, read(schema), Counter(), RejectionCounts(schema), Counter())
     for row, raw in enumerate(trial.raws):
         try:
             event = decode_event(raw, schema)
@@ -68,7 +68,10 @@ def tried(text: str, read: Callable[[EventSchema], Sequence[bytes]]) -> Trial:
 
 
 def mended(
-    trial: Trial, seen: MutableMapping[Keys, Seen], places: MutableMapping[str, Keys], forced: Keys | None
+    trial: ProposalTrial,
+    seen: MutableMapping[Keys, FieldSummary],
+    places: MutableMapping[str, Keys],
+    forced: Keys | None,
 ) -> str:
     """Change what is proposed for the field with the most dead letters, and return a message about it.
 

@@ -13,7 +13,7 @@ from streamnb.wire.schema import EventSchema
 _MOST_SHOWN = 10
 
 
-class Tally:
+class RejectionCounts:
     """Dead letters by reason and path.
 
     Args:

@@ -8,17 +8,17 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from streamnb.adapters.snapshot_folder import SnapshotFolder
-from streamnb.cli.merging.states import ModelState, merged, state_of_source
+from streamnb.cli.merging.states import ShardState, merged, state_of_source
 from streamnb.config import Config
 from streamnb.engine.journal.checkpoint import positions_of, snapshot_of
 from streamnb.engine.journal.history import last
-from streamnb.engine.journal.identity import Identity
-from streamnb.engine.labels.rebuilt import Rebuilt
-from streamnb.engine.ports import Log, Partition, Patience
+from streamnb.engine.journal.identity import JobIdentity
+from streamnb.engine.labels.rebuilt import RetrainedModel
+from streamnb.engine.ports import Log, OutageListener, Partition
 from streamnb.engine.sensor import Sensor
 from streamnb.errors import ConfigError, Fenced, JournalError, NotElected, StreamnbError
-from streamnb.model.attributes.parameters import of
-from streamnb.wire.snapshot import Part
+from streamnb.model.attributes.parameters import pluralize
+from streamnb.wire.snapshot import SnapshotPart
 from streamnb.worker import Worker
 
 _LOOK_SECONDS = 0.1
@@ -26,7 +26,7 @@ _LEARNERS = "commit", "loss"
 """Kinds of journal records that a learner alone writes."""
 
 
-class Publisher:
+class MergedModelPublisher:
     """In a learner's place: it lets the journal of the merged model take up one sum after another.
 
     Args:
@@ -45,7 +45,7 @@ class Publisher:
         log: Log,
         worker: Worker,
         folder: SnapshotFolder,
-        identity: Identity,
+        identity: JobIdentity,
         sensor: Sensor,
     ) -> None:
         self._config, self._log, self._worker = config, log, worker
@@ -53,7 +53,7 @@ class Publisher:
         self._digests: frozenset[str] = frozenset()  # of the states of which the last one is the sum
         self._told = ""
 
-    def publish(self, state: ModelState) -> int:
+    def publish(self, state: ShardState) -> int:
         """Let the journal take it up; the journal's record.
 
         1. Refuse a state of other topics than those of this log, and one that knows less than is published.
@@ -67,26 +67,27 @@ class Publisher:
         self.refuse(state)
         at = self._worker.checkpoint
         none = np.zeros(0, dtype=np.int32)
-        model = Part(*state.model.state())
-        rebuilt = Rebuilt(model, at.n, 0, none, none.astype(np.int64), {}, forgets=False)
+        model = SnapshotPart(*state.model.state())
+        rebuilt = RetrainedModel(model, at.n, 0, none, none.astype(np.int64), {}, forgets=False)
         with self._folder.asking():
             self._folder.remove_offers(at.n)
             self._folder.offer(snapshot_of(at, rebuilt.parts(), self._identity))
             merges = {"positions": self._positions(state), "merged": tuple(sorted(state.digests))}
-            n = self._worker.adopt(rebuilt, merges=merges).n
+            n = self._worker.install_model(rebuilt, merges=merges).n
         self._digests = state.digests
         return n
 
-    def undone(self, state: ModelState) -> list[str]:
+    def undone(self, state: ShardState) -> list[str]:
         """A line that says so, where a sum is of fewer events than the last one."""
         before, events = self._worker.learner.model.n_events, state.model.n_events
         told = (
-            f"this sum is of {of(events, 'event')}, and the last one was of {before:,}: a shard was rolled "
+            f"this sum is of {pluralize(events, 'event')}, and the last one was of {before:,}: a "
+            "shard was rolled "
             "back, or learned anew; `streamnb snapshot list` of each tells which"
         )
         return [told] if events < before else []
 
-    def missing(self, state: ModelState) -> list[str]:
+    def missing(self, state: ShardState) -> list[str]:
         """The partitions that nobody has learned: a line for each topic that has some."""
         found = []
         known = self._positions(state)
@@ -101,7 +102,7 @@ class Publisher:
         return found
 
     def follow(
-        self, places: Sequence[str], every: float, stopping: Callable[[], bool], patience: Patience
+        self, places: Sequence[str], every: float, stopping: Callable[[], bool], patience: OutageListener
     ) -> None:
         """Publish the sum of these sources, each time it is another one, until told to stop.
 
@@ -118,30 +119,30 @@ class Publisher:
             except (ConfigError, Fenced, NotElected):
                 raise
             except StreamnbError as error:
-                self.tell(f"the last merge stays: {error}")
+                self.report(f"the last merge stays: {error}")
             else:
-                self.tell("; ".join([*self.undone(state), *self.missing(state)]))
+                self.report("; ".join([*self.undone(state), *self.missing(state)]))
                 if state.digests != self._digests:
                     self.publish(state)
             while time.monotonic() < due and not stopping():
                 self._turn()
                 time.sleep(_LOOK_SECONDS)
 
-    def tell(self, text: str) -> None:
+    def report(self, text: str) -> None:
         """Once, until there is something else to tell."""
         if text and text != self._told:
             self._sensor.noted(text)
         self._told = text
 
     @staticmethod
-    def _positions(state: ModelState) -> dict[Partition, int]:
+    def _positions(state: ShardState) -> dict[Partition, int]:
         return {Partition(*place[:2]): one.position for place, one in state.positions.items()}
 
     def _turn(self) -> None:
         self._log.heartbeat()
-        self._sensor.alive()
+        self._sensor.heartbeat()
 
-    def refuse(self, state: ModelState) -> None:
+    def refuse(self, state: ShardState) -> None:
         """Raise ConfigError or JournalError for what `publish` would not write."""
         ids = self._log.topic_ids(self._config.topics.events)
         for place, one in state.positions.items():

@@ -13,18 +13,18 @@ from typing import NamedTuple, cast
 from streamnb import config as configuration
 from streamnb.cli import opening, wiring
 from streamnb.cli.suggested import repeated
-from streamnb.config import Config, changes, config_hash, restored, shaping_of
+from streamnb.config import Config, changes, config_hash, restored, semantic_config_of
 from streamnb.config.in_parts import refuse_of_shards
 from streamnb.engine.journal.checkpoint import BEFORE, Checkpoint
 from streamnb.engine.journal.history import entries
-from streamnb.engine.journal.identity import Identity, Origin
+from streamnb.engine.journal.identity import JobIdentity, JournalOrigin
 from streamnb.engine.journal.recovery import committed, standing
 from streamnb.engine.journal.snapshot_store import Snapshots
-from streamnb.engine.ports import Log, Patience
+from streamnb.engine.ports import Log, OutageListener
 from streamnb.errors import ConfigError, SnapshotError, StreamnbError, told_as
-from streamnb.model.attributes.expected import reading
+from streamnb.model.attributes.expected import state_errors
 from streamnb.model.attributes.parameters import brief
-from streamnb.model.naive_bayes.facts import Fact, facts_of, state_of
+from streamnb.model.naive_bayes.facts import StatisticFact, facts_of, state_of
 from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
 from streamnb.wire.model_text import FIRST, decode_text, encode_text
 
@@ -32,7 +32,7 @@ _OWN = "model.name", "events.partitions", "topics.", "predictions."
 """In what shards may differ beside what may change in the life of a model: these, and what begins so."""
 
 
-class Place(NamedTuple):
+class PartitionId(NamedTuple):
     """A partition of one topic alone, be there others of its name elsewhere."""
 
     topic: str
@@ -40,14 +40,14 @@ class Place(NamedTuple):
     topic_id: str
 
 
-class Learned(NamedTuple):
+class LearnedPosition(NamedTuple):
     """How far a partition was learned, as the offset of the next record, and the model that has it."""
 
     position: int
     by: str
 
 
-class ModelState(NamedTuple):
+class ShardState(NamedTuple):
     """A model as it was committed.
 
     Attributes:
@@ -59,7 +59,7 @@ class ModelState(NamedTuple):
 
     config: Config
     model: NaiveBayes
-    positions: Mapping[Place, Learned]
+    positions: Mapping[PartitionId, LearnedPosition]
     digests: frozenset[str]
 
     @property
@@ -70,18 +70,20 @@ class ModelState(NamedTuple):
     @property
     def checkpoint(self) -> Checkpoint:
         """Under what it was learned; it stands at no record of a journal."""
-        return Checkpoint(-1, "", "", {}, Origin(config_hash(self.config), shaping_of(self.config)))
+        return Checkpoint(
+            -1, "", "", {}, JournalOrigin(config_hash(self.config), semantic_config_of(self.config))
+        )
 
     def to_text(self) -> bytes:
         """As text; `of_text` reads it back without loss."""
-        facts: list[Fact] = [("configuration", shaping_of(self.config))]
+        facts: list[StatisticFact] = [("configuration", semantic_config_of(self.config))]
         facts += [("position", *place, *learned) for place, learned in self.positions.items()]
         return encode_text([*facts, *facts_of(self.model.statistics)])
 
 
 def state_of_source(
-    place: str, alive: Callable[[], None] = lambda: None, patience: Patience | None = None
-) -> ModelState:
+    place: str, alive: Callable[[], None] = lambda: None, patience: OutageListener | None = None
+) -> ShardState:
     """That of a text, or of the learner that a configuration is of. Raises StreamnbError, with the file."""
     expected = "expected a learner's configuration, or what `streamnb model export` wrote"
     try:
@@ -102,25 +104,25 @@ def state_of_source(
         raise type(error)(f"{told}; {expected}" if "is not TOML" in told else told) from error
 
 
-def of_text(text: bytes) -> ModelState:
+def of_text(text: bytes) -> ShardState:
     """The state that a text holds. Raises SnapshotError, with the line or the fact, where it is none."""
-    about: dict[str, list[Fact]] = {"configuration": [], "position": [], "model": []}
+    about: dict[str, list[StatisticFact]] = {"configuration": [], "position": [], "model": []}
     for fact in decode_text(text):
         about[fact[0] if fact[0] in about else "model"].append(fact)
-    with reading("a model", ValueError):
+    with state_errors("a model", ValueError):
         ((_, shaping),) = about["configuration"]
         config = restored(shaping)
         refuse_of_shards(config, adds=False)
         model = _model(config)
         model.load_state(*state_of(about["model"]))
     _refuse_foreign(config, about["model"])
-    positions = {Place(*fact[1:4]): Learned(*fact[4:]) for fact in about["position"]}
-    return ModelState(config, model, positions, frozenset({hashlib.sha256(text).hexdigest()}))
+    positions = {PartitionId(*fact[1:4]): LearnedPosition(*fact[4:]) for fact in about["position"]}
+    return ShardState(config, model, positions, frozenset({hashlib.sha256(text).hexdigest()}))
 
 
 def of_learner(
-    config: Config, alive: Callable[[], None] = lambda: None, patience: Patience | None = None
-) -> ModelState:
+    config: Config, alive: Callable[[], None] = lambda: None, patience: OutageListener | None = None
+) -> ShardState:
     """The newest state that a learner has kept, and that its journal has the record of.
 
     Where it has learned from no record yet, that of its journal's end. Raises ConfigError for a model that is
@@ -144,27 +146,29 @@ def of_learner(
     if snapshot is not None:
         model.load_state(*snapshot.parts["model"])
     learned = {
-        Place(topic, number, at.origin.topic_ids.get(topic, "")): Learned(offset, config.model.name)
+        PartitionId(topic, number, at.origin.topic_ids.get(topic, "")): LearnedPosition(
+            offset, config.model.name
+        )
         for (topic, number), offset in at.positions.items()
     }
-    return ModelState(config, model, learned, frozenset({at.digest}))
+    return ShardState(config, model, learned, frozenset({at.digest}))
 
 
-def _unlearned(log: Log, snapshots: Snapshots, identity: Identity) -> Checkpoint:
+def _unlearned(log: Log, snapshots: Snapshots, identity: JobIdentity) -> Checkpoint:
     """The journal's end, where none of its records has learned anything; else `BEFORE`."""
     journal = log.partitions(identity.journal)[0]
     has_learned = any(entry.record.slices for entry in entries(log, journal))
     return BEFORE if has_learned else standing(log, snapshots, identity)
 
 
-def merged(states: Sequence[ModelState], config: Config) -> ModelState:
+def merged(states: Sequence[ShardState], config: Config) -> ShardState:
     """Their sum, as a model of this configuration; the same, to the bit, in whatever order they come.
 
     Raises ConfigError, which names the topic, the partition and both shards, for a partition that two have
     learned; and the key, for shards that count otherwise.
     """
     refuse_of_shards(config)
-    positions: dict[Place, Learned] = {}
+    positions: dict[PartitionId, LearnedPosition] = {}
     for state in states:
         with told_as(ConfigError, repr(state.name), ConfigError):
             refuse_of_shards(state.config)
@@ -183,7 +187,7 @@ def merged(states: Sequence[ModelState], config: Config) -> ModelState:
     for number, state in enumerate(sorted(states, key=lambda one: sorted(one.positions))):
         part = _model(config).load_state(*state.model.state())
         total = total.merge(part) if number else part
-    return ModelState(config, total, positions, frozenset().union(*(one.digests for one in states)))
+    return ShardState(config, total, positions, frozenset().union(*(one.digests for one in states)))
 
 
 def _model(config: Config) -> NaiveBayes:
@@ -191,11 +195,11 @@ def _model(config: Config) -> NaiveBayes:
     return cast("NaiveBayes", wiring.model(config))
 
 
-def _refuse_others(state: ModelState, config: Config) -> None:
+def _refuse_others(state: ShardState, config: Config) -> None:
     """Raise ConfigError for a state whose events were counted otherwise than this configuration says."""
     refused = [
         f"{one.key} is {brief(one.before)}, and {brief(one.after)} of the merged model"
-        for one in changes(shaping_of(state.config), shaping_of(config))
+        for one in changes(semantic_config_of(state.config), semantic_config_of(config))
         if not one.allowed and not one.key.startswith(_OWN)
     ]
     if refused:
@@ -205,7 +209,7 @@ def _refuse_others(state: ModelState, config: Config) -> None:
         )
 
 
-def _refuse_foreign(config: Config, facts: Sequence[Fact]) -> None:
+def _refuse_foreign(config: Config, facts: Sequence[StatisticFact]) -> None:
     """Raise SnapshotError for facts about attributes that this configuration does not have."""
     usual = config.model.event_model
     of_kind = {

@@ -14,7 +14,7 @@ from streamnb.cli.reports.columns import table
 from streamnb.cli.reports.state_diff import time_of
 from streamnb.config import Config
 from streamnb.engine.journal.history import entries, find, is_on, last, path_to
-from streamnb.engine.ports import Log, Patience
+from streamnb.engine.ports import Log, OutageListener
 from streamnb.errors import JournalError, LogError, SnapshotError
 
 
@@ -24,7 +24,7 @@ def listed(config: Config) -> dict[str, Any]:
     found = folder.list()
     journal, unread = None, None
     try:
-        with closing(opening.existing_log(config, Patience())) as log:  # a list waits for no cluster
+        with closing(opening.existing_log(config, OutageListener())) as log:  # a list waits for no cluster
             journal = _Journal(log, config, [entry.n for entry in found])
     except (LogError, JournalError) as error:
         unread = str(error)

@@ -12,17 +12,17 @@ import numpy.typing as npt
 
 from streamnb.cli import wiring
 from streamnb.cli.reports.columns import table
-from streamnb.config import Config, changes, restored, shaping_of
+from streamnb.config import Config, changes, restored, semantic_config_of
 from streamnb.engine.journal.checkpoint import Checkpoint
 from streamnb.engine.journal.history import find
 from streamnb.engine.journal.recovery import recover
-from streamnb.engine.learner import Learner
+from streamnb.engine.learner import EventProcessor
 from streamnb.engine.ports import Log
 from streamnb.engine.reports import posterior_of
 from streamnb.model.attributes.parameters import brief
 from streamnb.model.attributes.weights import UNIT
 from streamnb.model.naive_bayes.counting_model import CountingModel
-from streamnb.model.naive_bayes.sufficient_statistics import Statistics
+from streamnb.model.naive_bayes.sufficient_statistics import SufficientStatistics
 
 Key = tuple[Any, bytes]
 """Name of an attribute, and a word or value of it."""
@@ -34,13 +34,13 @@ class StateAt(NamedTuple):
     """A learner as it was at one journal record."""
 
     checkpoint: Checkpoint
-    learner: Learner
+    learner: EventProcessor
 
 
 def differences(before: StateAt, after: StateAt, top: int) -> dict[str, Any]:
     """All that is not the same in both; of each class the `top` words and values that changed most."""
     then, now = before.learner, after.learner
-    old, new = (_Counted(_statistics(learner) or Statistics()) for learner in (then, now))
+    old, new = (_CountTable(_statistics(learner) or SufficientStatistics()) for learner in (then, now))
     weights = _moved(then.model.class_weights, now.model.class_weights, 0.0)
     posterior = _moved(_probabilities(then), _probabilities(now))
     return {
@@ -73,7 +73,7 @@ def compared(
 
 def state_at(log: Log, config: Config, n: int, alive: Callable[[], None] = lambda: None) -> StateAt:
     """The state at a journal record, under the configuration that held then."""
-    config = wiring.as_begun(config, log)
+    config = wiring.begun_configuration(config, log)
     learner = wiring.learner(config)
     found = recover(log, wiring.snapshots(config), learner, wiring.identity(config), alive, at=n)
     return StateAt(found, learner)
@@ -87,7 +87,9 @@ def _moved(old: Mapping[Any, Any], new: Mapping[Any, Any], missing: Any = None) 
             yield key, {"before": before, "after": after}
 
 
-def _met_and_gone(before: StateAt, after: StateAt, old: _Counted, new: _Counted) -> dict[str, int] | None:
+def _met_and_gone(
+    before: StateAt, after: StateAt, old: _CountTable, new: _CountTable
+) -> dict[str, int] | None:
     """How many words and values are in one alone; None of models that are no tables of counts."""
     if any(_statistics(state.learner) is None for state in (before, after)):
         return None
@@ -118,17 +120,17 @@ def _configuration(before: Checkpoint, after: Checkpoint) -> list[dict[str, str]
     """Keys that are newer than a record have their defaults there."""
     if before.origin.config_hash == after.origin.config_hash:
         return []
-    then, later = (shaping_of(restored(checkpoint.origin.config)) for checkpoint in (before, after))
+    then, later = (semantic_config_of(restored(checkpoint.origin.config)) for checkpoint in (before, after))
     return [{"key": c.key, "before": c.before, "after": c.after} for c in changes(then, later)]
 
 
-def _probabilities(learner: Learner) -> Mapping[Any, float]:
+def _probabilities(learner: EventProcessor) -> Mapping[Any, float]:
     """P(h | D) of each hypothesis; none where none are weighed."""
     posterior = posterior_of(learner.model)
     return {} if posterior is None else posterior.probabilities
 
 
-class _Counted:
+class _CountTable:
     """Counts by word or value and class.
 
     Attributes:
@@ -137,7 +139,7 @@ class _Counted:
         rows: word or value with any count -> row.
     """
 
-    def __init__(self, statistics: Statistics) -> None:
+    def __init__(self, statistics: SufficientStatistics) -> None:
         size = statistics.vocabulary.size
         groups = statistics.vocabulary.groups[:size]
         names = [name for _, name in statistics.layout.groups]
@@ -151,7 +153,7 @@ class _Counted:
         """The row of each key, -1 without one."""
         return np.array([self.rows.get(key, -1) for key in keys], dtype=np.int64)
 
-    def of(self, rows: npt.NDArray[np.int64], label: Any) -> npt.NDArray[np.int64]:
+    def count_of(self, rows: npt.NDArray[np.int64], label: Any) -> npt.NDArray[np.int64]:
         """The count of each row in a class; 0 without one."""
         found = np.zeros(rows.size, dtype=np.int64)
         if label in self.labels:
@@ -160,12 +162,12 @@ class _Counted:
         return found
 
 
-def _strongest(old: _Counted, new: _Counted, top: int) -> list[dict[str, Any]]:
+def _strongest(old: _CountTable, new: _CountTable, top: int) -> list[dict[str, Any]]:
     keys = list({**old.rows, **new.rows})
     rows, later = old.rows_of(keys), new.rows_of(keys)
     found = []
     for label in {**old.labels, **new.labels}:
-        before, after = old.of(rows, label), new.of(later, label)
+        before, after = old.count_of(rows, label), new.count_of(later, label)
         order = np.argsort(-np.abs(after - before), kind="stable")[:top]
         found += [
             {
@@ -181,7 +183,7 @@ def _strongest(old: _Counted, new: _Counted, top: int) -> list[dict[str, Any]]:
     return found
 
 
-def _numbers(statistics: Statistics | None) -> Mapping[Any, Mapping[str, float]]:
+def _numbers(statistics: SufficientStatistics | None) -> Mapping[Any, Mapping[str, float]]:
     """(label, attribute) -> weight, mean and standard deviation of its numbers; those that have any."""
     if statistics is None:
         return {}
@@ -207,7 +209,7 @@ def _are_close(before: Mapping[str, float] | None, after: Mapping[str, float] | 
     return all(math.isclose(before[key], after[key], rel_tol=_ROUNDING, abs_tol=slack) for key in before)
 
 
-def _statistics(learner: Learner) -> Statistics | None:
+def _statistics(learner: EventProcessor) -> SufficientStatistics | None:
     """What a model has counted; None of one that is no table of counts: its words have no weight to tell."""
     return learner.model.statistics if isinstance(learner.model, CountingModel) else None
 

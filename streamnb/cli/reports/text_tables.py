@@ -6,10 +6,10 @@ from streamnb.cli.printable import counted, printable
 from streamnb.cli.reports.columns import table
 from streamnb.events import ActionReport, Interval, MetricsReport, PosteriorReport
 from streamnb.model.attributes.kinds import NOMINAL
-from streamnb.model.attributes.parameters import of
+from streamnb.model.attributes.parameters import pluralize
 from streamnb.model.interface.stream_model import StreamModel
 from streamnb.model.naive_bayes.counting_model import CountingModel
-from streamnb.model.naive_bayes.most_informative import Strong, strongest
+from streamnb.model.naive_bayes.most_informative import InformativeValue, strongest
 
 MOST_CLASSES = 10
 """Beyond so many a table of classes is no help."""
@@ -28,7 +28,7 @@ def print_summary(report: MetricsReport) -> None:
     _print_confusion(report)
 
 
-def print_telling(model: StreamModel) -> None:
+def print_informative(model: StreamModel) -> None:
     """The words and values that say most for each class, where there are few, and a table of counts."""
     labels = [label for label, weight in model.class_weights.items() if weight]
     if not isinstance(model, CountingModel) or not 2 <= len(labels) <= MOST_CLASSES:
@@ -41,7 +41,7 @@ def print_telling(model: StreamModel) -> None:
         print(f"{printable(label)}: {words}" if words else printable(label))
 
 
-def _named(model: CountingModel, one: Strong) -> str:
+def _named(model: CountingModel, one: InformativeValue) -> str:
     """A word as it is, a value with its attribute."""
     return (
         f"{one.attribute}={one.value}"
@@ -81,8 +81,8 @@ def _print_numbers(report: MetricsReport) -> bool:
     """How much there was; whether any of it was scored."""
     told = counted(report, report.events)
     print(
-        f"{told}, {report.learned:,} learned, {of(report.dead_letters, 'dead letter')}; "
-        f"{of(report.classes, 'class', 'classes')}{words_and_values(report.attributes)}"
+        f"{told}, {report.learned:,} learned, {pluralize(report.dead_letters, 'dead letter')}; "
+        f"{pluralize(report.classes, 'class', 'classes')}{words_and_values(report.attributes)}"
     )
     if report.cumulative.events == 0:
         print("no labelled event has been scored")
@@ -146,8 +146,8 @@ def print_posterior(report: PosteriorReport) -> None:
 def action_text(acted: ActionReport) -> str:
     """What alarms did beside being told."""
     paused = "learning is paused" if acted.is_paused else "learning goes on"
-    renewed = f"the model was renewed {of(acted.renewed, 'time')}"
-    return f"{paused}, {of(acted.passed_over, 'label')} passed over so far; {renewed}"
+    renewed = f"the model was renewed {pluralize(acted.renewed, 'time')}"
+    return f"{paused}, {pluralize(acted.passed_over, 'label')} passed over so far; {renewed}"
 
 
 def _mass(probability: float) -> str:

@@ -23,8 +23,8 @@ from starlette.convertors import Convertor, register_url_convertor
 from starlette.exceptions import HTTPException as AnyHTTPException
 
 from streamnb.cli.answers import explained, held, known_of
-from streamnb.cli.asked import Asked, readiness
-from streamnb.cli.serving.page import Replaying, Writing, add_pages
+from streamnb.cli.asked import QueryModel, readiness
+from streamnb.cli.serving.page import PageActions, Replaying, add_pages
 from streamnb.cli.serving.problems import MEDIA_TYPE, encoded_problem
 from streamnb.cli.serving.replica import Replica
 from streamnb.cli.serving.schemas import (
@@ -32,24 +32,24 @@ from streamnb.cli.serving.schemas import (
     Asking,
     Explained,
     Held,
+    LabelInputs,
     ModelState,
     Problem,
     Question,
     Token,
-    Verdicts,
     Why,
     Written,
 )
 from streamnb.cli.serving.short import PATH, answered
 from streamnb.cli.serving.views import SOURCE
-from streamnb.cli.serving.watch import Watch
+from streamnb.cli.serving.watch import RecentRecords
 from streamnb.engine.labels.sayings import MOST_SOURCES_IN_ALL
 from streamnb.engine.labels.verdicts import MOST_SOURCES
-from streamnb.engine.labels.verdicts import Said as SourceLabel
+from streamnb.engine.labels.verdicts import SourceLabel
 from streamnb.errors import ConfigError, LogError, MalformedEvent, SnapshotError, StreamnbError, told_as
-from streamnb.events import Event, Verdict
+from streamnb.events import Event, LabelRecord
 from streamnb.model.attributes.alike_labels import ALIKE, INVISIBLE, folded, is_visible
-from streamnb.wire.codec import decode_label, encode_verdict
+from streamnb.wire.codec import decode_label, encode_label
 from streamnb.wire.schema import EventSchema
 
 _UNREADABLE, _NOT_FOUND, _CONFLICT, _UNSUPPORTED, _WRONG, _NOT_READY = 400, 404, 409, 415, 422, 503
@@ -58,7 +58,7 @@ _MOST_EXPLAINED = 32 << 10  # characters
 _LABELS_AT_ONCE = 4  # requests that ask the replica about the labels that they wrote
 
 
-class _Text(Convertor[str]):
+class _TextConvertor(Convertor[str]):
     """Any text, a newline within it or at its end, too, which that of `path` would leave out."""
 
     regex = "(?s:.*)"
@@ -69,7 +69,7 @@ class _Text(Convertor[str]):
     to_string = convert
 
 
-register_url_convertor("text", _Text())
+register_url_convertor("text", _TextConvertor())
 
 
 _STATUSES = (_UNREADABLE, 401, 403, _NOT_FOUND, 408, _CONFLICT, 413, _UNSUPPORTED, _WRONG, 429, _NOT_READY)
@@ -82,8 +82,8 @@ _PROBLEMS: dict[int | str, dict[str, Any]] = {
 def application(
     replica: Replica,
     registry: CollectorRegistry,
-    write: Callable[[list[Verdict]], object] | None,
-    watch: Watch | None = None,
+    write: Callable[[list[LabelRecord]], object] | None,
+    watch: RecentRecords | None = None,
     replay: Replaying | None = None,
 ) -> FastAPI:
     """The application.
@@ -110,14 +110,14 @@ def application(
     _describe(app)
     _add_errors(app)
     _ask(app, replica, stands)
-    put = _say(app, replica, write)
+    put = _report(app, replica, write)
     _watch(app, replica, registry, stands)
     if watch is not None:
 
         async def say(id_: str, label: str) -> None:
-            await put([Verdict(id_, label, SOURCE)])
+            await put([LabelRecord(id_, label, SOURCE)])
 
-        add_pages(app, watch, replica, Writing(say if write else None, replay))
+        add_pages(app, watch, replica, PageActions(say if write else None, replay))
     return app
 
 
@@ -207,7 +207,7 @@ def _ask(app: FastAPI, replica: Replica, stands: Callable[[], dict[str, Any]]) -
     """The paths that ask the model; short questions seldom come here, see `short`."""
 
     @contextmanager
-    def asked() -> Iterator[Asked]:
+    def asked() -> Iterator[QueryModel]:
         with replica.lock:
             yield replica.asked()
 
@@ -274,7 +274,7 @@ def _held(replica: Replica, event_id: str) -> dict[str, Any]:
     late = following.learner.late
     if late is None:
         raise HTTPException(_CONFLICT, "topics.labels is not set: labels come in their events alone")
-    said = late.said_of(event_id)
+    said = late.source_labels_of(event_id)
     if said is None:
         waits = "a label waits for it" if late.labels_before(event_id) else "nor did a label"
         forgotten = "was forgotten, or " if following.checkpoint.origin.floor >= 0 else ""
@@ -288,20 +288,20 @@ def _held(replica: Replica, event_id: str) -> dict[str, Any]:
     return held(said, following.checkpoint.n)
 
 
-def _say(
-    app: FastAPI, replica: Replica, write: Callable[[list[Verdict]], object] | None
-) -> Callable[[list[Verdict]], Awaitable[None]]:
+def _report(
+    app: FastAPI, replica: Replica, write: Callable[[list[LabelRecord]], object] | None
+) -> Callable[[list[LabelRecord]], Awaitable[None]]:
     """Add the path that writes labels; return what writes them.
 
     One request writes at a time, so that a log that stands takes no thread of those who ask.
     """
     one_writes, few_look = CapacityLimiter(1), CapacityLimiter(_LABELS_AT_ONCE)
 
-    async def put(said: list[Verdict]) -> None:
+    async def put(said: list[LabelRecord]) -> None:
         if write is None:
             raise HTTPException(_CONFLICT, "topics.labels is not set: no learner would read them")
         schema, now = EventSchema(clock=replica.config.events.clock), time.time()
-        found = [_verdict(one, place, schema, now) for place, one in enumerate(said)]
+        found = [_label_record(one, place, schema, now) for place, one in enumerate(said)]
         try:
             with anyio.fail_after(_LABELS_SECONDS):
                 await run_sync(write, found, limiter=one_writes)
@@ -311,16 +311,16 @@ def _say(
             raise LogError("the log is busy with labels of others; none was written: ask again") from error
 
     @app.post("/labels", response_model=Written)
-    async def write_labels(verdicts: Verdicts) -> Response:
+    async def write_labels(verdicts: LabelInputs) -> Response:
         """Write labels durably: late ones, corrections, and null to take back."""
-        said = [Verdict(**one.model_dump()) for one in verdicts.labels]
+        said = [LabelRecord(**one.model_dump()) for one in verdicts.labels]
         await put(said)
         return JSONResponse(await run_sync(_accepted, replica, said, limiter=few_look))
 
     return put
 
 
-def _accepted(replica: Replica, said: Sequence[Verdict]) -> dict[str, Any]:
+def _accepted(replica: Replica, said: Sequence[LabelRecord]) -> dict[str, Any]:
     """Return the answer to labels that were written, as `Written`."""
     with replica.lock:
         following = replica.following
@@ -331,7 +331,7 @@ def _accepted(replica: Replica, said: Sequence[Verdict]) -> dict[str, Any]:
             return {"written": len(said), "labels": each, "journal": None}
         journal = following.checkpoint.n
         classes = {str(label): n for label, n in following.learner.model.class_weights.items()}
-        statements = [late.said_of(one.id) for one in said]
+        statements = [late.source_labels_of(one.id) for one in said]
         each = [_known(one, found, classes, journal) for one, found in zip(said, statements, strict=True)]
         is_refused = [
             late.has_no_room(one.source, found) for one, found in zip(said, statements, strict=True)
@@ -352,7 +352,7 @@ def _accepted(replica: Replica, said: Sequence[Verdict]) -> dict[str, Any]:
 
 
 def _known(
-    one: Verdict, said: Sequence[SourceLabel] | None, classes: Container[str], journal: int
+    one: LabelRecord, said: Sequence[SourceLabel] | None, classes: Container[str], journal: int
 ) -> dict[str, Any]:
     """Return what is known of the event and class of a label, as `Accepted`."""
     state = held(said or (), journal)
@@ -384,21 +384,21 @@ def _watch(
         return Response(generate_latest(registry), media_type="text/plain; version=0.0.4")
 
 
-def _event(model: Asked, given: Asking, place: int) -> Event:
+def _event(model: QueryModel, given: Asking, place: int) -> Event:
     """Raises ConfigError with the place of what is no event."""
     with told_as(ConfigError, f"event {place}", MalformedEvent, ConfigError, UnicodeEncodeError):
         return model.of_text(given) if isinstance(given, str) else model.of_object(given)
 
 
-def _verdict(said: Verdict, place: int, schema: EventSchema, now: float) -> Verdict:
+def _label_record(said: LabelRecord, place: int, schema: EventSchema, now: float) -> LabelRecord:
     """Return a verdict as a learner will read it if the log records it now.
 
     Raises:
         ConfigError: it would be a dead letter, or nothing of it can be seen; with its place.
     """
     with told_as(ConfigError, f"label {place}", MalformedEvent, UnicodeEncodeError):
-        checked = decode_label(encode_verdict(said), schema, now)
-    assert isinstance(checked, Verdict)  # noqa: S101
+        checked = decode_label(encode_label(said), schema, now)
+    assert isinstance(checked, LabelRecord)  # noqa: S101
     if said.label is not None and not is_visible(said.label):
         raise ConfigError(f"label {place}: {INVISIBLE}")
     return checked

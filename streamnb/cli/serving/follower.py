@@ -10,7 +10,7 @@ from contextlib import closing
 from typing import ClassVar
 
 from streamnb.cli import opening
-from streamnb.cli.serving.turns import Turns
+from streamnb.cli.serving.turns import FairLock
 from streamnb.config import Config
 from streamnb.engine.ports import Log
 from streamnb.errors import StreamnbError
@@ -18,7 +18,7 @@ from streamnb.errors import StreamnbError
 AGAIN_SECONDS = 1.0
 
 
-class Follower(ABC):
+class FollowerThread(ABC):
     """Follows from `start` to `close`; others ask under `lock`.
 
     Args:
@@ -38,7 +38,7 @@ class Follower(ABC):
 
     def __init__(self, config: Config, tell: Callable[[str], None]) -> None:
         self.config, self._tell = config, tell
-        self.lock = Turns()
+        self.lock = FairLock()
         self.problem = ""
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name=type(self).__name__.lower(), daemon=True)

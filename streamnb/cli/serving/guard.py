@@ -33,7 +33,7 @@ class _RefusedError(Exception):
         self.status, self.code = status, code
 
 
-class Guard:
+class RequestLimits:
     """Passes on what is allowed.
 
     Args:

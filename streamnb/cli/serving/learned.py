@@ -26,7 +26,7 @@ _MODEL_SECONDS, _COMPARING_SECONDS = 20.0, 8.0
 _MOST_BYTES = 64 << 20  # of a snapshot: what is compared stands in memory twice
 
 
-class Learned:
+class ModelPage:
     """Shows it.
 
     Args:

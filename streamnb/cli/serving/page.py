@@ -16,10 +16,10 @@ from anyio import CapacityLimiter, Lock
 from anyio.to_thread import run_sync
 from fastapi import Depends, FastAPI, HTTPException, Request, Response
 
-from streamnb.cli.sent_letters import Sent
+from streamnb.cli.sent_letters import ResendResult
 from streamnb.cli.serving.replica import Replica
-from streamnb.cli.serving.views import TITLES, Views
-from streamnb.cli.serving.watch import Watch
+from streamnb.cli.serving.views import TITLES, PageViews
+from streamnb.cli.serving.watch import RecentRecords
 from streamnb.model.attributes.alike_labels import INVISIBLE, is_visible
 from streamnb.pictures import Markup, joined, stylesheet, tag
 from streamnb.pictures.markup import visible
@@ -39,12 +39,12 @@ _HEADERS = {
 }
 
 
-Replaying = Callable[[frozenset[str], bool], Sent]
+Replaying = Callable[[frozenset[str], bool], ResendResult]
 """Sends the dead letters of some places, or all where none are named; or only looks what would be sent."""
 _LETTER = "letter:"
 
 
-class Writing(NamedTuple):
+class PageActions(NamedTuple):
     """What the page can write.
 
     Attributes:
@@ -56,7 +56,7 @@ class Writing(NamedTuple):
     replay: Replaying | None
 
 
-def add_pages(app: FastAPI, watch: Watch, replica: Replica, writing: Writing) -> None:
+def add_pages(app: FastAPI, watch: RecentRecords, replica: Replica, writing: PageActions) -> None:
     """Mount the page.
 
     Args:
@@ -66,8 +66,8 @@ def add_pages(app: FastAPI, watch: Watch, replica: Replica, writing: Writing) ->
         writing: what its forms do.
     """
     csrf = secrets.token_urlsafe(32)
-    views = Views(watch, replica, csrf, is_writable=writing.say is not None)
-    frame = _Frame(watch.config.model.name, views, csrf)
+    views = PageViews(watch, replica, csrf, is_writable=writing.say is not None)
+    frame = _PageFrame(watch.config.model.name, views, csrf)
     _add_forms(app, frame, csrf, writing)
 
     @app.get("/", include_in_schema=False)
@@ -102,7 +102,7 @@ async def _fields(request: Request) -> dict[str, str]:
 _Fields = Annotated[dict[str, str], Depends(_fields)]
 
 
-def _add_forms(app: FastAPI, frame: _Frame, csrf: str, writing: Writing) -> None:
+def _add_forms(app: FastAPI, frame: _PageFrame, csrf: str, writing: PageActions) -> None:
     """The paths that forms of the page are sent to: each brings a secret that only who sees the page has."""
 
     def own(found: _Fields) -> dict[str, str]:
@@ -110,7 +110,7 @@ def _add_forms(app: FastAPI, frame: _Frame, csrf: str, writing: Writing) -> None
             raise HTTPException(_FORBIDDEN, "this form is none of this page's: load the page anew")
         return found
 
-    sent, once = Depends(own), _Once()
+    sent, once = Depends(own), _WriteOnce()
 
     @app.post("/page/try", include_in_schema=False)
     def ask(request: Request, found: dict[str, str] = sent) -> Response:
@@ -139,12 +139,12 @@ def _add_forms(app: FastAPI, frame: _Frame, csrf: str, writing: Writing) -> None
         places = frozenset(name.removeprefix(_LETTER) for name in found if name.startswith(_LETTER))
         is_sure = "sure" in found
         came = await run_sync(writing.replay, places, not is_sure, limiter=one_sends)
-        told = tag("p", f"{came.told('sent' if is_sure else 'would be sent')}.", class_="done")
+        told = tag("p", f"{came.message('sent' if is_sure else 'would be sent')}.", class_="done")
         form = None if is_sure or not came.sent else frame.sure(places, came.sent)
         return frame.answer(request, "dead-letters", joined([told, form]))
 
 
-class _Once:
+class _WriteOnce:
     """Writes a label that is sent twice within the time of a double click only once."""
 
     def __init__(self) -> None:
@@ -184,10 +184,10 @@ def _file(name: str) -> str:
     return files("streamnb.cli.serving").joinpath(name).read_text(encoding="utf-8")
 
 
-class _Frame:
+class _PageFrame:
     """What stands around the views: navigation, search, and the form to try a message."""
 
-    def __init__(self, model: str, views: Views, csrf: str) -> None:
+    def __init__(self, model: str, views: PageViews, csrf: str) -> None:
         self._model, self.views, self._csrf = model, views, csrf
 
     def answer(self, request: Request, name: str, made: Markup) -> Response:

@@ -12,13 +12,13 @@ import msgspec
 
 from streamnb.cli import wiring
 from streamnb.cli.answers import rehearse_answers
-from streamnb.cli.asked import Asked, asked_of
-from streamnb.cli.serving.follower import AGAIN_SECONDS, Follower
+from streamnb.cli.asked import QueryModel, query_model_of
+from streamnb.cli.serving.follower import AGAIN_SECONDS, FollowerThread
 from streamnb.config import Config, restored
 from streamnb.engine.journal.history import find
-from streamnb.engine.journal.recovery import Following, recover, standing
-from streamnb.engine.labels.verdicts import Said
-from streamnb.engine.learner import Learner
+from streamnb.engine.journal.recovery import JournalTail, recover, standing
+from streamnb.engine.labels.verdicts import SourceLabel
+from streamnb.engine.learner import EventProcessor
 from streamnb.engine.ports import Log
 from streamnb.errors import SnapshotError
 
@@ -28,7 +28,7 @@ _RESTING_SECONDS = 0.1
 _IDLE_SECONDS = 0.2  # between two looks at a journal to which nothing comes
 
 
-class Replica(Follower):
+class Replica(FollowerThread):
     """Follows the journal.
 
     Where it cannot go on, as after a rollback, it begins again with the newest snapshot, and answers as it
@@ -56,8 +56,8 @@ class Replica(Follower):
         super().__init__(config, tell)
         self._look_seconds, self._is_behind = look_seconds, threading.Event()
         self._rests, self._wanted_until = rests, 0.0 if rests else math.inf
-        self._following: Following | None = None
-        self._asked: tuple[object, Asked] | None = None  # under what it learned, and as it is asked
+        self._following: JournalTail | None = None
+        self._asked: tuple[object, QueryModel] | None = None  # under what it learned, and as it is asked
         self._learned_at = self._looked_at = 0.0
         self._differs = ""
 
@@ -73,7 +73,7 @@ class Replica(Follower):
         return self._following is None and not self.problem
 
     @property
-    def told(self) -> str:
+    def status(self) -> str:
         """Why there is no model."""
         return self.problem or "The model is loading"
 
@@ -85,21 +85,21 @@ class Replica(Follower):
         """Look at the journal now: there is more of it."""
         self._is_behind.set()
 
-    def asked(self) -> Asked:
+    def asked(self) -> QueryModel:
         """The model as it stands, to be asked under the lock. Raises SnapshotError before there is one."""
         self.wake()
         following = self._following
         if following is None:
-            raise SnapshotError(self.told + "; ask again in a moment" * self.is_loading)
+            raise SnapshotError(self.status + "; ask again in a moment" * self.is_loading)
         origin, learner = following.checkpoint.origin, following.learner
         under = origin.config_hash, id(learner.model), id(learner.decisions)
         if self._asked is None or self._asked[0] != under:
             config, told = restored(origin.config), {"file": "the replica"}
-            self._asked = under, asked_of(learner.model, config, told, learner.decisions)
+            self._asked = under, query_model_of(learner.model, config, told, learner.decisions)
         return self._asked[1]
 
     @property
-    def following(self) -> Following | None:
+    def following(self) -> JournalTail | None:
         """Its learner, and where that stands, to be asked under the lock; None before there is a model."""
         return self._following
 
@@ -109,7 +109,7 @@ class Replica(Follower):
         following = self._following
         return None if following is None else following.checkpoint.n
 
-    def said_of(self, event_id: str) -> tuple[Said, ...] | None:
+    def said_of(self, event_id: str) -> tuple[SourceLabel, ...] | None:
         """Return what is said of the newest event of an id, the label inside it included.
 
         None while no model is loaded, and of an event that the learner no longer keeps. It wakes no model.
@@ -117,14 +117,14 @@ class Replica(Follower):
         with self.lock:
             following = self._following
             late = None if following is None else following.learner.late
-            return None if late is None else late.said_of(event_id)
+            return None if late is None else late.source_labels_of(event_id)
 
     def state(self) -> Mapping[str, Any]:
         """Where it stands: journal record, events learned, seconds since that record and since its look."""
         following = self._following
         if following is None:
             return {"journal": None, "learned": 0, "seconds_since_commit": None, "seconds_since_look": None}
-        acted = following.learner.what_alarms_did
+        acted = following.learner.alarm_responses
         return {
             "journal": following.checkpoint.n,
             "learned": following.learner.model.n_events,
@@ -135,7 +135,7 @@ class Replica(Follower):
 
     def _follow(self, log: Log) -> None:
         """Recover, then go on as the journal does until it is over. Raises StreamnbError."""
-        config = wiring.as_begun(self.config, log)
+        config = wiring.begun_configuration(self.config, log)
         identity, snapshots = wiring.identity(config), wiring.snapshots(config)
         stands = standing(log, snapshots, identity)
         n = stands.n
@@ -144,11 +144,11 @@ class Replica(Follower):
         self._compare(config, stands.origin.config)
         if self._rests:
             wiring.warm_up(config, rehearse_answers)
-        learner: Learner = wiring.learner(config)
+        learner: EventProcessor = wiring.learner(config)
         checkpoint = recover(log, snapshots, learner, identity, self._check, at=n)
         found = find(log, log.partitions(identity.journal)[0], n)
         self._learned_at = 0.0 if found is None else found.record.now
-        following = Following(log, learner, identity, checkpoint, self._check, snapshots, self.lock)
+        following = JournalTail(log, learner, identity, checkpoint, self._check, snapshots, self.lock)
         with self.lock:
             self._following = following
         self.problem = ""
@@ -177,7 +177,7 @@ class Replica(Follower):
         """Tell, once, in what the configuration is not the learner's: it answers by that of the learner."""
         told = ", ".join(
             f"{one.key} is {one.after}, and the learner's {one.before}"
-            for one in wiring.Configured(config).changes_since(learned)
+            for one in wiring.ConfiguredJob(config).changes_since(learned)
             if one.key != "predictions.by"  # of which a scorer says itself what it waits for
         )
         if told and told != self._differs:

@@ -160,7 +160,7 @@ class ModelState(BaseModel):
 _Name = Annotated[str, Field(min_length=1, max_length=1000)]
 
 
-class Said(_Asked):
+class LabelInput(_Asked):
     """The label of an event, or null to take back what the source said; `ts` in seconds since 1970."""
 
     id: _Name
@@ -170,10 +170,10 @@ class Said(_Asked):
     ts: float | None = None
 
 
-class Verdicts(_Asked):
+class LabelInputs(_Asked):
     """Labels to be written to the topic of labels."""
 
-    labels: Annotated[list[Said], Field(min_length=1, max_length=MOST_EVENTS, fail_fast=True)]
+    labels: Annotated[list[LabelInput], Field(min_length=1, max_length=MOST_EVENTS, fail_fast=True)]
 
 
 class Statement(BaseModel):

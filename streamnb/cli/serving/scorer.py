@@ -9,17 +9,17 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 
 from streamnb.adapters.kafka.log import KafkaLog
-from streamnb.adapters.kafka.sharing import Sharing
+from streamnb.adapters.kafka.sharing import GroupShare
 from streamnb.cli import wiring
 from streamnb.cli.serving.replica import Replica
 from streamnb.config import Config, restored
 from streamnb.config.values import literal
 from streamnb.engine.journal.checkpoint import positions_of
 from streamnb.engine.journal.history import each_alive, entries
-from streamnb.engine.journal.recovery import Following
+from streamnb.engine.journal.recovery import JournalTail
 from streamnb.engine.ports import NewRecord, Partition, Record
 from streamnb.engine.sensor import Committed, Sensor, WorkerState
-from streamnb.engine.tally import LearnerTally
+from streamnb.engine.tally import Counters
 from streamnb.errors import ConfigError, JournalError, LogError, MalformedEvent, OutOfRange, UnknownTopic
 from streamnb.wire.codec import decode_prediction
 
@@ -88,9 +88,9 @@ class Scorer:
                     way = "start it again"
                 raise OutOfRange(f"events are gone that were not predicted: {error}; {way}") from error
 
-    def _turn(self, share: Sharing) -> None:
+    def _turn(self, share: GroupShare) -> None:
         """Read, and commit what is made of it; or see what there is to read."""
-        self._sensor.alive()
+        self._sensor.heartbeat()
         if share.turn():
             self._left = ()
             self._check_topics()
@@ -103,7 +103,7 @@ class Scorer:
             self._step(share)
         self._look_around()
 
-    def _gather(self, share: Sharing) -> Sequence[Record]:
+    def _gather(self, share: GroupShare) -> Sequence[Record]:
         """Records for one commit: what comes within `commit.interval`, bounded in number and in bytes."""
         records: list[Record] = []
         pace, size = self._config.commit, 0
@@ -120,7 +120,7 @@ class Scorer:
                 break
         return records
 
-    def _step(self, share: Sharing) -> None:
+    def _step(self, share: GroupShare) -> None:
         """One commit, of as many of the records as there is a model near enough, time and room for.
 
         1. Read the clock, then ask where the journal ends: at that time a model was at most so far behind.
@@ -131,7 +131,7 @@ class Scorer:
         now, end = time.time(), self._log.offsets(self._journal)[1]
         until = time.monotonic() + _STEP_SECONDS
         outputs: list[NewRecord] = []
-        tally, taken, journal, size = LearnerTally(), 0, 0, 0
+        tally, taken, journal, size = Counters(), 0, 0, 0
         while taken < len(self._left) and size < _STEP_BYTES and time.monotonic() < until:
             scored = self._score(self._left[taken : taken + _AT_ONCE], now, end, tally)
             if scored is None:
@@ -139,7 +139,7 @@ class Scorer:
             made, more, journal = scored
             outputs, taken = outputs + made, taken + more
             size += sum([len(output.value) for output in made])
-            self._sensor.alive()
+            self._sensor.heartbeat()
         if not taken:
             self._rest()
             return
@@ -154,7 +154,7 @@ class Scorer:
         self._sensor.committed(Committed(journal, taken, tally, seconds, at, latencies, records))
 
     def _score(
-        self, records: Sequence[Record], now: float, end: int, tally: LearnerTally
+        self, records: Sequence[Record], now: float, end: int, tally: Counters
     ) -> tuple[list[NewRecord], int, int] | None:
         """What the replica says, of how many records, and where it stands; None while it may not be asked."""
         with self._replica.lock:
@@ -166,10 +166,10 @@ class Scorer:
             learner, journal = following.learner, following.checkpoint.n
             learner.tally = tally
             outputs, taken = learner.score(records, now, journal, _STEP_BYTES)
-            learner.tally = LearnerTally()  # what it goes on to learn was told by the learner
+            learner.tally = Counters()  # what it goes on to learn was told by the learner
         return outputs, taken, journal
 
-    def _obstacle(self, following: Following | None, end: int) -> str:
+    def _obstacle(self, following: JournalTail | None, end: int) -> str:
         """Why a model is not to predict; empty where it may. Raises LogError where none will go on."""
         if not self._replica.is_alive:
             raise LogError(
@@ -177,7 +177,7 @@ class Scorer:
                 "start it again"
             )
         if following is None or end <= following.offset:  # or its journal is no more
-            return self._replica.told
+            return self._replica.status
         if following.learner.settings.by != "scorers":
             return (
                 'the learner has not taken up predictions.by = "scorers" yet: start it again with '
@@ -212,7 +212,7 @@ class Scorer:
         return bool(obstacle)
 
     def _rest(self) -> None:
-        self._sensor.alive()
+        self._sensor.heartbeat()
         time.sleep(_REST_SECONDS)
 
     def _look_around(self) -> None:
@@ -268,7 +268,7 @@ class Scorer:
         """
         begins: dict[Partition, int] | None = None
         was_scorers = False
-        for entry in each_alive(entries(self._log, self._journal), self._sensor.alive):
+        for entry in each_alive(entries(self._log, self._journal), self._sensor.heartbeat):
             record = entry.record
             if record.config:
                 is_scorers = record.config.get("predictions", {}).get("by") == "scorers"
@@ -285,7 +285,7 @@ class Scorer:
 
     def _published(self) -> str:
         """What to say where scorers have published, and their group stands nowhere; else nothing."""
-        for partition, (first, end) in self._log.extents(self._config.topics.predictions).items():
+        for partition, (first, end) in self._log.offset_ranges(self._config.topics.predictions).items():
             start = max(first, end - _LOOK_BACK)
             for record in self._log.read(partition, start, _LOOK_BACK) if start < end else ():
                 with suppress(MalformedEvent):
@@ -305,7 +305,7 @@ class Scorer:
         return self._log.line("kafka-consumer-groups.sh", "--group", self._config.scorers_group, *topics, *at)
 
 
-def _behind(following: Following, end: int) -> int:
+def _behind(following: JournalTail, end: int) -> int:
     """How many journal records a replica is behind the end of the journal's topic, at most.
 
     Each is written by a transaction of its own, of which the marker takes an offset, too. Where it has gone

@@ -19,15 +19,15 @@ from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from streamnb.cli.serving.api import application, metrics_of
-from streamnb.cli.serving.guard import Guard
+from streamnb.cli.serving.guard import RequestLimits
 from streamnb.cli.serving.page import Replaying
 from streamnb.cli.serving.problems import MEDIA_TYPE, encoded_problem
 from streamnb.cli.serving.replica import Replica
-from streamnb.cli.serving.short import ShortQuestions
-from streamnb.cli.serving.watch import Watch
+from streamnb.cli.serving.short import FastPath
+from streamnb.cli.serving.watch import RecentRecords
 from streamnb.config import Config
 from streamnb.errors import AddressTaken, ConfigError
-from streamnb.events import Verdict
+from streamnb.events import LabelRecord
 
 _MOST_CONNECTIONS = 256
 _MOST_BYTES = 4 << 20  # of a body
@@ -159,19 +159,19 @@ class _Bounded(H11Protocol):
 def serve(
     config: Config,
     listening: Listening,
-    write: Callable[[list[Verdict]], object] | None,
+    write: Callable[[list[LabelRecord]], object] | None,
     replay: Replaying,
     tell: Callable[[str], None],
     *,
     rests: bool,
 ) -> int:
     """Answer until a signal. Raises ConfigError where the address cannot be listened on."""
-    replica, watch = Replica(config, tell, rests=rests), Watch(config, tell)
+    replica, watch = Replica(config, tell, rests=rests), RecentRecords(config, tell)
     registry, count = metrics_of(replica)
     app = application(replica, registry, write, watch, replay)
     host, port = listening.address
-    guarded = Guard(
-        ShortQuestions(app, replica),
+    guarded = RequestLimits(
+        FastPath(app, replica),
         count=count,
         token=listening.token,
         is_local=listening.is_local,
@@ -198,7 +198,7 @@ def serve(
     scheme = "http" if listening.certificate is None else "https"
     told = "answering at {0}:{1}: /predict, /explain, /model ...; the page is {2}://{0}:{1}/"
     shown = f"[{host}]" if ":" in host else host
-    server = _Server(settings, lambda port: tell(told.format(shown, port, scheme)))
+    server = _HttpServer(settings, lambda port: tell(told.format(shown, port, scheme)))
     sys.setswitchinterval(_TURN_SECONDS)
     replica.start()
     watch.start()
@@ -215,7 +215,7 @@ def serve(
     return 0
 
 
-class _Server(uvicorn.Server):
+class _HttpServer(uvicorn.Server):
     """Says where it answers, once it does."""
 
     def __init__(self, config: uvicorn.Config, tell: Callable[[int], None]) -> None:

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from streamnb.cli.asked import Asked
+from streamnb.cli.asked import QueryModel
 from streamnb.cli.serving.guard import Message, Receive, Send, given_once
 from streamnb.cli.serving.replica import Replica
 from streamnb.errors import StreamnbError
@@ -26,7 +26,7 @@ class _Question(msgspec.Struct, forbid_unknown_fields=True):
 _decode = msgspec.json.Decoder(_Question).decode
 
 
-def answered(model: Asked, journal: int | None, events: list[Event]) -> bytes:
+def answered(model: QueryModel, journal: int | None, events: list[Event]) -> bytes:
     """What a model says of events, as JSON. Raises StreamnbError."""
     told = model.posteriors(events)
     each = zip(
@@ -52,13 +52,13 @@ def answered(model: Asked, journal: int | None, events: list[Event]) -> bytes:
     return msgspec.json.encode({"predictions": found, "journal": journal})
 
 
-class ShortQuestions:
+class FastPath:
     """An ASGI application that answers short questions which have nothing odd about them.
 
     All others it passes on, and so what is refused: the application says why, and its OpenAPI describes both.
 
     Args:
-        app: the FastAPI application; what asks it has the whole body at hand, as `Guard` does.
+        app: the FastAPI application; what asks it has the whole body at hand, as `RequestLimits` does.
         replica: is asked.
     """
 

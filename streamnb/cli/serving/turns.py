@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 
-class Turns:
+class FairLock:
     """A lock that nobody takes twice while another waits for it.
 
     Who lets `threading.Lock` go and wants it at once has it again before who waits has woken up, hundreds of

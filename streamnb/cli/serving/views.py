@@ -19,9 +19,9 @@ from streamnb.cli.reports import charts
 from streamnb.cli.reports.charts import card, listing, missing, tile
 from streamnb.cli.reports.text_tables import action_text
 from streamnb.cli.sent_letters import DONE, NEVER
-from streamnb.cli.serving.learned import Learned
+from streamnb.cli.serving.learned import ModelPage
 from streamnb.cli.serving.replica import Replica
-from streamnb.cli.serving.watch import Watch
+from streamnb.cli.serving.watch import RecentRecords
 from streamnb.errors import ConfigError, SnapshotError, StreamnbError
 from streamnb.events import AccuracyEstimate, MetricsReport, Prediction
 from streamnb.model.attributes.alike_labels import folded
@@ -49,7 +49,7 @@ _PLACE = ("reason", "path", "topic", "partition", "offset")
 _NO_REPORT = "No report yet. A learner writes one about each second: `streamnb run`"
 
 
-class Views:
+class PageViews:
     """What each page shows now.
 
     Args:
@@ -59,9 +59,9 @@ class Views:
         is_writable: whether labels can be written.
     """
 
-    def __init__(self, watch: Watch, replica: Replica, csrf: str, *, is_writable: bool) -> None:
+    def __init__(self, watch: RecentRecords, replica: Replica, csrf: str, *, is_writable: bool) -> None:
         self._watch, self._replica, self._csrf, self._is_writable = watch, replica, csrf, is_writable
-        self.learned = Learned(watch.config, replica)
+        self.learned = ModelPage(watch.config, replica)
 
     def alike_label(self, label: str) -> str | None:
         """Return a class of the newest report that equals a new label but for case, blanks or Unicode."""
@@ -187,7 +187,7 @@ class Views:
         """
         watch = self._watch
         known = None if watch.knows_all_labels else self._replica.said_of(one.id)
-        if watch.judging.speaks_of(one.id) or any(each.source != IN_EVENT for each in known or ()):
+        if watch.judging.mentions(one.id) or any(each.source != IN_EVENT for each in known or ()):
             said = watch.judging.label(one.id, one.truth, known or ())
             return _tag("said: ", said or "nothing", "said"), said
         is_known = watch.knows_all_labels or known is not None
@@ -247,7 +247,7 @@ class Views:
         self._replica.wake()
         state = self._replica.state()
         if state["journal"] is None:
-            yield missing(self._replica.told)
+            yield missing(self._replica.status)
         else:
             learned, n = number(state["learned"]), number(state["journal"])
             told = f"The model has learned {learned} events, up to journal record {n}."

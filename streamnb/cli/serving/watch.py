@@ -12,12 +12,12 @@ from typing import NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from streamnb.cli.judging import Judging
-from streamnb.cli.serving.follower import Follower
+from streamnb.cli.judging import ResolvedLabels
+from streamnb.cli.serving.follower import FollowerThread
 from streamnb.config import Config
 from streamnb.engine.ports import Log, Owner, Partition, Record
 from streamnb.errors import JournalError, MalformedEvent, UnknownTopic
-from streamnb.events import Drift, MetricsReport, Prediction, Verdict
+from streamnb.events import Drift, LabelRecord, MetricsReport, Prediction
 from streamnb.wire.codec import decode_metrics, decode_prediction
 from streamnb.wire.journal import JournalRecord, decode_journal
 
@@ -32,7 +32,7 @@ _LETTER_BYTES = 300
 _RATE_SECONDS = 10.0
 
 
-class Letter(NamedTuple):
+class RecentDeadLetter(NamedTuple):
     """A dead letter: its place, its beginning, how many bytes it has, and what its headers say."""
 
     place: str
@@ -42,7 +42,7 @@ class Letter(NamedTuple):
     ts: float
 
 
-class _Head(msgspec.Struct):
+class _RecordHead(msgspec.Struct):
     """What is looked for in every prediction; the rest is decoded where it is shown."""
 
     id: str
@@ -50,10 +50,10 @@ class _Head(msgspec.Struct):
     truth: str | None = None
 
 
-_head_of = msgspec.json.Decoder(_Head).decode
+_head_of = msgspec.json.Decoder(_RecordHead).decode
 
 
-class _Seen(NamedTuple):
+class _RecentPrediction(NamedTuple):
     """A prediction as it was read; and the label that its event came with."""
 
     id: str
@@ -62,7 +62,7 @@ class _Seen(NamedTuple):
     raw: bytes
 
 
-class Watch(Follower):
+class RecentRecords(FollowerThread):
     """Reads from near the end of each topic on.
 
     Attributes:
@@ -87,10 +87,10 @@ class Watch(Follower):
     def _clear(self) -> None:
         self.points: deque[MetricsReport] = deque(maxlen=_REPORTS)
         self.drifts: deque[Drift] = deque(maxlen=_OTHERS)
-        self.letters: deque[Letter] = deque(maxlen=_OTHERS)
+        self.letters: deque[RecentDeadLetter] = deque(maxlen=_OTHERS)
         self.commits: deque[JournalRecord] = deque(maxlen=_OTHERS)
-        self.verdicts: deque[Verdict] = deque(maxlen=_OTHERS)
-        self.judging = Judging(self.config, _LABELS)
+        self.verdicts: deque[LabelRecord] = deque(maxlen=_OTHERS)
+        self.judging = ResolvedLabels(self.config, _LABELS)
         self._reads_all_labels = False
         self.report: MetricsReport | None = None
         self.ends: dict[Partition, int] = {}
@@ -98,7 +98,7 @@ class Watch(Follower):
         self._looked = 0.0
         self.missing: list[str] = []
         self.is_loading = True
-        self._seen: deque[_Seen] = deque(maxlen=_PREDICTIONS)
+        self._seen: deque[_RecentPrediction] = deque(maxlen=_PREDICTIONS)
         self._seen_bytes = 0
 
     @property
@@ -133,7 +133,7 @@ class Watch(Follower):
         found = (one for one in newest if not wrong or self._is_wrong(one))
         return list(islice(_decoded(found), limit))
 
-    def _is_wrong(self, one: _Seen) -> bool:
+    def _is_wrong(self, one: _RecentPrediction) -> bool:
         return self.judging.label(one.id, one.truth) not in {None, one.label}
 
     def prediction(self, id_: str) -> Prediction | None:
@@ -160,12 +160,12 @@ class Watch(Follower):
         """Begin near the end of each topic, and go on until it is stopped. Raises StreamnbError."""
         topics = self.config.topics
         takers: dict[str, tuple[int, Callable[[Record], None]]] = {}
-        takers[topics.journal] = _OTHERS, self._take_commit
-        takers[topics.metrics] = _REPORTS, self._take_metrics
-        takers[topics.dead_letters] = _OTHERS, self._take_letter
-        takers[topics.predictions] = _PREDICTIONS, self._take_prediction
+        takers[topics.journal] = _OTHERS, self._add_commit
+        takers[topics.metrics] = _REPORTS, self._add_metrics
+        takers[topics.dead_letters] = _OTHERS, self._add_dead_letter
+        takers[topics.predictions] = _PREDICTIONS, self._add_prediction
         if topics.labels:
-            takers[topics.labels] = _LABELS, self._take_verdict
+            takers[topics.labels] = _LABELS, self._add_label
         with self.lock:
             self._clear()
             seen = {topic: self._extents(log, topic) for topic in {*takers, *topics.read}}
@@ -181,7 +181,7 @@ class Watch(Follower):
         self._looked = paused = 0.0
         while not self._stopping:
             if time.monotonic() > self._looked + _LOOK_SECONDS:
-                ends = {place: end for topic in read for place, (_, end) in log.extents(topic).items()}
+                ends = {place: end for topic in read for place, (_, end) in log.offset_ranges(topic).items()}
                 owner = log.owner()
                 with self.lock:
                     self.ends, self.owner = ends, owner
@@ -201,15 +201,15 @@ class Watch(Follower):
     def _extents(self, log: Log, topic: str) -> Mapping[Partition, tuple[int, int]]:
         """Where the partitions of a topic begin and end; none of one that there is not."""
         try:
-            return log.extents(topic)
+            return log.offset_ranges(topic)
         except UnknownTopic:
             self.missing.append(topic)
             return {}
 
-    def _take_commit(self, record: Record) -> None:
+    def _add_commit(self, record: Record) -> None:
         self.commits.append(decode_journal(record.value))
 
-    def _take_metrics(self, record: Record) -> None:
+    def _add_metrics(self, record: Record) -> None:
         found = decode_metrics(record.value)
         if isinstance(found, Drift):
             self.drifts.append(found)
@@ -223,27 +223,27 @@ class Watch(Follower):
         self.points.append(replace(found, labels=(), confusion=(), class_rates=(), verdicts=None))
         self.report = found
 
-    def _take_letter(self, record: Record) -> None:
+    def _add_dead_letter(self, record: Record) -> None:
         about = {name: value.decode(errors="replace")[:_LETTER_BYTES] for name, value in record.headers}
         value = record.value[:_LETTER_BYTES].decode(errors="replace")
         place = f"{record.partition.number}/{record.offset}"
-        self.letters.append(Letter(place, value, len(record.value), about, record.timestamp))
+        self.letters.append(RecentDeadLetter(place, value, len(record.value), about, record.timestamp))
 
-    def _take_prediction(self, record: Record) -> None:
+    def _add_prediction(self, record: Record) -> None:
         found = _head_of(record.value)
         if len(self._seen) == _PREDICTIONS:
             self._seen_bytes -= len(self._seen.popleft().raw)
-        self._seen.append(_Seen(found.id, found.label, found.truth, record.value))
+        self._seen.append(_RecentPrediction(found.id, found.label, found.truth, record.value))
         self._seen_bytes += len(record.value)
         while self._seen_bytes > _PREDICTION_BYTES:
             self._seen_bytes -= len(self._seen.popleft().raw)
 
-    def _take_verdict(self, record: Record) -> None:
-        if found := self.judging.take(record):
+    def _add_label(self, record: Record) -> None:
+        if found := self.judging.add(record):
             self.verdicts.append(found)
 
 
-def _decoded(seen: Iterable[_Seen]) -> Iterator[Prediction]:
+def _decoded(seen: Iterable[_RecentPrediction]) -> Iterator[Prediction]:
     """All but those that no learner wrote."""
     for one in seen:
         with suppress(MalformedEvent):

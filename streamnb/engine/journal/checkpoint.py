@@ -13,13 +13,13 @@ from operator import attrgetter
 from types import MappingProxyType
 from typing import Any
 
-from streamnb.engine.journal.identity import Identity, Origin
+from streamnb.engine.journal.identity import JobIdentity, JournalOrigin
 from streamnb.engine.ports import NewRecord, Partition, Record, Transaction
 from streamnb.errors import JournalError, SnapshotError
 from streamnb.wire.journal import (
     START,
     VERSION,
-    Acted,
+    AppliedAction,
     JournalRecord,
     Kind,
     Slice,
@@ -28,7 +28,7 @@ from streamnb.wire.journal import (
     encode_journal,
     seal,
 )
-from streamnb.wire.snapshot import FLOOR, Part, Snapshot
+from streamnb.wire.snapshot import FLOOR, Snapshot, SnapshotPart
 
 _PART = "journal"
 
@@ -41,17 +41,17 @@ class Checkpoint:
     digest: str
     outputs: str
     positions: Mapping[Partition, int]
-    origin: Origin = Origin()  # noqa: RUF009  an immutable value
+    origin: JournalOrigin = JournalOrigin()  # noqa: RUF009  an immutable value
 
     def commit(
         self,
-        identity: Identity,
+        identity: JobIdentity,
         records: Sequence[Record],
         outputs: Sequence[NewRecord],
         now: float,
         work: int = 0,
         silence: float = 0.0,
-        acted: tuple[Acted, ...] = (),
+        acted: tuple[AppliedAction, ...] = (),
     ) -> tuple[Checkpoint, Transaction]:
         """The next checkpoint, after `records` and steps of `work`, and the transaction that makes it so.
 
@@ -67,7 +67,7 @@ class Checkpoint:
     def next(
         self,
         kind: Kind,
-        identity: Identity,
+        identity: JobIdentity,
         now: float,
         *,
         positions: Mapping[Partition, int] | None = None,
@@ -102,7 +102,7 @@ class Checkpoint:
         return self.at(record, self.origin.after(record))
 
     @staticmethod
-    def at(record: JournalRecord, origin: Origin) -> Checkpoint:
+    def at(record: JournalRecord, origin: JournalOrigin) -> Checkpoint:
         """The checkpoint at a record."""
         return Checkpoint(record.n, record.digest, record.outputs, positions_of(record), origin)
 
@@ -117,8 +117,8 @@ BEFORE = Checkpoint(-1, START, START, {})
 
 def snapshot_of(
     checkpoint: Checkpoint,
-    parts: Mapping[str, Part],
-    identity: Identity,
+    parts: Mapping[str, SnapshotPart],
+    identity: JobIdentity,
     segments: Mapping[str, bytes] = MappingProxyType({}),
 ) -> Snapshot:
     """The snapshot of a learner that stands at a checkpoint, with its segments that are not stored."""
@@ -135,16 +135,16 @@ def snapshot_of(
         positions={(topic, number): offset for (topic, number), offset in checkpoint.positions.items()},
         config_hash=checkpoint.origin.config_hash,
         fingerprint=identity.fingerprint,
-        parts={**parts, _PART: Part(origin, {})},
+        parts={**parts, _PART: SnapshotPart(origin, {})},
         segments=segments,
     )
 
 
-def origin_of(snapshot: Snapshot) -> Origin:
+def origin_of(snapshot: Snapshot) -> JournalOrigin:
     """What a snapshot says of its journal. Raises SnapshotError where it does not."""
     try:
         meta = snapshot.parts[_PART].meta
-        return Origin(
+        return JournalOrigin(
             snapshot.config_hash,
             meta["config"],
             meta["topic_ids"],

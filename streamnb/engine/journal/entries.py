@@ -11,17 +11,17 @@ from types import MappingProxyType
 from typing import Any
 
 from streamnb.engine.journal.checkpoint import BEFORE, Checkpoint
-from streamnb.engine.journal.history import Entry, decoded, each_alive, entries
-from streamnb.engine.journal.identity import Identity
+from streamnb.engine.journal.history import JournalEntry, decoded, each_alive, entries
+from streamnb.engine.journal.identity import JobIdentity
 from streamnb.engine.journal.recovery import standing
 from streamnb.engine.journal.snapshot_store import Snapshots
-from streamnb.engine.labels.rebuilt import Rebuilt
+from streamnb.engine.labels.rebuilt import RetrainedModel
 from streamnb.engine.ports import Log, Partition
-from streamnb.errors import Fenced, ForeignRecord, JournalError
+from streamnb.errors import Fenced, ForeignRecordError, JournalError
 from streamnb.wire.journal import JournalRecord, Kind
 
 
-def begin(log: Log, identity: Identity, now: float) -> Checkpoint:
+def begin(log: Log, identity: JobIdentity, now: float) -> Checkpoint:
     """Write the genesis record: learning starts with the earliest records kept."""
     checkpoint = _write(
         log,
@@ -31,7 +31,7 @@ def begin(log: Log, identity: Identity, now: float) -> Checkpoint:
         now,
         positions={p: first for p, (first, _) in _extents(log, identity, identity.topics).items()},
         config_hash=identity.config_hash,
-        config=identity.shaping,
+        config=identity.semantic_config,
         fingerprint=identity.fingerprint,
         topic_ids=_topic_ids(log, identity),
     )
@@ -49,7 +49,7 @@ def begin(log: Log, identity: Identity, now: float) -> Checkpoint:
 
 
 def _write(
-    log: Log, checkpoint: Checkpoint, kind: Kind, identity: Identity, now: float, **fields: Any
+    log: Log, checkpoint: Checkpoint, kind: Kind, identity: JobIdentity, now: float, **fields: Any
 ) -> Checkpoint:
     """Commit one record; `fields` are its own."""
     after, transaction = checkpoint.next(kind, identity, now, **fields)
@@ -57,14 +57,14 @@ def _write(
     return after
 
 
-def adopt_configuration(log: Log, checkpoint: Checkpoint, identity: Identity, now: float) -> Checkpoint:
+def accept_configuration(log: Log, checkpoint: Checkpoint, identity: JobIdentity, now: float) -> Checkpoint:
     """Write down that from here on the present configuration holds, where it is another than before."""
     if checkpoint.origin.config_hash == identity.config_hash:
         return checkpoint
     return restate(log, checkpoint, identity, now)
 
 
-def restate(log: Log, checkpoint: Checkpoint, identity: Identity, now: float) -> Checkpoint:
+def restate(log: Log, checkpoint: Checkpoint, identity: JobIdentity, now: float) -> Checkpoint:
     """Write down the present configuration, be it another than before or not.
 
     A topic that it reads and the one before did not is read from its earliest record on.
@@ -79,19 +79,19 @@ def restate(log: Log, checkpoint: Checkpoint, identity: Identity, now: float) ->
         now,
         positions={**checkpoint.positions, **begins},
         config_hash=identity.config_hash,
-        config=identity.shaping,
+        config=identity.semantic_config,
         topic_ids={topic: log.topic_id(topic) for topic in added},
     )
 
 
-def adopt_program(log: Log, checkpoint: Checkpoint, identity: Identity, now: float) -> Checkpoint:
+def accept_program(log: Log, checkpoint: Checkpoint, identity: JobIdentity, now: float) -> Checkpoint:
     """Write down that from here on this version of the program goes on, where it is another than before."""
     if checkpoint.origin.program == identity.program:
         return checkpoint
     return _write(log, checkpoint, "program", identity, now, fingerprint=identity.fingerprint)
 
 
-def missing_records(log: Log, checkpoint: Checkpoint, identity: Identity) -> list[str]:
+def missing_records(log: Log, checkpoint: Checkpoint, identity: JobIdentity) -> list[str]:
     """What was not learned and is gone: retention overrun, topics made anew or cut short. A line for each."""
     found = []
     anew = set()
@@ -116,13 +116,13 @@ def missing_records(log: Log, checkpoint: Checkpoint, identity: Identity) -> lis
     return found
 
 
-def _extents(log: Log, identity: Identity, topics: Iterable[str]) -> dict[Partition, tuple[int, int]]:
+def _extents(log: Log, identity: JobIdentity, topics: Iterable[str]) -> dict[Partition, tuple[int, int]]:
     """Where the partitions of topics that are read begin and end: there may be hundreds."""
-    found = {partition: extent for topic in topics for partition, extent in log.extents(topic).items()}
+    found = {partition: extent for topic in topics for partition, extent in log.offset_ranges(topic).items()}
     return {partition: extent for partition, extent in found.items() if identity.reads(partition)}
 
 
-def accept_loss(log: Log, checkpoint: Checkpoint, identity: Identity, now: float) -> Checkpoint:
+def accept_loss(log: Log, checkpoint: Checkpoint, identity: JobIdentity, now: float) -> Checkpoint:
     """Go on with the records that there are, and write that down; what is gone is not learned."""
     topic_ids = _topic_ids(log, identity)
     positions = {}
@@ -133,11 +133,11 @@ def accept_loss(log: Log, checkpoint: Checkpoint, identity: Identity, now: float
     return _write(log, checkpoint, "loss", identity, now, positions=positions, topic_ids=topic_ids)
 
 
-def adopt(
+def install_retrained_model(
     log: Log,
     checkpoint: Checkpoint,
-    rebuilt: Rebuilt,
-    identity: Identity,
+    rebuilt: RetrainedModel,
+    identity: JobIdentity,
     now: float,
     merges: Mapping[str, Any] = MappingProxyType({}),
 ) -> Checkpoint:
@@ -148,11 +148,11 @@ def adopt(
     said: dict[str, Any] = {"to": rebuilt.to, "model": rebuilt.digest, "floor": rebuilt.forgets}
     said |= merges
     if checkpoint.origin.config_hash != identity.config_hash:
-        said |= {"config_hash": identity.config_hash, "config": identity.shaping}
+        said |= {"config_hash": identity.config_hash, "config": identity.semantic_config}
     return _write(log, checkpoint, "adopt", identity, now, **said)
 
 
-def roll_back(log: Log, checkpoint: Checkpoint, to: int, identity: Identity, now: float) -> Checkpoint:
+def roll_back(log: Log, checkpoint: Checkpoint, to: int, identity: JobIdentity, now: float) -> Checkpoint:
     """Write down that the state of record `to` is taken up again; positions and configuration stay."""
     if not 0 <= to < checkpoint.n:
         raise JournalError(f"cannot roll back from journal record {checkpoint.n} to {to}")
@@ -169,8 +169,8 @@ def refuse_forgotten(checkpoint: Checkpoint, to: int) -> None:
         )
 
 
-def pass_over(
-    log: Log, snapshots: Snapshots, offsets: frozenset[int], identity: Identity, now: float
+def skip_foreign_records(
+    log: Log, snapshots: Snapshots, offsets: frozenset[int], identity: JobIdentity, now: float
 ) -> Checkpoint:
     """Write down that records of the journal's topic are strays, so that no reader stops there.
 
@@ -197,19 +197,19 @@ def pass_over(
     reach = min(max(offsets) + 1, log.offsets(journal)[1])
     found = {at: record for at, record in decoded(log, journal, min(offsets), reach) if at in offsets}
     for offset in sorted(offsets):
-        _check_stray(journal, offset, found.get(offset), end)
+        _check_foreign_record(journal, offset, found.get(offset), end)
     checkpoint = standing(log, snapshots, identity, log.heartbeat, offsets)
     return _write(log, checkpoint, "foreign", identity, now, strays=tuple(sorted(offsets)))
 
 
-def _check_stray(
-    journal: Partition, offset: int, record: JournalRecord | JournalError | None, end: Entry
+def _check_foreign_record(
+    journal: Partition, offset: int, record: JournalRecord | JournalError | None, end: JournalEntry
 ) -> None:
     """Raises JournalError where there is no record, or one whose predecessors are missing."""
     if record is None:
         raise JournalError(f"{journal} offset {offset}: there is no record")
     is_own = isinstance(record, JournalRecord) and record.n > end.record.n
-    is_unread = isinstance(record, JournalError) and not isinstance(record, ForeignRecord)
+    is_unread = isinstance(record, JournalError) and not isinstance(record, ForeignRecordError)
     if offset > end.offset and (is_own or is_unread):
         what = record if isinstance(record, JournalError) else "a journal record with a number to come"
         raise JournalError(
@@ -218,10 +218,10 @@ def _check_stray(
         )
 
 
-def partitions_of(log: Log, identity: Identity) -> list[Partition]:
+def partitions_of(log: Log, identity: JobIdentity) -> list[Partition]:
     """Every partition that is read. Raises UnknownTopic."""
     return [p for topic in identity.topics for p in log.partitions(topic) if identity.reads(p)]
 
 
-def _topic_ids(log: Log, identity: Identity) -> dict[str, str]:
+def _topic_ids(log: Log, identity: JobIdentity) -> dict[str, str]:
     return {topic: log.topic_id(topic) for topic in identity.topics}

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from streamnb.engine.ports import Log, Partition, between
-from streamnb.errors import ForeignRecord, JournalError
+from streamnb.errors import ForeignRecordError, JournalError
 from streamnb.wire.journal import JournalRecord, decode_journal
 
 _STRAYS_TOLD = 5  # with what they are, in a message
@@ -23,19 +23,19 @@ _READ_AT_ONCE = 10_000
 _LOOK_BACK = 100  # offsets, in search of the last record
 
 
-class Stray(NamedTuple):
+class ForeignRecord(NamedTuple):
     """A record of the journal's topic that is none of the journal's: its offset, and what it is."""
 
     offset: int
     what: str
 
 
-class Entry(NamedTuple):
+class JournalEntry(NamedTuple):
     """A journal record, its offset in the journal's topic, and the strays between the one before and it."""
 
     offset: int
     record: JournalRecord
-    strays: tuple[Stray, ...] = ()
+    strays: tuple[ForeignRecord, ...] = ()
 
 
 Decoded = tuple[int, JournalRecord | JournalError]
@@ -54,7 +54,7 @@ def decoded(
 
 def entries(
     log: Log, journal: Partition, offset: int | None = None, passing: frozenset[int] = frozenset()
-) -> Iterator[Entry]:
+) -> Iterator[JournalEntry]:
     """The records from an offset on, the first kept where none is given, up to the end as it is now.
 
     A learner that is watched goes on writing. Strays are passed over where the next record follows the one
@@ -66,25 +66,25 @@ def entries(
     """
     first, end = log.offsets(journal)
     before: JournalRecord | None = None
-    strays: list[Stray] = []
+    strays: list[ForeignRecord] = []
     listed: frozenset[int] | None = None
     for at, record in decoded(log, journal, first if offset is None else offset, end):
         fault = _fault(before, record)
         if fault is None:
             assert isinstance(record, JournalRecord)  # noqa: S101  else there is a fault
-            yield Entry(at, record, tuple(strays))
+            yield JournalEntry(at, record, tuple(strays))
             before, strays = record, []
             continue
-        if not isinstance(record, ForeignRecord) and at not in passing:
-            listed = strays_listed(log, journal) if listed is None else listed
+        if not isinstance(record, ForeignRecordError) and at not in passing:
+            listed = list_foreign_records(log, journal) if listed is None else listed
             if at not in listed:
                 raise JournalError(_refused(journal, at, fault, before, record, strays))
-        strays.append(Stray(at, fault))
+        strays.append(ForeignRecord(at, fault))
     if before is not None and (left := [stray for stray in strays if stray.offset not in passing]):
         raise JournalError(_unfollowed(journal, left, before.n))
 
 
-def strays_listed(log: Log, journal: Partition) -> frozenset[int]:
+def list_foreign_records(log: Log, journal: Partition) -> frozenset[int]:
     """The offsets that the journal says are to be passed over."""
     found = decoded(log, journal, *log.offsets(journal))
     return frozenset(
@@ -109,16 +109,18 @@ def _refused(
     fault: str,
     before: JournalRecord | None,
     record: JournalRecord | JournalError,
-    strays: Sequence[Stray],
+    strays: Sequence[ForeignRecord],
 ) -> str:
-    said = "; ".join([f"{journal} offset {offset}: {fault}", *_told(strays, "before it, at")])
+    said = "; ".join(
+        [f"{journal} offset {offset}: {fault}", *_describe_foreign_records(strays, "before it, at")]
+    )
     if before is not None and isinstance(record, JournalRecord) and record.n <= before.n:
         return f"{said}; if it is a copy, or another model's: streamnb journal skip {offset}"
     return f"{said}; bring the journal back as it was, or begin a new log"
 
 
-def _unfollowed(journal: Partition, strays: Sequence[Stray], n: int) -> str:
-    what = "; ".join(_told(strays, str(journal)))
+def _unfollowed(journal: Partition, strays: Sequence[ForeignRecord], n: int) -> str:
+    what = "; ".join(_describe_foreign_records(strays, str(journal)))
     offsets = " ".join(str(stray.offset) for stray in strays)
     if len(strays) > _OFFSETS_TOLD:  # nothing but strays follows the journal's last record
         offsets = f"{strays[0].offset}-{strays[-1].offset}"
@@ -128,14 +130,14 @@ def _unfollowed(journal: Partition, strays: Sequence[Stray], n: int) -> str:
     )
 
 
-def _told(strays: Sequence[Stray], where: str) -> list[str]:
+def _describe_foreign_records(strays: Sequence[ForeignRecord], where: str) -> list[str]:
     """The first of them, and how many a message leaves out."""
     told = [f"{where} offset {stray.offset}: {stray.what}" for stray in strays[:_STRAYS_TOLD]]
     more = len(strays) - _STRAYS_TOLD
     return [*told, f"and {more:,} more, up to offset {strays[-1].offset}"] if more > 0 else told
 
 
-def find(log: Log, journal: Partition, n: int) -> Entry | None:
+def find(log: Log, journal: Partition, n: int) -> JournalEntry | None:
     """Record `n`, None where it is not there: a binary search, as numbers rise with offsets.
 
     Where a stray that bears a number has misled it, all records are read. Raises JournalError as `entries`
@@ -160,14 +162,14 @@ def find(log: Log, journal: Partition, n: int) -> Entry | None:
     return next((entry for entry in entries(log, journal) if entry.record.n == n), None)
 
 
-def last(log: Log, journal: Partition) -> Entry | None:
+def last(log: Log, journal: Partition) -> JournalEntry | None:
     """The last record, which has the greatest number; strays and markers of transactions may lie after it."""
     first, end = log.offsets(journal)
     step = _LOOK_BACK
     while end > first:
         start = max(first, end - step)
         there = decoded(log, journal, start, log.offsets(journal)[1])
-        found = [Entry(at, record) for at, record in there if isinstance(record, JournalRecord)]
+        found = [JournalEntry(at, record) for at, record in there if isinstance(record, JournalRecord)]
         if found:
             return max(found, key=lambda entry: entry.record.n)
         if start == first:
@@ -176,11 +178,11 @@ def last(log: Log, journal: Partition) -> Entry | None:
     return None
 
 
-def _first(log: Log, journal: Partition, offset: int, end: int) -> Entry | None:
+def _first(log: Log, journal: Partition, offset: int, end: int) -> JournalEntry | None:
     """The first record that can be read, of those from one offset up to another."""
     for at, record in decoded(log, journal, offset, end, 1):
         if isinstance(record, JournalRecord):
-            return Entry(at, record)
+            return JournalEntry(at, record)
     return None
 
 
@@ -204,7 +206,7 @@ def is_on(path: Sequence[range], n: int) -> bool:
     return any(n in part for part in path)
 
 
-def each_alive(found: Iterator[Entry], alive: Callable[[], None]) -> Iterator[Entry]:
+def each_alive(found: Iterator[JournalEntry], alive: Callable[[], None]) -> Iterator[JournalEntry]:
     """The same, with a sign of life before each."""
     for entry in found:
         alive()

@@ -7,33 +7,33 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from streamnb.engine.learner import Learner
+from streamnb.engine.learner import EventProcessor
 from streamnb.engine.ports import Partition
-from streamnb.wire.journal import Change, JournalRecord
+from streamnb.wire.journal import ConfigChange, JournalRecord
 
 PROGRAM = "streamnb"
 """The key of a fingerprint that holds the program's version."""
 
 
-class Configuration(Protocol):
+class JobConfiguration(Protocol):
     """The configuration as the engine sees it: what can be journalled, compared and applied."""
 
     @property
-    def shaping(self) -> Mapping[str, Any]:
+    def semantic_config(self) -> Mapping[str, Any]:
         """Every key that shapes what is learned or published, with its value, fit for JSON."""
 
-    def changes_since(self, before: Mapping[str, Any]) -> Sequence[Change]:
+    def changes_since(self, before: Mapping[str, Any]) -> Sequence[ConfigChange]:
         """What is different from a `shaping` that was journalled. Raises JournalError for an unknown one."""
 
-    def learner(self, shaping: Mapping[str, Any]) -> Learner:
+    def learner(self, shaping: Mapping[str, Any]) -> EventProcessor:
         """One that has learned nothing, under a `shaping` that was journalled, or the present one."""
 
-    def apply(self, learner: Learner, shaping: Mapping[str, Any], *, counts_room: bool = True) -> None:
+    def apply(self, learner: EventProcessor, shaping: Mapping[str, Any], *, counts_room: bool = True) -> None:
         """Let a learner go on under one of these; its state counts another room only if `counts_room`."""
 
 
 @dataclass(frozen=True)
-class Identity:
+class JobIdentity:
     """What a state belongs to.
 
     Attributes:
@@ -49,7 +49,7 @@ class Identity:
     journal: str
     config_hash: str
     fingerprint: Mapping[str, str]
-    configuration: Configuration | None = field(default=None, compare=False)
+    configuration: JobConfiguration | None = field(default=None, compare=False)
     partitions: tuple[int, ...] = ()
 
     def reads(self, partition: Partition) -> bool:
@@ -67,13 +67,13 @@ class Identity:
         return self.fingerprint.get(PROGRAM, "")
 
     @property
-    def shaping(self) -> Mapping[str, Any]:
+    def semantic_config(self) -> Mapping[str, Any]:
         """What is journalled of the configuration."""
-        return {} if self.configuration is None else self.configuration.shaping
+        return {} if self.configuration is None else self.configuration.semantic_config
 
 
 @dataclass(frozen=True)
-class Origin:
+class JournalOrigin:
     """What the journal says of the state beside its numbers; snapshots hold it, so that they are enough.
 
     Attributes:
@@ -90,7 +90,7 @@ class Origin:
     program: str = ""
     floor: int = -1
 
-    def after(self, record: JournalRecord) -> Origin:
+    def after(self, record: JournalRecord) -> JournalOrigin:
         """What holds after a record."""
         changed: dict[str, Any] = {}
         if record.kind in {"genesis", "config"} or record.config_hash:

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 from streamnb.engine.journal.checkpoint import BEFORE, Checkpoint, origin_of
 from streamnb.engine.journal.history import (
-    Entry,
-    Stray,
+    ForeignRecord,
+    JournalEntry,
     each_alive,
     entries,
     find,
@@ -21,15 +21,15 @@ from streamnb.engine.journal.history import (
     last,
     path_to,
 )
-from streamnb.engine.journal.identity import Identity, Origin
+from streamnb.engine.journal.identity import JobIdentity, JournalOrigin
 from streamnb.engine.journal.replay import SliceReader, processed
 from streamnb.engine.journal.snapshot_store import NoSnapshots, Snapshots
-from streamnb.engine.labels.rebuilt import Rebuilt
-from streamnb.engine.learner import Learner
+from streamnb.engine.labels.rebuilt import RetrainedModel
+from streamnb.engine.learner import EventProcessor
 from streamnb.engine.ports import Log, NewRecord, Partition
 from streamnb.errors import JournalError, OtherStream, SnapshotError
 from streamnb.model.attributes.parameters import brief
-from streamnb.wire.journal import Change, JournalRecord, chain_outputs
+from streamnb.wire.journal import ConfigChange, JournalRecord, chain_outputs
 from streamnb.wire.snapshot import Snapshot
 
 _TOLD = 5
@@ -50,12 +50,12 @@ class _Start(NamedTuple):
 def recover(
     log: Log,
     snapshots: Snapshots,
-    learner: Learner,
-    identity: Identity,
+    learner: EventProcessor,
+    identity: JobIdentity,
     alive: Callable[[], None] = lambda: None,
     at: int | None = None,
     passed: Passed = lambda *_: None,
-    stray: Callable[[Stray], None] = lambda _: None,
+    stray: Callable[[ForeignRecord], None] = lambda _: None,
     *,
     begins: bool = False,
 ) -> Checkpoint:
@@ -89,21 +89,21 @@ def recover(
         SnapshotError: there are snapshots, and none can be read.
     """
     journal = log.partitions(identity.journal)[0]
-    start, end, path = _survey(log, journal, snapshots, at, alive, stray)
+    start, end, path = _scan_journal(log, journal, snapshots, at, alive, stray)
     if end.n < 0:
         return end
     if at is None:
         refuse_changes(end, identity)
-    _Replay(log, snapshots, learner, identity, alive, passed).run(start, end, path)
+    _JournalReplay(log, snapshots, learner, identity, alive, passed).run(start, end, path)
     if at is None and end.origin.config_hash != identity.config_hash:
-        configure(learner, identity, identity.shaping, counts_room=begins)
+        configure(learner, identity, identity.semantic_config, counts_room=begins)
     return end
 
 
 def standing(
     log: Log,
     snapshots: Snapshots,
-    identity: Identity,
+    identity: JobIdentity,
     alive: Callable[[], None] = lambda: None,
     passing: frozenset[int] = frozenset(),
 ) -> Checkpoint:
@@ -113,22 +113,22 @@ def standing(
     other.
     """
     journal = log.partitions(identity.journal)[0]
-    return _survey(log, journal, snapshots, None, alive, lambda _: None, passing)[1]
+    return _scan_journal(log, journal, snapshots, None, alive, lambda _: None, passing)[1]
 
 
 def committed(
-    log: Log, snapshots: Snapshots, identity: Identity, alive: Callable[[], None] = lambda: None
+    log: Log, snapshots: Snapshots, identity: JobIdentity, alive: Callable[[], None] = lambda: None
 ) -> tuple[Checkpoint, Snapshot | None]:
     """The newest snapshot that the journal has the record of, not rolled back since, and where it stands.
 
     None, and `BEFORE`, where none is kept. Raises JournalError and SnapshotError, as `recover`.
     """
     journal = log.partitions(identity.journal)[0]
-    start, _, _ = _survey(log, journal, snapshots, None, alive, lambda _: None)
+    start, _, _ = _scan_journal(log, journal, snapshots, None, alive, lambda _: None)
     return start.checkpoint, start.snapshot
 
 
-def refuse_changes(checkpoint: Checkpoint, identity: Identity) -> Sequence[Change]:
+def refuse_changes(checkpoint: Checkpoint, identity: JobIdentity) -> Sequence[ConfigChange]:
     """What has changed in the configuration; raises OtherStream where the state cannot be continued so."""
     origin = checkpoint.origin
     if origin.config_hash == identity.config_hash:
@@ -153,18 +153,18 @@ def refuse_changes(checkpoint: Checkpoint, identity: Identity) -> Sequence[Chang
     return changes
 
 
-def told(changes: Iterable[Change]) -> str:
+def describe_changes(changes: Iterable[ConfigChange]) -> str:
     """What changes, and from what to what, for people."""
     return "; ".join(f"{c.key}: {brief(c.before)} -> {brief(c.after)}" for c in changes)
 
 
-def _survey(
+def _scan_journal(
     log: Log,
     journal: Partition,
     snapshots: Snapshots,
     at: int | None,
     alive: Callable[[], None],
-    stray: Callable[[Stray], None],
+    stray: Callable[[ForeignRecord], None],
     passing: frozenset[int] = frozenset(),
 ) -> tuple[_Start, Checkpoint, list[range]]:
     """Where to start, where the journal stands (or its record `at`), and which records made its state."""
@@ -216,7 +216,7 @@ def _start(log: Log, journal: Partition, snapshot: Snapshot | None, passing: fro
     return _Start(Checkpoint.at(found.record, origin_of(snapshot)), found.offset, snapshot)
 
 
-def _load(learner: Learner, snapshot: Snapshot) -> None:
+def _load(learner: EventProcessor, snapshot: Snapshot) -> None:
     try:
         learner.load(snapshot.parts, snapshot.segments)
     except SnapshotError as error:
@@ -226,7 +226,7 @@ def _load(learner: Learner, snapshot: Snapshot) -> None:
         ) from error
 
 
-def _missing(n: int, first: Entry | None, end: Entry | None) -> str:
+def _missing(n: int, first: JournalEntry | None, end: JournalEntry | None) -> str:
     """Why the journal does not have the record at which a snapshot stands."""
     if first is None or end is None:
         return (
@@ -244,7 +244,7 @@ def _missing(n: int, first: Entry | None, end: Entry | None) -> str:
     )
 
 
-class Following:
+class JournalTail:
     """Lets a learner go on as the journal does, without writing anything.
 
     Args:
@@ -264,8 +264,8 @@ class Following:
     def __init__(
         self,
         log: Log,
-        learner: Learner,
-        identity: Identity,
+        learner: EventProcessor,
+        identity: JobIdentity,
         checkpoint: Checkpoint,
         alive: Callable[[], None] = lambda: None,
         snapshots: Snapshots | None = None,
@@ -278,7 +278,7 @@ class Following:
         found = find(log, self._journal, checkpoint.n)
         self._offset = 0 if found is None else found.offset
         self.end = -1
-        self._replay = _Replay(log, snapshots or NoSnapshots(), learner, identity, alive, held=held)
+        self._replay = _JournalReplay(log, snapshots or NoSnapshots(), learner, identity, alive, held=held)
         self._replay.follow(checkpoint)
 
     @property
@@ -315,13 +315,13 @@ class Following:
 
 
 @dataclass(eq=False)
-class _Replay:
+class _JournalReplay:
     """Processes again what a path through the journal processed."""
 
     log: Log
     snapshots: Snapshots
-    learner: Learner
-    identity: Identity
+    learner: EventProcessor
+    identity: JobIdentity
     alive: Callable[[], None]
     passed: Passed = lambda *_: None
     held: AbstractContextManager[object] = _FREE
@@ -361,10 +361,10 @@ class _Replay:
         records = self._slices.of(record)
         with self.held:
             if record.kind == "adopt":
-                take_up(self.learner, lambda: self._offered(record), self.identity, record.config)
+                install_model(self.learner, lambda: self._offered(record), self.identity, record.config)
             self._configured(checkpoint)
             if record.kind == "rollback":
-                self.learner.tell_of_all()
+                self.learner.report_all_tenants()
             outputs = processed(self.learner, record, records, self.alive)
             self.stands = checkpoint
         self._comparable = self._comparable and record.machine == self.identity.machine
@@ -375,10 +375,10 @@ class _Replay:
             )
         return outputs
 
-    def _offered(self, record: JournalRecord) -> Rebuilt:
+    def _offered(self, record: JournalRecord) -> RetrainedModel:
         """The model that a record took up. Raises JournalError where it is gone."""
         found = self.snapshots.offered(record.n - 1)
-        rebuilt = None if found is None else Rebuilt.of(found.parts)
+        rebuilt = None if found is None else RetrainedModel.from_parts(found.parts)
         if rebuilt is None or rebuilt.digest != record.model:
             raise JournalError(
                 f"journal record {record.n} took up a model that was learned anew, and the file that holds "
@@ -389,27 +389,32 @@ class _Replay:
 
     def _configured(self, checkpoint: Checkpoint) -> None:
         """Let the learner have the configuration that held at a checkpoint."""
-        go_on_under(self.learner, self.identity, checkpoint.origin, self._config_hash)
+        continue_under(self.learner, self.identity, checkpoint.origin, self._config_hash)
         self._config_hash = checkpoint.origin.config_hash
 
 
-def take_up(
-    learner: Learner, rebuilt: Callable[[], Rebuilt], identity: Identity, config: Mapping[str, Any]
+def install_model(
+    learner: EventProcessor,
+    rebuilt: Callable[[], RetrainedModel],
+    identity: JobIdentity,
+    config: Mapping[str, Any],
 ) -> None:
     """Let a learner have a model that was learned anew; under another configuration, where there is one."""
     fresh = identity.configuration.learner(config).model if config and identity.configuration else None
-    learner.adopt(rebuilt, fresh)
+    learner.install_model(rebuilt, fresh)
 
 
-def go_on_under(learner: Learner, identity: Identity, origin: Origin, config_hash: str) -> None:
+def continue_under(
+    learner: EventProcessor, identity: JobIdentity, origin: JournalOrigin, config_hash: str
+) -> None:
     """Let a learner under the configuration of this hash go on by the configuration of `origin`."""
     if origin.config_hash != config_hash:
         is_present = origin.config_hash == identity.config_hash
-        configure(learner, identity, identity.shaping if is_present else origin.config)
+        configure(learner, identity, identity.semantic_config if is_present else origin.config)
 
 
 def configure(
-    learner: Learner, identity: Identity, shaping: Mapping[str, Any], *, counts_room: bool = True
+    learner: EventProcessor, identity: JobIdentity, shaping: Mapping[str, Any], *, counts_room: bool = True
 ) -> None:
     """Let a learner go on under a configuration. Raises JournalError where none is known."""
     if identity.configuration is None:

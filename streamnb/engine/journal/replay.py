@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from streamnb.engine.learner import Learner
+from streamnb.engine.learner import EventProcessor
 from streamnb.engine.ports import Log, NewRecord, Partition, Record
 from streamnb.errors import JournalError, OutOfRange
 from streamnb.wire.journal import JournalRecord, Slice, crc
@@ -19,7 +19,7 @@ _AHEAD_BYTES = 8 << 20  # of all partitions together
 
 
 def processed(
-    learner: Learner, record: JournalRecord, records: Sequence[Record], alive: Callable[[], None]
+    learner: EventProcessor, record: JournalRecord, records: Sequence[Record], alive: Callable[[], None]
 ) -> Sequence[NewRecord]:
     """Process what a commit processed; its outputs, which are published already. No other record has any."""
     if record.kind != "commit":

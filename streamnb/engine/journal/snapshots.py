@@ -11,9 +11,9 @@ from concurrent.futures import Future, wait
 from pathlib import Path
 
 from streamnb.engine.journal.checkpoint import Checkpoint, snapshot_of
-from streamnb.engine.journal.identity import Identity
+from streamnb.engine.journal.identity import JobIdentity
 from streamnb.engine.journal.snapshot_store import SnapshotStore
-from streamnb.engine.learner import Learner
+from streamnb.engine.learner import EventProcessor
 from streamnb.errors import SnapshotError
 
 _SLICE = 4 << 20  # bytes
@@ -36,7 +36,7 @@ class Saving:
     """
 
     def __init__(
-        self, store: SnapshotStore, checkpoint: Checkpoint, learner: Learner, identity: Identity
+        self, store: SnapshotStore, checkpoint: Checkpoint, learner: EventProcessor, identity: JobIdentity
     ) -> None:
         self.at = checkpoint.n
         self._store, self._checkpoint, self._identity = store, checkpoint, identity

@@ -30,14 +30,14 @@ class _Unmet(LogError):  # noqa: N818  as its siblings
     """No prediction was found."""
 
 
-class Published(NamedTuple):
+class PublishedPrediction(NamedTuple):
     """A prediction, and its record."""
 
     record: Record
     prediction: Prediction
 
 
-class Whereabouts(NamedTuple):
+class EventLocation(NamedTuple):
     """Where an event is.
 
     Attributes:
@@ -52,7 +52,7 @@ class Whereabouts(NamedTuple):
     place: int
     records: list[Record]
     commit: JournalRecord
-    published: list[Published]
+    published: list[PublishedPrediction]
 
     @property
     def record(self) -> Record:
@@ -60,7 +60,7 @@ class Whereabouts(NamedTuple):
         return self.records[self.place]
 
 
-class Search:
+class EventLocator:
     """Finds events. It only reads.
 
     Args:
@@ -76,7 +76,7 @@ class Search:
         self._events, self._predictions, self._journal = topics
         self._log, self._model, self._read = log, model, read
 
-    def by_id(self, id_: str, most: int) -> Whereabouts:
+    def by_id(self, id_: str, most: int) -> EventLocation:
         """The last event of an id that has a prediction among the newest `most` records of their topic.
 
         Raises LogError where there is none, which says how far it looked, and what is gone.
@@ -97,7 +97,7 @@ class Search:
             "any more: --place says where the event lies"
         )
 
-    def at(self, partition: Partition, offset: int, most: int) -> Whereabouts:
+    def at(self, partition: Partition, offset: int, most: int) -> EventLocation:
         """The event that lies there; its prediction is looked for as by its id, where times do not rise.
 
         Raises LogError, and MalformedEvent of a record that is none.
@@ -121,17 +121,17 @@ class Search:
         self,
         commit: JournalRecord,
         place: int,
-        published: list[Published],
+        published: list[PublishedPrediction],
         records: list[Record] | None = None,
-    ) -> Whereabouts:
+    ) -> EventLocation:
         records = self._records(commit) if records is None else records
-        return Whereabouts(self._read(records[place]), place, records, commit, published)
+        return EventLocation(self._read(records[place]), place, records, commit, published)
 
     # Predictions
 
-    def _newest(self, id_: str, most: int, ts: float | None = None) -> Published:
+    def _newest(self, id_: str, most: int, ts: float | None = None) -> PublishedPrediction:
         """The newest prediction of an id, perhaps of those of one time. Raises _Unmet."""
-        extents = dict(self._log.extents(self._predictions))
+        extents = dict(self._log.offset_ranges(self._predictions))
         looked, step, total = 0, _FEW * _FEW, sum(end - first for first, end in extents.values())
         while looked < most and any(first < end for first, end in extents.values()):
             found = []
@@ -165,15 +165,15 @@ class Search:
             yield from (record for record in found if record.offset < end)
             start = found[-1].offset + 1 if found else end
 
-    def _ours(self, record: Record, key: bytes) -> Published | None:
+    def _ours(self, record: Record, key: bytes) -> PublishedPrediction | None:
         if record.key != key:
             return None
         with suppress(MalformedEvent):  # bytes that no learner wrote
             found = decode_prediction(record.value)
-            return Published(record, found) if found.model.name == self._model else None
+            return PublishedPrediction(record, found) if found.model.name == self._model else None
         return None
 
-    def _published(self, id_: str, ts: float) -> list[Published]:
+    def _published(self, id_: str, ts: float) -> list[PublishedPrediction]:
         """What one commit published of an id, in order."""
 
         def time_of(record: Record) -> float | None:

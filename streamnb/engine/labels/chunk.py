@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from streamnb.engine.labels.verdicts import Said
+from streamnb.engine.labels.verdicts import SourceLabel
 from streamnb.errors import SnapshotError
 from streamnb.model.attributes.expected import MOST, checked, reject, whole
 from streamnb.model.attributes.weights import HEAVIEST
@@ -51,7 +51,7 @@ _X = msgspec.msgpack.Decoder(dict[str, str | bool | float])
 _encode = msgspec.msgpack.encode
 
 
-class Waiting(NamedTuple):
+class WaitingEvents(NamedTuple):
     """n events that begin to wait.
 
     Attributes:
@@ -68,10 +68,12 @@ class Waiting(NamedTuple):
     probabilities: Sequence[bytes]
     columns: Mapping[str, npt.NDArray[Any]]
 
-    def part(self, first: int, stop: int) -> Waiting:
+    def part(self, first: int, stop: int) -> WaitingEvents:
         """Those from one to before another."""
         columns = {name: column[first:stop] for name, column in self.columns.items()}
-        return Waiting(self.ids[first:stop], self.xs[first:stop], self.probabilities[first:stop], columns)
+        return WaitingEvents(
+            self.ids[first:stop], self.xs[first:stop], self.probabilities[first:stop], columns
+        )
 
 
 def lengths(values: Sequence[bytes]) -> npt.NDArray[np.int64]:
@@ -79,7 +81,7 @@ def lengths(values: Sequence[bytes]) -> npt.NDArray[np.int64]:
     return np.fromiter(map(len, values), dtype=np.int64, count=len(values))
 
 
-class Saved(NamedTuple):
+class SavedBlock(NamedTuple):
     """Under which names the last snapshot holds a chunk, as it was at a version; of an open one neither."""
 
     fixed: str = ""
@@ -87,7 +89,7 @@ class Saved(NamedTuple):
     version: int = -1
 
 
-class Chunk:
+class LabelBlock:
     """Up to `FULL` events.
 
     Attributes:
@@ -110,9 +112,9 @@ class Chunk:
         self.columns = {name: np.full(FULL, first[name], dtype) for name, dtype in DTYPES.items()}
         self.payload = bytearray()
         self.oldest = math.inf
-        self.said: dict[int, tuple[Said, ...]] = {}
+        self.said: dict[int, tuple[SourceLabel, ...]] = {}
         self.version = 0
-        self.saved = Saved()
+        self.saved = SavedBlock()
 
     @property
     def is_full(self) -> bool:
@@ -125,7 +127,7 @@ class Chunk:
         columns = sum(column.nbytes for column in self.columns.values())
         return columns + len(self.payload) + 300 * len(self.said)
 
-    def append(self, events: Waiting) -> int:
+    def append(self, events: WaitingEvents) -> int:
         """Take more events until it is full, which it is not; how many were taken."""
         id_bytes, *more = map(lengths, events[:3])
         ends = len(self.payload) + np.cumsum(sum(more, id_bytes))
@@ -151,7 +153,7 @@ class Chunk:
         self.columns = {name: column[: self.size].copy() for name, column in self.columns.items()}
 
     def alive(self, earliest: float, least: int) -> npt.NDArray[np.bool_]:
-        """Which of its events still wait; see `Horizon`."""
+        """Which of its events still wait; see `Watermark`."""
         if self._all_wait(earliest, least):
             return np.ones(self.size, dtype=np.bool_)
         time, place = self.columns["time"][: self.size], self.columns["place"][: self.size]
@@ -205,7 +207,7 @@ class Chunk:
         starts, stops, _ = self._extents(places)
         return stops - starts
 
-    def blank(self, places: npt.NDArray[np.int64]) -> None:
+    def redact(self, places: npt.NDArray[np.int64]) -> None:
         """Overwrite what events were, but for their scores; they never wait again."""
         self.columns["time"][places] = np.nan  # before no time, and after none
         for begin, end in zip(*(edge.tolist() for edge in self._extents(places)[:2]), strict=True):
@@ -215,7 +217,7 @@ class Chunk:
         for place in places.tolist():
             self.said.pop(place, None)
         self.version += 1
-        self.saved = Saved()
+        self.saved = SavedBlock()
 
     def _extents(self, places: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], ...]:
         """Where the bytes of events begin and end, and how many classes were known."""
@@ -236,14 +238,14 @@ class Chunk:
         return b"".join([*self._blobs(_CHANGING), _encode(sorted(self.said.items())) if self.said else b""])
 
     @classmethod
-    def of(cls, size: int, fixed: bytes, changing: bytes) -> Chunk:
+    def from_blobs(cls, size: int, fixed: bytes, changing: bytes) -> LabelBlock:
         """The chunk that gave these. Raises SnapshotError, ValueError or msgspec.MsgspecError for others."""
         made = cls()
         made.size = size
         made.payload = bytearray(made._fill(_FIXED, fixed))
         rest = made._fill(_CHANGING, changing)
         if rest:
-            pairs = msgspec.msgpack.decode(rest, type=list[tuple[int, tuple[Said, ...]]])
+            pairs = msgspec.msgpack.decode(rest, type=list[tuple[int, tuple[SourceLabel, ...]]])
             made.said = dict(pairs)
         made._check()
         if made.is_full:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
-from streamnb.engine.labels.pending import PendingCopy
-from streamnb.wire.snapshot import Part
+from streamnb.engine.labels.pending import LabelBufferCopy
+from streamnb.wire.snapshot import SnapshotPart
 
 
-class LateLabelsCopy:
+class DelayedLabelsCopy:
     """All state at one moment, copied in slices."""
 
-    def __init__(self, meta: dict[str, Any], early: bytes, scores: Part, pending: PendingCopy) -> None:
+    def __init__(
+        self, meta: dict[str, Any], early: bytes, scores: SnapshotPart, pending: LabelBufferCopy
+    ) -> None:
         name = hashlib.sha256(early).hexdigest()
         self._meta, self._scores, self._pending = {**meta, "early": name}, scores, pending
         self._early = {name: early}
@@ -21,13 +23,13 @@ class LateLabelsCopy:
         """Copy about so many bytes more; whether that is all."""
         return self._pending.advance(n_bytes)
 
-    def parts(self) -> dict[str, Part]:
+    def parts(self) -> dict[str, SnapshotPart]:
         """The parts of a snapshot."""
         self._pending.advance(1 << 62)
         rows = self._pending.rows()
         segments = [*self._early, *(name for _, _, fixed, changing in rows for name in (fixed, changing))]
         meta = {**self._meta, "chunks": rows, "segments": segments}
-        return {"labels": Part(meta, {}), "progressive": self._scores}
+        return {"labels": SnapshotPart(meta, {}), "progressive": self._scores}
 
     def segments(self) -> dict[str, bytes]:
         """Its segments, but for those that are held already."""

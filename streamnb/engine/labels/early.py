@@ -8,27 +8,27 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from streamnb.engine.labels.verdicts import MOST_SOURCES, Said, merged
+from streamnb.engine.labels.verdicts import MOST_SOURCES, SourceLabel, merged
 
 _OBJECTS, _OBJECTS_OF_LABEL = 200, 280  # bytes, no less than an entry and a label take besides their texts
-_Row = tuple[str, tuple[Said, ...], float]
+_Row = tuple[str, tuple[SourceLabel, ...], float]
 
 
-class Dropped(NamedTuple):
+class DroppedLabels(NamedTuple):
     """A verdict whose event did not come in time, or that had to make room."""
 
     id: str
-    said: Said
+    said: SourceLabel
 
 
-class _Entry(NamedTuple):
+class _UnmatchedLabel(NamedTuple):
     """What is said of one event; when the log recorded the last of it that was read."""
 
-    said: tuple[Said, ...]
+    said: tuple[SourceLabel, ...]
     time: float
 
 
-class EarlyVerdicts:
+class UnmatchedLabels:
     """What is said of events that have not come yet.
 
     Args:
@@ -40,7 +40,7 @@ class EarlyVerdicts:
 
     def __init__(self, memory: int) -> None:
         self.memory = memory
-        self._entries: dict[str, _Entry] = {}
+        self._entries: dict[str, _UnmatchedLabel] = {}
         self._bytes = 0
 
     @property
@@ -59,11 +59,13 @@ class EarlyVerdicts:
     def __len__(self) -> int:
         return len(self._entries)
 
-    def add(self, event_id: str, said: Said, recorded: float, earliest: float) -> list[Dropped] | None:
+    def add(
+        self, event_id: str, said: SourceLabel, recorded: float, earliest: float
+    ) -> list[DroppedLabels] | None:
         """Keep a verdict that was `recorded` then; what makes room, or has waited since before `earliest`.
 
         None where it is of a source too many. An event of which something is said again moves behind all
-        others, as `_make_room`, which looks only at the oldest, expects.
+        others, as `_evict`, which looks only at the oldest, expects.
         """
         entry = self._entries.get(event_id)
         before = () if entry is None else entry.said
@@ -71,11 +73,11 @@ class EarlyVerdicts:
         if len(now) > MOST_SOURCES:
             return None
         self._entries.pop(event_id, None)
-        self._entries[event_id] = _Entry(now, recorded)
+        self._entries[event_id] = _UnmatchedLabel(now, recorded)
         self._bytes += _size(event_id, now) - (0 if entry is None else _size(event_id, before))
         return list(self._make_room(earliest))
 
-    def take(self, event_id: str) -> tuple[tuple[Said, ...], float]:
+    def take(self, event_id: str) -> tuple[tuple[SourceLabel, ...], float]:
         """What was said of an event that comes now, and when it was last heard."""
         entry = self._entries.pop(event_id, None)
         if entry is None:
@@ -83,14 +85,14 @@ class EarlyVerdicts:
         self._bytes -= _size(event_id, entry.said)
         return entry.said, entry.time
 
-    def _make_room(self, earliest: float) -> Iterator[Dropped]:
+    def _make_room(self, earliest: float) -> Iterator[DroppedLabels]:
         while self._entries:
             event_id, entry = next(iter(self._entries.items()))
             if entry.time >= earliest and self._bytes <= self.memory:
                 return
             del self._entries[event_id]
             self._bytes -= _size(event_id, entry.said)
-            yield from (Dropped(event_id, one) for one in entry.said)
+            yield from (DroppedLabels(event_id, one) for one in entry.said)
 
     def state(self) -> list[Any]:
         """Return of each event its id, what is said of it, and when the last of that was recorded."""
@@ -107,11 +109,11 @@ class EarlyVerdicts:
                 )
                 for one in found
             )
-            self._entries[event_id] = _Entry(said, time)
+            self._entries[event_id] = _UnmatchedLabel(said, time)
             self._bytes += _size(event_id, said)
 
 
-def _size(event_id: str, said: Sequence[Said]) -> int:
+def _size(event_id: str, said: Sequence[SourceLabel]) -> int:
     """Bytes of an entry, about."""
     texts = (len(one.source) + len(one.label or "") for one in said)
     return _OBJECTS + len(event_id) + _OBJECTS_OF_LABEL * len(said) + sum(texts)

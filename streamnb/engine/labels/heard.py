@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from streamnb.engine.ports import Record
-from streamnb.events import Event, Verdict
+from streamnb.events import Event, LabelRecord
 
 
-class Arrived(NamedTuple):
+class EventBatch(NamedTuple):
     """n events that are predicted together.
 
     Attributes:
@@ -28,7 +28,7 @@ class Arrived(NamedTuple):
     earliest: npt.NDArray[np.float64]
 
 
-class Heard(NamedTuple):
+class LabelBatch(NamedTuple):
     """n verdicts as they came.
 
     Attributes:
@@ -38,14 +38,14 @@ class Heard(NamedTuple):
         earliest: float64[n], events that were recorded before wait no longer.
     """
 
-    verdicts: Sequence[Verdict]
+    labels: Sequence[LabelRecord]
     records: Sequence[Record]
     places: Sequence[int]
     times: npt.NDArray[np.float64]
     earliest: npt.NDArray[np.float64]
 
 
-class Words(NamedTuple):
+class LabelColumns(NamedTuple):
     """What n verdicts say, as columns.
 
     Attributes:
@@ -65,7 +65,7 @@ class Words(NamedTuple):
     weights: npt.NDArray[np.float64]
 
 
-class Refused(NamedTuple):
+class RejectedLabel(NamedTuple):
     """A verdict that changes nothing, and of which somebody should know.
 
     Attributes:
@@ -84,7 +84,7 @@ class Refused(NamedTuple):
         return "$.id" if self.reason == "unknown-event" else "$.source"
 
 
-class FirstVerdict(NamedTuple):
+class FirstLabel(NamedTuple):
     """An event that was scored for the first time, long after its prediction perhaps.
 
     Attributes:
@@ -104,7 +104,7 @@ class FirstVerdict(NamedTuple):
     place: int
 
 
-class Taken(NamedTuple):
+class LabelBatchResult(NamedTuple):
     """What verdicts did.
 
     Attributes:
@@ -114,7 +114,7 @@ class Taken(NamedTuple):
         small_weights: verdicts whose weight, that of the source included, is above 0 and below 1/1024.
     """
 
-    firsts: list[Iterable[FirstVerdict]]
-    refused: list[Refused]
+    firsts: list[Iterable[FirstLabel]]
+    refused: list[RejectedLabel]
     learned: Counter[str]
     small_weights: int = 0

@@ -24,7 +24,7 @@ _NEVER = -math.inf
 _TIME = attrgetter("timestamp")
 
 
-class Horizon:
+class Watermark:
     """What is waited for no longer.
 
     Args:

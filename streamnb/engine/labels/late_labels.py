@@ -16,29 +16,43 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from streamnb.engine.labels.chunk import NONE, SEVERAL, Waiting, kept_probabilities, lengths
-from streamnb.engine.labels.copying import LateLabelsCopy
-from streamnb.engine.labels.early import Dropped, EarlyVerdicts
-from streamnb.engine.labels.heard import Arrived, FirstVerdict, Heard, Refused, Taken, Words
-from streamnb.engine.labels.horizon import Horizon
-from streamnb.engine.labels.pending import ABSENT, PendingEvents
-from streamnb.engine.labels.sayings import Sayings
-from streamnb.engine.labels.scoring import DELAYS, Scoring
-from streamnb.engine.labels.teacher import Teacher
-from streamnb.engine.labels.verdicts import MOST_SOURCES, Said, Truth, effective, holding, merged
-from streamnb.engine.labels.voids import Voids
+from streamnb.engine.labels.chunk import NONE, SEVERAL, WaitingEvents, kept_probabilities, lengths
+from streamnb.engine.labels.copying import DelayedLabelsCopy
+from streamnb.engine.labels.early import DroppedLabels, UnmatchedLabels
+from streamnb.engine.labels.heard import (
+    EventBatch,
+    FirstLabel,
+    LabelBatch,
+    LabelBatchResult,
+    LabelColumns,
+    RejectedLabel,
+)
+from streamnb.engine.labels.horizon import Watermark
+from streamnb.engine.labels.pending import ABSENT, LabelBuffer
+from streamnb.engine.labels.sayings import SourceLabelStore
+from streamnb.engine.labels.scoring import DELAYS, DelayScoring
+from streamnb.engine.labels.teacher import ModelUpdater
+from streamnb.engine.labels.verdicts import (
+    MOST_SOURCES,
+    ResolvedLabel,
+    SourceLabel,
+    effective,
+    holding,
+    merged,
+)
+from streamnb.engine.labels.voids import RevokedIntervals
 from streamnb.engine.ports import Partition, Record
 from streamnb.engine.settings import LabelSettings
-from streamnb.events import Event, Verdict, Withdrawal
-from streamnb.model.attributes.expected import count, reading, tally
+from streamnb.events import Event, LabelRecord, Retraction
+from streamnb.model.attributes.expected import count, state_errors, tally
 from streamnb.model.attributes.weights import UNIT
-from streamnb.model.evaluation.decisions import Decided
+from streamnb.model.evaluation.decisions import DecisionBatch
 from streamnb.model.evaluation.progressive import ProgressiveValidation
-from streamnb.model.evaluation.served_scores import NOTHING, Score, ServedScores
+from streamnb.model.evaluation.served_scores import NOTHING, RevisableScore, ServedScores
 from streamnb.model.interface.predictions import Posteriors
 from streamnb.model.interface.stream_model import StreamModel
-from streamnb.wire.codec import IN_EVENT, encode_verdict
-from streamnb.wire.snapshot import Part
+from streamnb.wire.codec import IN_EVENT, encode_label
+from streamnb.wire.snapshot import SnapshotPart
 
 _TOO_MANY = "too-many-sources"
 _OVERHEAD = 256  # bytes of an event that waits, beside its id and attributes
@@ -49,7 +63,7 @@ _encode = msgspec.msgpack.Encoder().encode
 _BLOCK, _TOLD = 1000, 10  # records, and how many verdicts among them become dead letters
 
 
-class LateLabels:
+class DelayedLabels:
     """What waits for labels, and what came of those that came.
 
     Args:
@@ -66,13 +80,13 @@ class LateLabels:
 
     def __init__(self, settings: LabelSettings, window: int) -> None:
         self.settings = settings
-        self.pending = PendingEvents(Horizon(settings.window, settings.memory))
-        self.scoring = Scoring(self.pending, window)
+        self.pending = LabelBuffer(Watermark(settings.window, settings.memory))
+        self.scoring = DelayScoring(self.pending, window)
         self.served = self.learned = 0
         self.outcomes: Counter[str] = Counter()
-        self._early = EarlyVerdicts(settings.memory // _EARLY)
-        self._sayings = Sayings(self.pending, self.scoring.names)
-        self._voids = Voids()
+        self._early = UnmatchedLabels(settings.memory // _EARLY)
+        self._sayings = SourceLabelStore(self.pending, self.scoring.names)
+        self._voids = RevokedIntervals()
         # Source that was withdrawn -> the number of the event that is next; ~ that, where all come once more.
         self._sweeps: dict[str, int] = {}
         self._prunings = 0  # of the model, so far
@@ -81,7 +95,7 @@ class LateLabels:
     @classmethod
     def after(
         cls, settings: LabelSettings, before: ProgressiveValidation, classes: Sequence[str]
-    ) -> LateLabels:
+    ) -> DelayedLabels:
         """For a stream whose labels came in their events until now: what was scored goes on counting."""
         made = cls(settings, before.window_size)
         made.scoring.scores = ServedScores.after(before)
@@ -90,7 +104,7 @@ class LateLabels:
         made.scoring.reserve(made.scoring.scores.n_classes)
         return made
 
-    def settle(self, settings: LabelSettings) -> None:
+    def apply_settings(self, settings: LabelSettings) -> None:
         """Go on under other settings; a smaller window ends more waits, a larger one revives none."""
         self.settings = settings
         self.pending.horizon.limit(settings.window, settings.memory)
@@ -104,8 +118,8 @@ class LateLabels:
             pruned: of each event from there on, how often the model had been pruned when it learned it.
             gone: numbers of events that wait no longer.
         """
-        self.scoring.adopt()
-        self.pending.blank(gone)
+        self.scoring.follow_other_model()
+        self.pending.redact(gone)
         numbers = np.arange(first, min(first + pruned.size, self.pending.next))
         pruned = pruned[: numbers.size]
         if (self.pending.column("pruned", numbers.copy()) != pruned).any():
@@ -113,7 +127,7 @@ class LateLabels:
 
     # -- events -------------------------------------------------------------------------------------------
 
-    def said_before(self, arrived: Arrived) -> list[tuple[Said, ...]]:
+    def source_labels_before(self, arrived: EventBatch) -> list[tuple[SourceLabel, ...]]:
         """What is said of each event as it comes: in itself, and by verdicts that came before it."""
         events, records, _, earliest = arrived
         if not len(self._early) and not any(event.label for event in events):
@@ -121,7 +135,7 @@ class LateLabels:
         weight = self.settings.weights.get(IN_EVENT, 1.0)
         found = []
         for event, record, limit in zip(events, records, earliest.tolist(), strict=True):
-            said: tuple[Said, ...] = ()
+            said: tuple[SourceLabel, ...] = ()
             if len(self._early):
                 heard, time = self._early.take(event.id)
                 if time < limit:
@@ -136,10 +150,10 @@ class LateLabels:
         return found
 
     @staticmethod
-    def _in_event(event: Event, record: Record, share: float) -> Said:
+    def _in_event(event: Event, record: Record, share: float) -> SourceLabel:
         """Return what an event says of itself; its source counts `share` examples."""
         weight = event.weight * share
-        return Said(IN_EVENT, record.timestamp, event.label, weight, record.partition, record.offset)
+        return SourceLabel(IN_EVENT, record.timestamp, event.label, weight, record.partition, record.offset)
 
     @property
     def awaited(self) -> int:
@@ -150,11 +164,11 @@ class LateLabels:
         """The labels that are said of an event that has not come."""
         return self._early.labels(event_id)
 
-    def truth(self, said: tuple[Said, ...]) -> Truth | None:
+    def resolve(self, said: tuple[SourceLabel, ...]) -> ResolvedLabel | None:
         """What holds of what is said."""
         return effective(said, self.settings.ranks)
 
-    def said_of(self, event_id: str, time: float | None = None) -> tuple[Said, ...] | None:
+    def source_labels_of(self, event_id: str, time: float | None = None) -> tuple[SourceLabel, ...] | None:
         """What is said of the newest event of an id, if it is the one of this time; what holds comes first.
 
         None of an event that is kept no longer, or has not come.
@@ -163,24 +177,24 @@ class LateLabels:
         numbers = self.pending.find([event_id.encode()], *anytime)
         if numbers[0] == ABSENT or time not in {None, self.pending.column("time", numbers.copy())[0]}:
             return None
-        said = self._sayings.of(int(numbers[0]))
+        said = self._sayings.labels_of(int(numbers[0]))
         best = holding(said, self.settings.ranks)
         return tuple(sorted(said, key=lambda one: one is not best))
 
-    def has_no_room(self, source: str, said: Sequence[Said] | None) -> bool:
+    def has_no_room(self, source: str, said: Sequence[SourceLabel] | None) -> bool:
         """Return if a label of this source would be refused, on an event with these labels."""
         is_of_event = any(one.source == source for one in said or ())
         return not self._sayings.has_room(source) or (not is_of_event and len(said or ()) >= MOST_SOURCES)
 
     def serve(
         self,
-        arrived: Arrived,
-        said: Sequence[tuple[Said, ...]],
-        truths: Sequence[Truth | None],
+        arrived: EventBatch,
+        said: Sequence[tuple[SourceLabel, ...]],
+        truths: Sequence[ResolvedLabel | None],
         posteriors: Posteriors,
         ages: Sequence[int],
         model: StreamModel,
-        decided: Decided | None = None,
+        decided: DecisionBatch | None = None,
     ) -> None:
         """Let events wait that were predicted, and learned where their truth is known; and score these."""
         events = arrived.events
@@ -201,7 +215,7 @@ class LateLabels:
             "known": posteriors.known,
         }
         kept = kept_probabilities(posteriors.probabilities, posteriors.known)
-        first = self.pending.append(Waiting(ids, xs, kept, columns))
+        first = self.pending.append(WaitingEvents(ids, xs, kept, columns))
         horizon.took(int(sizes.sum()))
         if self.scoring.decisions is not None and decided is not None:
             self.scoring.decisions.serve(decided)
@@ -234,7 +248,7 @@ class LateLabels:
                 met.add(event_id)
         return len(events)
 
-    def may_tell(self, consumed: int) -> bool:
+    def may_publish_rejection(self, consumed: int) -> bool:
         """Whether one more verdict that was not taken may become a dead letter: ten in a thousand records."""
         block, told = self._told
         told = told if block == consumed // _BLOCK else 0
@@ -250,21 +264,21 @@ class LateLabels:
 
     def take(
         self,
-        heard: Heard,
+        heard: LabelBatch,
         model: StreamModel,
         alive: Callable[[], None] = lambda: None,
-    ) -> Taken:
+    ) -> LabelBatchResult:
         """What verdicts change, in order. That may take long: `alive` is called now and then."""
         self._follow(model)
-        n = len(heard.verdicts)
+        n = len(heard.labels)
         least = np.full(n, self.pending.horizon.least)
-        ids = [verdict.id.encode() for verdict in heard.verdicts]
+        ids = [verdict.id.encode() for verdict in heard.labels]
         found = self.pending.find(ids, heard.earliest, least)
-        words = self._sayings.heard(heard, self.settings.weights)
+        words = self._sayings.add_batch(heard, self.settings.weights)
         is_plain = self._plain(found, words)
         is_small = (words.weights > 0.0) & (words.weights < 1.0 / UNIT)
-        taken = Taken([], [], Counter(), int(np.count_nonzero(is_small)))
-        teacher = Teacher(self.pending, model, alive)
+        taken = LabelBatchResult([], [], Counter(), int(np.count_nonzero(is_small)))
+        teacher = ModelUpdater(self.pending, model, alive)
         at, limit = 0, self.pending.horizon.least
         while at < n:
             if self.pending.horizon.least > limit:  # what several sources say of an event takes memory
@@ -274,16 +288,16 @@ class LateLabels:
             stop = at + 1
             if is_plain[at]:
                 stop = at + int(np.append(is_plain[at:], False).argmin())
-                taken.firsts.append(self._hear_firsts(found, words, heard, slice(at, stop), teacher))
+                taken.firsts.append(self._record_first_labels(found, words, heard, slice(at, stop), teacher))
             else:
-                self._hear(int(found[at]), words, heard, at, teacher, taken)
+                self._record_labels(int(found[at]), words, heard, at, teacher, taken)
             at = stop
         teacher.finish()
         self.learned += teacher.learned.total()
         taken.learned.update(teacher.learned)
         return taken
 
-    def _plain(self, numbers: npt.NDArray[np.int64], words: Words) -> npt.NDArray[np.bool_]:
+    def _plain(self, numbers: npt.NDArray[np.int64], words: LabelColumns) -> npt.NDArray[np.bool_]:
         """Which verdicts are the first word on an event that waits: most are, and are taken together."""
         found = np.flatnonzero(numbers != ABSENT)
         is_plain = np.zeros(numbers.size, dtype=np.bool_)
@@ -296,12 +310,17 @@ class LateLabels:
             is_plain &= [label is not None for label in words.labels]
         if self._voids.spans:
             for place in np.flatnonzero(is_plain).tolist():
-                is_plain[place] = not self._voids.cover(self._sayings.said(words, place))
+                is_plain[place] = not self._voids.cover(self._sayings.add(words, place))
         return is_plain
 
-    def _hear_firsts(
-        self, numbers: npt.NDArray[np.int64], words: Words, heard: Heard, some: slice, teacher: Teacher
-    ) -> Iterable[FirstVerdict]:
+    def _record_first_labels(
+        self,
+        numbers: npt.NDArray[np.int64],
+        words: LabelColumns,
+        heard: LabelBatch,
+        some: slice,
+        teacher: ModelUpdater,
+    ) -> Iterable[FirstLabel]:
         """The first verdicts on events that wait, of different ones."""
         numbers, weights = numbers[some], words.weights[some]
         labels: Any = words.labels[some]
@@ -313,44 +332,48 @@ class LateLabels:
         delays = _bucket(heard.times[some] - self.pending.column("time", numbers))
         self.outcomes["first"] += numbers.size
         score = self.scoring.count(numbers, truth, delays)
-        return self._firsts(numbers, score, heard.verdicts[some], heard.places[some])
+        return self._firsts(numbers, score, heard.labels[some], heard.places[some])
 
     def _firsts(
-        self, numbers: npt.NDArray[np.int64], score: Score, verdicts: Sequence[Verdict], places: Sequence[int]
-    ) -> Iterable[FirstVerdict]:
+        self,
+        numbers: npt.NDArray[np.int64],
+        score: RevisableScore,
+        verdicts: Sequence[LabelRecord],
+        places: Sequence[int],
+    ) -> Iterable[FirstLabel]:
         """What there is to tell of events that were scored for the first time."""
         ages = self.pending.column("age", numbers)
         columns = (column.tolist() for column in (score.truth, score.predicted, score.confidence, ages))
         for verdict, place, truth, predicted, confidence, age in zip(verdicts, places, *columns, strict=True):
             is_right = None if predicted == NOTHING else truth == predicted
             label = self.scoring.names.names[truth]
-            yield FirstVerdict(verdict.id, label, is_right, confidence, age, place)
+            yield FirstLabel(verdict.id, label, is_right, confidence, age, place)
 
-    def _hear(
+    def _record_labels(
         self,
         number: int,
-        words: Words,
-        heard: Heard,
+        words: LabelColumns,
+        heard: LabelBatch,
         at: int,
-        teacher: Teacher,
-        taken: Taken,
+        teacher: ModelUpdater,
+        taken: LabelBatchResult,
     ) -> None:
         """Any verdict."""
         record, place = heard.records[at], heard.places[at]
         if words.sources[at] == NONE:
             self._refuse_source(taken, record, place)
             return
-        said = self._sayings.said(words, at)
+        said = self._sayings.add(words, at)
         if self._voids.cover(said):
             self.outcomes["source_withdrawn"] += 1
         elif number == ABSENT:
-            event_id, earliest = heard.verdicts[at].id, heard.earliest[at].item()
+            event_id, earliest = heard.labels[at].id, heard.earliest[at].item()
             dropped = self._early.add(event_id, said, heard.times[at].item(), earliest)
             if dropped is None:
                 self._refuse_source(taken, record, place)
             taken.refused.extend(self._not_taken(one, place) for one in dropped or ())
         else:
-            before = self._sayings.of(number)
+            before = self._sayings.labels_of(number)
             now = merged(before, said)
             if now is before:
                 self.outcomes["repeated"] += 1
@@ -365,10 +388,15 @@ class LateLabels:
                     self.pending.horizon.took(_SEVERAL_BYTES)
 
     def _change(
-        self, number: int, now: tuple[Said, ...], teacher: Teacher, heard: Heard | None = None, at: int = 0
-    ) -> Iterable[FirstVerdict]:
+        self,
+        number: int,
+        now: tuple[SourceLabel, ...],
+        teacher: ModelUpdater,
+        heard: LabelBatch | None = None,
+        at: int = 0,
+    ) -> Iterable[FirstLabel]:
         """Let this be said of an event: unlearn, learn and score what is different by that."""
-        was, truth = self._sayings.truth_of(number), self.truth(now)
+        was, truth = self._sayings.truth_of(number), self.resolve(now)
         one = np.array([number])
         prunings = int(self.pending.column("pruned", one)[0])
         self._sayings.write(one, [now], [truth], self._prunings)
@@ -383,18 +411,18 @@ class LateLabels:
             self.outcomes["first"] += 1
             delay = _bucket(heard.times[at] - self.pending.column("time", one))
             score = self.scoring.count(one, np.array(self.scoring.columns_of([after])), delay)
-            return self._firsts(one, score, heard.verdicts[at : at + 1], heard.places[at : at + 1])
+            return self._firsts(one, score, heard.labels[at : at + 1], heard.places[at : at + 1])
         self.outcomes["withdrawn" if after is None else "changed"] += heard is not None
         if before != after:
             self.scoring.replace(number, before, after)
         return ()
 
-    def _refuse_source(self, taken: Taken, record: Record, place: int) -> None:
+    def _refuse_source(self, taken: LabelBatchResult, record: Record, place: int) -> None:
         """Count a label record whose source is one too many, for its event or in all."""
         self.outcomes["too_many_sources"] += 1
-        taken.refused.append(Refused(_TOO_MANY, record, place))
+        taken.refused.append(RejectedLabel(_TOO_MANY, record, place))
 
-    def _not_taken(self, dropped: Dropped, place: int) -> Refused:
+    def _not_taken(self, dropped: DroppedLabels, place: int) -> RejectedLabel:
         """A verdict without an event.
 
         It is told as it was said, without what its source counts, so that it can be said again.
@@ -402,17 +430,17 @@ class LateLabels:
         event_id, said = dropped
         share = self.settings.weights.get(said.source, 1.0)
         weight = said.weight / share if share else 1.0
-        verdict = Verdict(event_id, said.label, said.source, weight, said.time)
+        verdict = LabelRecord(event_id, said.label, said.source, weight, said.time)
         self.outcomes["unknown"] += 1
-        return Refused(
+        return RejectedLabel(
             "unknown-event",
-            Record(said.partition, said.offset, None, encode_verdict(verdict), said.time),
+            Record(said.partition, said.offset, None, encode_label(verdict), said.time),
             place,
         )
 
     # -- sources that are withdrawn -----------------------------------------------------------------------
 
-    def withdraw(self, withdrawal: Withdrawal, record: Record) -> bool:
+    def retract(self, withdrawal: Retraction, record: Record) -> bool:
         """Nothing counts any more of what a source said; events that wait are worked through by `work`.
 
         False, and nothing is changed, where more sources were withdrawn than are kept in mind.
@@ -444,10 +472,10 @@ class LateLabels:
             return
         self._follow(model)
         source, at = next(iter(self._sweeps.items()))
-        numbers = list(islice(self._said_by(source, max(at, ~at)), _SWEPT))
-        teacher = Teacher(self.pending, model, lambda: None)
+        numbers = list(islice(self._labels_by_source(source, max(at, ~at)), _SWEPT))
+        teacher = ModelUpdater(self.pending, model, lambda: None)
         for number in numbers:
-            before = self._sayings.of(number)
+            before = self._sayings.labels_of(number)
             now = tuple(one._replace(label=None) if self._voids.cover(one) else one for one in before)
             if now != before:
                 self.outcomes["source_withdrawn"] += 1
@@ -461,7 +489,7 @@ class LateLabels:
             if at < 0:
                 self._sweeps[source] = 0
 
-    def _said_by(self, source: str, first: int) -> Iterator[int]:
+    def _labels_by_source(self, source: str, first: int) -> Iterator[int]:
         """The events from number `first` on of which a source may have said something."""
         wanted = self._sayings.sources.get(source, NONE)
         for begin, chunk, places in self.pending.waiting(first):
@@ -470,7 +498,7 @@ class LateLabels:
 
     # -- state --------------------------------------------------------------------------------------------
 
-    def copying(self, held: Container[str]) -> LateLabelsCopy:
+    def copying(self, held: Container[str]) -> DelayedLabelsCopy:
         """All of it as it is now; blobs among `held` are stored already."""
         meta = {
             "horizon": self.pending.horizon.state(),
@@ -487,19 +515,21 @@ class LateLabels:
             "sweeps": [[source, first] for source, first in self._sweeps.items()],
         }
         early = msgspec.msgpack.encode(self._early.state())
-        return LateLabelsCopy(meta, early, Part(*self.scoring.scores.state()), self.pending.copying(held))
+        return DelayedLabelsCopy(
+            meta, early, SnapshotPart(*self.scoring.scores.state()), self.pending.copying(held)
+        )
 
     @classmethod
     def from_state(
         cls,
         settings: LabelSettings,
-        parts: Mapping[str, Part],
+        parts: Mapping[str, SnapshotPart],
         segments: Mapping[str, bytes],
         classes: Sequence[Any],
-    ) -> LateLabels:
+    ) -> DelayedLabels:
         """Go on from the parts of a snapshot. Raises SnapshotError where they are none of such a stream."""
         made = cls(settings, 1)
-        with reading("labels that come late", ValueError, msgspec.MsgspecError):
+        with state_errors("labels that come late", ValueError, msgspec.MsgspecError):
             meta = parts["labels"].meta
             made.scoring.scores = ServedScores.from_state(*parts["progressive"])
             made.pending.horizon.load(meta["horizon"])
@@ -516,7 +546,7 @@ class LateLabels:
                 made._sayings.partitions[partition]
             made._voids.load(meta["voids"])
             made._sweeps = {source: int(first) for source, first in meta["sweeps"]}
-            for chunk in made.pending.chunks().values():
+            for chunk in made.pending.blocks().values():
                 known = made._sayings
                 chunk.check(
                     len(made.scoring.names),

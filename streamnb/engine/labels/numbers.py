@@ -8,7 +8,7 @@ from typing import TypeVar
 T = TypeVar("T", bound=Hashable)
 
 
-class Numbers(dict[T, int]):
+class Interner(dict[T, int]):
     """Name -> its number: 0, 1, ... in the order in which they were asked for; `get` and `in` do not ask.
 
     Attributes:

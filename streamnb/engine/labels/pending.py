@@ -2,7 +2,7 @@
 
 They lie in chunks in the order of the stream, numbered without end: where a chunk begins and ends depends on
 the events alone, so that equal streams have equal chunks. When the memory of one is given back is up to this
-class, and cannot be told from outside: whether an event still waits is decided by `Horizon`, each time.
+class, and cannot be told from outside: whether an event still waits is decided by `Watermark`, each time.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from streamnb.engine.labels.chunk import DTYPES, FULL, NONE, Chunk, Saved, Waiting
-from streamnb.engine.labels.horizon import Horizon
+from streamnb.engine.labels.chunk import DTYPES, FULL, NONE, LabelBlock, SavedBlock, WaitingEvents
+from streamnb.engine.labels.horizon import Watermark
 from streamnb.errors import SnapshotError
-from streamnb.model.encoding.tokenizer import Tokens
+from streamnb.model.encoding.tokenizer import TokenBuffer
 from streamnb.model.encoding.vocabulary import Vocabulary
 
 ABSENT = -1
@@ -66,19 +66,19 @@ class _Ids:
         stays = self._newest >= before
         self._newest = self._newest[stays]
         self._vocabulary.keep(stays)
-        self._vocabulary.sweep(self.size)
+        self._vocabulary.compact(self.size)
 
     def _rows(self, ids: Sequence[bytes], *, adds: bool) -> npt.NDArray[np.int32]:
         one_group = np.zeros(len(ids), dtype=np.int32)
         whole = np.ones(len(ids), dtype=np.bool_)
-        tokens = Tokens(list(ids), whole, one_group, self._vocabulary.secret)
+        tokens = TokenBuffer(list(ids), whole, one_group, self._vocabulary.secret)
         return self._vocabulary.rows(tokens, one_group, whole if adds else np.zeros_like(whole))
 
 
-class _Copied:
+class _CopiedRows:
     """What of a chunk changes from here on, and is not stored yet."""
 
-    def __init__(self, first: int, chunk: Chunk, held: Container[str]) -> None:
+    def __init__(self, first: int, chunk: LabelBlock, held: Container[str]) -> None:
         saved = chunk.saved
         self.first, self.chunk, self.size, self.version = first, chunk, chunk.size, chunk.version
         self.is_new, self.is_full = saved.fixed not in held, chunk.is_full
@@ -87,7 +87,7 @@ class _Copied:
         self.changing = None if is_same else chunk.changing_blob()
 
 
-class PendingCopy:
+class LabelBufferCopy:
     """The chunks as they are at one moment, hashed in slices while the stream goes on.
 
     Args:
@@ -95,11 +95,11 @@ class PendingCopy:
         held: names of blobs that are stored already.
     """
 
-    def __init__(self, chunks: Mapping[int, Chunk], held: Container[str]) -> None:
+    def __init__(self, chunks: Mapping[int, LabelBlock], held: Container[str]) -> None:
         self._held = held
         self._rows: list[list[Any]] = []
         self.segments: dict[str, bytes] = {}
-        self._left = [_Copied(first, chunk, held) for first, chunk in reversed([*chunks.items()])]
+        self._left = [_CopiedRows(first, chunk, held) for first, chunk in reversed([*chunks.items()])]
 
     def advance(self, n_bytes: int) -> bool:
         """Hash about so many bytes more; whether that is all."""
@@ -113,7 +113,7 @@ class PendingCopy:
             if copied.changing is not None:
                 changing = self._keep(copied.changing)
                 n_bytes -= len(copied.changing)
-            copied.chunk.saved = Saved(fixed if copied.is_full else "", changing, copied.version)
+            copied.chunk.saved = SavedBlock(fixed if copied.is_full else "", changing, copied.version)
             self._rows.append([copied.first, copied.size, fixed, changing])
         return not self._left
 
@@ -128,7 +128,7 @@ class PendingCopy:
         return name
 
 
-class PendingEvents:
+class LabelBuffer:
     """The events that wait.
 
     Attributes:
@@ -136,10 +136,10 @@ class PendingEvents:
         horizon: until when an event waits.
     """
 
-    def __init__(self, horizon: Horizon) -> None:
+    def __init__(self, horizon: Watermark) -> None:
         self.horizon = horizon
         self.next = 0
-        self._chunks: dict[int, Chunk] = {}  # by the number of the first event
+        self._chunks: dict[int, LabelBlock] = {}  # by the number of the first event
         self._firsts: list[int] = []  # these, rising
         self._ids = _Ids()
 
@@ -159,7 +159,7 @@ class PendingEvents:
         """Number of an event: none before it waits. It is the same after a restart."""
         return next((begin for begin, *_ in self.waiting(0)), self.next)
 
-    def append(self, events: Waiting) -> int:
+    def append(self, events: WaitingEvents) -> int:
         """Let more events wait; the number of the first."""
         first = self.next
         self._ids.add(events.ids, first)
@@ -167,7 +167,7 @@ class PendingEvents:
         while done < len(events.ids):
             if not self._firsts or self._chunks[self._firsts[-1]].is_full:
                 self._firsts.append(self.next)
-                self._chunks[self.next] = Chunk()
+                self._chunks[self.next] = LabelBlock()
             taken = self._chunks[self._firsts[-1]].append(events.part(done, done + FULL))
             self.next += taken
             done += taken
@@ -176,7 +176,7 @@ class PendingEvents:
     def find(
         self, ids: Sequence[bytes], earliest: npt.NDArray[np.float64], least: npt.NDArray[np.int64]
     ) -> npt.NDArray[np.int64]:
-        """The newest event of each id that waits, or `ABSENT`; limits as in `Horizon`, as of each id."""
+        """The newest event of each id that waits, or `ABSENT`; limits as in `Watermark`, as of each id."""
         found = self._ids.find(ids)
         for chunk, places, of in self.parts(found):
             time, place = chunk.columns["time"][places], chunk.columns["place"][places]
@@ -190,7 +190,7 @@ class PendingEvents:
 
     def parts(
         self, numbers: npt.NDArray[np.int64]
-    ) -> Iterator[tuple[Chunk, npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
+    ) -> Iterator[tuple[LabelBlock, npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
         """The chunks of some events: the places of those that are in it, and which of `numbers` these are.
 
         Those of chunks that were given back become `ABSENT`.
@@ -250,17 +250,17 @@ class PendingEvents:
             rows[of] = chunk.served(places, classes)
         return rows
 
-    def chunks(self) -> dict[int, Chunk]:
+    def blocks(self) -> dict[int, LabelBlock]:
         """All of them, by the number of the first event."""
         return dict(self._chunks)
 
-    def blank(self, numbers: npt.NDArray[np.int64]) -> None:
+    def redact(self, numbers: npt.NDArray[np.int64]) -> None:
         """Forget events: what they were is overwritten, and they wait no longer."""
         numbers = numbers[(numbers >= 0) & (numbers < self.next)]
         for chunk, places, _ in self.parts(numbers):
-            chunk.blank(places)
+            chunk.redact(places)
 
-    def at(self, number: int) -> tuple[Chunk, int]:
+    def at(self, number: int) -> tuple[LabelBlock, int]:
         """The chunk of an event that waits, and its place there."""
         first = self._firsts[bisect_right(self._firsts, number) - 1]
         return self._chunks[first], number - first
@@ -278,7 +278,7 @@ class PendingEvents:
         if self._firsts and self._ids.size > FULL + _MOST_DEAD * (self.next - self._firsts[0]):
             self._ids.drop(self._firsts[0])
 
-    def waiting(self, first: int) -> Iterator[tuple[int, Chunk, npt.NDArray[np.int64]]]:
+    def waiting(self, first: int) -> Iterator[tuple[int, LabelBlock, npt.NDArray[np.int64]]]:
         """Of each chunk with events from number `first` on: where it begins, and the places of those."""
         for begin, chunk, mask in self._alive():
             places = np.flatnonzero(mask)
@@ -286,7 +286,7 @@ class PendingEvents:
             if places.size:
                 yield begin, chunk, places
 
-    def newest_unjudged(self, most: int) -> npt.NDArray[np.int64]:
+    def newest_unlabelled(self, most: int) -> npt.NDArray[np.int64]:
         """The newest events that wait and were never judged, at most so many; the oldest first."""
         found, left = [], most
         for first in reversed(self._firsts):
@@ -299,11 +299,11 @@ class PendingEvents:
                 break
         return np.concatenate([np.zeros(0, dtype=np.int64), *found[::-1]])
 
-    def copying(self, held: Container[str]) -> PendingCopy:
+    def copying(self, held: Container[str]) -> LabelBufferCopy:
         """All of it as it is now; blobs among `held` need not be stored again."""
         # The last one is there also where none waits: who goes on from the copy fills it, as this one does.
         kept = {first: chunk for first, chunk, mask in self._alive() if mask.any() or not chunk.is_full}
-        return PendingCopy(kept, held)
+        return LabelBufferCopy(kept, held)
 
     def load(self, rows: Sequence[Sequence[Any]], segments: Mapping[str, bytes], following: int) -> None:
         """Go on from what a copy gave. Raises SnapshotError where it is none."""
@@ -311,7 +311,7 @@ class PendingEvents:
         end = 0
         for first, size, fixed, changing in rows:
             try:
-                chunk = Chunk.of(size, segments[fixed], segments[changing])
+                chunk = LabelBlock.from_blobs(size, segments[fixed], segments[changing])
             except KeyError as error:
                 raise SnapshotError(f"events that wait for labels: segment {error} is not there") from error
             except (ValueError, msgspec.MsgspecError) as error:
@@ -319,7 +319,7 @@ class PendingEvents:
             if not end <= first <= following - size:
                 raise SnapshotError(f"events that wait for labels: {size} from number {first}, out of order")
             end = first + size
-            chunk.saved = Saved(fixed if chunk.is_full else "", changing, chunk.version)
+            chunk.saved = SavedBlock(fixed if chunk.is_full else "", changing, chunk.version)
             self._chunks[first] = chunk
             self._ids.add(chunk.ids(), first)
         self._firsts = list(self._chunks)
@@ -328,6 +328,6 @@ class PendingEvents:
                 f"events that wait for labels: the next is number {following}, after {end - 1}"
             )
 
-    def _alive(self) -> Iterator[tuple[int, Chunk, npt.NDArray[np.bool_]]]:
+    def _alive(self) -> Iterator[tuple[int, LabelBlock, npt.NDArray[np.bool_]]]:
         for first, chunk in self._chunks.items():
             yield first, chunk, chunk.alive(self.horizon.earliest, self.horizon.least)

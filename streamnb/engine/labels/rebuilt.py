@@ -9,14 +9,14 @@ import numpy as np
 import numpy.typing as npt
 
 from streamnb.engine.ports import Partition
-from streamnb.model.attributes.expected import count, reading
-from streamnb.wire.snapshot import Part, part_digest
+from streamnb.model.attributes.expected import count, state_errors
+from streamnb.wire.snapshot import SnapshotPart, part_digest
 
 Offsets = Mapping[Partition, npt.NDArray[np.int64]]
 """Partition -> offsets of some of its records, rising."""
 
 
-class Rebuilt(NamedTuple):
+class RetrainedModel(NamedTuple):
     """A model that was learned anew, and what changes with it.
 
     Attributes:
@@ -29,12 +29,12 @@ class Rebuilt(NamedTuple):
         forgets: whether some of them are forgotten by this.
     """
 
-    model: Part
+    model: SnapshotPart
     to: int
     first: int
     pruned: npt.NDArray[np.int32]
-    gone: npt.NDArray[np.int64]
-    forgotten: Offsets
+    erased: npt.NDArray[np.int64]
+    evicted: Offsets
     forgets: bool
 
     @property
@@ -42,16 +42,16 @@ class Rebuilt(NamedTuple):
         """SHA-256 of the model, in hex."""
         return part_digest(*self.model)
 
-    def parts(self) -> dict[str, Part]:
+    def parts(self) -> dict[str, SnapshotPart]:
         """What a file holds of it."""
         meta = {"to": self.to, "first": self.first, "forgets": self.forgets}
-        rebuilt = Part(meta, {"pruned": self.pruned, "gone": self.gone})
-        return {"model": self.model, "rebuilt": rebuilt, "forgotten": part_of(self.forgotten)}
+        rebuilt = SnapshotPart(meta, {"pruned": self.pruned, "gone": self.erased})
+        return {"model": self.model, "rebuilt": rebuilt, "forgotten": part_of(self.evicted)}
 
     @classmethod
-    def of(cls, parts: Mapping[str, Part]) -> Self:
+    def from_parts(cls, parts: Mapping[str, SnapshotPart]) -> Self:
         """What a file holds. Raises SnapshotError for another one."""
-        with reading("a model that was learned anew", ValueError):
+        with state_errors("a model that was learned anew", ValueError):
             meta, arrays = parts["rebuilt"]
             forgotten = offsets_of(parts["forgotten"])
             to, first = count(meta, "to"), count(meta, "first")
@@ -59,14 +59,14 @@ class Rebuilt(NamedTuple):
             return cls(parts["model"], to, first, pruned, gone, forgotten, forgets)
 
 
-def part_of(offsets: Offsets) -> Part:
+def part_of(offsets: Offsets) -> SnapshotPart:
     """Offsets as a part of a snapshot."""
     chosen = sorted(offsets)
     meta = {"partitions": [list(partition) for partition in chosen]}
-    return Part(meta, {str(i): offsets[partition] for i, partition in enumerate(chosen)})
+    return SnapshotPart(meta, {str(i): offsets[partition] for i, partition in enumerate(chosen)})
 
 
-def offsets_of(part: Part) -> dict[Partition, npt.NDArray[np.int64]]:
+def offsets_of(part: SnapshotPart) -> dict[Partition, npt.NDArray[np.int64]]:
     """Offsets of a part of a snapshot."""
     names = enumerate(part.meta["partitions"])
     return {Partition(str(topic), int(number)): part.arrays[str(i)] for i, (topic, number) in names}

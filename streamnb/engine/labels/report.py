@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from itertools import accumulate
 
-from streamnb.engine.labels.late_labels import LateLabels
+from streamnb.engine.labels.late_labels import DelayedLabels
 from streamnb.engine.labels.scoring import DELAYS
-from streamnb.events import DelayScores, VerdictReport
+from streamnb.events import DelayScores, LabelReport
 from streamnb.model.evaluation.served_scores import nats
 
 _MOST = (0.0, *DELAYS, None)
 
 
-def verdict_report(late: LateLabels, mass: float | None) -> VerdictReport:
+def label_report(late: DelayedLabels, mass: float | None) -> LabelReport:
     """How many events are judged, by whom, how late, how they were predicted.
 
     With an interval of `mass` it says how those probably are that are not judged, and how many events labels
     are ahead of; None is to say neither, as former readings do.
     """
     judged = late.scoring.scores.events
-    return VerdictReport(
+    return LabelReport(
         served=late.served,
         judged=judged,
         coverage=judged / late.served if late.served else 0.0,
@@ -34,12 +34,12 @@ def verdict_report(late: LateLabels, mass: float | None) -> VerdictReport:
         median_delay=_quantile(late, 0.5),
         p90_delay=_quantile(late, 0.9),
         p99_delay=_quantile(late, 0.99),
-        unjudged=None if mass is None else late.scoring.unjudged(mass),
+        unjudged=None if mass is None else late.scoring.unlabelled(mass),
         awaited=0 if mass is None else late.awaited,
     )
 
 
-def _quantile(late: LateLabels, share: float) -> float | None:
+def _quantile(late: DelayedLabels, share: float) -> float | None:
     """The least bound of delays that so many of the judged events keep."""
     events = [row[0] for row in late.scoring.delays]
     total = sum(events)

@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from streamnb.engine.labels.chunk import NONE, SEVERAL
-from streamnb.engine.labels.heard import Heard, Words
-from streamnb.engine.labels.numbers import Numbers
-from streamnb.engine.labels.pending import PendingEvents
-from streamnb.engine.labels.verdicts import Said, Truth
+from streamnb.engine.labels.heard import LabelBatch, LabelColumns
+from streamnb.engine.labels.numbers import Interner
+from streamnb.engine.labels.pending import LabelBuffer
+from streamnb.engine.labels.verdicts import ResolvedLabel, SourceLabel
 from streamnb.engine.ports import Partition
 from streamnb.model.attributes.weights import HEAVIEST
 
@@ -21,7 +21,7 @@ MOST_SOURCES_IN_ALL = 1000
 _HEAVIEST = float(HEAVIEST)
 
 
-class Sayings:
+class SourceLabelStore:
     """What is said of each event that waits.
 
     Args:
@@ -34,36 +34,36 @@ class Sayings:
         by_source: source -> its verdicts.
     """
 
-    def __init__(self, pending: PendingEvents, names: Numbers[str]) -> None:
+    def __init__(self, pending: LabelBuffer, names: Interner[str]) -> None:
         self._pending, self._names = pending, names
-        self.sources: Numbers[str] = Numbers()
-        self.partitions: Numbers[Partition] = Numbers()
+        self.sources: Interner[str] = Interner()
+        self.partitions: Interner[Partition] = Interner()
         self.by_source: Counter[str] = Counter()
 
-    def heard(self, heard: Heard, shares: Mapping[str, float]) -> Words:
+    def add_batch(self, heard: LabelBatch, shares: Mapping[str, float]) -> LabelColumns:
         """What verdicts say; their sources are known from here on, as far as there is room for more.
 
         Args:
             heard: these.
             shares: source -> what its labels count, in examples.
         """
-        sources = [verdict.source for verdict in heard.verdicts]
+        sources = [verdict.source for verdict in heard.labels]
         for source in dict.fromkeys(sources):
             if len(self.sources) < MOST_SOURCES_IN_ALL:
                 self.sources[source]
         self.by_source.update(filter(self.sources.__contains__, sources))
-        times: Any = [verdict.ts for verdict in heard.verdicts]
+        times: Any = [verdict.ts for verdict in heard.labels]
         if None in times:
             times = [t if ts is None else ts for ts, t in zip(times, heard.times.tolist(), strict=True)]
-        weights = np.array([verdict.weight for verdict in heard.verdicts], dtype=np.float64)
+        weights = np.array([verdict.weight for verdict in heard.labels], dtype=np.float64)
         if shares:
             weights *= [shares.get(source, 1.0) for source in sources]
-        return Words(
+        return LabelColumns(
             np.array([self.sources.get(source, NONE) for source in sources]),
             np.array(times, dtype=np.float64),
             np.array([self.partitions[record.partition] for record in heard.records]),
             np.array([record.offset for record in heard.records]),
-            [verdict.label for verdict in heard.verdicts],
+            [verdict.label for verdict in heard.labels],
             np.minimum(weights, _HEAVIEST),
         )
 
@@ -71,9 +71,9 @@ class Sayings:
         """Return if the labels of a source can be kept: it is known, or one more can be."""
         return source in self.sources or len(self.sources) < MOST_SOURCES_IN_ALL
 
-    def said(self, words: Words, place: int) -> Said:
+    def add(self, words: LabelColumns, place: int) -> SourceLabel:
         """Return one of what verdicts say; its source is one of those that are known."""
-        return Said(
+        return SourceLabel(
             self.sources.names[words.sources[place]],
             words.times[place].item(),
             words.labels[place],
@@ -82,13 +82,15 @@ class Sayings:
             words.offsets[place].item(),
         )
 
-    def truth_of(self, number: int) -> Truth | None:
+    def truth_of(self, number: int) -> ResolvedLabel | None:
         """The label that holds."""
         chunk, at = self._pending.at(number)
         label = int(chunk.columns["label"][at])
-        return None if label == NONE else Truth(self._class(label), float(chunk.columns["weight"][at]))
+        return (
+            None if label == NONE else ResolvedLabel(self._class(label), float(chunk.columns["weight"][at]))
+        )
 
-    def of(self, number: int) -> tuple[Said, ...]:
+    def labels_of(self, number: int) -> tuple[SourceLabel, ...]:
         """All that is said of an event."""
         chunk, at = self._pending.at(number)
         source = int(chunk.columns["source"][at])
@@ -101,12 +103,12 @@ class Sayings:
         name = None if label == NONE else self._class(label)
         partition = self.partitions.names[int(chunk.columns["partition"][at])]
         offset = int(chunk.columns["offset"][at])
-        return (Said(self.sources.names[source], said_at, name, weight, partition, offset),)
+        return (SourceLabel(self.sources.names[source], said_at, name, weight, partition, offset),)
 
     def _class(self, number: int) -> str:
         return self._names.names[number]
 
-    def _interned(self, said: Said) -> Said:
+    def _interned(self, said: SourceLabel) -> SourceLabel:
         """The same, with names that are kept once."""
         label = None if said.label is None else self._class(self._names[said.label])
         return said._replace(
@@ -118,8 +120,8 @@ class Sayings:
     def write(
         self,
         numbers: npt.NDArray[np.int64],
-        said: Sequence[tuple[Said, ...]],
-        truths: Sequence[Truth | None],
+        said: Sequence[tuple[SourceLabel, ...]],
+        truths: Sequence[ResolvedLabel | None],
         prunings: int,
     ) -> None:
         """Write down what is said of events, and what holds of that."""
@@ -141,7 +143,7 @@ class Sayings:
                 chunk, at = self._pending.at(number)
                 chunk.said[at] = tuple(map(self._interned, one))
 
-    def move(self, number: int, said: tuple[Said, ...]) -> None:
+    def move(self, number: int, said: tuple[SourceLabel, ...]) -> None:
         """Write down that another record says the same of an event: nothing but its place changes."""
         chunk, at = self._pending.at(number)
         one = np.array([number])

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from streamnb.engine.labels.numbers import Numbers
-from streamnb.engine.labels.pending import PendingEvents
+from streamnb.engine.labels.numbers import Interner
+from streamnb.engine.labels.pending import LabelBuffer
 from streamnb.engine.labels.unjudged import expected_accuracy
 from streamnb.errors import SnapshotError
 from streamnb.events import AccuracyEstimate
 from streamnb.model.attributes.names import checked_names
 from streamnb.model.evaluation.decision_scores import ServedDecisions
-from streamnb.model.evaluation.served_scores import NOTHING, Score, ServedScores, scored, total
+from streamnb.model.evaluation.served_scores import NOTHING, RevisableScore, ServedScores, scored, total
 
 DELAYS = (1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14400.0, 43200.0, 86400.0, 259200.0, 604800.0)
 """Bounds of delays, seconds: bucket 0 holds labels that came with their events, bucket i those of at most the
@@ -24,7 +24,7 @@ i-th bound, and a last one the rest."""
 _CELLS_AT_ONCE = 1 << 20  # events times classes
 
 
-class Scoring:
+class DelayScoring:
     """What served predictions are worth.
 
     Args:
@@ -38,10 +38,10 @@ class Scoring:
         decisions: what was decided of the events, which is scored with them; None where nothing is.
     """
 
-    def __init__(self, pending: PendingEvents, window: int) -> None:
+    def __init__(self, pending: LabelBuffer, window: int) -> None:
         self.scores = ServedScores(window)
         self.delays = [[0, 0, 0] for _ in range(len(DELAYS) + 2)]
-        self.names: Numbers[str] = Numbers()
+        self.names: Interner[str] = Interner()
         self.decisions: ServedDecisions | None = None
         self._pending = pending
         self._former: list[tuple[int, list[str]]] = []  # orders of classes, each of events before a number
@@ -63,7 +63,7 @@ class Scoring:
         for number in range(len(self.names), numbers):
             self.names[f"\0{number}"]
 
-    def adopt(self) -> None:
+    def follow_other_model(self) -> None:
         """Another model follows, with classes in another order."""
         names = [self.names.names[k] for k in self._by_column[:-1].tolist()]
         self._former.append((self._pending.next, names))
@@ -71,7 +71,7 @@ class Scoring:
 
     def count(
         self, numbers: npt.NDArray[np.int64], truth: npt.NDArray[np.int64], delays: npt.NDArray[np.int64]
-    ) -> Score:
+    ) -> RevisableScore:
         """Count events that are scored for the first time, with these buckets of delays."""
         score = self._scored(numbers, truth)
         first = self.scores.add(score)
@@ -95,28 +95,28 @@ class Scoring:
         if self.decisions is not None:
             self.decisions.replace(number, before, after)
 
-    def unjudged(self, mass: float) -> AccuracyEstimate | None:
+    def unlabelled(self, mass: float) -> AccuracyEstimate | None:
         """How accurate the newest predictions probably are that were never judged, as many as the window has.
 
         Those of an empty model are left out; None where there is none.
         """
-        numbers = self._pending.newest_unjudged(self.scores.window_size)
+        numbers = self._pending.newest_unlabelled(self.scores.window_size)
         known = self._pending.column("known", numbers.copy())
         step = max(1, _CELLS_AT_ONCE // int(known.max(initial=1)))
         parts = [numbers[first:][:step] for first in range(0, numbers.size, step)]
         sure = [self._pending.served(part, int(known.max())).max(axis=1, initial=0.0) for part in parts]
         confidence = np.minimum(np.concatenate([np.zeros(0), *sure]), 1.0)
         confidence = confidence[confidence > 0.0]
-        return expected_accuracy(confidence, self.scores.judged(), mass) if confidence.size else None
+        return expected_accuracy(confidence, self.scores.labelled(), mass) if confidence.size else None
 
-    def _count_delays(self, delays: npt.NDArray[np.int64], score: Score, times: int) -> None:
+    def _count_delays(self, delays: npt.NDArray[np.int64], score: RevisableScore, times: int) -> None:
         for delay in np.unique(delays).tolist():
             inside, row = delays == delay, self.delays[delay]
             row[0] += times * int(np.count_nonzero(inside))
             row[1] += times * int(np.count_nonzero(score.truth[inside] == score.predicted[inside]))
             row[2] += times * int(score.terms[inside, 0].sum())
 
-    def _scored(self, numbers: npt.NDArray[np.int64], truth: npt.NDArray[np.int64]) -> Score:
+    def _scored(self, numbers: npt.NDArray[np.int64], truth: npt.NDArray[np.int64]) -> RevisableScore:
         """The scores of what was served of events, given the numbers of their labels."""
         predicted, terms = np.zeros_like(truth), np.zeros((truth.size, 3), dtype=np.int64)
         models = np.searchsorted([until for until, _ in self._former], numbers, side="right")
@@ -131,7 +131,7 @@ class Scoring:
             for some in np.split(of, range(step, of.size, step)):
                 part = scored(self._pending.served(numbers[some], classes), columns[truth[some]])
                 predicted[some], terms[some] = by_column[part.predicted], part.terms
-        return Score(truth, predicted, terms)
+        return RevisableScore(truth, predicted, terms)
 
     def _places(self, classes: Sequence[Any]) -> npt.NDArray[np.int64]:
         """The numbers of classes, and what stands for none, in the last place."""

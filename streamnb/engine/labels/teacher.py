@@ -10,8 +10,8 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from streamnb.engine.labels.pending import PendingEvents
-from streamnb.engine.labels.verdicts import Truth
+from streamnb.engine.labels.pending import LabelBuffer
+from streamnb.engine.labels.verdicts import ResolvedLabel
 from streamnb.model.interface.stream_model import StreamModel
 
 _AT_ONCE = 1000  # events
@@ -19,7 +19,7 @@ _BYTES_AT_ONCE = 4 << 20
 _Task = Literal["learn", "learn again", "unlearn"]
 
 
-class Teacher:
+class ModelUpdater:
     """Hands changes over to a model.
 
     Args:
@@ -33,7 +33,7 @@ class Teacher:
 
     def __init__(
         self,
-        pending: PendingEvents,
+        pending: LabelBuffer,
         model: StreamModel,
         alive: Callable[[], None],
     ) -> None:
@@ -45,7 +45,9 @@ class Teacher:
         self._prunings: list[int] = []
         self._task: _Task = "learn"
 
-    def correct(self, number: int, was: Truth | None, truth: Truth | None, prunings: int) -> None:
+    def correct(
+        self, number: int, was: ResolvedLabel | None, truth: ResolvedLabel | None, prunings: int
+    ) -> None:
         """Take back what an event taught when the model had been pruned so often, and learn what holds now.
 
         Nothing of either where there is no label, or no weight.
@@ -67,7 +69,7 @@ class Teacher:
         self._weights += compress(weights.tolist(), have_weight)
         self._prunings += [0] * (len(self._numbers) - len(self._prunings))
 
-    def _queue(self, number: int, truth: Truth | None, prunings: int, task: _Task) -> None:
+    def _queue(self, number: int, truth: ResolvedLabel | None, prunings: int, task: _Task) -> None:
         if truth is None or not truth.weight:
             return
         if task != self._task or len(self._numbers) >= _AT_ONCE:

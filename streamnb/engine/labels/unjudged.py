@@ -30,7 +30,7 @@ from streamnb.events import AccuracyEstimate, Interval
 from streamnb.model.attributes.signatures import Flags
 from streamnb.model.compiled.arrays import Floats
 from streamnb.model.evaluation.progressive import BINS
-from streamnb.model.evaluation.served_scores import Judged
+from streamnb.model.evaluation.served_scores import LabelledOutcomes
 from streamnb.model.posterior.credible_intervals import beta_intervals
 
 FEWEST = 100
@@ -41,7 +41,7 @@ _USUAL, _SURPRISE = 2.0, 2.0
 _LEAST = 1e-9
 
 
-def expected_accuracy(confidence: Floats, judged: Judged, mass: float) -> AccuracyEstimate:
+def expected_accuracy(confidence: Floats, judged: LabelledOutcomes, mass: float) -> AccuracyEstimate:
     """The accuracy of M >= 1 predictions of these confidences whose labels are not known.
 
     Args:
@@ -63,7 +63,7 @@ def expected_accuracy(confidence: Floats, judged: Judged, mass: float) -> Accura
     )
 
 
-def _doubt(confidence: Floats, judged: Judged, surprise: float) -> str:
+def _doubt(confidence: Floats, judged: LabelledOutcomes, surprise: float) -> str:
     """Why an estimate is not to be trusted, if it is not; see `AccuracyEstimate`."""
     if judged.confidence.size < FEWEST:
         return "few-labels"
@@ -73,7 +73,7 @@ def _doubt(confidence: Floats, judged: Judged, surprise: float) -> str:
     return "changing" if surprise > _SURPRISE else ""
 
 
-def _moments(confidence: Floats, judged: Judged) -> tuple[float, float]:
+def _moments(confidence: Floats, judged: LabelledOutcomes) -> tuple[float, float]:
     """Mean and variance of the accuracy of predictions of these confidences, by judged ones."""
     share = _counts(confidence) / confidence.size
     n, right = _counts(judged.confidence), _counts(judged.confidence, judged.is_right)

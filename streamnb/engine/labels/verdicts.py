@@ -20,7 +20,7 @@ MOST_SOURCES = 4
 _RANK_IN_EVENT, _RANK = 0, 1
 
 
-class Said(NamedTuple):
+class SourceLabel(NamedTuple):
     """What one source says of one event.
 
     Attributes:
@@ -43,19 +43,19 @@ class Said(NamedTuple):
         """The place among all that its source says: the greatest is the last."""
         return self.time, self.partition, self.offset
 
-    def repeats(self, other: Said) -> bool:
+    def repeats(self, other: SourceLabel) -> bool:
         """Return whether another record says the same, at the same time."""
         return self[:4] == other[:4]
 
 
-class Truth(NamedTuple):
+class ResolvedLabel(NamedTuple):
     """The label that holds, and how many examples the event counts for."""
 
     label: str
     weight: float
 
 
-def merged(said: tuple[Said, ...], more: Said) -> tuple[Said, ...]:
+def merged(said: tuple[SourceLabel, ...], more: SourceLabel) -> tuple[SourceLabel, ...]:
     """What is said once one more verdict is in; the same object where that changes nothing."""
     for i, one in enumerate(said):
         if one.source == more.source:
@@ -63,13 +63,13 @@ def merged(said: tuple[Said, ...], more: Said) -> tuple[Said, ...]:
     return (*said, more)
 
 
-def effective(said: Iterable[Said], ranks: Mapping[str, int]) -> Truth | None:
+def effective(said: Iterable[SourceLabel], ranks: Mapping[str, int]) -> ResolvedLabel | None:
     """The label that holds, None where none does."""
     best = holding(said, ranks)
-    return None if best is None else Truth(best.label or "", best.weight)
+    return None if best is None else ResolvedLabel(best.label or "", best.weight)
 
 
-def holding(said: Iterable[Said], ranks: Mapping[str, int]) -> Said | None:
+def holding(said: Iterable[SourceLabel], ranks: Mapping[str, int]) -> SourceLabel | None:
     """What is said that holds; it has a label. None where nothing does."""
     standing = [one for one in said if one.label is not None]
     return max(standing, key=lambda one: (_rank(one.source, ranks), one.time, one.source), default=None)

@@ -14,9 +14,9 @@ from typing import Any
 
 import msgspec
 
-from streamnb.engine.labels.verdicts import Said
+from streamnb.engine.labels.verdicts import SourceLabel
 from streamnb.engine.ports import Partition, Record
-from streamnb.events import Withdrawal
+from streamnb.events import Retraction
 
 Place = tuple[float, Partition, int]
 """Of a label in the order of all that its source says."""
@@ -26,13 +26,13 @@ _MOST_SOURCES = 1000
 _MOST_SPANS = 1000  # of one source
 
 
-class Voids:
+class RevokedIntervals:
     """Of each source, the spans in which what it said does not count, whenever it comes."""
 
     def __init__(self) -> None:
         self.spans: dict[str, list[tuple[Place, Place]]] = {}  # apart from each other, rising
 
-    def add(self, withdrawal: Withdrawal, record: Record) -> bool:
+    def add(self, withdrawal: Retraction, record: Record) -> bool:
         """Let what a record withdraws not count; False if it is of a source too many."""
         source = withdrawal.source
         if source not in self.spans and len(self.spans) >= _MOST_SOURCES:
@@ -48,7 +48,7 @@ class Voids:
         self.spans[source] = sorted([*apart, joined])[-_MOST_SPANS:] if since <= until else spans
         return True
 
-    def cover(self, said: Said) -> bool:
+    def cover(self, said: SourceLabel) -> bool:
         """Whether it does not count."""
         spans = self.spans.get(said.source)
         if not spans:

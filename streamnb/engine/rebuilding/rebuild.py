@@ -16,16 +16,16 @@ import numpy as np
 from streamnb.engine.journal.checkpoint import Checkpoint, snapshot_of
 from streamnb.engine.journal.entries import partitions_of
 from streamnb.engine.journal.history import entries
-from streamnb.engine.journal.identity import Identity
-from streamnb.engine.journal.recovery import Following, recover, standing
+from streamnb.engine.journal.identity import JobIdentity
+from streamnb.engine.journal.recovery import JournalTail, recover, standing
 from streamnb.engine.journal.snapshot_store import NoSnapshots, Snapshots
-from streamnb.engine.labels.rebuilt import Offsets, Rebuilt, offsets_of
-from streamnb.engine.learner import Learner
+from streamnb.engine.labels.rebuilt import Offsets, RetrainedModel, offsets_of
+from streamnb.engine.learner import EventProcessor
 from streamnb.engine.ports import Log, Partition
-from streamnb.engine.rebuilding.truths import Chosen, LearningAnew, Truths
+from streamnb.engine.rebuilding.truths import Chosen, LabelResolution, RetrainingProcessor
 from streamnb.errors import JournalError
 from streamnb.wire.journal import JournalRecord
-from streamnb.wire.snapshot import Part, Snapshot
+from streamnb.wire.snapshot import Snapshot, SnapshotPart
 
 
 def nothing(*_: object) -> bool:
@@ -34,7 +34,7 @@ def nothing(*_: object) -> bool:
 
 
 @dataclass(frozen=True)
-class Source:
+class RetrainingSource:
     """What a model is learned anew from.
 
     Attributes:
@@ -46,11 +46,11 @@ class Source:
 
     log: Log
     snapshots: Snapshots
-    learner: Callable[[], Learner]
-    identity: Identity
+    learner: Callable[[], EventProcessor]
+    identity: JobIdentity
 
 
-class Rebuilding:
+class Retraining:
     """A model that was learned anew, and follows the journal.
 
     Args:
@@ -74,7 +74,7 @@ class Rebuilding:
 
     def __init__(
         self,
-        source: Source,
+        source: RetrainingSource,
         chosen: Chosen = nothing,
         at: int | None = None,
         under: Mapping[str, Any] | None = None,
@@ -85,13 +85,13 @@ class Rebuilding:
             raise JournalError("the journal is empty: nothing has been learned yet")
         at = end.n if at is None else at
         _check_beginning(source.log, identity)
-        known = forgotten_before(source.snapshots, end.origin.floor)
-        truths = Truths(source.learner().settings, known)
+        known = evicted_before(source.snapshots, end.origin.floor)
+        truths = LabelResolution(source.learner().settings, known)
         before = self._processed(truths, at)
         truths.finish()
         shaping = under or before.origin.config
         fresh = self._fresh(shaping)
-        anew = LearningAnew(fresh.settings, fresh.model, truths, known, chosen)
+        anew = RetrainingProcessor(fresh.settings, fresh.model, truths, known, chosen)
         self._processed(anew, at)
         self.to, self.events, self.learned = at, len(truths.offsets), anew.learned
         left_out: Offsets = {
@@ -109,7 +109,7 @@ class Rebuilding:
             first = self._first_waiting()
             pruned = np.frombuffer(anew.prunings, dtype=np.int32)[truths.base + first :]
             learner.late.adopt(first, pruned, self._gone)
-        self._following = Following(source.log, learner, identity, before)
+        self._following = JournalTail(source.log, learner, identity, before)
 
     def follow(self) -> JournalRecord | None:
         """Go on to the journal's end; the last record that came, None where none did.
@@ -126,14 +126,14 @@ class Rebuilding:
         """Where it stands."""
         return self._following.checkpoint
 
-    def rebuilt(self) -> Rebuilt:
+    def retrained(self) -> RetrainedModel:
         """The model as it stands."""
         late, first = self._learner.late, self._first_waiting()
         pruned = np.zeros(0, dtype=np.int32)
         if late is not None:
             pruned = late.pending.column("pruned", np.arange(first, late.pending.next)).astype(np.int32)
-        return Rebuilt(
-            Part(*self._learner.model.state()),
+        return RetrainedModel(
+            SnapshotPart(*self._learner.model.state()),
             self.to,
             first,
             pruned,
@@ -142,28 +142,32 @@ class Rebuilding:
             self.forgotten > 0,
         )
 
-    def snapshot(self, rebuilt: Rebuilt) -> Snapshot:
+    def snapshot(self, rebuilt: RetrainedModel) -> Snapshot:
         """What a file holds of the model as it stands."""
         return snapshot_of(self.checkpoint, rebuilt.parts(), self._source.identity)
 
-    def _fresh(self, shaping: Mapping[str, Any]) -> Learner:
+    def _fresh(self, shaping: Mapping[str, Any]) -> EventProcessor:
         """A learner that has learned nothing, under a configuration."""
         known = self._source.identity.configuration
-        return self._source.learner() if known is None or known.shaping == shaping else known.learner(shaping)
+        return (
+            self._source.learner()
+            if known is None or known.semantic_config == shaping
+            else known.learner(shaping)
+        )
 
     def _first_waiting(self) -> int:
         """The number of the first event that may wait for a label."""
         late = self._learner.late
-        return 0 if late is None else min(late.pending.chunks(), default=late.pending.next)
+        return 0 if late is None else min(late.pending.blocks(), default=late.pending.next)
 
-    def _processed(self, learner: Learner, at: int) -> Checkpoint:
+    def _processed(self, learner: EventProcessor, at: int) -> Checkpoint:
         """Let a learner process all that the journal did; what comes out is not what was published."""
         identity = self._source.identity
         blind = replace(identity, fingerprint={**identity.fingerprint, "learned": "anew"})
         return recover(self._source.log, NoSnapshots(), learner, blind, at=at)
 
 
-def forgotten_before(snapshots: Snapshots, floor: int) -> Offsets:
+def evicted_before(snapshots: Snapshots, floor: int) -> Offsets:
     """What was forgotten before, as the newest snapshot knows. Raises JournalError where it may not."""
     if floor < 0:
         return {}
@@ -176,7 +180,7 @@ def forgotten_before(snapshots: Snapshots, floor: int) -> Offsets:
     return offsets_of(found.snapshot.parts["forgotten"])
 
 
-def _check_beginning(log: Log, identity: Identity) -> None:
+def _check_beginning(log: Log, identity: JobIdentity) -> None:
     """Raises JournalError where events of the beginning are gone."""
     first = next(entries(log, log.partitions(identity.journal)[0]), None)
     if first is None or first.record.n:
@@ -187,7 +191,7 @@ def _check_beginning(log: Log, identity: Identity) -> None:
     ids: dict[str, str] = {}
     learned: set[str] = set()  # topics
     for entry in entries(log, log.partitions(identity.journal)[0]):
-        _refuse_topics_made_anew(ids, entry.record.topic_ids, learned)
+        _refuse_recreated_topics(ids, entry.record.topic_ids, learned)
         for part in entry.record.slices:
             learned.add(part.topic)
             partition = Partition(part.topic, part.partition)
@@ -198,10 +202,10 @@ def _check_beginning(log: Log, identity: Identity) -> None:
                     "what was before"
                 )
             untouched.discard(partition)
-    _refuse_topics_made_anew(ids, log.topic_ids([*ids]), learned)
+    _refuse_recreated_topics(ids, log.topic_ids([*ids]), learned)
 
 
-def _refuse_topics_made_anew(ids: dict[str, str], found: Mapping[str, str], learned: set[str]) -> None:
+def _refuse_recreated_topics(ids: dict[str, str], found: Mapping[str, str], learned: set[str]) -> None:
     """Raises JournalError where topics that were `learned` have other ids than before; notes new ones."""
     anew = sorted(topic for topic in learned if topic in found and ids.get(topic) != found[topic])
     if anew:

@@ -16,11 +16,11 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from streamnb.engine.labels.chunk import NONE, Chunk
-from streamnb.engine.labels.heard import Arrived
-from streamnb.engine.labels.numbers import Numbers
-from streamnb.engine.labels.rebuilt import Offsets, Rebuilt
-from streamnb.engine.learner import Learner
+from streamnb.engine.labels.chunk import NONE, LabelBlock
+from streamnb.engine.labels.heard import EventBatch
+from streamnb.engine.labels.numbers import Interner
+from streamnb.engine.labels.rebuilt import Offsets, RetrainedModel
+from streamnb.engine.learner import EventProcessor
 from streamnb.engine.ports import NewRecord, Partition, Record
 from streamnb.engine.settings import Settings
 from streamnb.errors import MalformedEvent
@@ -34,7 +34,7 @@ Chosen = Callable[[Event, Record], bool]
 """Whether an event is to be forgotten."""
 
 
-class _Oblivious(NaiveBayes):
+class _WithoutLearning(NaiveBayes):
     """A model that labels teach nothing but that they are there: a label too many is refused as it was."""
 
     def learn_late_many(
@@ -47,7 +47,7 @@ class _Oblivious(NaiveBayes):
         """Nothing."""
 
 
-class Truths(Learner):
+class LabelResolution(EventProcessor):
     """Hears a stream as its learner did, and notes what holds of each event that was predicted.
 
     It takes about 26 bytes an event.
@@ -63,11 +63,11 @@ class Truths(Learner):
     """
 
     def __init__(self, settings: Settings, forgotten: Offsets) -> None:
-        super().__init__(replace(settings, evidence=0, decision=None), _Oblivious())
+        super().__init__(replace(settings, evidence=0, decision=None), _WithoutLearning())
         self.places, self.offsets = array("H"), array("q")
         self.labels, self.weights = array("i"), array("d")
-        self._names: Numbers[str] = Numbers()
-        self._places: Numbers[Partition] = Numbers()
+        self._names: Interner[str] = Interner()
+        self._places: Interner[Partition] = Interner()
         self._forgotten = forgotten
         self.base = 0  # events before the first that waited for labels
 
@@ -107,21 +107,21 @@ class Truths(Learner):
         if self.late is not None and is_first:
             self.base = len(self.places)
 
-    def adopt(self, rebuilt: Callable[[], Rebuilt], model: StreamModel | None = None) -> None:  # noqa: ARG002
+    def install_model(self, rebuilt: Callable[[], RetrainedModel], model: StreamModel | None = None) -> None:  # noqa: ARG002
         """Forget what was forgotten there, or later."""
         if self.late is not None:
-            self.late.pending.blank(self.waiting(self.at(self._forgotten)))
+            self.late.pending.redact(self.waiting(self.at(self._forgotten)))
 
-    def _take_part(
+    def _process_slice(
         self, records: Sequence[Record], now: float, alive: Callable[[], None], most_bytes: float
     ) -> list[NewRecord]:
         seen = self._chunks()
-        made = super()._take_part(records, now, alive, most_bytes)
+        made = super()._process_slice(records, now, alive, most_bytes)
         left = self._chunks()  # nothing changes any more what holds of events that wait no longer
         self._note({first: chunk for first, chunk in seen.items() if first not in left})
         return made
 
-    def _predict_then_learn(self, arrived: Arrived, now: float) -> Iterable[NewRecord]:  # noqa: ARG002
+    def _predict_then_learn(self, arrived: EventBatch, now: float) -> Iterable[NewRecord]:  # noqa: ARG002
         events, records, _, _ = arrived
         for record in records:
             self.places.append(self._places[record.partition])
@@ -134,18 +134,18 @@ class Truths(Learner):
             return ()
         self.labels.extend([NONE] * len(events))
         self.weights.extend([0.0] * len(events))
-        said = self.late.said_before(arrived)
+        said = self.late.source_labels_before(arrived)
         nothing = Posteriors([], np.zeros((len(events), 0)), np.zeros(len(events), dtype=np.int64))
-        truths = list(map(self.late.truth, said))
+        truths = list(map(self.late.resolve, said))
         weights = [one.weight if one else 0.0 for one in truths]
         self.model.learn_late_many(events, [one and one.label for one in truths], weights)
         self.late.serve(arrived, said, truths, nothing, [0] * len(events), self.model)
         return ()
 
-    def _chunks(self) -> dict[int, Chunk]:
-        return {} if self.late is None else self.late.pending.chunks()
+    def _chunks(self) -> dict[int, LabelBlock]:
+        return {} if self.late is None else self.late.pending.blocks()
 
-    def _note(self, chunks: Mapping[int, Chunk]) -> None:
+    def _note(self, chunks: Mapping[int, LabelBlock]) -> None:
         for first, chunk in chunks.items():
             assert self.late is not None  # noqa: S101  there are chunks
             names = self.late.scoring.names.names
@@ -155,7 +155,7 @@ class Truths(Learner):
                 self.weights[place] = weight
 
 
-class LearningAnew(Learner):
+class RetrainingProcessor(EventProcessor):
     """Learns the events of a stream with the labels that hold of them in the end.
 
     Labels that were admitted when they came are admitted, however few there may be now.
@@ -174,7 +174,12 @@ class LearningAnew(Learner):
     """
 
     def __init__(
-        self, settings: Settings, model: StreamModel, truths: Truths, forgotten: Offsets, chosen: Chosen
+        self,
+        settings: Settings,
+        model: StreamModel,
+        truths: LabelResolution,
+        forgotten: Offsets,
+        chosen: Chosen,
     ) -> None:
         settings = replace(settings, labels=None, evidence=0, decision=None, max_classes=0)
         super().__init__(settings, model)
@@ -190,7 +195,7 @@ class LearningAnew(Learner):
     def reconfigure(self, settings: Settings, model: StreamModel, *, counts_room: bool = True) -> None:
         """Its own hold from the beginning, whatever held then."""
 
-    def adopt(self, rebuilt: Callable[[], Rebuilt], model: StreamModel | None = None) -> None:
+    def install_model(self, rebuilt: Callable[[], RetrainedModel], model: StreamModel | None = None) -> None:
         """What was learned anew before is no other than what this learns."""
 
     def _decode(self, record: Record) -> Event:
@@ -216,7 +221,7 @@ class LearningAnew(Learner):
         name = None if label == NONE else truths.names[label]
         return msgspec.structs.replace(event, label=name, weight=truths.weights[at] if name else 1.0)
 
-    def _predict_then_learn(self, arrived: Arrived, now: float) -> Iterable[NewRecord]:  # noqa: ARG002
+    def _predict_then_learn(self, arrived: EventBatch, now: float) -> Iterable[NewRecord]:  # noqa: ARG002
         events, before = arrived.events, self._n_learned
         for record in arrived.records:  # words may be forgotten between two events that were read together
             self.prunings[self._waiting.pop((record.partition, record.offset))] = self.model.n_prunings

@@ -12,7 +12,7 @@ from streamnb.engine.ports import Partition
 _MOST = 5
 
 
-class CheckResult(StrEnum):
+class Outcome(StrEnum):
     """Whether something is as it should be."""
 
     OK = "ok"
@@ -22,7 +22,7 @@ class CheckResult(StrEnum):
     """What would be needed to tell is gone, as retention has it; or another fault is in the way."""
 
 
-class VerificationFinding(NamedTuple):
+class CheckResult(NamedTuple):
     """One thing found.
 
     Attributes:
@@ -36,7 +36,7 @@ class VerificationFinding(NamedTuple):
     """
 
     check: str
-    verdict: CheckResult
+    verdict: Outcome
     text: str
     place: Mapping[str, str | int] = {}
     found: Any = None
@@ -48,20 +48,20 @@ def place(partition: Partition, offset: int, **more: str | int) -> dict[str, str
     return {"topic": partition.topic, "partition": partition.number, "offset": offset, **more}
 
 
-class Findings:
+class CheckResults:
     """Collects findings: of each check the first few that differ, and how many there are in all."""
 
     def __init__(self) -> None:
-        self._found: list[VerificationFinding] = []
+        self._found: list[CheckResult] = []
         self._seen: Counter[str] = Counter()
 
     def ok(self, check: str, text: str, **place: str | int) -> None:
         """It is as it should be."""
-        self._found.append(VerificationFinding(check, CheckResult.OK, text, place))
+        self._found.append(CheckResult(check, Outcome.OK, text, place))
 
     def unchecked(self, check: str, text: str, **place: str | int) -> None:
         """It could not be found out."""
-        self._found.append(VerificationFinding(check, CheckResult.UNCHECKED, text, place))
+        self._found.append(CheckResult(check, Outcome.UNCHECKED, text, place))
 
     def differs(
         self,
@@ -75,9 +75,7 @@ class Findings:
         """It is not as it should be."""
         self._seen[check] += 1
         if self._seen[check] <= _MOST:
-            self._found.append(
-                VerificationFinding(check, CheckResult.DIFFERS, text, place or {}, found, expected)
-            )
+            self._found.append(CheckResult(check, Outcome.DIFFERS, text, place or {}, found, expected))
 
     def count(self, check: str) -> int:
         """How much differs in this check."""
@@ -88,7 +86,7 @@ class Findings:
         """Whether nothing differs."""
         return not self._seen.total()
 
-    def all(self) -> Sequence[VerificationFinding]:
+    def all(self) -> Sequence[CheckResult]:
         """All that is told, in the order of its checks' first findings."""
         order = list(dict.fromkeys(finding.check for finding in self._found))
         told = []
@@ -96,5 +94,5 @@ class Findings:
             told += [finding for finding in self._found if finding.check == check]
             more = self._seen[check] - _MOST
             if more > 0:
-                told.append(VerificationFinding(check, CheckResult.DIFFERS, f"and {more:,} more"))
+                told.append(CheckResult(check, Outcome.DIFFERS, f"and {more:,} more"))
         return told

@@ -9,23 +9,23 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from streamnb.engine.journal.entries import missing_records
-from streamnb.engine.journal.identity import Origin
-from streamnb.engine.journal.recovery import refuse_changes, told
-from streamnb.engine.learner import Learner
+from streamnb.engine.journal.identity import JournalOrigin
+from streamnb.engine.journal.recovery import describe_changes, refuse_changes
+from streamnb.engine.learner import EventProcessor
 from streamnb.engine.rebuilding import rebuild
-from streamnb.engine.verification.findings import Findings
-from streamnb.engine.verification.log.chain import CHAIN, LEARNED, Survey, earliest_kept, survey
+from streamnb.engine.verification.findings import CheckResults
+from streamnb.engine.verification.log.chain import CHAIN, LEARNED, LogScan, earliest_kept, scan_log
 from streamnb.engine.verification.log.kept_snapshots import SNAPSHOTS, KeptSnapshots
-from streamnb.engine.verification.log.published import Processed, Published
-from streamnb.engine.verification.log.replayed import Replays
+from streamnb.engine.verification.log.published import ProcessedEvents, PublishedOutputs
+from streamnb.engine.verification.log.replayed import StateReplay
 from streamnb.engine.verification.log.slices import SLICES, ProcessedReader
 from streamnb.engine.verification.recount.comparison import Compared, LearnedState, compare, recount_of
-from streamnb.engine.verification.recount.late_recount import LateRecount
+from streamnb.engine.verification.recount.late_recount import LabelRecount
 from streamnb.engine.verification.recount.recount import Recount, RecountPlan
 from streamnb.engine.verification.recount.tenant_recount import TenantRecount
 from streamnb.errors import JournalError, LogError, SnapshotError
-from streamnb.events import Event, Verdict, Withdrawal
-from streamnb.model.attributes.parameters import of
+from streamnb.events import Event, LabelRecord, Retraction
+from streamnb.model.attributes.parameters import pluralize
 from streamnb.model.interface.stream_model import StreamModel
 from streamnb.model.naive_bayes.counting_model import CountingModel
 from streamnb.model.tenants.tenant_models import TenantModels
@@ -34,18 +34,18 @@ RECOUNT, CONFIGURATION, LOG = "recount", "configuration", "log"
 
 
 @dataclass(frozen=True)
-class Source(rebuild.Source):
+class VerificationSource(rebuild.RetrainingSource):
     """What is verified.
 
     Attributes:
         plans: how events are counted under a configuration. May raise JournalError.
     """
 
-    plans: Callable[[Origin], RecountPlan]
+    plans: Callable[[JournalOrigin], RecountPlan]
 
 
 @dataclass
-class Verified:
+class VerificationResult:
     """What was verified.
 
     Attributes:
@@ -59,7 +59,7 @@ class Verified:
         compared: how many numbers of the state are equal to the recount's; None where it was not compared.
     """
 
-    findings: Findings
+    findings: CheckResults
     n: int = -1
     events: int = 0
     labels: int = 0
@@ -69,7 +69,9 @@ class Verified:
     compared: Compared | None = None
 
 
-def verify(source: Source, findings: Findings, progress: Callable[[int], None] = lambda _: None) -> Verified:
+def verify(
+    source: VerificationSource, findings: CheckResults, progress: Callable[[int], None] = lambda _: None
+) -> VerificationResult:
     """Check everything that can be checked, and tell all that differs.
 
     1. The chain of the journal, and its positions.
@@ -91,13 +93,13 @@ def verify(source: Source, findings: Findings, progress: Callable[[int], None] =
     Raises:
         LogError: the log, or its journal, cannot be read at all.
     """
-    verified = Verified(findings)
+    verified = VerificationResult(findings)
     # Snapshots first: one that is kept meanwhile stands at a record beyond the journal's end as it is taken.
     kept = KeptSnapshots(source.snapshots, findings)
     kept.list()
     earliest = earliest_kept(source.log, source.identity.topics)
     journal = source.log.partitions(source.identity.journal)[0]
-    seen = survey(source.log, journal, earliest, kept.origins, findings)
+    seen = scan_log(source.log, journal, earliest, kept.origins, findings)
     verified.n, verified.adopted = seen.end.n, seen.adopted
     if seen.first is None:
         if not seen.is_broken:
@@ -105,22 +107,22 @@ def verify(source: Source, findings: Findings, progress: Callable[[int], None] =
         return verified
     _check_present(source, seen, findings)
     kept.check_places(seen)
-    recounting = _Recounting(source, seen, kept, verified, progress)
+    recounting = _Recount(source, seen, kept, verified, progress)
     try:
         recounting.run(ProcessedReader(source.log, seen, kept.origins, earliest, source.plans))
     except JournalError as error:  # a configuration that this program does not know
         findings.differs(CONFIGURATION, str(error))
-    replays = Replays(source.log, source.snapshots, source.learner, source.identity, seen, findings)
+    replays = StateReplay(source.log, source.snapshots, source.learner, source.identity, seen, findings)
     learner = replays.present(RECOUNT, kept)
     if learner is not None:
         if recounting.counts:
             _compare_recount(recounting.recount, learner, seen, verified)
-        recounting.tell_corrections(learner.model)
+        recounting.report_corrections(learner.model)
         replays.compare(learner, kept, recounting.base)
     return verified
 
 
-def _check_present(source: Source, seen: Survey, findings: Findings) -> None:
+def _check_present(source: VerificationSource, seen: LogScan, findings: CheckResults) -> None:
     """The journal's end beside the configuration and the log as they are now."""
     end = {"record": seen.end.n}
     if not seen.is_broken:
@@ -130,7 +132,7 @@ def _check_present(source: Source, seen: Survey, findings: Findings) -> None:
             CHAIN, f"the records before {seen.first_n:,} are no longer kept", record=seen.first_n
         )
     try:
-        changes = told(refuse_changes(seen.end, source.identity))
+        changes = describe_changes(refuse_changes(seen.end, source.identity))
         findings.ok(
             CONFIGURATION, f"other from the next run on: {changes}" if changes else "that of the journal"
         )
@@ -144,7 +146,7 @@ def _check_present(source: Source, seen: Survey, findings: Findings) -> None:
 
 
 @dataclass(eq=False)
-class _Recounting:
+class _Recount:
     """One pass over the events: slices, the recount with the snapshots it passes, and what was published.
 
     Attributes:
@@ -153,10 +155,10 @@ class _Recounting:
         base: the record after which counting begins, where a snapshot stands; -1 where none is needed.
     """
 
-    source: Source
-    seen: Survey
+    source: VerificationSource
+    seen: LogScan
     kept: KeptSnapshots
-    verified: Verified
+    verified: VerificationResult
     progress: Callable[[int], None]
 
     def __post_init__(self) -> None:
@@ -166,7 +168,7 @@ class _Recounting:
         self._of_tenants = isinstance(learner.model, TenantModels)
         self.counts = self._of_tenants or isinstance(learner.model, CountingModel)
         self._new = TenantRecount.for_model(learner.model)
-        self._late = None if learner.late is None else LateRecount(self._new)
+        self._late = None if learner.late is None else LabelRecount(self._new)
         self.base = -1
 
     def run(self, reader: ProcessedReader) -> None:
@@ -174,7 +176,7 @@ class _Recounting:
         self._begin()
         plans = [plan for origin in self.seen.origins.values() if (plan := reader.plan(origin)) is not None]
         settings = [plan.settings for plan in plans]
-        published = Published(self.source.log, settings, self.seen, self.kept.origins, self._findings)
+        published = PublishedOutputs(self.source.log, settings, self.seen, self.kept.origins, self._findings)
         published.begin()
         read = 0
         for processed in reader(self._findings):
@@ -184,8 +186,8 @@ class _Recounting:
             self._count(processed, reader.plan(processed.step.after.origin))
         if not self._findings.count(LEARNED):
             self._findings.ok(LEARNED, "every event up to them was learned once: none twice, none skipped")
-        self._tell_slices(reader)
-        published.check(lambda: reader(Findings()))
+        self._report_slices(reader)
+        published.check(lambda: reader(CheckResults()))
 
     def _begin(self) -> None:
         """Where the recount begins."""
@@ -216,7 +218,7 @@ class _Recounting:
                 continue
             self._findings.unchecked(
                 RECOUNT,
-                f"{of(self.recount.consumed, 'event')} up to journal record {n}, where the recount "
+                f"{pluralize(self.recount.consumed, 'event')} up to journal record {n}, where the recount "
                 f"begins with a snapshot: {why}",
                 record=n,
             )
@@ -230,7 +232,7 @@ class _Recounting:
         self.counts = False
         self._findings.unchecked(RECOUNT, f"{why}: a replay alone tells what they taught", **place)
 
-    def _count(self, processed: Processed, plan: RecountPlan | None) -> None:
+    def _count(self, processed: ProcessedEvents, plan: RecountPlan | None) -> None:
         """Go on with the recount, and look at the snapshot that stands there."""
         record = processed.step.record
         if plan is None or not self.seen.counts(record.n) or (self.recount is None and self.counts):
@@ -246,28 +248,30 @@ class _Recounting:
                     if event is None or isinstance(event, Event):
                         self.recount.take(event, plan)
             self.verified.events += len(processed.events)
-            self.verified.labels += sum(isinstance(one, Verdict | Withdrawal) for _, one in processed.events)
+            self.verified.labels += sum(
+                isinstance(one, LabelRecord | Retraction) for _, one in processed.events
+            )
             self.verified.refused += sum(event is None for _, event in processed.events)
             self.verified.commits += record.kind == "commit"
         if self.recount is not None and not (self.seen.is_broken or self._of_tenants):
             self.kept.compare(processed.step, self.recount, self.base)
 
-    def tell_corrections(self, model: StreamModel) -> None:
+    def report_corrections(self, model: StreamModel) -> None:
         """How many events were taken back, as their labels changed, and how much of them."""
         n = 0 if self._late is None else self._late.recount.unlearned
         if n and model.corrections == "exact":
-            self._findings.ok(RECOUNT, f"{of(n, 'event')} taken back, as labels changed")
+            self._findings.ok(RECOUNT, f"{pluralize(n, 'event')} taken back, as labels changed")
         elif n:
             back = "nothing" if model.corrections == "again" else "counts and moments alone"
-            text = f"{of(n, 'event')} taught again, as labels changed; it takes back {back}"
+            text = f"{pluralize(n, 'event')} taught again, as labels changed; it takes back {back}"
             self._findings.unchecked(RECOUNT, text)
 
-    def _tell_slices(self, reader: ProcessedReader) -> None:
+    def _report_slices(self, reader: ProcessedReader) -> None:
         if reader.gone:
-            self._findings.unchecked(SLICES, f"{of(reader.gone, 'slice')} no longer kept")
+            self._findings.unchecked(SLICES, f"{pluralize(reader.gone, 'slice')} no longer kept")
         if self._findings.count(SLICES):
             return
-        self._findings.ok(SLICES, f"what was learned is in {of(reader.slices, 'slice')}")
+        self._findings.ok(SLICES, f"what was learned is in {pluralize(reader.slices, 'slice')}")
         lost = [n for n in sorted(reader.incomplete) if n > self.base and self.seen.counts(n)]
         if lost and (self.recount or self._late) is not None:
             self.recount = self._late = None
@@ -275,13 +279,15 @@ class _Recounting:
             self._findings.unchecked(RECOUNT, text, record=lost[0])
 
 
-def _compare_recount(recount: Recount | None, learner: Learner, seen: Survey, verified: Verified) -> None:
+def _compare_recount(
+    recount: Recount | None, learner: EventProcessor, seen: LogScan, verified: VerificationResult
+) -> None:
     """The state that a learner would begin with, beside the recount."""
     findings = verified.findings
     if recount is None or seen.is_broken:
         findings.unchecked(RECOUNT, "the state: what was learned could not be counted")
         return
-    compared = compare(recount, LearnedState.of(learner), RECOUNT, seen.end.n, findings)
+    compared = compare(recount, LearnedState.of_processor(learner), RECOUNT, seen.end.n, findings)
     verified.compared = compared
     if not findings.count(RECOUNT):
         findings.ok(RECOUNT, str(compared), record=seen.end.n)

@@ -42,7 +42,7 @@ _NO_VALUES: tuple[type[Exception], ...] = (
 )
 
 
-class Expected(NamedTuple):
+class ExpectedArray(NamedTuple):
     """One array: of this type and shape, and between `low` and `high`, both of them included.
 
     Attributes:
@@ -57,21 +57,21 @@ class Expected(NamedTuple):
     high: Any
 
 
-def counts(*shape: str | int) -> Expected:
+def counts(*shape: str | int) -> ExpectedArray:
     """Weights or numbers of events: int64, none below zero and none near an overflow."""
-    return Expected(np.int64, shape, 0, MOST)
+    return ExpectedArray(np.int64, shape, 0, MOST)
 
 
-def whole(*shape: str | int, low: Any, high: Any, dtype: npt.DTypeLike = np.int64) -> Expected:
+def whole(*shape: str | int, low: Any, high: Any, dtype: npt.DTypeLike = np.int64) -> ExpectedArray:
     """Integers of a range, such as indices."""
-    return Expected(dtype, shape, low, high)
+    return ExpectedArray(dtype, shape, low, high)
 
 
 def real(
     *shape: str | int, low: Any = -LARGE, high: Any = LARGE, dtype: npt.DTypeLike = np.float64
-) -> Expected:
+) -> ExpectedArray:
     """Numbers that are finite, and whose sums are."""
-    return Expected(dtype, shape, low, high)
+    return ExpectedArray(dtype, shape, low, high)
 
 
 class PartArrays(dict[str, npt.NDArray[Any]]):
@@ -88,7 +88,7 @@ def named(arrays: Mapping[str, npt.NDArray[Any]], prefix: str) -> PartArrays:
 
 
 def checked(
-    arrays: Mapping[str, npt.NDArray[Any]], expected: Mapping[str, Expected], **sizes: int
+    arrays: Mapping[str, npt.NDArray[Any]], expected: Mapping[str, ExpectedArray], **sizes: int
 ) -> dict[str, npt.NDArray[Any]]:
     """The arrays, row-major, where they are what is expected and no others; they are not copied.
 
@@ -106,13 +106,17 @@ def checked(
     for name, (dtype, shape, low, high) in expected.items():
         array = arrays[name]
         if getattr(array, "dtype", None) != dtype or array.ndim != len(shape):
-            raise SnapshotError(f"{prefix}{name}: expected {_told(dtype, shape, sizes)}, found {_is(array)}")
+            raise SnapshotError(
+                f"{prefix}{name}: expected {_describe_range(dtype, shape, sizes)}, found {_is(array)}"
+            )
         wanted = tuple(
             sizes.setdefault(d, n) if isinstance(d, str) else d
             for d, n in zip(shape, array.shape, strict=True)
         )
         if array.shape != wanted:
-            raise SnapshotError(f"{prefix}{name}: expected {_told(dtype, shape, sizes)}, found {_is(array)}")
+            raise SnapshotError(
+                f"{prefix}{name}: expected {_describe_range(dtype, shape, sizes)}, found {_is(array)}"
+            )
         _check_range(prefix + name, array, low, high)
     return {name: np.ascontiguousarray(arrays[name]) for name in expected}
 
@@ -145,7 +149,7 @@ def tally(meta: Mapping[str, Any], name: str) -> Counter[str]:
 
 
 @contextmanager
-def reading(what: str, *more: type[Exception]) -> Iterator[None]:
+def state_errors(what: str, *more: type[Exception]) -> Iterator[None]:
     """Where values of a state turn out to be none, as they are read, let it be a SnapshotError.
 
     Also a decorator of what reads them. `more`, such as ValueError, are errors that say nothing else there.
@@ -168,7 +172,7 @@ def _check_range(name: str, array: npt.NDArray[Any], low: Any, high: Any) -> Non
         raise SnapshotError(f"{name}{list(place)}: {array[place]} is not between {low} and {high}")
 
 
-def _told(dtype: npt.DTypeLike, shape: tuple[str | int, ...], sizes: Mapping[str, int]) -> str:
+def _describe_range(dtype: npt.DTypeLike, shape: tuple[str | int, ...], sizes: Mapping[str, int]) -> str:
     """An expectation, in words."""
     dimensions = [f"{sizes[d]} {d}" if isinstance(d, str) and d in sizes else str(d) for d in shape]
     return f"{np.dtype(dtype)} of shape ({', '.join(dimensions)})"

@@ -1,6 +1,7 @@
 """Values that look like numbers in another notation, and the options of text files that read it.
 
-`OddFields` reports what is found here, and `init` proposes it. A column is judged by the strings in a sample
+`DataQuality` reports what is found here, and `init` proposes it. A column is judged by the strings in a
+sample
 of it; what already reads as a number is one.
 """
 
@@ -16,8 +17,8 @@ from itertools import islice
 from typing import NamedTuple
 
 from streamnb.model.attributes.attributes import some_of
-from streamnb.model.attributes.parameters import of
-from streamnb.model.attributes.seen_fields import A_DATE, ENOUGH, Keys, Seen
+from streamnb.model.attributes.parameters import pluralize
+from streamnb.model.attributes.seen_fields import A_DATE, ENOUGH, FieldSummary, Keys
 
 _MOST = 0.9  # of the strings of a column are written so
 _FEW = 3  # strings that may stand for no number, though nobody else writes them so
@@ -113,7 +114,7 @@ _FORMS = [
 ]
 
 
-def notation_of(seen: Seen, decimal: str = ".") -> Notation | None:
+def notation_of(seen: FieldSummary, decimal: str = ".") -> Notation | None:
     """Return the notation in which nearly all strings of a column are numbers; None if they are not.
 
     If several fit, the first one counts: 1,100 is rather a number above a thousand.
@@ -163,7 +164,7 @@ def _in_ascii(text: str) -> str:
     return "".join(str(unicodedata.decimal(one, one)) for one in text)
 
 
-def _written_otherwise(seen: Seen, told: Mapping[str, int], total: int) -> Notation | None:
+def _written_otherwise(seen: FieldSummary, told: Mapping[str, int], total: int) -> Notation | None:
     """Return the notation of strings that nearly all are numbers, and none that an option reads."""
     plain = {text: plain_number(text) for text in told}
     found = {text: one for text, one in plain.items() if _ANY_NUMBER.fullmatch(one)}
@@ -185,7 +186,7 @@ def _fits(texts: Mapping[str, int], notation: Notation, total: int) -> bool:
     return is_written and sum(texts[text] for text in fits) >= _MOST * total
 
 
-def markers_of(seen: Seen, decimal: str = ".") -> list[str]:
+def markers_of(seen: FieldSummary, decimal: str = ".") -> list[str]:
     """Return the strings of a column that stand for no number, if all its other values are numbers."""
     strings = _strings(seen)
     markers = _markers(strings)
@@ -199,7 +200,7 @@ def markers_of(seen: Seen, decimal: str = ".") -> list[str]:
     return sorted(markers) if has_numbers and sum(strings[text] for text in markers) == seen.strings else []
 
 
-def odd_cells(seen: Seen, texts: Iterable[str] = (), what: str = "cell") -> str:
+def odd_cells(seen: FieldSummary, texts: Iterable[str] = (), what: str = "cell") -> str:
     """Return how many strings are among the numbers that a column has in most events, such as which.
 
     Args:
@@ -213,10 +214,10 @@ def odd_cells(seen: Seen, texts: Iterable[str] = (), what: str = "cell") -> str:
     if not n or not strings or _markers(texts) == set(texts):
         return ""
     examples = [f'"{text[:_LONGEST_EXAMPLE]}"' for text in islice(texts, 3)]
-    return f"{of(n, what)} such as {', '.join(examples)}"
+    return f"{pluralize(n, what)} such as {', '.join(examples)}"
 
 
-def units_of(seen: Seen) -> str:
+def units_of(seen: FieldSummary) -> str:
     """Return the units with which nearly all strings of a column are numbers, for a message.
 
     It is empty if there are none, or if most values are numbers already. Several units need amounts:
@@ -252,7 +253,7 @@ def _quoted(text: str) -> str:
     return f'"{text}"'
 
 
-def is_grouped(seen: Seen) -> bool:
+def is_grouped(seen: FieldSummary) -> bool:
     """Return whether a column that is read by a comma has points between thousands: 767, 6.040."""
     strings = _strings(seen)
     points = strings.keys() - _markers(strings)
@@ -260,7 +261,7 @@ def is_grouped(seen: Seen) -> bool:
     return are_whole and bool(points) and all(map(_POINTS.fullmatch, points))
 
 
-def may_be_grouped(seen: Seen) -> bool:
+def may_be_grouped(seen: FieldSummary) -> bool:
     """Return whether a column may be such a one that was read by a point, which made 6.04 of 6.040."""
     strings = _strings(seen)
     numbers = [value for value in seen.values if type(value) in {int, float}]
@@ -274,7 +275,7 @@ def may_be_grouped(seen: Seen) -> bool:
     return is_fine and all(map(_POINTS.fullmatch, strings.keys() - _markers(strings)))
 
 
-def spoilt(seen: Mapping[Keys, Seen], notation: Notation, decimal: str) -> list[Keys]:
+def spoilt(seen: Mapping[Keys, FieldSummary], notation: Notation, decimal: str) -> list[Keys]:
     """Return which columns have numbers with this decimal separator, and a notation has another one."""
     if notation.decimal == decimal or notation.written:
         return []
@@ -289,17 +290,17 @@ def no_options(paths: Sequence[str], decimal: str) -> str:
     )
 
 
-def is_rounded(seen: Seen) -> bool:
+def is_rounded(seen: FieldSummary) -> bool:
     """Return whether a column has whole numbers that no double holds for sure."""
     return any(type(value) is int and abs(value) > _EXACT for value in seen.values)
 
 
-def has_long_digits(seen: Seen) -> bool:
+def has_long_digits(seen: FieldSummary) -> bool:
     """Return whether strings of a column are whole numbers that no double holds for sure."""
     return any(_DIGITS.fullmatch(text) and abs(int(text)) > _EXACT for text in _strings(seen))
 
 
-def _are_most_numbers(seen: Seen) -> bool:
+def _are_most_numbers(seen: FieldSummary) -> bool:
     """Return whether more events have a number than a string, and the numbers are amounts, not codes."""
     if not seen.types <= {int, float, str} or seen.n - seen.strings <= seen.strings:
         return False
@@ -312,7 +313,7 @@ def _words(strings: Mapping[str, int], markers: Container[str]) -> set[str]:
     return words if len(words) <= _FEW and not any("," in text for text in words) else set()
 
 
-def _strings(seen: Seen) -> Mapping[str, int]:
+def _strings(seen: FieldSummary) -> Mapping[str, int]:
     return {value: n for value, n in seen.values.items() if isinstance(value, str)}
 
 
@@ -326,6 +327,6 @@ def _is_beyond(text: str) -> bool:
     return is_number and not math.isfinite(float(text))
 
 
-def _are_amounts(seen: Seen, numbers: Iterable[str]) -> bool:
+def _are_amounts(seen: FieldSummary, numbers: Iterable[str]) -> bool:
     """Whether numbers in strings are amounts, and not codes: many different ones, or fractions."""
     return seen.n >= ENOUGH and (seen.differ or any("." in text for text in numbers))

@@ -16,7 +16,7 @@ def brief(value: str) -> str:
     return value if len(value) <= _SHOWN else f"{value[:_SHOWN]}... ({len(value):,} characters)"
 
 
-def of(n: int, what: str, plural: str = "") -> str:
+def pluralize(n: int, what: str, plural: str = "") -> str:
     """Return a number with its noun, for a message; the plural is the noun with -s unless it is given."""
     return f"{n:,} {what if n == 1 else plural or f'{what}s'}"
 

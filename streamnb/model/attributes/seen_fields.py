@@ -46,7 +46,7 @@ _DATE = re.compile(
 
 
 @dataclass
-class Seen:
+class FieldSummary:
     """The values at one path: how many, of which types, how many words, which ones (some of them).
 
     Attributes:
@@ -121,7 +121,7 @@ class Seen:
         return "nominal" if few else "continuous"
 
 
-def look(raw: bytes, seen: dict[Keys, Seen], names: Container[str] = ()) -> bool:
+def look(raw: bytes, seen: dict[Keys, FieldSummary], names: Container[str] = ()) -> bool:
     """Note what an event holds, and return whether it is a JSON object.
 
     Args:
@@ -139,7 +139,7 @@ def look(raw: bytes, seen: dict[Keys, Seen], names: Container[str] = ()) -> bool
     for path, value in _leaves(event, ()):
         is_named = len(path) <= _NEAR and path[-1].lower() in names
         if path in seen or len(seen) < MOST_FIELDS * (1 + is_named):
-            seen.setdefault(path, Seen()).add(value)
+            seen.setdefault(path, FieldSummary()).add(value)
     return True
 
 

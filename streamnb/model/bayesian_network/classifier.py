@@ -19,17 +19,17 @@ from streamnb.model.attributes.signatures import Array, State, Times, Weights
 from streamnb.model.attributes.values import as_event
 from streamnb.model.attributes.weights import UNIT, units
 from streamnb.model.bayesian_network.event_codes import EncodedEvents
-from streamnb.model.bayesian_network.kernels import NetworkScratch, Smoothed, learn_event, run_network
+from streamnb.model.bayesian_network.kernels import NetworkScratch, SmoothedNetwork, learn_event, run_network
 from streamnb.model.bayesian_network.labelled_network import LabelledNetwork
 from streamnb.model.compiled.arrays import Floats
-from streamnb.model.encoding.targets import Taught
+from streamnb.model.encoding.targets import EncodedExamples
 from streamnb.model.interface.evidence import Item, Items, odds, ranked
 from streamnb.model.interface.predictions import Posteriors
 from streamnb.model.interface.stream_model import Corrections, Events, Labels, Prunings
 from streamnb.model.saving import Savable
 
 Name = Hashable
-_Reading = tuple[Smoothed, NetworkScratch, Floats]
+_Reading = tuple[SmoothedNetwork, NetworkScratch, Floats]
 _ROUNDING = 1e-12  # log odds below this are rounding error
 _NOT_LEARNED = np.zeros(1, dtype=np.int64)
 
@@ -239,7 +239,7 @@ class BayesianNetworkClassifier(Savable, base.Classifier):  # type: ignore[misc]
         An event whose class exceeded the capacity was never learned, and is skipped.
         """
         tables = self.network.counted
-        for x, y, w, _ in Taught.of(xs, ys, ws, prunings).each():
+        for x, y, w, _ in EncodedExamples.from_examples(xs, ys, ws, prunings).each():
             if y in tables.lookup(0) or tables.admits(0):
                 self.unlearn_one(x, y, w)
 

@@ -14,16 +14,16 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from streamnb.compiler.bundles import bundle
+from streamnb.compiler.bundles import struct_type
 from streamnb.model.bayesian_network.family_counts import FINE, FamilyTables
-from streamnb.model.bayesian_network.kernels import GIVEN_TABLE, Smoothed, row_of, smoothed_factor
+from streamnb.model.bayesian_network.kernels import GIVEN_TABLE, SmoothedNetwork, row_of, smoothed_factor
 from streamnb.model.compiled.arrays import Ints
 from streamnb.model.compiled.jit import inlined, kernel
 from streamnb.model.numerics.logspace import normalise
 
 
-@bundle
-class Ways(NamedTuple):
+@struct_type
+class Completions(NamedTuple):
     """All ways to fill the gaps of an event, as arrays.
 
     Attributes:
@@ -42,7 +42,7 @@ class Ways(NamedTuple):
     first: Ints
 
 
-class Worlds(NamedTuple):
+class WeighedCompletions(NamedTuple):
     """All ways to fill the gaps of an event.
 
     Attributes:
@@ -53,11 +53,11 @@ class Worlds(NamedTuple):
     """
 
     number: int
-    ways: Ways
+    ways: Completions
     cells: list[tuple[int, list[tuple[int, ...]]]]
 
     @classmethod
-    def of(
+    def from_codes(
         cls,
         families: Sequence[tuple[int, ...]],
         known: Mapping[int, int],
@@ -79,9 +79,9 @@ class Worlds(NamedTuple):
         first = np.cumsum([0, *(len(ways) for _, ways in cells)])
         codes = np.array([known.get(v, 0) for v in range(len(families))], dtype=np.int64)
         places, lengths = np.array(gaps, dtype=np.int64), np.array(sizes, dtype=np.int64)
-        return cls(math.prod(sizes), Ways(codes, places, live, lengths, strides, first), cells)
+        return cls(math.prod(sizes), Completions(codes, places, live, lengths, strides, first), cells)
 
-    def weighed(self, tables: FamilyTables, smoothed: Smoothed) -> list[list[float]] | None:
+    def weighed(self, tables: FamilyTables, smoothed: SmoothedNetwork) -> list[list[float]] | None:
         """Return the probability of each cell, or None if declared tables exclude every world."""
         first = self.ways.first
         logs, found = np.zeros(self.number), np.zeros(first[-1])

@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 
 from streamnb.errors import SnapshotError
-from streamnb.model.attributes.expected import MOST, checked, counts, reading, reject, whole
+from streamnb.model.attributes.expected import MOST, checked, counts, reject, state_errors, whole
 from streamnb.model.attributes.names import plain
 from streamnb.model.attributes.parameters import check_whole
 from streamnb.model.attributes.signatures import Array, Flags
 from streamnb.model.bayesian_network.dag import Dag
-from streamnb.model.bayesian_network.kernels import Shape
+from streamnb.model.bayesian_network.kernels import NetworkArrays
 from streamnb.model.compiled.arrays import Ints
 
 _PLAIN = (str, bool, int, float)
@@ -28,7 +28,7 @@ FINE = 1 << 20
 """Number of units of expected counts in one unit of a count."""
 
 
-class Codes(dict[Any, int]):
+class ValueCodes(dict[Any, int]):
     """Code by value; -1 for an unknown value, which is not added."""
 
     def __missing__(self, value: Any) -> int:
@@ -50,10 +50,10 @@ class FamilyTables:
     def __init__(self, dag: Dag, declared: Mapping[int, Sequence[Hashable]], cells: int) -> None:
         check_whole("cells", cells, 1)
         self.dag, self.cells = dag, cells
-        self._codes = [Codes() for _ in dag.names]
+        self._codes = [ValueCodes() for _ in dag.names]
         self.is_open = np.array([v not in declared for v in range(len(dag))], dtype=np.bool_)
         for v, values in declared.items():
-            self._codes[v] = Codes({value: code for code, value in enumerate(values)})
+            self._codes[v] = ValueCodes({value: code for code, value in enumerate(values)})
             if len(self._codes[v]) < max(1, len(values)):
                 raise ValueError(
                     f"values of {dag.names[v]!r}: expected one or more, all different: {values!r}"
@@ -76,7 +76,7 @@ class FamilyTables:
         """Return the values of a variable by code: all declared values, or all that appeared."""
         return list(self._codes[v])
 
-    def lookup(self, v: int) -> Codes:
+    def lookup(self, v: int) -> ValueCodes:
         """Return code by value, -1 if unknown; read-only."""
         return self._codes[v]
 
@@ -164,7 +164,7 @@ class FamilyTables:
 
     def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
         """Replace all counts by a `state`. Raises SnapshotError, and changes nothing, if it is invalid."""
-        with reading("a network"):
+        with state_errors("a network"):
             codes = [self._read_values(v, one) for v, one in enumerate(meta["variables"])]
             sizes = [[len(codes[u]) for u in self.family(v)] for v in range(len(codes))]
         cells = sum(map(math.prod, sizes))
@@ -208,12 +208,12 @@ class FamilyTables:
         """Return a table without spare capacity: a view with an entry for each code."""
         return self._whole_table(v, tables)[tuple(slice(len(self._codes[u])) for u in self.family(v))]
 
-    def _read_values(self, v: int, one: Mapping[str, Any]) -> Codes:
+    def _read_values(self, v: int, one: Mapping[str, Any]) -> ValueCodes:
         name, parents = self.dag.names[v], [self.dag.names[u] for u in self.dag.parents[v]]
         if (one["name"], one["parents"]) != (name, parents):
             raise SnapshotError(f"a state of {one['name']!r} with the parents {one['parents']}, not {name!r}")
         values = one["values"]
-        codes = Codes({value: code for code, value in enumerate(values)})
+        codes = ValueCodes({value: code for code, value in enumerate(values)})
         is_plain = isinstance(values, list) and all(isinstance(value, _PLAIN) for value in values)
         if not is_plain or len(codes) < len(values):
             raise SnapshotError(f"expected values of {name!r}, all different, found {values!r}")
@@ -241,12 +241,12 @@ class FamilyTables:
             self.shape.live[v] = np.count_nonzero(self.is_live(v))
 
 
-def _shape(dag: Dag, capacity: Sequence[int], is_open: Flags) -> Shape:
+def _shape(dag: Dag, capacity: Sequence[int], is_open: Flags) -> NetworkArrays:
     rows = [math.prod(capacity[u] for u in dag.parents[v]) for v in range(len(dag))]
     cells = [count * capacity[v] for v, count in enumerate(rows)]
     behind = (parents[i + 1 :] for parents in dag.parents for i in range(len(parents)))
     strides = [math.prod(capacity[u] for u in parents) for parents in behind]
-    return Shape(
+    return NetworkArrays(
         counts=np.zeros(sum(cells), dtype=np.int64),
         totals=np.zeros(sum(rows), dtype=np.int64),
         met=np.zeros((len(dag), max(capacity, default=0)), dtype=np.int64),

@@ -22,7 +22,7 @@ from typing import Any, Literal, NamedTuple, Self
 import numpy as np
 
 from streamnb.errors import SnapshotError, UnlearnError
-from streamnb.model.attributes.expected import check_made, checked, count, counts, named, reading
+from streamnb.model.attributes.expected import check_made, checked, count, counts, named, state_errors
 from streamnb.model.attributes.parameters import check_whole
 from streamnb.model.attributes.signatures import Array, State
 from streamnb.model.attributes.values import as_event
@@ -30,7 +30,7 @@ from streamnb.model.attributes.weights import units
 from streamnb.model.bayesian_network.family_counts import FINE
 from streamnb.model.bayesian_network.network import BayesianNetwork
 from streamnb.model.saving import Savable
-from streamnb.model.stats.em_window import KeptEvent, KeptEvents, apportioned, as_plain
+from streamnb.model.stats.em_window import EventWindow, WindowEvent, apportioned, as_plain
 
 _NETWORK, _KEPT = "network_", "kept_"  # prefixes of the names of arrays in a state
 
@@ -98,7 +98,7 @@ class NetworkEM(Savable):
             raise ValueError(f"keeps must be 'counts' or 'nothing', not {keeps!r}")
         self.network, self.window, self.revisits = network, window, revisits
         self.keeps = keeps
-        self._kept = KeptEvents()
+        self._kept = EventWindow()
         self._parts: list[Parts] = []  # expected counts of each kept event
         self.n_incomplete = 0
         """Number of events with gaps that were learned, less those unlearned."""
@@ -192,8 +192,8 @@ class NetworkEM(Savable):
         Raises SnapshotError if the state is invalid.
         """
         check_made(meta, type=type(self).__name__, window=self.window, keeps=self.keeps, fine=FINE)
-        with reading("kept events of a network", ValueError):
-            kept = KeptEvents.from_state(meta["kept"], named(arrays, _KEPT), 0)
+        with state_errors("kept events of a network", ValueError):
+            kept = EventWindow.from_state(meta["kept"], named(arrays, _KEPT), 0)
             incomplete = count(meta, "incomplete", least=len(kept))
             network_meta = meta["network"]
             sizes = [len(variable["values"]) for variable in network_meta["variables"]]
@@ -222,7 +222,7 @@ class NetworkEM(Savable):
         self.network.recount((), parts)
         self.n_incomplete += 1
         if self.window:
-            self._kept.add(KeptEvent(as_plain(self._own(x)), weight, ()))
+            self._kept.add(WindowEvent(as_plain(self._own(x)), weight, ()))
             self._parts.append(parts)
             if len(self._kept) > self.window:
                 if self.keeps == "nothing":

@@ -35,7 +35,7 @@ Terms = tuple[tuple[str, str | None], ...]
 Values = dict[Hashable, str]
 
 
-class Query(NamedTuple):
+class JointQuery(NamedTuple):
     """A parsed query.
 
     Attributes:
@@ -56,7 +56,7 @@ class Query(NamedTuple):
         return list(dict.fromkeys(name for terms in (*self.asked, *self.given) for name, _ in terms))
 
 
-class Row(NamedTuple):
+class QueryRow(NamedTuple):
     """One probability of an answer.
 
     Attributes:
@@ -72,7 +72,7 @@ class Row(NamedTuple):
     sum: tuple[Summand, ...] = ()
 
 
-class Answer(NamedTuple):
+class QueryAnswer(NamedTuple):
     """The answer to a query.
 
     Attributes:
@@ -81,12 +81,12 @@ class Answer(NamedTuple):
         log_bayes_factor: of dependence against independence, in nats, if the table holds counts.
     """
 
-    rows: list[Row]
+    rows: list[QueryRow]
     independence: Independence | None = None
     log_bayes_factor: float | None = None
 
 
-def parse_query(text: str) -> Query:
+def parse_query(text: str) -> JointQuery:
     """Parse a query. Raises ValueError, with the expected syntax, for an invalid text."""
     stripped = text.strip()
     if sides := _divided(stripped, _WORDS[0]):
@@ -102,35 +102,37 @@ def parse_query(text: str) -> Query:
     return _of_probability(text, tokens)
 
 
-def answer(table: JointTable, query: Query, tolerance: float = 1e-9) -> Answer:
+def answer(table: JointTable, query: JointQuery, tolerance: float = 1e-9) -> QueryAnswer:
     """Evaluate a query. Raises KeyError for an unknown variable or value, ValueError for a repeated name."""
     if query.kind == "independence":
         a, b, c = ([name for name, _ in side] for side in (query.asked[0], query.other, query.given[0]))
         factor = table.log_bayes_factor(a, b, c) if table.n_examples else None
-        return Answer([], table.independent(a, b, c, tolerance), factor)
+        return QueryAnswer([], table.independent(a, b, c, tolerance), factor)
     for terms in (pair for asked in query.asked for pair in ((*asked, *given) for given in query.given)):
         names = [name for name, _ in terms]
         if len(set(names)) < len(names):
             raise ValueError(f"a variable is named twice: {', '.join(names)}")
     table.restricted(*query.names)  # raises for an unknown name before any row is computed
-    rows: list[Row] = []
+    rows: list[QueryRow] = []
     for evidence in _each(table, query.given):
         given = _filled(query.given, evidence)
         is_possible = table.probability(given) > 0.0
         if query.kind == "probability":
             ways = (_filled(query.asked, one) for one in _each(table, query.asked))
-            rows += [_probable(table, way, given) if is_possible else Row(way, given, None) for way in ways]
+            rows += [
+                _probable(table, way, given) if is_possible else QueryRow(way, given, None) for way in ways
+            ]
         elif is_possible:
             found = table.most_probable(*(name for name, _ in query.asked[0]), given=given[0])
-            rows.append(Row((found.values,), given, found.probability))
+            rows.append(QueryRow((found.values,), given, found.probability))
         else:
-            rows.append(Row(({},), given, None))
-    return Answer(rows)
+            rows.append(QueryRow(({},), given, None))
+    return QueryAnswer(rows)
 
 
-def _probable(table: JointTable, asked: tuple[Values, ...], given: tuple[Values, ...]) -> Row:
+def _probable(table: JointTable, asked: tuple[Values, ...], given: tuple[Values, ...]) -> QueryRow:
     summands = table.inclusion_exclusion(asked, given) if len(asked) > 1 else []
-    return Row(asked, given, table.probability(asked, given), tuple(summands))
+    return QueryRow(asked, given, table.probability(asked, given), tuple(summands))
 
 
 def _each(table: JointTable, alternatives: tuple[Terms, ...]) -> list[Values]:
@@ -151,7 +153,7 @@ def _divided(text: str, words: re.Pattern[str]) -> tuple[str, str] | None:
     return match and (text[slice(*match.span(1))], text[slice(*match.span(2))])
 
 
-def _of_probability(text: str, tokens: list[tuple[str, bool]]) -> Query:
+def _of_probability(text: str, tokens: list[tuple[str, bool]]) -> JointQuery:
     kind = "probability"
     first = tokens[0] if tokens else ("", False)
     if not first[1] and re.match(r"argmax\s", first[0] + " "):
@@ -169,19 +171,19 @@ def _of_probability(text: str, tokens: list[tuple[str, bool]]) -> Query:
         raise ValueError(f"{text!r}: argmax finds values of variables: expected commas in place of `or`")
     if kind == "most probable" and any(value is not None for _, value in asked[0]):
         raise ValueError(f"{text!r}: argmax finds the values: expected names alone before the bar")
-    return Query(kind, asked, given)
+    return JointQuery(kind, asked, given)
 
 
-def _independence(text: str, left: str, right: str, condition: str) -> Query:
+def _independence(text: str, left: str, right: str, condition: str) -> JointQuery:
     sides = [_terms(text, _tokens(text, side)) for side in (left, right)]
     return _checked(text, sides[0], sides[1], _terms(text, _tokens(text, condition), may_be_none=True))
 
 
-def _checked(text: str, left: Terms, right: Terms, condition: Terms) -> Query:
+def _checked(text: str, left: Terms, right: Terms, condition: Terms) -> JointQuery:
     for name, value in (*left, *right, *condition):
         if value is not None:
             raise ValueError(f"{text!r}: independence is of variables: expected {name}, not {name}={value}")
-    return Query("independence", (left,), (condition,), right)
+    return JointQuery("independence", (left,), (condition,), right)
 
 
 def _tokens(text: str, part: str) -> list[tuple[str, bool]]:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from streamnb.compiler.bundles import bundle
+from streamnb.compiler.bundles import struct_type
 from streamnb.model.attributes.signatures import Flags
 from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.compiled.jit import inlined, kernel
@@ -23,8 +23,8 @@ _UNIT = 1024.0  # units of one example
 _SMALL = 1e-100  # below this, a product is moved into the logarithm, so that no factor makes it underflow
 
 
-@bundle
-class Shape(NamedTuple):
+@struct_type
+class NetworkArrays(NamedTuple):
     """Layout of the tables, and the counts.
 
     Attributes:
@@ -56,14 +56,14 @@ class Shape(NamedTuple):
     is_open: Flags
 
 
-@bundle
-class Smoothed(NamedTuple):
+@struct_type
+class SmoothedNetwork(NamedTuple):
     """Smoothing of the counts.
 
     Attributes:
         how: int64[V], ALPHA, M_ESTIMATE or GIVEN_TABLE.
         amount: float64[V], alpha, m, or the weight of a declared row, in units.
-        given: float64, declared tables in the layout of `Shape.counts`.
+        given: float64, declared tables in the layout of `NetworkArrays.counts`.
         prior: float64[K], relative weight of each class if declared or uniform; empty if learned.
     """
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from streamnb.model.attributes.priors import Prior, prior_weights
 from streamnb.model.bayesian_network.factors import Factor
-from streamnb.model.bayesian_network.kernels import Smoothed
+from streamnb.model.bayesian_network.kernels import SmoothedNetwork
 from streamnb.model.bayesian_network.network import BayesianNetwork
 from streamnb.model.bayesian_network.variable_elimination import sum_of_products
 from streamnb.model.compiled.arrays import Floats
@@ -39,7 +39,7 @@ class LabelledNetwork(BayesianNetwork):
         classes = self.counted.values(0)
         return np.ones(len(classes)) if self._prior == "uniform" else prior_weights(self._prior, classes)
 
-    def smoothed(self) -> Smoothed:
+    def smoothed(self) -> SmoothedNetwork:
         """Return smoothing parameters for the kernels."""
         return self._smoothing.arrays(self.counted, self.prior)
 

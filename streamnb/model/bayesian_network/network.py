@@ -17,14 +17,14 @@ from streamnb.model.attributes.ranges import is_missing
 from streamnb.model.attributes.signatures import Array, State
 from streamnb.model.attributes.values import as_event, value_text
 from streamnb.model.attributes.weights import UNIT, units
-from streamnb.model.bayesian_network.completions import Worlds
+from streamnb.model.bayesian_network.completions import WeighedCompletions
 from streamnb.model.bayesian_network.dag import Dag, ancestors
 from streamnb.model.bayesian_network.declared_cpts import given_tables
 from streamnb.model.bayesian_network.factors import Factor, total
 from streamnb.model.bayesian_network.family_counts import FamilyTables
 from streamnb.model.bayesian_network.independence import Independence
 from streamnb.model.bayesian_network.joint_table import JointTable, MostProbable, Names, by_values, side
-from streamnb.model.bayesian_network.kernels import Shape, Smoothed, learn_event, unlearn
+from streamnb.model.bayesian_network.kernels import NetworkArrays, SmoothedNetwork, learn_event, unlearn
 from streamnb.model.bayesian_network.smoothing import NetworkSmoothing
 from streamnb.model.bayesian_network.variable_elimination import maximum, sum_of_products
 from streamnb.model.compiled.arrays import Floats, Ints
@@ -141,8 +141,8 @@ class BayesianNetwork(Savable):
         self.made_with |= {"attributes": attributes, "weight": weight, "cells": cells}
         self.n_events = 0
         """Number of events with a weight that were learned, less those unlearned."""
-        self._read_for: Shape | None = None  # layout of the tables for which `_smoothed` holds
-        self._worlds: dict[Any, Worlds] = {}  # cached ways to fill gaps, by pattern
+        self._read_for: NetworkArrays | None = None  # layout of the tables for which `_smoothed` holds
+        self._worlds: dict[Any, WeighedCompletions] = {}  # cached ways to fill gaps, by pattern
 
     # -- reading ------------------------------------------------------------------------------------------
 
@@ -353,7 +353,9 @@ class BayesianNetwork(Savable):
         key = tuple(known.items()), tuple(values.values())
         worlds = self._worlds.get(key)
         if worlds is None:
-            worlds = Worlds.of([self.counted.family(v) for v in range(len(self._dag))], known, values)
+            worlds = WeighedCompletions.from_codes(
+                [self.counted.family(v) for v in range(len(self._dag))], known, values
+            )
             if len(self._worlds) == _PATTERNS:
                 self._worlds.clear()
             if worlds.number <= _FEW:
@@ -393,7 +395,7 @@ class BayesianNetwork(Savable):
 
     # -- inside -------------------------------------------------------------------------------------------
 
-    def _reads(self) -> Smoothed:
+    def _reads(self) -> SmoothedNetwork:
         """Return the smoothing for the kernels, rebuilt after the tables have grown."""
         if self._read_for is not self.counted.shape:
             self._read_for = self.counted.shape

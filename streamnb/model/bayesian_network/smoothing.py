@@ -12,13 +12,13 @@ from streamnb.model.attributes.attributes import Nominal, check_smoothing
 from streamnb.model.attributes.weights import UNIT
 from streamnb.model.bayesian_network.factors import Factor
 from streamnb.model.bayesian_network.family_counts import FamilyTables
-from streamnb.model.bayesian_network.kernels import ALPHA, GIVEN_TABLE, M_ESTIMATE, Smoothed
+from streamnb.model.bayesian_network.kernels import ALPHA, GIVEN_TABLE, M_ESTIMATE, SmoothedNetwork
 from streamnb.model.compiled.arrays import Floats, Ints
 
 Counts = Ints  # or float64 with expected counts
 
 
-class Reads(NamedTuple):
+class SmoothingRule(NamedTuple):
     """Smoothing of one table.
 
     Attributes:
@@ -65,11 +65,11 @@ class NetworkSmoothing:
             raise ValueError(
                 f"the weight of a declared table must be finite and greater than 0, not {weight!r}"
             )
-        self._plain = Reads(ALPHA, alpha * UNIT) if m is None else Reads(M_ESTIMATE, m * UNIT)
+        self._plain = SmoothingRule(ALPHA, alpha * UNIT) if m is None else SmoothingRule(M_ESTIMATE, m * UNIT)
         self._own = {name: _own(name, nominal, self._plain) for name, nominal in attributes.items()}
-        self._given = {v: Reads(GIVEN_TABLE, weight * UNIT, table) for v, table in given.items()}
+        self._given = {v: SmoothingRule(GIVEN_TABLE, weight * UNIT, table) for v, table in given.items()}
 
-    def of(self, tables: FamilyTables, v: int) -> Reads:
+    def rule_of(self, tables: FamilyTables, v: int) -> SmoothingRule:
         """Return the smoothing of a variable's table."""
         return self._given.get(v) or self._own.get(tables.dag.names[v], self._plain)
 
@@ -87,21 +87,21 @@ class NetworkSmoothing:
         for axis, u in enumerate(scope):
             counts = _of_the_live(counts, axis, np.flatnonzero(tables.is_live(u)))
         live = np.flatnonzero(tables.is_live(v))
-        logs, misses = _shares(counts, self.of(tables, v), max(1, live.size), at)
+        logs, misses = _shares(counts, self.rule_of(tables, v), max(1, live.size), at)
         if v not in codes:
             return Factor(scope, logs, misses)
         i = int(np.searchsorted(live, codes[v]))
         return Factor(scope[:-1], logs[..., i], None if misses is None else misses[..., i])
 
-    def arrays(self, tables: FamilyTables, prior: Floats) -> Smoothed:
+    def arrays(self, tables: FamilyTables, prior: Floats) -> SmoothedNetwork:
         """Return the smoothing of all variables for the kernels."""
         shape = tables.shape
-        reads = [self.of(tables, v) for v in range(len(tables.dag))]
+        reads = [self.rule_of(tables, v) for v in range(len(tables.dag))]
         given = np.zeros(shape.counts.size if self._given else 0)
         for v, one in self._given.items():
             if one.given is not None:
                 given[shape.offset[v] : shape.offset[v] + one.given.size] = one.given.ravel()
-        return Smoothed(
+        return SmoothedNetwork(
             how=np.array([one.how for one in reads], dtype=np.int64),
             amount=np.array([one.amount for one in reads], dtype=np.float64),
             given=given,
@@ -109,7 +109,7 @@ class NetworkSmoothing:
         )
 
 
-def _own(name: Any, nominal: Any, plain: Reads) -> Reads:
+def _own(name: Any, nominal: Any, plain: SmoothingRule) -> SmoothingRule:
     if nominal == "nominal":
         nominal = Nominal()
     if not isinstance(nominal, Nominal):
@@ -124,8 +124,8 @@ def _own(name: Any, nominal: Any, plain: Reads) -> Reads:
             "omit it for 1/k, or declare a table"
         )
     if nominal.m is not None:
-        return Reads(M_ESTIMATE, nominal.m * UNIT)
-    return plain if nominal.alpha is None else Reads(ALPHA, nominal.alpha * UNIT)
+        return SmoothingRule(M_ESTIMATE, nominal.m * UNIT)
+    return plain if nominal.alpha is None else SmoothingRule(ALPHA, nominal.alpha * UNIT)
 
 
 def _of_the_live(counts: Counts, axis: int, live: Counts) -> Counts:
@@ -137,7 +137,9 @@ def _of_the_live(counts: Counts, axis: int, live: Counts) -> Counts:
     return counts.take(live, axis)
 
 
-def _shares(counts: Counts, reads: Reads, k: int, at: tuple[Any, ...]) -> tuple[Floats, Counts | None]:
+def _shares(
+    counts: Counts, reads: SmoothingRule, k: int, at: tuple[Any, ...]
+) -> tuple[Floats, Counts | None]:
     """Return log P of each of k values along the last axis, and its factors alpha -> 0 if there are any."""
     n = counts.sum(axis=-1, keepdims=True)
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -8,7 +8,7 @@ from itertools import combinations, permutations
 from typing import Any, Self
 
 from streamnb.errors import SnapshotError
-from streamnb.model.attributes.expected import check_made, reading
+from streamnb.model.attributes.expected import check_made, state_errors
 from streamnb.model.attributes.names import plain
 from streamnb.model.attributes.parameters import check_whole
 from streamnb.model.attributes.signatures import Array, State
@@ -148,7 +148,7 @@ class StructurePosterior(Savable):
         Raises SnapshotError, and changes nothing, if the state is invalid.
         """
         check_made(meta, type=type(self).__name__)
-        with reading("a posterior over structures", ValueError):
+        with state_errors("a posterior over structures", ValueError):
             parents = (dict(zip(self._names, one, strict=True)) for one in meta["kept"])
             kept = [self._numbered(one) for one in parents]
             moment = meta["next"]

@@ -141,7 +141,7 @@ class PlattScaling(SavableValue):
                 kept.offer(_COLUMNS, _row(score), int(y), 1.0, 2)
         self._counts, self._kept = counts, kept
         found = optimum(self._units.means, lambda: self._chunks(pairs), 1.0 / _VARIANCE, passes)
-        self._units.settle(found.means, found.roots)
+        self._units.set_posterior(found.means, found.roots)
         return found.passes
 
     def state(self) -> State:

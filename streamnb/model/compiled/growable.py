@@ -26,7 +26,7 @@ _RESERVED = 1 << 36  # bytes of addresses; if the system refuses, an array is mo
 _NORESERVE = 0x4000  # MAP_NORESERVE on Linux: reserving addresses does not commit memory
 
 
-class Pin:
+class PinnedArrays:
     """A cache of values derived from arrays, such as addresses, valid until one array is replaced.
 
     A copy starts empty.
@@ -43,8 +43,8 @@ class Pin:
     def __init__(self) -> None:
         self.forget()
 
-    def __reduce__(self) -> tuple[type[Pin], tuple[()]]:
-        return Pin, ()
+    def __reduce__(self) -> tuple[type[PinnedArrays], tuple[()]]:
+        return PinnedArrays, ()
 
     def forget(self) -> None:
         """Invalidate the cache, and drop the value, which may hold the replaced array."""
@@ -58,7 +58,7 @@ class Growable:
         pin: their shared cache, invalidated when any attribute other than an integer is set.
     """
 
-    pin = Pin()  # default for objects without an owner
+    pin = PinnedArrays()  # default for objects without an owner
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)

@@ -10,7 +10,7 @@ from numba import types
 from numba.core.registry import CPUDispatcher
 
 import streamnb.compiler.late_blas  # noqa: F401  before numba registers anything
-from streamnb.compiler.kept_code import KeptCode
+from streamnb.compiler.kept_code import KernelCache
 from streamnb.compiler.nested_kernels import NestedCompiler, OuterCompiler
 
 P = ParamSpec("P")
@@ -59,7 +59,7 @@ class _Kernel(CPUDispatcher):  # type: ignore[misc]
 
     def __init__(self, function: Callable[..., Any], **options: Any) -> None:
         super().__init__(function, pipeline_class=OuterCompiler, **options)
-        self._cache = KeptCode(function)
+        self._cache = KernelCache(function)
         self._nested = _Nested(function, pipeline_class=NestedCompiler, **options)
 
     def compile(self, sig: Any) -> Any:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from streamnb.compiler.bundles import bundle
+from streamnb.compiler.bundles import struct_type
 from streamnb.model.attributes.signatures import Codes
 from streamnb.model.compiled.arrays import Ints
 from streamnb.model.compiled.jit import allocating
@@ -14,7 +14,7 @@ from streamnb.model.encoding.batch import Batch
 from streamnb.model.encoding.keyed_hash import hash_number, process_secret
 
 
-@bundle
+@struct_type
 class Bags(NamedTuple):
     """The discrete attributes of n events. A text without known words is a bag without rows.
 

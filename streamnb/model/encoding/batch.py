@@ -6,14 +6,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from streamnb.compiler.bundles import bundle
+from streamnb.compiler.bundles import struct_type
 from streamnb.model.attributes.signatures import Codes
 from streamnb.model.compiled.arrays import Floats, Hashes, Ints
 from streamnb.model.encoding.rows import STOPPED, UNKNOWN
-from streamnb.model.encoding.tokenizer import Tokens
+from streamnb.model.encoding.tokenizer import TokenBuffer
 
 
-@bundle
+@struct_type
 class Batch(NamedTuple):
     """Events as arrays. An event is a run of items (discrete) and a run of values (continuous).
 
@@ -79,7 +79,7 @@ class Encoded(NamedTuple):
     most: int
     skipped: int
     known: Ints
-    tokens: Tokens | None
+    tokens: TokenBuffer | None
 
     def with_keys(self) -> Encoded:
         """With the keys of features, which not every model needs."""

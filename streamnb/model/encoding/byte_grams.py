@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from streamnb.compiler.bundles import bundle
+from streamnb.compiler.bundles import struct_type
 from streamnb.model.attributes.signatures import Codes, Flags
 from streamnb.model.compiled.arrays import Hashes, Ints
 from streamnb.model.compiled.intrinsics import prefetch
@@ -26,9 +26,9 @@ _MULTIPLY, _FINISH = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93
 _HALF, _ALL = np.uint64(32), np.uint64(64)
 
 
-@bundle
-class ByteGrams(NamedTuple):
-    """The runs of one event of a batch, `find_runs` says of which.
+@struct_type
+class ByteNgrams(NamedTuple):
+    """The runs of one event of a batch, `find_byte_ngrams` says of which.
 
     Attributes:
         text: uint8, all texts of the batch.
@@ -51,7 +51,7 @@ class ByteGrams(NamedTuple):
     groups: Codes
 
     @classmethod
-    def none(cls) -> ByteGrams:
+    def none(cls) -> ByteNgrams:
         """Of events that have none."""
         nothing = np.zeros(0, dtype=np.int64)
         text, seen = np.frombuffer(b"", dtype=np.uint8), np.zeros(0, dtype=np.uint64)
@@ -93,7 +93,7 @@ def bucket_each(text: Any, begin: int, stop: int, group: int, bits: int, buckets
 
 
 @kernel
-def find_runs(grams: ByteGrams, batch: Batch, e: int, records: Any) -> None:
+def find_byte_ngrams(grams: ByteNgrams, batch: Batch, e: int, records: Any) -> None:
     """Fill in the runs of event e, and ask for what is known of them.
 
     `records` has a row for each bucket: it is larger than caches, and nothing tells which row is next.
@@ -127,7 +127,7 @@ def find_runs(grams: ByteGrams, batch: Batch, e: int, records: Any) -> None:
     grams.n[0] = n
 
 
-def most_runs(encoded: Encoded, first: int) -> Ints:
+def max_byte_ngrams(encoded: Encoded, first: int) -> Ints:
     """Of each event the most runs that the first bytes of its texts may have: none where they have none."""
     batch, tokens = encoded.batch, encoded.tokens
     if tokens is None:
@@ -141,7 +141,7 @@ def most_runs(encoded: Encoded, first: int) -> Ints:
     return ends[1:] - ends[:-1]
 
 
-def grams_of(encoded: Encoded, bits: int, first: int, most: int) -> ByteGrams:
+def byte_ngrams_of(encoded: Encoded, bits: int, first: int, most: int) -> ByteNgrams:
     """Room for the runs of each of some events.
 
     Args:
@@ -152,7 +152,7 @@ def grams_of(encoded: Encoded, bits: int, first: int, most: int) -> ByteGrams:
     """
     tokens = encoded.tokens
     if tokens is None or not most:
-        return ByteGrams.none()
+        return ByteNgrams.none()
     seen, n = np.zeros(1 << (bits - 6), dtype=np.uint64), np.zeros(1, dtype=np.int64)
     of = np.array([bits, first]), seen, n, *np.empty((2, most), dtype=np.int32)
-    return ByteGrams(tokens.text, tokens.item_ends, tokens.whole, *of)
+    return ByteNgrams(tokens.text, tokens.item_ends, tokens.whole, *of)

@@ -20,14 +20,14 @@ from streamnb.model.encoding.batch import Batch, Encoded
 from streamnb.model.encoding.layout import Layout
 from streamnb.model.encoding.rows import UNKNOWN
 from streamnb.model.encoding.targets import Targets
-from streamnb.model.encoding.tokenizer import Tokens
+from streamnb.model.encoding.tokenizer import TokenBuffer
 from streamnb.model.encoding.vocabulary import Vocabulary
 
 Present = Flags
 _JSON_TYPES = {str, bool, int, float, type(None)}
 
 
-class Column(NamedTuple):
+class FrameColumn(NamedTuple):
     """One attribute of n events.
 
     Attributes:
@@ -114,7 +114,7 @@ def _plain_values(series: Any) -> Array | None:
     return found
 
 
-def columns_of(frame: Any, kind_of: Callable[[Any, Any], int]) -> list[Column] | None:
+def columns_of(frame: Any, kind_of: Callable[[Any, Any], int]) -> list[FrameColumn] | None:
     """The columns of a data frame; None where one holds anything but numbers, or strings that are one value.
 
     None, too, for a lone surrogate, and where two columns have one name: rows say what is wrong with them.
@@ -132,11 +132,11 @@ def columns_of(frame: Any, kind_of: Callable[[Any, Any], int]) -> list[Column] |
     return found
 
 
-def _column(name: Any, series: Any, kind_of: Callable[[Any, Any], int]) -> Column | None:
+def _column(name: Any, series: Any, kind_of: Callable[[Any, Any], int]) -> FrameColumn | None:
     if isinstance(series.dtype, np.dtype) and series.dtype.kind in "iuf":
         numbers = series.to_numpy(dtype=np.float64)
         is_number = kind_of(name, 0.0) == CONTINUOUS
-        return Column(CONTINUOUS, name, numbers, np.isfinite(numbers)) if is_number else None
+        return FrameColumn(CONTINUOUS, name, numbers, np.isfinite(numbers)) if is_number else None
     if kind_of(name, "") != NOMINAL:
         return None
     try:
@@ -150,7 +150,7 @@ def _column(name: Any, series: Any, kind_of: Callable[[Any, Any], int]) -> Colum
         encoded = list(map(str.encode, texts))
     except UnicodeEncodeError:
         return None
-    return Column(NOMINAL, name, which.astype(np.int64, copy=False), which >= 0, encoded)
+    return FrameColumn(NOMINAL, name, which.astype(np.int64, copy=False), which >= 0, encoded)
 
 
 def _codes(series: Any) -> tuple[Any, Any]:
@@ -162,14 +162,14 @@ def _codes(series: Any) -> tuple[Any, Any]:
     return found
 
 
-class Columns:
+class FrameColumns:
     """Events as columns, to be encoded in place of an `EventWriter`.
 
     Args:
         columns: their attributes, in the order in which each event has them.
     """
 
-    def __init__(self, columns: Sequence[Column]) -> None:
+    def __init__(self, columns: Sequence[FrameColumn]) -> None:
         self._discrete = [column for column in columns if column.kind != CONTINUOUS]
         self._continuous = [column for column in columns if column.kind == CONTINUOUS]
 
@@ -207,7 +207,7 @@ class Columns:
 
 
 def _by_value(
-    columns: list[Column], groups: Codes, is_added: Present, vocabulary: Vocabulary
+    columns: list[FrameColumn], groups: Codes, is_added: Present, vocabulary: Vocabulary
 ) -> tuple[Ints, Codes, Codes, Hashes]:
     """Nominal values, each looked up once, however often it comes; new ones are added as they come.
 
@@ -218,7 +218,7 @@ def _by_value(
     texts = [text for column in columns for text in column.texts]
     sizes = np.array([len(column.texts) for column in columns], dtype=np.int64)
     owners, everything = np.repeat(groups, sizes), np.ones(len(texts), dtype=np.bool_)
-    tokens = Tokens(texts, everything, owners, vocabulary.secret)
+    tokens = TokenBuffer(texts, everything, owners, vocabulary.secret)
     text_rows = vocabulary.rows(tokens, owners, ~everything)
     first = np.cumsum(sizes) - sizes
     which = np.array([column.values for column in columns])
@@ -255,12 +255,12 @@ def _added(
     new = new[np.argsort(begins[new])]
     everything = np.ones(len(new), dtype=np.bool_)
     text_rows = np.full(len(texts), UNKNOWN, dtype=np.int32)
-    tokens = Tokens([texts[text] for text in new.tolist()], everything, owners[new], vocabulary.secret)
+    tokens = TokenBuffer([texts[text] for text in new.tolist()], everything, owners[new], vocabulary.secret)
     text_rows[new] = vocabulary.rows(tokens, owners[new], everything)
     return np.where(np.arange(rows.size) >= begins[chosen], text_rows[chosen], rows)
 
 
-def _values(columns: list[Column], fields: Codes, events: int) -> tuple[Ints, Codes, Floats]:
+def _values(columns: list[FrameColumn], fields: Codes, events: int) -> tuple[Ints, Codes, Floats]:
     """Where the numbers of each event begin, the field of each, and the numbers."""
     numbers = np.array([column.values for column in columns]).reshape(len(columns), events)
     ends, value_field = np.zeros(events + 1, dtype=np.int64), np.empty(numbers.size, dtype=np.int32)
@@ -283,8 +283,8 @@ def choose_numbers(numbers: Any, fields: Any, ends: Any, value_field: Any, value
 
 
 def _numbered(
-    columns: list[Column], is_added: Present, number: Callable[[Column, bool], int]
-) -> tuple[list[Column], Codes, int]:
+    columns: list[FrameColumn], is_added: Present, number: Callable[[FrameColumn, bool], int]
+) -> tuple[list[FrameColumn], Codes, int]:
     """The columns whose group or field is known, its number, and how many values there are in the others.
 
     New ones are numbered in the order in which an event that adds meets them.

@@ -24,8 +24,8 @@ from streamnb.model.attributes.parameters import brief
 from streamnb.model.attributes.ranges import is_missing
 from streamnb.model.attributes.values import as_event, declared_texts, value_text
 from streamnb.model.encoding.data_frame import (
-    Column,
-    Columns,
+    FrameColumn,
+    FrameColumns,
     columns_of,
     is_frame,
     plain_frame,
@@ -70,7 +70,7 @@ class EventReader:
             if (values := getattr(spec, "values", None)) is not None
         }
 
-    def written(self, events: Any) -> EventWriter | Columns:
+    def written(self, events: Any) -> EventWriter | FrameColumns:
         """Many events: a data frame, or a sequence of them."""
         if is_frame(events):
             columns = self.columns(events)
@@ -78,7 +78,7 @@ class EventReader:
                 events = plain_frame(events)
                 columns = self.columns(events)
             if columns is not None:
-                return Columns(columns)
+                return FrameColumns(columns)
             events = rows_of_plain(events)
         writer = EventWriter()
         self.write_all(writer, events)
@@ -142,7 +142,7 @@ class EventReader:
                     kind = TypeError if isinstance(error, TypeError) else ValueError
                     raise kind(f"attribute {name!r}: {why(error)}") from error
 
-    def columns(self, frame: Any) -> list[Column] | None:
+    def columns(self, frame: Any) -> list[FrameColumn] | None:
         """The columns of a data frame; None where its rows are to be written one by one, or be refused."""
         columns = columns_of(frame, self.kind)
         if any(

@@ -21,7 +21,7 @@ from streamnb.model.encoding.batch import Batch, Encoded, ends_of_kept
 from streamnb.model.encoding.layout import Layout, Name, Numbering
 from streamnb.model.encoding.repeats import mark_repeats
 from streamnb.model.encoding.targets import Targets
-from streamnb.model.encoding.tokenizer import Tokens, encode_text, encode_texts, most_tokens
+from streamnb.model.encoding.tokenizer import TokenBuffer, encode_text, encode_texts, most_tokens
 from streamnb.model.encoding.vocabulary import Vocabulary
 
 _LONG = 1 << 13  # bytes of all texts of an event
@@ -162,12 +162,14 @@ class EventWriter:
         self._whole.append(whole)
         self._amount.append(amount)
 
-    def _rows(self, group: Codes, adds: Flags, vocabulary: Vocabulary) -> tuple[Ints, Codes, Tokens | None]:
+    def _rows(
+        self, group: Codes, adds: Flags, vocabulary: Vocabulary
+    ) -> tuple[Ints, Codes, TokenBuffer | None]:
         """Where the rows of each item of a known group begin and end, the rows, and their tokens."""
         known = group >= 0
         items = self._item if known.all() else list(compress(self._item, known))
         if not items:
             return np.zeros(1, dtype=np.int64), np.zeros(0, dtype=np.int32), None
         whole = np.array(self._whole).view(np.bool_)[known]
-        tokens = Tokens(items, whole, group[known], vocabulary.secret)
+        tokens = TokenBuffer(items, whole, group[known], vocabulary.secret)
         return tokens.item_tokens, vocabulary.rows(tokens, group[known], adds[known]), tokens

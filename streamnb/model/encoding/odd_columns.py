@@ -10,7 +10,7 @@ import numpy as np
 from streamnb.errors import OddValuesWarning
 from streamnb.model.attributes.alike_labels import ALIKE, folded
 from streamnb.model.attributes.number_notation import QUOTED, Notation, notation_of, odd_cells, units_of
-from streamnb.model.attributes.seen_fields import ENOUGH, Seen
+from streamnb.model.attributes.seen_fields import ENOUGH, FieldSummary
 from streamnb.model.attributes.warned import warn_user
 
 _FIRST = 1000  # rows of a data frame that are looked at
@@ -47,18 +47,18 @@ def warn_of_labels(labels: Iterable[Any], warned: set[Any]) -> None:
         warn_user(f"{ALIKE}: {named}{more}; {remedy}", OddValuesWarning)
 
 
-def _seen(series: Any) -> Seen | None:
+def _seen(series: Any) -> FieldSummary | None:
     """Return the first values of a column; None if it has no strings, or too few values."""
     if isinstance(series.dtype, np.dtype) and series.dtype.kind not in "OU":
         return None
-    seen = Seen()
+    seen = FieldSummary()
     for value in series.head(_FIRST).dropna().tolist():
         if isinstance(value, (str, int, float)):
             seen.add(value)
     return seen if seen.strings and seen.n >= ENOUGH else None
 
 
-def _finding(name: Any, seen: Seen) -> str:
+def _finding(name: Any, seen: FieldSummary) -> str:
     """Return what a column looks like, and how its values become numbers; empty for a column of words."""
     if (notation := notation_of(seen)) is not None:
         what = "in strings" if notation is QUOTED else notation.what

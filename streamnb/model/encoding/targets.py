@@ -29,7 +29,7 @@ class Targets(NamedTuple):
     times: Floats
 
     @classmethod
-    def of(
+    def from_labels(
         cls,
         n: int,
         labels: Iterable[Any] | None,
@@ -83,7 +83,7 @@ class Targets(NamedTuple):
         return columns, np.array(counts, dtype=np.int64), columns >= 0
 
 
-class Taught(NamedTuple):
+class EncodedExamples(NamedTuple):
     """Those of many events that taught anything, which have a label and a weight: what can be taken back.
 
     Attributes:
@@ -98,10 +98,12 @@ class Taught(NamedTuple):
     prunings: Ints | None
 
     @classmethod
-    def of(cls, xs: Iterable[Any], ys: Iterable[Any], ws: Weights, prunings: Iterable[int] | None) -> Taught:
+    def from_examples(
+        cls, xs: Iterable[Any], ys: Iterable[Any], ws: Weights, prunings: Iterable[int] | None
+    ) -> EncodedExamples:
         """Of n events. Raises ValueError where there are not n of each, or a weight lies out of range."""
         events = list(xs)
-        labels, weights, _ = Targets.of(len(events), list(ys), ws)
+        labels, weights, _ = Targets.from_labels(len(events), list(ys), ws)
         numbers = None if prunings is None else np.fromiter(prunings, dtype=np.int64)
         if numbers is not None and numbers.size != len(events):
             raise ValueError(f"{len(events)} events, but {numbers.size} numbers of prunings")

@@ -277,7 +277,7 @@ most_tokens_within = inlined(most_tokens)
 """The same for kernels."""
 
 
-class Tokens:
+class TokenBuffer:
     """The tokens of a list of items: each is cut into words, or taken `whole` as one token.
 
     Args:
@@ -332,5 +332,5 @@ def words(text: str) -> list[str]:
     >>> words("Free entry: WIN £1000, don't wait!")
     ['free', 'entry', 'win', '1000', 'don', 't', 'wait']
     """
-    tokens = Tokens([encode_text(text)], np.zeros(1, dtype=np.bool_), np.zeros(1, dtype=np.int32))
+    tokens = TokenBuffer([encode_text(text)], np.zeros(1, dtype=np.bool_), np.zeros(1, dtype=np.int32))
     return [word.decode() for word in tokens.words()]

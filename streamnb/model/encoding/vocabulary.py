@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from streamnb.compiler.bundles import bundle
+from streamnb.compiler.bundles import struct_type
 from streamnb.errors import SnapshotError
 from streamnb.model.attributes.expected import reject
 from streamnb.model.attributes.signatures import Array, Codes, Flags
@@ -34,7 +34,7 @@ from streamnb.model.compiled.intrinsics import load8, prefetch, store8
 from streamnb.model.compiled.jit import inlined, kernel
 from streamnb.model.encoding.keyed_hash import begun, hash_after, process_secret
 from streamnb.model.encoding.rows import STOPPED, UNKNOWN
-from streamnb.model.encoding.tokenizer import Tokens
+from streamnb.model.encoding.tokenizer import TokenBuffer
 
 _LOW = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)
@@ -186,7 +186,7 @@ def _fetch_ahead(first: int, token: int, hashes: Any, slots: Any, cells: Any, ar
             prefetch(arena, np.int64(load8(cells, cell)))
 
 
-@bundle
+@struct_type
 class KeyArrays(NamedTuple):
     """The arrays of a `Vocabulary`, as they are at a moment."""
 
@@ -273,7 +273,7 @@ def _move(row: int, to: int, at: Any, cells: Any, arena: Any, groups: Any) -> No
 
 
 @kernel
-def _sweep(stop: int, secret: Any, keys: Any, hashes: Any, moved: Any) -> int:
+def _rehash_step(stop: int, secret: Any, keys: Any, hashes: Any, moved: Any) -> int:
     """Move rows up to `stop` together, leave which in `moved`, and enter them in `slots`; how many.
 
     Those that came after `stays` have a slot there already. `hashes` is room for those of some rows.
@@ -305,7 +305,7 @@ def _sweep(stop: int, secret: Any, keys: Any, hashes: Any, moved: Any) -> int:
 
 
 class _Keys(NamedTuple):
-    """The keys of another vocabulary, as `Tokens` that are an item each."""
+    """The keys of another vocabulary, as `TokenBuffer` that are an item each."""
 
     bytes: npt.NDArray[np.uint8]
     ends: Ints
@@ -382,7 +382,7 @@ class Vocabulary(Growable):
         self.holes = self.hole_bytes = self.moves = 0
 
     def __getstate__(self) -> dict[str, Any]:
-        self.sweep(self.size)
+        self.compact(self.size)
         return {name: held for name, held in vars(self).items() if name not in {"secret", "slots"}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -395,7 +395,7 @@ class Vocabulary(Growable):
         own = self.slots, self.cells, self.arena, self.used, self.groups
         return KeyArrays(*own, self.former, self.stays, self.at)
 
-    def rows(self, tokens: Tokens | _Keys, item_group: Codes, item_adds: Flags) -> Codes:
+    def rows(self, tokens: TokenBuffer | _Keys, item_group: Codes, item_adds: Flags) -> Codes:
         """The row of each token, UNKNOWN or STOPPED; unknown tokens of items that add get a new row.
 
         Shape (number of tokens,).
@@ -405,14 +405,14 @@ class Vocabulary(Growable):
         token = 0
         while token != DONE:
             if self.former.size and not self.holes:
-                self.sweep(_SWEPT + _SWEPT_FOR_EACH * (rows.size - token))
+                self.compact(_SWEPT + _SWEPT_FOR_EACH * (rows.size - token))
             token, self.size = look_up(token, words, self.size, self.arrays, rows)
             if token != DONE:
                 start = int(tokens.ends[token - 1]) if token else 0
                 self.reserve(1, int(tokens.ends[token]) - start)
         return rows
 
-    def adopt(self, other: Vocabulary, group: Codes, *, adds: bool = True) -> Codes:
+    def merge_keys(self, other: Vocabulary, group: Codes, *, adds: bool = True) -> Codes:
         """Look up, or add, the keys of `other`, whose group g is ``group[g]`` here; each key's row here.
 
         A group that is not here (-1) has no rows, and gets none.
@@ -432,7 +432,7 @@ class Vocabulary(Growable):
 
     def stop(self, rows: Array) -> None:
         """Let these rows never be found again."""
-        self.sweep(self.size)
+        self.compact(self.size)
         self.groups[rows] = ~self.groups[rows]
         self._rehash()
 
@@ -499,13 +499,13 @@ class Vocabulary(Growable):
 
     def keep(self, stays: Flags) -> None:
         """Forget all but these rows. Rows keep their numbers until they are `swept`."""
-        self.sweep(self.size)
+        self.compact(self.size)
         gone = np.flatnonzero(~stays)
         self.holes, self.hole_bytes = gone.size, int(self.long_bytes(gone).sum()) if self.used[0] else 0
         self.used[1:] += self.holes, self.hole_bytes
         self._begin(0, stays)
 
-    def sweep(self, rows: int) -> tuple[Ints, int, int]:
+    def compact(self, rows: int) -> tuple[Ints, int, int]:
         """Go through so many rows more than are in place, and move those that are kept to the others.
 
         The rows that were kept, in order; where the first of them is now; and behind which row those are that
@@ -531,7 +531,7 @@ class Vocabulary(Growable):
         moved = np.empty(stop - at[_HAND], dtype=np.int64)
         keys = self.arrays._replace(at=at, stays=stays, slots=slots)
         hashes = np.empty(_AHEAD, dtype=np.uint64)
-        return moved[: _sweep(stop, self.secret, keys, hashes, moved)]
+        return moved[: _rehash_step(stop, self.secret, keys, hashes, moved)]
 
     def enter(self, size: int) -> None:
         """Find the rows up to `size` from now on, which were written behind the others; there is room."""
@@ -590,7 +590,7 @@ class Vocabulary(Growable):
         waits for a table that is being filled.
         """
         if not self.holes:
-            self.sweep(self.size)
+            self.compact(self.size)
             if 2 * self.size >= (most := int(self.used[1])):
                 keys = max(keys, 2 * most // 3 - self.size)
             if self.size < _FEW:

@@ -64,7 +64,7 @@ KEPT = TOLERATED + 1
 _EXPONENTS = np.linspace(0.02, 0.98, 49)
 
 
-class Observations(NamedTuple):
+class ChangeObservations(NamedTuple):
     """Observations of one test.
 
     Attributes:
@@ -80,7 +80,7 @@ class Observations(NamedTuple):
     alarming: Floats
 
 
-class Decision(NamedTuple):
+class ChangeDecision(NamedTuple):
     """An alarm that was raised or ended.
 
     Attributes:
@@ -174,7 +174,7 @@ class ChangeTest:
         size, b, prior = _block(t) if t else (1.0, 0.0, 0.5)
         return float(self.kept[EVIDENCE] + _beyond(t, size, b, prior))
 
-    def observe(self, seen: Observations, numbers: Floats) -> Iterator[Decision]:
+    def observe(self, seen: ChangeObservations, numbers: Floats) -> Iterator[ChangeDecision]:
         """Process observations, with the caller's numbers for them; yield the decisions."""
         first = 0
         while first < seen.x.size:
@@ -185,9 +185,9 @@ class ChangeTest:
             yield self._decide(int(seen.places[first + found]))
             first += found + 1
 
-    def _decide(self, place: int) -> Decision:
+    def _decide(self, place: int) -> ChangeDecision:
         n = float(self.kept[OBSERVATIONS])
-        found = Decision(
+        found = ChangeDecision(
             place=place,
             is_raised=not self.is_raised,
             since=int(self.kept[SINCE]),

@@ -20,11 +20,11 @@ import numpy as np
 
 from streamnb.errors import SnapshotError
 from streamnb.events import DecisionReport, DecisionScores
-from streamnb.model.attributes.expected import Expected, checked, count, reading, real, whole
+from streamnb.model.attributes.expected import ExpectedArray, checked, count, real, state_errors, whole
 from streamnb.model.attributes.signatures import Array, State
 from streamnb.model.compiled.arrays import Floats
-from streamnb.model.evaluation.decisions import Decided, DecisionRule, Said
-from streamnb.model.evaluation.usual_evidence import NO_EVIDENCE, Evidence, UsualEvidence, rounded
+from streamnb.model.evaluation.decisions import DecisionBatch, DecisionRule, PosteriorBatch
+from streamnb.model.evaluation.usual_evidence import NO_EVIDENCE, Evidence, Typicality, rounded
 
 _NOTHING = -1  # in place of the number of a decision
 _Cell = tuple[str, str | None]
@@ -44,7 +44,7 @@ class ServedDecisions:
 
     def __init__(self, rule: DecisionRule, window_size: int) -> None:
         self.rule, self.window_size, self.first = rule, window_size, 0
-        self.usual = UsualEvidence()
+        self.usual = Typicality()
         self._served: list[str | None] = []  # of the events from `first` on
         self._evidence = array("f")  # of the same events, if the rule uses novelty
         self._cells: Counter[_Cell] = Counter()
@@ -69,11 +69,11 @@ class ServedDecisions:
 
     def decide(
         self,
-        said: Said,
+        said: PosteriorBatch,
         unseen: Floats,
         weights: Floats | None = None,
         truths: Sequence[str | None] = (),
-    ) -> Decided:
+    ) -> DecisionBatch:
         """Return the decisions for the next n events, without a change of state.
 
         Args:
@@ -90,7 +90,9 @@ class ServedDecisions:
             return decided
         return self._without_novel(decided, rounded(said.evidence), truths)
 
-    def _without_novel(self, decided: Decided, evidence: Evidence, truths: Sequence[str | None]) -> Decided:
+    def _without_novel(
+        self, decided: DecisionBatch, evidence: Evidence, truths: Sequence[str | None]
+    ) -> DecisionBatch:
         """Withdraw the decisions on events that are not typical."""
         labels, costs, usual = list(decided.labels), list(decided.costs), self.usual.copy()
         shares: list[float | None] = [None] * len(labels)
@@ -102,7 +104,7 @@ class ServedDecisions:
                     labels[i], costs[i] = None, self.rule.cost(None, None)
             if truth is not None:
                 usual.learn(truth, fit)
-        return Decided(labels, costs, shares, evidence, self.rule.novelty)
+        return DecisionBatch(labels, costs, shares, evidence, self.rule.novelty)
 
     def _newest_before(self, classes: Sequence[Any], truths: Sequence[str | None], n: int) -> Floats:
         """Return the newest labelled events of each class, before each of n events. Shape (n, K)."""
@@ -122,14 +124,14 @@ class ServedDecisions:
                         change[i, column[label]] += one
         return np.cumsum(change, axis=0)
 
-    def serve(self, decided: Decided) -> None:
+    def serve(self, decided: DecisionBatch) -> None:
         """Store the decisions on the next events."""
         self._served += decided.labels
         if self.rule.novelty:
             missing = len(decided.labels) - decided.evidence.size  # all of them, if any
             self._evidence.extend([*decided.evidence.tolist(), *[NO_EVIDENCE] * missing])
 
-    def add(self, decided: Decided, truths: Sequence[str | None]) -> None:
+    def add(self, decided: DecisionBatch, truths: Sequence[str | None]) -> None:
         """Store the decisions on events that arrived with labels; an event without one never waits."""
         first = self.next
         self.serve(decided)
@@ -198,7 +200,7 @@ class ServedDecisions:
         return meta, arrays
 
     @classmethod
-    @reading("scores of decisions", ValueError, msgspec.ValidationError)
+    @state_errors("scores of decisions", ValueError, msgspec.ValidationError)
     def from_state(cls, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> ServedDecisions:
         """Return the object that `state` described. Raises SnapshotError if it is invalid."""
         rule = msgspec.convert(meta["rule"], DecisionRule)
@@ -208,12 +210,12 @@ class ServedDecisions:
         expected = {"served": whole("events", low=_NOTHING, high=len(names) - 2, dtype=np.int32)}
         if rule.novelty:
             expected["usual"] = real("usual", dtype=np.float32)
-            expected["evidence"] = Expected(np.float32, ("events",), -NO_EVIDENCE, NO_EVIDENCE)
+            expected["evidence"] = ExpectedArray(np.float32, ("events",), -NO_EVIDENCE, NO_EVIDENCE)
         found = checked(arrays, expected)
         made._served = [names[k] for k in found["served"].tolist()]
         if rule.novelty:
             sizes = msgspec.convert(meta["usual"], list[tuple[str, int]])
-            made.usual, made._evidence = UsualEvidence.from_state(sizes, found["usual"]), array("f")
+            made.usual, made._evidence = Typicality.from_state(sizes, found["usual"]), array("f")
             made._evidence.frombytes(found["evidence"].tobytes())
         for truth, decision, n in msgspec.convert(meta["cells"], list[tuple[str, str | None, int]]):
             made._cells[truth, decision] = n

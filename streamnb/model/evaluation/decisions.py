@@ -49,7 +49,7 @@ from streamnb.model.evaluation.usual_evidence import NOTHING, Evidence
 _UNKNOWN = float(np.finfo(np.float64).min)  # the gain of a class that was not met: no other is as low
 
 
-class Said(Protocol):
+class PosteriorBatch(Protocol):
     """Predictions of a model for n events, as in `interface.predictions.Posteriors`."""
 
     @property
@@ -73,7 +73,7 @@ class Said(Protocol):
         """Log likelihood per token, shape (n,), nan if undefined; None if the model does not compute it."""
 
 
-class Decided(NamedTuple):
+class DecisionBatch(NamedTuple):
     """Decisions on n events.
 
     Attributes:
@@ -90,7 +90,7 @@ class Decided(NamedTuple):
     evidence: Evidence
     novelty: float = 0.0
 
-    def told(self) -> Iterator[dict[str, Any]]:
+    def fields(self) -> Iterator[dict[str, Any]]:
         """Yield the fields of each prediction."""
         for label, cost, share in zip(self.labels, self.costs, self.shares, strict=True):
             said = {"decision": label, "expected_cost": cost}
@@ -134,8 +134,12 @@ class DecisionRule(msgspec.Struct, frozen=True):
         return self.costs.get(decision, {}).get(truth, float(decision != truth))
 
     def decide(
-        self, said: Said, unseen: Floats, weights: Floats | None = None, newest: Floats | None = None
-    ) -> Decided:
+        self,
+        said: PosteriorBatch,
+        unseen: Floats,
+        weights: Floats | None = None,
+        newest: Floats | None = None,
+    ) -> DecisionBatch:
         """Return the decisions on n events. Of equal costs, the most probable and then the first class wins.
 
         How events are cut into calls changes nothing, bit for bit. Nothing is decided by an empty model, or
@@ -151,7 +155,7 @@ class DecisionRule(msgspec.Struct, frozen=True):
         n, K = P.shape
         none = self.cost(None, None)
         if not K:
-            return Decided([None] * n, [none] * n, [None] * n, NOTHING)
+            return DecisionBatch([None] * n, [none] * n, [None] * n, NOTHING)
         if weights is not None:
             P = self._corrected(P, classes, weights, newest)
         gains = P * np.array([1.0 - self.cost(label, label) for label in classes])
@@ -168,7 +172,7 @@ class DecisionRule(msgspec.Struct, frozen=True):
             is_decided &= least <= self.reject
         named = [*classes, None]
         labels = [named[k] for k in np.where(is_decided, best, K).tolist()]
-        return Decided(labels, np.where(is_decided, least, none).tolist(), [None] * n, NOTHING)
+        return DecisionBatch(labels, np.where(is_decided, least, none).tolist(), [None] * n, NOTHING)
 
     def _given(self, classes: Sequence[Any]) -> Iterator[tuple[int, int, float]]:
         """Yield the configured costs of mistakes, with the columns of both classes, in the order of names."""

@@ -84,10 +84,10 @@ class _Detector:
         if len(self.told) == HORIZON:
             newer = self.told[HORIZON // 2 :]
             self._begin()
-            self.tell(newer)
+            self.describe(newer)
         return None
 
-    def tell(self, observations: bytes | bytearray) -> None:
+    def describe(self, observations: bytes | bytearray) -> None:
         """Replay observations without reports."""
         for wrong in observations:
             self.observe(wrong)
@@ -153,7 +153,7 @@ class DriftDetectors:
         except ValueError as error:
             raise SnapshotError(str(error)) from error
         for name, detector in detectors._detectors.items():
-            detector.tell(_unpacked(name, observations[name], arrays[name]))
+            detector.describe(_unpacked(name, observations[name], arrays[name]))
         return detectors
 
 

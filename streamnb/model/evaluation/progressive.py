@@ -28,7 +28,7 @@ import numpy as np
 
 from streamnb.errors import SnapshotError
 from streamnb.events import ReliabilityBin, Scores
-from streamnb.model.attributes.expected import MOST, checked, count, counts, reading, real, reject, whole
+from streamnb.model.attributes.expected import MOST, checked, count, counts, real, reject, state_errors, whole
 from streamnb.model.attributes.parameters import check_whole
 from streamnb.model.attributes.signatures import Array
 from streamnb.model.compiled.arrays import Floats, Ints
@@ -346,7 +346,7 @@ class ProgressiveValidation(Shown):
         return {"window_size": self.window_size, "classes": self._classes}, arrays
 
     @classmethod
-    @reading("scores")
+    @state_errors("scores")
     def from_state(cls, meta: Mapping[str, object], arrays: Mapping[str, Array]) -> ProgressiveValidation:
         """Return the object that `state` described, which continues identically.
 

@@ -29,7 +29,7 @@ import numpy as np
 from streamnb.events import ReliabilityBin
 from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.evaluation.progressive import ESCAPE, ProgressiveValidation
-from streamnb.model.evaluation.unseen import probability_of_unseen
+from streamnb.model.evaluation.unseen import new_class_probability
 
 _DECADES = (0.0, 1e-5, 1e-4, 1e-3, 1e-2)
 _NEVER = 1e-9  # events
@@ -155,7 +155,7 @@ class OpenValidation(ProgressiveValidation):
         first = {k: i for i, k in reversed([*enumerate(truths[scored].tolist())]) if k not in self._met}
         is_new = np.isin(np.arange(scored.size), [*first.values()])
         classes = len(self._met) + np.cumsum(is_new) - is_new
-        unseen = probability_of_unseen(before + np.arange(scored.size), classes)
+        unseen = new_class_probability(before + np.arange(scored.size), classes)
         self._met |= first.keys()
         padded = np.pad(probabilities, ((0, 0), (0, 1)))
         told = padded[scored, np.minimum(truths[scored], probabilities.shape[1])]

@@ -22,7 +22,7 @@ import numpy as np
 
 from streamnb.errors import SnapshotError
 from streamnb.events import Scores
-from streamnb.model.attributes.expected import MOST, checked, count, reading, reject, whole
+from streamnb.model.attributes.expected import MOST, checked, count, reject, state_errors, whole
 from streamnb.model.attributes.signatures import Array, Flags, State
 from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.evaluation.progressive import BINS, ProgressiveValidation, score_each, scores_of
@@ -49,7 +49,7 @@ def total(given: Any) -> int:
     return value
 
 
-class Score(NamedTuple):
+class RevisableScore(NamedTuple):
     """Scores of n predictions.
 
     Attributes:
@@ -66,12 +66,12 @@ class Score(NamedTuple):
         """Probability of the predicted class, float64[n]."""
         return self.terms[:, _CONFIDENCE] / _SCALE
 
-    def at(self, places: slice | Array) -> Score:
+    def at(self, places: slice | Array) -> RevisableScore:
         """Return the scores at some places."""
-        return Score(self.truth[places], self.predicted[places], self.terms[places])
+        return RevisableScore(self.truth[places], self.predicted[places], self.terms[places])
 
 
-class Judged(NamedTuple):
+class LabelledOutcomes(NamedTuple):
     """Events whose labels have come, oldest first.
 
     Attributes:
@@ -82,12 +82,12 @@ class Judged(NamedTuple):
     confidence: Floats
     is_right: Flags
 
-    def part(self, some: slice) -> Judged:
+    def part(self, some: slice) -> LabelledOutcomes:
         """Return some of the events."""
-        return Judged(self.confidence[some], self.is_right[some])
+        return LabelledOutcomes(self.confidence[some], self.is_right[some])
 
 
-def scored(probabilities: Floats, truths: Ints) -> Score:
+def scored(probabilities: Floats, truths: Ints) -> RevisableScore:
     """Return the scores of n events.
 
     Args:
@@ -95,10 +95,10 @@ def scored(probabilities: Floats, truths: Ints) -> Score:
         truths: shape (n,), numbers of classes, >= 0; K and beyond have probability 0.
     """
     labels, terms = score_each(probabilities, truths)
-    return Score(labels[:, 0], labels[:, 1], np.rint(terms * _SCALE).astype(np.int64))
+    return RevisableScore(labels[:, 0], labels[:, 1], np.rint(terms * _SCALE).astype(np.int64))
 
 
-_NO_SCORE = Score(np.array([_EMPTY]), np.array([NOTHING]), np.zeros((1, 3), dtype=np.int64))
+_NO_SCORE = RevisableScore(np.array([_EMPTY]), np.array([NOTHING]), np.zeros((1, 3), dtype=np.int64))
 
 
 class _Sums:
@@ -109,7 +109,7 @@ class _Sums:
         self.sums = [0] * (_CONFIDENCE + BINS)
         self.bins = np.zeros((BINS, 2), dtype=np.int64)
 
-    def add(self, score: Score, times: int = 1) -> None:
+    def add(self, score: RevisableScore, times: int = 1) -> None:
         """Count scores, or with `times` = -1 remove them."""
         truth, predicted, terms = score
         for first in range(0, truth.size, _AT_ONCE):
@@ -193,7 +193,7 @@ class ServedScores:
         """Capacity of the window in events."""
         return len(self._truth)
 
-    def add(self, score: Score) -> int:
+    def add(self, score: RevisableScore) -> int:
         """Count the scores of events with first labels; return the number of the first in the window."""
         self._told.clear()
         self._all.add(score)
@@ -202,7 +202,7 @@ class ServedScores:
         self._write(np.arange(self._first - newest.truth.size, self._first), newest)
         return first
 
-    def replace(self, number: int, before: Score | None, after: Score | None) -> None:
+    def replace(self, number: int, before: RevisableScore | None, after: RevisableScore | None) -> None:
         """Replace the counted score of one event; None means no score."""
         self._told.clear()
         if before is not None:
@@ -222,16 +222,16 @@ class ServedScores:
         """Return the scores of the window."""
         if "window" not in self._told:
             sums = _Sums()
-            sums.add(Score(self._truth, self._predicted, self._terms).at(self._truth != _EMPTY))
+            sums.add(RevisableScore(self._truth, self._predicted, self._terms).at(self._truth != _EMPTY))
             self._told["window"] = sums.scores()
         return self._told["window"]
 
-    def judged(self) -> Judged:
+    def labelled(self) -> LabelledOutcomes:
         """Return the events of the window that a model with classes predicted, oldest first."""
         places = np.arange(self._first - self.window_size, self._first) % self.window_size
         places = places[(self._truth[places] != _EMPTY) & (self._predicted[places] != NOTHING)]
         confidence = self._terms[places, _CONFIDENCE] / _SCALE
-        return Judged(confidence, self._truth[places] == self._predicted[places])
+        return LabelledOutcomes(confidence, self._truth[places] == self._predicted[places])
 
     def confusion(self, classes: Sequence[int]) -> Ints:
         """Events by truth and prediction, shape (K, K + 1): the last column counts an empty model's.
@@ -262,7 +262,7 @@ class ServedScores:
         }
 
     @classmethod
-    @reading("scores of what was served", ValueError)
+    @state_errors("scores of what was served", ValueError)
     def from_state(cls, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> ServedScores:
         """Return the object that `state` described. Raises SnapshotError if it is invalid."""
         made = cls(count(meta, "window_size", least=1))
@@ -292,6 +292,6 @@ class ServedScores:
         window = np.stack((self._truth, self._predicted))
         reject("window_labels", (window >= classes) | (window[:1] == NOTHING), f"there are {classes} classes")
 
-    def _write(self, numbers: Ints, score: Score) -> None:
+    def _write(self, numbers: Ints, score: RevisableScore) -> None:
         places = numbers % self.window_size
         self._truth[places], self._predicted[places], self._terms[places] = score

@@ -17,7 +17,7 @@ _LOGS = np.log(CONCENTRATIONS)
 _LOG_GAMMAS = np.array([math.lgamma(theta) for theta in CONCENTRATIONS])
 
 
-def probability_of_unseen(events: Ints, classes: Ints) -> Floats:
+def new_class_probability(events: Ints, classes: Ints) -> Floats:
     """Return P(the next label is a new one).
 
     Args:
@@ -33,8 +33,8 @@ def probability_of_unseen(events: Ints, classes: Ints) -> Floats:
     return np.asarray((weights * new).sum(axis=1) / weights.sum(axis=1))
 
 
-def told_unseen(events: Ints, classes: Ints, held: Floats | float = 0.0) -> Floats:
-    """As `probability_of_unseen`, as predictions tell it: to four digits, u + (1 - u) h.
+def published_new_class_probability(events: Ints, classes: Ints, held: Floats | float = 0.0) -> Floats:
+    """As `new_class_probability`, as predictions tell it: to four digits, u + (1 - u) h.
 
     Here h is `held`, the probability of classes that were seen and may not be predicted. From 1,024 events on
     u is worked out where their number has ten bits at most, and is linear between: what is worked out serves
@@ -55,4 +55,4 @@ def told_unseen(events: Ints, classes: Ints, held: Floats | float = 0.0) -> Floa
 
 @lru_cache(maxsize=1024)
 def _one(events: int, classes: int) -> float:
-    return float(probability_of_unseen(np.array([events]), np.array([classes]))[0])
+    return float(new_class_probability(np.array([events]), np.array([classes]))[0])

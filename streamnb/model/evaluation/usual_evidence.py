@@ -22,15 +22,15 @@ NO_EVIDENCE = np.inf
 Evidence = npt.NDArray[np.float32]
 
 
-class UsualEvidence:
+class Typicality:
     """The evidence of the newest judged events of each class, in their order."""
 
     def __init__(self, of: Mapping[str, Evidence] | None = None) -> None:
         self._of = dict(of or {})
 
-    def copy(self) -> UsualEvidence:
+    def copy(self) -> Typicality:
         """Return an independent copy."""
-        return UsualEvidence(self._of)
+        return Typicality(self._of)
 
     def share(self, label: str, evidence: float) -> float:
         """Return p, 0 < p <= 1; 1 for a class without labelled events."""
@@ -57,7 +57,7 @@ class UsualEvidence:
         return [[label, self._of[label].size] for label in names], evidence
 
     @classmethod
-    def from_state(cls, sizes: list[tuple[str, int]], evidence: Array) -> UsualEvidence:
+    def from_state(cls, sizes: list[tuple[str, int]], evidence: Array) -> Typicality:
         """Return the object that `state` described. Raises SnapshotError if it is invalid."""
         evidence = checked({"usual": evidence}, {"usual": real("events", dtype=np.float32)})["usual"]
         ends = np.cumsum([0, *(n for _, n in sizes)]).tolist()

@@ -29,7 +29,7 @@ class Entities:
 
     Attributes:
         rows: row by name, the least recently seen first.
-        beliefs, last, seen: of each row, see `entity_filter_kernels.Chains`.
+        beliefs, last, seen: of each row, see `entity_filter_kernels.EntityChains`.
     """
 
     def __init__(self, limit: int) -> None:

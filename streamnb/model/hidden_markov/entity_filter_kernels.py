@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from streamnb.compiler.bundles import bundle
+from streamnb.compiler.bundles import struct_type
 from streamnb.model.attributes.priors import LEARNED, UNIFORM
 from streamnb.model.attributes.signatures import Flags
 from streamnb.model.attributes.weights import UNIT
@@ -25,8 +25,8 @@ NOBODY = -1
 """Row of an event without an entity; as a state: unknown."""
 
 
-@bundle
-class Chains(NamedTuple):
+@struct_type
+class EntityChains(NamedTuple):
     """Learned statistics of chains, and the belief about each chain; K states, one row for each chain.
 
     Attributes:
@@ -54,8 +54,8 @@ class Chains(NamedTuple):
     time_to_live: float
 
 
-@bundle
-class Steps(NamedTuple):
+@struct_type
+class EntitySteps(NamedTuple):
     """Events as input of the filter.
 
     Attributes:

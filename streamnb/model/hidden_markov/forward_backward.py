@@ -42,7 +42,7 @@ SAFE = 1e-280
 _TINY, _LEAST, _LOG_LEAST, _SMALL = 1e-20, 1e-240, math.log(1e-240), 1e-30
 
 
-class Chain(NamedTuple):
+class ChainTables(NamedTuple):
     """Transition probabilities of K states.
 
     Attributes:
@@ -58,7 +58,7 @@ class Chain(NamedTuple):
     table: Floats
 
     @classmethod
-    def of(cls, log_initial: Floats, log_table: Floats) -> Chain:
+    def from_logs(cls, log_initial: Floats, log_table: Floats) -> ChainTables:
         """Create a chain from the logarithms."""
         return cls(log_initial, log_table, np.exp(log_initial), np.exp(log_table))
 

@@ -14,9 +14,14 @@ from streamnb.model.attributes.signatures import Array, Flags, State
 from streamnb.model.attributes.weights import units
 from streamnb.model.compiled.arrays import Floats
 from streamnb.model.hidden_markov.filtering import RunningSequence
-from streamnb.model.hidden_markov.forward_backward import Chain, as_logs, filter_forward, smooth_backward
+from streamnb.model.hidden_markov.forward_backward import (
+    ChainTables,
+    as_logs,
+    filter_forward,
+    smooth_backward,
+)
 from streamnb.model.hidden_markov.initial_parameters import Distributions
-from streamnb.model.hidden_markov.parameters import HiddenMarkovTables, Prior
+from streamnb.model.hidden_markov.parameters import HiddenMarkovPrior, HiddenMarkovTables
 from streamnb.model.hidden_markov.transitions import Counts
 from streamnb.model.hidden_markov.viterbi import viterbi_path
 from streamnb.model.saving import Savable
@@ -43,7 +48,7 @@ class EncodedObservations(NamedTuple):
     symbols: Counts
     begins: Flags
     log_rows: Floats
-    chain: Chain
+    chain: ChainTables
 
 
 class HiddenMarkovModel(Savable):
@@ -120,7 +125,7 @@ class HiddenMarkovModel(Savable):
             check_mapping(name, rows, "{'rain': {'wet': 0.7, 'dry': 0.3}}")
         self.initial, self.transition, self.emission = initial, transition, emission
         self.m, self.emission_m = m, emission_m
-        self._prior = Prior(
+        self._prior = HiddenMarkovPrior(
             Distributions("initial", {} if initial is None else {"a sequence": initial}),
             Distributions("transition", transition or {}),
             Distributions("emission", emission or {}),

@@ -10,7 +10,7 @@ import numpy as np
 
 from streamnb.errors import UnlearnError
 from streamnb.model.attributes.attributes import Attribute, EventModel
-from streamnb.model.attributes.expected import named, reading
+from streamnb.model.attributes.expected import named, state_errors
 from streamnb.model.attributes.naming import name_in, without
 from streamnb.model.attributes.parameters import check_amount
 from streamnb.model.attributes.priors import UNIFORM, Prior
@@ -20,14 +20,14 @@ from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.encoding.batch import Encoded
 from streamnb.model.encoding.data_frame import rows_of
 from streamnb.model.hidden_markov.entities import Entities
-from streamnb.model.hidden_markov.entity_filter_kernels import Chains, Steps, filter_batch
+from streamnb.model.hidden_markov.entity_filter_kernels import EntityChains, EntitySteps, filter_batch
 from streamnb.model.hidden_markov.transitions import Transitions
 from streamnb.model.interface.evidence import LIMIT, Item, odds, ranked
 from streamnb.model.interface.predictions import Posteriors
 from streamnb.model.interface.stream_model import Corrections, Events, Labels
 from streamnb.model.naive_bayes.naive_bayes import SmoothedModel
 from streamnb.model.naive_bayes.state_copy import StateCopy
-from streamnb.model.naive_bayes.tables import Tables
+from streamnb.model.naive_bayes.tables import CountViews
 from streamnb.model.naive_bayes.unused_values import UnusedValue
 
 ENTITIES, TRANSITIONS = "entity_", "transition_"
@@ -35,7 +35,7 @@ ENTITIES, TRANSITIONS = "entity_", "transition_"
 _NONE = np.empty((0, 0))
 
 
-class _OfEntities(Encoded):
+class _EntityBatch(Encoded):
     """Encoded events, with the name of the entity of each event."""
 
     entities: Sequence[str | None]
@@ -188,7 +188,7 @@ class HiddenMarkovNB(SmoothedModel):
     def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
         """Replace all that was learned by the `state` of such a model; return self. Raises SnapshotError."""
         if meta.get("type") == type(self).__name__:
-            with reading(f"a {type(self).__name__}"):
+            with state_errors(f"a {type(self).__name__}"):
                 K = len(meta["classes"])
                 transitions = Transitions.from_state({"states": K}, named(arrays, TRANSITIONS))
                 entities = Entities.from_state(named(arrays, ENTITIES), self.entities, K)
@@ -200,7 +200,7 @@ class HiddenMarkovNB(SmoothedModel):
 
     def _first_of_chains(self, encoded: Encoded) -> tuple[Flags, Ints]:
         """Return True for each event without an entity, whose first state can be undone, and the counts."""
-        assert isinstance(encoded, _OfEntities)  # noqa: S101  as `_encode` makes them
+        assert isinstance(encoded, _EntityBatch)  # noqa: S101  as `_encode` makes them
         alone = np.array([name is None for name in encoded.entities], dtype=np.bool_)
         return alone, self.transitions.first
 
@@ -236,7 +236,7 @@ class HiddenMarkovNB(SmoothedModel):
         rows = rows_of(xs)
         entities = [self._entity_of(x) for x in rows]
         rows = [self._without_entity(x) for x in rows]
-        encoded = _OfEntities(*super()._encode(rows, ys, ws, ts))
+        encoded = _EntityBatch(*super()._encode(rows, ys, ws, ts))
         encoded.entities = entities
         return encoded
 
@@ -252,7 +252,7 @@ class HiddenMarkovNB(SmoothedModel):
 
         `predicted` is filled with P(s_t | x_1..t-1) if it has rows.
         """
-        assert isinstance(encoded, _OfEntities)  # noqa: S101  as `_encode` makes them
+        assert isinstance(encoded, _EntityBatch)  # noqa: S101  as `_encode` makes them
         batch, statistics = encoded.batch, self._statistics
         n, K = batch.label.size, len(statistics.classes)
         weights = statistics.class_weights[:K].copy()  # before the batch
@@ -266,15 +266,15 @@ class HiddenMarkovNB(SmoothedModel):
         first, table = transitions.first.copy(), transitions.table.copy()
         m, time_to_live = float(self.transition_m), float(self.time_to_live)
         entities = kept.beliefs, kept.last, kept.seen
-        chains = Chains(weights, given, mode, first, table, m, *entities, time_to_live)
-        steps = Steps(row, begins, batch.label, batch.weight, batch.time, joints, usual)
+        chains = EntityChains(weights, given, mode, first, table, m, *entities, time_to_live)
+        steps = EntitySteps(row, begins, batch.label, batch.weight, batch.time, joints, usual)
         probabilities = np.empty_like(usual)
         filter_batch(chains, steps, learn, np.empty(K), np.empty(K), probabilities, predicted)
         if learn:
             transitions.first[:], transitions.table[:] = first, table
         return probabilities
 
-    def _emissions(self) -> Tables:
+    def _emissions(self) -> CountViews:
         """Return the statistics for scoring under equal priors; the chain supplies the prior."""
         return self._tables()._replace(prior_mode=UNIFORM)
 

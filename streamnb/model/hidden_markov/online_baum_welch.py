@@ -9,13 +9,13 @@ from typing import Any, Self
 import numpy as np
 
 from streamnb.errors import SnapshotError
-from streamnb.model.attributes.expected import FINITE, MOST, Expected, check_made, checked
+from streamnb.model.attributes.expected import FINITE, MOST, ExpectedArray, check_made, checked
 from streamnb.model.attributes.names import checked_names, plain
 from streamnb.model.attributes.parameters import check_amount, check_whole
 from streamnb.model.attributes.ranges import is_missing
 from streamnb.model.attributes.signatures import Array, State
 from streamnb.model.compiled.growable import roomier
-from streamnb.model.hidden_markov.forward_backward import Chain
+from streamnb.model.hidden_markov.forward_backward import ChainTables
 from streamnb.model.hidden_markov.hidden_markov_model import HiddenMarkovModel
 from streamnb.model.hidden_markov.initial_parameters import start_symbols, start_transitions
 from streamnb.model.hidden_markov.online_baum_welch_kernels import (
@@ -126,8 +126,10 @@ class OnlineBaumWelch(Savable):
 
     def _derive(self) -> None:
         R, K = self.starts, self.states
-        self._scratch = OnlineScratch.of(self.block + self.lag, K)
-        self._chains = Chain(np.empty((R, K)), np.empty((R, K, K)), np.empty((R, K)), np.empty((R, K, K)))
+        self._scratch = OnlineScratch.with_capacity(self.block + self.lag, K)
+        self._chains = ChainTables(
+            np.empty((R, K)), np.empty((R, K, K)), np.empty((R, K)), np.empty((R, K, K))
+        )
         derive_chains(self._counts, self.m, self._chains)
 
     # -- learning -----------------------------------------------------------------------------------------
@@ -201,7 +203,7 @@ class OnlineBaumWelch(Savable):
         log_rows, rows = np.empty((2, V, self.states))
         for v in range(V):
             derive_row(self._counts, r, self.m, v, log_rows[v], rows[v])
-        chain = Chain(*(array[r] for array in self._chains))
+        chain = ChainTables(*(array[r] for array in self._chains))
         return _stated_model(list(range(self.states)), self.symbols, chain, rows)
 
     # -- state --------------------------------------------------------------------------------------------
@@ -262,7 +264,7 @@ def _checked(arrays: Mapping[str, Array], own: OnlineCounts, symbols: int) -> On
     lowest |= {"held": -1, "scale": SMALLEST}
     highest = {"log_entry": 1e-9, "log_now": 1e-9, "held": symbols - 1, "begins": True, "scale": 1.0}
     expected = {
-        name: Expected(
+        name: ExpectedArray(
             array.dtype,
             (symbols, *array.shape[1:]) if name == "emitted" else array.shape,
             lowest.get(name, 0),
@@ -279,7 +281,9 @@ def _checked(arrays: Mapping[str, Array], own: OnlineCounts, symbols: int) -> On
     return restored
 
 
-def _stated_model(states: list[Any], symbols: list[Any], chain: Chain, emission: Array) -> HiddenMarkovModel:
+def _stated_model(
+    states: list[Any], symbols: list[Any], chain: ChainTables, emission: Array
+) -> HiddenMarkovModel:
     """Return a fully declared model; `emission` is float64[V, K], P(symbol | state)."""
 
     def named(row: Array, names: list[Any]) -> dict[Any, float]:

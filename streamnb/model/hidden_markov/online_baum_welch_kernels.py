@@ -13,13 +13,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from streamnb.compiler.bundles import bundle
+from streamnb.compiler.bundles import struct_type
 from streamnb.model.attributes.signatures import Flags
 from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.compiled.jit import inlined, kernel
 from streamnb.model.compiled.vectors import add_to, copy_to, multiply_by
 from streamnb.model.hidden_markov.expected_counts import expect
-from streamnb.model.hidden_markov.forward_backward import Chain, exp_all, filter_forward
+from streamnb.model.hidden_markov.forward_backward import ChainTables, exp_all, filter_forward
 from streamnb.model.numerics.compensated import add
 
 EVENTS, FILLED, BLOCKS, BEGUN, MET = range(5)
@@ -29,7 +29,7 @@ _IMPOSSIBLE = -745.0  # log likelihood of an impossible event in nats: ln of the
 SMALLEST = 1e-100  # scale below which the counts of symbols are rewritten
 
 
-@bundle
+@struct_type
 class OnlineCounts(NamedTuple):
     """All that was learned by R starts with K states each; all of it must be saved.
 
@@ -64,7 +64,7 @@ class OnlineCounts(NamedTuple):
     numbers: Ints
 
 
-@bundle
+@struct_type
 class OnlineScratch(NamedTuple):
     """Scratch arrays, L = block + lag; nothing in them outlives a call."""
 
@@ -80,7 +80,7 @@ class OnlineScratch(NamedTuple):
     work: Floats  # [5, K]
 
     @classmethod
-    def of(cls, length: int, K: int) -> OnlineScratch:
+    def with_capacity(cls, length: int, K: int) -> OnlineScratch:
         """Allocate scratch arrays for this number of events and states."""
         return cls(
             symbols=np.empty(length, dtype=np.int64),
@@ -134,7 +134,7 @@ def derive_row(counts: Any, r: int, m: float, symbol: int, logs: Any, row: Any) 
 
 @inlined
 def _chain_of(chains: Any, r: int) -> Any:
-    return Chain(chains.log_initial[r], chains.log_table[r], chains.initial[r], chains.table[r])
+    return ChainTables(chains.log_initial[r], chains.log_table[r], chains.initial[r], chains.table[r])
 
 
 @inlined

@@ -16,14 +16,14 @@ from streamnb.model.attributes.signatures import Array, State
 from streamnb.model.attributes.weights import UNIT
 from streamnb.model.compiled.arrays import Floats
 from streamnb.model.hidden_markov.emissions import Emissions
-from streamnb.model.hidden_markov.forward_backward import Chain
+from streamnb.model.hidden_markov.forward_backward import ChainTables
 from streamnb.model.hidden_markov.initial_parameters import Distributions
 from streamnb.model.hidden_markov.transitions import Counts, Transitions
 
 _MISSING = -1
 
 
-class Prior(NamedTuple):
+class HiddenMarkovPrior(NamedTuple):
     """Prior knowledge: p and m of the m-estimates.
 
     Attributes:
@@ -47,7 +47,7 @@ class Prior(NamedTuple):
         return list(dict.fromkeys(named))
 
 
-class Derived(NamedTuple):
+class DerivedTables(NamedTuple):
     """Values derived from the counts.
 
     Attributes:
@@ -58,7 +58,7 @@ class Derived(NamedTuple):
 
     states: list[Any]
     numbers: Counts
-    chain: Chain
+    chain: ChainTables
 
 
 class HiddenMarkovTables:
@@ -66,11 +66,11 @@ class HiddenMarkovTables:
 
     Attributes:
         prior: see `Prior`.
-        transitions: counts of states, which may include states absent from `Derived.states`.
+        transitions: counts of states, which may include states absent from `DerivedTables.states`.
         emissions: counts of symbols, which may include symbols absent from `symbols`.
     """
 
-    def __init__(self, prior: Prior) -> None:
+    def __init__(self, prior: HiddenMarkovPrior) -> None:
         self.prior = prior
         self._states = {state: i for i, state in enumerate(prior.states)}
         self._symbols = {symbol: i for i, symbol in enumerate(prior.emission.columns)}
@@ -78,7 +78,7 @@ class HiddenMarkovTables:
         self._declared = len(self._states)
         self.transitions = Transitions(self._declared)
         self.emissions = Emissions(len(self._symbols), self._declared, len(self._symbols))
-        self._derived: Derived | None = None
+        self._derived: DerivedTables | None = None
         self._rows: dict[int, tuple[Floats, Floats]] = {}
 
     # -- counting -----------------------------------------------------------------------------------------
@@ -144,7 +144,7 @@ class HiddenMarkovTables:
         """Every symbol that is declared or counted, in order of appearance."""
         return [symbol for symbol, i in self._symbols.items() if self.emissions.is_live(i)]
 
-    def derived(self) -> Derived:
+    def derived(self) -> DerivedTables:
         """Return the states, and the probabilities of the chain."""
         if self._derived is None:
             first, table = self.transitions.first, self.transitions.table
@@ -154,16 +154,16 @@ class HiddenMarkovTables:
             numbers = np.flatnonzero(alive)
             names = list(self._states)
             states = [names[i] for i in numbers.tolist()]
-            self._derived = Derived(states, numbers, self._chain(states, numbers))
+            self._derived = DerivedTables(states, numbers, self._chain(states, numbers))
         return self._derived
 
-    def _chain(self, states: list[Any], numbers: Counts) -> Chain:
+    def _chain(self, states: list[Any], numbers: Counts) -> ChainTables:
         living, prior, K = Transitions(numbers.size), self.prior, len(states)
         living.first[:] = self.transitions.first[numbers]
         living.table[:] = self.transitions.table[np.ix_(numbers, numbers)]
         if not K:
-            return Chain.of(living.log_initial(), living.log_table())
-        return Chain.of(
+            return ChainTables.from_logs(living.log_initial(), living.log_table())
+        return ChainTables.from_logs(
             living.log_initial(prior.m, prior.initial.table(["a sequence"], states, K)[0]),
             living.log_table(prior.m, prior.transition.table(states, states, K)),
         )
@@ -218,7 +218,9 @@ class HiddenMarkovTables:
         return meta, {name: array.copy() for name, array in arrays.items()}
 
     @classmethod
-    def from_state(cls, prior: Prior, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
+    def from_state(
+        cls, prior: HiddenMarkovPrior, meta: Mapping[str, Any], arrays: Mapping[str, Array]
+    ) -> Self:
         """Restore the counts of a `state` under the same prior. Raises SnapshotError."""
         states = checked_names(meta.get("states"), prior.states)
         symbols = checked_names(meta.get("symbols"), prior.emission.columns)

@@ -9,13 +9,13 @@ from typing import Any, Self
 import numpy as np
 
 from streamnb.errors import UnlearnError
-from streamnb.model.attributes.expected import MOST, count, reading
+from streamnb.model.attributes.expected import MOST, count, state_errors
 from streamnb.model.attributes.names import checked_names, plain
 from streamnb.model.attributes.ranges import is_missing
 from streamnb.model.attributes.signatures import Array, Aside, State, Times, Weights, concatenated
 from streamnb.model.attributes.weights import UNIT, units
 from streamnb.model.compiled.arrays import Floats
-from streamnb.model.encoding.targets import Taught
+from streamnb.model.encoding.targets import EncodedExamples
 from streamnb.model.interface.evidence import Item
 from streamnb.model.interface.predictions import Posteriors
 from streamnb.model.interface.river_classifier import (
@@ -167,7 +167,7 @@ class RiverStreamModel(Unbounded):
 
         A classifier with `learn_late_one` is told so: one that was taught by them without a label.
         """
-        for x, y, w, _ in Taught.of(xs, ys, ws, None).each():
+        for x, y, w, _ in EncodedExamples.from_examples(xs, ys, ws, None).each():
             self._learn(x, y, w, late=True)
 
     def unlearn_many(
@@ -178,7 +178,7 @@ class RiverStreamModel(Unbounded):
         The weights of classes are always taken back: they are of the labels that stand. Errors as of
         `StreamModel`.
         """
-        for x, y, w, numbers in Taught.of(xs, ys, ws, prunings).each():
+        for x, y, w, numbers in EncodedExamples.from_examples(xs, ys, ws, prunings).each():
             weight = units(w)
             if self._weights.get(y, 0) < weight:
                 raise UnlearnError(f"no event was ever learned as {y!r} with weight {w:g}")
@@ -221,7 +221,7 @@ class RiverStreamModel(Unbounded):
         found = (meta.get("type"), meta.get("kind"))
         if found != (self.state_type, self.kind):
             raise ValueError(f"this is the state of a {found}, not of a {(self.state_type, self.kind)}")
-        with reading(f"a {type(self).__name__}"):
+        with state_errors(f"a {type(self).__name__}"):
             classes, weights = checked_names(meta["classes"]), meta["weights"]
             each = [count({"weights": weight}, "weights") for weight in weights]
             weights = dict(zip(classes, each, strict=True))

@@ -52,17 +52,17 @@ class Unbounded:
     memory_use = MemoryUse()
     is_settled = True
 
-    def has_room(self, classes: int, n_bytes: int, words: int) -> bool:
+    def has_capacity(self, classes: int, n_bytes: int, words: int) -> bool:
         """There is none to be short of."""
         return True
 
-    def make_room(self, classes: int) -> None:
+    def evict(self, classes: int) -> None:
         """Nothing is forgotten."""
 
-    def renew(self) -> None:
+    def reset_adaptive(self) -> None:
         """Nothing of it is known to learn anew by itself."""
 
-    def change_room(self, before: StreamModel) -> None:
+    def change_budget(self, before: StreamModel) -> None:
         """There was room for all, and is."""
 
 
@@ -147,7 +147,7 @@ class StreamModel(Protocol):
     def prune(self, min_count: float = 0.0, drop_most_frequent: int = 0, max_attributes: Most = None) -> int:
         """Forget words; how many. Raises ValueError where the model has none to forget, and is asked to."""
 
-    def renew(self) -> None:
+    def reset_adaptive(self) -> None:
         """Begin anew what is quick to learn again and is not taken back: see `BayesOptimalNB`; or nothing."""
 
     @property
@@ -158,21 +158,21 @@ class StreamModel(Protocol):
     def most_classes(self) -> int:
         """How many classes there may be, by what memory it may take; `sys.maxsize` where nothing says so."""
 
-    def has_room(self, classes: int, n_bytes: int, words: int) -> bool:
+    def has_capacity(self, classes: int, n_bytes: int, words: int) -> bool:
         """Whether it can learn so many words and values, of so many bytes, and be as if unbounded.
 
         With so many classes then.
 
-        Where it says no, it is asked before every event with a class that is new, and told to `make_room`.
+        Where it says no, it is asked before every event with a class that is new, and told to `evict`.
         """
 
-    def make_room(self, classes: int) -> None:
+    def evict(self, classes: int) -> None:
         """Forget what matters least, where so many classes leave too little room for more.
 
         What it does depends on what was learned and on bytes that it was given, and on nothing else.
         """
 
-    def change_room(self, before: StreamModel) -> None:
+    def change_budget(self, before: StreamModel) -> None:
         """Say that what it has learned so far was learned by another, which could take other memory.
 
         What there was no room for then is not taken back by `unlearn_many` now.

@@ -198,7 +198,7 @@ class LogisticRegression(Savable, base.Classifier):  # type: ignore[misc]  # Riv
                 self._meet(y)
                 kept.offer(*row, self._labels[y], 1.0, len(self._design))
         found = optimum(self._units.means, lambda: self._chunks(events), 1.0 / self.C, passes)
-        self._units.settle(found.means, found.roots)
+        self._units.set_posterior(found.means, found.roots)
         self._kept = kept
         return found.passes
 

@@ -113,7 +113,7 @@ class LaplaceUnits:
         """Replace the Gaussian of one unit."""
         self.means[unit], self.roots[unit] = mean, root
 
-    def settle(self, means: Floats, roots: Floats) -> None:
+    def set_posterior(self, means: Floats, roots: Floats) -> None:
         """Replace the Gaussians of all units."""
         self._means, self._roots = np.array(means, order="C"), np.array(roots, order="C")
         self._moved = np.zeros((len(means), 2))
@@ -140,7 +140,7 @@ class LaplaceUnits:
         }
         found = checked({"moved": np.zeros((units, 2)), **arrays}, expected, columns=columns)
         restored = cls(units, variance)
-        restored.settle(found["means"], found["roots"])
+        restored.set_posterior(found["means"], found["roots"])
         restored._moved = found["moved"].copy()
         return restored
 

@@ -11,13 +11,13 @@ from typing import Any, Literal, Self, get_args
 import numpy as np
 from river import base
 
-from streamnb.model.attributes.expected import named, reading
+from streamnb.model.attributes.expected import named, state_errors
 from streamnb.model.attributes.parameters import check_mapping
 from streamnb.model.attributes.ranges import is_missing
 from streamnb.model.attributes.signatures import Array, State, Times, Weights
 from streamnb.model.attributes.weights import has_weight
 from streamnb.model.compiled.arrays import Floats
-from streamnb.model.encoding.targets import Taught
+from streamnb.model.encoding.targets import EncodedExamples
 from streamnb.model.evaluation.progressive import ESCAPE
 from streamnb.model.interface.evidence import Item
 from streamnb.model.interface.river_classifier import (
@@ -157,7 +157,7 @@ class BayesOptimalClassifier(Savable, base.Classifier):  # type: ignore[misc]  #
 
         The posterior keeps what was said of them. `prunings` are those of every model: they prune together.
         """
-        for x, y, w, number in Taught.of(xs, ys, ws, prunings).each():
+        for x, y, w, number in EncodedExamples.from_examples(xs, ys, ws, prunings).each():
             self._of_each(
                 partial(unteach_one, x=x, y=y, w=w, prunings=number), partial(teach_one, x=x, y=y, w=w)
             )
@@ -233,7 +233,7 @@ class BayesOptimalClassifier(Savable, base.Classifier):  # type: ignore[misc]  #
         """
         if meta.get("type") != type(self).__name__:
             raise ValueError(f"this is the state of a {meta.get('type')}, not of a {type(self).__name__}")
-        with reading(f"a {type(self).__name__}"):
+        with state_errors(f"a {type(self).__name__}"):
             posterior = SequentialPosterior.from_state(meta["posterior"], named(arrays, _POSTERIOR))
             if _weighed_by(posterior) != _weighed_by(self.posterior):
                 raise ValueError(f"a state of other models, priors or switching rate: {posterior}")

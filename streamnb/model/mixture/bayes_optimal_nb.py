@@ -12,7 +12,7 @@ import numpy as np
 from streamnb.errors import UnlearnError
 from streamnb.model.attributes.attributes import Attribute, Nominal, Text
 from streamnb.model.attributes.expected import count, named
-from streamnb.model.attributes.expected import reading as reading_state
+from streamnb.model.attributes.expected import state_errors as reading_state
 from streamnb.model.attributes.kinds import text_kind
 from streamnb.model.attributes.parameters import check_whole
 from streamnb.model.attributes.priors import LEARNED, UNIFORM
@@ -21,7 +21,7 @@ from streamnb.model.attributes.signatures import Array, Aside, Times, Weights, c
 from streamnb.model.compiled.arrays import Floats
 from streamnb.model.encoding.bags import bags_of
 from streamnb.model.encoding.batch import Batch, Encoded
-from streamnb.model.encoding.byte_grams import ByteGrams, grams_of, most_runs
+from streamnb.model.encoding.byte_grams import ByteNgrams, byte_ngrams_of, max_byte_ngrams
 from streamnb.model.encoding.event_reader import EventReader
 from streamnb.model.encoding.event_writer import EventWriter
 from streamnb.model.interface.evidence import LIMIT, Item, ranked
@@ -31,7 +31,7 @@ from streamnb.model.mixture.byte_evidence import run_log_odds
 from streamnb.model.mixture.components import ONE_DEPENDENCE, AnyHypothesis, check_hypotheses, naive_part
 from streamnb.model.mixture.default_hypotheses import DEFAULT_HYPOTHESES
 from streamnb.model.mixture.evidence import mean_log_odds
-from streamnb.model.mixture.hypotheses import Readings, sources_of
+from streamnb.model.mixture.hypotheses import SmoothingTables, sources_of
 from streamnb.model.mixture.kernels import (
     FLOORED,
     GIBBS,
@@ -42,23 +42,23 @@ from streamnb.model.mixture.kernels import (
     run_hypotheses,
     unlearn_counts,
 )
-from streamnb.model.mixture.learned_copy import LearnedCopy
-from streamnb.model.mixture.learner_state import Learners, LearnerScratch, Plan
+from streamnb.model.mixture.learned_copy import MixtureStateCopy
+from streamnb.model.mixture.learner_state import AdaptiveScratch, AdaptiveState, HypothesisPlan
 from streamnb.model.mixture.one_dependence import OneDependenceOpinions
-from streamnb.model.mixture.parts import Parts
+from streamnb.model.mixture.parts import AttributionItems
 from streamnb.model.mixture.scoring import HypothesisScratch
-from streamnb.model.mixture.shares import RunsMemory, of_features, of_rows, of_runs
+from streamnb.model.mixture.shares import ByteNgramMemory, of_features, of_rows, of_runs
 from streamnb.model.naive_bayes.counting_model import CountingModel
 from streamnb.model.naive_bayes.linear_view import LinearView
-from streamnb.model.naive_bayes.room import Room
-from streamnb.model.naive_bayes.sufficient_statistics import Statistics
-from streamnb.model.naive_bayes.tables import Reading
+from streamnb.model.naive_bayes.room import MemoryBudget
+from streamnb.model.naive_bayes.sufficient_statistics import SufficientStatistics
+from streamnb.model.naive_bayes.tables import SmoothingParams
 from streamnb.model.numerics.counter_rng import check_seed, uniforms
 from streamnb.model.posterior.sequential import SequentialPosterior
 from streamnb.model.softmax.feature_extraction import most_features
 from streamnb.model.softmax.quantile_bins import places_for_values
 from streamnb.model.stats.memory_use import MemoryUse
-from streamnb.model.stats.presence import NO_PRESENCE, PresenceTables
+from streamnb.model.stats.presence import NO_DOCUMENT_FREQUENCY, DocumentFrequencyArrays
 from streamnb.model.stats.sources import Sources
 
 PredictionMode = Literal["mixture", "map", "gibbs"]
@@ -156,18 +156,18 @@ class BayesOptimalNB(CountingModel):
         self._readings = naive_part(hypotheses)
         for reading in self._readings:
             self._check_p(reading.p)
-        self._plan = Plan.of(hypotheses, is_cautious=caution)
+        self._plan = HypothesisPlan.from_hypotheses(hypotheses, is_cautious=caution)
         self._sources = sources_of(self._readings)
-        self._statistics = Statistics(self._sources)
-        self._runs_memory: RunsMemory | None = None
+        self._statistics = SufficientStatistics(self._sources)
+        self._runs_memory: ByteNgramMemory | None = None
         self._pairs_memory: int | None = None
-        self._learners = Learners(self._plan, memory)
+        self._learners = AdaptiveState(self._plan, memory)
         self._dependence = OneDependenceOpinions(hypotheses)
         self._posterior = self._new_posterior()
         self._met = 0
         self._smoothings = np.zeros((3, len(self._readings), 0))
         self._sizes = np.zeros((4, 0))  # of each group, how many values are declared, last
-        self._last_readings: tuple[Floats, Readings | None] = self._smoothings, None
+        self._last_readings: tuple[Floats, SmoothingTables | None] = self._smoothings, None
 
     # -- reading ------------------------------------------------------------------------------------------
 
@@ -248,7 +248,7 @@ class BayesOptimalNB(CountingModel):
         self._posterior = posterior
         self._learners.weigh_as(weighed)
 
-    def renew(self) -> None:
+    def reset_adaptive(self) -> None:
         """Let begin anew what learns fast: gradients, calibration, pools, bins, and counts with a half-life.
 
         Counts without one, those of pairs too, and the posterior stay, so that all can be taken back that
@@ -257,9 +257,9 @@ class BayesOptimalNB(CountingModel):
         Bayes says wrong, and an old one in thousands: its steps have grown small. See docs/monitors.md for
         what that is worth.
         """
-        self._statistics.settle()
-        self._statistics.decayed.renew()
-        self._learners = Learners(self._plan, self.memory, self._runs_memory)
+        self._statistics.finish_copy()
+        self._statistics.decayed.reset_adaptive()
+        self._learners = AdaptiveState(self._plan, self.memory, self._runs_memory)
 
     def merge(self, other: Self) -> Self:
         """Refused with ValueError: posteriors of two streams are no posterior of both.
@@ -273,7 +273,7 @@ class BayesOptimalNB(CountingModel):
 
     # -- state --------------------------------------------------------------------------------------------
 
-    def copying(self, aside: Aside = concatenated, /) -> LearnedCopy:
+    def copying(self, aside: Aside = concatenated, /) -> MixtureStateCopy:
         """The `state` as it is now, to be copied while the model goes on; features at once, `aside`."""
         meta, arrays = self._posterior.state()
         beside: dict[str, Any] = {"posterior": {**meta, "met": self._met}}
@@ -289,14 +289,16 @@ class BayesOptimalNB(CountingModel):
             {f"{_PREFIX}{name}": array for name, array in arrays.items()}
             | {f"{_PAIRS}{name}": array for name, array in of_pairs.items()},
         )
-        return LearnedCopy(counts, lambda: {f"{_LEARNED}{name}": array for name, array in learned().items()})
+        return MixtureStateCopy(
+            counts, lambda: {f"{_LEARNED}{name}": array for name, array in learned().items()}
+        )
 
     def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
         """Replace all that was learned by the `state` of a model with the same hypotheses; returns self.
 
         Raises ValueError for one of another model or hypotheses, and SnapshotError for one that is damaged.
         """
-        learners = Learners(self._plan, self.memory, self._runs_memory)
+        learners = AdaptiveState(self._plan, self.memory, self._runs_memory)
         dependence = OneDependenceOpinions(self.hypotheses, self._pairs_memory)
         posterior, met = self._new_posterior(), 0
         if meta.get("type") == type(self).__name__:
@@ -321,10 +323,10 @@ class BayesOptimalNB(CountingModel):
         """As any model, and the keys of features."""
         return super()._encode(xs, ys, ws, ts).with_keys()
 
-    def has_room(self, classes: int, n_bytes: int, words: int) -> bool:
+    def has_capacity(self, classes: int, n_bytes: int, words: int) -> bool:
         """As any model, and for features."""
         is_bounded = self._statistics.room is not None and self._plan.takes_features
-        has_room = super().has_room(classes, n_bytes, words)
+        has_room = super().has_capacity(classes, n_bytes, words)
         # Or a batch would pass over the look at which features are forgotten that have filled their memory.
         # There is a word for every second byte: it is a feature and makes a pair; of twelve values, of five
         # bytes each, each has 16 with its pairs.
@@ -333,11 +335,11 @@ class BayesOptimalNB(CountingModel):
             is_bounded and (features.is_short(classes, 8 * words) or grams.is_to_fold(classes))
         )
 
-    def make_room(self, classes: int) -> None:
+    def evict(self, classes: int) -> None:
         """As any model, and for features."""
-        super().make_room(classes)
+        super().evict(classes)
         if self._statistics.room is not None and self._plan.takes_features:
-            self._learners.features.make_room(classes)
+            self._learners.features.evict(classes)
 
     @property
     def memory_use(self) -> MemoryUse:
@@ -358,11 +360,11 @@ class BayesOptimalNB(CountingModel):
             self._runs_memory = of_runs(n_bytes)
             self._learners.grams.keep_within(*self._runs_memory)
 
-    def _room(self, n_bytes: int) -> Room:
+    def _budget(self, n_bytes: int) -> MemoryBudget:
         tables = 1 + self._sources.presence + 2 * len(self._sources.decays)
         if self._shares_with_runs:
-            return Room(of_rows(n_bytes), n_bytes, tables)
-        return Room(n_bytes // (6 if self._plan.takes_features else 3), n_bytes, tables)
+            return MemoryBudget(of_rows(n_bytes), n_bytes, tables)
+        return MemoryBudget(n_bytes // (6 if self._plan.takes_features else 3), n_bytes, tables)
 
     @property
     def _shares_with_runs(self) -> bool:
@@ -397,12 +399,12 @@ class BayesOptimalNB(CountingModel):
     def _taken_apart(self, x: Any, encoded: Encoded, first: Any, second: Any) -> tuple[float, list[Item]]:
         """What the prior and each value add to the log odds, on average over the hypotheses."""
         statistics, batch = self._statistics, encoded.batch
-        parts = Parts.of(batch, statistics.counts.kinds)
+        parts = AttributionItems.of_event(batch, statistics.counts.kinds)
         readings = self._readings_now()
         K = len(statistics.classes)
         self._reserve(0)
         grams = self._grams_of(encoded, learn=False)
-        learner_scratch = LearnerScratch.of(
+        learner_scratch = AdaptiveScratch.with_capacity(
             self._plan, K, most_features(batch) if self._plan.takes_features else 0, grams.buckets.size
         )
         estimators = np.flatnonzero(self._plan.kind == ONE_DEPENDENCE)
@@ -420,7 +422,9 @@ class BayesOptimalNB(CountingModel):
             (batch, (batch.value + 0.0).view(np.uint64), bags_of(batch), grams),
             parts,
             (statistics.classes[first], statistics.classes[second]),
-            HypothesisScratch.of(len(self._readings), self._plan.twins.size, K, len(self._sources.decays)),
+            HypothesisScratch.with_capacity(
+                len(self._readings), self._plan.duplicate_of.size, K, len(self._sources.decays)
+            ),
             learner_scratch,
             self._dependence.log_odds(
                 encoded, statistics, parts.batch, (statistics.classes[first], statistics.classes[second])
@@ -475,11 +479,11 @@ class BayesOptimalNB(CountingModel):
         )
         bags, grams = bags_of(batch), self._grams_of(encoded, learn=learn)
         readings = self._readings_now()
-        scratch = HypothesisScratch.of(
-            len(self._readings), self._plan.twins.size, K, len(self._sources.decays)
+        scratch = HypothesisScratch.with_capacity(
+            len(self._readings), self._plan.duplicate_of.size, K, len(self._sources.decays)
         )
         most = most_features(batch) if self._plan.takes_features else 0
-        learner_scratch = LearnerScratch.of(self._plan, K, most, grams.buckets.size)
+        learner_scratch = AdaptiveScratch.with_capacity(self._plan, K, most, grams.buckets.size)
         self._reserve(2 * most if learn else 0)
         bits = (batch.value + 0.0).view(np.uint64)
         # The mean of one is itself, bit for bit: it is not divided by its sum.
@@ -536,29 +540,29 @@ class BayesOptimalNB(CountingModel):
         layout = self._statistics.layout
         self._learners.reserve(K, known, len(layout.fields), features, places, len(layout.groups))
 
-    def _grams_of(self, encoded: Encoded, *, learn: bool) -> ByteGrams:
+    def _grams_of(self, encoded: Encoded, *, learn: bool) -> ByteNgrams:
         """Room for the runs of bytes of events, where a hypothesis reads them and learned any, or will."""
         grams = self._learners.grams
         if self._plan.byte_rates.size and (learn or grams.is_there):
-            grams.make_room(len(self._statistics.classes))
+            grams.evict(len(self._statistics.classes))
             first = int(self._plan.first_bytes[0])
-            most = most_runs(encoded, first)
+            most = max_byte_ngrams(encoded, first)
             if learn and not grams.is_there and (most[encoded.batch.label >= 0] > 0).any():
                 grams.lay(len(self._statistics.classes))
             if grams.is_there:
-                return grams_of(encoded, grams.bits, first, int(most.max(initial=0)))
-        return ByteGrams.none()
+                return byte_ngrams_of(encoded, grams.bits, first, int(most.max(initial=0)))
+        return ByteNgrams.none()
 
-    def _presence(self) -> PresenceTables:
+    def _presence(self) -> DocumentFrequencyArrays:
         presence = self._statistics.presence
-        return presence.tables(len(self._readings)) if presence else NO_PRESENCE
+        return presence.tables(len(self._readings)) if presence else NO_DOCUMENT_FREQUENCY
 
-    def _readings_now(self) -> Readings:
+    def _readings_now(self) -> SmoothingTables:
         """How the hypotheses read the counts, of the groups and classes met."""
         smoothed, classes = self._smoothed(), self._statistics.classes
         before, readings = self._last_readings
         if readings is None or before is not smoothed or readings.prior.shape[1] != len(classes):
-            readings = Readings.of(self._readings, smoothed, classes)
+            readings = SmoothingTables.from_hypotheses(self._readings, smoothed, classes)
             self._last_readings = smoothed, readings
         return readings
 
@@ -569,7 +573,7 @@ class BayesOptimalNB(CountingModel):
         )
         return self._smoothings
 
-    def _reading(self) -> Reading:
+    def _reading(self) -> SmoothingParams:
         """How many values are declared, and nothing else: smoothing and priors are the hypotheses' affair."""
         self._sizes = self._by_group(self._sizes, lambda name: (0.0, 0.0, 0.0, self._n_declared(name)))
         return self._sizes, np.zeros(0), LEARNED

@@ -25,10 +25,10 @@ from streamnb.model.compiled.jit import inlined, kernel
 from streamnb.model.compiled.vectors import add_to, fill
 from streamnb.model.encoding.batch import Batch
 from streamnb.model.naive_bayes.gaussian import score_value
-from streamnb.model.naive_bayes.tables import Tables
+from streamnb.model.naive_bayes.tables import CountViews
 from streamnb.model.softmax.feature_extraction import ExtractedFeatures
 from streamnb.model.softmax.feature_table import NOBODY, TOTAL
-from streamnb.model.softmax.quantile_bins import CODE, LAYOUTS, BinTables
+from streamnb.model.softmax.quantile_bins import CODE, LAYOUTS, QuantileBinArrays
 from streamnb.model.softmax.softmax import log_of_none
 
 
@@ -42,7 +42,7 @@ def _is_learned(i: int, extracted: ExtractedFeatures, table: Ints) -> bool:
 
 
 @inlined
-def _finest(v: int, f: int, bins: BinTables, extracted: ExtractedFeatures, table: Ints) -> int:
+def _finest(v: int, f: int, bins: QuantileBinArrays, extracted: ExtractedFeatures, table: Ints) -> int:
     """By which feature value v of the event, one of attribute f, is read; or NOBODY."""
     code = extracted.of_value[v, CODE]
     finest, most_edges = np.int64(NOBODY), np.int64(-1)
@@ -57,13 +57,19 @@ def _finest(v: int, f: int, bins: BinTables, extracted: ExtractedFeatures, table
 
 @kernel
 def read_value(
-    tables: Tables, learners: Any, batch: Batch, e: int, v: int, extracted: ExtractedFeatures, value: Floats
+    tables: CountViews,
+    learners: Any,
+    batch: Batch,
+    e: int,
+    v: int,
+    extracted: ExtractedFeatures,
+    value: Floats,
 ) -> None:
     """Fill value float64[K] with ln P(a | class), but for a constant, of continuous value v of event e.
 
     Args:
         tables: `Tables`.
-        learners: `LearnerTables`.
+        learners: `AdaptiveArrays`.
         batch: the events.
         e: which event.
         v: which of its continuous values, from 0 on.
@@ -87,7 +93,7 @@ def read_value(
 @kernel
 def score_binned(
     binned: Any,
-    tables: Tables,
+    tables: CountViews,
     learners: Any,
     batch: Batch,
     e: int,
@@ -100,7 +106,7 @@ def score_binned(
     Args:
         binned: bool[H].
         tables: `Tables`.
-        learners: `LearnerTables`.
+        learners: `AdaptiveArrays`.
         batch: the events.
         e: which event.
         extracted: its features.

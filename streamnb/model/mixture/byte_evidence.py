@@ -16,19 +16,19 @@ import numpy as np
 
 from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.encoding.batch import Encoded
-from streamnb.model.encoding.byte_grams import LENGTH, ByteGrams, bucket_each, find_runs
-from streamnb.model.mixture.learner_state import Learners
-from streamnb.model.mixture.parts import Parts
-from streamnb.model.softmax.caution import doubted_log_odds
+from streamnb.model.encoding.byte_grams import LENGTH, ByteNgrams, bucket_each, find_byte_ngrams
+from streamnb.model.mixture.learner_state import AdaptiveState
+from streamnb.model.mixture.parts import AttributionItems
+from streamnb.model.softmax.caution import shrunk_log_odds
 from streamnb.model.softmax.feature_table import COUNTS
 from streamnb.model.softmax.gram_table import gram_log_odds, weigh_grams
 
 
 def run_log_odds(
     encoded: Encoded,
-    grams: ByteGrams,
-    learners: Learners,
-    parts: Parts,
+    grams: ByteNgrams,
+    learners: AdaptiveState,
+    parts: AttributionItems,
     classes: tuple[int, int],
     known: Ints | None,
 ) -> Floats:
@@ -50,9 +50,9 @@ def run_log_odds(
     found[:, -1] = bias[:, 0, one] - bias[:, 0, other]
     is_cautious = known is not None
     if known is not None:
-        found[:, -1] += doubted_log_odds(known, one, other)
+        found[:, -1] += shrunk_log_odds(known, one, other)
     values, odds = np.zeros((2, grams.buckets.size))
-    find_runs(grams, encoded.batch, 0, tables.records)
+    find_byte_ngrams(grams, encoded.batch, 0, tables.records)
     n = grams.n[0]
     if not n:
         return found
@@ -66,7 +66,7 @@ def run_log_odds(
 
 
 def _share(
-    encoded: Encoded, odds: dict[int, float], limits: Sequence[int], parts: Parts, row: Floats
+    encoded: Encoded, odds: dict[int, float], limits: Sequence[int], parts: AttributionItems, row: Floats
 ) -> None:
     """Add what runs, by their buckets, add to the parts of an event."""
     batch, tokens = encoded.batch, encoded.tokens

@@ -131,7 +131,7 @@ class OneDependence:
             check_whole("max_attributes", self.max_attributes, 1, 1 << 12)
 
     @property
-    def waits(self) -> bool:
+    def is_gated(self) -> bool:
         """Whether it is no opinion before an attribute was learned."""
         return self.max_attributes is not None
 

@@ -16,9 +16,9 @@ from streamnb.model.attributes.signatures import Codes, Flags
 from streamnb.model.compiled.arrays import Ints
 from streamnb.model.encoding.batch import Batch, Encoded
 from streamnb.model.encoding.layout import Layout
-from streamnb.model.encoding.tokenizer import Tokens
+from streamnb.model.encoding.tokenizer import TokenBuffer
 from streamnb.model.encoding.vocabulary import Vocabulary
-from streamnb.model.naive_bayes.sufficient_statistics import Statistics
+from streamnb.model.naive_bayes.sufficient_statistics import SufficientStatistics
 from streamnb.model.pairs.value_codes import MISSING, REST, UNKNOWN, CodedValues, magnitudes
 
 _MAGNITUDES = 1 << 14
@@ -31,7 +31,7 @@ def has_only_texts(batch: Batch, layout: Layout) -> bool:
     return not batch.value.size and not (layout.kinds[batch.item_group] == NOMINAL).any()
 
 
-class Read(NamedTuple):
+class BatchValues(NamedTuple):
     """The nominal and continuous values of a batch.
 
     Attributes:
@@ -44,7 +44,7 @@ class Read(NamedTuple):
     """
 
     encoded: Encoded
-    statistics: Statistics
+    statistics: SufficientStatistics
     items: Ints
     item_events: Ints
     rows: Codes
@@ -52,7 +52,7 @@ class Read(NamedTuple):
     magnitudes: Ints
 
     @classmethod
-    def of(cls, encoded: Encoded, statistics: Statistics) -> Read:
+    def from_encoded(cls, encoded: Encoded, statistics: SufficientStatistics) -> BatchValues:
         """Those of a batch."""
         batch = encoded.batch
         items = np.flatnonzero(statistics.layout.kinds[batch.item_group] == NOMINAL)
@@ -113,11 +113,11 @@ class CodeTables:
         return self._by_row.nbytes + self._by_magnitude.nbytes
 
     @property
-    def waits(self) -> bool:
+    def is_gated(self) -> bool:
         """Whether it waits for an attribute."""
         return bool(self.coded.most_attributes) and not self.coded.numbers
 
-    def encode(self, read: Read, adds: Flags) -> Codes:
+    def encode(self, read: BatchValues, adds: Flags) -> Codes:
         """The codes of n events; what those bring that add (bool[n]) gets numbers. Shape (n, attributes)."""
         self._add_attributes(read, adds)
         codes = np.full((adds.size, len(self.coded.codes)), MISSING, dtype=np.int32)
@@ -143,7 +143,7 @@ class CodeTables:
                     table[fields[i], places[i]] = code
         return codes
 
-    def known(self, read: Read) -> tuple[Codes, int]:
+    def known(self, read: BatchValues) -> tuple[Codes, int]:
         """The codes of events that add nothing, and how many have no attribute that was never learned."""
         n = read.encoded.batch.label.size
         codes = self.encode(read, np.zeros(n, dtype=np.bool_))
@@ -155,7 +155,7 @@ class CodeTables:
 
     # -- inside -------------------------------------------------------------------------------------------
 
-    def _add_attributes(self, read: Read, adds: Flags) -> None:
+    def _add_attributes(self, read: BatchValues, adds: Flags) -> None:
         """Give numbers to new attributes, in the order of events that add; within an event by their names."""
         if self.coded.is_full:
             return
@@ -255,7 +255,7 @@ def _owners(ends: Ints) -> Ints:
     return np.repeat(np.arange(ends.size - 1), np.diff(ends))
 
 
-def _own_text(tokens: Tokens | None, item: int) -> Any:
+def _own_text(tokens: TokenBuffer | None, item: int) -> Any:
     """The nominal value of an item; UNKNOWN where it was in a data frame, whose values are not kept."""
     if tokens is None:
         return UNKNOWN

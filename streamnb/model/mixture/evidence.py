@@ -29,7 +29,7 @@ from streamnb.model.calibration import temperature
 from streamnb.model.compiled.arrays import Floats, Hashes, Ints
 from streamnb.model.compiled.jit import allocating, inlined, kernel
 from streamnb.model.encoding.batch import Batch
-from streamnb.model.encoding.byte_grams import find_runs
+from streamnb.model.encoding.byte_grams import find_byte_ngrams
 from streamnb.model.interface.evidence import LIMIT
 from streamnb.model.mixture import opinion_pool
 from streamnb.model.mixture.binned_density import read_value, score_binned
@@ -42,32 +42,32 @@ from streamnb.model.mixture.components import (
     POOL,
     SOFTMAX,
 )
-from streamnb.model.mixture.hypotheses import Readings
+from streamnb.model.mixture.hypotheses import SmoothingTables
 from streamnb.model.mixture.learner_kernels import extract_event, predict_by_learners
-from streamnb.model.mixture.learner_state import LearnerScratch, LearnerTables, Plan
-from streamnb.model.mixture.parts import Parts
+from streamnb.model.mixture.learner_state import AdaptiveArrays, AdaptiveScratch, HypothesisPlan
+from streamnb.model.mixture.parts import AttributionItems
 from streamnb.model.mixture.scoring import HypothesisScratch, score_hypotheses
-from streamnb.model.naive_bayes.tables import Tables
-from streamnb.model.softmax.caution import doubted_log_odds
-from streamnb.model.softmax.feature_extraction import Context, ExtractedFeatures, put_value
+from streamnb.model.naive_bayes.tables import CountViews
+from streamnb.model.softmax.caution import shrunk_log_odds
+from streamnb.model.softmax.feature_extraction import ExtractedFeatures, ExtractionContext, put_value
 from streamnb.model.softmax.feature_table import KEY_BITS, mixed
 from streamnb.model.softmax.quantile_bins import LAYOUTS
 from streamnb.model.softmax.softmax import feature_log_odds
 from streamnb.model.stats.decayed import DecayedTables
-from streamnb.model.stats.presence import PresenceTables
+from streamnb.model.stats.presence import DocumentFrequencyArrays
 
 _POWER_FLOOR, _POOL_FLOOR = temperature.FLOOR, opinion_pool.FLOOR
 
 
 @allocating
 def _by_readings(
-    tables: Tables,
-    presence: PresenceTables,
+    tables: CountViews,
+    presence: DocumentFrequencyArrays,
     decayed: DecayedTables,
-    readings: Readings,
-    flat: Readings,
-    plan: Plan,
-    parts: Parts,
+    readings: SmoothingTables,
+    flat: SmoothingTables,
+    plan: HypothesisPlan,
+    parts: AttributionItems,
     classes: Any,
     scratch: HypothesisScratch,
     odds: Floats,
@@ -94,8 +94,8 @@ def _by_readings(
 @kernel
 def _by_bins(
     binned: Flags,
-    tables: Tables,
-    learners: LearnerTables,
+    tables: CountViews,
+    learners: AdaptiveArrays,
     event: Batch,
     first: int,
     classes: Any,
@@ -121,7 +121,7 @@ def _part_of(key: Any, keys: Any, parts: Any, default: Any) -> Any:
 
 
 @allocating
-def _parts_of_singles(batch: Batch, bits: Hashes, parts: Parts, learners: LearnerTables) -> Any:
+def _parts_of_singles(batch: Batch, bits: Hashes, parts: AttributionItems, learners: AdaptiveArrays) -> Any:
     """Keys of all features that are no pairs, rising, but for the label before; and which part each is."""
     tokens, alone, n = batch.keys.size, parts.alone, batch.keys.size
     keys = np.empty(tokens + (LAYOUTS + 1) * batch.value.size, dtype=np.uint64)
@@ -142,7 +142,12 @@ def _parts_of_singles(batch: Batch, bits: Hashes, parts: Parts, learners: Learne
 
 @allocating
 def _parts_of_pairs(
-    batch: Batch, parts: Parts, context: Context, extracted: ExtractedFeatures, singles: Any, owners: Any
+    batch: Batch,
+    parts: AttributionItems,
+    context: ExtractionContext,
+    extracted: ExtractedFeatures,
+    singles: Any,
+    owners: Any,
 ) -> Any:
     """Keys of all features that are pairs, rising, and the two parts of each, (2, pairs)."""
     of_token, rest, m = parts.of_token, parts.base.size, 0
@@ -170,7 +175,12 @@ def _parts_of_pairs(
 
 @allocating
 def _parts_of_features(
-    batch: Batch, bits: Hashes, parts: Parts, learners: LearnerTables, extracted: ExtractedFeatures, own: Ints
+    batch: Batch,
+    bits: Hashes,
+    parts: AttributionItems,
+    learners: AdaptiveArrays,
+    extracted: ExtractedFeatures,
+    own: Ints,
 ) -> None:
     """Fill own int64[2, >= features] with the two parts of every feature that was extracted of an event.
 
@@ -199,8 +209,8 @@ def _cut(a: float, b: float, floor: float) -> Any:
 
 @allocating
 def _of_learners(
-    plan: Plan,
-    learners: LearnerTables,
+    plan: HypothesisPlan,
+    learners: AdaptiveArrays,
     extracted: ExtractedFeatures,
     scales: Floats,
     own: Ints,
@@ -211,7 +221,7 @@ def _of_learners(
     """Fill the rows of softmax regressions in odds (H, n)."""
     one, other = classes
     is_cautious = plan.is_cautious[0]
-    prior = doubted_log_odds(known, one, other) if is_cautious else 0.0
+    prior = shrunk_log_odds(known, one, other) if is_cautious else 0.0
     told = np.empty(extracted.keys.size)
     for h in range(plan.kind.size):
         if plan.kind[h] == SOFTMAX:
@@ -227,7 +237,12 @@ def _of_learners(
 
 @allocating
 def _of_calibrated(
-    plan: Plan, learners: LearnerTables, untempered: Floats, classes: Any, by_reading: Floats, odds: Floats
+    plan: HypothesisPlan,
+    learners: AdaptiveArrays,
+    untempered: Floats,
+    classes: Any,
+    by_reading: Floats,
+    odds: Floats,
 ) -> None:
     """Fill the rows of naive Bayes hypotheses in odds (H, n), calibrated or not."""
     one, other = classes
@@ -244,9 +259,9 @@ def _of_calibrated(
 
 @allocating
 def _of_pools(
-    plan: Plan,
-    learners: LearnerTables,
-    learner_scratch: LearnerScratch,
+    plan: HypothesisPlan,
+    learners: AdaptiveArrays,
+    learner_scratch: AdaptiveScratch,
     pooled: int,
     classes: Any,
     odds: Floats,
@@ -273,14 +288,14 @@ def _of_pools(
 @allocating
 def mean_log_odds(
     state: Any,
-    readings: Readings,
-    flat: Readings,
-    plan: Plan,
+    readings: SmoothingTables,
+    flat: SmoothingTables,
+    plan: HypothesisPlan,
     event: Any,
-    parts: Parts,
+    parts: AttributionItems,
     classes: Any,
     scratch: HypothesisScratch,
-    learner_scratch: LearnerScratch,
+    learner_scratch: AdaptiveScratch,
     dependence: Floats,
     pooled: int,
     runs: Floats,
@@ -296,7 +311,7 @@ def mean_log_odds(
         flat: the same, with priors that rule out no class.
         plan: which hypothesis is what.
         event: (the batch that is the event, the bits of its values, its bags, room for its runs of bytes).
-        parts: `Parts` of it.
+        parts: `AttributionItems` of it.
         classes: the class whose log odds they are, and the one against which, as numbers.
         scratch: of the readings.
         learner_scratch: of the learners; what one-dependence estimators say of the event is in its logs.
@@ -322,7 +337,7 @@ def mean_log_odds(
         score_hypotheses(tables, presence, decayed, readings, plan, batch, bags, e, scratch)
         if extracted.keys.size:
             score_binned(plan.binned, tables, learners, batch, e, extracted, scratch.value, scratch.joint)
-        find_runs(grams, batch, e, learners.grams.records)
+        find_byte_ngrams(grams, batch, e, learners.grams.records)
         predict_by_learners(
             plan, learners, tables.classes, scratch.joint, grams, learner_scratch, pooled, by_hypothesis
         )

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from streamnb.compiler.bundles import bundle
+from streamnb.compiler.bundles import struct_type
 from streamnb.model.attributes.attributes import check_smoothing
 from streamnb.model.attributes.priors import Prior, check_prior, prior_mode, prior_weights
 from streamnb.model.compiled.arrays import Floats, Ints
@@ -139,8 +139,8 @@ def sources_of(hypotheses: Iterable[Hypothesis]) -> Sources:
     return Sources(bool(lasting & {"presence", "bernoulli"}), "bernoulli" in lasting, tuple(decays))
 
 
-@bundle
-class Readings(NamedTuple):
+@struct_type
+class SmoothingTables(NamedTuple):
     """H hypotheses as the kernels take them.
 
     Attributes:
@@ -162,7 +162,9 @@ class Readings(NamedTuple):
     prior_mode: Ints
 
     @classmethod
-    def of(cls, hypotheses: Iterable[Hypothesis], smoothing: Floats, classes: Iterable[Any]) -> Readings:
+    def from_hypotheses(
+        cls, hypotheses: Iterable[Hypothesis], smoothing: Floats, classes: Iterable[Any]
+    ) -> SmoothingTables:
         """Those of `hypotheses` with smoothing (3, H, G) of the groups met, and for the classes met."""
         hypotheses, classes = list(hypotheses), list(classes)
         sources = sources_of(hypotheses)

@@ -7,40 +7,40 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from streamnb.compiler.bundles import bundle
+from streamnb.compiler.bundles import struct_type
 from streamnb.model.attributes.priors import LEARNED
 from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.compiled.jit import inlined, kernel
 from streamnb.model.compiled.vectors import copy_to, count_positive, fill
 from streamnb.model.encoding.bags import Bags
 from streamnb.model.encoding.batch import Batch
-from streamnb.model.encoding.byte_grams import ByteGrams, find_runs
+from streamnb.model.encoding.byte_grams import ByteNgrams, find_byte_ngrams
 from streamnb.model.evaluation.progressive import ESCAPE
 from streamnb.model.mixture.binned_density import score_binned
 from streamnb.model.mixture.components import NAIVE, ONE_DEPENDENCE
-from streamnb.model.mixture.hypotheses import Readings
+from streamnb.model.mixture.hypotheses import SmoothingTables
 from streamnb.model.mixture.learner_kernels import (
     extract_event,
     has_capacity_for_features,
     learn_by_learners,
     predict_by_learners,
 )
-from streamnb.model.mixture.learner_state import LearnerScratch, Plan
+from streamnb.model.mixture.learner_state import AdaptiveScratch, HypothesisPlan
 from streamnb.model.mixture.scoring import HypothesisScratch, score_hypotheses
 from streamnb.model.naive_bayes.kernels import evidence_per_token, learn_event, unlearn_event
 from streamnb.model.naive_bayes.scoring import score_priors
 from streamnb.model.numerics.counter_rng import choose
 from streamnb.model.numerics.logspace import log_normalise, normalise
-from streamnb.model.posterior.hypothesis_weights import Weights, observe
+from streamnb.model.posterior.hypothesis_weights import HypothesisWeights, observe
 from streamnb.model.softmax.quantile_bins import has_capacity_for_values
 from streamnb.model.stats.decayed import learn_decayed
 from streamnb.model.stats.histograms import has_capacity
-from streamnb.model.stats.presence import count_presence, uncount_presence
+from streamnb.model.stats.presence import count_documents, uncount_documents
 
 MIXTURE, MAP, GIBBS, FLOORED = 0, 1, 2, 3
 
 
-@bundle
+@struct_type
 class Answers(NamedTuple):
     """What is asked for n events; an array without rows is not.
 
@@ -81,7 +81,7 @@ def _lift(probabilities: Floats, known: Ints, observations: int) -> None:
 
 @kernel
 def _answer(
-    weights: Weights,
+    weights: HypothesisWeights,
     known: Ints,
     by_hypothesis: Floats,
     mode: int,
@@ -131,19 +131,19 @@ def _say_dependence(
 def run_hypotheses(
     first: int,
     state: Any,
-    readings: Readings,
-    plan: Plan,
+    readings: SmoothingTables,
+    plan: HypothesisPlan,
     batch: Batch,
     bits: Any,
     bags: Bags,
-    grams: ByteGrams,
+    grams: ByteNgrams,
     mode: int,
     uniforms: Any,
     switching_rate: float,
     learn: bool,
     late: bool,
     scratch: HypothesisScratch,
-    learner_scratch: LearnerScratch,
+    learner_scratch: AdaptiveScratch,
     dependence: Any,
     awake: int,
     answers: Answers,
@@ -189,7 +189,7 @@ def run_hypotheses(
         if learns and most and not has_capacity_for_values(learners.bins, batch, e):
             return e
         if learns_more:
-            find_runs(grams, batch, e, learners.grams.records)  # what it asks for comes meanwhile
+            find_byte_ngrams(grams, batch, e, learners.grams.records)  # what it asks for comes meanwhile
         score_hypotheses(tables, presence, decayed, readings, plan, batch, bags, e, scratch)
         if most:  # what is fetched ahead here is read by learners soon after
             extract_event(plan, learners, tables, batch, e, bits, learns, learner_scratch.extracted)
@@ -241,7 +241,7 @@ def run_hypotheses(
                 )
             learn_event(tables, batch, e)
             if presence.slot.size:
-                count_presence(presence, tables.kinds, bags, e, k, batch.weight[e])
+                count_documents(presence, tables.kinds, bags, e, k, batch.weight[e])
             if scratch.age.size:
                 learn_decayed(decayed, tables.kinds, batch, bags, e, late, scratch.age)
     return batch.label.size
@@ -259,10 +259,10 @@ def unlearn_counts(first: int, tables: Any, presence: Any, batch: Batch, bags: B
             return -1 - e
         if not has_capacity(presence.histograms, presence.slot, presence.texts, k, bags.most):
             return e
-        if counted and not uncount_presence(presence, tables.kinds, bags, e, k, weight):
+        if counted and not uncount_documents(presence, tables.kinds, bags, e, k, weight):
             return -1 - e
         if not unlearn_event(tables, batch, e):
             if counted:
-                count_presence(presence, tables.kinds, bags, e, k, weight)
+                count_documents(presence, tables.kinds, bags, e, k, weight)
             return -1 - e
     return batch.label.size

@@ -8,7 +8,7 @@ from streamnb.model.attributes.signatures import Array, State
 from streamnb.model.naive_bayes.state_copy import StateCopy
 
 
-class LearnedCopy:
+class MixtureStateCopy:
     """See `StateCopying`. Nobody but who asked for it holds what was copied at once: it may be in files.
 
     Args:

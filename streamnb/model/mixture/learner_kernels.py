@@ -13,17 +13,17 @@ from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.compiled.jit import inlined, kernel
 from streamnb.model.compiled.vectors import copy_to, count_positive
 from streamnb.model.encoding.batch import Batch
-from streamnb.model.encoding.byte_grams import ByteGrams
+from streamnb.model.encoding.byte_grams import ByteNgrams
 from streamnb.model.mixture.components import BYTES, CALIBRATED, CALIBRATED_POOL, POOL, SOFTMAX
 from streamnb.model.mixture.opinion_pool import learn_pool, score_pool
-from streamnb.model.naive_bayes.tables import Tables
+from streamnb.model.naive_bayes.tables import CountViews
 from streamnb.model.numerics.logspace import log_normalise
 from streamnb.model.softmax.feature_extraction import ExtractedFeatures, extract, note_attributes
 from streamnb.model.softmax.feature_table import (
     LIVE,
     NO_CLASS,
     ONCE,
-    FeatureTables,
+    FeatureTableArrays,
     most_met_once,
     most_rows,
 )
@@ -33,7 +33,7 @@ from streamnb.model.softmax.softmax import count_features, learn_softmax, score_
 
 
 @inlined
-def has_capacity_for_features(features: FeatureTables, known: Ints, most: int) -> bool:
+def has_capacity_for_features(features: FeatureTableArrays, known: Ints, most: int) -> bool:
     """Whether an event of so many new features, and as many owners, can be added, or the budget is spent."""
     size = features.size
     need = min(size[LIVE] + 2 * most, most_rows(features, count_positive(known)))
@@ -45,7 +45,7 @@ def has_capacity_for_features(features: FeatureTables, known: Ints, most: int) -
 def extract_event(
     plan: Any,
     learners: Any,
-    tables: Tables,
+    tables: CountViews,
     batch: Batch,
     e: int,
     bits: Any,
@@ -56,7 +56,7 @@ def extract_event(
 
     Args:
         plan: which hypothesis is what.
-        learners: `LearnerTables`.
+        learners: `AdaptiveArrays`.
         tables: `Tables`.
         batch: the events.
         e: which event.
@@ -95,7 +95,7 @@ def predict_by_learners(
     learners: Any,
     known: Ints,
     joint: Floats,
-    grams: ByteGrams,
+    grams: ByteNgrams,
     scratch: Any,
     pooled: int,
     answers: Floats,
@@ -104,7 +104,7 @@ def predict_by_learners(
 
     Args:
         plan: which hypothesis is what.
-        learners: `LearnerTables`.
+        learners: `AdaptiveArrays`.
         known: int64[>= K], weight learned of each class.
         joint: float64[B, K], the scores of all readings of the counts.
         grams: the runs of bytes of the event.
@@ -172,9 +172,9 @@ def predict_by_learners(
 def learn_by_learners(
     plan: Any,
     learners: Any,
-    tables: Tables,
+    tables: CountViews,
     batch: Batch,
-    grams: ByteGrams,
+    grams: ByteNgrams,
     e: int,
     scratch: Any,
     pooled: int,

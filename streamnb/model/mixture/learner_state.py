@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from streamnb.compiler.bundles import bundle
-from streamnb.model.attributes.expected import LARGE, Expected, checked, counts, named, real, reject
+from streamnb.compiler.bundles import struct_type
+from streamnb.model.attributes.expected import LARGE, ExpectedArray, checked, counts, named, real, reject
 from streamnb.model.attributes.signatures import Array, Aside, Flags, concatenated
 from streamnb.model.calibration.histogram_binning import CONFIDENCES
 from streamnb.model.calibration.temperature import FIRST_POWER, LEAST_POWER, MOST_POWER
@@ -32,16 +32,16 @@ from streamnb.model.mixture.components import (
     naive_part,
 )
 from streamnb.model.mixture.hypotheses import Hypothesis
-from streamnb.model.mixture.shares import MOST_ASIDE, RunsMemory
-from streamnb.model.softmax.feature_extraction import Context, ExtractedFeatures, expected_context
-from streamnb.model.softmax.feature_table import Features, FeatureTables
-from streamnb.model.softmax.gram_table import Grams, GramTables
-from streamnb.model.softmax.quantile_bins import Bins, BinTables, check_bins, expected_bins
-from streamnb.model.stats.memory_use import Part
+from streamnb.model.mixture.shares import MOST_ASIDE, ByteNgramMemory
+from streamnb.model.softmax.feature_extraction import ExtractedFeatures, ExtractionContext, expected_context
+from streamnb.model.softmax.feature_table import FeatureTable, FeatureTableArrays
+from streamnb.model.softmax.gram_table import ByteNgramArrays, ByteNgramTable
+from streamnb.model.softmax.quantile_bins import QuantileBinArrays, QuantileBins, check_bins, expected_bins
+from streamnb.model.stats.memory_use import MemoryComponent
 
 
-@bundle
-class Plan(NamedTuple):
+@struct_type
+class HypothesisPlan(NamedTuple):
     """Which hypothesis is what, for H hypotheses over B readings of the counts.
 
     The first readings are different; the others are twins of theirs, which take continuous values by bins.
@@ -70,14 +70,16 @@ class Plan(NamedTuple):
     variances: Floats
     opinions: Ints
     binned: Flags
-    twins: Ints
+    duplicate_of: Ints
     byte_rates: Floats
     first_bytes: Ints
     is_cautious: Flags
     waiting: Ints
 
     @classmethod
-    def of(cls, hypotheses: Sequence[AnyHypothesis], *, is_cautious: bool = False) -> Plan:
+    def from_hypotheses(
+        cls, hypotheses: Sequence[AnyHypothesis], *, is_cautious: bool = False
+    ) -> HypothesisPlan:
         """The plan of these. Raises ValueError for a pool of nothing."""
         readings, densities = naive_part(hypotheses), _densities(hypotheses)
         variances = list(dict.fromkeys(h.variance for h in hypotheses if isinstance(h, Pool)))
@@ -103,7 +105,7 @@ class Plan(NamedTuple):
                 f"{first_bytes[0]} bytes or the first {first_bytes[1]}, not both"
             )
         opinions = [i for i, kind in enumerate(kinds) if kind in {CALIBRATED, SOFTMAX, ONE_DEPENDENCE, BYTES}]
-        waiting = [i for i in opinions if isinstance(h := hypotheses[i], OneDependence) and h.waits]
+        waiting = [i for i in opinions if isinstance(h := hypotheses[i], OneDependence) and h.is_gated]
         opinions = [i for i in opinions if i not in waiting] + waiting
         if variances and not opinions:
             raise ValueError(
@@ -150,8 +152,8 @@ def _kind(h: AnyHypothesis) -> int:
     return CALIBRATED_POOL if h.calibrated else POOL
 
 
-@bundle
-class LearnerTables(NamedTuple):
+@struct_type
+class AdaptiveArrays(NamedTuple):
     """All that M learners, T calibrators, P pools of I opinions and Q calibrated ones have learned.
 
     There are columns for C >= K classes.
@@ -166,20 +168,20 @@ class LearnerTables(NamedTuple):
         confidence: int64[Q, CONFIDENCES, 2], see `histogram_binning`.
     """
 
-    features: FeatureTables
-    bins: BinTables
-    context: Context
+    features: FeatureTableArrays
+    bins: QuantileBinArrays
+    context: ExtractionContext
     bias: Floats
     powers: Floats
     pool_weights: Floats
     covariance: Floats
     pool_bias: Floats
     confidence: Ints
-    grams: GramTables
+    grams: ByteNgramArrays
 
 
-@bundle
-class LearnerScratch(NamedTuple):
+@struct_type
+class AdaptiveScratch(NamedTuple):
     """Scratch for H hypotheses, M learners and K classes; holds nothing between two events.
 
     Attributes:
@@ -221,11 +223,11 @@ class LearnerScratch(NamedTuple):
     misses: Ints
 
     @classmethod
-    def of(cls, plan: Plan, classes: int, most: int, most_runs: int) -> LearnerScratch:
+    def with_capacity(cls, plan: HypothesisPlan, classes: int, most: int, most_runs: int) -> AdaptiveScratch:
         """Capacity for events of at most so many features, 0 where none are needed, and runs of bytes."""
         M = plan.rates.size
         return cls(
-            ExtractedFeatures.of(most),
+            ExtractedFeatures.with_capacity(most),
             np.empty((plan.kind.size, classes)),
             np.empty((int(np.count_nonzero(plan.kind == CALIBRATED)), classes)),
             np.empty((plan.opinions.size, classes)),
@@ -245,7 +247,7 @@ class LearnerScratch(NamedTuple):
         )
 
 
-class Learners:
+class AdaptiveState:
     """The state of all that learns from predictions. It cannot be merged, nor an event be taken out of it.
 
     Args:
@@ -254,11 +256,15 @@ class Learners:
         runs_memory: of runs of bytes; None is an eighth of that.
     """
 
-    def __init__(self, plan: Plan, memory: int, runs_memory: RunsMemory | None = None) -> None:
+    def __init__(self, plan: HypothesisPlan, memory: int, runs_memory: ByteNgramMemory | None = None) -> None:
         self._plan = plan
         M, P, opinions = plan.rates.size, plan.variances.size, plan.opinions.size
-        self.features, self.bins, self._context = Features(M, memory), Bins(), Context.empty()
-        self.grams = Grams(plan.byte_rates.size, *(runs_memory or RunsMemory(memory // 8)))
+        self.features, self.bins, self._context = (
+            FeatureTable(M, memory),
+            QuantileBins(),
+            ExtractionContext.empty(),
+        )
+        self.grams = ByteNgramTable(plan.byte_rates.size, *(runs_memory or ByteNgramMemory(memory // 8)))
         self._bias = np.zeros((M + plan.byte_rates.size, 2, 0))
         calibrators = int(np.count_nonzero(plan.kind == CALIBRATED))
         self._powers = np.tile([FIRST_POWER, 1.0], (calibrators, 1))
@@ -279,21 +285,21 @@ class Learners:
         features = self.features.n_bytes + self.bins.n_bytes if self._plan.takes_features else 0
         return features + self.grams.n_bytes
 
-    def memory(self, classes: int) -> dict[str, Part]:
+    def memory(self, classes: int) -> dict[str, MemoryComponent]:
         """What features and runs of bytes take of their memory with so many classes."""
         features = {"features": self.features.memory(classes)} if self._plan.takes_features else {}
-        runs = {"byte_runs": Part(self.grams.n_bytes, 0)} if self._plan.byte_rates.size else {}
+        runs = {"byte_runs": MemoryComponent(self.grams.n_bytes, 0)} if self._plan.byte_rates.size else {}
         return features | runs
 
     @property
     def byte_bias(self) -> Floats:
-        """Of the learners of runs of bytes, as in `LearnerTables`."""
+        """Of the learners of runs of bytes, as in `AdaptiveArrays`."""
         return self._bias[self._plan.rates.size :]
 
     @property
-    def tables(self) -> LearnerTables:
+    def tables(self) -> AdaptiveArrays:
         """As the kernels take them."""
-        return LearnerTables(
+        return AdaptiveArrays(
             self.features.tables,
             self.bins.tables,
             self._context,
@@ -368,12 +374,14 @@ class Learners:
         self._covariance, self._confidence = found["pool_covariance"].copy(), found["pool_confidence"].copy()
         if self._plan.takes_features:
             self.bins.load(bins)
-            self._context = Context(*(found[f"context_{name}"].copy() for name in Context._fields))
+            self._context = ExtractionContext(
+                *(found[f"context_{name}"].copy() for name in ExtractionContext._fields)
+            )
             self.features.load(found, classes)
         if self._plan.byte_rates.size:
             self.grams.load(found, classes)
 
-    def _expected(self, arrays: Mapping[str, Array], groups: int, classes: int) -> dict[str, Expected]:
+    def _expected(self, arrays: Mapping[str, Array], groups: int, classes: int) -> dict[str, ExpectedArray]:
         """The arrays of a state."""
         P, pooled = self._pool_weights.shape
         any_and_square = np.array([[-LARGE], [0.0]])  # a bias, and a sum of squares

@@ -22,14 +22,14 @@ from streamnb.model.attributes.weights import UNIT
 from streamnb.model.compiled.arrays import Floats
 from streamnb.model.encoding.batch import Batch, Encoded
 from streamnb.model.mixture.components import AnyHypothesis, OneDependence
-from streamnb.model.mixture.event_codes import CodeTables, Read, has_only_texts
-from streamnb.model.naive_bayes.sufficient_statistics import Statistics
+from streamnb.model.mixture.event_codes import BatchValues, CodeTables, has_only_texts
+from streamnb.model.naive_bayes.sufficient_statistics import SufficientStatistics
 from streamnb.model.pairs.averaged import averaged_log_odds
-from streamnb.model.pairs.kernels import CodedEvents, PairReading
+from streamnb.model.pairs.kernels import CodedEvents, PairSmoothing
 from streamnb.model.pairs.pair_counts import PairCounts
 from streamnb.model.pairs.pair_model import PairModel
 from streamnb.model.pairs.value_codes import MISSING
-from streamnb.model.stats.memory_use import Part
+from streamnb.model.stats.memory_use import MemoryComponent
 
 _ALPHA = 1.0
 _MOST_MEMORY = 16 << 20  # of the pairs of one that waits for an attribute
@@ -60,20 +60,22 @@ class OneDependenceOpinions:
         of_counts = sum(counts.n_bytes for counts in self._counts)
         return of_counts + sum(tables.n_bytes for tables in self._tables)
 
-    def memory(self) -> dict[str, Part]:
+    def memory(self) -> dict[str, MemoryComponent]:
         """What pairs take of their memory: those that have a part of what a model may take."""
         bounded = [counts for counts in self._counts if counts.bounds_values]
         taken = sum(counts.pair_bytes for counts in bounded)
-        return {"pairs": Part(taken, sum(counts.memory for counts in bounded))} if bounded else {}
+        return {"pairs": MemoryComponent(taken, sum(counts.memory for counts in bounded))} if bounded else {}
 
     def keep_within(self, n_bytes: int) -> None:
         """Let the pairs of those that wait for an attribute take so many bytes together, from now on."""
-        waiting = sum(h.waits for h in self._estimators)
+        waiting = sum(h.is_gated for h in self._estimators)
         for h, counts in zip(self._estimators, self._counts, strict=True):
-            if h.waits:
+            if h.is_gated:
                 counts.memory = min(_memory_of(h), n_bytes // waiting)
 
-    def joints(self, encoded: Encoded, statistics: Statistics, *, learn: bool) -> tuple[Floats, int]:
+    def joints(
+        self, encoded: Encoded, statistics: SufficientStatistics, *, learn: bool
+    ) -> tuple[Floats, int]:
         """Log P(class, event) of every event by all learned before it, (estimators, n, K); then learn it.
 
         And the first event of which those that wait for an attribute say anything. Where that is none of
@@ -86,7 +88,7 @@ class OneDependenceOpinions:
             return np.empty((0, n, K)), awake
         if self._waits and has_only_texts(batch, statistics.layout):  # sooner
             return np.empty((len(self._estimators), 0, K)), n
-        read = Read.of(encoded, statistics)
+        read = BatchValues.from_encoded(encoded, statistics)
         if self._waits:
             awake = int(read.events[labels[read.events] >= 0].min(initial=n)) + 1
             if awake > n:
@@ -99,12 +101,12 @@ class OneDependenceOpinions:
             model.run(events, K, _reading(h), own)
         return found, awake
 
-    def unlearn(self, encoded: Encoded, statistics: Statistics) -> int:
+    def unlearn(self, encoded: Encoded, statistics: SufficientStatistics) -> int:
         """Take events out of all counts, in order; how many, fewer than all where one was not learned."""
         batch = encoded.batch
         if not self._tables or self._waits:
             return int(batch.label.size)
-        read = Read.of(encoded, statistics)
+        read = BatchValues.from_encoded(encoded, statistics)
         known = [tables.known(read) for tables in self._tables]
         done = [
             counts.unlearn_many(codes, batch.label[:n], batch.weight)
@@ -114,22 +116,23 @@ class OneDependenceOpinions:
             _put_back(counts, codes, batch, slice(min(done), so_many))
         return min(done)
 
-    def learn_again(self, encoded: Encoded, statistics: Statistics, first: int, stop: int) -> None:
+    def learn_again(self, encoded: Encoded, statistics: SufficientStatistics, first: int, stop: int) -> None:
         """Put back events that were taken out."""
         if first < stop and self._tables and not self._waits:
-            read = Read.of(encoded, statistics)
+            read = BatchValues.from_encoded(encoded, statistics)
             for counts, tables in zip(self._counts, self._tables, strict=True):
                 _put_back(counts, tables.known(read)[0], encoded.batch, slice(first, stop))
 
     def log_odds(
-        self, encoded: Encoded, statistics: Statistics, parts: Batch, classes: tuple[int, int]
+        self, encoded: Encoded, statistics: SufficientStatistics, parts: Batch, classes: tuple[int, int]
     ) -> Floats:
         """What each part of an event adds to the log odds of two classes, and the prior at last.
 
         Args:
             encoded: the event.
             statistics: of the mixture.
-            parts: its parts, each an event; the last is the event without any. See `evidence.Parts`.
+            parts: its parts, each an event; the last is the event without any. See
+            `evidence.AttributionItems`.
             classes: the class whose log odds they are, and the one against which.
 
         Returns float64[estimators, n].
@@ -141,7 +144,7 @@ class OneDependenceOpinions:
         if self._waits:
             found[:, -1] = np.log(statistics.class_weights[one] / statistics.class_weights[other])
             return found
-        read = Read.of(encoded, statistics)
+        read = BatchValues.from_encoded(encoded, statistics)
         groups, fields = list(statistics.layout.groups), list(statistics.layout.fields)
         D = np.count_nonzero(np.diff(parts.item_rows))
         owners = [groups[g] for g in parts.item_group[:D].tolist()]
@@ -172,7 +175,7 @@ class OneDependenceOpinions:
 
         Raises ValueError for one of other estimators, and SnapshotError.
         """
-        own = [(h.max_values, h.prior_weight, h.waits) for h in self._estimators]
+        own = [(h.max_values, h.prior_weight, h.is_gated) for h in self._estimators]
         met = [(meta["max_values"], meta[_WEIGHT], "max_attributes" in meta) for meta in described]
         if met != own:
             raise ValueError("a state of other one-dependence estimators than the hypotheses")
@@ -196,16 +199,16 @@ class OneDependenceOpinions:
     @property
     def _waits(self) -> bool:
         """Whether all wait for an attribute, and none was learned. One that dropped all waits no more."""
-        return bool(self._tables) and all(each.waits for each in self._tables)
+        return bool(self._tables) and all(each.is_gated for each in self._tables)
 
 
-def _reading(h: OneDependence) -> PairReading:
-    return PairReading(_ALPHA * UNIT, h.prior_weight * UNIT)
+def _reading(h: OneDependence) -> PairSmoothing:
+    return PairSmoothing(_ALPHA * UNIT, h.prior_weight * UNIT)
 
 
 def _memory_of(h: OneDependence) -> int:
     """Of its pairs, bytes. Of more, what is laid anew would be felt."""
-    return min(h.memory, _MOST_MEMORY) if h.waits else h.memory
+    return min(h.memory, _MOST_MEMORY) if h.is_gated else h.memory
 
 
 def _put_back(counts: PairCounts, codes: Codes, batch: Batch, part: slice) -> None:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from streamnb.compiler.bundles import bundle
+from streamnb.compiler.bundles import struct_type
 from streamnb.model.attributes.kinds import NOMINAL
 from streamnb.model.attributes.weights import UNIT
 from streamnb.model.compiled.arrays import Ints
@@ -18,8 +18,8 @@ from streamnb.model.softmax.feature_extraction import ExtractedFeatures
 from streamnb.model.softmax.quantile_bins import LAYOUTS
 
 
-@bundle
-class Parts(NamedTuple):
+@struct_type
+class AttributionItems(NamedTuple):
     """One event as n - 1 parts: D words and nominal values, V numbers, and G texts without their words.
 
     Attributes:
@@ -38,7 +38,7 @@ class Parts(NamedTuple):
     alone: ExtractedFeatures
 
     @classmethod
-    def of(cls, event: Batch, kinds: Ints) -> Parts:
+    def of_event(cls, event: Batch, kinds: Ints) -> AttributionItems:
         """Those of a batch of one event; `kinds` of the groups."""
         times = np.diff(event.item_rows)
         _, where, of_token = np.unique(event.keys, return_index=True, return_inverse=True)
@@ -70,7 +70,7 @@ class Parts(NamedTuple):
             weight=np.full(n, UNIT),
             time=np.repeat(event.time, n),
         )
-        return cls(batch, base, of_token, bags_of(batch), ExtractedFeatures.of(LAYOUTS + 1))
+        return cls(batch, base, of_token, bags_of(batch), ExtractedFeatures.with_capacity(LAYOUTS + 1))
 
     def named(self, x: Mapping[Any, Any], encoded: Encoded, layout: Layout) -> list[tuple[Any, Any]]:
         """(attribute, value) of every part of the event `x`; the value of a text without its words is ""."""

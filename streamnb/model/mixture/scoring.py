@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from streamnb.compiler.bundles import bundle
+from streamnb.compiler.bundles import struct_type
 from streamnb.model.attributes.kinds import NOMINAL
 from streamnb.model.attributes.priors import GIVEN
 from streamnb.model.attributes.signatures import Flags
@@ -29,13 +29,13 @@ from streamnb.model.compiled.jit import inlined, kernel
 from streamnb.model.compiled.vectors import add_to, copy_to, fill
 from streamnb.model.encoding.bags import Bags
 from streamnb.model.encoding.batch import Batch
-from streamnb.model.mixture.hypotheses import BERNOULLI, COMPLEMENT, MULTINOMIAL, PRESENCE, Readings
+from streamnb.model.mixture.hypotheses import BERNOULLI, COMPLEMENT, MULTINOMIAL, PRESENCE, SmoothingTables
 from streamnb.model.naive_bayes.gaussian import score_value
 from streamnb.model.naive_bayes.scoring import log_absent, log_away, score_priors
-from streamnb.model.naive_bayes.tables import Tables
+from streamnb.model.naive_bayes.tables import CountViews
 from streamnb.model.numerics.logspace import LN2, mantissa_of, power_of
 from streamnb.model.stats.decayed import DecayedTables, ages, row_scale
-from streamnb.model.stats.presence import PresenceTables
+from streamnb.model.stats.presence import DocumentFrequencyArrays
 from streamnb.model.stats.sources import FIRST_DECAYED, PRESENT, TOKENS
 
 _SAFE_BITS = 1000.0  # how far from 1 a product in [1/2, 1) may get
@@ -43,7 +43,7 @@ _AHEAD = 4  # words
 _LINE = 8  # counts that are fetched together
 
 
-@bundle
+@struct_type
 class HypothesisScratch(NamedTuple):
     """Scratch for H hypotheses, K classes and D half-lives; holds nothing between two events.
 
@@ -78,7 +78,7 @@ class HypothesisScratch(NamedTuple):
     power: Floats
 
     @classmethod
-    def of(cls, hypotheses: int, twins: int, classes: int, decays: int) -> HypothesisScratch:
+    def with_capacity(cls, hypotheses: int, twins: int, classes: int, decays: int) -> HypothesisScratch:
         """Scratch for so many."""
         by_class = (hypotheses, classes)
         sources = (FIRST_DECAYED + decays, classes)
@@ -127,7 +127,7 @@ def _split(above: Floats, below: Floats, exponent: Ints) -> None:
 
 @inlined
 def _set_smoothing(
-    readings: Readings, g: int, is_text: bool, values: float, scratch: HypothesisScratch
+    readings: SmoothingTables, g: int, is_text: bool, values: float, scratch: HypothesisScratch
 ) -> float:
     """The smoothing of every hypothesis for group g; the largest power of two in a factor of such a group."""
     low, high = 1.0, 1.0
@@ -152,8 +152,8 @@ def _set_smoothing(
 
 @inlined
 def _fetch_totals(
-    tables: Tables,
-    presence: PresenceTables,
+    tables: CountViews,
+    presence: DocumentFrequencyArrays,
     decayed: DecayedTables,
     g: int,
     is_text: bool,
@@ -295,7 +295,11 @@ def _word_in_logs(
 
 @kernel
 def _score_absence(
-    tables: Tables, presence: PresenceTables, readings: Readings, g: int, scratch: HypothesisScratch
+    tables: CountViews,
+    presence: DocumentFrequencyArrays,
+    readings: SmoothingTables,
+    g: int,
+    scratch: HypothesisScratch,
 ) -> None:
     """What Bernoulli hypotheses say of a text before any of its words is looked at: all are absent."""
     columns = presence.texts.shape[1]
@@ -315,10 +319,10 @@ def _score_absence(
 
 @kernel
 def _score_text(
-    tables: Tables,
-    presence: PresenceTables,
+    tables: CountViews,
+    presence: DocumentFrequencyArrays,
     decayed: DecayedTables,
-    readings: Readings,
+    readings: SmoothingTables,
     bags: Bags,
     bag: int,
     scratch: HypothesisScratch,
@@ -375,10 +379,10 @@ def _score_text(
 
 @kernel
 def _score_nominal(
-    tables: Tables,
-    presence: PresenceTables,
+    tables: CountViews,
+    presence: DocumentFrequencyArrays,
     decayed: DecayedTables,
-    readings: Readings,
+    readings: SmoothingTables,
     bags: Bags,
     bag: int,
     scratch: HypothesisScratch,
@@ -407,9 +411,9 @@ def _score_nominal(
 
 @kernel
 def _score_values(
-    tables: Tables,
+    tables: CountViews,
     decayed: DecayedTables,
-    readings: Readings,
+    readings: SmoothingTables,
     binned: Flags,
     batch: Batch,
     e: int,
@@ -441,7 +445,9 @@ def _score_values(
 
 
 @inlined
-def _score_class_priors(tables: Tables, decayed: DecayedTables, readings: Readings, joint: Floats) -> None:
+def _score_class_priors(
+    tables: CountViews, decayed: DecayedTables, readings: SmoothingTables, joint: Floats
+) -> None:
     """joint[h, k] = log P_h(class k); neighbours mostly have the same, which is then copied."""
     mode, plain = readings.prior_mode, readings.plain
     for h in range(plain.size):
@@ -457,10 +463,10 @@ def _score_class_priors(tables: Tables, decayed: DecayedTables, readings: Readin
 
 @kernel
 def score_hypotheses(
-    tables: Tables,
-    presence: PresenceTables,
+    tables: CountViews,
+    presence: DocumentFrequencyArrays,
     decayed: DecayedTables,
-    readings: Readings,
+    readings: SmoothingTables,
     plan: Any,
     batch: Batch,
     bags: Bags,
@@ -489,7 +495,7 @@ def score_hypotheses(
     for h in range(H):
         for k in range(K):
             joint[h, k] += math.log(above[h, k] / below[h, k]) + exponent[h, k] * LN2
-    for i in range(plan.twins.size):
-        copy_to(joint[H + i], joint[plan.twins[i]])
+    for i in range(plan.duplicate_of.size):
+        copy_to(joint[H + i], joint[plan.duplicate_of[i]])
     if batch.event_values[e + 1] > batch.event_values[e]:
         _score_values(tables, decayed, readings, plan.binned, batch, e, scratch)

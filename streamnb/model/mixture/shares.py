@@ -13,7 +13,7 @@ MOST_ASIDE = 32 << 20
 """Bytes of features. More are copied in memory first: events would wait for a disk that is slow."""
 
 
-class RunsMemory(NamedTuple):
+class ByteNgramMemory(NamedTuple):
     """Of the table of runs of bytes.
 
     Attributes:
@@ -35,6 +35,6 @@ def of_features(n_bytes: int) -> int:
     return max(n_bytes // 6, min(5 * n_bytes // 16, MOST_ASIDE))
 
 
-def of_runs(n_bytes: int) -> RunsMemory:
+def of_runs(n_bytes: int) -> ByteNgramMemory:
     """For runs of bytes, whose table has a size that is a power of two."""
-    return RunsMemory(7 * n_bytes // 16, by_two=True)
+    return ByteNgramMemory(7 * n_bytes // 16, by_two=True)

@@ -25,7 +25,7 @@ from streamnb.model.encoding.batch import Batch, Encoded
 from streamnb.model.encoding.data_frame import is_frame
 from streamnb.model.encoding.event_reader import EventReader
 from streamnb.model.encoding.odd_columns import warn_of_columns, warn_of_labels
-from streamnb.model.encoding.targets import Targets, Taught
+from streamnb.model.encoding.targets import EncodedExamples, Targets
 from streamnb.model.interface.evidence import Explanation, Item, Items
 from streamnb.model.interface.predictions import Posteriors
 from streamnb.model.interface.stream_model import (
@@ -38,9 +38,9 @@ from streamnb.model.interface.stream_model import (
     StreamModel,
 )
 from streamnb.model.naive_bayes.kernels import unlearn_events
-from streamnb.model.naive_bayes.room import Room
-from streamnb.model.naive_bayes.sufficient_statistics import Moment, Statistics
-from streamnb.model.naive_bayes.tables import Reading, Tables
+from streamnb.model.naive_bayes.room import MemoryBudget
+from streamnb.model.naive_bayes.sufficient_statistics import Moment, SufficientStatistics
+from streamnb.model.naive_bayes.tables import CountViews, SmoothingParams
 from streamnb.model.naive_bayes.unused_values import (
     LearnedTypes,
     UnusedValue,
@@ -62,7 +62,7 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
 
     def __init__(self, reader: EventReader) -> None:
         self._reader = reader
-        self._statistics = Statistics()
+        self._statistics = SufficientStatistics()
 
     # -- reading ------------------------------------------------------------------------------------------
 
@@ -80,10 +80,10 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
         return list(self._statistics.classes)
 
     @property
-    def statistics(self) -> Statistics:
+    def statistics(self) -> SufficientStatistics:
         """All that was learned, without holes. Not to be asked for while an event is being learned."""
         if not self.is_settled:
-            self._statistics.settle()
+            self._statistics.finish_copy()
         return self._statistics
 
     @property
@@ -338,7 +338,7 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
         Raises UnlearnError at the first event that the counts show was never learned so. What came before it
         is unlearned, it and what comes after it is not.
         """
-        events = self._as_learned(Taught.of(xs, ys, ws, prunings))
+        events = self._as_learned(EncodedExamples.from_examples(xs, ys, ws, prunings))
         encoded = self._encode_earlier(events.xs)
         # There is an attribute that was never learned, and not for want of room: of which event?
         was_short = self._statistics.room is not None or self._statistics.room_changes
@@ -379,33 +379,36 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
         return self._statistics.prune(min_count, drop_most_frequent, max_attributes)
 
     def keep_within(self, n_bytes: int) -> None:
-        """Let all that is learned, with a copy of it, take so many bytes, from now on; see `make_room`.
+        """Let all that is learned, with a copy of it, take so many bytes, from now on; see `evict`.
 
         Features of softmax regressions take up to the `memory` that the model was made with, whatever these.
         """
-        self._statistics.room = self._room(n_bytes)
+        self._statistics.room = self._budget(n_bytes)
 
-    def has_room(self, classes: int, n_bytes: int, words: int) -> bool:
+    def has_capacity(self, classes: int, n_bytes: int, words: int) -> bool:
         """Whether so many words and values, of so many bytes, can be learned as if no bound were set.
 
         With so many classes then.
 
-        Where they cannot, what is learned before the next `make_room` goes as far as there is room.
+        Where they cannot, what is learned before the next `evict` goes as far as there is room.
         """
         self._statistics.hold(len(self._statistics.classes))
-        return self._statistics.has_room(classes, n_bytes, words)
+        return self._statistics.has_capacity(classes, n_bytes, words)
 
-    def renew(self) -> None:
+    def reset_adaptive(self) -> None:
         """Counts stay: what is true of most of a stream is in them."""
 
-    def change_room(self, before: StreamModel) -> None:
+    def change_budget(self, before: StreamModel) -> None:
         """Go on with what another model learned, in the memory that this one may take; see `StreamModel`."""
         if isinstance(before, CountingModel):
-            self._statistics.change_room(before._statistics.room)  # noqa: SLF001  of this class
+            self._statistics.change_budget(before._statistics.room)  # noqa: SLF001  of this class
 
-    def make_room(self, classes: int) -> None:
-        """Forget what matters least, where so many classes leave too little room; see `Statistics`."""
-        self._statistics.make_room(classes)
+    def evict(self, classes: int) -> None:
+        """Evict the values that matter least, if this number of classes leaves too little memory.
+
+        See `SufficientStatistics`.
+        """
+        self._statistics.evict(classes)
 
     @property
     def memory_use(self) -> MemoryUse:
@@ -454,7 +457,7 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
         if meta.get("type") != type(self).__name__:
             raise ValueError(f"this is the state of a {meta.get('type')}, not of a {type(self).__name__}")
         room = self._statistics.room
-        self._statistics = Statistics.from_state(meta, arrays)
+        self._statistics = SufficientStatistics.from_state(meta, arrays)
         self._statistics.room = room
         return self
 
@@ -487,9 +490,9 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
                 self._reader.told_types.add(one.attribute)
                 warn_user(one.message, OtherTypeWarning)
 
-    def _room(self, n_bytes: int) -> Room:
+    def _budget(self, n_bytes: int) -> MemoryBudget:
         """A third for rows, as much for a copy of them, and the rest for what is met beside them."""
-        return Room(n_bytes // 3, n_bytes)
+        return MemoryBudget(n_bytes // 3, n_bytes)
 
     @abstractmethod
     def _posteriors(self, encoded: Encoded, *, learn: bool = False) -> Posteriors:
@@ -508,7 +511,7 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
         """What the prior and each value add to the log odds of the first class against the second."""
 
     @abstractmethod
-    def _reading(self) -> Reading:
+    def _reading(self) -> SmoothingParams:
         """Smoothing (alpha, m, p, declared) of groups, weights of given priors, and the prior's mode, now."""
 
     def _learned(self, x: Any, y: Any, w: float) -> bool:
@@ -518,7 +521,7 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
     def _encode(self, xs: Events, ys: Labels | None = None, ws: Weights = None, ts: Times = None) -> Encoded:
         """Events as arrays; those with a label and a weight get their class, groups and rows."""
         rows: Any = xs if isinstance(xs, Sequence) or is_frame(xs) else list(xs)
-        return self._statistics.encode(self._reader.written(rows), Targets.of(len(rows), ys, ws, ts))
+        return self._statistics.encode(self._reader.written(rows), Targets.from_labels(len(rows), ys, ws, ts))
 
     def _encode_earlier(self, *events: Any) -> Encoded:
         """As `_encode`, of events that were taken earlier: other values may have been listed then."""
@@ -532,7 +535,7 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
         finally:
             self._reader = reader
 
-    def _as_learned(self, events: Taught) -> Taught:
+    def _as_learned(self, events: EncodedExamples) -> EncodedExamples:
         """Without the attributes for which there was no room, and is since the room became another."""
         if events.prunings is None or not self._statistics.room_changes:
             return events
@@ -589,7 +592,7 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
         """Which events are chains by themselves, and the counts of first states; empty without chains."""
         return np.zeros(0, dtype=np.bool_), np.zeros(0, dtype=np.int64)
 
-    def _tables(self) -> Tables:
+    def _tables(self) -> CountViews:
         """The statistics as the kernels take them, with the smoothing and priors to read them by."""
         return self._statistics.tables(self._reading())
 

@@ -18,27 +18,27 @@ from typing import Any
 
 import numpy as np
 
-from streamnb.model.attributes.expected import reading
+from streamnb.model.attributes.expected import state_errors
 from streamnb.model.attributes.kinds import BERNOULLI, MULTINOMIAL, NOMINAL
 from streamnb.model.attributes.names import plain, plain_attribute
 from streamnb.model.attributes.signatures import State
 from streamnb.model.encoding.vocabulary import packed
 from streamnb.model.naive_bayes.partials import check_size
-from streamnb.model.naive_bayes.sufficient_statistics import Statistics
+from streamnb.model.naive_bayes.sufficient_statistics import SufficientStatistics
 from streamnb.model.stats.counts import add_rows
 
-Fact = tuple[Any, ...]
+StatisticFact = tuple[Any, ...]
 """What it is about, then names and numbers."""
 _KINDS = {MULTINOMIAL: "word", BERNOULLI: "contains", NOMINAL: "value"}
 _GROUPS = {fact: kind for kind, fact in _KINDS.items()}
 
 
-def facts_of(statistics: Statistics) -> Iterator[Fact]:
+def facts_of(statistics: SufficientStatistics) -> Iterator[StatisticFact]:
     """Every fact, in no order; counts that are zero are none.
 
     Raises ValueError for statistics that words were stopped in: who adds others would count these.
     """
-    statistics.settle()
+    statistics.finish_copy()
     if statistics.vocabulary.stopped():
         raise ValueError("words were stopped: what is counted of the others is not all that was met")
     labels = [plain(label) for label in statistics.classes]
@@ -63,13 +63,13 @@ def facts_of(statistics: Statistics) -> Iterator[Fact]:
         )
 
 
-@reading("a model's facts", ValueError)
-def state_of(facts: Iterable[Fact]) -> State:
+@state_errors("a model's facts", ValueError)
+def state_of(facts: Iterable[StatisticFact]) -> State:
     """The state of a `NaiveBayes` with these facts; those of one word come one after the other.
 
     Raises SnapshotError where they are none of one model.
     """
-    found: dict[str, list[Fact]] = {}
+    found: dict[str, list[StatisticFact]] = {}
     for what, *values in facts:
         found.setdefault(what, []).append(tuple(values))
     ((events,),) = found.pop("events")
@@ -123,6 +123,6 @@ def state_of(facts: Iterable[Fact]) -> State:
     return meta, arrays
 
 
-def _names(facts: list[Fact]) -> list[Any]:
+def _names(facts: list[StatisticFact]) -> list[Any]:
     """The attributes that they are of, each once."""
     return list(dict.fromkeys(fact[0] for fact in facts))

@@ -17,8 +17,8 @@ from streamnb.model.compiled.intrinsics import prefetch
 from streamnb.model.compiled.jit import inlined, kernel
 from streamnb.model.encoding.rows import UNKNOWN
 from streamnb.model.naive_bayes.gaussian import pooled_moments, score_value
-from streamnb.model.naive_bayes.scoring import Score, known, score_event
-from streamnb.model.naive_bayes.tables import Tables
+from streamnb.model.naive_bayes.scoring import JointScore, known, score_event
+from streamnb.model.naive_bayes.tables import CountViews
 from streamnb.model.numerics.logspace import normalise
 from streamnb.model.stats.histograms import has_capacity, highest_count, histogram_move
 from streamnb.model.stats.moments import learn_value, unlearn_value
@@ -28,7 +28,7 @@ _SMALL = 1e-250  # a factor more, which is above 1e-17, leaves a normal number
 
 
 @inlined
-def _count_event(tables: Tables, batch: Any, e: int, k: int, weight: int) -> Any:
+def _count_event(tables: CountViews, batch: Any, e: int, k: int, weight: int) -> Any:
     """Add `weight` (which may be negative) to every count of event e; the lowest count that was reached."""
     K = tables.classes.size
     tables.classes[k] += weight
@@ -73,7 +73,7 @@ def _count_event(tables: Tables, batch: Any, e: int, k: int, weight: int) -> Any
 
 
 @inlined
-def learn_event(tables: Tables, batch: Any, e: int) -> None:
+def learn_event(tables: CountViews, batch: Any, e: int) -> None:
     """Add event e, which has a label, to its class."""
     k, weight = batch.label[e], batch.weight[e]
     _count_event(tables, batch, e, k, weight)
@@ -82,7 +82,7 @@ def learn_event(tables: Tables, batch: Any, e: int) -> None:
 
 
 @kernel
-def _words_in_more_texts_than_there_are(tables: Tables, batch: Any, e: int, k: int) -> bool:
+def _words_in_more_texts_than_there_are(tables: CountViews, batch: Any, e: int, k: int) -> bool:
     """Whether class k has a word in more texts than it has, of a Bernoulli text that event e has."""
     columns = tables.totals.shape[1]
     for item in range(batch.event_items[e], batch.event_items[e + 1]):
@@ -95,7 +95,7 @@ def _words_in_more_texts_than_there_are(tables: Tables, batch: Any, e: int, k: i
 
 
 @kernel
-def unlearn_event(tables: Tables, batch: Any, e: int) -> bool:
+def unlearn_event(tables: CountViews, batch: Any, e: int) -> bool:
     """Take event e out of its class; False, and nothing changed, where it cannot have been learned."""
     k, weight = batch.label[e], batch.weight[e]
     for j in range(batch.item_rows[batch.event_items[e]], batch.item_rows[batch.event_items[e + 1]]):
@@ -114,7 +114,7 @@ def unlearn_event(tables: Tables, batch: Any, e: int) -> bool:
 
 
 @kernel
-def unlearn_events(first: int, most: int, tables: Tables, batch: Any, begins: Any, starts: Ints) -> Any:
+def unlearn_events(first: int, most: int, tables: CountViews, batch: Any, begins: Any, starts: Ints) -> Any:
     """From event `first` on: take each event out of its class, in order.
 
     Where ``begins[e]`` its weight is taken out of ``starts[k]``, too; `begins` may be empty.
@@ -148,7 +148,7 @@ def fetch_event(table: Any, batch: Any, e: int) -> None:
 
 @inlined
 def predict_event(
-    tables: Tables, batch: Any, e: int, score: Score, probabilities: Floats, joints: Floats
+    tables: CountViews, batch: Any, e: int, score: JointScore, probabilities: Floats, joints: Floats
 ) -> None:
     """Fill the row of event e of `probabilities`, and of `joints` where that has rows; see `run`."""
     score_event(tables, batch, e, score)
@@ -159,7 +159,9 @@ def predict_event(
 
 
 @inlined
-def _multiply_share(tables: Tables, g: int, row: int, times: float, joint: Floats, product: Floats) -> None:
+def _multiply_share(
+    tables: CountViews, g: int, row: int, times: float, joint: Floats, product: Floats
+) -> None:
     """Multiply each class by its share of a value of group g; row < 0: by that of values never met."""
     for k in range(joint.size):
         count = tables.table[row, k] if row >= 0 else 0
@@ -174,7 +176,7 @@ def _multiply_share(tables: Tables, g: int, row: int, times: float, joint: Float
 
 
 @kernel
-def evidence_per_token(tables: Tables, batch: Any, e: int, joint: Floats, product: Floats) -> float:
+def evidence_per_token(tables: CountViews, batch: Any, e: int, joint: Floats, product: Floats) -> float:
     """How well event e fits in the class that it fits best: its log likelihood a token, nats.
 
         l(x) = max over v of 1/T [ sum over tokens and nominal values of log (n_v(a) + 1) / (n_v + V + 1)
@@ -216,7 +218,9 @@ def evidence_per_token(tables: Tables, batch: Any, e: int, joint: Floats, produc
 
 
 @kernel
-def run(first: int, most: int, tables: Tables, batch: Any, learn: bool, told: Any, score: Score) -> Any:
+def run(
+    first: int, most: int, tables: CountViews, batch: Any, learn: bool, told: Any, score: JointScore
+) -> Any:
     """From event `first` on: predict each event by what was learned before it, then learn it.
 
     Fills the three arrays that are `told`: probabilities[n, K] where it has rows, and joints[n, K] too where

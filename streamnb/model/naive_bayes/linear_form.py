@@ -32,22 +32,22 @@ from streamnb.model.attributes.weights import UNIT
 _FARTHEST = 1e150  # standard deviations from a mean; the model's density falls no further than there
 
 
-class Limit(NamedTuple):
+class LogLimit(NamedTuple):
     """log + misses x log(alpha) for alpha -> 0: `misses` counts factors alpha. Two arrays, or two numbers."""
 
     log: Any
     misses: Any
 
-    def less(self, other: Limit) -> Limit:
+    def less(self, other: LogLimit) -> LogLimit:
         """The difference."""
-        return Limit(self.log - other.log, self.misses - other.misses)
+        return LogLimit(self.log - other.log, self.misses - other.misses)
 
     def plain(self) -> Any:
         """As plain numbers: infinite where there are misses."""
         return np.where(self.misses == 0, self.log, np.where(self.misses > 0, -np.inf, np.inf))
 
 
-class Smoothing(NamedTuple):
+class SmoothingCoefficients(NamedTuple):
     """How counts are smoothed: (n_c + s) / (n + S), in the units of the counts.
 
     Attributes:
@@ -67,16 +67,16 @@ class Smoothing(NamedTuple):
     floor_absent: float
 
 
-def smoothing(alpha: float, m: float, p: float, values: float) -> Smoothing:
+def smoothing(alpha: float, m: float, p: float, values: float) -> SmoothingCoefficients:
     """The m-estimate, or alpha where m < 0; p = nan is uniform over so many values (Bernoulli: two)."""
     if m < 0.0:
         s = alpha * UNIT
-        return Smoothing(s, s * values, s * (values - 1.0), 1.0 / values, 1.0, 1.0)
+        return SmoothingCoefficients(s, s * values, s * (values - 1.0), 1.0 / values, 1.0, 1.0)
     p = 1.0 / values if math.isnan(p) else p
-    return Smoothing(m * p * UNIT, m * UNIT, m * (1.0 - p) * UNIT, p, p, 1.0 - p)
+    return SmoothingCoefficients(m * p * UNIT, m * UNIT, m * (1.0 - p) * UNIT, p, p, 1.0 - p)
 
 
-def log_odds_of_values(counts: Array, totals: Array, how: Smoothing) -> Limit:
+def log_odds_of_values(counts: Array, totals: Array, how: SmoothingCoefficients) -> LogLimit:
     """Log p_i/q_i of each word or value of a multinomial or nominal attribute.
 
     `counts` has a row for each and a column for each of the two classes, the positive first; `totals` is of
@@ -86,33 +86,35 @@ def log_odds_of_values(counts: Array, totals: Array, how: Smoothing) -> Limit:
     return positive.less(negative)
 
 
-def log_odds_of_presence(counts: Array, totals: Array, how: Smoothing) -> tuple[Limit, Limit]:
+def log_odds_of_presence(
+    counts: Array, totals: Array, how: SmoothingCoefficients
+) -> tuple[LogLimit, LogLimit]:
     """Log p_i (1 - q_i) / (q_i (1 - p_i)) of each word of a Bernoulli text, and what the empty text says.
 
     Shapes as for `log_odds_of_values`; totals count texts.
     """
     positive, negative = (_presence(counts[:, k], float(totals[k]), how) for k in (0, 1))
     absent = positive[1].less(negative[1])
-    return positive[0].less(negative[0]), Limit(float(absent.log.sum()), int(absent.misses.sum()))
+    return positive[0].less(negative[0]), LogLimit(float(absent.log.sum()), int(absent.misses.sum()))
 
 
-def _shares(count: Array, n: float, how: Smoothing) -> Limit:
+def _shares(count: Array, n: float, how: SmoothingCoefficients) -> LogLimit:
     """Log P(value | class) of each value."""
     if how.s > 0.0:
-        return Limit(np.log((count + how.s) / (n + how.S)), np.zeros(count.size, dtype=np.int64))
+        return LogLimit(np.log((count + how.s) / (n + how.S)), np.zeros(count.size, dtype=np.int64))
     if n == 0:
-        return Limit(np.full(count.size, math.log(how.share)), np.zeros(count.size, dtype=np.int64))
+        return LogLimit(np.full(count.size, math.log(how.share)), np.zeros(count.size, dtype=np.int64))
     seen = np.where(count > 0, count, how.floor * UNIT)
-    return Limit(np.log(seen / n), (count == 0).astype(np.int64))
+    return LogLimit(np.log(seen / n), (count == 0).astype(np.int64))
 
 
-def _presence(count: Array, n: float, how: Smoothing) -> tuple[Limit, Limit]:
+def _presence(count: Array, n: float, how: SmoothingCoefficients) -> tuple[LogLimit, LogLimit]:
     """Log of P(present | class) / P(absent | class), and log P(absent | class), of each word."""
     misses = np.zeros(count.size, dtype=np.int64)
     if n == 0 and how.S == 0.0:
         odds = math.log(how.share) - math.log1p(-how.share)
         nothing = np.full(count.size, math.log1p(-how.share))
-        return Limit(np.full(count.size, odds), misses), Limit(nothing, misses)
+        return LogLimit(np.full(count.size, odds), misses), LogLimit(nothing, misses)
     here, away = count + how.s, (n - count) + how.rest
     whole = here + away
     never, always = here <= 0.0, away <= 0.0
@@ -120,7 +122,7 @@ def _presence(count: Array, n: float, how: Smoothing) -> tuple[Limit, Limit]:
     few = np.where(here < away, here, 0.0)
     here, away = np.where(never, how.floor * UNIT, here), np.where(always, how.floor_absent * UNIT, away)
     absent = np.where(few > 0.0, np.log1p(-few / whole), np.log(away / whole))
-    return Limit(np.log(here / away), never.astype(np.int64) - always), Limit(absent, misses + always)
+    return LogLimit(np.log(here / away), never.astype(np.int64) - always), LogLimit(absent, misses + always)
 
 
 class Curve(NamedTuple):

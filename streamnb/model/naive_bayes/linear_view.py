@@ -20,15 +20,15 @@ from streamnb.model.linear.sequential_laplace import sigmoid
 from streamnb.model.naive_bayes.gaussian import moments_of, pooled_moments
 from streamnb.model.naive_bayes.linear_form import (
     Curve,
-    Limit,
-    Smoothing,
+    LogLimit,
+    SmoothingCoefficients,
     curve,
     log_odds_of_presence,
     log_odds_of_values,
     smoothing,
 )
-from streamnb.model.naive_bayes.sufficient_statistics import Statistics
-from streamnb.model.naive_bayes.tables import Tables
+from streamnb.model.naive_bayes.sufficient_statistics import SufficientStatistics
+from streamnb.model.naive_bayes.tables import CountViews
 from streamnb.model.notebook import Shown
 
 
@@ -67,17 +67,17 @@ class _Group(NamedTuple):
     kind: int
     name: Any
     keys: list[bytes]
-    weights: Limit
-    absent: Limit
+    weights: LogLimit
+    absent: LogLimit
     seen: Array
     adds: Array
-    unmet: Limit
+    unmet: LogLimit
 
-    def weight(self, place: int | None) -> Limit:
+    def weight(self, place: int | None) -> LogLimit:
         """Of the key at this place; None is that of a word or value that is no key."""
         if place is None:
             return self.unmet
-        return Limit(float(self.weights.log[place]), float(self.weights.misses[place]))
+        return LogLimit(float(self.weights.log[place]), float(self.weights.misses[place]))
 
     def items(self, places: Iterator[int] | range) -> Iterator[Weight]:
         """Those at these places."""
@@ -159,7 +159,7 @@ class LinearView(Shown):
         for name, value in features.values():
             if name in self._curves:
                 log += self._curves[name].log_odds(value)
-        return float(Limit(log, misses).plain())
+        return float(LogLimit(log, misses).plain())
 
     def probability(self, x: Any) -> float:
         """P(v1|x) = 1 / (1 + exp(-log odds)); of a model of more classes, P(v1 | x, v1 or v0)."""
@@ -217,8 +217,8 @@ class _Features(EventWriter):
 
 
 def linear_view(
-    statistics: Statistics,
-    tables: Tables,
+    statistics: SufficientStatistics,
+    tables: CountViews,
     positive: Any,
     negative: Any,
     write: Callable[[EventWriter, Any], None],
@@ -237,7 +237,7 @@ def linear_view(
     return LinearView(pair, prior, _groups(statistics, tables, columns), curves, write)
 
 
-def _pair(statistics: Statistics, positive: Any, negative: Any) -> tuple[Any, Any]:
+def _pair(statistics: SufficientStatistics, positive: Any, negative: Any) -> tuple[Any, Any]:
     """The two classes, both with examples. Raises ValueError."""
     known = [label for label, k in statistics.classes.items() if statistics.class_weights[k] > 0]
     if negative is None:
@@ -253,7 +253,7 @@ def _pair(statistics: Statistics, positive: Any, negative: Any) -> tuple[Any, An
     return positive, negative
 
 
-def _prior(tables: Tables, columns: Array, pair: tuple[Any, Any]) -> float:
+def _prior(tables: CountViews, columns: Array, pair: tuple[Any, Any]) -> float:
     """Log P(v1)/P(v0). Raises ValueError where both are zero."""
     weights = tables.classes.astype(np.float64)
     if tables.prior_mode != LEARNED:
@@ -268,7 +268,7 @@ def _prior(tables: Tables, columns: Array, pair: tuple[Any, Any]) -> float:
         return float(np.log(positive) - np.log(negative))
 
 
-def _groups(statistics: Statistics, tables: Tables, columns: Array) -> list[_Group]:
+def _groups(statistics: SufficientStatistics, tables: CountViews, columns: Array) -> list[_Group]:
     """The weights of every discrete attribute, in one pass over the rows."""
     size, K = statistics.vocabulary.size, tables.classes.size
     owner = statistics.vocabulary.groups[:size]
@@ -285,10 +285,10 @@ def _groups(statistics: Statistics, tables: Tables, columns: Array) -> list[_Gro
         how = smoothing(tables.alpha[g], tables.m[g], tables.p[g], values)
         weights, absent = _weights(kind, counts, totals, how)
         laplace, _ = _weights(kind, counts, totals, smoothing(1.0, -1.0, math.nan, values))
-        unmet = Limit(0.0, 0.0)
+        unmet = LogLimit(0.0, 0.0)
         if tables.live[g] < tables.declared[g]:
             log, misses = log_odds_of_values(np.zeros((1, 2)), totals, how)
-            unmet = Limit(log.item(), misses.item())
+            unmet = LogLimit(log.item(), misses.item())
         seen = counts / UNIT
         adds = seen / events * np.stack([laplace.log, -laplace.log], axis=1)
         own = [keys[row] for row in mine.tolist()]
@@ -296,8 +296,10 @@ def _groups(statistics: Statistics, tables: Tables, columns: Array) -> list[_Gro
     return found
 
 
-def _weights(kind: int, counts: Array, totals: Array, how: Smoothing) -> tuple[Limit, Limit]:
+def _weights(
+    kind: int, counts: Array, totals: Array, how: SmoothingCoefficients
+) -> tuple[LogLimit, LogLimit]:
     """The weights of one attribute, and what it says without any of its words."""
     if kind == BERNOULLI:
         return log_odds_of_presence(counts, totals, how)
-    return log_odds_of_values(counts, totals, how), Limit(0.0, 0)
+    return log_odds_of_values(counts, totals, how), LogLimit(0.0, 0)

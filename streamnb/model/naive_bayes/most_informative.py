@@ -8,10 +8,10 @@ import numpy as np
 
 from streamnb.model.attributes.kinds import BERNOULLI
 from streamnb.model.attributes.weights import UNIT
-from streamnb.model.naive_bayes.sufficient_statistics import Statistics
+from streamnb.model.naive_bayes.sufficient_statistics import SufficientStatistics
 
 
-class Strong(NamedTuple):
+class InformativeValue(NamedTuple):
     """A word or value, with what it says for a class.
 
     Attributes:
@@ -27,7 +27,7 @@ class Strong(NamedTuple):
     weight: float
 
 
-def strongest(statistics: Statistics, label: Any, top: int = 10) -> list[Strong]:
+def strongest(statistics: SufficientStatistics, label: Any, top: int = 10) -> list[InformativeValue]:
     """The words and values that add most to an average event of a class, the strongest first.
 
     Ranked by P(value | class) x log odds, the value's share of the Kullback-Leibler divergence of the class
@@ -50,7 +50,7 @@ def strongest(statistics: Statistics, label: Any, top: int = 10) -> list[Strong]
     order = np.argsort(-inside * odds, kind="stable")[:top]
     names = [name for _, name in statistics.layout.groups]
     return [
-        Strong(
+        InformativeValue(
             names[groups[rows[i]]],
             statistics.vocabulary.key(rows[i]).decode(errors="replace"),
             float(odds[i]),

@@ -34,7 +34,7 @@ from streamnb.model.naive_bayes.linear_view import LinearView, linear_view
 from streamnb.model.naive_bayes.partials import Partial, Tested, joined
 from streamnb.model.naive_bayes.scoring import score_of
 from streamnb.model.naive_bayes.single_event import EncodedEvent, SingleEvents
-from streamnb.model.naive_bayes.tables import Reading, Tables
+from streamnb.model.naive_bayes.tables import CountViews, SmoothingParams
 
 _NONE, _NO_EVIDENCE = np.empty((0, 0)), np.empty(0)
 
@@ -116,7 +116,7 @@ class SmoothedModel(CountingModel):
     def _run(
         self,
         encoded: Encoded,
-        tables: Callable[[], Tables],
+        tables: Callable[[], CountViews],
         joints: Floats = _NONE,
         evidence: Floats | None = None,
         *,
@@ -140,7 +140,7 @@ class SmoothedModel(CountingModel):
         self._in_order(encoded, most, step, learn=learn)
         return probabilities
 
-    def _reading(self) -> Reading:
+    def _reading(self) -> SmoothingParams:
         read_with = (self._statistics, self.alpha, self.m, self.p)
         if read_with != self._read_with:
             self._read_with, self._smoothing = read_with, np.zeros((4, 0))
@@ -195,7 +195,7 @@ class NaiveBayes(SmoothedModel):
             return
         if t is None and self._learned(x, y, w):
             return
-        targets, writer = Targets.of(1, [y], [w], [t]), EventWriter()
+        targets, writer = Targets.from_labels(1, [y], [w], [t]), EventWriter()
         self._reader.write_all(writer, [x])
         self._warn_of_sentences(x)
         is_alone = t is None and targets.weights[0] and not is_missing(y) and not self._statistics.is_copied
@@ -221,7 +221,7 @@ class NaiveBayes(SmoothedModel):
         Raises ValueError for ranges that overlap or leave a gap, and what `learn_many` raises.
         """
         placed, labels, rows = joined(ranges), list(ys), rows_of(xs)
-        targets = Targets.of(len(rows), labels, ws)
+        targets = Targets.from_labels(len(rows), labels, ws)
         is_learned, classes = targets.columns({})[2], self._statistics.classes
         probabilities = np.empty((is_learned.size, len(classes)))
         probabilities[~is_learned] = self.predict_posteriors(list(compress(rows, ~is_learned))).probabilities
@@ -232,7 +232,7 @@ class NaiveBayes(SmoothedModel):
         probabilities[is_learned] = told
         alone._learn(encoded)
         truths = np.array([classes.get(label, len(classes)) for label in taught.labels], dtype=np.int64)
-        partial = Partial(alone, Tested.of(told, truths), placed)
+        partial = Partial(alone, Tested.of_predictions(told, truths), placed)
         return Posteriors(self.classes, probabilities, np.full(is_learned.size, len(classes))), partial
 
     def apply(self, partial: Partial) -> Self:

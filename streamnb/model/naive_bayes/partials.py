@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamnb.errors import SnapshotError
-from streamnb.model.attributes.expected import MOST, checked, reading, reject, whole
+from streamnb.model.attributes.expected import MOST, checked, reject, state_errors, whole
 from streamnb.model.attributes.signatures import Array, State
 from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.evaluation.progressive import score_each
@@ -42,7 +42,7 @@ class Tested(NamedTuple):
     loss: int
 
     @classmethod
-    def of(cls, probabilities: Floats, truths: Ints) -> Tested:
+    def of_predictions(cls, probabilities: Floats, truths: Ints) -> Tested:
         """Of n events, as `ProgressiveValidation` scores each."""
         labels, terms = score_each(probabilities, truths)
         losses = np.rint(terms[:, 0] * _LOSS_UNIT).astype(np.int64)
@@ -99,7 +99,7 @@ class Partial(NamedTuple):
         return {**meta, **told}, {**others, **dict(zip(_SPARSE, narrow, strict=True))}
 
     @classmethod
-    @reading("a partial", ValueError)
+    @state_errors("a partial", ValueError)
     def from_state(cls, model: Any, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Partial:
         """The partial of a `state`, by a model made like the one it had, which takes it over.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from streamnb.model.stats.memory_use import Part
+from streamnb.model.stats.memory_use import MemoryComponent
 
 _ROW = 36  # bytes: cell and group, and a slot at the least load
 _CELL = 12  # of a count: columns grow by half
@@ -19,7 +19,7 @@ _SHARE_OF_ATTRIBUTES = 8
 KEPT = 0.75
 
 
-class Room(NamedTuple):
+class MemoryBudget(NamedTuple):
     """What is shared out among classes, attributes, and rows of words and values.
 
     Attributes:
@@ -45,12 +45,12 @@ class Room(NamedTuple):
         """How many rows there may be with so many classes."""
         return max(1, (self.n_bytes - self.long_bytes) // self.row_bytes(classes))
 
-    def taken(self, rows: int, long_bytes: int, classes: int) -> dict[str, Part]:
+    def taken(self, rows: int, long_bytes: int, classes: int) -> dict[str, MemoryComponent]:
         """What so many rows take of the seven eighths from which on some are forgotten."""
         row = self.row_bytes(classes)
         return {
-            "words": Part(row * rows, 7 * row * self.rows(classes) // 8),
-            "long_words": Part(long_bytes, 7 * self.long_bytes // 8),
+            "words": MemoryComponent(row * rows, 7 * row * self.rows(classes) // 8),
+            "long_words": MemoryComponent(long_bytes, 7 * self.long_bytes // 8),
         }
 
     def attributes(self, classes: int) -> int:

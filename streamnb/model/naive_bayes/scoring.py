@@ -42,7 +42,7 @@ _FEW = 4  # words
 _NEAR_ZERO = 1.0 / 64.0
 
 
-class Score(NamedTuple):
+class JointScore(NamedTuple):
     """The score of each of K classes: joint + log(product 2^exponent), and how many factors were left out.
 
     Attributes:
@@ -59,10 +59,10 @@ class Score(NamedTuple):
 
 
 @allocating
-def score_of(K: int) -> Score:
+def score_of(K: int) -> JointScore:
     """Scratch for K classes."""
     joint, product = np.empty(K, dtype=np.float64), np.empty(K, dtype=np.float64)
-    return Score(joint, np.empty(K, dtype=np.int64), product, np.empty(K, dtype=np.int64))
+    return JointScore(joint, np.empty(K, dtype=np.int64), product, np.empty(K, dtype=np.int64))
 
 
 @inlined
@@ -153,7 +153,7 @@ def _score_unmet(
 
 
 @kernel
-def _score_shares(tables: Any, batch: Any, first: int, last: int, score: Score) -> None:
+def _score_shares(tables: Any, batch: Any, first: int, last: int, score: JointScore) -> None:
     """Add the factors of items first..last, all of one multinomial or nominal group."""
     joint, misses, product, exponent = score
     K = joint.size
@@ -211,7 +211,7 @@ def multiply(factor: float, k: int, product: Floats, exponent: Ints) -> None:
 
 
 @inlined
-def _score_nominal(tables: Any, batch: Any, item: int, score: Score) -> None:
+def _score_nominal(tables: Any, batch: Any, item: int, score: JointScore) -> None:
     """Multiply by the factor of one nominal value: what `_score_shares` does, without logarithms."""
     joint, _, product, exponent = score
     K = joint.size
@@ -295,7 +295,7 @@ def log_absent(histograms: Histograms, b: int, n: Any, s: float, rest: float, fl
 
 
 @kernel
-def _score_presence(tables: Any, batch: Any, first: int, last: int, score: Score) -> None:
+def _score_presence(tables: Any, batch: Any, first: int, last: int, score: JointScore) -> None:
     """Add the factors of items first..last, all of one Bernoulli group: all absent, then the present."""
     joint, misses, product, exponent = score
     K = joint.size
@@ -350,7 +350,7 @@ def _score_presence(tables: Any, batch: Any, first: int, last: int, score: Score
 
 
 @inlined
-def _multiply_value(n: Any, mean: Any, M2: Any, classes: Any, x: float, score: Score) -> None:
+def _multiply_value(n: Any, mean: Any, M2: Any, classes: Any, x: float, score: JointScore) -> None:
     """Multiply by the density of one number: `gaussian.score_value` without logarithms."""
     joint, _, product, exponent = score
     pooled = pooled_moments(n, mean, M2, 1.0)
@@ -367,7 +367,7 @@ def _multiply_value(n: Any, mean: Any, M2: Any, classes: Any, x: float, score: S
 
 
 @inlined
-def score_event(tables: Any, batch: Any, e: int, score: Score) -> None:
+def score_event(tables: Any, batch: Any, e: int, score: JointScore) -> None:
     """joint[k] = log P(class k, event e), without the factors counted in `misses` (units of one factor)."""
     joint, misses, product, exponent = score
     K = joint.size

@@ -34,19 +34,19 @@ from typing import Any, Self
 from river import base
 
 from streamnb.errors import UnlearnError
-from streamnb.model.attributes.expected import MOST, count, named, reading
+from streamnb.model.attributes.expected import MOST, count, named, state_errors
 from streamnb.model.attributes.parameters import check_whole
 from streamnb.model.attributes.ranges import is_missing
 from streamnb.model.attributes.signatures import Array, State, Times, Weights
 from streamnb.model.attributes.weights import UNIT, units
-from streamnb.model.encoding.targets import Taught
+from streamnb.model.encoding.targets import EncodedExamples
 from streamnb.model.interface.evidence import Item
 from streamnb.model.interface.river_classifier import unteach_one
 from streamnb.model.interface.stream_model import Corrections, Events, Labels, Most, Prunings
 from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
-from streamnb.model.naive_bayes.sufficient_statistics import Statistics
+from streamnb.model.naive_bayes.sufficient_statistics import SufficientStatistics
 from streamnb.model.saving import Savable
-from streamnb.model.stats.em_window import KeptEvent, KeptEvents, apportioned, as_plain
+from streamnb.model.stats.em_window import EventWindow, WindowEvent, apportioned, as_plain
 
 _MODEL, _KEPT = "model_", "kept_"  # of the names of arrays in a state
 
@@ -111,7 +111,7 @@ class SemiSupervisedNB(Savable, base.Classifier):  # type: ignore[misc]  # River
         check_whole("revisits", revisits, 0)
         self.model, self.unlabelled_weight = model, unlabelled_weight
         self.window, self.revisits = window, revisits
-        self._kept = KeptEvents()
+        self._kept = EventWindow()
         self.n_labelled = 0
         """How many labelled events were learned, less those unlearned."""
         self.n_unlabelled = 0
@@ -130,7 +130,7 @@ class SemiSupervisedNB(Savable, base.Classifier):  # type: ignore[misc]  # River
         return self.model.class_weights
 
     @property
-    def statistics(self) -> Statistics:
+    def statistics(self) -> SufficientStatistics:
         """All that was learned, labelled and expected."""
         return self.model.statistics
 
@@ -225,7 +225,7 @@ class SemiSupervisedNB(Savable, base.Classifier):  # type: ignore[misc]  # River
             self._learn_parts(x, (), parts)
             self.n_unlabelled += 1
             if self.window is not None:
-                self._kept.add(KeptEvent(as_plain(x), weight, parts))
+                self._kept.add(WindowEvent(as_plain(x), weight, parts))
                 if len(self._kept) > self.window:
                     self._take_out(0)
         self.revisit(self.revisits)
@@ -280,7 +280,7 @@ class SemiSupervisedNB(Savable, base.Classifier):  # type: ignore[misc]  # River
 
         What EM did meanwhile by them stays with the events of the window.
         """
-        for x, y, w, number in Taught.of(xs, ys, ws, prunings).each():
+        for x, y, w, number in EncodedExamples.from_examples(xs, ys, ws, prunings).each():
             unteach_one(self.model, x, y, w, number)
             self.n_labelled -= 1
 
@@ -323,8 +323,8 @@ class SemiSupervisedNB(Savable, base.Classifier):  # type: ignore[misc]  # River
             raise ValueError(
                 f"this is the state of a model with the window {meta.get('window')}, not {self.window}"
             )
-        with reading(f"a {type(self).__name__}"):
-            kept = KeptEvents.from_state(meta["kept"], named(arrays, _KEPT), len(meta["model"]["classes"]))
+        with state_errors(f"a {type(self).__name__}"):
+            kept = EventWindow.from_state(meta["kept"], named(arrays, _KEPT), len(meta["model"]["classes"]))
             labelled, unlabelled = (count(meta, name, least=-MOST) for name in ("labelled", "unlabelled"))
             self.model.load_state(meta["model"], named(arrays, _MODEL))
         self._kept, self.n_labelled, self.n_unlabelled = kept, labelled, unlabelled

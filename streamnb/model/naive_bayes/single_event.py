@@ -23,8 +23,8 @@ from streamnb.model.attributes.signatures import Codes
 from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.encoding.tokenizer import SPARE, character_table, encode_text
 from streamnb.model.naive_bayes.single_event_kernel import ModelArrays, pin_arrays, run_single, scratch_words
-from streamnb.model.naive_bayes.sufficient_statistics import Statistics
-from streamnb.model.naive_bayes.tables import Reading
+from streamnb.model.naive_bayes.sufficient_statistics import SufficientStatistics
+from streamnb.model.naive_bayes.tables import SmoothingParams
 
 EncodedEvent = tuple[
     npt.NDArray[np.uint8],  # the text of all items, with bytes to spare
@@ -85,12 +85,14 @@ class SingleEvents:
         self._last_bag: tuple[Any, Any, _Encoded] | None = None
         self._last_strings: tuple[_Shape, Any, _Encoded] | None = None
         self._groups: dict[int, Codes] = {}
-        self._statistics: Statistics | None = None  # whose groups and fields the shapes name
+        self._statistics: SufficientStatistics | None = None  # whose groups and fields the shapes name
 
     def __reduce__(self) -> tuple[type[SingleEvents], tuple[()]]:
         return SingleEvents, ()
 
-    def of_text(self, statistics: Statistics, kind: int, name: Any, text: str) -> EncodedEvent | None:
+    def of_text(
+        self, statistics: SufficientStatistics, kind: int, name: Any, text: str
+    ) -> EncodedEvent | None:
         """An event that is a text; None where the text is not met yet, or no UTF-8 can hold it."""
         group = statistics.layout.groups.get((kind, name))
         if group is None:
@@ -105,7 +107,7 @@ class SingleEvents:
             last = self._last_text = text, (whole_text, np.array([[len(encoded)]]))
         return *last[1], self._alone(group), _NO_VALUE
 
-    def of_bag(self, statistics: Statistics, kind: int, name: Any, x: Any) -> EncodedEvent | None:
+    def of_bag(self, statistics: SufficientStatistics, kind: int, name: Any, x: Any) -> EncodedEvent | None:
         """An event that is a bag of words, each with an integer."""
         group = statistics.layout.groups.get((kind, name))
         if group is None or type(x) is not dict:
@@ -136,7 +138,7 @@ class SingleEvents:
             found = self._groups[group] = np.array([group], dtype=np.int32)
         return found
 
-    def of_shape(self, statistics: Statistics, x: Any, kind_of: Kind) -> EncodedEvent | None:
+    def of_shape(self, statistics: SufficientStatistics, x: Any, kind_of: Kind) -> EncodedEvent | None:
         """An event of strings, booleans, integers and floats, all attributes of which have been met."""
         if type(x) is not dict:
             return None
@@ -175,7 +177,7 @@ class SingleEvents:
         return last[2]
 
     def predicted(
-        self, statistics: Statistics, reading: Reading, event: EncodedEvent | None
+        self, statistics: SufficientStatistics, reading: SmoothingParams, event: EncodedEvent | None
     ) -> dict[Any, float] | None:
         """P(class | event) of every class with examples; None where the event needs a batch."""
         if event is None or not statistics.classes:
@@ -191,7 +193,12 @@ class SingleEvents:
         return {label: probabilities[k] for label, k in classes.items() if weights[k] > 0}
 
     def learned(
-        self, statistics: Statistics, reading: Reading, event: EncodedEvent | None, label: Any, weight: int
+        self,
+        statistics: SufficientStatistics,
+        reading: SmoothingParams,
+        event: EncodedEvent | None,
+        label: Any,
+        weight: int,
     ) -> bool:
         """Learn the event; False, and nothing learned, where it needs a batch."""
         if event is None or weight == 0 or statistics.is_copied:
@@ -203,11 +210,11 @@ class SingleEvents:
         if k < 0:
             return False
         size, _ = _sent(statistics, reading, event, k, weight)
-        statistics.learned_alone(size)
+        statistics.note_single_event(size)
         return size >= 0
 
     def _shape(
-        self, key: tuple[Any, ...], statistics: Statistics, x: Mapping[Any, Any], kind_of: Kind
+        self, key: tuple[Any, ...], statistics: SufficientStatistics, x: Mapping[Any, Any], kind_of: Kind
     ) -> _Shape | None:
         """The shape of an event; None where it needs a batch."""
         if self._statistics is not statistics or len(self._shapes) > _MOST_SHAPES:
@@ -224,7 +231,9 @@ class SingleEvents:
         return shape
 
 
-def _shape_of(statistics: Statistics, x: Mapping[Any, Any], kind_of: Kind) -> tuple[bool, _Shape | None]:
+def _shape_of(
+    statistics: SufficientStatistics, x: Mapping[Any, Any], kind_of: Kind
+) -> tuple[bool, _Shape | None]:
     """Whether all attributes have been met; and the shape, None where a value of such types needs a batch."""
     strings, numbers, as_text, whole, group, field = [], [], [], [], [], []
     has_other = False
@@ -289,7 +298,7 @@ class _Pinned(NamedTuple):
     """The arrays of a model as they stand, and what they are read by.
 
     Attributes:
-        edition: of the statistics' `Pin`.
+        edition: of the statistics' `PinnedArrays`.
         smoothing, prior, mode: the `Reading`.
         n_classes: how many classes had been met.
         words: where the arrays stand.
@@ -306,7 +315,7 @@ class _Pinned(NamedTuple):
 
 
 def _sent(
-    statistics: Statistics, reading: Reading, event: EncodedEvent, label: int, weight: int
+    statistics: SufficientStatistics, reading: SmoothingParams, event: EncodedEvent, label: int, weight: int
 ) -> tuple[int, Floats]:
     """Send an event through the kernel: its answer, and the scratch memory."""
     pinned = _pinned(statistics, reading)  # held here, whatever other threads replace meanwhile
@@ -316,7 +325,7 @@ def _sent(
     return run_single(label, weight, text, lengths, attributes, value, size, pinned.words, scratch), scratch
 
 
-def _pinned(statistics: Statistics, reading: Reading) -> _Pinned:
+def _pinned(statistics: SufficientStatistics, reading: SmoothingParams) -> _Pinned:
     """Where the arrays of the model stand, noted anew after any was replaced."""
     smoothing, prior, mode = reading
     pinned: _Pinned | None = statistics.pin.noted
@@ -329,7 +338,7 @@ def _pinned(statistics: Statistics, reading: Reading) -> _Pinned:
         or pinned.n_classes != len(statistics.classes)
     ):
         edition, n_classes = statistics.pin.edition, len(statistics.classes)
-        arrays = ModelArrays.of(statistics.tables(reading), statistics.vocabulary, character_table())
+        arrays = ModelArrays.of_model(statistics.tables(reading), statistics.vocabulary, character_table())
         words = np.empty(PINNED_WORDS, dtype=np.int64)
         pin_arrays(words, arrays)
         pinned = _Pinned(edition, *reading, n_classes, words, arrays)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from streamnb.compiler.bundles import bundle, bundled
+from streamnb.compiler.bundles import struct_of, struct_type
 from streamnb.compiler.pinned import carve, pinning
 from streamnb.model.attributes.signatures import Codes
 from streamnb.model.attributes.values import LARGEST
@@ -19,24 +19,24 @@ from streamnb.model.encoding.repeats import mark_repeats
 from streamnb.model.encoding.tokenizer import most_tokens_within, tokenize
 from streamnb.model.encoding.vocabulary import DONE, KeyArrays, Vocabulary, look_up
 from streamnb.model.naive_bayes.kernels import run
-from streamnb.model.naive_bayes.scoring import Score
-from streamnb.model.naive_bayes.tables import Tables
+from streamnb.model.naive_bayes.scoring import JointScore
+from streamnb.model.naive_bayes.tables import CountViews
 from streamnb.model.stats.histograms import Histograms
 
 _HEAVIEST = 1 << 20
 
 
-@bundle
+@struct_type
 class ModelArrays(NamedTuple):
     """What an event needs of a model: its tables, the arrays of `Vocabulary`, the `character_table`."""
 
-    tables: Tables
+    tables: CountViews
     keys: KeyArrays
     secret: Hashes
     characters: Codes
 
     @classmethod
-    def of(cls, tables: Tables, keys: Vocabulary, characters: Codes) -> ModelArrays:
+    def of_model(cls, tables: CountViews, keys: Vocabulary, characters: Codes) -> ModelArrays:
         """As they are now."""
         return cls(tables, keys.arrays, keys.secret, characters)
 
@@ -44,8 +44,8 @@ class ModelArrays(NamedTuple):
 _INT, _INTS = np.zeros(0, dtype=np.int64), np.zeros((0, 0), dtype=np.int64)
 _REAL, _REALS = np.zeros(0), np.zeros((0, 0))
 _COUNTS = (_INT, _INTS, _INTS, _INT, _INT, _INT, Histograms.empty(0, 64, 8))
-_TABLES = Tables(*_COUNTS, _INTS, _REALS, _REALS, _REAL, _REAL, _REAL, _REAL, _REAL, 0)
-_pin, _pinned = pinning(ModelArrays.of(_TABLES, Vocabulary(), np.zeros(0, dtype=np.int32)))
+_TABLES = CountViews(*_COUNTS, _INTS, _REALS, _REALS, _REAL, _REAL, _REAL, _REAL, _REAL, 0)
+_pin, _pinned = pinning(ModelArrays.of_model(_TABLES, Vocabulary(), np.zeros(0, dtype=np.int32)))
 
 
 @kernel
@@ -159,7 +159,7 @@ def run_single(
     values = _fill_values(attributes[owners.size :], value, fields, finite)
     of_event[0], of_event[1], of_event[2], of_event[3] = 0, m, 0, values
     of_event[4], of_event[5], time[0] = label, weight, np.nan
-    batch = bundled(
+    batch = struct_of(
         Batch(
             event_items=of_event[:2],
             item_group=groups,
@@ -181,7 +181,7 @@ def run_single(
         most = mark_repeats(batch, tables.kinds, arrays.secret, spare)
     answers = carve(scratch, 0, (1, K), np.float64)[0][: 0 if learns else 1]
     told = answers, answers[:0], product[:0]  # nobody asks for evidence
-    if run(0, most, tables, batch, learns, told, Score(joint, missed, product, exponent)) == 0:
+    if run(0, most, tables, batch, learns, told, JointScore(joint, missed, product, exponent)) == 0:
         return -1 - size
     if learns:
         return size

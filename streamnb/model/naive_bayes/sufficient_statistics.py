@@ -17,13 +17,13 @@ import numpy as np
 from streamnb.errors import SnapshotError
 from streamnb.model.attributes.expected import (
     MOST,
-    Expected,
+    ExpectedArray,
     checked,
     count,
     counts,
-    reading,
     real,
     reject,
+    state_errors,
     whole,
 )
 from streamnb.model.attributes.kinds import NOMINAL
@@ -31,23 +31,23 @@ from streamnb.model.attributes.names import checked_names, plain
 from streamnb.model.attributes.signatures import Array, Codes, Flags
 from streamnb.model.attributes.weights import UNIT
 from streamnb.model.compiled.arrays import Ints
-from streamnb.model.compiled.growable import Growable, Pin, keep_rows, ranking
+from streamnb.model.compiled.growable import Growable, PinnedArrays, keep_rows, ranking
 from streamnb.model.encoding.batch import Batch, Encoded
-from streamnb.model.encoding.data_frame import Columns
+from streamnb.model.encoding.data_frame import FrameColumns
 from streamnb.model.encoding.event_writer import EventWriter
 from streamnb.model.encoding.layout import Layout
 from streamnb.model.encoding.rows import STOPPED, UNKNOWN
 from streamnb.model.encoding.targets import Targets
 from streamnb.model.encoding.vocabulary import Vocabulary
-from streamnb.model.naive_bayes.room import KEPT, Room
+from streamnb.model.naive_bayes.room import KEPT, MemoryBudget
 from streamnb.model.naive_bayes.state_copy import Copied, StateCopy
-from streamnb.model.naive_bayes.tables import Reading, Tables
+from streamnb.model.naive_bayes.tables import CountViews, SmoothingParams
 from streamnb.model.stats.counts import Counts, add_rows
-from streamnb.model.stats.decayed import Decayed
+from streamnb.model.stats.decayed import DecayedCounts
 from streamnb.model.stats.lightest import drop_lightest
 from streamnb.model.stats.memory_use import MemoryUse
 from streamnb.model.stats.moments import FARTHEST, Moments, merge_moments
-from streamnb.model.stats.presence import Presence
+from streamnb.model.stats.presence import DocumentFrequency
 from streamnb.model.stats.row_sums import row_sums
 from streamnb.model.stats.sources import Sources
 
@@ -65,7 +65,7 @@ class Moment(NamedTuple):
     variance: float
 
 
-class RoomChange(NamedTuple):
+class BudgetChange(NamedTuple):
     """When other memory than before was given: after how many prunings, and what was known by then.
 
     Of what was learned before, all rows, groups and fields met since had no part.
@@ -76,7 +76,7 @@ class RoomChange(NamedTuple):
     fields: int
 
 
-class Statistics(Growable):
+class SufficientStatistics(Growable):
     """Classes, attributes and their counts and moments, grown as they are met.
 
     Attributes:
@@ -98,7 +98,7 @@ class Statistics(Growable):
     """
 
     def __init__(self, sources: Sources = Sources()) -> None:  # noqa: B008  an immutable value
-        self.pin = Pin()
+        self.pin = PinnedArrays()
         self.classes: dict[Hashable, int] = {}
         self.class_weights = np.zeros(2, dtype=np.int64)
         self.events = 0
@@ -107,16 +107,16 @@ class Statistics(Growable):
         self.moments = Moments()
         self.layout = Layout(self.counts)
         self.sources = sources
-        self.presence = Presence(bernoulli=sources.bernoulli) if sources.presence else None
-        self.decayed = Decayed(sources.decays)
+        self.presence = DocumentFrequency(bernoulli=sources.bernoulli) if sources.presence else None
+        self.decayed = DecayedCounts(sources.decays)
         self.survivors = np.zeros(0, dtype=np.int64)
-        self.room: Room | None = None
-        self.room_changes: tuple[RoomChange, ...] = ()
+        self.room: MemoryBudget | None = None
+        self.room_changes: tuple[BudgetChange, ...] = ()
         self.forgotten = 0, 0
         self._copy: StateCopy | None = None  # one that is not done yet
 
     def __getstate__(self) -> dict[str, Any]:
-        self.settle()
+        self.finish_copy()
         return {**vars(self), "_copy": None}  # a copy of the original's, which it does not wait for
 
     @property
@@ -133,7 +133,7 @@ class Statistics(Growable):
         """The column of a class, a new one where it is met for the first time."""
         return self.classes.setdefault(label, len(self.classes))
 
-    def encode(self, writer: EventWriter | Columns, targets: Targets) -> Encoded:
+    def encode(self, writer: EventWriter | FrameColumns, targets: Targets) -> Encoded:
         """What was written, as arrays; every table has room for it afterwards.
 
         Rows that were encoded before may be others by then, where some of these events are learned.
@@ -168,21 +168,21 @@ class Statistics(Growable):
         if self.presence:
             self.presence.reserve(self.counts.kinds, rows, K, most)
 
-    def tables(self, reading: Reading) -> Tables:
+    def tables(self, reading: SmoothingParams) -> CountViews:
         """As the kernels take them, with the smoothing and priors to read them by."""
         counts, moments, K = self.counts, self.moments, len(self.classes)
         smoothing, prior, mode = reading
         counted = counts.table, counts.totals, counts.live, counts.kinds, counts.slot, counts.histograms
         observed = moments.n, moments.mean, moments.M2
         smoothed = smoothing[0], smoothing[1], smoothing[2], smoothing[3]
-        return Tables(self.class_weights[:K], *counted, *observed, *smoothed, prior, mode)
+        return CountViews(self.class_weights[:K], *counted, *observed, *smoothed, prior, mode)
 
-    def learned_alone(self, size: int) -> None:
+    def note_single_event(self, size: int) -> None:
         """An event was learned without a batch: how many rows there are, or -1 - rows where it was not."""
         rows = size if size >= 0 else -1 - size
         if rows != self.vocabulary.size:
             if self.vocabulary.former.size:
-                self.vocabulary.sweep(_SWEPT_FOR_EACH * (rows - self.vocabulary.size))
+                self.vocabulary.compact(_SWEPT_FOR_EACH * (rows - self.vocabulary.size))
             self.vocabulary.size = rows
         vars(self)["events"] += size >= 0  # past `Growable`, which costs a tenth of an event
 
@@ -226,14 +226,14 @@ class Statistics(Growable):
         """Of which group each row is."""
         return self.vocabulary.groups[: self.vocabulary.size]
 
-    def seen_by(self, other: Statistics, encoded: Encoded) -> Encoded:
+    def seen_by(self, other: SufficientStatistics, encoded: Encoded) -> Encoded:
         """Events that are encoded here, as `other` knows their words, values and attributes."""
         groups, fields = other.layout.numbers_in(self.layout, adds=False)
-        rows = other.vocabulary.adopt(self.vocabulary, groups, adds=False)
+        rows = other.vocabulary.merge_keys(self.vocabulary, groups, adds=False)
         batch = encoded.batch.renumbered(groups, fields, rows)
         return encoded._replace(batch=batch, known=np.full(batch.label.size, len(other.classes)))
 
-    def merge(self, other: Statistics) -> None:
+    def merge(self, other: SufficientStatistics) -> None:
         """Add all of `other`, in time of it alone: counts exactly, moments by Chan's formula.
 
         Words that were dropped for good here are left out, as if its events had been learned here. Raises
@@ -249,11 +249,11 @@ class Statistics(Growable):
             raise ValueError(f"counts of more than {MOST // UNIT:,} words or examples are not kept")
         if (stopped := other.stop_words()) and not stopped <= self.stop_words():
             raise ValueError("a model that was pruned to other stop words cannot be merged into this one")
-        self.settle()
-        other.settle()
+        self.finish_copy()
+        other.finish_copy()
         columns = np.array([self.column(label) for label in other.classes], dtype=np.int64)
         groups, fields = self.layout.numbers_in(other.layout, adds=True)
-        rows = self.vocabulary.adopt(other.vocabulary, groups)
+        rows = self.vocabulary.merge_keys(other.vocabulary, groups)
         self.reserve()
         K, counted = columns.size, rows >= 0
         table, left_out = other.counts.table[: rows.size, :K], np.zeros_like(other.counts.totals[:, :K])
@@ -277,7 +277,7 @@ class Statistics(Growable):
 
     def prune(self, min_count: float, drop_most_frequent: int, max_attributes: int | None) -> int:
         """Forget words of texts; see `NaiveBayes.prune`."""
-        self.settle()
+        self.finish_copy()
         size = self.vocabulary.size
         groups = self.vocabulary.groups[:size]
         totals = row_sums(self.counts.table[:size])
@@ -298,10 +298,10 @@ class Statistics(Growable):
             self.presence.counts.table[stopped] = 0
         self.vocabulary.stop(stopped)
         self._forget(stays | (groups < 0))
-        self.settle()
+        self.finish_copy()
         return int(stopped.size + ranked.size - kept.size)
 
-    def make_room(self, classes: int) -> None:
+    def evict(self, classes: int) -> None:
         """Where seven eighths of the rows that may be with so many classes are taken, forget down to `KEPT`.
 
         Those with the smallest weight go first, and of equals those met first: of rows that were met once,
@@ -312,7 +312,7 @@ class Statistics(Growable):
         vocabulary = self.vocabulary
         if self.room.is_short(vocabulary.live, vocabulary.live_bytes, classes):
             if vocabulary.holes or self.sources.decays:
-                self.settle()
+                self.finish_copy()
             table, groups = self.counts.table, self._groups
             stays = np.ones(groups.size, dtype=np.bool_)
             is_stopped = groups < 0
@@ -330,7 +330,7 @@ class Statistics(Growable):
             self._forget(stays)
         self.hold(classes)
 
-    def has_room(self, classes: int, n_bytes: int, words: int) -> bool:
+    def has_capacity(self, classes: int, n_bytes: int, words: int) -> bool:
         """Whether nothing is to be forgotten, and nothing left out, while so many classes and words are met.
 
         And no hole is left to be closed: those who hear that there is room take much at once. Words of so
@@ -348,17 +348,17 @@ class Statistics(Growable):
             self.vocabulary.allow(self.room.rows(classes), self.room.long_bytes)
             self.layout.most = self.room.attributes(classes)
 
-    def change_room(self, before: Room | None) -> None:
+    def change_budget(self, before: MemoryBudget | None) -> None:
         """Take down that up to now there was another room.
 
         It counts as a pruning that forgot nothing: what was met before has a row among the survivors, and
         what there was no room for has none, however much room there is now.
         """
         if before != self.room:
-            self.settle()
+            self.finish_copy()
             self.survivors = np.append(self.survivors, self.vocabulary.size)
             known = len(self.layout.groups), len(self.layout.fields)
-            self.room_changes += (RoomChange(self.survivors.size, *known),)
+            self.room_changes += (BudgetChange(self.survivors.size, *known),)
 
     def attributes_learned(self, prunings: int) -> tuple[int, int]:
         """Of an event that was learned after so many prunings: how many groups and fields may be its own."""
@@ -396,12 +396,12 @@ class Statistics(Growable):
             width = sum(table[:1].nbytes for table in self._row_tables())
             self._sweep(max(1, _SLICE // (_ROW + width)))
         elif self.vocabulary.size > self.vocabulary.used[1] - self.vocabulary.holes:
-            self.settle()
+            self.finish_copy()
 
     def _sweep(self, rows: int) -> None:
         """Let the vocabulary go through so many rows more, and move those of all tables likewise."""
         first = int(self.vocabulary.at[0])
-        moved, to, stop = self.vocabulary.sweep(rows)
+        moved, to, stop = self.vocabulary.compact(rows)
         for table in self._row_tables():
             keep_rows(table, moved, stop, to, first)
         passed = slice(*np.searchsorted(self.survivors, [first, stop], side="right"))
@@ -444,7 +444,7 @@ class Statistics(Growable):
         A copy that was begun is finished. Raises TypeError for labels and names that are not strings,
         booleans, numbers or None.
         """
-        self.settle()
+        self.finish_copy()
         self.reserve()
         vocabulary, counts = self.vocabulary, self.counts
         rows, K = vocabulary.size, len(self.classes)
@@ -492,7 +492,7 @@ class Statistics(Growable):
         """Whether a copy is being made, which has to hear of every row before it changes."""
         return self._copy is not None
 
-    def settle(self) -> None:
+    def finish_copy(self) -> None:
         """Say that anything is about to change: first a copy is finished, and holes are closed."""
         if self._copy is not None:
             self._copy.finish()
@@ -511,8 +511,8 @@ class Statistics(Growable):
         }
 
     @classmethod
-    @reading("counts of events", ValueError)
-    def from_state(cls, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Statistics:
+    @state_errors("counts of events", ValueError)
+    def from_state(cls, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> SufficientStatistics:
         """The statistics of a `state`, which may hold other arrays. Raises SnapshotError."""
         statistics = cls(Sources.from_description(meta.get("sources", {})))
         statistics.events = count(meta, "events", least=-MOST)  # parts of one event are unlearned one by one
@@ -554,9 +554,9 @@ class Statistics(Growable):
         rows = np.array([(0, 0, 0), *found, most])
         if rows.shape[1:] != (3,) or rows.dtype != np.int64 or np.any(np.diff(rows, axis=0) < 0):
             raise SnapshotError(f"room_changes: {found!r} does not rise up to {most}")
-        self.room_changes = tuple(RoomChange(*change) for change in found)
+        self.room_changes = tuple(BudgetChange(*change) for change in found)
 
-    def _expected(self, groups: int) -> dict[str, Expected]:
+    def _expected(self, groups: int) -> dict[str, ExpectedArray]:
         """The arrays of a state."""
         expected = {
             "cells": whole("bytes of short words", low=0, high=255, dtype=np.uint8),

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from streamnb.compiler.bundles import bundle
+from streamnb.compiler.bundles import struct_type
 from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.stats.histograms import Histograms
 
-Reading = tuple[Floats, Floats, int]
+SmoothingParams = tuple[Floats, Floats, int]
 """Smoothing (4, groups), weights of given priors (K,), and the mode of the prior."""
 
 
-@bundle
-class Tables(NamedTuple):
+@struct_type
+class CountViews(NamedTuple):
     """The state of a model, and the smoothing and priors with which it is read.
 
     Attributes:

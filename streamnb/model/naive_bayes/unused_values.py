@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 import numpy as np
 
 from streamnb.model.attributes.kinds import CONTINUOUS, KINDS, NOMINAL
-from streamnb.model.attributes.parameters import brief, of
+from streamnb.model.attributes.parameters import brief, pluralize
 from streamnb.model.attributes.ranges import is_missing
 from streamnb.model.attributes.signatures import Flags
 from streamnb.model.attributes.values import value_text
@@ -89,7 +89,7 @@ def type_of(value: Any) -> str:
 def shown_value(value: Any) -> str:
     """A value as JSON writes it, shortened; a bag of words by its number of words."""
     if isinstance(value, Mapping):
-        return of(len(value), "word")
+        return pluralize(len(value), "word")
     return f'"{brief(value)}"' if isinstance(value, str) else brief(value_text(value))
 
 

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from streamnb.compiler.bundles import bundle
+from streamnb.compiler.bundles import struct_type
 from streamnb.model.attributes.signatures import Flags
 from streamnb.model.attributes.weights import UNIT
 from streamnb.model.compiled.arrays import Floats, Ints
@@ -34,7 +34,7 @@ _SOME = 8  # factors between two normalisations: each is at least 2^-110, so the
 _NO_POWER = -(1 << 30)
 
 
-@bundle
+@struct_type
 class AveragedScratch(NamedTuple):
     """Scratch arrays for one event with V <= d values of paired attributes, and K classes.
 
@@ -57,7 +57,7 @@ class AveragedScratch(NamedTuple):
     counts: Floats
 
     @classmethod
-    def of(cls, d: int, K: int) -> AveragedScratch:
+    def with_capacity(cls, d: int, K: int) -> AveragedScratch:
         """Allocate scratch arrays for events of d attributes and K classes."""
         attributes, powers = np.empty(d, dtype=np.int64), np.empty((K, d), dtype=np.int64)
         bases, inverses, products = np.empty((3, K, d))
@@ -131,10 +131,10 @@ def score_averaged(tables: Any, codes: Any, e: int, reading: Any, scratch: Any, 
     """Add log P(event | k), averaged over the parents, to each joint[k].
 
     Args:
-        tables: `PairTables`.
+        tables: `PairArrays`.
         codes: int32[n, d].
         e: index of the event.
-        reading: `PairReading`.
+        reading: `PairSmoothing`.
         scratch: `AveragedScratch`, overwritten.
         joint: float64[K], log P(k) on entry.
     """
@@ -172,9 +172,9 @@ def averaged_log_odds(tables: Any, codes: Ints, reading: Any, classes: tuple[int
     policymaking in energy", Energy Policy 32(9)).
 
     Args:
-        tables: `PairTables`.
+        tables: `PairArrays`.
         codes: int32[d], of the event.
-        reading: `PairReading`.
+        reading: `PairSmoothing`.
         classes: numerator and denominator of the odds.
 
     Returns:

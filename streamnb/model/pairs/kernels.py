@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from streamnb.compiler.bundles import bundle
+from streamnb.compiler.bundles import struct_type
 from streamnb.model.attributes.priors import LEARNED
 from streamnb.model.attributes.signatures import Codes
 from streamnb.model.compiled.arrays import Ints
@@ -18,8 +18,8 @@ from streamnb.model.naive_bayes.scoring import known, score_priors
 from streamnb.model.pairs.averaged import score_averaged
 
 
-@bundle
-class PairTables(NamedTuple):
+@struct_type
+class PairArrays(NamedTuple):
     """Counts of d attributes, of which the first P are counted in pairs.
 
     The tables have columns for C >= K classes, and rows for at least as many values as an attribute has.
@@ -44,8 +44,8 @@ class PairTables(NamedTuple):
     pairs: Ints
 
 
-@bundle
-class PairReading(NamedTuple):
+@struct_type
+class PairSmoothing(NamedTuple):
     """Smoothing parameters that are applied when counts are read.
 
     Attributes:
@@ -135,8 +135,8 @@ def run_pairs(tables: Any, reading: Any, events: Any, scratch: Any, joints: Any)
     """Predict each event if `joints` has rows, then learn it if it has a label, strictly in order.
 
     Args:
-        tables: `PairTables`.
-        reading: `PairReading`.
+        tables: `PairArrays`.
+        reading: `PairSmoothing`.
         events: `CodedEvents`.
         scratch: `AveragedScratch`.
         joints: float64[n, K], filled with log P(k, event); zero rows skip prediction.

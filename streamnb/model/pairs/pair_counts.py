@@ -14,8 +14,8 @@ from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.pairs.averaged import AveragedScratch
 from streamnb.model.pairs.kernels import (
     CodedEvents,
-    PairReading,
-    PairTables,
+    PairArrays,
+    PairSmoothing,
     move_pairs,
     run_pairs,
     unlearn_events,
@@ -103,12 +103,14 @@ class PairCounts:
             self._move(sizes, classes, P)
         self.sizes, self.classes = sizes, classes
 
-    def run(self, events: CodedEvents, reading: PairReading, joints: Floats) -> None:
+    def run(self, events: CodedEvents, reading: PairSmoothing, joints: Floats) -> None:
         """Learn the labelled events in order; capacity must have been reserved.
 
         If `joints` (float64[n, K]) has rows, log P(class, event) is written before each event is learned.
         """
-        scratch = AveragedScratch.of(min(events.codes.shape[1], len(self.tables.pair_first)), self.classes)
+        scratch = AveragedScratch.with_capacity(
+            min(events.codes.shape[1], len(self.tables.pair_first)), self.classes
+        )
         run_pairs(self.tables, reading, events, scratch, joints)
         self.events += int(np.count_nonzero(events.labels >= 0))
 
@@ -184,7 +186,7 @@ class PairCounts:
         self.tables, self.sizes, self.classes = new, sizes, classes
 
 
-def _laid_out(sizes: Counts, classes: int, paired: int, spare: int) -> PairTables:
+def _laid_out(sizes: Counts, classes: int, paired: int, spare: int) -> PairArrays:
     """Return empty tables for these numbers of values and classes.
 
     `spare` 2 reserves up to twice as many values, `spare` 1 up to seven more. With few classes the rows get
@@ -199,7 +201,7 @@ def _laid_out(sizes: Counts, classes: int, paired: int, spare: int) -> PairTable
     length = rows[i] * rows[j]
     pair_first = np.full((paired, paired), -1, dtype=np.int64)
     pair_first[i, j] = np.cumsum(length) - length
-    return PairTables(
+    return PairArrays(
         classes=np.zeros(columns, dtype=np.int64),
         live=np.zeros(d, dtype=np.int64),
         rows=rows,
@@ -230,7 +232,7 @@ def _totals(values: Counts, first: Counts) -> Counts:
     return np.add.reduceat(values, first) if first.size else np.zeros((0, values.shape[1]), dtype=np.int64)
 
 
-def _check(arrays: Mapping[str, Array], bare: PairTables) -> None:
+def _check(arrays: Mapping[str, Array], bare: PairArrays) -> None:
     for name in ("class_weights", "values", "pairs"):
         reject(name, arrays[name].sum(dtype=np.float64) > MOST, "counts whose sum overflows")
     sums = _totals(arrays["values"], bare.first)

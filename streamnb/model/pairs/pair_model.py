@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from streamnb.model.attributes.expected import count, reading
+from streamnb.model.attributes.expected import count, state_errors
 from streamnb.model.attributes.parameters import check_capacity
 from streamnb.model.attributes.signatures import Array, Codes, State
 from streamnb.model.compiled.arrays import Floats, Ints
-from streamnb.model.pairs.kernels import CodedEvents, PairReading
+from streamnb.model.pairs.kernels import CodedEvents, PairSmoothing
 from streamnb.model.pairs.pair_counts import PairCounts
 from streamnb.model.pairs.value_codes import REST, CodedValues
 
@@ -33,7 +33,7 @@ class PairModel:
         self.coded = CodedValues(max_values, max_attributes)
         self.counts = PairCounts(memory, bounds_values=max_attributes is not None)
 
-    def run(self, events: CodedEvents, classes: int, reading: PairReading, joints: Floats) -> None:
+    def run(self, events: CodedEvents, classes: int, reading: PairSmoothing, joints: Floats) -> None:
         """Predict and learn events in order; see `kernels.run_pairs`."""
         sizes = self.coded.sizes
         has_room = sizes is self.counts.sizes and classes == self.counts.classes
@@ -66,7 +66,7 @@ class PairModel:
             self.counts.keep_first(kept)
         return sizes[:kept]
 
-    def _predict_one(self, codes: Codes, reading: PairReading) -> Floats:
+    def _predict_one(self, codes: Codes, reading: PairSmoothing) -> Floats:
         """Return log P(class, event) from the counts so far. Shape (K,)."""
         sizes = self.counts.sizes
         known = codes[:, : sizes.size]
@@ -76,7 +76,7 @@ class PairModel:
         self.counts.run(CodedEvents(known, no_labels, no_labels), reading, found)
         return found.ravel()
 
-    def _learn_one(self, event: CodedEvents, reading: PairReading) -> None:
+    def _learn_one(self, event: CodedEvents, reading: PairSmoothing) -> None:
         """Reserve capacity for this event alone, then learn it."""
         codes = event.codes[:, : len(self.coded.codes)]
         before = np.pad(self.counts.sizes, (0, codes.shape[1] - self.counts.sizes.size))
@@ -99,7 +99,7 @@ class PairModel:
         return meta, self.counts.state()
 
     @classmethod
-    @reading("counts of pairs", ValueError)
+    @state_errors("counts of pairs", ValueError)
     def from_state(cls, memory: int, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> PairModel:
         """Restore a model from its `state`. Raises SnapshotError if the state is invalid."""
         most_attributes = count(meta, "max_attributes") if "max_attributes" in meta else None

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from streamnb.errors import SnapshotError
-from streamnb.model.attributes.expected import reading
+from streamnb.model.attributes.expected import state_errors
 from streamnb.model.attributes.kinds import CONTINUOUS, NOMINAL
 from streamnb.model.attributes.names import checked_attributes, plain_attribute
 from streamnb.model.attributes.values import LARGEST
@@ -112,7 +112,7 @@ class CodedValues:
             for (kind, name), codes in zip(self.numbers, self.codes, strict=True)
         ]
 
-    @reading("attributes and their values", ValueError)
+    @state_errors("attributes and their values", ValueError)
     def load(self, described: Iterable[Any]) -> None:
         """Load what `described` returned into empty codes. Raises SnapshotError if it is invalid."""
         for kind, name, keys in described:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from streamnb.errors import UnlearnError
-from streamnb.model.attributes.expected import reading
+from streamnb.model.attributes.expected import state_errors
 from streamnb.model.attributes.signatures import Array, State
 from streamnb.model.numerics.rising_factorial import log_rising_ratio
 from streamnb.model.posterior.conjugate import (
@@ -175,7 +175,7 @@ class BetaBernoulli(Conjugate):
     def from_state(cls, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
         """Restore the posterior of a `state`. Raises SnapshotError."""
         counts = checked_counts(arrays, 2)
-        with reading("a Beta posterior", ValueError):
+        with state_errors("a Beta posterior", ValueError):
             posterior = cls(meta["alpha"], meta["beta"])
         posterior._successes, posterior._failures = counts
         return posterior

@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from streamnb.errors import SnapshotError, UnlearnError
-from streamnb.model.attributes.expected import reading
+from streamnb.model.attributes.expected import state_errors
 from streamnb.model.attributes.names import checked_names, plain
 from streamnb.model.attributes.ranges import is_missing
 from streamnb.model.attributes.signatures import Array, State
@@ -224,7 +224,7 @@ class DirichletCategorical(Conjugate):
     @classmethod
     def from_state(cls, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
         """Restore the posterior of a `state`. Raises SnapshotError."""
-        with reading("a Dirichlet posterior", ValueError):
+        with state_errors("a Dirichlet posterior", ValueError):
             labels, alpha = checked_names(meta["labels"]), meta["alpha"]
             posterior = cls(dict(zip(labels, alpha, strict=False)), meta["other"])
             fits = len(labels) >= len(alpha)

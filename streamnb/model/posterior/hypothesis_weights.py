@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from streamnb.compiler.bundles import bundle
+from streamnb.compiler.bundles import struct_type
 from streamnb.errors import SnapshotError
 from streamnb.model.attributes.expected import FINITE, checked, counts, real
 from streamnb.model.attributes.signatures import Array
@@ -24,8 +24,8 @@ from streamnb.model.numerics.compensated import add
 _MOST = 1e300  # log likelihoods above this are refused like +inf, so that totals cannot overflow
 
 
-@bundle
-class Weights(NamedTuple):
+@struct_type
+class HypothesisWeights(NamedTuple):
     """State of a posterior over H hypotheses, as input of the kernel `observe`.
 
     Attributes:
@@ -42,7 +42,7 @@ class Weights(NamedTuple):
     observations: Ints
 
 
-def start(prior: npt.ArrayLike) -> Weights:
+def start(prior: npt.ArrayLike) -> HypothesisWeights:
     """Return the weights before any observation, from relative prior weights >= 0 of shape (H,).
 
     A hypothesis of prior weight 0 is excluded for good, even with a switching rate, because the share that
@@ -63,11 +63,11 @@ def start(prior: npt.ArrayLike) -> Weights:
     with np.errstate(divide="ignore"):  # log 0 = -inf; no division of tiny by huge weights before the log
         log_prior = (np.log(relative) - np.log(most)) - math.log(math.fsum(relative / most))
     losses = np.zeros((relative.size + 1, 2), dtype=np.float64)
-    return Weights(log_prior, log_prior.copy(), losses, np.zeros(1, dtype=np.int64))
+    return HypothesisWeights(log_prior, log_prior.copy(), losses, np.zeros(1, dtype=np.int64))
 
 
 @kernel
-def _share(weights: Weights, switching_rate: float) -> None:
+def _share(weights: HypothesisWeights, switching_rate: float) -> None:
     """Replace P(h) by (1 - r) P(h) + r P0(h), in log space, for 0 < r < 1."""
     log_stay, log_switch = math.log1p(-switching_rate), math.log(switching_rate)
     for h in range(weights.log_prior.size):
@@ -79,7 +79,7 @@ def _share(weights: Weights, switching_rate: float) -> None:
 
 
 @kernel
-def observe(weights: Weights, log_likelihoods: Floats, switching_rate: float) -> float:
+def observe(weights: HypothesisWeights, log_likelihoods: Floats, switching_rate: float) -> float:
     """Update by log P(d | h, D), float64[H] (-inf excludes h); return log P(d | D) before the update.
 
     0 <= switching_rate < 1. Changes nothing and returns -inf if every remaining hypothesis excludes d.
@@ -109,7 +109,9 @@ def observe(weights: Weights, log_likelihoods: Floats, switching_rate: float) ->
 
 
 @kernel
-def observe_many(weights: Weights, log_likelihoods: Floats, switching_rate: float, evidences: Floats) -> int:
+def observe_many(
+    weights: HypothesisWeights, log_likelihoods: Floats, switching_rate: float, evidences: Floats
+) -> int:
     """Observe each row in order; return the number of rows before the first one that was refused."""
     for i in range(log_likelihoods.shape[0]):
         evidences[i] = observe(weights, log_likelihoods[i], switching_rate)
@@ -118,7 +120,7 @@ def observe_many(weights: Weights, log_likelihoods: Floats, switching_rate: floa
     return len(log_likelihoods)
 
 
-def restored(arrays: Mapping[str, Array]) -> Weights:
+def restored(arrays: Mapping[str, Array]) -> HypothesisWeights:
     """Restore the weights from arrays. Raises SnapshotError if they are inconsistent."""
     H = np.size(arrays.get("log_prior", ()))
     found = checked(
@@ -130,7 +132,7 @@ def restored(arrays: Mapping[str, Array]) -> Weights:
             "observations": counts(1),
         },
     )
-    weights = Weights(**{name: array.copy() for name, array in found.items()})
+    weights = HypothesisWeights(**{name: array.copy() for name, array in found.items()})
     if H == 0:
         raise SnapshotError("a posterior of no hypotheses")
     for name in ("log_prior", "log_posterior"):

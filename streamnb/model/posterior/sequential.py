@@ -37,12 +37,18 @@ import numpy as np
 import numpy.typing as npt
 
 from streamnb.errors import SnapshotError
-from streamnb.model.attributes.expected import reading
+from streamnb.model.attributes.expected import state_errors
 from streamnb.model.attributes.names import checked_names, plain
 from streamnb.model.attributes.signatures import Array, State
 from streamnb.model.compiled.arrays import Floats
 from streamnb.model.numerics.counter_rng import choose, uniforms
-from streamnb.model.posterior.hypothesis_weights import Weights, observe_many, restored, start, weighted_mean
+from streamnb.model.posterior.hypothesis_weights import (
+    HypothesisWeights,
+    observe_many,
+    restored,
+    start,
+    weighted_mean,
+)
 from streamnb.model.saving import SavableValue
 
 
@@ -280,7 +286,7 @@ class SequentialPosterior(SavableValue):
         if rows.ndim != 2 or rows.shape[1] != len(self._place):
             raise ValueError(f"expected shape (n, {len(self._place)}), got {rows.shape}")
         evidences = np.empty(len(rows), dtype=np.float64)
-        after = Weights(**{name: array.copy() for name, array in self.weights._asdict().items()})
+        after = HypothesisWeights(**{name: array.copy() for name, array in self.weights._asdict().items()})
         done = observe_many(after, rows, self.switching_rate, evidences)
         if done < len(rows):
             is_nan, excluded = math.isnan(evidences[done]), "every remaining hypothesis excludes it"
@@ -306,7 +312,7 @@ class SequentialPosterior(SavableValue):
         hypotheses = checked_names(meta.get("hypotheses"))
         if len(hypotheses) != weights.log_prior.size:
             raise SnapshotError(f"{weights.log_prior.size} weights for the hypotheses {hypotheses!r}")
-        with reading("a posterior of hypotheses", ValueError):
+        with state_errors("a posterior of hypotheses", ValueError):
             posterior = cls(hypotheses, meta["switching_rate"])
         posterior.weights = weights
         return posterior

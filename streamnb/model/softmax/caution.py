@@ -29,7 +29,7 @@ _TRUSTED, _RARE = 16, 64
 
 
 @inlined
-def doubt(units: int, all_units: int) -> float:
+def shrinkage(units: int, all_units: int) -> float:
     """How much is doubted of a class with so much weight of all there is."""
     if units >= _TRUSTED * UNIT or all_units < _RARE * UNIT:
         return 0.0
@@ -38,12 +38,12 @@ def doubt(units: int, all_units: int) -> float:
 
 
 @inlined
-def is_any_doubted(weights: Ints, all_units: int) -> bool:
+def is_any_shrunk(weights: Ints, all_units: int) -> bool:
     """Whether any class is, of weights in units; one without any is, too."""
     fewest = _TRUSTED * UNIT
     for units in weights:
         fewest = min(fewest, units)
-    return doubt(fewest, all_units) > 0.0
+    return shrinkage(fewest, all_units) > 0.0
 
 
 @inlined
@@ -57,23 +57,23 @@ def mean_log(weights: Ints, all_units: int, more: float) -> float:
 
 
 @inlined
-def add_doubts(known: Ints, scores: Floats) -> None:
+def add_shrinkage(known: Ints, scores: Floats) -> None:
     """Add to scores float64[K] what they become more; `known` int64[K] is the weight of each class."""
     all_units, fewest = 0, _TRUSTED * UNIT
     for units in known[: scores.size]:
         if units > 0:
             all_units += units
             fewest = min(fewest, units)
-    if doubt(fewest, all_units) > 0.0:
+    if shrinkage(fewest, all_units) > 0.0:
         mean = mean_log(known[: scores.size], all_units, 0.0)
         for k in range(scores.size):
             if known[k] > 0:
-                scores[k] += doubt(known[k], all_units) * (math.log(known[k] / UNIT) - mean)
+                scores[k] += shrinkage(known[k], all_units) * (math.log(known[k] / UNIT) - mean)
 
 
 @allocating
-def doubted_log_odds(known: Ints, one: int, other: int) -> float:
+def shrunk_log_odds(known: Ints, one: int, other: int) -> float:
     """What that adds to the log odds of two classes."""
     scores = np.zeros(known.size)
-    add_doubts(known, scores)
+    add_shrinkage(known, scores)
     return float(scores[one] - scores[other])

@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from streamnb.compiler.bundles import bundle
-from streamnb.model.attributes.expected import MOST, Expected, counts, whole
+from streamnb.compiler.bundles import struct_type
+from streamnb.model.attributes.expected import MOST, ExpectedArray, counts, whole
 from streamnb.model.attributes.kinds import NOMINAL
 from streamnb.model.attributes.signatures import Codes
 from streamnb.model.attributes.weights import UNIT
@@ -42,7 +42,7 @@ from streamnb.model.softmax.feature_table import (
     ONCE,
     OWNER,
     TOTAL,
-    FeatureTables,
+    FeatureTableArrays,
     add_feature,
     by_place,
     class_met,
@@ -62,7 +62,7 @@ from streamnb.model.softmax.quantile_bins import (
     CODES,
     LAYOUTS,
     PAIRED,
-    BinTables,
+    QuantileBinArrays,
     bin_of,
     code_of,
     first_edge,
@@ -82,8 +82,8 @@ _LINE = 16  # weights that are fetched together
 _OFTEN = 1.0 + np.log(np.maximum(np.arange(256), 1))  # 1 + ln n
 
 
-@bundle
-class Context(NamedTuple):
+@struct_type
+class ExtractionContext(NamedTuple):
     """What features depend on beside the event.
 
     Attributes:
@@ -99,13 +99,13 @@ class Context(NamedTuple):
     n_chosen: Ints
 
     @classmethod
-    def empty(cls) -> Context:
+    def empty(cls) -> ExtractionContext:
         """Before anything was learned."""
         one = np.zeros(1, dtype=np.int64)
         return cls(one - 1, one.copy(), np.zeros(MOST_PAIRED, dtype=np.int64), one.copy())
 
 
-def expected_context(classes: int) -> dict[str, Expected]:
+def expected_context(classes: int) -> dict[str, ExpectedArray]:
     """The arrays of a state's `Context`."""
     return {
         "last_label": whole(1, low=-1, high=classes - 1),
@@ -115,7 +115,7 @@ def expected_context(classes: int) -> dict[str, Expected]:
     }
 
 
-@bundle
+@struct_type
 class ExtractedFeatures(NamedTuple):
     """The features of an event: capacity for `most`. Singles come first, then pairs.
 
@@ -155,7 +155,7 @@ class ExtractedFeatures(NamedTuple):
     of_value: Ints
 
     @classmethod
-    def of(cls, most: int) -> ExtractedFeatures:
+    def with_capacity(cls, most: int) -> ExtractedFeatures:
         """Capacity for so many features."""
         return cls(
             np.empty(most, dtype=np.uint64),
@@ -246,7 +246,13 @@ def _put_items(batch: Batch, e: int, kinds: Any, secret: Any, places: Codes, out
 
 @kernel
 def put_value(
-    f: Any, value: float, bits: Any, bins: BinTables, secret: Any, places: Codes, out: ExtractedFeatures
+    f: Any,
+    value: float,
+    bits: Any,
+    bins: QuantileBinArrays,
+    secret: Any,
+    places: Codes,
+    out: ExtractedFeatures,
 ) -> None:
     """A continuous value: its code, and its bin in every layout in use."""
     field, told, found = np.uint64(f) << _BYTE | _FIELD, False, out.of_value[out.n[4]]
@@ -313,7 +319,9 @@ def _put_pair(sort: Any, pair: Any, key: Any, secret: Any, places: Codes, out: E
 
 
 @kernel
-def _put_attribute_pairs(context: Context, secret: Any, places: Codes, out: ExtractedFeatures) -> None:
+def _put_attribute_pairs(
+    context: ExtractionContext, secret: Any, places: Codes, out: ExtractedFeatures
+) -> None:
     """Pairs of the values of chosen attributes, each with an owner of its own."""
     chosen = max(context.n_chosen[0], 0)
     out.slots[:chosen] = -1
@@ -334,7 +342,7 @@ def _put_attribute_pairs(context: Context, secret: Any, places: Codes, out: Extr
 
 
 @kernel
-def _find_owners(out: ExtractedFeatures, features: FeatureTables, most: int) -> None:
+def _find_owners(out: ExtractedFeatures, features: FeatureTableArrays, most: int) -> None:
     """The row of each owner, a new one where there is none and less than `most` rows are in use."""
     size = features.size
     for o in range(out.n[2]):
@@ -352,7 +360,7 @@ def _find_features(
     out: ExtractedFeatures,
     first: int,
     stop: int,
-    features: FeatureTables,
+    features: FeatureTableArrays,
     most: int,
     most_once: int,
     label: int,
@@ -404,7 +412,7 @@ def _often(times: float) -> float:
 
 
 @inlined
-def _weigh(out: ExtractedFeatures, features: FeatureTables, learned: float) -> None:
+def _weigh(out: ExtractedFeatures, features: FeatureTableArrays, learned: float) -> None:
     """From how often a feature occurs to what it weighs, and the sums of squares."""
     values, rows, owners, owner_rows = out.values, out.rows, out.owners, out.owner_rows
     table, singles, n = features.table, out.n[0], out.n[1]
@@ -430,9 +438,9 @@ def extract(
     e: int,
     bits: Any,
     kinds: Any,
-    features: FeatureTables,
-    bins: BinTables,
-    context: Context,
+    features: FeatureTableArrays,
+    bins: QuantileBinArrays,
+    context: ExtractionContext,
     pairs: bool,
     most: int,
     most_once: int,
@@ -445,8 +453,8 @@ def extract(
         e: which event.
         bits: uint64[v], the bits of ``batch.value``.
         kinds: of the groups.
-        features: `FeatureTables`.
-        bins: `BinTables`.
+        features: `FeatureTableArrays`.
+        bins: `QuantileBinArrays`.
         context: `Context`.
         pairs: whether pairs are wanted.
         most: rows up to which new ones are added: 0 for an event that is not going to be learned.
@@ -504,7 +512,7 @@ def _information(table: Ints, rows: Ints, score: Floats) -> None:
 
 
 @allocating
-def _select(features: FeatureTables, context: Context, out: ExtractedFeatures) -> None:
+def _select(features: FeatureTableArrays, context: ExtractionContext, out: ExtractedFeatures) -> None:
     """Of the attributes of this event choose the twelve that tell most of the label; of equals the first."""
     score = np.zeros(features.size[END])
     _information(features.table, rows_learned(features.table, features.size), score)
@@ -536,7 +544,7 @@ def _select(features: FeatureTables, context: Context, out: ExtractedFeatures) -
 
 
 @kernel
-def note_attributes(features: FeatureTables, context: Context, out: ExtractedFeatures) -> None:
+def note_attributes(features: FeatureTableArrays, context: ExtractionContext, out: ExtractedFeatures) -> None:
     """Once an event was learned: take note of its attributes, and select when it is time."""
     if context.n_chosen[0] < 0:
         if context.learned[0] >= _SELECTED_AFTER:

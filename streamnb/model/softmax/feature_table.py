@@ -26,9 +26,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from streamnb.compiler.bundles import bundle
+from streamnb.compiler.bundles import struct_type
 from streamnb.errors import SnapshotError
-from streamnb.model.attributes.expected import MOST, Expected, real, whole
+from streamnb.model.attributes.expected import MOST, ExpectedArray, real, whole
 from streamnb.model.attributes.signatures import Array, Aside, Codes
 from streamnb.model.attributes.weights import UNIT
 from streamnb.model.compiled.arrays import Hashes, Ints
@@ -44,7 +44,7 @@ from streamnb.model.compiled.intrinsics import prefetch
 from streamnb.model.compiled.jit import allocating, inlined, kernel
 from streamnb.model.encoding.keyed_hash import hash_word, process_secret
 from streamnb.model.stats.lightest import drop_lightest
-from streamnb.model.stats.memory_use import Part
+from streamnb.model.stats.memory_use import MemoryComponent
 
 KEY, OWNER, TOTAL, COUNTS = 0, 1, 2, 3  # columns of the table; one column for each class from COUNTS on
 NOBODY = -1  # in place of a row
@@ -65,8 +65,8 @@ _AHEAD = 64  # slots that are fetched before they are filled
 _HEAVIEST = 1e37  # of weights: one more event does not carry them beyond a float32
 
 
-@bundle
-class FeatureTables(NamedTuple):
+@struct_type
+class FeatureTableArrays(NamedTuple):
     """R rows for C >= K classes and M gradient learners, as the kernels take them.
 
     Attributes:
@@ -113,7 +113,7 @@ def _is_of(slot: Any, table: Ints, key: Any) -> bool:
 
 
 @kernel
-def _find_former(features: FeatureTables, key: Any, hashed: Any) -> int:
+def _find_former(features: FeatureTableArrays, key: Any, hashed: Any) -> int:
     """The place of a key among the former slots, behind all others; or NOBODY."""
     former, size = features.former, features.size
     mask = np.uint64(former.size - 1)
@@ -127,7 +127,7 @@ def _find_former(features: FeatureTables, key: Any, hashed: Any) -> int:
 
 
 @inlined
-def find_slot(features: FeatureTables, key: Any, hashed: Any) -> Any:
+def find_slot(features: FeatureTableArrays, key: Any, hashed: Any) -> Any:
     """The place of a key's slot, or of the free one that ends its chain; `hashed` is the hash of the key."""
     slots = features.slots
     mask = np.uint64(slots.size - 1)
@@ -144,14 +144,14 @@ def find_slot(features: FeatureTables, key: Any, hashed: Any) -> Any:
 
 
 @inlined
-def slot_at(features: FeatureTables, place: Any) -> Any:
+def slot_at(features: FeatureTableArrays, place: Any) -> Any:
     """The slot at a place that was found."""
     slots = features.slots
     return slots[place] if place < slots.size else features.former[place - slots.size]
 
 
 @inlined
-def put_slot(features: FeatureTables, place: Any, slot: Any) -> None:
+def put_slot(features: FeatureTableArrays, place: Any, slot: Any) -> None:
     """Let this be the slot at a place that was found."""
     slots = features.slots
     if place < slots.size:
@@ -207,14 +207,14 @@ owner_in = inlined(owners_in)
 
 
 @kernel
-def _empty(features: FeatureTables, row: int) -> None:
+def _empty(features: FeatureTableArrays, row: int) -> None:
     """Take what a row that was forgotten held."""
     features.table[row] = 0
     features.weights[row] = 0
 
 
 @inlined
-def add_feature(features: FeatureTables, key: Any, owner: Any, place: Any) -> int:
+def add_feature(features: FeatureTableArrays, key: Any, owner: Any, place: Any) -> int:
     """The new row of a key whose slot is at `place`; there has to be room."""
     table, size = features.table, features.size
     row = size[FREE]
@@ -232,7 +232,7 @@ def add_feature(features: FeatureTables, key: Any, owner: Any, place: Any) -> in
 
 
 @inlined
-def promote(features: FeatureTables, owner: Any, place: Any, log_of_one: float) -> int:
+def promote(features: FeatureTableArrays, owner: Any, place: Any, log_of_one: float) -> int:
     """The new row of a feature that was met once; `log_of_one` is what it says of the class of that event."""
     slot = slot_at(features, place)
     k = class_met(slot)
@@ -253,7 +253,7 @@ _row_bytes = inlined(row_bytes)
 
 
 @kernel
-def most_rows(features: FeatureTables, classes: Any) -> int:
+def most_rows(features: FeatureTableArrays, classes: Any) -> int:
     """How many rows may be in use while so many classes have examples; what is in use may stay.
 
     Capacity for classes that come later, or that have come already in the same batch, does not count: which
@@ -264,7 +264,7 @@ def most_rows(features: FeatureTables, classes: Any) -> int:
 
 
 @kernel
-def most_met_once(features: FeatureTables, classes: Any) -> int:
+def most_met_once(features: FeatureTableArrays, classes: Any) -> int:
     """How many features without a row there may be; see `most_rows`."""
     left = features.memory[0] - _row_bytes(features.weights.shape[1], classes) * features.size[LIVE]
     return int(max(features.size[ONCE], left // _ENTRY_BYTES))
@@ -290,7 +290,7 @@ def _enter(slots: Hashes, asked: Hashes, n: int) -> None:
 
 
 @kernel
-def _move(features: FeatureTables, stop: int, asked: Hashes) -> None:
+def _move(features: FeatureTableArrays, stop: int, asked: Hashes) -> None:
     """Move the former slots up to this one, but those that are void and those of rows that are another's.
 
     `asked` uint64[2, 64] is scratch: so many places are fetched together.
@@ -337,7 +337,7 @@ def rows_learned(table: Ints, size: Ints) -> Ints:
 
 
 @allocating
-def _weighed(features: FeatureTables) -> tuple[Ints, Codes]:
+def _weighed(features: FeatureTableArrays) -> tuple[Ints, Codes]:
     """int64[R, 1], what rows weigh; and int32[R], their owners, or NOBODY for owners and free rows."""
     table, end = features.table, features.size[END]
     weights, owners = np.empty((end, 1), dtype=np.int64), np.empty(end, dtype=np.int32)
@@ -348,7 +348,7 @@ def _weighed(features: FeatureTables) -> tuple[Ints, Codes]:
 
 
 @kernel
-def _forget(rows: Ints, features: FeatureTables) -> None:
+def _forget(rows: Ints, features: FeatureTableArrays) -> None:
     """Let these rows, the first one first, be free, and none be known that was met once."""
     table, size = features.table, features.size
     last = np.int64(NOBODY)
@@ -367,7 +367,7 @@ def _forget(rows: Ints, features: FeatureTables) -> None:
     size[AGE] += 1
 
 
-class Features:
+class FeatureTable:
     """The features of M gradient learners, within a budget of memory.
 
     Where the budget is spent, what was never met before is not added; what is known goes on learning.
@@ -409,17 +409,17 @@ class Features:
         return slots + self.table.nbytes + self.weights.nbytes
 
     @property
-    def tables(self) -> FeatureTables:
+    def tables(self) -> FeatureTableArrays:
         """As the kernels take them."""
         held = self._slots, self.table, self.weights, self._size, self._memory, self._secret, self._former
-        return FeatureTables(*held)
+        return FeatureTableArrays(*held)
 
     def reserve(self, classes: int, known: int, features: int) -> None:
         """Let the tables hold `classes` columns, and so many new features as far as the budget goes.
 
         `known` of the classes have examples. Some former slots are moved.
         """
-        self._sweep(_SLICE + features)
+        self._rehash_step(_SLICE + features)
         have = self.weights.shape[2] - 1
         if classes > have:
             more = max(classes, have + have // 8) - have
@@ -436,21 +436,23 @@ class Features:
             if is_ample:  # slots for as many: a batch stops each time that either is short
                 features = max(features, (rows - self.size) * entries // max(self.size, 1))
         if entries + features > self._slots.size * _MAX_LOAD:
-            self.settle()
+            self.finish_copy()
             self._lay_out(self._slots, features)
-            self._sweep(_SLICE)
+            self._rehash_step(_SLICE)
 
     def is_short(self, classes: int, more: int = 0) -> bool:
         """Whether, with so many classes, and so many features more, there is no memory for another one."""
         taken, most = self.memory(classes, more + 1)
         return taken > most
 
-    def memory(self, classes: int, more: int = 0) -> Part:
+    def memory(self, classes: int, more: int = 0) -> MemoryComponent:
         """What the features there are, and so many more, take with so many classes."""
         row = row_bytes(self.weights.shape[1], classes)
-        return Part(row * (self.size + more) + _ENTRY_BYTES * int(self._size[ONCE]), int(self._memory[0]))
+        return MemoryComponent(
+            row * (self.size + more) + _ENTRY_BYTES * int(self._size[ONCE]), int(self._memory[0])
+        )
 
-    def make_room(self, classes: int) -> None:
+    def evict(self, classes: int) -> None:
         """Where there is no memory for another one with so many classes, forget down to seven eighths of it.
 
         Those that were met once go, then those with the smallest weight, and of equals those met first.
@@ -468,7 +470,7 @@ class Features:
         ages, stay = self.table[equals, OWNER, np.newaxis] >> _AGE, np.ones(equals.size, dtype=np.bool_)
         drop_lightest(ages + 1, owners[equals], stay, int(np.count_nonzero(stays[equals])))
         stays[equals] = stay
-        self.settle()
+        self.finish_copy()
         self._lay_out(self._slots, 0, forgets=True)
         _forget(np.flatnonzero(~stays), self.tables)
 
@@ -491,7 +493,7 @@ class Features:
         rows = np.flatnonzero(self.table[: self._size[END], KEY] >= 0).astype(np.uint64)
         slots = slots_of(self.table[rows, KEY].astype(np.uint64), rows)
         self._lay_out(np.append(slots, self._met_once()), 0)
-        self.settle()
+        self.finish_copy()
 
     def _met_once(self) -> Hashes:
         """The slots of features that were met once, wherever they are."""
@@ -505,7 +507,7 @@ class Features:
         self._former = former
         self._size[[MOVED, VOID]] = 0, forgets
 
-    def _sweep(self, slots: int) -> None:
+    def _rehash_step(self, slots: int) -> None:
         """Move so many of the former slots."""
         if self._former.size:
             stop = min(int(self._size[MOVED]) + slots, self._former.size)
@@ -513,9 +515,9 @@ class Features:
             if stop == self._former.size:
                 self._former = _NO_SLOTS
 
-    def settle(self) -> None:
+    def finish_copy(self) -> None:
         """Move all former slots that are left."""
-        self._sweep(self._former.size)
+        self._rehash_step(self._former.size)
 
     def copying(self, classes: int, aside: Aside, *, is_later: bool) -> Callable[[], dict[str, Array]]:
         """What makes the state of now, for so many classes, of copies; any thread may call it.
@@ -534,7 +536,7 @@ class Features:
         )
         return lambda: _state_of(copied, once, classes, aside)
 
-    def expected(self, arrays: Mapping[str, Array], classes: int) -> dict[str, Expected]:
+    def expected(self, arrays: Mapping[str, Array], classes: int) -> dict[str, ExpectedArray]:
         """The arrays of a state, which these are to be."""
         lowest, highest = np.zeros(COUNTS + classes, dtype=np.int64), np.full(COUNTS + classes, MOST)
         highest[KEY] = KEY_BITS
@@ -566,7 +568,7 @@ class Features:
         self._enter_all()
 
 
-def _state_of(tables: FeatureTables, once: Hashes, classes: int, aside: Aside) -> dict[str, Array]:
+def _state_of(tables: FeatureTableArrays, once: Hashes, classes: int, aside: Aside) -> dict[str, Array]:
     """Copies of all arrays, for so many classes, and of the slots of features that were met once."""
     rows = rows_learned(tables.table, tables.size)
     numbers = np.full(int(tables.size[END]) + 1, NOBODY)  # the last is that of NOBODY

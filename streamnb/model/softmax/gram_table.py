@@ -24,8 +24,8 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from streamnb.compiler.bundles import bundle
-from streamnb.model.attributes.expected import Expected, counts, real, reject, whole
+from streamnb.compiler.bundles import struct_type
+from streamnb.model.attributes.expected import ExpectedArray, counts, real, reject, whole
 from streamnb.model.attributes.signatures import Array, Aside
 from streamnb.model.attributes.weights import UNIT
 from streamnb.model.compiled.arrays import Floats, Ints
@@ -33,8 +33,8 @@ from streamnb.model.compiled.growable import blocks, roomier
 from streamnb.model.compiled.intrinsics import prefetch
 from streamnb.model.compiled.jit import inlined, kernel
 from streamnb.model.compiled.vectors import fill
-from streamnb.model.encoding.byte_grams import ByteGrams
-from streamnb.model.softmax.caution import add_doubts
+from streamnb.model.encoding.byte_grams import ByteNgrams
+from streamnb.model.softmax.caution import add_shrinkage
 from streamnb.model.softmax.feature_table import COUNTS, TOTAL
 from streamnb.model.softmax.softmax import (
     DAMPING,
@@ -60,8 +60,8 @@ Records = npt.NDArray[np.float32]
 _RISES: Floats = TRUST * (LOGS[1:] - LOGS[:-1])  # of what a run tells, from n examples to n + 1
 
 
-@bundle
-class GramTables(NamedTuple):
+@struct_type
+class ByteNgramArrays(NamedTuple):
     """A table of B buckets for G learners, as the kernels take it.
 
     Attributes:
@@ -98,8 +98,8 @@ def _log_of(n: float) -> float:
 
 
 @inlined
-def _fetch_each(first: Any, stop: Any, grams: ByteGrams, records: Any, classes: Any) -> None:
-    """Ask for what is known of some runs in cells of the buckets that follow, too; see `find_runs`."""
+def _fetch_each(first: Any, stop: Any, grams: ByteNgrams, records: Any, classes: Any) -> None:
+    """Ask for what is known of some runs in cells of the buckets that follow, too; see `find_byte_ngrams`."""
     width = records.shape[1]
     last = (classes + CELLS - 1) // CELLS * width - 1
     for j in range(first, stop):
@@ -110,7 +110,7 @@ def _fetch_each(first: Any, stop: Any, grams: ByteGrams, records: Any, classes: 
 
 
 @inlined
-def _weigh_each(first: Any, stop: Any, grams: ByteGrams, tables: Any, values: Any, square: float) -> float:
+def _weigh_each(first: Any, stop: Any, grams: ByteNgrams, tables: Any, values: Any, square: float) -> float:
     """Fill in what some runs weigh; `square` and theirs."""
     group, learned = np.int32(-1), 0.0
     for j in range(np.uint64(first), np.uint64(stop)):
@@ -125,7 +125,9 @@ def _weigh_each(first: Any, stop: Any, grams: ByteGrams, tables: Any, values: An
 
 
 @inlined
-def _add_told(first: Any, stop: Any, grams: ByteGrams, records: Any, values: Any, at: Any, told: Any) -> None:
+def _add_told(
+    first: Any, stop: Any, grams: ByteNgrams, records: Any, values: Any, at: Any, told: Any
+) -> None:
     """Add what some runs tell, in the cells from `at` of their records on, to told (K,).
 
     Four classes at once, whose sums need not be written before the last run is read.
@@ -171,7 +173,7 @@ def _take_step(step: float, gradient: Any, records: Any, bucket: Any, at: Any) -
 
 @kernel
 def weigh_grams(
-    grams: ByteGrams, tables: GramTables, is_cautious: bool, values: Floats, told: Floats
+    grams: ByteNgrams, tables: ByteNgramArrays, is_cautious: bool, values: Floats, told: Floats
 ) -> float:
     """Fill values with v, what each run of an event weighs; 1 / |v|, or zero.
 
@@ -197,7 +199,9 @@ def weigh_grams(
 
 
 @inlined
-def _add_none(grams: ByteGrams, tables: GramTables, is_cautious: bool, values: Floats, told: Floats) -> None:
+def _add_none(
+    grams: ByteNgrams, tables: ByteNgramArrays, is_cautious: bool, values: Floats, told: Floats
+) -> None:
     """Add what runs tell of classes that never had them."""
     j, n = 0, grams.n[0]
     while j < n:
@@ -228,15 +232,15 @@ def score_grams(
     for k in range(scores.size):
         scores[k] = bias[0, k] + scale * told[k] if known[k] > 0 else -np.inf
     if is_cautious:
-        add_doubts(known, scores)
+        add_shrinkage(known, scores)
 
 
 @kernel
 def learn_grams(
     g: int,
     rate: float,
-    grams: ByteGrams,
-    tables: GramTables,
+    grams: ByteNgrams,
+    tables: ByteNgramArrays,
     scale: float,
     values: Floats,
     label: int,
@@ -271,7 +275,7 @@ def _rise(before: Any, after: Any) -> float:
 
 
 @kernel
-def count_grams(grams: ByteGrams, tables: GramTables, label: int, units: int) -> None:
+def count_grams(grams: ByteNgrams, tables: ByteNgramArrays, label: int, units: int) -> None:
     """Count an event, which every learner is told of."""
     records, weight, group = tables.records, units / UNIT, np.int32(-1)
     mask, G, cells = records.shape[0] - 1, _learners(tables), tables.cells
@@ -294,8 +298,8 @@ def count_grams(grams: ByteGrams, tables: GramTables, label: int, units: int) ->
 @kernel
 def gram_log_odds(
     g: int,
-    grams: ByteGrams,
-    tables: GramTables,
+    grams: ByteNgrams,
+    tables: ByteNgramArrays,
     is_cautious: bool,
     values: Floats,
     one: int,
@@ -377,14 +381,14 @@ def _index(where: Any) -> Any:
     return where.nonzero() if 16 * np.count_nonzero(where) < where.size else where
 
 
-class Grams:
+class ByteNgramTable:
     """The table of G learners. It has cells from the first event with a text on.
 
     Args:
         learners: G.
         memory: which it takes at most, bytes.
         by_two: whether that is so while there are two classes. As a third one comes the table is folded, so
-            that it is so again, by `make_room`.
+            that it is so again, by `evict`.
     """
 
     def __init__(self, learners: int, memory: int, by_two: bool) -> None:
@@ -460,16 +464,16 @@ class Grams:
         return self._records.nbytes
 
     @property
-    def tables(self) -> GramTables:
+    def tables(self) -> ByteNgramArrays:
         """As the kernels take them."""
-        return GramTables(self._records, self._events, self._n_cells)
+        return ByteNgramArrays(self._records, self._events, self._n_cells)
 
     def reserve(self, groups: int, classes: int) -> None:
         """Let there be so many attributes and classes."""
         self._events = roomier(self._events, groups, COUNTS + classes, times=1.0)
-        self.make_room(classes)
+        self.evict(classes)
 
-    def make_room(self, classes: int) -> None:
+    def evict(self, classes: int) -> None:
         """Let records have cells for so many classes; see `is_to_fold`."""
         if classes > self._n_cells < CELLS:
             while self.bits > self._most_bits:
@@ -508,7 +512,7 @@ class Grams:
         copied = aside(self._records[part] for part in parts)
         return lambda: small | _without_zeros(copied, self._learners, parts, aside)
 
-    def expected(self, arrays: Mapping[str, Array], groups: int, classes: int) -> dict[str, Expected]:
+    def expected(self, arrays: Mapping[str, Array], groups: int, classes: int) -> dict[str, ExpectedArray]:
         """The arrays of a state, which these are to be."""
         bits, G = np.ravel(arrays.get("gram_bits", 0)), self._learners
         buckets = 1 << int(bits[0]) if bits.size and _LEAST_BITS <= bits[0] <= _MOST_BITS else 0

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from streamnb.compiler.bundles import bundle
-from streamnb.model.attributes.expected import Expected, real, reject, whole
+from streamnb.compiler.bundles import struct_type
+from streamnb.model.attributes.expected import ExpectedArray, real, reject, whole
 from streamnb.model.attributes.signatures import Array
 from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.compiled.jit import allocating, inlined, kernel
@@ -37,8 +37,8 @@ _PACKED = "values", "edges", "codes"
 _OWN = 8  # a value that occurs so often has a bin of its own
 
 
-@bundle
-class BinTables(NamedTuple):
+@struct_type
+class QuantileBinArrays(NamedTuple):
     """The bins of F continuous attributes.
 
     What is known of one lies in a block of the pool: its codes, then its edges, then its first values. A
@@ -74,7 +74,7 @@ def _sort_of(learned: Any) -> int:
 
 
 @inlined
-def first_edge(bins: BinTables, f: int, layout: int) -> Any:
+def first_edge(bins: QuantileBinArrays, f: int, layout: int) -> Any:
     """Where the edges of one layout begin in the pool."""
     return bins.at[f] + CODES + FIRST_EDGES[layout]
 
@@ -93,14 +93,14 @@ def bin_of(edges: Floats, first: int, stop: int, value: float) -> int:
 
 
 @inlined
-def is_in_use(bins: BinTables, f: int, layout: int) -> bool:
+def is_in_use(bins: QuantileBinArrays, f: int, layout: int) -> bool:
     """Whether values of attribute f have a bin in this layout."""
     late = layout == PAIRED and bins.learned[f] < _PAIRED_AFTER
     return bool(bins.n_edges[f, layout] >= 0 and not late)
 
 
 @kernel
-def code_of(bins: BinTables, f: int, value: float) -> int:
+def code_of(bins: QuantileBinArrays, f: int, value: float) -> int:
     """The number of a value of attribute f among its codes; of a new one how many there are."""
     code = 0
     while code < bins.n_codes[f] and bins.pool[bins.at[f] + code] != value:
@@ -133,7 +133,7 @@ def _lay_out(ordered: Floats, bins: int, edges: Floats, first: int) -> int:
 
 
 @allocating
-def _lay_layout(bins: BinTables, f: int, layout: int) -> None:
+def _lay_layout(bins: QuantileBinArrays, f: int, layout: int) -> None:
     """Lay the edges of one layout through the values that were learned."""
     first = bins.at[f] + _FIRST_VALUE[layout + 1]
     ordered = np.sort(bins.pool[first : first + bins.learned[f]])
@@ -149,14 +149,14 @@ def _lay_layout(bins: BinTables, f: int, layout: int) -> None:
 
 
 @inlined
-def _grows(bins: BinTables, f: int) -> bool:
+def _grows(bins: QuantileBinArrays, f: int) -> bool:
     """Whether one more value of attribute f needs a larger block."""
     n = bins.learned[f]
     return bool(n == 0 or (n < _HOLDS[-1] and _sort_of(n + 1) > _sort_of(n)))
 
 
 @kernel
-def places_for_values(bins: BinTables, batch: Any, e: int) -> int:
+def places_for_values(bins: QuantileBinArrays, batch: Any, e: int) -> int:
     """How many places in the pool event e needs, each of its values being one of another attribute."""
     need = 0
     for v in range(batch.event_values[e], batch.event_values[e + 1]):
@@ -167,13 +167,13 @@ def places_for_values(bins: BinTables, batch: Any, e: int) -> int:
 
 
 @inlined
-def has_capacity_for_values(bins: BinTables, batch: Any, e: int) -> bool:
+def has_capacity_for_values(bins: QuantileBinArrays, batch: Any, e: int) -> bool:
     """Whether event e can be learned as the pool is."""
     return bool(bins.used[0] + places_for_values(bins, batch, e) <= bins.pool.size)
 
 
 @kernel
-def _grow(bins: BinTables, f: int) -> None:
+def _grow(bins: QuantileBinArrays, f: int) -> None:
     """Give attribute f the block that one more value needs; there is room for it, see `places_for_values`."""
     n, pool, to = bins.learned[f], bins.pool, bins.used[0]
     sort = _sort_of(n + 1)
@@ -188,7 +188,7 @@ def _grow(bins: BinTables, f: int) -> None:
 
 
 @kernel
-def note_value(bins: BinTables, f: int, value: float) -> None:
+def note_value(bins: QuantileBinArrays, f: int, value: float) -> None:
     """Learn one value of attribute f, for which there is room in the pool."""
     n = bins.learned[f]
     if _grows(bins, f):
@@ -217,7 +217,7 @@ def _move(old: Floats, at: Ints, firsts: Ints, sizes: Ints, pool: Floats) -> Non
             pool[firsts[f] + i] = old[at[f] + i]
 
 
-class Bins:
+class QuantileBins:
     """The bins of continuous attributes, grown as they are met."""
 
     def __init__(self) -> None:
@@ -300,7 +300,7 @@ def _runs(firsts: Ints, counts: Ints) -> Ints:
     return np.repeat(firsts - before, counts) + np.arange(counts.sum())
 
 
-def expected_bins() -> dict[str, Expected]:
+def expected_bins() -> dict[str, ExpectedArray]:
     """Return the arrays of a state, of any number of attributes."""
     counts = {
         "learned": whole("numbers", low=0, high=_PAIRED_AFTER),
@@ -332,8 +332,8 @@ def _counts(learned: Any, n_edges: Any, n_codes: Any) -> Iterator[Ints]:
     yield np.maximum(n_codes, 0)
 
 
-def _empty(fields: int) -> BinTables:
-    return BinTables(
+def _empty(fields: int) -> QuantileBinArrays:
+    return QuantileBinArrays(
         pool=np.zeros(0),
         used=np.zeros(1, dtype=np.int64),
         at=np.full(fields, -1, dtype=np.int64),

@@ -26,14 +26,14 @@ from streamnb.model.attributes.weights import UNIT
 from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.compiled.jit import inlined, kernel
 from streamnb.model.compiled.vectors import fill
-from streamnb.model.softmax.caution import add_doubts, doubt, is_any_doubted, mean_log
+from streamnb.model.softmax.caution import add_shrinkage, is_any_shrunk, mean_log, shrinkage
 from streamnb.model.softmax.feature_table import (
     COUNTS,
     KEY_BITS,
     NO_CLASS,
     NOBODY,
     TOTAL,
-    FeatureTables,
+    FeatureTableArrays,
     by_place,
     class_met,
     met_once,
@@ -91,7 +91,7 @@ def _log_of(units: int, smoothing: float, logs: Floats) -> float:
 def mean_of_classes(table: Ints, owner: int, classes: int, is_cautious: bool) -> float:
     """What `log_of_none` takes a doubted class for, see `caution`; 0 where none is doubted, or ever is."""
     weights, all_units = table[owner, COUNTS : COUNTS + classes], table[owner, TOTAL]
-    if not (is_cautious and is_any_doubted(weights, all_units)):
+    if not (is_cautious and is_any_shrunk(weights, all_units)):
         return 0.0
     return mean_log(weights, all_units, 2.0 * _SMOOTHING)
 
@@ -104,14 +104,14 @@ def log_of_none(table: Ints, owner: int, k: int, mean: float) -> float:
     """
     log = _log_of(table[owner, COUNTS + k], 2.0 * _SMOOTHING, _LOGS_OF_TOTALS)
     if mean > 0.0:
-        log += doubt(table[owner, COUNTS + k], table[owner, TOTAL]) * (mean - log)
+        log += shrinkage(table[owner, COUNTS + k], table[owner, TOTAL]) * (mean - log)
     return LOG_SMOOTHING - log
 
 
 @inlined
 def score_features(
     extracted: Any,
-    features: FeatureTables,
+    features: FeatureTableArrays,
     pairs: Flags,
     is_cautious: bool,
     likelihoods: Floats,
@@ -122,7 +122,7 @@ def score_features(
 
     Args:
         extracted: the features of the event.
-        features: `FeatureTables`.
+        features: `FeatureTableArrays`.
         pairs: bool[M], which learners take pairs.
         is_cautious: whether classes that are new are doubted.
         likelihoods: float64[2, K], filled with the sums of v l.
@@ -186,7 +186,7 @@ def score_softmax(
             told += TRUST * likelihoods[1, k] + dots[m, 1, k]
         scores[k] = bias[m, 0, k] + scale * told if known[k] > 0 else -np.inf
     if is_cautious:
-        add_doubts(known, scores)
+        add_shrinkage(known, scores)
     return scale
 
 
@@ -197,7 +197,7 @@ def feature_log_odds(
     is_cautious: bool,
     scale: float,
     extracted: Any,
-    features: FeatureTables,
+    features: FeatureTableArrays,
     one: int,
     other: int,
     odds: Floats,
@@ -256,7 +256,7 @@ def learn_softmax(
     weight: float,
     probabilities: Floats,
     extracted: Any,
-    features: FeatureTables,
+    features: FeatureTableArrays,
     bias: Floats,
     gradient: Floats,
 ) -> None:
@@ -282,7 +282,7 @@ def learn_softmax(
 
 
 @inlined
-def count_features(extracted: Any, features: FeatureTables, label: int, weight: int) -> None:
+def count_features(extracted: Any, features: FeatureTableArrays, label: int, weight: int) -> None:
     """Add the event to the counts of its features and their owners; `weight` in units."""
     table, weights = features.table, features.weights
     for o in range(extracted.n[2]):

@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from streamnb.compiler.bundles import bundle
-from streamnb.model.attributes.expected import FINITE, Expected, counts, real, reject
+from streamnb.compiler.bundles import struct_type
+from streamnb.model.attributes.expected import FINITE, ExpectedArray, counts, real, reject
 from streamnb.model.attributes.kinds import NOMINAL
 from streamnb.model.attributes.signatures import Array, Codes, Flags
 from streamnb.model.attributes.weights import UNIT
@@ -36,7 +36,7 @@ _LATEST = 2.0**52  # limit on elapsed half-lives
 _LEAST_WEIGHT = 1e-200  # of moments; squares and quotients of smaller weights underflow
 
 
-@bundle
+@struct_type
 class DecayedTables(NamedTuple):
     """D sets of counts and moments that decay, as the kernels take them.
 
@@ -160,7 +160,7 @@ def learn_decayed(
             )
 
 
-class Decayed:
+class DecayedCounts:
     """The tables of several half-lives, grown as rows, groups, fields and classes appear.
 
     Args:
@@ -217,7 +217,7 @@ class Decayed:
         """Every table with a row for each word and value."""
         return [self.tables.table, self.tables.row_epoch] if self.tables.epoch.size else []
 
-    def renew(self) -> None:
+    def reset_adaptive(self) -> None:
         """Clear all counts and moments; the clock stays."""
         tables = self.tables
         for array in (tables.table, tables.totals, tables.classes, tables.n, tables.mean, tables.M2):
@@ -248,7 +248,7 @@ class Decayed:
             },
         }
 
-    def expected(self) -> dict[str, Expected]:
+    def expected(self) -> dict[str, ExpectedArray]:
         """Return the expected arrays of a state."""
         cells = "decays", "fields", "classes"
         return {

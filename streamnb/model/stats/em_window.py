@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from streamnb.errors import SnapshotError
-from streamnb.model.attributes.expected import checked, count, counts, reading, whole
+from streamnb.model.attributes.expected import checked, count, counts, state_errors, whole
 from streamnb.model.attributes.names import plain
 from streamnb.model.attributes.ranges import is_missing, nearest_double
 from streamnb.model.attributes.signatures import Array, State
@@ -21,7 +21,7 @@ _ROWS = ("ends", "weights", "parts")
 _TOO_LONG = 10**4300  # Python writes and reads no longer integer; as a number it is cut to LARGEST
 
 
-class KeptEvent(NamedTuple):
+class WindowEvent(NamedTuple):
     """An event and its expected counts.
 
     Attributes:
@@ -61,30 +61,30 @@ def apportioned(weight: int, shares: Sequence[float]) -> tuple[int, ...]:
     return tuple(parts)
 
 
-class KeptEvents:
+class EventWindow:
     """Events in order of arrival, with a cursor that cycles from the oldest to the newest."""
 
     def __init__(self) -> None:
-        self._events: deque[KeptEvent] = deque()
+        self._events: deque[WindowEvent] = deque()
         self._next = 0
 
     def __len__(self) -> int:
         return len(self._events)
 
-    def __iter__(self) -> Iterator[KeptEvent]:
+    def __iter__(self) -> Iterator[WindowEvent]:
         return iter(self._events)
 
-    def add(self, event: KeptEvent) -> None:
+    def add(self, event: WindowEvent) -> None:
         """Keep one more event."""
         self._events.append(event)
 
-    def next(self) -> tuple[int, KeptEvent]:
+    def next(self) -> tuple[int, WindowEvent]:
         """Return the event at the cursor with its place, and advance the cursor. There must be one."""
         place = self._next if self._next < len(self._events) else 0
         self._next = place + 1
         return place, self._events[place]
 
-    def replace(self, place: int, event: KeptEvent) -> None:
+    def replace(self, place: int, event: WindowEvent) -> None:
         """Replace the event in this place."""
         self._events[place] = event
 
@@ -97,7 +97,7 @@ class KeptEvents:
                 return place
         return None
 
-    def take(self, place: int) -> KeptEvent:
+    def take(self, place: int) -> WindowEvent:
         """Remove and return the event in this place."""
         event = self._events[place]
         del self._events[place]
@@ -121,7 +121,7 @@ class KeptEvents:
         }
 
     @classmethod
-    @reading("kept events", ValueError)
+    @state_errors("kept events", ValueError)
     def from_state(cls, meta: Mapping[str, Any], arrays: Mapping[str, Array], classes: int) -> Self:
         """Return the events that `state` described. Raises SnapshotError."""
         kept = cls()
@@ -141,7 +141,7 @@ class KeptEvents:
         for first, end, weight, row in zip([0, *ends], ends, weights, parts, strict=False):
             if sum(row) not in {0, weight}:
                 raise SnapshotError(f"a kept event of weight {weight} was learned as {row}")
-            kept._events.append(KeptEvent(_from_pairs(json.loads(text[first:end])), weight, tuple(row)))
+            kept._events.append(WindowEvent(_from_pairs(json.loads(text[first:end])), weight, tuple(row)))
         kept._next = count(meta, "next", most=len(kept))
         return kept
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from streamnb.compiler.bundles import bundle
+from streamnb.compiler.bundles import struct_type
 from streamnb.model.attributes.signatures import Array, Codes, Flags
 from streamnb.model.compiled.arrays import Floats, Hashes, Ints
 from streamnb.model.compiled.jit import inlined, kernel
@@ -23,7 +23,7 @@ _MOST_EXACT = 1 << 22  # entries of `exact`, of all histograms together
 Counted = tuple[Ints, Ints]
 
 
-@bundle
+@struct_type
 class Histograms(NamedTuple):
     """For each Bernoulli group and class (B of them): the number of words with each positive count.
 

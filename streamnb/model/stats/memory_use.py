@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 
-class Part(NamedTuple):
+class MemoryComponent(NamedTuple):
     """Memory of one component, in bytes.
 
     Attributes:
@@ -33,6 +33,6 @@ class MemoryUse(NamedTuple):
         weight: their total weight, in examples.
     """
 
-    parts: Mapping[str, Part] = MappingProxyType({})
+    parts: Mapping[str, MemoryComponent] = MappingProxyType({})
     words: int = 0
     weight: float = 0.0

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from streamnb.compiler.bundles import bundle
+from streamnb.compiler.bundles import struct_type
 from streamnb.model.attributes.kinds import BERNOULLI, MULTINOMIAL, NOMINAL
 from streamnb.model.attributes.signatures import Codes
 from streamnb.model.attributes.weights import UNIT
@@ -17,8 +17,8 @@ from streamnb.model.stats.counts import Counts, add_rows
 from streamnb.model.stats.histograms import Histograms, highest_count, histogram_move
 
 
-@bundle
-class PresenceTables(NamedTuple):
+@struct_type
+class DocumentFrequencyArrays(NamedTuple):
     """The tables as the kernels take them.
 
     Attributes:
@@ -39,7 +39,9 @@ class PresenceTables(NamedTuple):
 
 
 @kernel
-def count_presence(presence: PresenceTables, kinds: Any, bags: Any, e: int, k: int, weight: int) -> None:
+def count_documents(
+    presence: DocumentFrequencyArrays, kinds: Any, bags: Any, e: int, k: int, weight: int
+) -> None:
     """Add `weight` (which may be negative) to class k for every text of event e and every word in it.
 
     A word whose amount times the weight rounds down to zero units is not in the text, and stays unknown.
@@ -69,7 +71,9 @@ def count_presence(presence: PresenceTables, kinds: Any, bags: Any, e: int, k: i
 
 
 @kernel
-def uncount_presence(presence: PresenceTables, kinds: Any, bags: Any, e: int, k: int, weight: int) -> bool:
+def uncount_documents(
+    presence: DocumentFrequencyArrays, kinds: Any, bags: Any, e: int, k: int, weight: int
+) -> bool:
     """Remove event e from class k; return False, without a change, if it cannot have been counted."""
     for bag in range(bags.event_bags[e], bags.event_bags[e + 1]):
         g = bags.group[bag]
@@ -80,22 +84,22 @@ def uncount_presence(presence: PresenceTables, kinds: Any, bags: Any, e: int, k:
         for j in range(bags.bag_rows[bag], bags.bag_rows[bag + 1]):
             if bags.amounts[j] * weight >= UNIT and presence.table[bags.rows[j], k] < weight:
                 return False
-    count_presence(presence, kinds, bags, e, k, -weight)
+    count_documents(presence, kinds, bags, e, k, -weight)
     for bag in range(bags.event_bags[e], bags.event_bags[e + 1]):
         g = bags.group[bag]
         b = presence.slot[g] * presence.texts.shape[1] + k
         if kinds[g] != NOMINAL and b >= 0 and highest_count(presence.histograms, b) > presence.texts[g, k]:
-            count_presence(presence, kinds, bags, e, k, weight)
+            count_documents(presence, kinds, bags, e, k, weight)
             return False
     return True
 
 
-class Presence:
+class DocumentFrequency:
     """The tables, grown as rows, groups and classes appear.
 
     Attributes:
         counts: table, texts (its totals) and histograms.
-        words: see `PresenceTables`.
+        words: see `DocumentFrequencyArrays`.
     """
 
     def __init__(self, *, bernoulli: bool) -> None:
@@ -131,17 +135,19 @@ class Presence:
         """Remove rows, as `Counts.forget`, also from `words`."""
         self.words -= self.counts.forget(rows, groups)
 
-    def tables(self, hypotheses: int) -> PresenceTables:
+    def tables(self, hypotheses: int) -> DocumentFrequencyArrays:
         """Return the tables for the kernels, for `hypotheses` hypotheses."""
         shape = (hypotheses, self.counts.histograms.stale.size)
         if self._absent.shape != shape:
             self._absent = np.zeros(shape)
             self.counts.histograms.stale[:] = True
         counts = self.counts
-        return PresenceTables(
+        return DocumentFrequencyArrays(
             counts.table, counts.totals, self.words, counts.slot, counts.histograms, self._absent
         )
 
 
-NO_PRESENCE = Presence(bernoulli=False).tables(0)._replace(table=np.zeros((0, 0), dtype=np.int64))
+NO_DOCUMENT_FREQUENCY = (
+    DocumentFrequency(bernoulli=False).tables(0)._replace(table=np.zeros((0, 0), dtype=np.int64))
+)
 """Tables for models without hypotheses on presence."""

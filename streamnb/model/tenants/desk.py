@@ -19,9 +19,9 @@ from streamnb.model.encoding.event_writer import EventWriter
 from streamnb.model.encoding.layout import Layout, numbers_of
 from streamnb.model.encoding.vocabulary import Vocabulary
 from streamnb.model.naive_bayes.scoring import score_of
-from streamnb.model.naive_bayes.tables import Tables
+from streamnb.model.naive_bayes.tables import CountViews
 from streamnb.model.stats.histograms import Histograms
-from streamnb.model.tenants.kernels import Said, place_labels, run_apart
+from streamnb.model.tenants.kernels import TenantPosteriors, place_labels, run_tenants
 from streamnb.model.tenants.put_away import (
     BYTES,
     CLASSES,
@@ -29,14 +29,14 @@ from streamnb.model.tenants.put_away import (
     GROUPS,
     HEADER,
     ROWS,
-    Loaded,
+    TenantArrays,
+    deserialize_tenant,
     measure,
     parts_of,
-    put_away,
-    take_up,
+    serialize_tenant,
 )
-from streamnb.model.tenants.shared_prior import Own, Prior
-from streamnb.model.tenants.shelf import Shelf
+from streamnb.model.tenants.shared_prior import OwnModel, SharedPrior
+from streamnb.model.tenants.shelf import ColdStore
 
 Smoothing = Callable[[Any], tuple[float, float, float, float]]
 """Attribute -> its alpha, m (-1: use alpha), p (nan: uniform), and how many values are declared."""
@@ -45,7 +45,7 @@ _ROW, _GROUP, _FIELD, _SLOT = 48, 56, 16, 96  # bytes beside what each class tak
 _NO_HISTOGRAMS = Histograms.empty(0, 64, 8)
 
 
-class Desk:
+class ActiveModels:
     """The tables, and which tenant's model is in which slot. What is in it may be put away at any time.
 
     Args:
@@ -68,9 +68,9 @@ class Desk:
         attributes: Layout,
         smoothing: Smoothing,
         prior_mode: int,
-        shelf: Shelf,
+        shelf: ColdStore,
         n_bytes: int,
-        shared: Prior | None,
+        shared: SharedPrior | None,
     ) -> None:
         self._shared = shared
         self._attributes, self._smoothing, self._prior_mode = attributes, smoothing, prior_mode
@@ -85,7 +85,7 @@ class Desk:
         self._changed = np.zeros(0, dtype=np.bool_)
         self._groups = self._fields = 0
         self._vocabulary = Vocabulary()
-        self._loaded = Loaded(
+        self._loaded = TenantArrays(
             weights=np.zeros((0, K), np.int64),
             labels=np.zeros((0, K), np.int64),
             sizes=np.zeros((0, HEADER), np.int64),
@@ -126,7 +126,7 @@ class Desk:
 
     # -- which models are here ----------------------------------------------------------------------------
 
-    def take(self, tenants: Ints) -> int:
+    def load(self, tenants: Ints) -> int:
         """Have the models of these tenants here, each once. Which of them is damaged, as ~tenant; else 1.
 
         0, and nothing changed but that the others were put away, where they take too much together.
@@ -141,10 +141,10 @@ class Desk:
         if self._takes(len(missing), more, max(K, self._loaded.labels.shape[1])) > self._most:
             if self.slot_of:
                 self.clear(K)
-                return self.take(tenants)
+                return self.load(tenants)
             if self._loaded.labels.shape[1] > K:
                 self._begin(K)
-                return self.take(tenants)
+                return self.load(tenants)
             if missing.size > 1:
                 return 0
         self._widen(K)
@@ -155,12 +155,12 @@ class Desk:
         self._reserve(*(used[:2] + more[[GROUPS, FIELDS]]).tolist())
         self._vocabulary.reserve(int(more[ROWS]), int(more[BYTES]))
         self._reserve_rows(int(used[2] + more[ROWS]))
-        damaged = take_up(self._shelf.words, at[kept], first + kept, self._loaded, used)
+        damaged = deserialize_tenant(self._shelf.words, at[kept], first + kept, self._loaded, used)
         self._groups, self._fields, size, self._vocabulary.used[0] = used.tolist()
         self._vocabulary.enter(size)
         return 1 if damaged < 0 else ~int(missing[kept[damaged]])
 
-    def has_room(self, slots: Ints, label: Ints, rows: int) -> bool:
+    def has_capacity(self, slots: Ints, label: Ints, rows: int) -> bool:
         """Whether events may be learned: with columns for their labels all fits that is here.
 
         `label` has the number of a class in the list of all, or -1. What the events add, at most `rows`, may
@@ -177,7 +177,7 @@ class Desk:
         taken = self._takes(0, np.zeros(HEADER, dtype=np.int64), K) + spare * 8 * K
         return max(taken, rows * (_ROW + 8 * K)) <= self._most
 
-    def put_away(self) -> None:
+    def evict_all(self) -> None:
         """Write every model that has changed to the shelf; all stay here, too."""
         slots = np.flatnonzero(self._changed[: len(self.slot_of)])
         if not slots.size:
@@ -189,12 +189,12 @@ class Desk:
         at = np.full(self._loaded.sizes.shape[0], -1)
         at[slots] = self._shelf.place(tenants[slots], lengths)
         scratch, local = np.empty_like(self._loaded.sizes), np.empty(self._groups, dtype=np.int64)
-        put_away(self._loaded, *extent, at, scratch, local, self._shelf.words)
+        serialize_tenant(self._loaded, *extent, at, scratch, local, self._shelf.words)
         self._changed[:] = False
 
     def clear(self, K: int = 2) -> None:
         """Put all away, and let there be no model here."""
-        self.put_away()
+        self.evict_all()
         columns, rows = self._loaded.labels.shape[1], len(self._loaded.table)
         if columns > 4 * K or rows * (_ROW + 8 * max(columns, K)) > self._most:
             self._begin(K)  # what is kept would be widened, for rows that nobody has
@@ -218,7 +218,7 @@ class Desk:
         predict: bool,
         learn: bool,
     ) -> tuple[Floats, Flags]:
-        """Predict events, each by its own model, and learn them; see `run_apart`.
+        """Predict events, each by its own model, and learn them; see `run_tenants`.
 
         `targets` are those of `Targets`, whose columns are in the list of all classes.
         """
@@ -231,12 +231,12 @@ class Desk:
             done = place_labels(done, slots, batch.label, self._loaded)
         self._reserve_rows(self._vocabulary.size)
         n, K = slots.size if predict else 0, self._loaded.labels.shape[1]
-        said = Said(given, np.zeros((n, given.size)), np.zeros((n, given.size), dtype=np.bool_))
+        said = TenantPosteriors(given, np.zeros((n, given.size)), np.zeros((n, given.size), dtype=np.bool_))
         if self._shared is None:
             scratch = score_of(K), np.empty((n, K))
-            run_apart(self._tables(), batch, slots, self._loaded, said, learn, *scratch)
+            run_tenants(self._tables(), batch, slots, self._loaded, said, learn, *scratch)
         else:
-            own = Own(self._tables(), batch, slots, self._loaded, said)
+            own = OwnModel(self._tables(), batch, slots, self._loaded, said)
             self._shared.run_below(writer, targets, own, learn=learn)
         if learn:
             self._changed[slots[batch.label >= 0]] = True
@@ -285,13 +285,15 @@ class Desk:
         """The kind of each group."""
         return self._attributes.kinds[self._loaded.group_attribute[: self._groups]]
 
-    def _tables(self) -> Tables:
+    def _tables(self) -> CountViews:
         loaded, G, K = self._loaded, self._groups, self._loaded.labels.shape[1]
         reading = np.array(self._read_by).reshape(-1, 4)[loaded.group_attribute[:G]].T.copy()
         counted = loaded.table, loaded.totals, loaded.live, self.kinds, np.full(G, -1), _NO_HISTOGRAMS
         smoothed = reading[0], reading[1], reading[2], reading[3]
         observed = loaded.n, loaded.mean, loaded.M2
-        return Tables(np.zeros(K, np.int64), *counted, *observed, *smoothed, np.zeros(K), self._prior_mode)
+        return CountViews(
+            np.zeros(K, np.int64), *counted, *observed, *smoothed, np.zeros(K), self._prior_mode
+        )
 
     # -- room ---------------------------------------------------------------------------------------------
 

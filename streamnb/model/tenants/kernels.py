@@ -14,8 +14,8 @@ from streamnb.model.attributes.signatures import Flags
 from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.compiled.jit import inlined, kernel
 from streamnb.model.naive_bayes.kernels import learn_event, predict_event
-from streamnb.model.naive_bayes.scoring import Score
-from streamnb.model.naive_bayes.tables import Tables
+from streamnb.model.naive_bayes.scoring import JointScore
+from streamnb.model.naive_bayes.tables import CountViews
 from streamnb.model.tenants.put_away import CLASSES, EVENTS, RIGHT, TESTED
 
 
@@ -58,7 +58,7 @@ def count_right(row: Any, label: int, s: int, loaded: Any) -> None:
 
 
 @inlined
-def learn_own(tables: Tables, batch: Any, e: int, s: int, loaded: Any) -> None:
+def learn_own(tables: CountViews, batch: Any, e: int, s: int, loaded: Any) -> None:
     """Let slot s learn event e."""
     k = batch.label[e]
     tables.classes[k] = loaded.weights[s, k]
@@ -67,7 +67,7 @@ def learn_own(tables: Tables, batch: Any, e: int, s: int, loaded: Any) -> None:
     loaded.sizes[s, EVENTS] += 1
 
 
-class Said(NamedTuple):
+class TenantPosteriors(NamedTuple):
     """By which priors the models of tenants speak, and what they say.
 
     Attributes:
@@ -82,8 +82,15 @@ class Said(NamedTuple):
 
 
 @kernel
-def run_apart(
-    tables: Tables, batch: Any, slots: Ints, loaded: Any, said: Any, learn: bool, score: Score, own: Floats
+def run_tenants(
+    tables: CountViews,
+    batch: Any,
+    slots: Ints,
+    loaded: Any,
+    said: Any,
+    learn: bool,
+    score: JointScore,
+    own: Floats,
 ) -> None:
     """Predict each event by what its tenant's model had learned before it, then let that learn it.
 

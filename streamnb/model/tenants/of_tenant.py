@@ -13,7 +13,7 @@ from streamnb.model.interface.evidence import LIMIT, Item, Items, ranked, single
 from streamnb.model.interface.predictions import Posteriors
 
 
-class OfTenant:
+class TenantView:
     """One tenant's model with that of all as its prior, as those who ask of events take models.
 
     Args:

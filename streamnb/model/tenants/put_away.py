@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from streamnb.compiler.bundles import bundle
+from streamnb.compiler.bundles import struct_type
 from streamnb.model.attributes.signatures import Array, Codes
 from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.compiled.intrinsics import load8, store8
@@ -33,8 +33,8 @@ _ABOVE_ZERO = np.int64(0x7FFFFFFFFFFFFFFF)
 _MIX = np.int64(0x2545F4914F6CDD1D)
 
 
-@bundle
-class Loaded(NamedTuple):
+@struct_type
+class TenantArrays(NamedTuple):
     """The tables in which many models stand, of slots that are theirs.
 
     Attributes:
@@ -71,8 +71,8 @@ class Loaded(NamedTuple):
     field_of: Codes
 
 
-@bundle
-class Words(NamedTuple):
+@struct_type
+class TenantBuffers(NamedTuple):
     """The same memory as integers, as reals, as integers of four bytes, and as bytes."""
 
     whole: Ints
@@ -81,9 +81,9 @@ class Words(NamedTuple):
     byte: Array
 
 
-def words_of(memory: Ints) -> Words:
+def words_of(memory: Ints) -> TenantBuffers:
     """An array of words, which has eight bytes to spare behind the last one that is used."""
-    return Words(memory, memory.view(np.float64), memory.view(np.int32), memory.view(np.uint8))
+    return TenantBuffers(memory, memory.view(np.float64), memory.view(np.int32), memory.view(np.uint8))
 
 
 def parts_of(K: Any, G: Any, F: Any, R: Any, A: Any) -> tuple[Any, ...]:
@@ -216,7 +216,9 @@ def _write_rows(loaded: Any, R: int, at: Ints, next_: Ints, local: Ints, words: 
 
 
 @kernel
-def put_away(loaded: Any, G: int, F: int, R: int, at: Ints, next_: Ints, local: Ints, words: Any) -> None:
+def serialize_tenant(
+    loaded: Any, G: int, F: int, R: int, at: Ints, next_: Ints, local: Ints, words: Any
+) -> None:
     """Write the model of each slot s as a run at ``at[s]``, where that is not below zero.
 
     `next_`, int64[S, 10], and `local`, int64[G], are scratch: where the next group, field and row of a slot
@@ -232,7 +234,7 @@ def put_away(loaded: Any, G: int, F: int, R: int, at: Ints, next_: Ints, local: 
 
 
 @kernel
-def take_up(words: Any, at: Ints, slots: Ints, loaded: Any, used: Ints) -> Any:
+def deserialize_tenant(words: Any, at: Ints, slots: Ints, loaded: Any, used: Ints) -> Any:
     """Read the runs at `at` into these slots; which of them is damaged, or -1.
 
     `used`, int64[4], is how many groups, fields, rows and bytes of long words there are, and will be. There

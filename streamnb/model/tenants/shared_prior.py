@@ -45,7 +45,7 @@ from streamnb.model.naive_bayes.gaussian import LOG_2PI, SQUARE_LIMIT, moments_o
 from streamnb.model.naive_bayes.kernels import fetch_event, learn_event
 from streamnb.model.naive_bayes.scoring import (
     SMALL,
-    Score,
+    JointScore,
     is_declared,
     known,
     multiply,
@@ -53,26 +53,26 @@ from streamnb.model.naive_bayes.scoring import (
     smoothing_of,
     split,
 )
-from streamnb.model.naive_bayes.tables import Tables
+from streamnb.model.naive_bayes.tables import CountViews
 from streamnb.model.numerics.logspace import LN2, normalise
-from streamnb.model.tenants.kernels import Said, count_right, learn_own
-from streamnb.model.tenants.put_away import CLASSES, Loaded
+from streamnb.model.tenants.kernels import TenantPosteriors, count_right, learn_own
+from streamnb.model.tenants.put_away import CLASSES, TenantArrays
 
 OF_CLASSES, OF_TEXTS, OF_VALUES = 3.0, 1000.0, 30.0
 """The m of each. Predictions are made by them: another one would be another model."""
 
 
-class Own(NamedTuple):
-    """Events, and the models of their tenants; see `kernels.run_apart`."""
+class OwnModel(NamedTuple):
+    """Events, and the models of their tenants; see `kernels.run_tenants`."""
 
-    tables: Tables
+    tables: CountViews
     batch: Batch
     slots: Ints
-    loaded: Loaded
-    said: Said
+    loaded: TenantArrays
+    said: TenantPosteriors
 
 
-class Scratch(NamedTuple):
+class SharedPriorScratch(NamedTuple):
     """Of each class: its column in the tenant's model, or -1; a weight; and what factors are made of."""
 
     column: Ints
@@ -82,7 +82,7 @@ class Scratch(NamedTuple):
 
 
 @inlined
-def _score_classes(shared: Tables, own: Any, s: int, joint: Floats, scratch: Any) -> None:
+def _score_classes(shared: CountViews, own: Any, s: int, joint: Floats, scratch: Any) -> None:
     """joint[c] = log P_t(c), and the column of each class in slot s; all know a class that one knows."""
     column, weight, _, _ = scratch
     total = 0.0
@@ -101,7 +101,7 @@ def _score_classes(shared: Tables, own: Any, s: int, joint: Floats, scratch: Any
 
 @inlined
 def _score_item(
-    shared: Tables, batch: Any, item: int, own: Any, place: int, score: Any, scratch: Any
+    shared: CountViews, batch: Any, item: int, own: Any, place: int, score: Any, scratch: Any
 ) -> None:
     """Add the factors of one item; `place` is that among the tenant's own items, -1 where it knows none."""
     joint, _, product, exponent = score
@@ -139,7 +139,7 @@ def _score_item(
 
 
 @inlined
-def _score_value(shared: Tables, f: int, x: float, own: Any, mine: int, score: Any, scratch: Any) -> None:
+def _score_value(shared: CountViews, f: int, x: float, own: Any, mine: int, score: Any, scratch: Any) -> None:
     """Add the density of one number; `mine` is the tenant's own field, or -1.
 
     Of both densities what is common to the exponential parts is summed, and the rest multiplied.
@@ -178,7 +178,7 @@ def _score_value(shared: Tables, f: int, x: float, own: Any, mine: int, score: A
 
 
 @inlined
-def _score_event(shared: Tables, batch: Any, e: int, own: Any, score: Any, scratch: Any) -> None:
+def _score_event(shared: CountViews, batch: Any, e: int, own: Any, score: Any, scratch: Any) -> None:
     """joint[c] = log P_t(class c, event e), of every class of all."""
     joint, misses, product, exponent = score
     K = joint.size
@@ -208,9 +208,9 @@ def _score_event(shared: Tables, batch: Any, e: int, own: Any, score: Any, scrat
 
 
 @kernel
-def run_below(shared: Tables, batch: Any, own: Any, learn: bool, score: Score, scratch: Any) -> None:
+def run_below(shared: CountViews, batch: Any, own: Any, learn: bool, score: JointScore, scratch: Any) -> None:
     """Predict each event by what its tenant and all others taught before it, then let both learn it."""
-    probabilities, has = own.said.probabilities, own.said.has
+    probabilities, has = own.add.probabilities, own.add.has
     for e in range(own.slots.size):
         if e + 1 < own.slots.size:
             fetch_event(shared.table, batch, e + 1)
@@ -227,11 +227,11 @@ def run_below(shared: Tables, batch: Any, own: Any, learn: bool, score: Score, s
             learn_event(shared, batch, e)
 
 
-class Prior(Protocol):
+class SharedPrior(Protocol):
     """The model of the events of all tenants, as their desk asks it."""
 
-    def run_below(self, writer: EventWriter, targets: Any, own: Own, *, learn: bool) -> None:
+    def run_below(self, writer: EventWriter, targets: Any, own: OwnModel, *, learn: bool) -> None:
         """Predict events, each by its tenant's model with this one as prior, and let both learn them.
 
-        `targets` are as `Desk.run` takes them, and `own` what it made of them.
+        `targets` are as `ActiveModels.run` takes them, and `own` what it made of them.
         """

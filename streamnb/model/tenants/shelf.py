@@ -8,7 +8,7 @@ import numpy as np
 
 from streamnb.model.compiled.arrays import Ints
 from streamnb.model.compiled.growable import roomier
-from streamnb.model.tenants.put_away import WORDS, Words, words_of
+from streamnb.model.tenants.put_away import WORDS, TenantBuffers, words_of
 
 Memory = Callable[[int], Ints]
 """What makes an array of so many words, all zero: in memory, or in a file that is mapped."""
@@ -20,7 +20,7 @@ def in_memory(n: int) -> Ints:
     return np.zeros(n, dtype=np.int64)
 
 
-class Shelf:
+class ColdStore:
     """Runs of words by number, of any length.
 
     A run that has outgrown its place goes behind the others; what such places take is less than all else.
@@ -36,11 +36,11 @@ class Shelf:
 
     def __init__(self, memory: Memory = in_memory) -> None:
         self.memory = memory
-        self.words: Words = words_of(memory(1 << 16))
+        self.words: TenantBuffers = words_of(memory(1 << 16))
         self.at = np.full(16, -1, dtype=np.int64)
         self._room = np.zeros(16, dtype=np.int64)
         self._end = self._left = 0  # words in use, and of these in places that were left
-        self._copy: RunsCopy | None = None
+        self._copy: ColdStoreCopy | None = None
 
     @property
     def n_bytes(self) -> int:
@@ -58,27 +58,27 @@ class Shelf:
         Those that have outgrown their places go behind all others. Where that would take a larger array, and
         half of this one has been left, all are moved together first.
         """
-        self.settle()
+        self.finish_copy()
         moved = self._room[numbers] < sizes
         rooms = -(-sizes[moved] // _STEP) * _STEP
         self._left += int(self._room[numbers[moved]].sum())
         self.at[numbers[moved]], self._room[numbers[moved]] = -1, 0
         more = int(rooms.sum())
         if self._end + more >= self.words.whole.size:
-            self._make_room(more)
+            self._evict(more)
         self.at[numbers[moved]] = self._end + np.cumsum(rooms) - rooms
         self._room[numbers[moved]] = rooms
         self._end += more
         return self.at[numbers]
 
-    def _make_room(self, more: int) -> None:
+    def _evict(self, more: int) -> None:
         live = self._end - self._left
         if 2 * self._left < self._end:
             larger = self.memory(max(self._end + more + 1, self._end * 3 // 2))
             larger[: self._end] = self.words.whole[: self._end]
             self.words = words_of(larger)
             return
-        moved = RunsCopy(self.words.whole, self.at, self.memory, self._room, 2 * live + more + 1)
+        moved = ColdStoreCopy(self.words.whole, self.at, self.memory, self._room, 2 * live + more + 1)
         moved.finish()
         self.words = words_of(moved.runs)
         self.at = np.where(self._room > 0, moved.ends[:-1], -1)
@@ -98,20 +98,20 @@ class Shelf:
             run = runs[ends[number] : ends[number + 1]]
             self.words.whole[place : place + run.size] = run
 
-    def copying(self, n: int) -> RunsCopy:
+    def copying(self, n: int) -> ColdStoreCopy:
         """The first n runs as they are now, to be copied before they change."""
-        self.settle()
-        self._copy = RunsCopy(self.words.whole, self.at[:n].copy(), self.memory)
+        self.finish_copy()
+        self._copy = ColdStoreCopy(self.words.whole, self.at[:n].copy(), self.memory)
         return self._copy
 
-    def settle(self) -> None:
+    def finish_copy(self) -> None:
         """Say that runs are about to change: first a copy is finished."""
         if self._copy is not None:
             self._copy.finish()
             self._copy = None
 
 
-class RunsCopy:
+class ColdStoreCopy:
     """Runs one after the other, copied a few at a time.
 
     Attributes:

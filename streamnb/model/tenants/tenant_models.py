@@ -9,7 +9,7 @@ import numpy as np
 
 from streamnb.errors import SnapshotError, UnlearnError
 from streamnb.model.attributes.attributes import Attribute, EventModel, Text
-from streamnb.model.attributes.expected import named, reading
+from streamnb.model.attributes.expected import named, state_errors
 from streamnb.model.attributes.kinds import CONTINUOUS
 from streamnb.model.attributes.names import checked_names, plain
 from streamnb.model.attributes.naming import name_in, packed, unpacked, without
@@ -24,7 +24,7 @@ from streamnb.model.encoding.data_frame import rows_of
 from streamnb.model.encoding.event_reader import EventReader
 from streamnb.model.encoding.event_writer import EventWriter
 from streamnb.model.encoding.layout import Layout
-from streamnb.model.encoding.targets import Targets, Taught
+from streamnb.model.encoding.targets import EncodedExamples, Targets
 from streamnb.model.interface.evidence import Item
 from streamnb.model.interface.predictions import Posteriors
 from streamnb.model.interface.stream_model import (
@@ -41,12 +41,12 @@ from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
 from streamnb.model.naive_bayes.scoring import score_of
 from streamnb.model.stats.counts import Counts
 from streamnb.model.stats.memory_use import MemoryUse
-from streamnb.model.tenants.desk import Desk
-from streamnb.model.tenants.of_tenant import OfTenant
+from streamnb.model.tenants.desk import ActiveModels
+from streamnb.model.tenants.of_tenant import TenantView
 from streamnb.model.tenants.put_away import CLASSES, EVENTS, HEADER, RIGHT, TESTED
 from streamnb.model.tenants.runs import check_runs, run_of, state_of
-from streamnb.model.tenants.shared_prior import Own, Scratch, run_below
-from streamnb.model.tenants.shelf import Memory, RunsCopy, Shelf, in_memory
+from streamnb.model.tenants.shared_prior import OwnModel, SharedPriorScratch, run_below
+from streamnb.model.tenants.shelf import ColdStore, ColdStoreCopy, Memory, in_memory
 
 NOBODY = ""
 """The tenant of events that name none, and of those of tenants beyond the most that there may be."""
@@ -94,10 +94,10 @@ class SharedModel(NaiveBayes):
         ):
             raise SnapshotError("the shared model has not learned what all tenants have")
 
-    def run_below(self, writer: EventWriter, targets: Any, own: Own, *, learn: bool) -> None:
+    def run_below(self, writer: EventWriter, targets: Any, own: OwnModel, *, learn: bool) -> None:
         """See `Prior`."""
         encoded, K = self._statistics.encode(writer, targets), len(self._statistics.classes)
-        scratch = Scratch(np.empty(K, dtype=np.int64), *np.empty((3, K)))
+        scratch = SharedPriorScratch(np.empty(K, dtype=np.int64), *np.empty((3, K)))
 
         def step(_: int) -> int:
             run_below(self._tables(), encoded.batch, own, learn, score_of(K), scratch)
@@ -115,7 +115,7 @@ class Tenant(NamedTuple):
     right: int
 
 
-class Standing(NamedTuple):
+class TenantLabels(NamedTuple):
     """One tenant, the weights of its heaviest classes, the heaviest first, and that of all the others."""
 
     tenant: Tenant
@@ -135,7 +135,7 @@ class TenantsCopy:
     """The state of all models at one moment, copied while they go on learning; see `StateCopying`."""
 
     def __init__(
-        self, meta: dict[str, Any], small: dict[str, Array], runs: RunsCopy, shared: StateCopying | None
+        self, meta: dict[str, Any], small: dict[str, Array], runs: ColdStoreCopy, shared: StateCopying | None
     ) -> None:
         self._meta, self._small, self._runs, self._shared = meta, small, runs, shared
 
@@ -248,13 +248,13 @@ class TenantModels:
         self.changed: Flags = np.zeros(1, dtype=np.bool_)
         self._attributes = attributes
         self._attributes.most = _MOST_ATTRIBUTES
-        self._shelf = Shelf(self._memory)
+        self._shelf = ColdStore(self._memory)
         self._shared = shared
         how = self._alone.smoothing_of, prior_mode(self._prior)
-        self._desk = Desk(self._attributes, *how, self._shelf, self.memory, self._shared)
+        self._desk = ActiveModels(self._attributes, *how, self._shelf, self.memory, self._shared)
         self._know({})
 
-    def put_away_in(self, memory: Memory) -> None:
+    def evict_within(self, memory: Memory) -> None:
         """Keep the models that are not at work in memory that this makes, from now on."""
         self._memory = self._shelf.memory = memory
 
@@ -307,20 +307,20 @@ class TenantModels:
         """Whether no rows of the shared model are left to be moved."""
         return self._bounded.is_settled
 
-    def has_room(self, classes: int, n_bytes: int, words: int) -> bool:
+    def has_capacity(self, classes: int, n_bytes: int, words: int) -> bool:
         """Whether the shared model can learn so much as if it were unbounded; see `StreamModel`."""
-        return self._bounded.has_room(classes, n_bytes, words)
+        return self._bounded.has_capacity(classes, n_bytes, words)
 
-    def make_room(self, classes: int) -> None:
+    def evict(self, classes: int) -> None:
         """Let the shared model forget what matters least, where so many classes leave it too little room."""
-        self._bounded.make_room(classes)
+        self._bounded.evict(classes)
 
-    def change_room(self, before: StreamModel) -> None:
+    def change_budget(self, before: StreamModel) -> None:
         """Say that another one, whose shared model could take other memory, learned all so far."""
         if isinstance(before, TenantModels):
-            self._bounded.change_room(before._bounded)  # type: ignore[arg-type]  # noqa: SLF001  of this class
+            self._bounded.change_budget(before._bounded)  # type: ignore[arg-type]  # noqa: SLF001  of this class
 
-    def renew(self) -> None:
+    def reset_adaptive(self) -> None:
         """Counts stay."""
 
     @property
@@ -354,7 +354,7 @@ class TenantModels:
         found[at_work] = sizes[:, columns]
         return found
 
-    def standings(self, numbers: Sequence[int], most: int) -> Iterator[Standing]:
+    def tenant_stats(self, numbers: Sequence[int], most: int) -> Iterator[TenantLabels]:
         """Where some tenants stand, with so many classes at most; no model is taken up for it."""
         names, classes = self.names, self.classes
         for number in numbers:
@@ -364,7 +364,7 @@ class TenantModels:
             told = zip(labels[kept].tolist(), (weights[kept] / UNIT).tolist(), strict=True)
             tenant = Tenant(names[number], *size[[EVENTS, TESTED, RIGHT]].tolist())
             rest = float(weights[order[most:]].sum() / UNIT)
-            yield Standing(tenant, {classes[k]: weight for k, weight in told}, rest)
+            yield TenantLabels(tenant, {classes[k]: weight for k, weight in told}, rest)
 
     def _head(self, number: int) -> tuple[Ints, Ints, Ints]:
         """Of a model that was put away: the first words of its run, its classes and their weights."""
@@ -386,12 +386,12 @@ class TenantModels:
         """The name of an event's tenant. Raises TypeError where it is no value."""
         return name_in(x, self.entity, "tenant") or NOBODY
 
-    def speaking_of(self, x: Any) -> NaiveBayes | OfTenant:
+    def speaking_of(self, x: Any) -> NaiveBayes | TenantView:
         """What speaks of an event, once that has no tenant: the model of this one, with its prior."""
         name = self.tenant_of(x)
         if self._shared is None:
             return self.tenant(name)
-        return OfTenant(self, {self.entity: name} if name else {})
+        return TenantView(self, {self.entity: name} if name else {})
 
     def texts(self, x: Any) -> tuple[Mapping[Any, Any], frozenset[Any]]:
         """The event, and which of its attributes are texts."""
@@ -404,7 +404,7 @@ class TenantModels:
     def predict_posteriors(self, xs: Events, ts: Times = None) -> Posteriors:
         """P(v | x) of each event by its tenant's model as it is; of a class that it has not met, 0."""
         rows = rows_of(xs)
-        return self._run(rows, Targets.of(len(rows), None), predict=True, learn=False)
+        return self._run(rows, Targets.from_labels(len(rows), None), predict=True, learn=False)
 
     def explain_one(self, x: Any, top: int | None = None, t: float | None = None) -> list[Item]:
         """What speaks for the prediction of the event's own tenant; see `NaiveBayes.explain_one`."""
@@ -417,12 +417,12 @@ class TenantModels:
     ) -> Posteriors:
         """Predict each event by what its tenant's model learned before it, then learn it, in order."""
         rows = rows_of(xs)
-        return self._run(rows, Targets.of(len(rows), list(ys), ws), predict=True, learn=True)
+        return self._run(rows, Targets.from_labels(len(rows), list(ys), ws), predict=True, learn=True)
 
     def learn_many(self, X: Any, y: Any, w: Weights = None, ts: Times = None) -> None:
         """Learn many events in order."""
         rows = rows_of(X)
-        self._run(rows, Targets.of(len(rows), list(y), w), predict=False, learn=True)
+        self._run(rows, Targets.from_labels(len(rows), list(y), w), predict=False, learn=True)
 
     def learn_late_many(
         self, xs: Events, ys: Labels, ws: Weights = None, ts: Times = None, *, again: bool = False
@@ -434,7 +434,7 @@ class TenantModels:
         self, xs: Events, ys: Labels, ws: Weights = None, ts: Times = None, prunings: Prunings = None
     ) -> None:
         """Take back that these events were learned, in order, each by its own model; see `StreamModel`."""
-        for x, y, w, prunings_then in Taught.of(xs, ys, ws, prunings).each():
+        for x, y, w, prunings_then in EncodedExamples.from_examples(xs, ys, ws, prunings).each():
             number = self._numbers.get(self.tenant_of(x), 0 if self._is_full else -1)
             if number < 0:
                 raise UnlearnError(f"no event was ever learned of the tenant {self.tenant_of(x)!r}")
@@ -463,7 +463,7 @@ class TenantModels:
 
     def copying(self, aside: Aside = concatenated, /) -> TenantsCopy:
         """The `state` as it is now, to be copied while the models go on learning."""
-        self._desk.put_away()
+        self._desk.evict_all()
         meta = {
             "type": self.state_type,
             "events": self.n_events,
@@ -490,7 +490,7 @@ class TenantModels:
             raise ValueError(
                 f"this is the state of models {'with' if 'shared' in meta else 'without'} a shared one"
             )
-        with reading(f"a {type(self).__name__}"):
+        with state_errors(f"a {type(self).__name__}"):
             classes = checked_names(meta["classes"])
             attributes = Layout(Counts())
             attributes.load(meta)
@@ -593,10 +593,10 @@ class TenantModels:
         tenants = np.unique(numbers[numbers >= 0])
         label, _, adds = found.found
         rows, is_least = writer.most_rows if how["learn"] else 0, False
-        while (took := self._desk.take(tenants)) > 0:
+        while (took := self._desk.load(tenants)) > 0:
             slot = self._desk.slot_of
             slots = np.array([slot.get(number, -1) for number in numbers.tolist()], dtype=np.int64)
-            if is_least or self._desk.has_room(slots, np.where(adds, label, -1), rows):
+            if is_least or self._desk.has_capacity(slots, np.where(adds, label, -1), rows):
                 return self._desk.run(writer, slots, found, self._given, **how)
             if len(slot) == tenants.size and len(xs) > 1:
                 break
@@ -620,7 +620,7 @@ class TenantModels:
     def _read(self, number: int) -> NaiveBayes:
         """The model of this tenant, as a model of its own."""
         model = NaiveBayes(*self._parameters)
-        self._desk.put_away()
+        self._desk.evict_all()
         if number >= 0 and self._shelf.at[number] >= 0:
             listed = list(self._classes), list(self._attributes.groups), list(self._attributes.fields)
             model.load_state(*state_of(self._shelf.words.whole, int(self._shelf.at[number]), *listed))

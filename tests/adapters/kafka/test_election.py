@@ -10,7 +10,7 @@ from kafka import TopicPartition, errors
 from kafka.structs import ConsumerGroupMetadata, MemberState
 
 from streamnb.adapters.kafka.election import Election
-from streamnb.adapters.kafka.tool_line import ToolLine
+from streamnb.adapters.kafka.tool_line import ToolCommand
 from streamnb.errors import Fenced, LogError, NotElected, Unavailable
 
 SESSION = 10.0
@@ -164,7 +164,7 @@ def test_every_way_an_election_can_go(monkeypatch, case):
             raise shown
         return {names[0]: shown}
 
-    clients = SimpleNamespace(member=lambda *_: member, line=ToolLine("a:1", is_secured=False))
+    clients = SimpleNamespace(member=lambda *_: member, line=ToolCommand("a:1", is_secured=False))
     admin = SimpleNamespace(describe_groups=describe_groups)
     election = Election(clients, admin, "streamnb.m", "journal", "a:1", SESSION)
     if case.call != "win":

@@ -10,7 +10,7 @@ from kafka import TopicPartition, errors
 from kafka.producer.future import FutureProduceResult, FutureRecordMetadata
 from kafka.producer.record_accumulator import RecordAccumulator
 
-from streamnb.adapters.kafka.kafka_python import _TransactionalProducer, send_all
+from streamnb.adapters.kafka.kafka_python import _KafkaPythonTransactionalProducer, send_all
 from streamnb.adapters.kafka.partitioner import KeyPartitioner
 from streamnb.adapters.kafka.transactions import Transactions
 from streamnb.engine.ports import NewRecord, Partition, Transaction
@@ -64,8 +64,8 @@ class Producer:
 
 def attempt(producer):
     transactions = Transactions(None, "streamnb.default", 0.2)
-    transactions._producer = _TransactionalProducer(producer, 0.2)
-    transactions.begin(TRANSACTION, None).settle(lambda: None)
+    transactions._producer = _KafkaPythonTransactionalProducer(producer, 0.2)
+    transactions.begin(TRANSACTION, None).await_outcome(lambda: None)
 
 
 def test_what_was_delivered_is_committed():

@@ -29,13 +29,13 @@ from service import (
 from streamnb.adapters.kafka import log as log_module
 from streamnb.adapters.kafka.log import KafkaLog
 from streamnb.adapters.kafka.transactions import Transactions
-from streamnb.engine.ports import NewRecord, Partition, Patience
+from streamnb.engine.ports import NewRecord, OutageListener, Partition
 from streamnb.engine.sensor import Sensor
 from streamnb.errors import Fenced, LogError, NotElected, Unavailable, UnknownTopic
-from streamnb.worker import Pace
+from streamnb.worker import CommitPolicy
 
 RAWS = raw_events(120, seed=11)
-PACE = Pace(commit_events=20)
+PACE = CommitPolicy(commit_events=20)
 SESSION = 6.0
 
 
@@ -128,7 +128,7 @@ def test_candidates_that_come_and_go_disturb_no_learner(connect, tmp_path):
             if "is alive" in told[-1]:
                 rival.stop()
 
-        rival.stand_by(name, waiting)
+        rival.await_leadership(name, waiting)
         rival.close()
 
     rivals = [threading.Thread(target=compete, args=(f"rival-{i}",)) for i in range(2)]
@@ -150,7 +150,7 @@ def test_candidates_that_come_and_go_disturb_no_learner(connect, tmp_path):
 def test_a_standby_takes_over_from_one_that_leaves_and_from_one_that_falls_silent(connect, tmp_path):
     def stand_by(name):
         worker = new_worker(connect(elected_within=0.5), tmp_path / "s", pace=PACE)
-        threading.Thread(target=worker.stand_by, args=(name, lambda _: None), daemon=True).start()
+        threading.Thread(target=worker.await_leadership, args=(name, lambda _: None), daemon=True).start()
         return worker
 
     produce(connect(), RAWS[:40])
@@ -160,11 +160,11 @@ def test_a_standby_takes_over_from_one_that_leaves_and_from_one_that_falls_silen
     second = stand_by("second")
     awaited(lambda: first._log.heartbeat() or second._log._election is not None)
     first.close()
-    awaited(lambda: second.has_recovered)
+    awaited(lambda: second.is_restored)
     produce(connect(), RAWS[40:80])
     second.run(until_end=True)
     third = stand_by("third")
-    awaited(lambda: third.has_recovered)  # the second does not turn, and loses its session's grace
+    awaited(lambda: third.is_restored)  # the second does not turn, and loses its session's grace
     produce(connect(), RAWS[80:])
     third.run(until_end=True)
     with pytest.raises(
@@ -449,7 +449,7 @@ def test_a_commit_that_is_never_answered_is_settled_by_another_producer(connect,
 def test_a_takeover_that_is_never_answered_is_given_up_and_tried_again(connect, tmp_path, monkeypatch):
     """Meanwhile the election is kept, and whoever watches sees that the learner is alive."""
 
-    class Listening(Patience):
+    class Listening(OutageListener):
         def __init__(self):
             self.heard = []
 
@@ -588,7 +588,7 @@ def test_a_clock_that_a_topic_does_not_take_is_named_as_the_cause(connect, tmp_p
 def test_the_waiting_for_a_commit_ends_with_it(connect, tmp_path, monkeypatch):
     """Or whoever watches would take a learner that learns for one that waits."""
 
-    class Listening(Patience):
+    class Listening(OutageListener):
         def __init__(self):
             self.heard = []
 

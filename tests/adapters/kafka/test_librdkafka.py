@@ -33,10 +33,10 @@ from streamnb.config import load
 from streamnb.config.client import SETTINGS
 from streamnb.engine.ports import NewRecord, Partition, Record
 from streamnb.errors import Fenced, LogError, OutOfRange, Unavailable, UnknownTopic
-from streamnb.worker import Pace
+from streamnb.worker import CommitPolicy
 
 RAWS = raw_events(120, seed=21)
-PACE = Pace(commit_events=20)
+PACE = CommitPolicy(commit_events=20)
 PATIENCE = 60.0  # seconds until what does not happen is taken to happen never
 PLAIN = {"bootstrap_servers": ["a:1", "b:2"]}
 
@@ -362,7 +362,7 @@ def message(offset, code=None):
 
 
 def reading_of(*messages):
-    reader = librdkafka._Reader(Told(*messages))
+    reader = librdkafka._LibrdkafkaReader(Told(*messages))
     reader.seek({Partition("t", 0): 5})
     return reader
 
@@ -386,7 +386,7 @@ def test_an_error_is_forgotten_where_another_position_is_sought():
 def test_where_topics_are_is_asked_before_they_are_read_until_it_is_known():
     """A client that was idle asks half a second later by itself."""
     told = Told()
-    reader = librdkafka._Reader(told)
+    reader = librdkafka._LibrdkafkaReader(told)
     told.is_answered = False
     reader.seek({Partition("t", 0): 5})
     assert told.calls == ["t", ("t", 5)]  # no answer is no error yet

@@ -25,7 +25,7 @@ from streamnb.adapters.kafka.log import KafkaLog
 from streamnb.adapters.kafka.transactions import Transactions
 from streamnb.adapters.sqlite.log import SqliteLog
 from streamnb.adapters.sqlite.store import SqliteStore
-from streamnb.engine.ports import HandedOn, Log, NewRecord, Partition, Transaction
+from streamnb.engine.ports import Forwarded, Log, NewRecord, Partition, Transaction
 from streamnb.errors import Fenced, LogError, NotElected, OutOfRange, StreamnbError, Unavailable, UnknownTopic
 
 EVENTS, JOURNAL, OUT = Partition("events", 0), Partition("journal", 0), Partition("out", 0)
@@ -190,7 +190,9 @@ def test_added_partitions_are_seen_by_a_log_that_is_open(open_log):
         until(lambda view=view: len(view.partitions("events")) == 4)
         assert list(view.partitions("events")) == [Partition("events", number) for number in range(4)]
         assert view.offsets(Partition("events", 3)) == (0, 0)
-        assert view.extents("events") == {place: view.offsets(place) for place in view.partitions("events")}
+        assert view.offset_ranges("events") == {
+            place: view.offsets(place) for place in view.partitions("events")
+        }
     assert values(other, "events") == before
     open_log().append([new("events", key=b"%d" % i) for i in range(100)])
     other.seek(dict.fromkeys(other.partitions("events"), 0))
@@ -1020,7 +1022,7 @@ LETTERS = Partition("letters", 0)
 
 def nothing_handed_on(log):
     with contextlib.suppress(Unavailable):
-        return log.handed_on("letters") == {}
+        return log.forwarded("letters") == {}
 
 
 @pytest.mark.parametrize("open_log", LOGS, indirect=True)
@@ -1028,37 +1030,37 @@ def test_records_are_handed_on_once_whoever_tries(open_log):
     """With a place that is out of date nothing is written, nor where one of the records is refused."""
     log, other = open_log(events=1, letters=2), open_log()
     until(lambda: nothing_handed_on(log))  # a broker's first group makes it create a topic of its own
-    log.hand_on(numbered("events", range(3)), {LETTERS: HandedOn(0)}, {LETTERS: HandedOn(5)})
-    assert other.handed_on("letters") == {LETTERS: HandedOn(5)}
-    assert other.handed_on("events") == {}
+    log.forward(numbered("events", range(3)), {LETTERS: Forwarded(0)}, {LETTERS: Forwarded(5)})
+    assert other.forwarded("letters") == {LETTERS: Forwarded(5)}
+    assert other.forwarded("events") == {}
     for since in (
-        {LETTERS: HandedOn(0)},
+        {LETTERS: Forwarded(0)},
         {},
-        {LETTERS: HandedOn(4)},
-        {LETTERS: HandedOn(5), Partition("letters", 1): HandedOn(1)},
+        {LETTERS: Forwarded(4)},
+        {LETTERS: Forwarded(5), Partition("letters", 1): Forwarded(1)},
     ):
         with pytest.raises(Fenced, match="hands these records on, too, and came first"):
-            other.hand_on(numbered("events", [7]), since, {LETTERS: HandedOn(9)})
+            other.forward(numbered("events", [7]), since, {LETTERS: Forwarded(9)})
     with pytest.raises(UnknownTopic, match="nowhere"):
-        other.hand_on([new("events"), new("nowhere")], {LETTERS: HandedOn(5)}, {LETTERS: HandedOn(9)})
+        other.forward([new("events"), new("nowhere")], {LETTERS: Forwarded(5)}, {LETTERS: Forwarded(9)})
     with pytest.raises(UnknownTopic):
-        other.hand_on([new("events")], {LETTERS: HandedOn(5)}, {Partition("letters", 7): HandedOn(9)})
-    assert log.handed_on("letters") == {LETTERS: HandedOn(5)}
-    other.hand_on(
+        other.forward([new("events")], {LETTERS: Forwarded(5)}, {Partition("letters", 7): Forwarded(9)})
+    assert log.forwarded("letters") == {LETTERS: Forwarded(5)}
+    other.forward(
         numbered("events", [3]),
-        {LETTERS: HandedOn(5), Partition("letters", 1): HandedOn(0)},
-        {Partition("letters", 1): HandedOn(2)},
+        {LETTERS: Forwarded(5), Partition("letters", 1): Forwarded(0)},
+        {Partition("letters", 1): Forwarded(2)},
     )
-    assert log.handed_on("letters") == {LETTERS: HandedOn(5), Partition("letters", 1): HandedOn(2)}
+    assert log.forwarded("letters") == {LETTERS: Forwarded(5), Partition("letters", 1): Forwarded(2)}
     assert values(log, "events") == [b"0", b"1", b"2", b"3"]
-    since = {**log.handed_on("letters"), EVENTS: HandedOn(0)}  # of two topics at once
-    log.hand_on([], since, {LETTERS: HandedOn(6), EVENTS: HandedOn(4)})
-    log.hand_on(
+    since = {**log.forwarded("letters"), EVENTS: Forwarded(0)}  # of two topics at once
+    log.forward([], since, {LETTERS: Forwarded(6), EVENTS: Forwarded(4)})
+    log.forward(
         numbered("events", [4]),
-        {**since, LETTERS: HandedOn(6), EVENTS: HandedOn(4)},
-        {LETTERS: HandedOn(7), EVENTS: HandedOn(5)},
+        {**since, LETTERS: Forwarded(6), EVENTS: Forwarded(4)},
+        {LETTERS: Forwarded(7), EVENTS: Forwarded(5)},
     )
-    assert other.handed_on("events") == {EVENTS: HandedOn(5)}
+    assert other.forwarded("events") == {EVENTS: Forwarded(5)}
 
 
 @pytest.mark.parametrize("open_log", LOGS, indirect=True)
@@ -1066,14 +1068,14 @@ def test_a_note_of_what_was_handed_on_is_kept_with_its_position(open_log):
     """Where the note alone is another one by now, somebody else has handed something on."""
     log, other = open_log(events=1, letters=1), open_log()
     until(lambda: nothing_handed_on(log))
-    long = HandedOn(5, "a note, " * 500)
-    log.hand_on([], {}, {LETTERS: HandedOn(5, "first")})
-    log.hand_on(numbered("events", [1]), {LETTERS: HandedOn(5, "first")}, {LETTERS: long})
-    assert other.handed_on("letters") == {LETTERS: long}
+    long = Forwarded(5, "a note, " * 500)
+    log.forward([], {}, {LETTERS: Forwarded(5, "first")})
+    log.forward(numbered("events", [1]), {LETTERS: Forwarded(5, "first")}, {LETTERS: long})
+    assert other.forwarded("letters") == {LETTERS: long}
     with pytest.raises(Fenced):
-        other.hand_on(numbered("events", [2]), {LETTERS: HandedOn(5, "first")}, {LETTERS: HandedOn(9)})
-    other.hand_on([], {LETTERS: long}, {LETTERS: HandedOn(9)})
-    assert log.handed_on("letters") == {LETTERS: HandedOn(9)}
+        other.forward(numbered("events", [2]), {LETTERS: Forwarded(5, "first")}, {LETTERS: Forwarded(9)})
+    other.forward([], {LETTERS: long}, {LETTERS: Forwarded(9)})
+    assert log.forwarded("letters") == {LETTERS: Forwarded(9)}
     assert values(log, "events") == [b"1"]
 
 
@@ -1082,9 +1084,9 @@ def test_whoever_hands_on_disturbs_no_learner(open_log):
     log, other = open_log(events=1, letters=1, out=1, journal=1), open_log()
     acquired(log, "learner")
     for n in range(3):
-        other.hand_on(numbered("events", [n]), {LETTERS: HandedOn(n)}, {LETTERS: HandedOn(n + 1)})
+        other.forward(numbered("events", [n]), {LETTERS: Forwarded(n)}, {LETTERS: Forwarded(n + 1)})
         log.commit(transaction(n, new("out"), positions={EVENTS: n + 1}))
-    assert log.handed_on("letters") == {LETTERS: HandedOn(3)}
+    assert log.forwarded("letters") == {LETTERS: Forwarded(3)}
     assert len(values(log, "out")) == 3
 
 
@@ -1100,10 +1102,10 @@ def test_whoever_is_fenced_while_it_hands_on_is_told_by_whom(broker, library, mo
 
         def overtaken(transactions, *arguments):
             monkeypatch.setattr(Transactions, "send", send)
-            other.hand_on(numbered("events", [1]), {}, {LETTERS: HandedOn(1)})
+            other.hand_on(numbered("events", [1]), {}, {LETTERS: Forwarded(1)})
             return send(transactions, *arguments)
 
         monkeypatch.setattr(Transactions, "send", overtaken)
         with pytest.raises(Fenced, match="another process also forwards these records: start again"):
-            log.hand_on(numbered("events", [1]), {}, {LETTERS: HandedOn(1)})
+            log.hand_on(numbered("events", [1]), {}, {LETTERS: Forwarded(1)})
         assert values(log, "events") == [b"1"]

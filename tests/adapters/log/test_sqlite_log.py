@@ -21,7 +21,7 @@ from streamnb.adapters.sqlite import log as sqlite_log
 from streamnb.adapters.sqlite import store as sqlite_store
 from streamnb.adapters.sqlite.log import SqliteLog
 from streamnb.adapters.sqlite.store import wal_reset_bug
-from streamnb.engine.ports import NewRecord, Partition, Patience, Transaction
+from streamnb.engine.ports import NewRecord, OutageListener, Partition, Transaction
 from streamnb.errors import Fenced, LogError, NotElected, StreamnbError, Unavailable, UnknownTopic
 
 JOURNAL = Partition("journal", 0)
@@ -152,14 +152,14 @@ def test_lag_is_of_one_moment(logs, monkeypatch):
     log, learner = logs(journal=1, predictions=1), logs()
     learner.acquire("a")
     log.seek({JOURNAL: 0, Partition("predictions", 0): 0})
-    extent = log._store.extent
+    extent = log._store.offset_range
 
     def extent_before_a_commit(partition):
         found = extent(partition)
         learner.commit(transaction(learner.offsets(JOURNAL)[1], new("predictions")))
         return found
 
-    monkeypatch.setattr(log._store, "extent", extent_before_a_commit)
+    monkeypatch.setattr(log._store, "offset_range", extent_before_a_commit)
     assert list(log.lag().values()) == [0, 0]
     assert list(log.lag().values()) == [2, 2]
 
@@ -410,14 +410,14 @@ def test_all_records_of_a_poll_are_of_one_moment(logs, monkeypatch):
 def test_a_read_is_of_one_moment(logs, monkeypatch):
     log, other = logs(events=1), logs()
     log.append([new("events")] * 3)
-    extent = log._store.extent
+    extent = log._store.offset_range
 
     def extent_before_a_trim(partition):
         found = extent(partition)
         trim(other, partition, 2)
         return found
 
-    monkeypatch.setattr(log._store, "extent", extent_before_a_trim)
+    monkeypatch.setattr(log._store, "offset_range", extent_before_a_trim)
     assert len(log.read(EVENTS, 0, 3)) == 3
 
 
@@ -737,7 +737,7 @@ def test_a_failing_disk_is_a_log_error_and_writes_nothing(logs, sabotage, kind, 
 def test_a_locked_file_is_waited_for_by_whoever_has_patience(logs, call):
     """Another process that is stopped inside a write keeps all others out until it goes on."""
 
-    class Patient(Patience):
+    class Patient(OutageListener):
         failures, answered = 0, 0
 
         def unreachable(self, error, seconds):
@@ -780,7 +780,7 @@ def test_a_file_that_is_locked_as_it_is_opened_is_waited_for(tmp_path, monkeypat
     other.execute("BEGIN EXCLUSIVE")
     failures = []
 
-    class Patient(Patience):
+    class Patient(OutageListener):
         def unreachable(self, error, _):
             failures.append(str(error))
             if len(failures) == 3:

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from streamnb.cli import opening, wiring
 from streamnb.cli.evaluation.event_files import begun, columns_of, events_of, numbered
 from streamnb.cli.evaluation.holdout import Row
-from streamnb.cli.evaluation.progressive import outputs_of, say_why_nothing_was_learned
+from streamnb.cli.evaluation.progressive import outputs_of, report_why_nothing_was_learned
 from streamnb.cli.printable import printable
 from streamnb.cli.reports.columns import _text, table
 from streamnb.config import CLASSIFIERS, Config, HypothesisConfig
@@ -76,7 +76,7 @@ def run(options: argparse.Namespace) -> int:
     for path, rows in zip(options.files, streams, strict=True):
         ablation = _ablate(path, list(rows), config)
         if not ablation.scored:
-            say_why_nothing_was_learned(path, config, ablation.events, ablation.dead_letters)
+            report_why_nothing_was_learned(path, config, ablation.events, ablation.dead_letters)
         ablations.append(ablation)
         if not options.json:
             _show(ablation, markdown=options.markdown)

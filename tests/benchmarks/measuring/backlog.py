@@ -118,6 +118,6 @@ def copy(orders: Connection, client: str, bare: Bare, events: int, size: int) ->
 
 
 def _wait_for_order(orders: Connection) -> None:
-    wiring.settle()
+    wiring.tune_interpreter()
     orders.send(None)
     orders.recv()

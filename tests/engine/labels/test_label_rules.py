@@ -123,7 +123,7 @@ def test_a_label_of_a_time_far_ahead_is_refused_and_keeps_no_correction_from_its
         b"86400 s after the log recorded the label, more than a day; without ts, the log's own time counts; "
         b'where such times are meant: events.clock = "event"'
     )
-    assert [one.label for one in learner.late.said_of("e")] == ["z", "w", "x"]
+    assert [one.label for one in learner.late.source_labels_of("e")] == ["z", "w", "x"]
     assert learner.late.outcomes["source_withdrawn"] == 0
 
 
@@ -210,7 +210,7 @@ def test_a_record_with_a_time_that_cannot_be_meant_is_of_that_of_the_one_before(
     learner, _ = taught(odd_times(), window=100.0)
     assert (classes(learner), learner.late.pending.horizon.earliest) == ({"x": 2.0}, 971.0)
     assert learner.late.outcomes == {"first": 3, "changed": 1, "withdrawn": 1}
-    assert [said.time for said in learner.late.said_of("odd2")] == [1071.0]
+    assert [said.time for said in learner.late.source_labels_of("odd2")] == [1071.0]
 
 
 def test_times_that_all_cannot_be_meant_let_all_wait():
@@ -428,7 +428,7 @@ def test_a_delay_is_the_logs_time_and_not_what_the_verdict_says():
         stream.verdict(name, "x", "a", ts=20.0, at=3620.0)
         stream.verdict(name, "y", "b", ts=20.0, at=9000.0)
     learner, _ = taught(stream)
-    assert [(row.most, row.events) for row in learner.report(1.0).verdicts.delays] == [(3600.0, 2)]
+    assert [(row.most, row.events) for row in learner.report(1.0).labels.delays] == [(3600.0, 2)]
 
 
 def test_attributes_and_times_are_kept_as_they_were():
@@ -477,4 +477,4 @@ def test_what_was_scored_before_the_topic_was_added_goes_on_counting():
     learner.process(stream.records, 1.0)
     changed(learner)
     assert (learner.late.learned, learner.late.scoring.scores.events, learner.late.served) == (7, 7, 7)
-    assert learner.report(1.0).verdicts.coverage == 1.0
+    assert learner.report(1.0).labels.coverage == 1.0

@@ -32,20 +32,20 @@ from streamnb import worker as worker_module
 from streamnb.adapters.snapshot_folder import SnapshotFolder
 from streamnb.cli import wiring
 from streamnb.engine.journal.checkpoint import Checkpoint, snapshot_of
-from streamnb.engine.journal.identity import Identity
+from streamnb.engine.journal.identity import JobIdentity
 from streamnb.engine.labels import late_labels
-from streamnb.engine.labels.teacher import Teacher
-from streamnb.engine.labels.verdicts import Said
-from streamnb.engine.labels.voids import Voids
+from streamnb.engine.labels.teacher import ModelUpdater
+from streamnb.engine.labels.verdicts import SourceLabel
+from streamnb.engine.labels.voids import RevokedIntervals
 from streamnb.engine.ports import NewRecord
-from streamnb.engine.rebuilding.rebuild import Rebuilding, Source
-from streamnb.engine.verification.findings import CheckResult
+from streamnb.engine.rebuilding.rebuild import Retraining, RetrainingSource
+from streamnb.engine.verification.findings import Outcome
 from streamnb.errors import JournalError, SnapshotError
 from streamnb.wire import codec
-from streamnb.worker import Pace
+from streamnb.worker import CommitPolicy
 
 TOPICS = {"events": 1, "labels": 1, "predictions": 1, "metrics": 1, "dead_letters": 1, "journal": 1}
-IDENTITY = Identity(("events", "labels"), "journal", "c0ffee", {"python": "3"})
+IDENTITY = JobIdentity(("events", "labels"), "journal", "c0ffee", {"python": "3"})
 
 
 def start(log, folder, **options):
@@ -55,7 +55,9 @@ def start(log, folder, **options):
         learner=options.pop("learner", None) or late_learner(report_every=10**6),
         identity=IDENTITY,
         store=many,
-        pace=Pace(commit_events=7, commit_seconds=0.0, snapshot_events=options.pop("snapshot_events", 30)),
+        pace=CommitPolicy(
+            commit_events=7, commit_seconds=0.0, snapshot_events=options.pop("snapshot_events", 30)
+        ),
     )
     worker.start("a learner")
     return worker
@@ -99,7 +101,7 @@ def withdrawn_stream(seed):
     stream = random_stream(random.Random(seed), 60, 90)
     stream.verdict("e1", "far", "b", ts=time.time() + 7 * 86400.0)
     stream.verdict("e1", "x", "b")
-    stream.withdraw("a")
+    stream.retract("a")
     return stream.records
 
 
@@ -108,10 +110,10 @@ def test_such_a_log_is_verified_and_what_is_wrong_is_found(open_log, tmp_path):
     append(log, withdrawn_stream(5))
     learn(log, tmp_path / "kept", *FLAGS)
     outcome = verified(open_log(), tmp_path / "kept", *FLAGS)
-    assert told(outcome) == told(outcome, CheckResult.UNCHECKED) == []
+    assert told(outcome) == told(outcome, Outcome.UNCHECKED) == []
     assert outcome.compared.counts > 50
     assert outcome.compared.moments == 3
-    taken_back = [text for check, text in told(outcome, CheckResult.OK) if " taken back, as" in text]
+    taken_back = [text for check, text in told(outcome, Outcome.OK) if " taken back, as" in text]
     assert [int(text.split()[0]) > 10 for text in taken_back] == [True]
     folder = many(tmp_path / "kept")
     newest = folder.newest().snapshot
@@ -136,13 +138,13 @@ def by_the_alphabet(said, more):
 @pytest.mark.parametrize(
     ("of", "name", "wrong"),
     [
-        (Teacher, "learn_each", lambda right: lambda *given: (right(*given), right(*given))),
-        (Teacher, "_queue", lambda right: lambda *given: given[-1] == "unlearn" or right(*given)),
-        (Voids, "cover", lambda _: lambda *_: False),
+        (ModelUpdater, "learn_each", lambda right: lambda *given: (right(*given), right(*given))),
+        (ModelUpdater, "_queue", lambda right: lambda *given: given[-1] == "unlearn" or right(*given)),
+        (RevokedIntervals, "cover", lambda _: lambda *_: False),
         (late_labels, "effective", lambda right: lambda said, _: right(said, {"b": 0, "event": 5})),
         (late_labels, "merged", lambda right: lambda said, one: said or right(said, one)),
         (late_labels, "merged", lambda _: by_the_alphabet),
-        (Said, "order", lambda _: property(lambda one: (one.time, one.partition, -one.offset))),
+        (SourceLabel, "order", lambda _: property(lambda one: (one.time, one.partition, -one.offset))),
         (codec, "refuse_label_ahead", lambda _: lambda *_: None),
     ],
     ids=[
@@ -229,10 +231,12 @@ def test_the_last_line_of_a_file_holds_whatever_the_clock_says(open_log, tmp_pat
     worker.close()
     assert told(verified(open_log(), tmp_path / "kept", *FLAGS)) == []
     log, config = open_log(), configured(*FLAGS)
-    where = Source(log, many(tmp_path / "kept"), lambda: wiring.learner(config), wiring.identity(config))
+    where = RetrainingSource(
+        log, many(tmp_path / "kept"), lambda: wiring.learner(config), wiring.identity(config)
+    )
     records = [*read_topic(log, "events"), *read_topic(log, "labels")]
     expected = undisturbed(records, effective_labels(records), *FLAGS[2:])
-    assert Rebuilding(where).rebuilt().digest == model_digest(expected)
+    assert Retraining(where).retrained().digest == model_digest(expected)
 
 
 @pytest.mark.parametrize("kind", ["hypotheses", "semi_supervised"])
@@ -243,7 +247,7 @@ def test_what_is_taught_again_is_told(open_log, tmp_path, kind):
     learn(log, tmp_path, *flags)
     outcome = verified(open_log(), tmp_path, *flags)
     assert told(outcome) == []
-    assert any(" taught again" in text for _, text in told(outcome, CheckResult.UNCHECKED))
+    assert any(" taught again" in text for _, text in told(outcome, Outcome.UNCHECKED))
     assert (outcome.compared is None) == (kind != "hypotheses")
 
 
@@ -380,7 +384,11 @@ def test_labels_that_are_read_before_their_events_wait_for_them(open_log, tmp_pa
     log.append([NewRecord("events", None, raw) for raw in events])
     learner = late_learner(report_every=10**6, memory=8 * 100_000)
     worker = new_worker(
-        log, tmp_path, learner=learner, identity=IDENTITY, pace=Pace(commit_events=50, commit_seconds=0.0)
+        log,
+        tmp_path,
+        learner=learner,
+        identity=IDENTITY,
+        pace=CommitPolicy(commit_events=50, commit_seconds=0.0),
     )
     worker.start("a learner")
     worker.run(until_end=True)
@@ -399,7 +407,11 @@ def test_a_stream_that_never_stands_still_does_not_starve_labels(open_log, tmp_p
     log.append([NewRecord("labels", None, raw) for raw in raws])
     learner = late_learner(report_every=10**6, memory=8 * 100_000)
     worker = new_worker(
-        log, tmp_path, learner=learner, identity=IDENTITY, pace=Pace(commit_events=50, commit_seconds=0.0)
+        log,
+        tmp_path,
+        learner=learner,
+        identity=IDENTITY,
+        pace=CommitPolicy(commit_events=50, commit_seconds=0.0),
     )
     worker.start("a learner")
     poll, lag, polls = log.poll, log.lag, []

@@ -29,7 +29,7 @@ from streamnb.engine.labels.scoring import DELAYS
 from streamnb.engine.labels.unjudged import expected_accuracy
 from streamnb.engine.ports import Record
 from streamnb.engine.settings import LabelSettings, MonitorSettings, Pruning
-from streamnb.model.evaluation.served_scores import Judged
+from streamnb.model.evaluation.served_scores import LabelledOutcomes
 from streamnb.model.mixture.bayes_optimal_nb import BayesOptimalNB
 from streamnb.wire.codec import decode_alert
 
@@ -139,7 +139,7 @@ def test_partitions_may_be_read_in_any_order(rng):
 def test_how_records_are_cut_is_unobservable(rng, cuts, repeats):
     stream = random_stream(rng, partitions=2)
     stream.verdict("e1", "x", ts=stream.time + 2 * 86400.0)
-    stream.withdraw("a", at=stream.time)
+    stream.retract("a", at=stream.time)
     stream.verdict("e2", "y", "a", at=stream.time)
     records = stream.records + [rng.choice(stream.records) for _ in range(20)]
     memory, window = rng.choice([(1 << 28, FOREVER), (6000, 50.0)])
@@ -279,7 +279,7 @@ def test_who_goes_on_from_a_copy_when_nothing_waits_lays_events_out_as_who_was_c
     stream.verdict("e1", "y", at=stream.time + 1000.0)
     stream.verdict("e2", "y")
     learner.process(stream.records, 1.0)
-    assert not any(mask.any() for *_, mask in learner.late.pending._alive())
+    assert not any(mask.any() for *_, mask in learner.late.pending._heartbeat())
     again.load(learner.parts(), learner.copying().segments())
     more = Stream(stream.time)
     for i in range(20, 30):
@@ -350,7 +350,7 @@ def test_room_for_a_source_is_what_the_next_label_finds():
         stream.verdict("e", "x", source)
     stream.event("f", "w1")
     learner, _ = process(stream.records)
-    of_e, of_f = learner.late.said_of("e"), learner.late.said_of("f")
+    of_e, of_f = learner.late.source_labels_of("e"), learner.late.source_labels_of("f")
     assert [learner.late.has_no_room(source, of_e) for source in "ade"] == [False, False, True]
     assert not learner.late.has_no_room("e", of_f)
     assert not learner.late.has_no_room("e", None)
@@ -377,7 +377,7 @@ def test_delays_are_counted_in_buckets():
         stream.event(f"e{i}", "w1", at=20.0)
         stream.verdict(f"e{i}", "x", at=20.0 + delay)
     learner, _ = process(stream.records)
-    report = learner.report(1.0).verdicts
+    report = learner.report(1.0).labels
     assert [(row.most, row.events) for row in report.delays] == [
         (0.0, 1),
         (1.0, 2),
@@ -385,7 +385,7 @@ def test_delays_are_counted_in_buckets():
         (3600.0, 1),
         (None, 1),
     ]
-    assert (report.served, report.judged, report.coverage) == (6, 6, 1.0)
+    assert (report.served, report.labelled, report.coverage) == (6, 6, 1.0)
     assert report.median_delay == 1.0
     assert report.p99_delay is None
     assert len(DELAYS) + 2 == len(learner.late.scoring.delays)
@@ -518,12 +518,12 @@ def test_labels_that_are_ahead_of_their_events_are_counted_until_these_come_or_t
             if name not in seen:
                 awaited[name] = None
     learner, _ = process(stream.records)
-    assert learner.report(1.0).verdicts.awaited == len(awaited)
+    assert learner.report(1.0).labels.awaited == len(awaited)
     stream.time += 1e6
     for name in ("last", "but one"):  # time is what two records in a row have reached
         stream.verdict(name, "x")
     learner, _ = process(stream.records, window=1e5)
-    assert learner.report(1.0).verdicts.awaited == 2
+    assert learner.report(1.0).labels.awaited == 2
 
 
 @FEW
@@ -550,11 +550,11 @@ def test_what_no_label_judged_is_estimated_by_what_labels_did(rng, data):
     waiting = [json.loads(record.value)["id"] for record in waits]
     without = [name for name in waiting if judged[name] is None and name in sure][-50:]
     scored = [name for name in first[-50:] if name in sure]
-    known = Judged(
+    known = LabelledOutcomes(
         np.rint(2.0**44 * np.array([sure[name] for name in scored])) / 2.0**44,  # as scores are kept
         np.array([said[name]["label"] == judged[name] for name in scored], dtype=bool),
     )
-    found = learner.report(1.0).verdicts.unjudged
+    found = learner.report(1.0).labels.unlabelled
     told = expected_accuracy(np.array([sure[name] for name in without]), known, 0.95)
     assert (found.events, found.doubt) == (told.events, told.doubt)
     for one, other in ((found.accuracy, told.accuracy), (found.interval.lower, told.interval.lower)):

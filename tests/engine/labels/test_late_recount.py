@@ -10,10 +10,10 @@ from late import EVENTS, LABELS, Stream, counts_of, late_learner, random_stream
 
 from streamnb.engine.settings import Pruning
 from streamnb.engine.verification.exact.moments import ExactMoments
-from streamnb.engine.verification.findings import Findings
+from streamnb.engine.verification.findings import CheckResults
 from streamnb.engine.verification.log.slices import _read
 from streamnb.engine.verification.recount.comparison import LearnedState, compare
-from streamnb.engine.verification.recount.late_recount import LateRecount
+from streamnb.engine.verification.recount.late_recount import LabelRecount
 from streamnb.engine.verification.recount.recount import RecountPlan
 from streamnb.engine.verification.recount.tenant_recount import TenantRecount
 from streamnb.model.attributes.weights import UNIT
@@ -62,14 +62,14 @@ def compared(rng, given=None):
 
 
 def differing(learner, left, work=lambda: 0):
-    plan, findings = RecountPlan.of(learner.settings, learner.model), Findings()
-    late = LateRecount(TenantRecount.for_model(learner.model))
+    plan, findings = RecountPlan.of_model(learner.settings, learner.model), CheckResults()
+    late = LabelRecount(TenantRecount.for_model(learner.model))
     while left and findings.is_clean:
         part, left, steps = left[:17], left[17:], work()
         learner.process(part, 1.0, work=steps)
         read = [(one, _read(one, learner.settings)) for one in part]
         late.take(read, steps, plan)
-        compare(late.recount, LearnedState.of(learner), "recount", len(left), findings)
+        compare(late.recount, LearnedState.of_processor(learner), "recount", len(left), findings)
     return findings.all()
 
 

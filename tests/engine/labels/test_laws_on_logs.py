@@ -20,7 +20,7 @@ from verifying import journal_of
 
 from streamnb import NaiveBayes
 from streamnb.engine.ports import Partition
-from streamnb.engine.rebuilding.rebuild import Rebuilding
+from streamnb.engine.rebuilding.rebuild import Retraining
 
 ON_LOGS = settings(  # an example takes seconds, so that none is made smaller
     max_examples=4,
@@ -85,7 +85,7 @@ def assert_scored(learner, served, truths):
 def test_any_history_ends_in_what_a_plain_recount_finds(open_log, tmp_path, rng, cuts):
     """Verdicts in any order, again, changed, withdrawn; events again; a source withdrawn; learners that die."""
     stream = random_stream(rng, 60, 90, labelled=0.0)
-    stream.withdraw("a")
+    stream.retract("a")
     records = [*stream.records, *rng.choices(stream.records, k=15)]
     rng.shuffle(records)
     parts = [records[first:stop] for first, stop in pairwise([0, *sorted(cuts), len(records)])]
@@ -144,10 +144,10 @@ def test_a_model_learned_anew_is_the_one_of_an_undisturbed_run(open_log, tmp_pat
     with closing(serving(log, folder, *MODELS[kind])) as worker:
         worker.run(until_end=True)
     log = log_of()
-    rebuilding = Rebuilding(source(log, folder, *MODELS[kind]), forgotten(ids))
+    rebuilding = Retraining(source(log, folder, *MODELS[kind]), forgotten(ids))
     records = processed(log)
     expected = undisturbed(records, effective_labels(records), *MODELS[kind], without=ids)
-    assert (rebuilding.rebuilt().digest, rebuilding.forgotten) == (model_digest(expected), len(ids))
+    assert (rebuilding.retrained().digest, rebuilding.forgotten) == (model_digest(expected), len(ids))
 
 
 @ON_LOGS

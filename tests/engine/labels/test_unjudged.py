@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from streamnb.engine.labels.unjudged import expected_accuracy
-from streamnb.model.evaluation.served_scores import Judged
+from streamnb.model.evaluation.served_scores import LabelledOutcomes
 
 STREAMS, EVENTS = 200, 1000
 
@@ -18,7 +18,7 @@ def sure(rng, n, level):
 
 def events(rng, n, level, right=lambda confidence: confidence):
     confidence = sure(rng, n, level)
-    return Judged(confidence, rng.random(n) < right(confidence))
+    return LabelledOutcomes(confidence, rng.random(n) < right(confidence))
 
 
 def over_confident(confidence):
@@ -63,7 +63,7 @@ def doubts(older, newer, later, streams=100):
     rng, found = np.random.default_rng(1), []
     for _ in range(streams):
         parts = events(rng, *older), events(rng, *newer)
-        known = Judged(*map(np.concatenate, zip(*parts, strict=True)))
+        known = LabelledOutcomes(*map(np.concatenate, zip(*parts, strict=True)))
         found.append(expected_accuracy(events(rng, *later).confidence, known, 0.95).doubt)
     return {reason: found.count(reason) / streams for reason in found}
 
@@ -79,6 +79,9 @@ def test_what_is_not_to_be_trusted_says_so_and_why():
 
 def test_one_event_and_certain_ones():
     for confidence in (1.0, 0.5, 1e-300):
-        for known in (Judged(np.zeros(0), np.zeros(0, bool)), Judged(np.ones(500), np.ones(500, bool))):
+        for known in (
+            LabelledOutcomes(np.zeros(0), np.zeros(0, bool)),
+            LabelledOutcomes(np.ones(500), np.ones(500, bool)),
+        ):
             found = expected_accuracy(np.array([confidence]), known, 0.95)
             assert 0.0 <= found.interval.lower <= found.interval.upper <= 1.0

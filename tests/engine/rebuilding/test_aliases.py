@@ -17,8 +17,8 @@ from verifying import configured, journal_of, new_worker, told, verified
 
 from streamnb.cli import wiring
 from streamnb.engine.ports import NewRecord
-from streamnb.engine.rebuilding.rebuild import Rebuilding, Source
-from streamnb.engine.verification.findings import Findings
+from streamnb.engine.rebuilding.rebuild import Retraining, RetrainingSource
+from streamnb.engine.verification.findings import CheckResults
 from streamnb.engine.verification.log.rebuilt_model import check_rebuilt
 from streamnb.wire.codec import decode_event, decode_label, decode_labels
 from streamnb.wire.schema import EventSchema
@@ -65,7 +65,7 @@ def test_an_event_and_a_verdict_are_read_as_if_the_other_name_were_written(label
 
 def source(log, folder, *sets):
     config = configured(*sets)
-    return Source(log, AtOnce(folder, 100), lambda: wiring.learner(config), wiring.identity(config))
+    return RetrainingSource(log, AtOnce(folder, 100), lambda: wiring.learner(config), wiring.identity(config))
 
 
 def run(log, folder, *sets):
@@ -79,10 +79,10 @@ def learn_anew(log, folder, *sets):
     """Let a learner begin with this configuration, and take a model up that was learned anew; the record."""
     with closing(new_worker(log, folder, *sets)) as worker:
         worker.start("a learner")
-        rebuilding = Rebuilding(source(log, folder, *sets))
-        rebuilt = rebuilding.rebuilt()
+        rebuilding = Retraining(source(log, folder, *sets))
+        rebuilt = rebuilding.retrained()
         worker._snapshots.offer(rebuilding.snapshot(rebuilt))
-        return worker.adopt(rebuilt).n
+        return worker.install_model(rebuilt).n
 
 
 @pytest.mark.parametrize("model", [["model.kind=naive_bayes"], []])
@@ -105,7 +105,7 @@ def test_they_hold_from_now_on_and_of_all_once_the_model_is_learned_anew(open_lo
         anew = wiring.learner(configured(*model))
         anew.process([r._replace(value=rename(r.value)) for r in read_topic(open_log(), "events")], 1.0)
         assert journal_of(open_log())[n].model == model_digest(anew)
-        findings = Findings()
+        findings = CheckResults()
         check_rebuilt(source(open_log(), folder, *model, sets), n, findings)
         assert findings.is_clean
         open_log().append([NewRecord("events", None, raw) for raw in raws[120:]])
@@ -134,7 +134,7 @@ def test_labels_that_come_apart_are_corrected_across_the_change(open_log, tmp_pa
     assert counts_of(worker.learner.model) == counts_of(learned(read, effective_labels(read)))
     assert set(worker.learner.model.classes) == {"x", "y", "z"}
     assert told(verified(open_log(), folder, *LATE, "model.kind=naive_bayes", SETS)) == []
-    rebuilt = Rebuilding(source(open_log(), folder, *LATE, "model.kind=naive_bayes", SETS))
+    rebuilt = Retraining(source(open_log(), folder, *LATE, "model.kind=naive_bayes", SETS))
     assert rebuilt.learned
 
 

@@ -16,20 +16,20 @@ from verifying import configured, new_worker, told, verified
 
 from streamnb.cli import wiring
 from streamnb.cli.commands.forget import _chosen
-from streamnb.cli.commands.rebuild import taken_up
+from streamnb.cli.commands.rebuild import is_installed
 from streamnb.cli.parser import build_parser
 from streamnb.engine.ports import NewRecord, Partition
-from streamnb.engine.rebuilding.rebuild import Rebuilding, Source
+from streamnb.engine.rebuilding.rebuild import Retraining, RetrainingSource
 from streamnb.engine.sensor import Sensor
-from streamnb.engine.verification.findings import Findings
+from streamnb.engine.verification.findings import CheckResults
 from streamnb.engine.verification.log.rebuilt_model import check_rebuilt
 from streamnb.errors import JournalError
-from streamnb.worker import Pace
+from streamnb.worker import CommitPolicy
 
 OUTPUTS = {"predictions": 1, "metrics": 1, "dead_letters": 1, "journal": 1}
 SETS = ["model.kind=naive_bayes"]
 LATE = [*SETS, "topics.labels=labels", "labels.window=1000d"]
-PACE = Pace(commit_events=7, commit_seconds=0.0, snapshot_events=30)
+PACE = CommitPolicy(commit_events=7, commit_seconds=0.0, snapshot_events=30)
 
 
 def event(i, label=None):
@@ -53,14 +53,14 @@ def serving(log, folder, sets, **options):
 
 def source(log, folder, sets):
     config = configured(*sets)
-    return Source(log, AtOnce(folder, 100), lambda: wiring.learner(config), wiring.identity(config))
+    return RetrainingSource(log, AtOnce(folder, 100), lambda: wiring.learner(config), wiring.identity(config))
 
 
 def handed_over(open_log, folder, sets, chosen):
     """Have a model taken up by a worker of its own, as no learner runs; the model, and the journal record."""
-    rebuilding = Rebuilding(source(open_log(), folder, sets), chosen)
+    rebuilding = Retraining(source(open_log(), folder, sets), chosen)
     with closing(new_worker(open_log(), folder, *sets, pace=PACE)) as other:
-        return rebuilding, taken_up(rebuilding, AtOnce(folder, 100), other)
+        return rebuilding, is_installed(rebuilding, AtOnce(folder, 100), other)
 
 
 def of_key(key):
@@ -75,14 +75,14 @@ def test_a_key_is_forgotten_in_all_partitions(open_log, tmp_path):
     with closing(serving(log, tmp_path, LATE)) as worker:
         worker.run(until_end=True)
     rebuilding, n = handed_over(open_log, tmp_path, LATE, of_key("k1"))
-    assert (rebuilding.forgotten, rebuilding.learned, rebuilding.events) == (12, 48, 60)
+    assert (rebuilding.evicted, rebuilding.learned, rebuilding.events) == (12, 48, 60)
     log = open_log()
     log.append([event(i) for i in range(60, 90)])
     with closing(serving(log, tmp_path, LATE)) as worker:
         assert worker.learner.model.class_weights == {"a": 24.0, "b": 24.0}
         worker.run(until_end=True)
     other = open_log()
-    findings = Findings()
+    findings = CheckResults()
     check_rebuilt(source(other, tmp_path, LATE), n, findings, of_key("k1"))
     assert findings.is_clean
     assert told(verified(other, tmp_path, *LATE)) == []
@@ -99,7 +99,7 @@ def test_events_that_were_lost_before_they_were_learned_are_not_missed(open_log,
     with closing(serving(log, tmp_path, SETS, accepts_loss=True)) as worker:
         worker.run(until_end=True)
     rebuilding, _ = handed_over(open_log, tmp_path, SETS, of_key("k1"))
-    assert (rebuilding.forgotten, rebuilding.learned) == (6, 24)
+    assert (rebuilding.evicted, rebuilding.learned) == (6, 24)
 
 
 def test_what_was_learned_and_is_gone_cannot_be_learned_anew(open_log, tmp_path):
@@ -138,7 +138,7 @@ def test_where_a_topic_was_made_anew_it_says_that_and_what_to_do(open_log, tmp_p
         with pytest.raises(
             JournalError, match=r"topic 'labels' was deleted and made anew.* begin another model"
         ):
-            Rebuilding(source(open_log(), tmp_path, LATE))
+            Retraining(source(open_log(), tmp_path, LATE))
         serving(open_log(), tmp_path, LATE, accepts_loss=True).close()
 
 
@@ -191,8 +191,8 @@ def test_what_was_forgotten_leaves_the_snapshots_once_the_disk_has_room_again(op
     log.append([event(i, "ab"[i % 2]) for i in range(60)])
     worker = serving(log, tmp_path, SETS)
     worker.run(until_end=True)
-    rebuilding = Rebuilding(source(open_log(), tmp_path, SETS), of_key("k1"))
-    rebuilt, folder = rebuilding.rebuilt(), AtOnce(tmp_path, 100)
+    rebuilding = Retraining(source(open_log(), tmp_path, SETS), of_key("k1"))
+    rebuilt, folder = rebuilding.retrained(), AtOnce(tmp_path, 100)
     folder.offer(rebuilding.snapshot(rebuilt))
     unsaved = []
     worker._sensor = type("Heard", (Sensor,), {"unsaved": lambda _, text: unsaved.append(text)})()
@@ -206,7 +206,7 @@ def test_what_was_forgotten_leaves_the_snapshots_once_the_disk_has_room_again(op
 
     worker._begin_saving = begin
     try:
-        taken = worker.adopt(rebuilt)
+        taken = worker.install_model(rebuilt)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert len(unsaved) == 1

@@ -20,8 +20,8 @@ from verifying import configured, journal_of, new_worker, told, verified
 
 from streamnb.adapters.sqlite.log import SqliteLog
 from streamnb.cli import wiring
-from streamnb.cli.commands.rebuild import taken_up
-from streamnb.engine.rebuilding.rebuild import Rebuilding
+from streamnb.cli.commands.rebuild import is_installed
+from streamnb.engine.rebuilding.rebuild import Retraining
 
 KIND = "model.kind=naive_bayes"
 TOPICS = ["events", "labels", "predictions", "metrics", "dead-letters", "journal"]
@@ -41,7 +41,7 @@ def take_up(folder, point, becomes, trace=None):
         worker = serving(SqliteLog(folder / "log.db", session_timeout=0.0), folder / "snapshots", KIND)
         seams.begins("adopt")
         identity = None if becomes == KIND else wiring.identity(configured(*LATE, becomes))
-        worker.adopt(worker._offered(worker.checkpoint), identity)
+        worker.install_model(worker._offered(worker.checkpoint), identity)
         worker.close()
     finally:
         os._exit(0)
@@ -69,11 +69,11 @@ def test_a_learner_that_is_killed_at_any_step_of_a_take_up_leaves_one_model_or_t
         closing(serving(SqliteLog(first / "log.db"), first / "snapshots", KIND)) as worker,
     ):
         before = model_digest(worker.learner)
-        under = wiring.identity(configured(*LATE, becomes)).shaping
+        under = wiring.identity(configured(*LATE, becomes)).semantic_config
         of = source(log, first / "snapshots", KIND)
-        rebuilding = Rebuilding(of, forgotten({"e3", "e4"}), under=under)
-        rebuilt = rebuilding.rebuilt().digest
-        worker._snapshots.offer(rebuilding.snapshot(rebuilding.rebuilt()))
+        rebuilding = Retraining(of, forgotten({"e3", "e4"}), under=under)
+        rebuilt = rebuilding.retrained().digest
+        worker._snapshots.offer(rebuilding.snapshot(rebuilding.retrained()))
     assert before != rebuilt
     trace = tmp_path / "trace"
     shutil.copytree(first, tmp_path / "traced")
@@ -106,8 +106,8 @@ def test_a_learner_that_is_killed_at_any_step_of_a_take_up_leaves_one_model_or_t
                 SqliteLog(folder / "log.db", session_timeout=0.0), folder / "snapshots", *LATE, kind
             )
             with closing(other):
-                again = Rebuilding(source(log, folder / "snapshots", kind), forgotten({"e5"}))
-                taken_up(again, AtOnce(folder / "snapshots", 100), other)
+                again = Retraining(source(log, folder / "snapshots", kind), forgotten({"e5"}))
+                is_installed(again, AtOnce(folder / "snapshots", 100), other)
             assert again.forgotten == 1
         shutil.rmtree(folder)
 

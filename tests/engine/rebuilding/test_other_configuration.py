@@ -18,8 +18,8 @@ from verifying import configured, journal_of, new_worker, told, verified
 from streamnb.cli import main, wiring
 from streamnb.engine.journal.recovery import recover
 from streamnb.engine.ports import NewRecord
-from streamnb.engine.rebuilding.rebuild import Rebuilding
-from streamnb.engine.verification.findings import Findings
+from streamnb.engine.rebuilding.rebuild import Retraining
+from streamnb.engine.verification.findings import CheckResults
 from streamnb.engine.verification.log.rebuilt_model import check_rebuilt
 from streamnb.errors import JournalError
 
@@ -42,14 +42,14 @@ def test_it_is_the_model_of_a_run_under_the_other_and_what_follows_is_too(open_l
     with closing(serving(log, folder, *before)) as worker:
         worker.run(until_end=True)
     becomes = wiring.identity(configured(*LATE, *after))
-    rebuilding = Rebuilding(source(open_log(), folder, *before), under=becomes.shaping)
+    rebuilding = Retraining(source(open_log(), folder, *before), under=becomes.semantic_config)
     known = processed(open_log())
-    rebuilt = rebuilding.rebuilt()
+    rebuilt = rebuilding.retrained()
     assert rebuilt.digest == model_digest(undisturbed(known, effective_labels(known), *after))
     with closing(serving(open_log(), folder, *before)) as worker:
         worker._snapshots.offer(rebuilding.snapshot(rebuilt))
         scores = worker.learner.late.scoring.scores.cumulative()
-        n = worker.adopt(rebuilt, becomes).n
+        n = worker.install_model(rebuilt, becomes).n
         assert (model_digest(worker.learner), worker.learner.late.scoring.scores.cumulative()) == (
             rebuilt.digest,
             scores,
@@ -72,12 +72,12 @@ def test_it_is_the_model_of_a_run_under_the_other_and_what_follows_is_too(open_l
     again = wiring.learner(configured(*LATE, *after))
     recover(log, AtOnce(folder, 100), again, wiring.identity(configured(*LATE, *after)))
     assert digests(again) == digests(worker.learner)
-    findings = Findings()
+    findings = CheckResults()
     check_rebuilt(source(log, folder, *after), n, findings)
     assert findings.is_clean
     assert told(verified(log, folder, *LATE, *after)) == []
     later = processed(log)
-    assert Rebuilding(source(log, folder, *after)).rebuilt().digest == model_digest(
+    assert Retraining(source(log, folder, *after)).retrained().digest == model_digest(
         undisturbed(later, effective_labels(later), *after)
     )
 
@@ -133,7 +133,7 @@ def test_what_was_learned_under_several_configurations_is_learned_anew_under_the
     again = run(open_log(), tmp_path, *BAYES, *late, after)
     assert (again.model.n_events, again.model.classes) == (learned, classes)
     assert told(verified(open_log(), tmp_path, *BAYES, *late, after)) == []
-    findings = Findings()
+    findings = CheckResults()
     check_rebuilt(
         source_of(open_log(), tmp_path, *BAYES, *late, after), journal_of(open_log())[-1].n, findings
     )

@@ -12,9 +12,9 @@ from test_rebuild import append, processed, serving, source
 from verifying import configured, told, verified
 
 from streamnb.cli import wiring
-from streamnb.cli.evaluation.history import history_of, relived
-from streamnb.engine.rebuilding.rebuild import Rebuilding
-from streamnb.engine.verification.findings import Findings
+from streamnb.cli.evaluation.history import history_of, replay_history
+from streamnb.engine.rebuilding.rebuild import Retraining
+from streamnb.engine.verification.findings import CheckResults
 from streamnb.engine.verification.log.rebuilt_model import check_rebuilt
 
 LEAST = 5
@@ -69,13 +69,13 @@ def test_who_may_be_predicted_hangs_on_the_labels_that_hold_also_in_a_model_lear
         ]:
             asked.label(ids, label)
             found.append(asked.names())
-        rebuilding = Rebuilding(source(open_log(), tmp_path, *sets))
+        rebuilding = Retraining(source(open_log(), tmp_path, *sets))
         asked.label(range(19, 21), "z")
         found.append(asked.names())
         rebuilding.follow()
-        rebuilt = rebuilding.rebuilt()
+        rebuilt = rebuilding.retrained()
         worker._snapshots.offer(rebuilding.snapshot(rebuilt))
-        adopted = worker.adopt(rebuilt).n
+        adopted = worker.install_model(rebuilt).n
         found.append(asked.names())
         asked.label(range(13, 16), "x")  # z falls below the number again
         found.append(asked.names())
@@ -98,7 +98,7 @@ def test_who_may_be_predicted_hangs_on_the_labels_that_hold_also_in_a_model_lear
         )
         == []
     )
-    findings = Findings()
+    findings = CheckResults()
     check_rebuilt(source(open_log(), tmp_path, *sets), adopted, findings)
     assert [one.verdict.name for one in findings.all()] == ["OK"]
 
@@ -120,7 +120,7 @@ def test_a_past_that_is_lived_through_again_has_the_quarantine_of_the_candidate(
     candidate = wiring.learner(config)
     said = [
         one
-        for one in relived(candidate, history_of(configured(*late, *KINDS[kind]), log))
+        for one in replay_history(candidate, history_of(configured(*late, *KINDS[kind]), log))
         if one.topic == "predictions"
     ]
     names = [frozenset(json.loads(one.value)["probabilities"]) for one in said[-4:]]

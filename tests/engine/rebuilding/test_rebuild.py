@@ -17,19 +17,19 @@ from verifying import configured, new_worker, told, verified
 from streamnb.cli import main, wiring
 from streamnb.cli.commands import rebuild
 from streamnb.cli.commands.forget import _chosen, with_ids
-from streamnb.cli.commands.rebuild import taken_up
+from streamnb.cli.commands.rebuild import is_installed
 from streamnb.cli.parser import build_parser
 from streamnb.engine.journal.entries import refuse_forgotten
 from streamnb.engine.journal.history import find
 from streamnb.engine.journal.recovery import recover
 from streamnb.engine.ports import NewRecord, Record
-from streamnb.engine.rebuilding.rebuild import Rebuilding, Source
+from streamnb.engine.rebuilding.rebuild import Retraining, RetrainingSource
 from streamnb.engine.sensor import Sensor
-from streamnb.engine.verification.findings import Findings
+from streamnb.engine.verification.findings import CheckResults
 from streamnb.engine.verification.log.rebuilt_model import check_rebuilt
 from streamnb.errors import ConfigError, JournalError, SnapshotError
 from streamnb.events import Event
-from streamnb.worker import Pace
+from streamnb.worker import CommitPolicy
 
 TOPICS = {"events": 1, "labels": 1, "predictions": 1, "metrics": 1, "dead_letters": 1, "journal": 1}
 LATE = ["topics.labels=labels", "labels.window=1000d", "decision.reject=0.3"]
@@ -43,7 +43,7 @@ MODELS = {
         "attributes=[{name='text', kind='text'}]",
     ],
 }
-PACE = Pace(commit_events=7, commit_seconds=0.0, snapshot_events=30)
+PACE = CommitPolicy(commit_events=7, commit_seconds=0.0, snapshot_events=30)
 
 
 def append(log, records):
@@ -58,7 +58,7 @@ def serving(log, folder, *sets):
 
 def source(log, folder, *sets):
     config = configured(*LATE, *sets)
-    return Source(log, AtOnce(folder, 100), lambda: wiring.learner(config), wiring.identity(config))
+    return RetrainingSource(log, AtOnce(folder, 100), lambda: wiring.learner(config), wiring.identity(config))
 
 
 def undisturbed(records, truths, *sets, without=()):
@@ -87,10 +87,10 @@ def test_it_is_the_model_of_a_run_whose_events_carried_their_labels(open_log, tm
     with closing(serving(log, tmp_path, *MODELS[kind])) as worker:
         worker.run(until_end=True)
     log = open_log()
-    rebuilding = Rebuilding(source(log, tmp_path, *MODELS[kind]))
+    rebuilding = Retraining(source(log, tmp_path, *MODELS[kind]))
     records = processed(log)
     expected = undisturbed(records, effective_labels(records), *MODELS[kind])
-    assert rebuilding.rebuilt().digest == model_digest(expected)
+    assert rebuilding.retrained().digest == model_digest(expected)
     assert (rebuilding.events, rebuilding.learned) == (90, expected.model.n_events)
     if kind == "mixture":
         assert model_digest(expected) != model_digest(worker.learner)
@@ -105,16 +105,16 @@ def test_it_follows_the_journal_and_is_taken_up(open_log, tmp_path, kind):
     worker = serving(log, tmp_path, *sets)
     worker.run(until_end=True)
     other = open_log()
-    rebuilding = Rebuilding(source(other, tmp_path, *sets))
+    rebuilding = Retraining(source(other, tmp_path, *sets))
     fixed = rebuilding.to
     append(log, stream[160:240])
     worker.run(until_end=True)
     rebuilding.follow()
     assert rebuilding.checkpoint.n == worker.checkpoint.n > fixed
     scores = worker.learner.late.scoring.scores.cumulative()
-    rebuilt = rebuilding.rebuilt()
-    worker._snapshots.offer(rebuilding.snapshot(rebuilding.rebuilt()))
-    taken = worker.adopt(rebuilt)
+    rebuilt = rebuilding.retrained()
+    worker._snapshots.offer(rebuilding.snapshot(rebuilding.retrained()))
+    taken = worker.install_model(rebuilt)
     assert model_digest(worker.learner) == rebuilt.digest
     assert worker.learner.late.scoring.scores.cumulative() == scores
     append(log, stream[240:])
@@ -170,17 +170,17 @@ def test_what_is_forgotten_was_never_there_and_nothing_brings_it_back(open_log, 
     worker = serving(log, tmp_path, *sets)
     worker.run(until_end=True)
     other = open_log()
-    rebuilding = Rebuilding(source(other, tmp_path, *sets), forgotten(gone))
+    rebuilding = Retraining(source(other, tmp_path, *sets), forgotten(gone))
     met = [json.loads(record.value)["id"] for record in read_topic(other, "events")]
     assert rebuilding.forgotten == len(gone.intersection(met))
     records = processed(other)
     expected = undisturbed(records, effective_labels(records), *sets, without=gone)
-    assert rebuilding.rebuilt().digest == model_digest(expected)
+    assert rebuilding.retrained().digest == model_digest(expected)
     append(log, stream[250:])
     worker.run(until_end=True)
     rebuilding.follow()
-    worker._snapshots.offer(rebuilding.snapshot(rebuilding.rebuilt()))
-    floor = worker.adopt(rebuilding.rebuilt()).n
+    worker._snapshots.offer(rebuilding.snapshot(rebuilding.retrained()))
+    floor = worker.install_model(rebuilding.retrained()).n
     assert [file.n for file in worker._snapshots.list()] == [floor]
     assert not list(tmp_path.glob("adopt-*"))
     early = [event_id for event_id in gone if event_id not in met]  # they came later, and stay
@@ -200,14 +200,14 @@ def test_what_is_forgotten_was_never_there_and_nothing_brings_it_back(open_log, 
     with pytest.raises(JournalError, match=rf"forgotten at journal record {floor}"):
         refuse_forgotten(worker.checkpoint, floor - 1)
     log = open_log()
-    again = Rebuilding(source(log, tmp_path, *sets))
+    again = Retraining(source(log, tmp_path, *sets))
     assert again.forgotten == 0
     records = processed(log)
     truths = {k: v for k, v in effective_labels(records).items() if k not in ids}
     expected = undisturbed(records, truths, *sets, without=ids)
-    assert again.rebuilt().digest == model_digest(expected)
+    assert again.retrained().digest == model_digest(expected)
     assert early or kind
-    findings = Findings()
+    findings = CheckResults()
     check_rebuilt(source(log, tmp_path, *sets), floor, findings, forgotten(set(ids)))
     assert findings.is_clean
     assert told(verified(log, tmp_path, *LATE, *sets)) == []
@@ -215,8 +215,8 @@ def test_what_is_forgotten_was_never_there_and_nothing_brings_it_back(open_log, 
 
 def adopted(worker, rebuilding, model=None):
     """The journal record by which a worker took up what was learned anew, or another model in its place."""
-    rebuilt = rebuilding.rebuilt()
-    return worker.adopt(rebuilt if model is None else rebuilt._replace(model=model)).n
+    rebuilt = rebuilding.retrained()
+    return worker.install_model(rebuilt if model is None else rebuilt._replace(model=model)).n
 
 
 @pytest.mark.parametrize("flags", [["--key", "s3"], ["--where", "sender=s3"]], ids=["key", "attribute"])
@@ -231,14 +231,16 @@ def test_a_twentieth_of_the_senders_is_forgotten(open_log, tmp_path, flags):
         raw = json.dumps(value).encode()
         records.append(record._replace(key=sender.encode(), value=raw))
     append(log, records)
-    worker = new_worker(log, tmp_path, *LATE, *sets, pace=Pace(commit_events=700, snapshot_events=1000))
+    worker = new_worker(
+        log, tmp_path, *LATE, *sets, pace=CommitPolicy(commit_events=700, snapshot_events=1000)
+    )
     worker.start("a learner")
     worker.run(until_end=True)
     records = processed(log)
     gone = {json.loads(r.value)["id"] for r in records if r.partition == EVENTS and r.key == b"s3"}
     assert 80 < len(gone) < 120
     chosen = _chosen(build_parser().parse_args(["forget", *flags]))
-    rebuilding = Rebuilding(source(open_log(), tmp_path, *sets), chosen)
+    rebuilding = Retraining(source(open_log(), tmp_path, *sets), chosen)
     truths = effective_labels(records)
     expected = undisturbed(records, truths, *sets, without=gone)
     floor = adopted(worker, rebuilding)
@@ -250,8 +252,8 @@ def test_a_twentieth_of_the_senders_is_forgotten(open_log, tmp_path, flags):
     one = min(event_id for event_id in gone if truths.get(event_id, (None, 0))[1])
     spoiled = undisturbed(records, truths, *sets, without=gone - {one})
     for model, is_clean in ((None, True), (spoiled.parts()["model"], False)):
-        again = Rebuilding(source(open_log(), tmp_path, *sets))
-        n, findings = adopted(worker, again, model), Findings()
+        again = Retraining(source(open_log(), tmp_path, *sets))
+        n, findings = adopted(worker, again, model), CheckResults()
         check_rebuilt(source(open_log(), tmp_path, *sets), n, findings, forgotten(gone))
         assert findings.is_clean is is_clean
     worker.close()
@@ -266,7 +268,7 @@ def test_where_everything_was_forgotten_a_model_is_learned_anew(open_log, tmp_pa
         with closing(serving(log, tmp_path, *MODELS["pruned"])) as worker:
             worker.run(until_end=True)
             more = () if choice is None else (choice,)
-            adopted(worker, Rebuilding(source(open_log(), tmp_path, *MODELS["pruned"]), *more))
+            adopted(worker, Retraining(source(open_log(), tmp_path, *MODELS["pruned"]), *more))
             assert worker.learner.model.n_events == is_left
         log = open_log()
         if choice is None:
@@ -285,18 +287,18 @@ def test_a_forgotten_event_that_still_teaches_is_found(open_log, tmp_path):
     append(log, random_stream(random.Random(5), 60, 0, labelled=1.0).records)
     worker = serving(log, tmp_path, *sets)
     worker.run(until_end=True)
-    rebuilding = Rebuilding(source(open_log(), tmp_path, *sets), forgotten({"e3"}))
-    rebuilt = rebuilding.rebuilt()
-    everything = Rebuilding(source(open_log(), tmp_path, *sets)).rebuilt()
-    floor = worker.adopt(rebuilt._replace(model=everything.model)).n
+    rebuilding = Retraining(source(open_log(), tmp_path, *sets), forgotten({"e3"}))
+    rebuilt = rebuilding.retrained()
+    everything = Retraining(source(open_log(), tmp_path, *sets)).retrained()
+    floor = worker.install_model(rebuilt._replace(model=everything.model)).n
     worker.close()
-    findings = Findings()
+    findings = CheckResults()
     check_rebuilt(source(open_log(), tmp_path, *sets), floor, findings, forgotten({"e3"}))
     assert [f.text for f in findings.all()] == [
         f"the model of journal record {floor} is not the one that the log gives",
         f"the model of the snapshot at journal record {floor} is not the one that the log gives",
     ]
-    findings = Findings()
+    findings = CheckResults()
     check_rebuilt(source(open_log(), tmp_path, *sets), floor, findings, forgotten({"e3", "e4"}))
     assert "1 of these events" in findings.all()[0].text
 
@@ -320,15 +322,15 @@ def test_a_running_learner_stands_still_and_takes_it_up(open_log, tmp_path, monk
     def learn_anew():
         reader, producer = open_log(), open_log()
         try:
-            rebuilding = Rebuilding(source(reader, tmp_path), forgotten({"e1"}))
+            rebuilding = Retraining(source(reader, tmp_path), forgotten({"e1"}))
             for first in range(200, len(stream), 20):
                 append(producer, stream[first : first + 20])
             other = new_worker(open_log.hurried(), tmp_path, *LATE)
             follow, waits = rebuilding.follow, iter([slow])
             monkeypatch.setattr(rebuilding, "follow", lambda: (time.sleep(next(waits, 0.0)), follow())[1])
             with closing(other):
-                n = taken_up(rebuilding, AtOnce(tmp_path, 100), other)
-            numbers.append((n, rebuilding.rebuilt()))
+                n = is_installed(rebuilding, AtOnce(tmp_path, 100), other)
+            numbers.append((n, rebuilding.retrained()))
         finally:
             worker.stop()
             reader.close()
@@ -359,7 +361,7 @@ def test_it_goes_on_where_nobody_hands_a_model_over(open_log, tmp_path, monkeypa
     worker._sensor = type("Heard", (Sensor,), {"noted": lambda _, text: told_of.append(text)})()
     folder = AtOnce(tmp_path, 100)
     with folder.asking():
-        worker._stand_still(folder.asked_by())
+        worker._pause_for_handover(folder.asked_by())
         with (
             pytest.raises(SnapshotError, match=f"is held by process {os.getpid()}: "),
             AtOnce(tmp_path, 1).asking(),
@@ -383,9 +385,9 @@ def test_it_stands_still_once_for_each_who_asks(open_log, tmp_path, monkeypatch)
         worker._sensor = type("Heard", (Sensor,), {"noted": lambda _, text: told_of.append(text)})()
         standing = "standing still, for a model that was learned anew is to be taken up"
         for n in (1, 2):
-            rebuilding = Rebuilding(source(open_log(), tmp_path))
+            rebuilding = Retraining(source(open_log(), tmp_path))
             with worker._snapshots.asking():
-                worker._snapshots.offer(rebuilding.snapshot(rebuilding.rebuilt()))
+                worker._snapshots.offer(rebuilding.snapshot(rebuilding.retrained()))
                 for _ in range(3):
                     worker._look_around()
             taken_up_by = f"journal record {worker.checkpoint.n} took up a model that was learned anew"
@@ -400,19 +402,19 @@ def test_a_learner_that_died_before_its_snapshot_keeps_one_where_events_were_for
     append(log, random_stream(random.Random(5), 60, 90).records)
     worker = serving(log, tmp_path)
     worker.run(until_end=True)
-    rebuilding = Rebuilding(source(open_log(), tmp_path), forgotten({"e3", "e4", "e5"}))
-    worker._snapshots.offer(rebuilding.snapshot(rebuilding.rebuilt()))
+    rebuilding = Retraining(source(open_log(), tmp_path), forgotten({"e3", "e4", "e5"}))
+    worker._snapshots.offer(rebuilding.snapshot(rebuilding.retrained()))
     with monkeypatch.context() as dying:
         dying.setattr(worker, "_begin_saving", lambda _: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
-            worker.adopt(rebuilding.rebuilt())
+            worker.install_model(rebuilding.retrained())
     log.close()
     folder = AtOnce(tmp_path, 100)
     floor = rebuilding.checkpoint.n + 1
     assert max(file.n for file in folder.list()) < floor
     again = serving(open_log(), tmp_path)
     assert [file.n for file in folder.list()] == [floor]
-    assert model_digest(again.learner) == rebuilding.rebuilt().digest
+    assert model_digest(again.learner) == rebuilding.retrained().digest
     again.close()
 
 
@@ -423,7 +425,7 @@ def test_weights_of_verdicts_are_those_that_hold(open_log, tmp_path):
         worker.run(until_end=True)
     log = open_log()
     made = wiring.model(configured(*MODELS["naive_bayes"]))
-    made.load_state(*Rebuilding(source(log, tmp_path, *MODELS["naive_bayes"])).rebuilt().model)
+    made.load_state(*Retraining(source(log, tmp_path, *MODELS["naive_bayes"])).retrained().model)
     records = processed(log)
     assert counts_of(made) == counts_of(learned(records, effective_labels(records)))
 
@@ -431,7 +433,7 @@ def test_weights_of_verdicts_are_those_that_hold(open_log, tmp_path):
 def test_nothing_is_learned_anew_of_what_is_gone(open_log, tmp_path):
     log = open_log(**TOPICS)
     with pytest.raises(JournalError, match="nothing has been learned yet"):
-        Rebuilding(source(log, tmp_path))
+        Retraining(source(log, tmp_path))
 
 
 def test_labels_of_events_that_wait_no_longer_are_those_that_they_had_in_the_end(open_log, tmp_path):
@@ -445,12 +447,12 @@ def test_labels_of_events_that_wait_no_longer_are_those_that_they_had_in_the_end
     timely = Stream()
     for i in range(1800):
         timely.verdict(f"e{i}", rng.choice("xy"))
-    worker = new_worker(log, tmp_path, *LATE, *sets, pace=Pace(commit_events=200))
+    worker = new_worker(log, tmp_path, *LATE, *sets, pace=CommitPolicy(commit_events=200))
     worker.start("a learner")
     for first in range(0, 1800, 100):  # each verdict while its event waits
         append(log, timely.records[first : first + 100])
     worker.run(until_end=True)
-    assert min(worker.learner.late.pending.chunks()) > 0
+    assert min(worker.learner.late.pending.blocks()) > 0
     assert worker.learner.model.n_events > 300
     late = Stream()
     for i in range(100):
@@ -460,7 +462,7 @@ def test_labels_of_events_that_wait_no_longer_are_those_that_they_had_in_the_end
     worker.close()
     made = wiring.model(configured(*sets))
     log = open_log()
-    made.load_state(*Rebuilding(source(log, tmp_path, *sets)).rebuilt().model)
+    made.load_state(*Retraining(source(log, tmp_path, *sets)).retrained().model)
     assert made.class_weights == worker.learner.model.class_weights
     assert counts_of(made) == counts_of(worker.learner.model)
     assert "z" not in made.classes
@@ -527,7 +529,7 @@ def test_a_command_that_was_stopped_says_so(open_log, tmp_path, monkeypatch, pau
     append(log, random_stream(random.Random(5), 30, 30).records)
     with closing(serving(log, tmp_path)) as worker:
         worker.run(until_end=True)
-        rebuilding = Rebuilding(source(open_log(), tmp_path))
+        rebuilding = Retraining(source(open_log(), tmp_path))
         monkeypatch.setattr(rebuild, "_PATIENCE_SECONDS", 0.6)
         monkeypatch.setattr(rebuild, "_LOOK_SECONDS", 0.4)
         monkeypatch.setattr(rebuild, "_PAUSE_SECONDS", paused)
@@ -535,7 +537,7 @@ def test_a_command_that_was_stopped_says_so(open_log, tmp_path, monkeypatch, pau
             closing(new_worker(open_log(), tmp_path, *LATE)) as other,
             pytest.raises(JournalError, match=says),
         ):
-            taken_up(rebuilding, AtOnce(tmp_path, 100), other)
+            is_installed(rebuilding, AtOnce(tmp_path, 100), other)
 
 
 def test_a_file_of_ids_that_is_no_text_is_refused(tmp_path):
@@ -551,13 +553,13 @@ def test_a_model_that_was_just_taken_up_is_not_removed_by_who_asks_next(open_log
     append(log, random_stream(random.Random(5), 60, 90).records)
     worker = serving(log, tmp_path)
     worker.run(until_end=True)
-    second = Rebuilding(source(open_log(), tmp_path))
-    first = Rebuilding(source(open_log(), tmp_path))
-    offered = worker._snapshots.offer(first.snapshot(first.rebuilt()))
-    worker.adopt(first.rebuilt())
+    second = Retraining(source(open_log(), tmp_path))
+    first = Retraining(source(open_log(), tmp_path))
+    offered = worker._snapshots.offer(first.snapshot(first.retrained()))
+    worker.install_model(first.retrained())
     worker.close()
     with pytest.raises(JournalError, match="took up another model meanwhile"):
-        taken_up(second, AtOnce(tmp_path, 100), worker)
+        is_installed(second, AtOnce(tmp_path, 100), worker)
     assert offered.exists()
 
 
@@ -594,7 +596,9 @@ def test_what_was_forgotten_is_not_missed_where_no_labels_come_late(open_log, tm
     worker.start("a learner")
     worker.run(until_end=True)
     config = configured()
-    of = Source(open_log(), AtOnce(tmp_path, 100), lambda: wiring.learner(config), wiring.identity(config))
-    worker.adopt(Rebuilding(of, forgotten({"e3", "e4"})).rebuilt())
+    of = RetrainingSource(
+        open_log(), AtOnce(tmp_path, 100), lambda: wiring.learner(config), wiring.identity(config)
+    )
+    worker.install_model(Retraining(of, forgotten({"e3", "e4"})).retrained())
     worker.close()
     assert told(verified(open_log(), tmp_path)) == []

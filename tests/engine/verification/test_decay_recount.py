@@ -19,7 +19,7 @@ from streamnb import BayesOptimalNB, Hypothesis, Text
 from streamnb.cli.reports.state_diff import StateAt as Side
 from streamnb.cli.reports.state_diff import differences, print_differences
 from streamnb.engine.journal.checkpoint import BEFORE
-from streamnb.engine.learner import Learner
+from streamnb.engine.learner import EventProcessor
 from streamnb.engine.settings import Pruning, Settings
 from streamnb.engine.verification.recount.comparison import LearnedState, recount_of
 from streamnb.errors import SnapshotError
@@ -39,7 +39,7 @@ WEIGHTS = [1.0, 1.0, 0.5, 3.25, 2.0**-10]
 
 def learner_of(pruning=None, hypotheses=HYPOTHESES, switching_rate=0.0):
     model = BayesOptimalNB({"text": Text(), "subject": Text()}, hypotheses, switching_rate)
-    return Learner(Settings(schema=EventSchema(), pruning=pruning or Pruning()), model)
+    return EventProcessor(Settings(schema=EventSchema(), pruning=pruning or Pruning()), model)
 
 
 TIMES = st.one_of(

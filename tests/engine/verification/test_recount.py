@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from service import records
 
 from streamnb import NaiveBayes, Nominal, Text
-from streamnb.engine.learner import Learner
+from streamnb.engine.learner import EventProcessor
 from streamnb.engine.settings import Pruning, Settings
 from streamnb.engine.verification.exact.moments import ExactMoments
-from streamnb.engine.verification.findings import Findings
+from streamnb.engine.verification.findings import CheckResults
 from streamnb.engine.verification.recount.comparison import LearnedState, compare, recount_of
 from streamnb.engine.verification.recount.recount import Recount, RecountPlan
 from streamnb.errors import MalformedEvent, SnapshotError
@@ -69,11 +69,11 @@ def learner_of(pruning, *, declared=False):
     if declared:
         kinds |= {"mixed": Nominal(), "x": "continuous"}
     settings = Settings(schema=DECLARED if declared else EventSchema(), pruning=pruning)
-    return Learner(settings, NaiveBayes(kinds))
+    return EventProcessor(settings, NaiveBayes(kinds))
 
 
 def recounted(learner, raws, recount=None):
-    plan = RecountPlan.of(learner.settings, learner.model)
+    plan = RecountPlan.of_model(learner.settings, learner.model)
     recount = recount or Recount()
     for raw in raws:
         try:
@@ -84,8 +84,8 @@ def recounted(learner, raws, recount=None):
 
 
 def differing(recount, learner):
-    findings = Findings()
-    equal = compare(recount, LearnedState.of(learner), "state", 7, findings)
+    findings = CheckResults()
+    equal = compare(recount, LearnedState.of_processor(learner), "state", 7, findings)
     return findings.all(), equal
 
 
@@ -185,7 +185,7 @@ def exchange_words(learner):
 def lose_word(learner):
     statistics = learner.model.statistics
     statistics.vocabulary.keep(np.arange(statistics.vocabulary.size) != row_of(statistics, "w3"))
-    statistics.settle()
+    statistics.finish_copy()
 
 
 DAMAGE = [
@@ -266,7 +266,7 @@ def test_a_state_with_moments_that_are_none_is_no_beginning(mean, M2):
     learner.model.statistics.moments.mean[0, 0] = mean
     learner.model.statistics.moments.M2[0, 0] = M2
     with pytest.raises(SnapshotError, match="has moments"):
-        recount_of(LearnedState.of(learner))
+        recount_of(LearnedState.of_processor(learner))
 
 
 def welford(values, weights, n=0, mean=0.0, M2=0.0):
@@ -334,7 +334,7 @@ def test_the_bounds_are_of_the_order_of_rounding():
 
 
 def test_an_event_without_label_or_weight_is_not_counted():
-    plan = RecountPlan.of(Settings(schema=EventSchema()), NaiveBayes())
+    plan = RecountPlan.of_model(Settings(schema=EventSchema()), NaiveBayes())
     recount = Recount()
     recount.take(Event("1", {"text": "a"}), plan)
     recount.take(Event("2", {"text": "a"}, "x", 0.0), plan)

@@ -9,7 +9,7 @@ import pytest
 from service import records
 from test_recount import differing, recounted
 
-from streamnb.engine.learner import Learner
+from streamnb.engine.learner import EventProcessor
 from streamnb.engine.settings import Settings
 from streamnb.engine.verification.recount.tenant_recount import TenantRecount
 from streamnb.model.tenants.put_away import WORDS
@@ -31,7 +31,7 @@ RAWS = [
 
 def learned(raws, **given):
     models = TenantModels({"text": "text"}, "tenant", **given)
-    learner = Learner(Settings(schema=EventSchema()), models)
+    learner = EventProcessor(Settings(schema=EventSchema()), models)
     learner.process(records(raws), 1.0)
     return learner
 

@@ -20,9 +20,9 @@ from streamnb.adapters.sqlite.log import SqliteLog
 from streamnb.cli import wiring
 from streamnb.engine.journal.entries import roll_back
 from streamnb.engine.ports import NewRecord, Partition
-from streamnb.engine.verification.findings import CheckResult
+from streamnb.engine.verification.findings import Outcome
 from streamnb.errors import LogError
-from streamnb.worker import Pace
+from streamnb.worker import CommitPolicy
 
 RAWS = raw_events(300, seed=5)
 EVENTS, JOURNAL, PREDICTIONS = (Partition(name, 0) for name in ("events", "journal", "predictions"))
@@ -68,7 +68,7 @@ def assert_clean(outcome, events, commits=None):
 
 
 def unchecked(outcome):
-    return [check for check, _ in told(outcome, CheckResult.UNCHECKED)]
+    return [check for check, _ in told(outcome, Outcome.UNCHECKED)]
 
 
 def test_a_stream_of_mixed_and_malformed_events_is_clean(open_log, tmp_path):
@@ -82,7 +82,7 @@ def test_a_stream_of_mixed_and_malformed_events_is_clean(open_log, tmp_path):
     outcome = verified(open_log(), tmp_path / "snapshots", file=file)
     assert_clean(outcome, 320)
     assert unchecked(outcome) == []
-    fine = told(outcome, CheckResult.OK)
+    fine = told(outcome, Outcome.OK)
     assert sum(check == "snapshots" for check, _ in fine) >= 3
     assert ("predictions", "300 of 300 events, each once") in fine
     assert ("dead letters", "20 of 20 refused records, each once") in fine
@@ -119,9 +119,7 @@ def test_a_configuration_that_changes_applies_from_there_on(open_log, tmp_path):
     assert_clean(verified(open_log(), tmp_path / "snapshots", *changed), 300)
     early = verified(open_log(), tmp_path / "snapshots", single)  # by the journal, not by what is said today
     assert_clean(early, 300)
-    assert any(
-        "model.alpha" in text for check, text in told(early, CheckResult.OK) if check == "configuration"
-    )
+    assert any("model.alpha" in text for check, text in told(early, Outcome.OK) if check == "configuration")
 
 
 def test_what_was_rolled_back_is_not_counted_and_its_outputs_are(open_log, tmp_path):
@@ -138,8 +136,8 @@ def test_what_was_rolled_back_is_not_counted_and_its_outputs_are(open_log, tmp_p
     assert_clean(outcome, 120 + 150)  # records 1 to 4 of the first run, and all of the second
     rolled_back = ("snapshots", "the snapshot at journal record 5: what it holds was rolled back")
     not_replayed = ("outputs", "31 records beside those of a replay: what was rolled back is not replayed")
-    assert told(outcome, CheckResult.UNCHECKED) == [rolled_back, not_replayed]
-    assert ("predictions", "300 of 300 events, each once") in told(outcome, CheckResult.OK)
+    assert told(outcome, Outcome.UNCHECKED) == [rolled_back, not_replayed]
+    assert ("predictions", "300 of 300 events, each once") in told(outcome, Outcome.OK)
 
 
 def test_an_accepted_loss_is_told_and_is_no_fault(open_log, tmp_path):
@@ -153,7 +151,7 @@ def test_an_accepted_loss_is_told_and_is_no_fault(open_log, tmp_path):
     learn(open_log(), tmp_path / "snapshots", accepts_loss=True)
     outcome = verified(open_log(), tmp_path / "snapshots")
     assert_clean(outcome, 100)
-    losses = [text for check, text in told(outcome, CheckResult.OK) if check == "accepted loss"]
+    losses = [text for check, text in told(outcome, Outcome.OK) if check == "accepted loss"]
     assert len(losses) == 1
     assert "events/0: 110 offsets from 90 on were gone" in losses[0]
     assert set(unchecked(outcome)) >= {"recount", "slices", "replay"}
@@ -174,7 +172,7 @@ def test_a_topic_made_anew_is_told_and_is_no_fault(tmp_path):
         outcome = verified(log, tmp_path / "snapshots")
         assert_clean(outcome, 210)
         assert any(
-            "made anew" in text for check, text in told(outcome, CheckResult.OK) if check == "accepted loss"
+            "made anew" in text for check, text in told(outcome, Outcome.OK) if check == "accepted loss"
         )
 
 
@@ -203,7 +201,7 @@ def test_what_retention_took_is_said_to_be_unchecked(open_log, tmp_path, trimmed
     }.get(trimmed, {"journal", "recount", "replay", "predictions", "dead letters", "outputs"})
     assert set(unchecked(outcome)) - {"snapshots", "slices"} == expected - {"slices"}
     compared = {"predictions": 180, "journal to a snapshot": 120}.get(trimmed, 150)
-    found = [text for check, text in told(outcome, CheckResult.OK) if check == "predictions"]
+    found = [text for check, text in told(outcome, Outcome.OK) if check == "predictions"]
     assert found == [f"{compared} of {compared} events, each once"]
 
 
@@ -211,7 +209,7 @@ def test_a_learner_may_run_meanwhile(open_log, tmp_path):
     """It commits, keeps snapshots and refuses records while all is being read."""
     log = open_log(**TOPICS)
     produce(log, RAWS[:100])
-    worker = new_worker(log, tmp_path / "snapshots", pace=Pace(commit_events=10, snapshot_events=20))
+    worker = new_worker(log, tmp_path / "snapshots", pace=CommitPolicy(commit_events=10, snapshot_events=20))
     worker.start("test")
     worker.run(until_end=True)
     producer, rest = open_log(), list(batched(RAWS[100:], 10))
@@ -286,11 +284,13 @@ def test_random_streams_are_clean(raws, commit, snapshot, prune, partitions, liv
                     log.create_topic(name.replace("_", "-"), count)
                 part = raws[life::lives]
                 log.append([NewRecord("events", b"%d" % i, raw) for i, raw in enumerate(part)])
-                learn(log, snapshots, *flags, pace=Pace(commit_events=commit, snapshot_events=snapshot))
+                learn(
+                    log, snapshots, *flags, pace=CommitPolicy(commit_events=commit, snapshot_events=snapshot)
+                )
         with SqliteLog(Path(folder) / "log.db", session_timeout=5.0) as log:
             outcome = verified(log, snapshots, *flags)
             assert told(outcome) == []
-            assert told(outcome, CheckResult.UNCHECKED) == []
+            assert told(outcome, Outcome.UNCHECKED) == []
             assert outcome.events == len(raws)
 
 

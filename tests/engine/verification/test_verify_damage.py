@@ -23,13 +23,13 @@ from verifying import (
 from streamnb.cli import wiring
 from streamnb.engine.journal.recovery import recover
 from streamnb.engine.ports import NewRecord, Partition
-from streamnb.engine.verification.findings import CheckResult
+from streamnb.engine.verification.findings import Outcome
 from streamnb.engine.verification.log.multisets import Balance, bucket_of
 from streamnb.errors import LogError
 from streamnb.events import Alert, ModelInfo
 from streamnb.wire.codec import encode_alert
 from streamnb.wire.journal import crc, decode_journal
-from streamnb.wire.snapshot import Part
+from streamnb.wire.snapshot import SnapshotPart
 
 RAWS = [*raw_events(298, seed=8), b"{", b"[]"]
 END = 10  # 300 records in commits of 30; snapshots at 3, 6, 9 and 10
@@ -102,7 +102,7 @@ def twice(parts):
 
 
 def no_letters(parts):
-    return {**parts, "learner": Part({**parts["learner"].meta, "dead_letters": 0}, {})}
+    return {**parts, "learner": SnapshotPart({**parts["learner"].meta, "dead_letters": 0}, {})}
 
 
 STATES = [
@@ -128,9 +128,7 @@ def test_a_state_that_is_another_is_reported_number_by_number(learned, folder, e
         expected = ["snapshots", "recount", "replay", "learners"]
     assert checks(outcome) == expected
     for check in ("snapshots", "recount"):
-        differing = [
-            f for f in outcome.findings.all() if f.check == check and f.verdict == CheckResult.DIFFERS
-        ]
+        differing = [f for f in outcome.findings.all() if f.check == check and f.verdict == Outcome.DIFFERS]
         found = next(f for f in differing if what in f.text)
         assert {"record": END, **place}.items() <= found.place.items()
         assert found.found != found.expected
@@ -626,7 +624,7 @@ def test_nothing_to_begin_with_is_reported(learned, tmp_path, open_log):
     trim(learned, Partition("events", 0), read_topic(learned, "events")[100].offset)
     outcome = verified(open_log(), tmp_path / "none")
     assert any("no longer holds" in text for check, text in told(outcome) if check == "recount")
-    assert any("no snapshot stands after it" in text for _, text in told(outcome, CheckResult.UNCHECKED))
+    assert any("no snapshot stands after it" in text for _, text in told(outcome, Outcome.UNCHECKED))
     assert outcome.compared is None
 
 

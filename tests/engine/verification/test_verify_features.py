@@ -33,11 +33,11 @@ from streamnb.cli import wiring
 from streamnb.cli.commands.verify import source_of
 from streamnb.engine.journal.entries import roll_back
 from streamnb.engine.ports import NewRecord, Partition
-from streamnb.engine.verification.findings import CheckResult, Findings
+from streamnb.engine.verification.findings import CheckResults, Outcome
 from streamnb.engine.verification.verify import verify
 from streamnb.model.encoding import tokenizer
 from streamnb.model.softmax.feature_table import COUNTS, KEY, KEY_BITS, OWNER, TOTAL, met_once, mixed
-from streamnb.worker import Pace
+from streamnb.worker import CommitPolicy
 
 MIXTURE = "model.kind=mixture"
 RAWS = [*raw_events(298, seed=8), b"{", b"[]"]
@@ -96,7 +96,7 @@ def arrays_at(folder, n=None):
 def assert_clean(outcome, events):
     assert told(outcome) == []
     assert outcome.events == events
-    fine = dict(told(outcome, CheckResult.OK))
+    fine = dict(told(outcome, Outcome.OK))
     assert fine["learners"].endswith(
         "numbers of what learns by gradient or forgets are the replay's, bit for bit"
     )
@@ -109,8 +109,8 @@ def assert_clean(outcome, events):
 def test_a_mixture_is_clean_with_the_snapshots_on_the_way(log, folder):
     outcome = outcome_of(log, folder)
     assert_clean(outcome, 300)
-    assert told(outcome, CheckResult.UNCHECKED) == []
-    on_the_way = [text for check, text in told(outcome, CheckResult.OK) if check == "snapshots"]
+    assert told(outcome, Outcome.UNCHECKED) == []
+    on_the_way = [text for check, text in told(outcome, Outcome.OK) if check == "snapshots"]
     assert [text.split(":")[0] for text in on_the_way] == [f"at journal record {n}" for n in (3, 6, 9, END)]
 
 
@@ -134,7 +134,7 @@ def test_every_layout_of_bins_a_choice_of_attributes_stop_words_and_partitions_a
     for part in (raws[:700], raws[700:]):
         with open_log(tmp_path) as log:
             log.append([NewRecord("events", b"%d" % i, raw) for i, raw in enumerate(part)])
-            learn(log, tmp_path / "snapshots", MIXTURE, *flags, pace=Pace(100, snapshot_events=400))
+            learn(log, tmp_path / "snapshots", MIXTURE, *flags, pace=CommitPolicy(100, snapshot_events=400))
     with open_log(tmp_path) as log:
         outcome = outcome_of(log, tmp_path, *flags)
     assert_clean(outcome, 3000)
@@ -195,7 +195,7 @@ def test_hypotheses_of_which_none_has_features_are_clean(tmp_path):
     with open_log(tmp_path) as log:
         outcome = verified(log, tmp_path / "snapshots", *flags)
         assert told(outcome) == []
-        assert dict(told(outcome, CheckResult.OK))["learners"].startswith("10 numbers")
+        assert dict(told(outcome, Outcome.OK))["learners"].startswith("10 numbers")
         edit_snapshot(tmp_path / "snapshots", one("powers", (0, 0), lambda v: v * (1 + 1e-15)), 6)
         ((check, text),) = told(verified(log, tmp_path / "snapshots", *flags))
     assert check == "snapshots"
@@ -242,7 +242,7 @@ def test_without_snapshots_nothing_is_compared_twice(log, folder):
         path.unlink()
     outcome = outcome_of(log, folder)
     assert told(outcome) == []
-    assert "learners" not in dict(told(outcome, CheckResult.OK))
+    assert "learners" not in dict(told(outcome, Outcome.OK))
 
 
 STREAM = st.lists(st.one_of(st.sampled_from(RAWS), st.just(b"{")), max_size=40)
@@ -266,12 +266,12 @@ def test_random_streams_are_clean(raws, commit, snapshot, prune, memory, partiti
             with open_log(Path(name)) as log:
                 part = raws[life::lives]
                 log.append([NewRecord("events", b"%d" % i, raw) for i, raw in enumerate(part)])
-                pace = Pace(commit_events=commit, snapshot_events=snapshot)
+                pace = CommitPolicy(commit_events=commit, snapshot_events=snapshot)
                 learn(log, Path(name) / "snapshots", MIXTURE, *flags, pace=pace)
         with open_log(Path(name)) as log:
             outcome = outcome_of(log, Path(name), *flags)
             assert told(outcome) == []
-            assert told(outcome, CheckResult.UNCHECKED) == []
+            assert told(outcome, Outcome.UNCHECKED) == []
 
 
 # -- one number that is another -----------------------------------------------------------------------------
@@ -479,7 +479,7 @@ def test_one_number_learned_by_gradient_that_is_another_is_told(log, folder, nam
     outcome = outcome_of(log, folder)
     assert checks(outcome) == ({"snapshots"} if n < END else {"snapshots", "learners"})
     for finding in outcome.findings.all():
-        if finding.verdict == CheckResult.DIFFERS:
+        if finding.verdict == Outcome.DIFFERS:
             assert finding.text.startswith(f"at journal record {n}: learned_{what}")
             assert finding.found != finding.expected
     assert len(told(outcome)) == (1 if n < END else 2)
@@ -549,12 +549,12 @@ def test_two_kinds_of_machine_may_differ_in_what_is_learned_by_gradient(log, fol
     source = source_of(config, log, SnapshotFolder(folder / "snapshots"))
     elsewhere = dataclasses.replace(source.identity, fingerprint={"python": "4"})
     elsewhere = dataclasses.replace(source, identity=elsewhere)
-    assert "learners" in checks(verify(source, Findings()))
-    outcome = verify(elsewhere, Findings())
+    assert "learners" in checks(verify(source, CheckResults()))
+    outcome = verify(elsewhere, CheckResults())
     assert (
         "weights, powers and what forgets: more than one kind of machine has written"
-        in dict(told(outcome, CheckResult.UNCHECKED)).values()
+        in dict(told(outcome, Outcome.UNCHECKED)).values()
     )
     assert told(outcome) == []
     edit_snapshot(folder / "snapshots", FEATURES["count of a word"][0])
-    assert checks(verify(elsewhere, Findings())) == {"snapshots", "learners"}
+    assert checks(verify(elsewhere, CheckResults())) == {"snapshots", "learners"}

@@ -13,12 +13,12 @@ from verifying import PACE, edit_snapshot, told
 from streamnb import BayesOptimalNB, Hypothesis, Text
 from streamnb.adapters.snapshot_folder import SnapshotFolder
 from streamnb.adapters.sqlite.log import SqliteLog
-from streamnb.engine.learner import Learner
+from streamnb.engine.learner import EventProcessor
 from streamnb.engine.ports import Partition
 from streamnb.engine.settings import Pruning, Settings
-from streamnb.engine.verification.findings import CheckResult, Findings
+from streamnb.engine.verification.findings import CheckResults, Outcome
 from streamnb.engine.verification.recount.recount import RecountPlan
-from streamnb.engine.verification.verify import Source, verify
+from streamnb.engine.verification.verify import VerificationSource, verify
 from streamnb.wire.schema import EventSchema
 
 RAWS = [*raw_events(298, seed=8), b"{", b"[]"]
@@ -34,7 +34,7 @@ HYPOTHESES = [
 
 def learner():
     model = BayesOptimalNB({"text": Text(), "subject": Text()}, HYPOTHESES, switching_rate=0.0)
-    return Learner(Settings(EventSchema(), pruning=Pruning(50, 2.0, 1, 40)), model)
+    return EventProcessor(Settings(EventSchema(), pruning=Pruning(50, 2.0, 1, 40)), model)
 
 
 @pytest.fixture
@@ -61,16 +61,18 @@ def learned(tmp_path):
 
 
 def verified(log, folder, identity=IDENTITY):
-    plan = RecountPlan.of(learner().settings, learner().model)
-    return verify(Source(log, SnapshotFolder(folder), learner, identity, lambda _: plan), Findings())
+    plan = RecountPlan.of_model(learner().settings, learner().model)
+    return verify(
+        VerificationSource(log, SnapshotFolder(folder), learner, identity, lambda _: plan), CheckResults()
+    )
 
 
 def test_what_was_learned_is_clean_with_the_snapshots_on_the_way(learned, tmp_path):
     outcome = verified(learned, tmp_path / "snapshots")
     assert told(outcome) == []
-    assert told(outcome, CheckResult.UNCHECKED) == []
+    assert told(outcome, Outcome.UNCHECKED) == []
     assert outcome.events == 300
-    fine = told(outcome, CheckResult.OK)
+    fine = told(outcome, Outcome.OK)
     assert sum(check == "snapshots" for check, _ in fine) >= 3
     assert ("replay", "with snapshots and without, the state is the same bit for bit") in fine
 

@@ -16,7 +16,7 @@ from network_oracle import SMOOTHING, Enumerated, structures
 
 from streamnb import BayesianNetwork, BayesianNetworkClassifier, CategoricalNB, Nominal
 from streamnb.errors import SnapshotError, UnlearnError
-from streamnb.wire.snapshot import Part, Snapshot, decode, encode, part_digest
+from streamnb.wire.snapshot import Snapshot, SnapshotPart, decode, encode, part_digest
 
 NAMES = ("a", "b", "c")
 TREE = {"a": ["label"], "b": ["label", "a"], "c": ["a", "b"]}
@@ -299,7 +299,7 @@ def test_what_a_mapping_makes_up_for_absent_keys_is_no_value(kind):
 @settings(max_examples=40)
 def test_restart_is_no_restart(stream, cut, smoothing):
     model = taught(stream[:cut], **smoothing)
-    whole = Snapshot(0, "", {}, "", {}, {"model": Part(*model.state())})
+    whole = Snapshot(0, "", {}, "", {}, {"model": SnapshotPart(*model.state())})
     part = decode(encode(whole)).parts["model"]
     again = BayesianNetworkClassifier(TREE, **smoothing).load_state(part.meta, part.arrays)
     for x, y, w in stream[cut:]:

@@ -14,7 +14,7 @@ from network_oracle import networks
 
 from streamnb import BayesianNetwork, NetworkEM
 from streamnb.errors import SnapshotError, UnlearnError
-from streamnb.wire.snapshot import Part, Snapshot, decode, encode, part_digest
+from streamnb.wire.snapshot import Snapshot, SnapshotPart, decode, encode, part_digest
 
 UNIT = 1024
 
@@ -296,7 +296,7 @@ def test_restart_is_no_restart(case, cut, window, keeps):
     parents, events = case
     how = {"window": window, "keeps": keeps}
     model = taught(parents, events[:cut], em=how)
-    snapshot = Snapshot(0, "", {}, "", {}, {"model": Part(*model.state())})
+    snapshot = Snapshot(0, "", {}, "", {}, {"model": SnapshotPart(*model.state())})
     part = decode(encode(snapshot)).parts["model"]
     again = NetworkEM(BayesianNetwork(parents), **how).load_state(part.meta, part.arrays)
     for x, w in events[cut:]:

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from streamnb import JointTable
 from streamnb.cli import main
 from streamnb.errors import ConfigError, UnlearnError
-from streamnb.model.bayesian_network.joint_query import Query, parse_query
+from streamnb.model.bayesian_network.joint_query import JointQuery, parse_query
 from streamnb.wire.probability_csv import read_joint_table
 
 YES_NO = ["yes", "no"]
@@ -263,28 +263,28 @@ def test_questions_that_have_no_answer():
 @pytest.mark.parametrize(
     ("text", "query"),
     [
-        ("a", Query("probability", ((("a", None),),))),
-        (" P( a = x , b | c=y ) ", Query("probability", ((("a", "x"), ("b", None)),), ((("c", "y"),),))),
-        ("a|b", Query("probability", ((("a", None),),), ((("b", None),),))),
-        ('"a | b"="x, y" | "c=d"', Query("probability", ((("a | b", "x, y"),),), ((("c=d", None),),))),
-        (r'"say \"hi\""', Query("probability", ((('say "hi"', None),),))),
-        ("two words = more words", Query("probability", ((("two words", "more words"),),))),
-        ("argmax", Query("most probable", ((),))),
-        ("argmax a, b | c=x", Query("most probable", ((("a", None), ("b", None)),), ((("c", "x"),),))),
-        ("argmax | c=x", Query("most probable", ((),), ((("c", "x"),),))),
-        ("argmaximum", Query("probability", ((("argmaximum", None),),))),
-        ("a _|_ b", Query("independence", ((("a", None),),), ((),), (("b", None),))),
-        ("a, d_|_b | c", Query("independence", ((("a", None), ("d", None)),), ((("c", None),),), (("b", None),))),
-        ("a is independent of b given c", Query("independence", ((("a", None),),), ((("c", None),),), (("b", None),))),
-        ("a independent of b, d | c", Query("independence", ((("a", None),),), ((("c", None),),), (("b", None), ("d", None)))),
-        ("P", Query("probability", ((("P", None),),))),
-        ('P("a is independent of b"=x)', Query("probability", ((("a is independent of b", "x"),),))),
-        ('a independent of "b|c"', Query("independence", ((("a", None),),), ((),), (("b|c", None),))),
-        ('a independent of "b given c" given d', Query("independence", ((("a", None),),), ((("d", None),),), (("b given c", None),))),
-        ("a=x or b", Query("probability", ((("a", "x"),), (("b", None),)))),
-        ("P(a=x, b=y or c | d=u or e=v)", Query("probability", ((("a", "x"), ("b", "y")), (("c", None),)), ((("d", "u"),), (("e", "v"),)))),
-        ('oracle = more or  "or" = "x or y"', Query("probability", ((("oracle", "more"),), (("or", "x or y"),)))),
-        ("floor=1 or corridor=2", Query("probability", ((("floor", "1"),), (("corridor", "2"),)))),
+        ("a", JointQuery("probability", ((("a", None),),))),
+        (" P( a = x , b | c=y ) ", JointQuery("probability", ((("a", "x"), ("b", None)),), ((("c", "y"),),))),
+        ("a|b", JointQuery("probability", ((("a", None),),), ((("b", None),),))),
+        ('"a | b"="x, y" | "c=d"', JointQuery("probability", ((("a | b", "x, y"),),), ((("c=d", None),),))),
+        (r'"say \"hi\""', JointQuery("probability", ((('say "hi"', None),),))),
+        ("two words = more words", JointQuery("probability", ((("two words", "more words"),),))),
+        ("argmax", JointQuery("most probable", ((),))),
+        ("argmax a, b | c=x", JointQuery("most probable", ((("a", None), ("b", None)),), ((("c", "x"),),))),
+        ("argmax | c=x", JointQuery("most probable", ((),), ((("c", "x"),),))),
+        ("argmaximum", JointQuery("probability", ((("argmaximum", None),),))),
+        ("a _|_ b", JointQuery("independence", ((("a", None),),), ((),), (("b", None),))),
+        ("a, d_|_b | c", JointQuery("independence", ((("a", None), ("d", None)),), ((("c", None),),), (("b", None),))),
+        ("a is independent of b given c", JointQuery("independence", ((("a", None),),), ((("c", None),),), (("b", None),))),
+        ("a independent of b, d | c", JointQuery("independence", ((("a", None),),), ((("c", None),),), (("b", None), ("d", None)))),
+        ("P", JointQuery("probability", ((("P", None),),))),
+        ('P("a is independent of b"=x)', JointQuery("probability", ((("a is independent of b", "x"),),))),
+        ('a independent of "b|c"', JointQuery("independence", ((("a", None),),), ((),), (("b|c", None),))),
+        ('a independent of "b given c" given d', JointQuery("independence", ((("a", None),),), ((("d", None),),), (("b given c", None),))),
+        ("a=x or b", JointQuery("probability", ((("a", "x"),), (("b", None),)))),
+        ("P(a=x, b=y or c | d=u or e=v)", JointQuery("probability", ((("a", "x"), ("b", "y")), (("c", None),)), ((("d", "u"),), (("e", "v"),)))),
+        ('oracle = more or  "or" = "x or y"', JointQuery("probability", ((("oracle", "more"),), (("or", "x or y"),)))),
+        ("floor=1 or corridor=2", JointQuery("probability", ((("floor", "1"),), (("corridor", "2"),)))),
     ],
 )  # fmt: skip
 def test_what_a_text_asks(text, query):

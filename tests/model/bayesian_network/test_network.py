@@ -16,7 +16,7 @@ from streamnb.errors import SnapshotError, UnlearnError
 from streamnb.model.bayesian_network.dag import Dag
 from streamnb.model.bayesian_network.factors import Factor, product
 from streamnb.model.bayesian_network.variable_elimination import sum_of_products
-from streamnb.wire.snapshot import Part, Snapshot, decode, encode
+from streamnb.wire.snapshot import Snapshot, SnapshotPart, decode, encode
 
 CLOSE = {"rel": 1e-12, "abs": 1e-30}
 
@@ -275,7 +275,7 @@ def test_a_state_goes_through_a_snapshot_and_restart_is_no_restart(case, smoothi
     parents, events = case
     network = taught(parents, events[:6], **smoothing)
     meta, arrays = network.state()
-    snapshot = Snapshot(0, "", {}, "", {}, {"network": Part(meta, arrays)})
+    snapshot = Snapshot(0, "", {}, "", {}, {"network": SnapshotPart(meta, arrays)})
     part = decode(encode(snapshot)).parts["network"]
     again = BayesianNetwork(parents, **smoothing).load_state(part.meta, part.arrays)
     for x, w in events[6:]:

@@ -9,11 +9,11 @@ import numpy.typing as npt
 import pytest
 from numba import typeof
 
-from streamnb.compiler.bundles import Bundle, bundle, bundled
+from streamnb.compiler.bundles import Struct, struct_of, struct_type
 from streamnb.model.compiled.jit import allocating, kernel
 
 
-@bundle
+@struct_type
 class Inner(NamedTuple):
     """Stands in an outer one."""
 
@@ -21,7 +21,7 @@ class Inner(NamedTuple):
     many: npt.NDArray[np.float64]
 
 
-@bundle
+@struct_type
 class Outer(NamedTuple):
     """Fields of all sizes, some behind those of an inner one."""
 
@@ -55,7 +55,7 @@ def within(pair, row):
 @kernel
 def made(of):
     """Of one that the kernel makes, with all that is nested."""
-    own = bundled(Outer(of.table, True, Inner(False, of.inner.many[1:]), 3, of.last))
+    own = struct_of(Outer(of.table, True, Inner(False, of.inner.many[1:]), 3, of.last))
     return told(own), told(of)
 
 
@@ -95,7 +95,7 @@ def test_arrays_outlive_the_bundle():
 def test_a_bundle_is_typed_by_its_fields():
     of = outer()
     other = of._replace(last=np.zeros(1))
-    assert isinstance(typeof(of), Bundle)
+    assert isinstance(typeof(of), Struct)
     assert typeof(of) == typeof(outer())
     assert typeof(of) != typeof(other)
     assert str(typeof(of)) != str(typeof(other))

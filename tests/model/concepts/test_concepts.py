@@ -26,7 +26,7 @@ from streamnb import (
 )
 from streamnb.errors import SmallWeightWarning, SnapshotError, UnlearnError
 from streamnb.model.concepts.conjunctions import MOST_HYPOTHESES
-from streamnb.wire.snapshot import Part, Snapshot, decode, encode
+from streamnb.wire.snapshot import Snapshot, SnapshotPart, decode, encode
 
 law = settings(deadline=None, max_examples=150)
 VALUES = ["u", "v", 3, True]
@@ -296,7 +296,7 @@ def test_another_instance_is_not_unlearned():
 
 def through_a_snapshot(model):
     meta, arrays = model.state()
-    part = {"model": Part(meta, arrays)}
+    part = {"model": SnapshotPart(meta, arrays)}
     found = decode(encode(Snapshot(3, "00", {("events", 0): 7}, "c", {"numpy": "2"}, part)))
     return found.parts["model"]
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from streamnb.errors import SnapshotError
 from streamnb.model.encoding.rows import STOPPED, UNKNOWN
-from streamnb.model.encoding.tokenizer import Tokens, encode_text, encode_texts, hash_bytes, words
+from streamnb.model.encoding.tokenizer import TokenBuffer, encode_text, encode_texts, hash_bytes, words
 from streamnb.model.encoding.vocabulary import Vocabulary
 
 ANY_TEXT = st.text(st.characters(exclude_categories=["Cs"]))
@@ -78,7 +78,7 @@ def test_texts_of_a_batch_do_not_touch(texts, whole):
     items = [
         text.encode() if is_whole else encode_text(text) for text, is_whole in zip(texts, whole, strict=True)
     ]
-    tokens = Tokens(items, whole, np.arange(len(texts), dtype=np.int32))
+    tokens = TokenBuffer(items, whole, np.arange(len(texts), dtype=np.int32))
     found = [word.decode() for word in tokens.words()]
     expected = [[text] if is_whole else reference(text) for text, is_whole in zip(texts, whole, strict=True)]
     assert found == [word for of_text in expected for word in of_text]
@@ -96,7 +96,7 @@ def test_a_lone_surrogate_is_malformed():
 
 def look_up(vocabulary, items, group, *, adds, whole):
     n = len(items)
-    tokens = Tokens(items, np.full(n, whole), np.array(group, dtype=np.int32))
+    tokens = TokenBuffer(items, np.full(n, whole), np.array(group, dtype=np.int32))
     return vocabulary.rows(tokens, np.array(group, dtype=np.int32), np.full(n, adds)), tokens
 
 
@@ -152,7 +152,7 @@ def test_bytes_decide_where_hashes_are_equal():
     pairs = [(g, key) for g in (0, 1) for key in (b"", b"a", b"b", b"ab", b"abc", b"\0", b"\0\0")]
     vocabulary = Vocabulary()
     groups = np.array([group for group, _ in pairs], dtype=np.int32)
-    tokens = Tokens([key for _, key in pairs], np.ones(len(pairs), dtype=np.bool_), groups)
+    tokens = TokenBuffer([key for _, key in pairs], np.ones(len(pairs), dtype=np.bool_), groups)
     tokens.places[:] = 0x0123456789ABCDEF
     for adds in (True, False):
         rows = vocabulary.rows(tokens, groups, np.full(len(pairs), adds))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from streamnb.errors import SnapshotError
 from streamnb.model.encoding import vocabulary as module
 from streamnb.model.encoding.rows import STOPPED, UNKNOWN
-from streamnb.model.encoding.tokenizer import Tokens
+from streamnb.model.encoding.tokenizer import TokenBuffer
 from streamnb.model.encoding.vocabulary import Vocabulary
 
 MANY = 50_000  # slots that no cache is taken to hold
@@ -22,7 +22,7 @@ MANY = 50_000  # slots that no cache is taken to hold
 def look_up(vocabulary, pairs, *, adds):
     """Rows of (group, key), each an item of its own."""
     groups = np.array([group for group, _ in pairs], dtype=np.int32)
-    tokens = Tokens([key for _, key in pairs], np.ones(len(pairs), dtype=np.bool_), groups)
+    tokens = TokenBuffer([key for _, key in pairs], np.ones(len(pairs), dtype=np.bool_), groups)
     return vocabulary.rows(tokens, groups, np.full(len(pairs), adds)).tolist()
 
 
@@ -99,7 +99,7 @@ def test_bytes_decide_where_hashes_are_equal_in_a_large_vocabulary(filled):
     keys = (b"new", b"newer", b"newest", b"\0new", *long)
     pairs = [(g, key) for g in (0, 1, 255, 256) for key in keys]
     groups = np.array([group for group, _ in pairs], dtype=np.int32)
-    tokens = Tokens([key for _, key in pairs], np.ones(len(pairs), dtype=np.bool_), groups)
+    tokens = TokenBuffer([key for _, key in pairs], np.ones(len(pairs), dtype=np.bool_), groups)
     tokens.places[:] = 0x0123456789ABCDEF
     for adds in (True, False):
         rows = copy.rows(tokens, groups, np.full(len(pairs), adds))
@@ -127,7 +127,7 @@ def test_keys_of_any_length_are_told_apart(batches, random):
     kept = sorted(random.sample(range(len(pairs)), random.randint(0, len(pairs))))
     selected = deepcopy(vocabulary)
     selected.keep(np.isin(np.arange(len(pairs)), kept))
-    selected.sweep(len(pairs))
+    selected.compact(len(pairs))
     assert selected.keys() == [vocabulary.key(row) for row in kept] == [pairs[row][1] for row in kept]
     if pairs:
         assert look_up(selected, pairs, adds=False) == [
@@ -163,7 +163,7 @@ def test_it_is_the_same_dictionary_while_rows_are_moved(few, swept, for_each, mo
             assert vocabulary.live == len(expected)
             assert vocabulary.live_bytes == sum(len(key) for _, key in expected if len(key) > 15)
             if rng.random() < 0.5:
-                vocabulary.sweep(rng.choice([1, 30, 200, 1000]))
+                vocabulary.compact(rng.choice([1, 30, 200, 1000]))
             if rng.random() < 0.3:
                 stays = {pair: rng.random() < 0.8 for pair in expected}
                 vocabulary.keep(np.array([*stays.values()], dtype=np.bool_))
@@ -175,12 +175,12 @@ def test_a_row_that_was_moved_is_not_found_where_it_was():
     vocabulary, keys = Vocabulary(), [b"s", b"t", b"a" * 16, b"b" * 20, b"c" * 20, b"d" * 20]
     look_up(vocabulary, [(0, key) for key in keys], adds=True)
     vocabulary.keep(np.array([False, False, False, True, True, True]))
-    vocabulary.sweep(5)
+    vocabulary.compact(5)
     left = vocabulary.arena[16:36].tobytes()
     assert left == b"b" * 4 + b"c" * 16
     groups, one = np.zeros(1, dtype=np.int32), np.ones(1, dtype=np.bool_)
-    tokens = Tokens([left], one, groups)
-    tokens.places[:] = Tokens([keys[3]], one, groups).places
+    tokens = TokenBuffer([left], one, groups)
+    tokens.places[:] = TokenBuffer([keys[3]], one, groups).places
     assert vocabulary.rows(tokens, groups, ~one).tolist() == [UNKNOWN]
 
 

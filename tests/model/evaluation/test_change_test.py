@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamnb.errors import SnapshotError
-from streamnb.model.evaluation.change_test import HEARD, ChangeTest, Observations, needed
+from streamnb.model.evaluation.change_test import HEARD, ChangeObservations, ChangeTest, needed
 
 RATES = st.floats(0.01, 0.9)
 HAPPENED = st.lists(st.booleans(), min_size=1, max_size=60)
@@ -18,7 +18,7 @@ HAPPENED = st.lists(st.booleans(), min_size=1, max_size=60)
 
 def observations(x, tolerated, alarming):
     x = np.array(x, dtype=np.bool_)
-    return Observations(np.arange(x.size), x, np.full(x.size, tolerated), np.full(x.size, alarming))
+    return ChangeObservations(np.arange(x.size), x, np.full(x.size, tolerated), np.full(x.size, alarming))
 
 
 def told(test, x, tolerated, alarming, first=0):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from streamnb.errors import SnapshotError
 from streamnb.model.evaluation.decision_scores import ServedDecisions
-from streamnb.model.evaluation.decisions import Decided, DecisionRule, weights_before
+from streamnb.model.evaluation.decisions import DecisionBatch, DecisionRule, weights_before
 from streamnb.model.interface.predictions import Posteriors
 
 NAMES = "abcd"
@@ -203,7 +203,7 @@ def test_scores_are_those_of_the_labels_that_hold(decisions, steps, window, begi
     scores = ServedDecisions(rule, window)
     scores.begin(begins)
     fits = np.array([np.inf if i % 4 == 3 else -i for i in range(len(decisions))], dtype=np.float32)
-    scores.serve(Decided(decisions, [], [], fits, 0.01))
+    scores.serve(DecisionBatch(decisions, [], [], fits, 0.01))
     holds, firsts = {}, []
     for place, label in steps:
         number = place + begins
@@ -234,7 +234,7 @@ def test_scores_are_those_of_the_labels_that_hold(decisions, steps, window, begi
 @given(st.sampled_from(["rule", "first", "names", "cells", "window", "window_size", "served"]))
 def test_what_is_no_state_is_refused(name):
     scores = ServedDecisions(DecisionRule(), 3)
-    scores.serve(Decided(["a", None, "b"], [], [], np.zeros(0)))
+    scores.serve(DecisionBatch(["a", None, "b"], [], [], np.zeros(0)))
     scores.judge([0, 1], ["a", "b"])
     meta, arrays = scores.state()
     broken = {"rule": {"reject": "x"}, "cells": [["a", "b", 0]], "window_size": 0}
@@ -249,7 +249,7 @@ def test_what_is_no_state_is_refused(name):
 
 def test_what_holds_novelty_is_refused_where_it_is_damaged():
     scores = ServedDecisions(DecisionRule(novelty=0.01), 3)
-    scores.add(Decided(["a"] * 3, [], [], np.float32([-1.0, np.inf, -2.0]), 0.01), ["a", "a", None])
+    scores.add(DecisionBatch(["a"] * 3, [], [], np.float32([-1.0, np.inf, -2.0]), 0.01), ["a", "a", None])
     meta, arrays = scores.state()
     assert ServedDecisions.from_state(meta, arrays).usual.share("a", -1.5) == 0.5
     for name, value in (("usual", [["a", 2]]), ("usual", [["a", 1], ["b", 0]])):

@@ -26,7 +26,7 @@ from service import (
 )
 
 from streamnb.cli import wiring
-from streamnb.config import load, shaping_of
+from streamnb.config import load, semantic_config_of
 from streamnb.engine.journal.entries import roll_back
 from streamnb.engine.journal.recovery import recover
 from streamnb.engine.journal.snapshot_store import NoSnapshots
@@ -37,8 +37,8 @@ from streamnb.events import DETECTORS, Drift, ModelInfo
 from streamnb.model.evaluation.drift import HORIZON, RECENT, DriftDetectors
 from streamnb.wire import snapshot
 from streamnb.wire.codec import decode_metrics, encode_metrics
-from streamnb.wire.snapshot import Part, part_digest
-from streamnb.worker import Pace
+from streamnb.wire.snapshot import SnapshotPart, part_digest
+from streamnb.worker import CommitPolicy
 
 RIVER = {
     "adwin": river_drift.ADWIN,
@@ -78,7 +78,7 @@ def found_by(detectors, wrong):
 
 def copied(detectors):
     """What comes back out of a snapshot."""
-    part = Part(*detectors.state())
+    part = SnapshotPart(*detectors.state())
     whole = snapshot.Snapshot(0, "00", {}, "c0ffee", {}, {"drift": part})
     return DriftDetectors.from_state(*snapshot.decode(snapshot.encode(whole)).parts["drift"])
 
@@ -210,7 +210,7 @@ def test_a_state_that_does_not_fit_together_is_refused(meta, arrays, says):
         DriftDetectors.from_state(meta, arrays)
     learner = new_learner()
     with pytest.raises(SnapshotError, match=says):
-        learner.load({**learner.parts(), "drift": Part(meta, arrays)})
+        learner.load({**learner.parts(), "drift": SnapshotPart(meta, arrays)})
 
 
 # The record
@@ -430,7 +430,7 @@ def test_kill_and_restart_and_replay_give_the_same(open_log, tmp_path, size):
     """A learner dies in the midst twice; the next one goes on from its snapshots, or from the journal alone."""
     raws = flipping(1500)
     alone, expected = alone_with(raws)
-    pace = Pace(commit_events=size, snapshot_events=100, snapshot_seconds=1e9)
+    pace = CommitPolicy(commit_events=size, snapshot_events=100, snapshot_seconds=1e9)
     log = open_log(**TOPICS)
     for i, folder in enumerate(["a", "a", "b"]):
         produce(log, raws[i * 500 : i * 500 + 500])
@@ -467,7 +467,7 @@ def test_a_sensor_hears_of_every_drift_that_is_published(open_log, tmp_path):
     produce(open_log(**TOPICS), flipping(600))
     sensor = Watching()
     worker = new_worker(
-        open_log(), tmp_path / "s", learner=new_learner(detectors=DETECTORS), pace=Pace(commit_events=70),
+        open_log(), tmp_path / "s", learner=new_learner(detectors=DETECTORS), pace=CommitPolicy(commit_events=70),
         sensor=sensor,
     )  # fmt: skip
     worker.start("watched")
@@ -489,7 +489,7 @@ def learned(open_log, folder, config, raws, sensor=None, identity=None):
     produce(open_log(**TOPICS), raws)
     worker = new_worker(
         open_log(), folder, learner=wiring.learner(config), identity=identity or wiring.identity(config),
-        pace=Pace(commit_events=50, snapshot_events=120, snapshot_seconds=1e9), store=many,
+        pace=CommitPolicy(commit_events=50, snapshot_events=120, snapshot_seconds=1e9), store=many,
         sensor=sensor or Sensor(),
     )  # fmt: skip
     worker.start("test")
@@ -574,7 +574,7 @@ class Older:
     """The configuration as a program had it that knew of no detectors."""
 
     def __init__(self, config):
-        self.shaping = {name: held for name, held in shaping_of(config).items() if name != "drift"}
+        self.shaping = {name: held for name, held in semantic_config_of(config).items() if name != "drift"}
 
     def changes_since(self, before):
         assert before == self.shaping

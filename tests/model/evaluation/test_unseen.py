@@ -12,7 +12,11 @@ from test_progressive import batch, streams
 from streamnb import BayesOptimalNB
 from streamnb.model.evaluation.progressive import ESCAPE
 from streamnb.model.evaluation.ranking import OpenValidation
-from streamnb.model.evaluation.unseen import CONCENTRATIONS, probability_of_unseen, told_unseen
+from streamnb.model.evaluation.unseen import (
+    CONCENTRATIONS,
+    new_class_probability,
+    published_new_class_probability,
+)
 
 
 class Urn:
@@ -46,7 +50,7 @@ def test_it_is_that_of_an_urn_asked_label_after_label(labels):
         known.append(len(urn.seen))
         drawn.append(rng.randrange(labels))
         urn.draw(drawn[-1])
-    found = probability_of_unseen(np.arange(400), np.array(known))
+    found = new_class_probability(np.arange(400), np.array(known))
     assert found[0] == 1.0
     assert found.tolist() == pytest.approx(expected, rel=1e-9)
     assert ((found > 0.0) & (found <= 1.0)).all()
@@ -57,23 +61,23 @@ def test_it_is_that_of_an_urn_asked_label_after_label(labels):
 def test_it_is_a_probability_at_every_size():
     n, K = (np.array(a).ravel() for a in np.meshgrid([0, 1, 2, 10**3, 10**9, 2**62], [0, 1, 2, 900, 2**40]))
     possible = (n >= K) & ((K > 0) | (n == 0))
-    found = probability_of_unseen(n[possible], K[possible])
+    found = new_class_probability(n[possible], K[possible])
     assert ((found > 0.0) & (found <= 1.0)).all()
 
 
 @pytest.mark.parametrize("labels", [1, 2, 7, 1000])
 def test_what_predictions_tell_is_within_half_a_percent_and_never_rises_between_new_labels(labels):
     n = np.unique(np.concatenate((np.arange(labels, 3000), np.geomspace(labels, 1e12, 500).astype(np.int64))))
-    exact = probability_of_unseen(n, np.full(n.size, labels))
-    told = told_unseen(n, np.full(n.size, labels))
+    exact = new_class_probability(n, np.full(n.size, labels))
+    told = published_new_class_probability(n, np.full(n.size, labels))
     assert told == pytest.approx(exact, rel=5e-3)
     assert (np.diff(told) <= 0.0).all()
-    assert [told_unseen(n[i : i + 1], np.array([labels]))[0] for i in range(0, n.size, 50)] == told[
-        ::50
-    ].tolist()
+    assert [
+        published_new_class_probability(n[i : i + 1], np.array([labels]))[0] for i in range(0, n.size, 50)
+    ] == told[::50].tolist()
     assert all(len(repr(p).partition("e")[0].replace(".", "").strip("0")) <= 4 for p in told.tolist())
-    assert told_unseen(np.array([0]), np.array([0])).tolist() == [1.0]
-    assert told_unseen(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)).size == 0
+    assert published_new_class_probability(np.array([0]), np.array([0])).tolist() == [1.0]
+    assert published_new_class_probability(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)).size == 0
 
 
 def test_a_new_label_costs_all_hypotheses_alike_and_so_changes_no_weight():

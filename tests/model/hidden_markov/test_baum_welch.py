@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from streamnb import HiddenMarkovModel, OnlineBaumWelch
 from streamnb.errors import SnapshotError
 from streamnb.model.hidden_markov.expected_counts import expect
-from streamnb.model.hidden_markov.forward_backward import Chain, as_logs, filter_forward
+from streamnb.model.hidden_markov.forward_backward import ChainTables, as_logs, filter_forward
 from streamnb.wire import snapshot
 
 STAYS = (
@@ -113,7 +113,7 @@ def test_expected_counts_are_sums_over_every_path(example):
     codes = np.array([-1 if x is None else x for told in sequences for x in told])
     begins = np.array([t == 0 for told in sequences for t in range(len(told))])
     with np.errstate(divide="ignore"):
-        chain = Chain.of(np.log(np.array(initial, float)), np.log(np.array(transition, float)))
+        chain = ChainTables.from_logs(np.log(np.array(initial, float)), np.log(np.array(transition, float)))
         log_rows = np.ascontiguousarray(np.log(np.array(emission, float)).T)
     found = expected_counts(codes, begins, chain, log_rows)
     assert found.first == pytest.approx(np.array(first, float), rel=1e-12, abs=0)
@@ -128,7 +128,7 @@ def test_expected_counts_of_what_is_below_normal_doubles_keep_their_digits():
     table[0, 2], table[1, 3] = step, 1.7 * step
     emission = np.array([[1.0, 0.0], [1.0, 0.0], [1.0, step], [1.0, step], [0.0, 1.0]])
     with np.errstate(divide="ignore"):
-        chain = Chain.of(np.log([0.5, 0.5, 0.0, 0.0, 0.0]), np.log(table))
+        chain = ChainTables.from_logs(np.log([0.5, 0.5, 0.0, 0.0, 0.0]), np.log(table))
         log_rows = np.ascontiguousarray(np.log(emission).T)
     found = expected_counts(np.array([0, 1]), np.array([True, False]), chain, log_rows)
     expected = np.zeros((5, 5))
@@ -189,7 +189,7 @@ def test_how_events_are_cut_into_calls_is_unobservable(events, cuts, m):
 @given(EVENTS, EVENTS)
 def test_a_restart_is_no_restart_to_the_bit(before, after):
     model = learned(before)
-    written = snapshot.Snapshot(1, "", {}, "", {}, {"model": snapshot.Part(*model.state())})
+    written = snapshot.Snapshot(1, "", {}, "", {}, {"model": snapshot.SnapshotPart(*model.state())})
     part = snapshot.decode(snapshot.encode(written)).parts["model"]
     again = OnlineBaumWelch(2, starts=2, block=4, lag=3).load_state(*part)
     for here in (model, again):

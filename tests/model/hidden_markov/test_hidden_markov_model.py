@@ -71,7 +71,7 @@ def counts(model):
 
 def kept(thing, into):
     """`into` with the state of `thing`, after it was written and read."""
-    written = snapshot.Snapshot(1, "", {}, "", {}, {"part": snapshot.Part(*thing.state())})
+    written = snapshot.Snapshot(1, "", {}, "", {}, {"part": snapshot.SnapshotPart(*thing.state())})
     return into.load_state(*snapshot.decode(snapshot.encode(written)).parts["part"])
 
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from streamnb import HiddenMarkovNB, NaiveBayes
 from streamnb.errors import SnapshotError, UnlearnError
 from streamnb.model.hidden_markov.entities import Entities
-from streamnb.wire.snapshot import Part, Snapshot, decode, encode, part_digest
+from streamnb.wire.snapshot import Snapshot, SnapshotPart, decode, encode, part_digest
 
 READINGS = [
     {},
@@ -35,7 +35,7 @@ def digest(model):
 
 def snapshotted(model):
     """The state as it comes back from a file."""
-    whole = Snapshot(0, "0" * 64, {}, "c", {}, {"model": Part(*model.state())})
+    whole = Snapshot(0, "0" * 64, {}, "c", {}, {"model": SnapshotPart(*model.state())})
     return decode(encode(whole)).parts["model"]
 
 

@@ -84,7 +84,7 @@ def test_there_may_be_no_states():
 @given(MOVES, MOVES)
 def test_a_restart_is_no_restart(before, after):
     chain = learned(before)
-    written = snapshot.Snapshot(1, "", {}, "", {}, {"chain": snapshot.Part(*chain.state())})
+    written = snapshot.Snapshot(1, "", {}, "", {}, {"chain": snapshot.SnapshotPart(*chain.state())})
     again = Transitions.from_state(*snapshot.decode(snapshot.encode(written)).parts["chain"])
     for move in after:
         chain.update(*move)

@@ -19,14 +19,14 @@ from streamnb import (
     SemiSupervisedNB,
     SequentialPosterior,
 )
-from streamnb.engine.learner import Learner
+from streamnb.engine.learner import EventProcessor
 from streamnb.engine.settings import Settings
 from streamnb.errors import SnapshotError
 from streamnb.model.interface.river_classifier import answer_of, state_of, teach_one
 from streamnb.model.interface.river_stream_model import RiverStreamModel
 from streamnb.model.mixture.semi_supervised_mixture import BOTH, LABELLED, labelled_and_both
 from streamnb.wire.schema import EventSchema
-from streamnb.wire.snapshot import Part, Snapshot, decode, encode, part_digest
+from streamnb.wire.snapshot import Snapshot, SnapshotPart, decode, encode, part_digest
 
 events = st.lists(
     st.tuples(
@@ -73,7 +73,7 @@ def digest(model):
 
 
 def through_a_file(model):
-    whole = Snapshot(0, "0" * 64, {}, "c", {}, {"model": Part(*model.copying().state())})
+    whole = Snapshot(0, "0" * 64, {}, "c", {}, {"model": SnapshotPart(*model.copying().state())})
     return decode(encode(whole)).parts["model"]
 
 
@@ -181,8 +181,8 @@ def test_a_mixture_takes_no_state_of_another(other):
 
 
 def test_a_snapshot_of_another_kind_is_told():
-    learner = Learner(Settings(schema=EventSchema()), RiverStreamModel(MultinomialNB(), "words"))
-    other = Learner(Settings(schema=EventSchema()), NaiveBayes())
+    learner = EventProcessor(Settings(schema=EventSchema()), RiverStreamModel(MultinomialNB(), "words"))
+    other = EventProcessor(Settings(schema=EventSchema()), NaiveBayes())
     with pytest.raises(SnapshotError):
         learner.load(other.parts())
     with pytest.raises(SnapshotError):
@@ -283,7 +283,7 @@ def test_a_report_shows_who_predicts_better():
     """Unlabelled events teach that "r" and "s" go together; the mixture is never ln 2 behind the better."""
     model = RiverStreamModel(labelled_and_both(1.0, 200, 1), "both")
     rng = np.random.default_rng(0)
-    learner = Learner(Settings(schema=EventSchema(), hypotheses=True), model)
+    learner = EventProcessor(Settings(schema=EventSchema(), hypotheses=True), model)
     for i in range(300):
         k = int(rng.random() < 0.5)
         x = {f"f{j}": "rg"[int(rng.random() < (0.15, 0.85)[k])] for j in range(8)}
@@ -310,7 +310,7 @@ def test_a_learner_makes_no_difference_of_kinds():
     """Records in, predictions out: the same as of the native model, but for the last bits."""
     found = []
     for model in (NaiveBayes(), RiverStreamModel(NaiveBayes(), "plain")):
-        learner = Learner(Settings(schema=EventSchema(), evidence=3), model)
+        learner = EventProcessor(Settings(schema=EventSchema(), evidence=3), model)
         found.append(predictions(learner.process(records(raw_events(60)), 1.0)))
     assert len(found[0]) == 60
     for native, other in zip(*found, strict=True):

@@ -14,7 +14,7 @@ from river import preprocessing
 from streamnb import LinearRegression
 from streamnb.errors import SnapshotError, UnlearnError
 from streamnb.model.linear.comoments import SecondMoments
-from streamnb.wire.snapshot import Part, Snapshot, decode, encode
+from streamnb.wire.snapshot import Snapshot, SnapshotPart, decode, encode
 
 law = settings(deadline=None, max_examples=60)
 
@@ -219,7 +219,7 @@ def test_unlearn_is_the_inverse(kept, undone):
 @given(events, events)
 def test_restart_is_no_restart(before, after):
     model = taught(before)
-    snapshot = Snapshot(0, "", {}, "", {}, {"model": Part(*model.state())})
+    snapshot = Snapshot(0, "", {}, "", {}, {"model": SnapshotPart(*model.state())})
     part = decode(encode(snapshot)).parts["model"]
     restored = LinearRegression().load_state(part.meta, part.arrays)
     for x, y, w in after:

@@ -17,7 +17,7 @@ from streamnb import BayesOptimalClassifier, CategoricalNB, LogisticRegression
 from streamnb.errors import SnapshotError
 from streamnb.model.linear.newton import optimum
 from streamnb.model.linear.sequential_laplace import LaplaceUnits, log_sigmoid, sigmoid
-from streamnb.wire.snapshot import Part, Snapshot, decode, encode
+from streamnb.wire.snapshot import Snapshot, SnapshotPart, decode, encode
 
 law = settings(deadline=None, max_examples=60)
 
@@ -468,7 +468,7 @@ def test_as_a_hypothesis():
 @given(events, events, st.sampled_from([0, 3, 2048]))
 def test_restart_is_no_restart(before, after, memory):
     model = taught(before, memory=memory)
-    snapshot = Snapshot(0, "", {}, "", {}, {"model": Part(*model.state())})
+    snapshot = Snapshot(0, "", {}, "", {}, {"model": SnapshotPart(*model.state())})
     part = decode(encode(snapshot)).parts["model"]
     restored = LogisticRegression(memory=memory).load_state(part.meta, part.arrays)
     for x, y in after:

@@ -39,7 +39,7 @@ def test_a_table_for_two_classes_is_folded_as_a_third_one_comes(monkeypatch):
         label = rng.choice("abcdef"[: 2 + t // 40])
         if t == 40:
             assert (grams.bits, grams.is_to_fold(2), grams.is_to_fold(3)) == (8, False, True)
-            grams.make_room(3)
+            grams.evict(3)
             watched.oracle.parts[0].fold()
             assert (grams.bits, grams.is_to_fold(3)) == (7, False)
         text = f"{label * rng.randrange(1, 9)} {rng.random():.4f} {rng.choice(['Ab', 'É', 'Σ', ''])}"

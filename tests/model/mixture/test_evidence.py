@@ -39,7 +39,7 @@ from streamnb import (
     Pool,
     Softmax,
 )
-from streamnb.engine.learner import Learner
+from streamnb.engine.learner import EventProcessor
 from streamnb.engine.settings import Settings
 from streamnb.model.interface.evidence import LIMIT
 from streamnb.model.mixture.default_hypotheses import DEFAULT_HYPOTHESES
@@ -402,7 +402,7 @@ def test_evidence_of_a_service_is_that_before_it_learned_and_no_cut_shows():
     ]
 
     def new():
-        return Learner(
+        return EventProcessor(
             Settings(EventSchema(), evidence=3), BayesOptimalNB({"text": "text"}, DEFAULT_HYPOTHESES)
         )
 

@@ -34,7 +34,7 @@ from streamnb.model.softmax.feature_table import (
     ONCE,
     OWNER,
     TOTAL,
-    Features,
+    FeatureTable,
     _forget,
     add_feature,
     class_met,
@@ -46,8 +46,8 @@ from streamnb.model.softmax.feature_table import (
     rows_learned,
     slot_at,
 )
-from streamnb.model.softmax.quantile_bins import FIRST_EDGES, Bins, bin_of, first_edge, note_value
-from streamnb.wire.snapshot import Part, Snapshot, decode, encode
+from streamnb.model.softmax.quantile_bins import FIRST_EDGES, QuantileBins, bin_of, first_edge, note_value
+from streamnb.wire.snapshot import Snapshot, SnapshotPart, decode, encode
 
 TEXTS = {"text", "title"}
 ATTRIBUTES = {"text": "text", "title": "text", "code": "nominal"}
@@ -438,7 +438,7 @@ def test_a_state_goes_on_as_if_nothing_had_happened(stop, memory):
     run(model, rows[:stop], 7)
     meta, arrays = model.state()
     assert json.loads(json.dumps(meta)) == meta
-    written = encode(Snapshot(1, "", {}, "", {}, {"model": Part(meta, arrays)}))
+    written = encode(Snapshot(1, "", {}, "", {}, {"model": SnapshotPart(meta, arrays)}))
     part = decode(written).parts["model"]
     others = [
         new().load_state(part.meta, part.arrays),
@@ -533,7 +533,7 @@ def test_values_of_two_attributes_are_two_features_even_where_one_ends_in_nothin
 
 def test_keys_that_share_a_slot_and_a_tag_are_told_apart():
     """Of their 48 bits the upper 31 are the tag; all are said to begin their chain at one slot."""
-    features, keys = Features(1, 1 << 20), [np.uint64(7 << 17 | 5 + 64 * i) for i in range(20)]
+    features, keys = FeatureTable(1, 1 << 20), [np.uint64(7 << 17 | 5 + 64 * i) for i in range(20)]
     begin = np.uint64(5)
     features.reserve(2, 2, 20)
     tables = features.tables
@@ -550,7 +550,7 @@ def test_keys_that_share_a_slot_and_a_tag_are_told_apart():
 
 
 def test_a_feature_that_comes_back_to_its_row_before_slots_were_moved_has_one_slot():
-    features, key = Features(1, 1 << 20), np.uint64(5)
+    features, key = FeatureTable(1, 1 << 20), np.uint64(5)
     features.reserve(2, 2, 20)
 
     def added():
@@ -564,7 +564,7 @@ def test_a_feature_that_comes_back_to_its_row_before_slots_were_moved_has_one_sl
         _forget(np.array([0]), features.tables)
         features._lay_out(features.tables.slots, 0, forgets=True)
         assert added() == 0
-    features.settle()
+    features.finish_copy()
     assert np.count_nonzero(features.tables.slots) == 1
 
 
@@ -649,7 +649,7 @@ def test_what_is_learned_after_a_copy_was_begun_is_not_in_it(monkeypatch, most_a
 
     def learned(events):
         for first in range(0, len(events), 20):
-            model.make_room(3)
+            model.evict(3)
             run(model, events[first : first + 20], 20)
 
     learned(stream[:300])
@@ -696,7 +696,7 @@ def check_forgetting(rng, memory, labels, attributes):
         for model in models:
             features, known = model._learners.features, len(model.classes)
             before = model.state()[1] if features.is_short(known) and rng.random() < 0.7 else None
-            model.make_room(known)
+            model.evict(known)
             if before is not None:
                 row = row_bytes(features.weights.shape[1], known)
                 expected = forgotten_by_definition(before, memory * 7 // 8 // row)
@@ -711,7 +711,7 @@ def check_forgetting(rng, memory, labels, attributes):
     assert bytes_of(models[0]) == bytes_of(models[1])
     assert ages[AGE] > 1
     for model in models:
-        model._learners.features.settle()
+        model._learners.features.finish_copy()
         assert np.count_nonzero(model._learners.features.tables.slots) == ages[[LIVE, ONCE]].sum()
 
 
@@ -726,10 +726,10 @@ def test_a_snapshot_does_not_wait_for_slots_to_be_moved():
 
 
 def test_what_a_version_with_other_tables_pickled_is_refused():
-    state = Features(1, 1 << 16).__getstate__()
+    state = FeatureTable(1, 1 << 16).__getstate__()
     state["_size"] = state["_size"][:6]
     with pytest.raises(SnapshotError, match="another version of streamnb pickled this"):
-        Features.__new__(Features).__setstate__(state)
+        FeatureTable.__new__(FeatureTable).__setstate__(state)
 
 
 # -- bins ---------------------------------------------------------------------------------------------------
@@ -763,7 +763,7 @@ def noted(bins, f, value):
 @settings(max_examples=80)
 @given(values())
 def test_bins_are_those_of_the_definition_and_stay_where_they_belong(drawn):
-    bins, definition = Bins(), BinsByDefinition()
+    bins, definition = QuantileBins(), BinsByDefinition()
     bins.reserve(3)
     for value in drawn:
         noted(bins, 1, value)
@@ -795,7 +795,7 @@ def test_bins_are_those_of_the_definition_and_stay_where_they_belong(drawn):
 
 
 def test_a_value_that_occurs_often_has_a_bin_of_its_own_beside_the_next_double():
-    bins, often = Bins(), [1.0, math.nextafter(1.0, 2.0), math.nextafter(1.0, 0.0)]
+    bins, often = QuantileBins(), [1.0, math.nextafter(1.0, 2.0), math.nextafter(1.0, 0.0)]
     bins.reserve(1)
     for t in range(2048):
         noted(bins, 0, often[t % 4] if t % 4 < 3 else float(t))
@@ -806,7 +806,7 @@ def test_a_value_that_occurs_often_has_a_bin_of_its_own_beside_the_next_double()
 
 
 def test_bins_of_a_continuum_hold_equal_mass():
-    rng, bins = random.Random(0), Bins()
+    rng, bins = random.Random(0), QuantileBins()
     bins.reserve(1)
     drawn = [rng.gauss(0.0, 1.0) for _ in range(2048)]
     for value in drawn:

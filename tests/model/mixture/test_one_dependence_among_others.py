@@ -15,10 +15,10 @@ from streamnb.config import load
 from streamnb.errors import ConfigError, UnlearnError
 from streamnb.model.evaluation.progressive import ESCAPE
 from streamnb.model.mixture.components import CALIBRATED, ONE_DEPENDENCE, SOFTMAX
-from streamnb.model.mixture.learner_state import Plan
+from streamnb.model.mixture.learner_state import HypothesisPlan
 from streamnb.model.naive_bayes import sufficient_statistics
-from streamnb.model.naive_bayes.room import Room
-from streamnb.wire.snapshot import Part, Snapshot, decode, encode, part_digest
+from streamnb.model.naive_bayes.room import MemoryBudget
+from streamnb.wire.snapshot import Snapshot, SnapshotPart, decode, encode, part_digest
 
 BOTH = (OneDependence(), Hypothesis("presence"), OneDependence(prior_weight=2.0, name="eager"))
 POOLED = (*BOTH, Softmax(), Hypothesis(calibrated=True), Pool())
@@ -47,7 +47,7 @@ def mixture(hypotheses=BOTH):
 
 def snapshotted(model):
     """Its state, written and read."""
-    snapshot = Snapshot(0, "", {}, "", {}, {"model": Part(*model.state())})
+    snapshot = Snapshot(0, "", {}, "", {}, {"model": SnapshotPart(*model.state())})
     return decode(encode(snapshot)).parts["model"]
 
 
@@ -94,9 +94,9 @@ def test_the_losses_and_the_bound_are_those_of_what_it_said():
 
 
 def test_a_pool_takes_it_in_and_what_was_learned_stays():
-    plan = Plan.of(POOLED)
+    plan = HypothesisPlan.from_hypotheses(POOLED)
     assert [plan.kind[i] for i in plan.opinions] == [ONE_DEPENDENCE, ONE_DEPENDENCE, SOFTMAX, CALIBRATED]
-    assert Plan.of((OneDependence(), Pool())).opinions.tolist() == [0]
+    assert HypothesisPlan.from_hypotheses((OneDependence(), Pool())).opinions.tolist() == [0]
     model = mixture()
     model.learn_one({"colour": "r"}, "a")
     with pytest.raises(UnlearnError, match="in pairs"):
@@ -149,11 +149,11 @@ def slowly(monkeypatch):
 def test_what_is_forgotten_for_want_of_memory_is_still_taken_out(most, steps):
     """It counts what it counts where there is room: values that went, came again, or had no room."""
     model = mixture((OneDependence(max_values=most), Hypothesis("presence")))
-    model.statistics.room = Room(1200, 1 << 20, 2)  # a dozen rows
+    model.statistics.room = MemoryBudget(1200, 1 << 20, 2)  # a dozen rows
     roomy, live = mixture(model.hypotheses), []
     for step in [*steps, *[0] * sum(len(step) for step in steps if isinstance(step, list))]:
         if isinstance(step, list):
-            model.make_room(2)
+            model.evict(2)
             model.learn_late_many(*zip(*step, strict=True))
             roomy.learn_late_many(*zip(*step, strict=True))
             live += [(*one, model.n_prunings) for one in step]

@@ -29,7 +29,7 @@ from streamnb import (
 from streamnb.errors import SnapshotError
 from streamnb.model.naive_bayes import partials
 from streamnb.model.naive_bayes.counting_model import CountingModel
-from streamnb.wire.snapshot import Part, Snapshot, decode, encode
+from streamnb.wire.snapshot import Snapshot, SnapshotPart, decode, encode
 
 SPEC = {
     "body": Text(),
@@ -350,7 +350,7 @@ def test_written_bytes_are_refused(place, byte, length):
     ],
 )
 def test_partials_of_no_model_are_refused(made, named):
-    parts = {**decode(WRITTEN).parts, "classifier": Part({"made": made}, {})}
+    parts = {**decode(WRITTEN).parts, "classifier": SnapshotPart({"made": made}, {})}
     with pytest.raises(SnapshotError, match=named):
         Partial.from_bytes(encode(Snapshot(-1, "", {}, "", {}, parts)))
 
@@ -373,7 +373,7 @@ def test_one_partial_has_one_form():
         (({**meta, "ranges": [["p", 0, 1], ["p", 2, 3]]}, arrays), "1 to 1 are missing"),
         (({**meta, "tested": [1, 2, 0]}, arrays), "no number of events"),
     ):
-        forged = encode(Snapshot(-1, "", {}, "", {}, {**parts, "partial": Part(*changed)}))
+        forged = encode(Snapshot(-1, "", {}, "", {}, {**parts, "partial": SnapshotPart(*changed)}))
         with pytest.raises(SnapshotError, match=named):
             Partial.from_bytes(forged)
 

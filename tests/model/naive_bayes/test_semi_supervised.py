@@ -21,7 +21,7 @@ from streamnb import (
 )
 from streamnb.errors import SnapshotError, UnlearnError
 from streamnb.model.stats.em_window import apportioned
-from streamnb.wire.snapshot import Part, Snapshot, decode, encode, part_digest
+from streamnb.wire.snapshot import Snapshot, SnapshotPart, decode, encode, part_digest
 
 WORDS = [f"w{i}" for i in range(8)]
 ALL = 10_000
@@ -33,7 +33,7 @@ def digest(model):
 
 def snapshotted(model):
     """The state as it comes back from a file."""
-    whole = Snapshot(0, "0" * 64, {}, "c", {}, {"model": Part(*model.state())})
+    whole = Snapshot(0, "0" * 64, {}, "c", {}, {"model": SnapshotPart(*model.state())})
     return decode(encode(whole)).parts["model"]
 
 

@@ -369,7 +369,7 @@ def changed(name, model):
 
 def assert_stands_there(words, model):
     """numba has three words before an array's size and address, its shape and strides behind them."""
-    arrays = ModelArrays.of(model._tables(), model.statistics.vocabulary, character_table())
+    arrays = ModelArrays.of_model(model._tables(), model.statistics.vocabulary, character_table())
     at = 0
     for array in [
         *arrays.tables[:6],
@@ -420,7 +420,7 @@ def test_arrays_that_lie_otherwise_are_refused(wrong):
     """The kernel would read them as what they are not."""
     model = NaiveBayes()
     model.learn_one({"a": "x"}, "one")
-    arrays = ModelArrays.of(model._tables(), model.statistics.vocabulary, character_table())
+    arrays = ModelArrays.of_model(model._tables(), model.statistics.vocabulary, character_table())
     tables = arrays.tables._replace(table=wrong(arrays.tables.table))
     with pytest.raises(TypeError, match=r"is not .*ModelArrays"):
         pin_arrays(np.empty(PINNED_WORDS, dtype=np.int64), arrays._replace(tables=tables))

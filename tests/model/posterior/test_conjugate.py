@@ -80,7 +80,7 @@ def same(kind, one, other):
 
 def kept(posterior):
     """The state after it was written and read."""
-    written = snapshot.Snapshot(1, "", {}, "", {}, {"posterior": snapshot.Part(*posterior.state())})
+    written = snapshot.Snapshot(1, "", {}, "", {}, {"posterior": snapshot.SnapshotPart(*posterior.state())})
     return type(posterior).from_state(*snapshot.decode(snapshot.encode(written)).parts["posterior"])
 
 
@@ -629,7 +629,7 @@ def test_labels_of_numpy_are_saved_as_plain_values():
     die = DirichletCategorical({}, other=1.0)
     for face in np.array([3, 5, 3]):
         die.update(face)
-    part = snapshot.Part(*die.state())
+    part = snapshot.SnapshotPart(*die.state())
     written = snapshot.encode(snapshot.Snapshot(0, "", {}, "", {}, {"die": part}))
     part = snapshot.decode(written).parts["die"]
     assert DirichletCategorical.from_state(part.meta, part.arrays).posterior == {3: 2.0, 5: 1.0}

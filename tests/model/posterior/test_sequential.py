@@ -16,7 +16,13 @@ from hypothesis import strategies as st
 from streamnb import SequentialPosterior
 from streamnb.errors import SnapshotError
 from streamnb.model.numerics.counter_rng import choose, uniforms
-from streamnb.model.posterior.hypothesis_weights import Weights, observe, restored, start, weighted_mean
+from streamnb.model.posterior.hypothesis_weights import (
+    HypothesisWeights,
+    observe,
+    restored,
+    start,
+    weighted_mean,
+)
 
 law = settings(deadline=None, max_examples=200)
 NO = -math.inf
@@ -519,7 +525,7 @@ def test_a_damaged_state_is_refused(name, value):
 
 
 def test_arrays_without_hypotheses_are_refused():
-    empty = Weights(np.zeros(0), np.zeros(0), np.zeros((1, 2)), np.zeros(1, dtype=np.int64))
+    empty = HypothesisWeights(np.zeros(0), np.zeros(0), np.zeros((1, 2)), np.zeros(1, dtype=np.int64))
     with pytest.raises(SnapshotError):
         restored(empty._asdict())
 

@@ -11,9 +11,9 @@ import pytest
 from streamnb import NaiveBayes
 from streamnb.errors import SnapshotError, UnlearnError
 from streamnb.model.attributes.attributes import Continuous, Nominal, Text
-from streamnb.model.tenants.desk import Desk
+from streamnb.model.tenants.desk import ActiveModels
 from streamnb.model.tenants.put_away import HEADER
-from streamnb.model.tenants.shelf import RunsCopy, Shelf, in_memory
+from streamnb.model.tenants.shelf import ColdStore, ColdStoreCopy, in_memory
 from streamnb.model.tenants.tenant_models import TenantModels
 
 DECLARED = {
@@ -228,14 +228,14 @@ def test_one_tenant_with_many_labels_and_long_words_among_small_ones():
 @pytest.mark.parametrize("order", [range(600), range(599, -1, -1), random.Random(1).sample(range(600), 600)])
 def test_words_of_one_tenant_times_labels_of_another_are_not_in_memory(monkeypatch, order, at_once):
     """Nor in a batch that brings both: 3,000 words and 300 labels would take 7 MB."""
-    run, took = Desk.run, []
+    run, took = ActiveModels.run, []
 
     def measured(desk, *args, **how):
         said = run(desk, *args, **how)
         took.append(desk.n_bytes)
         return said
 
-    monkeypatch.setattr(Desk, "run", measured)
+    monkeypatch.setattr(ActiveModels, "run", measured)
     words = [[f"w{i}{j}" for j in range(10)] for i in range(300)]
     events = [{"entity": "words", "text": " ".join(some)} for some in words]
     events += [{"entity": "labels", "text": "x"} for _ in range(300)]
@@ -319,7 +319,7 @@ def test_what_it_refuses_of_events_teaches_nothing():
 
 
 def test_runs_move_together_where_half_was_left():
-    shelf = Shelf()
+    shelf = ColdStore()
     shelf.count(3)
     for size in (100, 300, 900, 30_000):
         for number in range(3):
@@ -328,6 +328,6 @@ def test_runs_move_together_where_half_was_left():
             shelf.write(number, run)
         for number in range(3):
             assert shelf.words.whole[shelf.at[number] + size - 1] == number
-    copy = RunsCopy(shelf.words.whole, shelf.at[:3], in_memory)
+    copy = ColdStoreCopy(shelf.words.whole, shelf.at[:3], in_memory)
     copy.finish()
     assert copy.ends.tolist() == [0, 30_000, 60_000, 90_000]

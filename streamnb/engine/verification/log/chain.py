@@ -11,18 +11,18 @@ from functools import cache
 from typing import NamedTuple
 
 from streamnb.engine.journal.checkpoint import BEFORE, Checkpoint
-from streamnb.engine.journal.history import Stray, decoded, is_on, path_to, strays_listed
-from streamnb.engine.journal.identity import Origin
+from streamnb.engine.journal.history import ForeignRecord, decoded, is_on, list_foreign_records, path_to
+from streamnb.engine.journal.identity import JournalOrigin
 from streamnb.engine.ports import Log, Partition
-from streamnb.engine.verification.findings import Findings, place
-from streamnb.errors import ForeignRecord, JournalError, OutOfRange, UnknownTopic
-from streamnb.model.attributes.parameters import of
+from streamnb.engine.verification.findings import CheckResults, place
+from streamnb.errors import ForeignRecordError, JournalError, OutOfRange, UnknownTopic
+from streamnb.model.attributes.parameters import pluralize
 from streamnb.wire.journal import START, JournalRecord, Slice, chain_outputs
 
 CHAIN, LEARNED, FOREIGN = "journal", "positions", "foreign record"
 
 
-class Step(NamedTuple):
+class ChainEntry(NamedTuple):
     """A journal record, and what held before it and holds after it."""
 
     before: Checkpoint
@@ -31,7 +31,7 @@ class Step(NamedTuple):
 
 
 @dataclass
-class Survey:
+class LogScan:
     """What a pass over the journal has shown.
 
     Attributes:
@@ -64,7 +64,7 @@ class Survey:
     rollbacks: dict[int, int] = field(default_factory=dict)
     path: list[range] = field(default_factory=list)
     machines: dict[str, int] = field(default_factory=dict)
-    origins: dict[str, Origin] = field(default_factory=dict)
+    origins: dict[str, JournalOrigin] = field(default_factory=dict)
     anew: dict[Partition, int] = field(default_factory=dict)
     unread: int = -1
     why: str = ""
@@ -98,7 +98,7 @@ class Survey:
         return part.first >= earliest.get(partition, part.next) and n >= self.anew.get(partition, 0)
 
 
-def steps(log: Log, seen: Survey, origins: Mapping[int, Origin]) -> Iterator[Step]:
+def steps(log: Log, seen: LogScan, origins: Mapping[int, JournalOrigin]) -> Iterator[ChainEntry]:
     """The records that can be read, each number once, in order; what is wrong with them was told before."""
     before: Checkpoint | None = None
     for offset, record in decoded(log, seen.journal, log.offsets(seen.journal)[0], seen.end_offset):
@@ -112,7 +112,9 @@ def steps(log: Log, seen: Survey, origins: Mapping[int, Origin]) -> Iterator[Ste
         before = step.after
 
 
-def _step(before: Checkpoint | None, record: JournalRecord, origins: Mapping[int, Origin]) -> Step:
+def _step(
+    before: Checkpoint | None, record: JournalRecord, origins: Mapping[int, JournalOrigin]
+) -> ChainEntry:
     """A record with what holds before and after it.
 
     Of what held before the first record that is there nothing is known, if it is not the genesis; a snapshot
@@ -123,16 +125,16 @@ def _step(before: Checkpoint | None, record: JournalRecord, origins: Mapping[int
     origin = before.origin.after(record)
     if not origin.config_hash:
         origin = origins.get(record.n, origin)
-    return Step(before, record, Checkpoint.at(record, origin))
+    return ChainEntry(before, record, Checkpoint.at(record, origin))
 
 
-def survey(
+def scan_log(
     log: Log,
     journal: Partition,
     earliest: Mapping[Partition, int],
-    origins: Mapping[int, Origin],
-    findings: Findings,
-) -> Survey:
+    origins: Mapping[int, JournalOrigin],
+    findings: CheckResults,
+) -> LogScan:
     """Check the chain; every fault is told with the record or the offset in the journal where it is.
 
     Args:
@@ -142,23 +144,25 @@ def survey(
         origins: what snapshots say of the records at which they stand.
         findings: are told.
     """
-    seen = Survey(journal, log.offsets(journal)[1])
+    seen = LogScan(journal, log.offsets(journal)[1])
     first = log.offsets(journal)[0]
-    listed = cache(lambda: strays_listed(log, journal))
+    listed = cache(lambda: list_foreign_records(log, journal))
     before: Checkpoint | None = None
     unreadable = 0  # since the last that could be read
-    foreign: list[Stray] = []  # the same
+    foreign: list[ForeignRecord] = []  # the same
     for offset, record in decoded(log, journal, first, seen.end_offset):
-        if isinstance(record, ForeignRecord):
-            foreign.append(Stray(offset, str(record)))
+        if isinstance(record, ForeignRecordError):
+            foreign.append(ForeignRecord(offset, str(record)))
             continue
         if not _follows(before, record) and offset in listed():
-            _tell_strays([Stray(offset, "listed by the journal as none of its own")], seen, findings)
+            _report_foreign_records(
+                [ForeignRecord(offset, "listed by the journal as none of its own")], seen, findings
+            )
             continue
         if _follows(before, record):
-            _tell_strays(foreign, seen, findings)
+            _report_foreign_records(foreign, seen, findings)
         else:
-            unreadable += _tell_unfollowed(foreign, journal, findings)
+            unreadable += _report_unfollowed(foreign, journal, findings)
         foreign = []
         if isinstance(record, JournalError):
             findings.differs(CHAIN, f"{journal} offset {offset}: {record}", place(journal, offset))
@@ -177,7 +181,7 @@ def survey(
             _check_positions(step, findings)
         _note(seen, step, earliest)
         before, unreadable = step.after, 0
-    _tell_unfollowed(foreign, journal, findings)
+    _report_unfollowed(foreign, journal, findings)
     seen.path = path_to(seen.end.n, seen.rollbacks)
     seen.is_broken = findings.count(CHAIN) > 0
     return seen
@@ -190,14 +194,14 @@ def _follows(before: Checkpoint | None, record: JournalRecord | JournalError) ->
     return (record.n, record.previous) == ((0, START) if before is None else (before.n + 1, before.digest))
 
 
-def _tell_strays(strays: Sequence[Stray], seen: Survey, findings: Findings) -> None:
+def _report_foreign_records(strays: Sequence[ForeignRecord], seen: LogScan, findings: CheckResults) -> None:
     """What is none of the journal's is no fault of it."""
     for offset, what in strays:
         seen.strays.add(offset)
         findings.ok(FOREIGN, f"{seen.journal} offset {offset}: {what}", **place(seen.journal, offset))
 
 
-def _tell_unfollowed(foreign: Sequence[Stray], journal: Partition, findings: Findings) -> int:
+def _report_unfollowed(foreign: Sequence[ForeignRecord], journal: Partition, findings: CheckResults) -> int:
     """Foreign bytes may be records that were damaged, where the next one does not follow; how many."""
     for offset, what in foreign:
         findings.differs(CHAIN, f"{journal} offset {offset}: {what}", place(journal, offset))
@@ -209,7 +213,7 @@ def _check_link(
     unreadable: int,
     record: JournalRecord,
     at: Mapping[str, str | int],
-    findings: Findings,
+    findings: CheckResults,
 ) -> None:
     """Whether a record follows the one before, with so many between them that could not be read."""
     follows = record.n == before.n + 1
@@ -231,11 +235,11 @@ def _check_link(
         findings.differs(CHAIN, f"journal record {record.n} is no commit and says what one did", at)
 
 
-def _check_positions(step: Step, findings: Findings) -> None:
+def _check_positions(step: ChainEntry, findings: CheckResults) -> None:
     """Whether positions move by the slices of a commit, or by an accepted loss, and by nothing else."""
     record = step.record
     if record.kind == "loss":
-        _tell_loss(step, findings)
+        _report_loss(step, findings)
         return
     positions = dict.fromkeys(step.after.positions, 0) | dict(step.before.positions)  # added ones begin at 0
     added = record.topic_ids.keys() - step.before.origin.topic_ids.keys()
@@ -246,7 +250,7 @@ def _check_positions(step: Step, findings: Findings) -> None:
         if part.first < position:
             _differs(findings, record.n, partition, part.first, "learned again", part.first, position)
         if not 0 < part.count <= part.next - part.first:
-            what = f"a slice up to {part.next} with {of(part.count, 'record')}"
+            what = f"a slice up to {part.next} with {pluralize(part.count, 'record')}"
             _differs(findings, record.n, partition, part.first, what, part.count, part.next - part.first)
         positions[partition] = part.next
     for partition in {**positions, **step.after.positions}:
@@ -256,13 +260,13 @@ def _check_positions(step: Step, findings: Findings) -> None:
 
 
 def _differs(
-    findings: Findings, n: int, partition: Partition, offset: int, what: str, found: int, expected: int
+    findings: CheckResults, n: int, partition: Partition, offset: int, what: str, found: int, expected: int
 ) -> None:
     text = f"journal record {n}: {partition} offset {offset}: {what}: {found}, expected {expected}"
     findings.differs(LEARNED, text, place(partition, offset, record=n), found=found, expected=expected)
 
 
-def _tell_loss(step: Step, findings: Findings) -> None:
+def _report_loss(step: ChainEntry, findings: CheckResults) -> None:
     """What was accepted as lost is no fault: it is told."""
     n, topic_ids = step.record.n, step.before.origin.topic_ids
     for partition, after in sorted(step.after.positions.items()):
@@ -279,7 +283,7 @@ def _tell_loss(step: Step, findings: Findings) -> None:
         findings.ok("accepted loss", f"journal record {n}: {partition}: {told}", record=n)
 
 
-def _note(seen: Survey, step: Step, earliest: Mapping[Partition, int]) -> None:
+def _note(seen: LogScan, step: ChainEntry, earliest: Mapping[Partition, int]) -> None:
     """Take down what the rest of the verification needs of a record."""
     record = step.record
     seen.first = seen.first or record
@@ -304,7 +308,7 @@ def _note(seen: Survey, step: Step, earliest: Mapping[Partition, int]) -> None:
         seen.unread, seen.why = record.n, why
 
 
-def _why_unread(seen: Survey, step: Step, earliest: Mapping[Partition, int]) -> str:
+def _why_unread(seen: LogScan, step: ChainEntry, earliest: Mapping[Partition, int]) -> str:
     """Why what came up to a record cannot be counted; empty where it can."""
     record = step.record
     if record.kind == "adopt" and record.floor:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from streamnb.engine.verification.findings import Findings
+from streamnb.engine.verification.findings import CheckResults
 from streamnb.model.attributes.signatures import Array
 from streamnb.model.interface.stream_model import StreamModel
 from streamnb.model.mixture.bayes_optimal_nb import BayesOptimalNB
@@ -39,7 +39,7 @@ def compare_learned(
     replayed: Mapping[str, Array],
     check: str,
     at: int,
-    findings: Findings,
+    findings: CheckResults,
     *,
     one: bool,
 ) -> int:

@@ -6,21 +6,21 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from streamnb.engine.journal.checkpoint import origin_of
-from streamnb.engine.journal.identity import Identity, Origin
+from streamnb.engine.journal.identity import JobIdentity, JournalOrigin
 from streamnb.engine.journal.snapshot_store import Snapshots
-from streamnb.engine.learner import Learner
-from streamnb.engine.verification.findings import Findings
-from streamnb.engine.verification.log.chain import Step, Survey
+from streamnb.engine.learner import EventProcessor
+from streamnb.engine.verification.findings import CheckResults
+from streamnb.engine.verification.log.chain import ChainEntry, LogScan
 from streamnb.engine.verification.log.gradients import compare_learned
 from streamnb.engine.verification.recount.comparison import LearnedState, compare
 from streamnb.engine.verification.recount.recount import Recount
 from streamnb.errors import SnapshotError
-from streamnb.wire.snapshot import Part, Snapshot, part_digest
+from streamnb.wire.snapshot import Snapshot, SnapshotPart, part_digest
 
 SNAPSHOTS = "snapshots"
 
 
-class _Mark(NamedTuple):
+class _SnapshotMark(NamedTuple):
     """What is remembered of a snapshot; its state is loaded when it is needed."""
 
     digest: str
@@ -38,9 +38,9 @@ class KeptSnapshots:
         origins: journal record -> what the snapshot there says of it.
     """
 
-    def __init__(self, snapshots: Snapshots, findings: Findings) -> None:
-        self.origins: dict[int, Origin] = {}
-        self._marks: dict[int, _Mark] = {}
+    def __init__(self, snapshots: Snapshots, findings: CheckResults) -> None:
+        self.origins: dict[int, JournalOrigin] = {}
+        self._marks: dict[int, _SnapshotMark] = {}
         self._snapshots, self._findings = snapshots, findings
 
     def list(self) -> None:
@@ -51,19 +51,19 @@ class KeptSnapshots:
                 n, snapshot = found.snapshot.journal_n, found.snapshot
                 at_most = n - 1
                 self.origins[n] = origin_of(snapshot)
-                self._marks[n] = _Mark(snapshot.digest, dict(snapshot.fingerprint))
+                self._marks[n] = _SnapshotMark(snapshot.digest, dict(snapshot.fingerprint))
         except SnapshotError as error:
             self._findings.differs(SNAPSHOTS, str(error))
 
-    def are_of(self, identity: Identity, least: int) -> bool:
+    def are_of(self, identity: JobIdentity, least: int) -> bool:
         """Whether this kind of machine wrote all of them from a record on."""
         return all(m.fingerprint == identity.fingerprint for n, m in self._marks.items() if n >= least)
 
-    def oldest(self, least: int, seen: Survey) -> int:
+    def oldest(self, least: int, seen: LogScan) -> int:
         """The record of the oldest on the way to the journal's end, at `least` or after it; -1 is none."""
         return min((n for n in self._marks if least <= n <= seen.end.n and seen.counts(n)), default=-1)
 
-    def check_places(self, seen: Survey) -> None:
+    def check_places(self, seen: LogScan) -> None:
         """Tell those that do not stand on the way to the state at the journal's end."""
         for n in sorted(self._marks):
             if n > seen.end.n:
@@ -76,7 +76,7 @@ class KeptSnapshots:
                 text = f"the snapshot at journal record {n}: what it holds was rolled back"
                 self._findings.unchecked(SNAPSHOTS, text, record=n)
 
-    def states(self, least: int, seen: Survey) -> Iterator[tuple[int, LearnedState]]:
+    def states(self, least: int, seen: LogScan) -> Iterator[tuple[int, LearnedState]]:
         """The states of those on the way to the journal's end, at a record or after it, the oldest first."""
         while (n := self.oldest(least, seen)) >= 0:
             snapshot = self._load(n)
@@ -85,7 +85,7 @@ class KeptSnapshots:
                 yield n, state
             least = n + 1
 
-    def compare(self, step: Step, recount: Recount, base: int) -> None:
+    def compare(self, step: ChainEntry, recount: Recount, base: int) -> None:
         """Compare the snapshot at a record, if there is one, with the recount, unless that began there."""
         n = step.record.n
         if n not in self._marks:
@@ -105,13 +105,13 @@ class KeptSnapshots:
         if self._findings.count(SNAPSHOTS) == before:
             self._findings.ok(SNAPSHOTS, f"at journal record {n}: {equal}", record=n)
 
-    def compare_learned(self, n: int, replayed: Learner, *, one: bool) -> None:
+    def compare_learned(self, n: int, replayed: EventProcessor, *, one: bool) -> None:
         """Compare features, and what was learned by gradient, of the snapshot at a record with a replay."""
         kept = self._model(n)
         if kept is not None:
             compare_learned(kept.arrays, replayed.model.state()[1], SNAPSHOTS, n, self._findings, one=one)
 
-    def compare_model(self, n: int, replayed: Learner) -> None:
+    def compare_model(self, n: int, replayed: EventProcessor) -> None:
         """Compare the model of the snapshot at a record, if there is one, with a replay, bit for bit."""
         kept = self._model(n)
         if kept is None:
@@ -124,7 +124,7 @@ class KeptSnapshots:
     def _differs(self, n: int, what: str) -> None:
         self._findings.differs(SNAPSHOTS, f"the snapshot at journal record {n}{what}", {"record": n})
 
-    def _model(self, n: int) -> Part | None:
+    def _model(self, n: int) -> SnapshotPart | None:
         """That of the snapshot at a record, if there is one."""
         snapshot = self._load(n) if n in self._marks else None
         return None if snapshot is None else snapshot.parts.get("model")

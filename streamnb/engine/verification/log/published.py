@@ -21,31 +21,39 @@ from typing import NamedTuple
 import msgspec
 
 from streamnb.engine.journal.history import entries
-from streamnb.engine.journal.identity import Origin
+from streamnb.engine.journal.identity import JournalOrigin
 from streamnb.engine.ports import Log, Partition, Record, between
 from streamnb.engine.settings import Settings
-from streamnb.engine.verification.findings import Findings, place
-from streamnb.engine.verification.log.chain import Step, Survey, steps
+from streamnb.engine.verification.findings import CheckResults, place
+from streamnb.engine.verification.log.chain import ChainEntry, LogScan, steps
 from streamnb.engine.verification.log.multisets import Balance, bucket_of
 from streamnb.errors import JournalError, LogError
-from streamnb.events import OF_VERDICTS, TOO_MANY_CLASSES, UNPUBLISHED, Event, ModelInfo, Verdict, Withdrawal
+from streamnb.events import (
+    LABEL_REASONS,
+    TOO_MANY_CLASSES,
+    UNPUBLISHED,
+    Event,
+    LabelRecord,
+    ModelInfo,
+    Retraction,
+)
 
 PREDICTIONS, LETTERS = "predictions", "dead letters"
 _READ_AT_ONCE = 5000
 _UNPUBLISHED = UNPUBLISHED.encode()
 _TOO_MANY_CLASSES = TOO_MANY_CLASSES.encode()
-_LEGIBLE = {reason.encode() for reason in (UNPUBLISHED, *OF_VERDICTS)}
+_LEGIBLE = {reason.encode() for reason in (UNPUBLISHED, *LABEL_REASONS)}
 _MOST_BUCKETS = 16  # whose keys are looked at by name
 
 
-class Processed(NamedTuple):
+class ProcessedEvents(NamedTuple):
     """A journal record and the records that it processed; None in place of an event is a refused record."""
 
-    step: Step
-    events: Sequence[tuple[Record, Event | Verdict | Withdrawal | None]]
+    step: ChainEntry
+    events: Sequence[tuple[Record, Event | LabelRecord | Retraction | None]]
 
 
-class _SaidPrediction(msgspec.Struct):
+class _PredictionHead(msgspec.Struct):
     """What is read of a prediction."""
 
     id: str
@@ -53,7 +61,7 @@ class _SaidPrediction(msgspec.Struct):
     model: ModelInfo
 
 
-class _Since(NamedTuple):
+class _CommittedSince(NamedTuple):
     """What a learner that goes on has committed since verification began: times, and how far it has come."""
 
     times: frozenset[float]
@@ -61,7 +69,7 @@ class _Since(NamedTuple):
 
 
 @dataclass(eq=False)
-class Published:
+class PublishedOutputs:
     """Compares outputs with what the journal says was processed.
 
     Args:
@@ -74,9 +82,9 @@ class Published:
 
     log: Log
     settings: InitVar[Sequence[Settings]]
-    seen: Survey
-    origins: Mapping[int, Origin]
-    findings: Findings
+    seen: LogScan
+    origins: Mapping[int, JournalOrigin]
+    findings: CheckResults
 
     def __post_init__(self, settings: Sequence[Settings]) -> None:
         self._names = {s.name for s in settings}
@@ -84,7 +92,7 @@ class Published:
         self._predictions = self._kept(PREDICTIONS, dict.fromkeys(s.predictions for s in settings))
         self._letters = self._kept(LETTERS, dict.fromkeys(s.dead_letters for s in settings))
         self._floor = -math.inf
-        self._since = _Since(frozenset(), {})
+        self._since = _CommittedSince(frozenset(), {})
         self._balances = {PREDICTIONS: Balance(), LETTERS: Balance()}
         self._earlier = 0  # records whose outputs are not compared
         self._by_scorers = False
@@ -126,13 +134,13 @@ class Published:
                 with suppress(KeyError, ValueError):  # a stranger's, which is told later
                     yield _place_key(*_place_of(letter))
 
-    def expect(self, processed: Processed) -> None:
+    def expect(self, processed: ProcessedEvents) -> None:
         """Take note of what one commit has to have published."""
         for kind, key in self._expected(processed):
             self._balances[kind].expect(key)
         self._earlier += processed.step.record.now < self._floor
 
-    def _expected(self, processed: Processed) -> Iterator[tuple[str, bytes]]:
+    def _expected(self, processed: ProcessedEvents) -> Iterator[tuple[str, bytes]]:
         is_compared = processed.step.record.now >= self._floor
         if processed.step.after.origin.config.get("predictions", {}).get("by") == "scorers":
             is_compared, self._by_scorers = False, True
@@ -143,7 +151,7 @@ class Published:
             elif is_compared and isinstance(event, Event):
                 yield PREDICTIONS, event.id.encode()
 
-    def check(self, again: Callable[[], Iterator[Processed]]) -> None:
+    def check(self, again: Callable[[], Iterator[ProcessedEvents]]) -> None:
         """Read the outputs, once `expect` has heard of every commit; `again` reads the commits once more."""
         ends = {p: self.log.offsets(p)[1] for p in (*self._predictions, *self._letters)}
         if self._skips:
@@ -152,7 +160,7 @@ class Published:
         else:
             self._check(PREDICTIONS, lambda: self._found_predictions(ends), again)
         if self.seen.is_whole and not any(first for first, _ in self._letters.values()):
-            self._check(LETTERS, lambda: self._found_letters(ends), again)
+            self._check(LETTERS, lambda: self._found_dead_letters(ends), again)
         else:
             self.findings.unchecked(
                 LETTERS,
@@ -178,7 +186,7 @@ class Published:
         return f"some of them, or of the events, are gone{why}"
 
     def _check(
-        self, kind: str, found: Callable[[], Iterator[bytes]], again: Callable[[], Iterator[Processed]]
+        self, kind: str, found: Callable[[], Iterator[bytes]], again: Callable[[], Iterator[ProcessedEvents]]
     ) -> None:
         """Twice where they differ: the second time it is known what was committed during the first."""
         for _ in range(2):
@@ -202,9 +210,9 @@ class Published:
                 key for which, key in self._expected(processed) if which == kind and bucket_of(key) in named
             )
         counts.update(key for key in found() if bucket_of(key) in named)
-        self._tell(kind, balance, counts)
+        self._report(kind, balance, counts)
 
-    def _tell(self, kind: str, balance: Balance, counts: Mapping[bytes, int]) -> None:
+    def _report(self, kind: str, balance: Balance, counts: Mapping[bytes, int]) -> None:
         text = f"{balance.found:,} found for {balance.expected:,} that were processed, or others"
         self.findings.differs(kind, text, found=balance.found, expected=balance.expected)
         for key, more in sorted(counts.items()):
@@ -215,13 +223,13 @@ class Published:
                     kind, f"{name!r} is {what}", {"id": name}, found=max(more, 0), expected=max(-more, 0)
                 )
 
-    def _committed_since(self) -> _Since:
+    def _committed_since(self) -> _CommittedSince:
         times, positions = set(), dict(self.seen.end.positions)
         for entry in entries(self.log, self.seen.journal, self.seen.end_offset):
             times.add(entry.record.now)
             for part in entry.record.slices:
                 positions[Partition(part.topic, part.partition)] = part.next
-        return _Since(frozenset(times), positions)
+        return _CommittedSince(frozenset(times), positions)
 
     def _found_predictions(self, ends: Mapping[Partition, int]) -> Iterator[bytes]:
         """The ids of predictions, and of events that have a dead letter in place of one."""
@@ -247,7 +255,7 @@ class Published:
                 if now >= self._floor and now not in self._since.times:
                     yield headers.get("id", b"")
 
-    def _found_letters(self, ends: Mapping[Partition, int]) -> Iterator[bytes]:
+    def _found_dead_letters(self, ends: Mapping[Partition, int]) -> Iterator[bytes]:
         for record in self._records(LETTERS, self._letters, ends):
             headers = dict(record.headers)
             if headers.get("reason") in _LEGIBLE:
@@ -298,13 +306,13 @@ class Published:
         kept: dict[Partition, tuple[int, int]] = {}
         for topic in topics:
             try:
-                kept.update(self.log.extents(topic))
+                kept.update(self.log.offset_ranges(topic))
             except (LogError, JournalError) as error:
                 self.findings.differs(kind, f"topic {topic!r} cannot be read: {error}", {"topic": topic})
         return kept
 
 
-_prediction = msgspec.json.Decoder(_SaidPrediction).decode
+_prediction = msgspec.json.Decoder(_PredictionHead).decode
 
 
 def _place_of(letter: Record) -> tuple[Partition, int]:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from streamnb.engine.journal.history import find
-from streamnb.engine.rebuilding.rebuild import Rebuilding, Source, nothing
+from streamnb.engine.rebuilding.rebuild import Retraining, RetrainingSource, nothing
 from streamnb.engine.rebuilding.truths import Chosen
-from streamnb.engine.verification.findings import Findings
+from streamnb.engine.verification.findings import CheckResults
 from streamnb.errors import JournalError
-from streamnb.model.attributes.parameters import of
+from streamnb.model.attributes.parameters import pluralize
 from streamnb.wire.snapshot import part_digest
 
 REBUILT = "learned anew"
 
 
-def check_rebuilt(source: Source, adopted: int, findings: Findings, chosen: Chosen | None = None) -> None:
+def check_rebuilt(
+    source: RetrainingSource, adopted: int, findings: CheckResults, chosen: Chosen | None = None
+) -> None:
     """Compare the model that a journal record took up with one that is learned anew now, bit for bit.
 
     Args:
@@ -31,7 +33,7 @@ def check_rebuilt(source: Source, adopted: int, findings: Findings, chosen: Chos
         findings.unchecked(REBUILT, "another kind of machine learned it: its bits may differ", record=adopted)
         return
     try:
-        rebuilding = Rebuilding(source, chosen or nothing, record.to, record.config)
+        rebuilding = Retraining(source, chosen or nothing, record.to, record.config)
     except JournalError as error:
         findings.unchecked(REBUILT, str(error), record=adopted)
         return
@@ -41,7 +43,7 @@ def check_rebuilt(source: Source, adopted: int, findings: Findings, chosen: Chos
         )
         findings.differs(REBUILT, text, {"record": adopted})
     rebuilding.follow()
-    digest = rebuilding.rebuilt().digest
+    digest = rebuilding.retrained().digest
     kept = source.snapshots.newest(adopted)
     taken = {f"journal record {adopted}": record.model}
     if kept is not None and kept.snapshot.journal_n == adopted:
@@ -51,8 +53,10 @@ def check_rebuilt(source: Source, adopted: int, findings: Findings, chosen: Chos
             text = f"the model of {name} is not the one that the log gives"
             findings.differs(REBUILT, text, {"record": adopted}, found=known, expected=digest)
     if not findings.count(REBUILT):
-        without = sum(map(len, rebuilding.rebuilt().forgotten.values()))
+        without = sum(map(len, rebuilding.retrained().evicted.values()))
         what = f", without the {without:,} events that were forgotten" if without else ""
         findings.ok(
-            REBUILT, f"{of(rebuilding.learned, 'event')}{what}: the same model, bit for bit", record=adopted
+            REBUILT,
+            f"{pluralize(rebuilding.learned, 'event')}{what}: the same model, bit for bit",
+            record=adopted,
         )

@@ -7,28 +7,28 @@ from dataclasses import dataclass
 from typing import Any
 
 from streamnb.engine.journal.checkpoint import Checkpoint
-from streamnb.engine.journal.identity import Identity
+from streamnb.engine.journal.identity import JobIdentity
 from streamnb.engine.journal.recovery import recover
 from streamnb.engine.journal.snapshot_store import NoSnapshots, Snapshots
-from streamnb.engine.learner import Learner
+from streamnb.engine.learner import EventProcessor
 from streamnb.engine.ports import Log, NewRecord
-from streamnb.engine.verification.findings import Findings
-from streamnb.engine.verification.log.chain import Survey
+from streamnb.engine.verification.findings import CheckResults
+from streamnb.engine.verification.log.chain import LogScan
 from streamnb.engine.verification.log.gradients import DECAYED, OF_LEARNERS, compare_learned, learns
 from streamnb.engine.verification.log.kept_snapshots import KeptSnapshots
 from streamnb.engine.verification.log.published import LETTERS, PREDICTIONS
 from streamnb.engine.verification.log.replayed_outputs import ReplayedOutputs
-from streamnb.engine.verification.log.replayed_standings import ReplayedStandings
+from streamnb.engine.verification.log.replayed_standings import ReplayedTenantStats
 from streamnb.errors import StreamnbError
 from streamnb.model.hidden_markov.hidden_markov_nb import HiddenMarkovNB
 from streamnb.model.naive_bayes.counting_model import CountingModel
-from streamnb.wire.snapshot import Part, part_digest
+from streamnb.wire.snapshot import SnapshotPart, part_digest
 
 REPLAY, LEARNERS = "replay", "learners"
 _UNPORTABLE = ("posterior_", "entity_beliefs")  # sums of logarithms
 
 
-class _UpTo:
+class _SnapshotsUpTo:
     """Snapshots as they were when the first that is wanted was the newest."""
 
     def __init__(self, snapshots: Snapshots, n: int) -> None:
@@ -42,7 +42,7 @@ class _UpTo:
 
 
 @dataclass(eq=False)
-class Replays:
+class StateReplay:
     """Recovers states, and compares them.
 
     Args:
@@ -56,26 +56,26 @@ class Replays:
 
     log: Log
     snapshots: Snapshots
-    learner: Callable[[], Learner]
-    identity: Identity
-    seen: Survey
-    findings: Findings
+    learner: Callable[[], EventProcessor]
+    identity: JobIdentity
+    seen: LogScan
+    findings: CheckResults
 
     def __post_init__(self) -> None:
         self._outputs = ReplayedOutputs(self.log, self.findings)
-        self._standings = ReplayedStandings(self.log, self.findings)
+        self._standings = ReplayedTenantStats(self.log, self.findings)
 
-    def present(self, check: str, kept: KeptSnapshots) -> Learner | None:
+    def present(self, check: str, kept: KeptSnapshots) -> EventProcessor | None:
         """The state that a learner would begin with; None, and told, where there is none."""
         if kept.origins:
             return self._recovered(self.snapshots, check)
         return self._recovered(self.snapshots, check, lambda _, *said: self._expect(*said))
 
-    def _expect(self, replayed: Learner, outputs: Sequence[NewRecord]) -> None:
+    def _expect(self, replayed: EventProcessor, outputs: Sequence[NewRecord]) -> None:
         """Compare what one commit has published, as a replay gives it."""
         self._outputs.expect(self._standings.expect(replayed.settings.tenants, outputs))
 
-    def compare(self, learner: Learner, kept: KeptSnapshots, base: int) -> None:
+    def compare(self, learner: EventProcessor, kept: KeptSnapshots, base: int) -> None:
         """The present state, and those of the snapshots on the way, beside a replay, bit for bit.
 
         Scores are sums of logarithms: they are the same bits only on one kind of machine.
@@ -98,13 +98,13 @@ class Replays:
             base = kept.oldest(max(base, self.seen.first_n, self.seen.unread, later), self.seen)
             if base < 0:
                 return
-            start = _UpTo(self.snapshots, base)
+            start = _SnapshotsUpTo(self.snapshots, base)
         one = self.seen.machines_since(base) <= {self.identity.machine} and kept.are_of(self.identity, base)
 
         # Where nothing is recounted, or not all, the model is compared as a whole.
         as_a_whole = isinstance(model, HiddenMarkovNB) or not isinstance(model, CountingModel)
 
-        def passed(checkpoint: Checkpoint, replayed: Learner, outputs: Sequence[NewRecord]) -> None:
+        def passed(checkpoint: Checkpoint, replayed: EventProcessor, outputs: Sequence[NewRecord]) -> None:
             self._expect(replayed, outputs)
             if (one and replayed.late is not None) or (one and as_a_whole and not has_learners):
                 kept.compare_model(checkpoint.n, replayed)
@@ -134,7 +134,7 @@ class Replays:
             return later, "the state without snapshots: events or journal are no longer kept"
         return None
 
-    def _finish_outputs(self, learner: Learner, *, is_whole: bool, failed: bool = False) -> None:
+    def _finish_outputs(self, learner: EventProcessor, *, is_whole: bool, failed: bool = False) -> None:
         """What is there of the outputs beside what was replayed."""
         reports, seen = {learner.settings.metrics, learner.settings.alerts}, self.seen
         goes_on = self.log.offsets(seen.journal)[1] > seen.end_offset
@@ -153,7 +153,7 @@ class Replays:
         due = learner.standings.due(learner.model) if learner.standings and seen.rollbacks else set()
         self._standings.finish(is_all=is_all and not failed, goes_on=goes_on or failed, behind=due)
 
-    def _compare_parts(self, learner: Learner, replayed: Learner, *, one: bool) -> None:
+    def _compare_parts(self, learner: EventProcessor, replayed: EventProcessor, *, one: bool) -> None:
         """All but features, what is learned by gradient, and what forgets."""
         sides = (learner.parts(), replayed.parts())
         without = (OF_LEARNERS, DECAYED) if one else (OF_LEARNERS, DECAYED, *_UNPORTABLE)
@@ -171,7 +171,7 @@ class Replays:
             text = f"with snapshots and {without_any}, the state is the same bit for bit"
             self.findings.ok(REPLAY, text)
 
-    def _compare_learned(self, learner: Learner, replayed: Learner, *, one: bool) -> None:
+    def _compare_learned(self, learner: EventProcessor, replayed: EventProcessor, *, one: bool) -> None:
         """Features, what is learned by gradient, and what forgets."""
         n = self.seen.end.n
         if not one:
@@ -187,8 +187,8 @@ class Replays:
         self,
         snapshots: Snapshots,
         check: str,
-        passed: Callable[[Checkpoint, Learner, Sequence[NewRecord]], None] = lambda *_: None,
-    ) -> Learner | None:
+        passed: Callable[[Checkpoint, EventProcessor, Sequence[NewRecord]], None] = lambda *_: None,
+    ) -> EventProcessor | None:
         learner = self.learner()
         n = self.seen.end.n
 
@@ -203,19 +203,23 @@ class Replays:
         return learner
 
 
-def _portable(name: str, part: Part, without: tuple[str, ...], *, one: bool) -> Part:
+def _portable(name: str, part: SnapshotPart, without: tuple[str, ...], *, one: bool) -> SnapshotPart:
     """What is compared as a whole; between machines no sums of logarithms, and no powers."""
     if name == "progressive" and not one:
-        return Part({}, {})
-    return Part(part.meta, {key: array for key, array in part.arrays.items() if not key.startswith(without)})
+        return SnapshotPart({}, {})
+    return SnapshotPart(
+        part.meta, {key: array for key, array in part.arrays.items() if not key.startswith(without)}
+    )
 
 
-def _other_values(one: Part, other: Part) -> Iterator[str]:
+def _other_values(one: SnapshotPart, other: SnapshotPart) -> Iterator[str]:
     """The names of what is another in two parts."""
     for name in sorted({**one.meta, **other.meta}):
         if one.meta.get(name) != other.meta.get(name):
             yield name
     for name in sorted({**one.arrays, **other.arrays}):
-        here, there = (Part({}, {name: p.arrays[name]} if name in p.arrays else {}) for p in (one, other))
+        here, there = (
+            SnapshotPart({}, {name: p.arrays[name]} if name in p.arrays else {}) for p in (one, other)
+        )
         if part_digest(*here) != part_digest(*there):
             yield name

@@ -15,9 +15,9 @@ from typing import Any
 import msgspec
 
 from streamnb.engine.ports import Log, NewRecord, Partition, Record, bytes_of
-from streamnb.engine.verification.findings import Findings, place
+from streamnb.engine.verification.findings import CheckResults, place
 from streamnb.errors import JournalError, LogError, OutOfRange
-from streamnb.model.attributes.parameters import of
+from streamnb.model.attributes.parameters import pluralize
 
 OUTPUTS = "outputs"
 _READ_AT_ONCE = 5000
@@ -25,17 +25,17 @@ _WINDOW = 64 << 20  # bytes of a topic
 _SHOWN = 200  # characters of a record
 
 
-class _Model(msgspec.Struct):
+class _OutputModel(msgspec.Struct):
     """Which model published something."""
 
     name: str
 
 
-class _Said(msgspec.Struct):
+class _OutputHead(msgspec.Struct):
     """What tells a prediction, a report, a drift or an alert from others."""
 
     ts: float
-    model: _Model
+    model: _OutputModel
     id: str = ""
     kind: str = ""
 
@@ -56,9 +56,9 @@ class ReplayedOutputs:
         findings: are told.
     """
 
-    def __init__(self, log: Log, findings: Findings) -> None:
+    def __init__(self, log: Log, findings: CheckResults) -> None:
         self._log, self._findings = log, findings
-        self._topics: dict[str, _Window] = {}
+        self._topics: dict[str, _OutputWindow] = {}
         self._missed: dict[str, tuple[int, NewRecord]] = {}  # topic -> how many, and the first
         self._equal = 0
 
@@ -66,7 +66,7 @@ class ReplayedOutputs:
         """What one commit has published, as a replay gives it, in order."""
         for output in outputs:
             if output.topic not in self._topics:
-                self._topics[output.topic] = _Window(self._log, output)
+                self._topics[output.topic] = _OutputWindow(self._log, output)
             found = self._topics[output.topic].take(output)
             if found is None:
                 missed, first = self._missed.get(output.topic, (0, output))
@@ -74,7 +74,7 @@ class ReplayedOutputs:
             elif bytes_of(found) == bytes_of(output):
                 self._equal += 1
             else:
-                self._tell(output, found)
+                self._report(output, found)
 
     def finish(
         self, reports: AbstractSet[str], *, is_all: bool, passed_over: str, told: Callable[[str], bool]
@@ -95,27 +95,29 @@ class ReplayedOutputs:
                 text = f"topic {topic!r} holds more than {_WINDOW >> 20} MiB of others' records in one run"
                 self._findings.unchecked(OUTPUTS, text, topic=topic)
             elif first is not None and window.is_whole and not told(topic):
-                self._tell_missing(missed, first)
+                self._report_missing(missed, first)
             elif missed and not window.is_whole:
-                text = f"{of(missed, 'record')} of topic {topic!r}, whose beginning is no longer kept"
+                text = f"{pluralize(missed, 'record')} of topic {topic!r}, whose beginning is no longer kept"
                 self._findings.unchecked(OUTPUTS, text, topic=topic)
             for error in window.errors:
                 self._findings.differs(OUTPUTS, f"topic {topic!r} cannot be read: {error}", {"topic": topic})
             left = window.left(self._names)
             if topic in reports and is_all and not window.is_full:
                 for one in left:
-                    self._tell_other(one)
+                    self._report_other(one)
             else:
                 rest += sum(1 for _ in left)
         if rest and passed_over:
-            self._findings.unchecked(OUTPUTS, f"{of(rest, 'record')} beside those of a replay: {passed_over}")
+            self._findings.unchecked(
+                OUTPUTS, f"{pluralize(rest, 'record')} beside those of a replay: {passed_over}"
+            )
         if self._equal and not self._findings.count(OUTPUTS):
-            self._findings.ok(OUTPUTS, f"{of(self._equal, 'record')} as published, byte for byte")
+            self._findings.ok(OUTPUTS, f"{pluralize(self._equal, 'record')} as published, byte for byte")
 
     def _open(self, reports: AbstractSet[str]) -> None:
         """Those topics of which a replay gives nothing: strangers may have written to them."""
         for topic in reports - self._topics.keys():
-            window = _Window(self._log, NewRecord(topic, None, b""))
+            window = _OutputWindow(self._log, NewRecord(topic, None, b""))
             if not window.errors:  # else there is none, and nothing in it is missed
                 self._topics[topic] = window
 
@@ -124,19 +126,19 @@ class ReplayedOutputs:
         """The models whose records were expected."""
         return {name for window in self._topics.values() for name in window.models}
 
-    def _tell_missing(self, missed: int, first: NewRecord) -> None:
+    def _report_missing(self, missed: int, first: NewRecord) -> None:
         name = (first.key or b"").decode(errors="backslashreplace")
         value = first.value[:_SHOWN].decode(errors="backslashreplace")
         text = f"topic {first.topic!r}: {missed:,} that a replay gives are not there, the first: {value}"
         self._findings.differs(OUTPUTS, text, {"topic": first.topic, "id": name}, found=0, expected=missed)
 
-    def _tell_other(self, one: Record) -> None:
+    def _report_other(self, one: Record) -> None:
         text = (
             f"{one.partition} offset {one.offset} is none that a replay gives, or one that was there before"
         )
         self._findings.differs(OUTPUTS, text, place(one.partition, one.offset))
 
-    def _tell(self, output: NewRecord, found: Record) -> None:
+    def _report(self, output: NewRecord, found: Record) -> None:
         name = (output.key or b"").decode(errors="backslashreplace")
         what = ", ".join(_differences(found, output))
         self._findings.differs(
@@ -148,7 +150,7 @@ class ReplayedOutputs:
         )
 
 
-class _Window:
+class _OutputWindow:
     """A topic's records from what was asked for last to as far as it has been read.
 
     Attributes:
@@ -166,7 +168,7 @@ class _Window:
         self._size = 0  # bytes
         self._ahead: dict[Partition, tuple[int, int]] = {}
         try:
-            self._ahead = dict(log.extents(first.topic))
+            self._ahead = dict(log.offset_ranges(first.topic))
         except (LogError, JournalError) as error:
             self.errors.append(error)
         self.is_whole = not self.errors and not any(first for first, _ in self._ahead.values())
@@ -235,7 +237,7 @@ class _Window:
             self._size += len(record.value)
 
 
-_said = msgspec.json.Decoder(_Said).decode
+_said = msgspec.json.Decoder(_OutputHead).decode
 
 
 def _place(letter: NewRecord | Record) -> Name | None:

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 
 from streamnb.engine.ports import Log, NewRecord, Record, between
-from streamnb.engine.verification.findings import Findings, place
+from streamnb.engine.verification.findings import CheckResults, place
 from streamnb.errors import JournalError, LogError
-from streamnb.model.attributes.parameters import of
+from streamnb.model.attributes.parameters import pluralize
 
 STANDINGS = "standings"
 _READ_AT_ONCE = 5000
 
 
-class ReplayedStandings:
+class ReplayedTenantStats:
     """Compares what a topic says of each tenant with what a replay gives.
 
     Args:
@@ -22,7 +22,7 @@ class ReplayedStandings:
         findings: are told.
     """
 
-    def __init__(self, log: Log, findings: Findings) -> None:
+    def __init__(self, log: Log, findings: CheckResults) -> None:
         self._log, self._findings = log, findings
         self._last: dict[str, dict[bytes | None, bytes]] = {}  # topic -> tenant -> value
 
@@ -55,14 +55,14 @@ class ReplayedStandings:
             others = [(key, record, b"") for key, record in found.items()]
             differing = [pair for pair in pairs if pair[1].value != pair[2]]
             due = [pair for pair in differing if _name(pair[0]) in behind]
-            self._tell([pair for pair in differing if _name(pair[0]) not in behind], tells=not goes_on)
+            self._report([pair for pair in differing if _name(pair[0]) not in behind], tells=not goes_on)
             if due:
-                text = f"{of(len(due), 'tenant')}: their records are of what was rolled back, and due"
+                text = f"{pluralize(len(due), 'tenant')}: their records are of what was rolled back, and due"
                 self._findings.unchecked(STANDINGS, text)
-            self._tell([pair for pair in others if pair[1].value != b""], tells=is_all)
+            self._report([pair for pair in others if pair[1].value != b""], tells=is_all)
             if not self._findings.count(STANDINGS):
                 self._findings.ok(
-                    STANDINGS, f"the last record of each of {of(len(pairs) - len(due), 'tenant')}"
+                    STANDINGS, f"the last record of each of {pluralize(len(pairs) - len(due), 'tenant')}"
                 )
 
     def _found(self, topic: str) -> dict[bytes | None, Record]:
@@ -75,10 +75,10 @@ class ReplayedStandings:
             )
         return found
 
-    def _tell(self, pairs: Sequence[tuple[bytes | None, Record, bytes]], *, tells: bool) -> None:
+    def _report(self, pairs: Sequence[tuple[bytes | None, Record, bytes]], *, tells: bool) -> None:
         """Say what the last record of each is, and what it should be; or that nobody knows."""
         if pairs and not tells:
-            text = f"{of(len(pairs), 'tenant')}: their last records are none that was replayed"
+            text = f"{pluralize(len(pairs), 'tenant')}: their last records are none that was replayed"
             self._findings.unchecked(STANDINGS, text)
             return
         for key, record, value in pairs:

@@ -9,22 +9,22 @@ from dataclasses import dataclass
 import msgspec
 
 from streamnb.engine.actions import PAUSE
-from streamnb.engine.journal.identity import Origin
+from streamnb.engine.journal.identity import JournalOrigin
 from streamnb.engine.journal.replay import SliceReader
 from streamnb.engine.ports import Log, Partition, Record, between
 from streamnb.engine.settings import Settings
-from streamnb.engine.verification.findings import Findings
-from streamnb.engine.verification.log.chain import Step, Survey, steps
-from streamnb.engine.verification.log.published import Processed
+from streamnb.engine.verification.findings import CheckResults
+from streamnb.engine.verification.log.chain import ChainEntry, LogScan, steps
+from streamnb.engine.verification.log.published import ProcessedEvents
 from streamnb.engine.verification.recount.recount import RecountPlan
 from streamnb.errors import JournalError, LogError, MalformedEvent, OutOfRange
-from streamnb.events import Event, Verdict, Withdrawal
+from streamnb.events import Event, LabelRecord, Retraction
 from streamnb.wire.codec import decode_event, decode_label
 from streamnb.wire.event_rules import LATEST
-from streamnb.wire.journal import Acted, Slice
+from streamnb.wire.journal import AppliedAction, Slice
 
 SLICES = "slices"
-Read = Event | Verdict | Withdrawal | None
+Read = Event | LabelRecord | Retraction | None
 
 
 @dataclass(eq=False)
@@ -45,10 +45,10 @@ class ProcessedReader:
     """
 
     log: Log
-    seen: Survey
-    origins: Mapping[int, Origin]
+    seen: LogScan
+    origins: Mapping[int, JournalOrigin]
     earliest: Mapping[Partition, int]
-    plans: Callable[[Origin], RecountPlan]
+    plans: Callable[[JournalOrigin], RecountPlan]
 
     def __post_init__(self) -> None:
         self._reader = SliceReader(self.log)
@@ -57,7 +57,7 @@ class ProcessedReader:
         self.gone = 0
         self.incomplete: set[int] = set()
 
-    def plan(self, origin: Origin) -> RecountPlan | None:
+    def plan(self, origin: JournalOrigin) -> RecountPlan | None:
         """How events are counted; None where the journal does not say under which configuration."""
         if not origin.config_hash:
             return None
@@ -65,7 +65,7 @@ class ProcessedReader:
             self._known[origin.config_hash] = self.plans(origin)
         return self._known[origin.config_hash]
 
-    def __call__(self, findings: Findings) -> Iterator[Processed]:
+    def __call__(self, findings: CheckResults) -> Iterator[ProcessedEvents]:
         """Every record of the journal with its events; `findings` are told of slices that differ."""
         self._reader = SliceReader(self.log)
         for step in steps(self.log, self.seen, self.origins):
@@ -73,9 +73,9 @@ class ProcessedReader:
             settings = None if plan is None else plan.settings
             found = [record for part in self._slices(step, findings) for record in part]
             read = [] if settings is None else [(r, _read(r, settings)) for r in found]
-            yield Processed(step, _weighed(read, step.record.acted))
+            yield ProcessedEvents(step, _weighed(read, step.record.acted))
 
-    def _slices(self, step: Step, findings: Findings) -> Iterator[list[Record]]:
+    def _slices(self, step: ChainEntry, findings: CheckResults) -> Iterator[list[Record]]:
         positions = dict(step.before.positions)
         n = step.record.n
         for part in step.record.slices:
@@ -93,7 +93,7 @@ class ProcessedReader:
             yield self._slice(partition, part, n, findings)
 
     def _look_between(
-        self, partition: Partition, position: int, part: Slice, n: int, findings: Findings
+        self, partition: Partition, position: int, part: Slice, n: int, findings: CheckResults
     ) -> None:
         """A real broker's transactions leave gaps between records; no record may lie in one."""
         start = max(position, self.earliest[partition])
@@ -111,7 +111,7 @@ class ProcessedReader:
                 expected=position,
             )
 
-    def _slice(self, partition: Partition, part: Slice, n: int, findings: Findings) -> list[Record]:
+    def _slice(self, partition: Partition, part: Slice, n: int, findings: CheckResults) -> list[Record]:
         """The records of a slice. Where they are others than were learned, those that there are now."""
         try:
             records = self._reader.read(part, n)
@@ -133,18 +133,20 @@ def _place(part: Slice, n: int) -> dict[str, str | int]:
     return {"record": n, "topic": part.topic, "partition": part.partition, "offset": part.first}
 
 
-def _weighed(read: Sequence[tuple[Record, Read]], acted: Sequence[Acted]) -> list[tuple[Record, Read]]:
+def _weighed(
+    read: Sequence[tuple[Record, Read]], acted: Sequence[AppliedAction]
+) -> list[tuple[Record, Read]]:
     """What was read; labels weigh nothing that came while learning was paused."""
     paused = {place for one in acted if one.action == PAUSE for place in range(one.first, one.stop)}
     return [
         (record, msgspec.structs.replace(one, weight=0.0))
-        if place in paused and isinstance(one, (Event, Verdict))
+        if place in paused and isinstance(one, (Event, LabelRecord))
         else (record, one)
         for place, (record, one) in enumerate(read)
     ]
 
 
-def _is_ahead(said: Verdict | Withdrawal, recorded: float, settings: Settings) -> bool:
+def _is_ahead(said: LabelRecord | Retraction, recorded: float, settings: Settings) -> bool:
     """Return whether a label is of a time that the log had not reached, by more than a day.
 
     It is the rule of docs/formats.md again, so that a learner that applies another one is found.

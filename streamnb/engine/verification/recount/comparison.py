@@ -11,23 +11,23 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from streamnb.engine.learner import Learner
+from streamnb.engine.learner import EventProcessor
 from streamnb.engine.verification.exact.moments import ExactMoments
-from streamnb.engine.verification.findings import Findings
-from streamnb.engine.verification.recount.posterior_books import Books
+from streamnb.engine.verification.findings import CheckResults
+from streamnb.engine.verification.recount.posterior_books import PosteriorAudit
 from streamnb.engine.verification.recount.recount import Group, Recount, Row
 from streamnb.engine.verification.recount.tenant_recount import TenantRecount
 from streamnb.errors import SnapshotError
-from streamnb.model.attributes.expected import reading
-from streamnb.model.attributes.parameters import of
+from streamnb.model.attributes.expected import state_errors
+from streamnb.model.attributes.parameters import pluralize
 from streamnb.model.attributes.signatures import Array
 from streamnb.model.attributes.weights import UNIT
 from streamnb.model.compiled.arrays import Ints
 from streamnb.model.naive_bayes.counting_model import CountingModel
-from streamnb.model.naive_bayes.sufficient_statistics import Statistics
+from streamnb.model.naive_bayes.sufficient_statistics import SufficientStatistics
 from streamnb.model.softmax.feature_table import KEY, KEY_BITS
 from streamnb.model.tenants.tenant_models import TenantModels
-from streamnb.wire.snapshot import Part
+from streamnb.wire.snapshot import SnapshotPart
 
 _AT_ONCE = 4096  # rows
 
@@ -38,35 +38,35 @@ class LearnedState(NamedTuple):
     Where tenants have models of their own, `statistics` are those of the model of all.
     """
 
-    statistics: Statistics
+    statistics: SufficientStatistics
     consumed: int
     dead_letters: int
-    books: Books | None = None
+    books: PosteriorAudit | None = None
     tenants: TenantModels | None = None
 
     @classmethod
-    def of(cls, learner: Learner) -> LearnedState:
+    def of_processor(cls, learner: EventProcessor) -> LearnedState:
         """That of a learner."""
         model, seen = learner.model, (learner.consumed, learner.dead_letters)
         if isinstance(model, TenantModels):
             shared = model.shared
-            return cls(Statistics() if shared is None else shared.statistics, *seen, None, model)
+            return cls(SufficientStatistics() if shared is None else shared.statistics, *seen, None, model)
         if not isinstance(model, CountingModel):
             raise SnapshotError(f"a {type(model).__name__} holds no table of counts")
-        return cls(model.statistics, *seen, Books.of(model))
+        return cls(model.statistics, *seen, PosteriorAudit.of_model(model))
 
     @classmethod
-    def read(cls, parts: Mapping[str, Part]) -> LearnedState:
+    def read(cls, parts: Mapping[str, SnapshotPart]) -> LearnedState:
         """That of a snapshot. Raises SnapshotError where it holds none."""
-        with reading("such a learner", IndexError, ValueError):
+        with state_errors("such a learner", IndexError, ValueError):
             meta, arrays = model = parts["model"]
             counters = parts["learner"].meta
             groups = arrays["groups"]
             np.array(meta["groups"], dtype=object)[np.where(groups < 0, ~groups, groups)]
-            statistics = Statistics.from_state(meta, arrays)
+            statistics = SufficientStatistics.from_state(meta, arrays)
             _check_features(arrays)
             seen = counters["consumed"], counters["dead_letters"]
-            return cls(statistics, *seen, Books.read(model))
+            return cls(statistics, *seen, PosteriorAudit.read(model))
 
 
 def _check_features(arrays: Mapping[str, Array]) -> None:
@@ -91,7 +91,7 @@ class Compared:
     moments: int = 0
 
     def __str__(self) -> str:
-        return f"{of(self.counts, 'count')} and {of(self.moments, 'moment')} equal"
+        return f"{pluralize(self.counts, 'count')} and {pluralize(self.moments, 'moment')} equal"
 
 
 class _Row(NamedTuple):
@@ -114,7 +114,7 @@ def _cells(table: Ints, labels: Sequence[str]) -> Iterator[dict[str, int]]:
         yield from cells
 
 
-def _rows(statistics: Statistics) -> Iterator[_Row]:
+def _rows(statistics: SufficientStatistics) -> Iterator[_Row]:
     """Every row, in the order in which they were met."""
     owners, labels = list(statistics.layout.groups), [str(label) for label in statistics.classes]
     vocabulary = statistics.vocabulary
@@ -126,7 +126,7 @@ def _rows(statistics: Statistics) -> Iterator[_Row]:
         yield _Row(((kind, str(name)), key.decode(errors="backslashreplace")), found, presence, group < 0)
 
 
-def _totals(statistics: Statistics, table: Ints) -> dict[Group, dict[str, int]]:
+def _totals(statistics: SufficientStatistics, table: Ints) -> dict[Group, dict[str, int]]:
     """The totals of groups, by class."""
     return {
         (kind, str(name)): {
@@ -136,16 +136,16 @@ def _totals(statistics: Statistics, table: Ints) -> dict[Group, dict[str, int]]:
     }
 
 
-def _texts(statistics: Statistics) -> dict[Group, dict[str, int]]:
+def _texts(statistics: SufficientStatistics) -> dict[Group, dict[str, int]]:
     return _totals(statistics, statistics.presence.counts.totals) if statistics.presence else {}
 
 
-def _classes(statistics: Statistics) -> dict[str, int]:
+def _classes(statistics: SufficientStatistics) -> dict[str, int]:
     weights = statistics.class_weights.tolist()
     return {str(label): int(weights[k]) for label, k in statistics.classes.items()}
 
 
-def _moments(statistics: Statistics) -> dict[tuple[str, str], tuple[int, float, float]]:
+def _moments(statistics: SufficientStatistics) -> dict[tuple[str, str], tuple[int, float, float]]:
     n, mean, M2 = (array.tolist() for array in statistics.moments)  # noqa: N806
     return {
         (str(name), str(label)): (n[f][k], mean[f][k], M2[f][k])
@@ -183,7 +183,7 @@ def recount_of(state: LearnedState) -> Recount:
     return recount
 
 
-def compare(recount: Recount, state: LearnedState, check: str, at: int, findings: Findings) -> Compared:
+def compare(recount: Recount, state: LearnedState, check: str, at: int, findings: CheckResults) -> Compared:
     """Tell every number that differs; how many are equal.
 
     Counts are exact. Means and M2 are compared with exact ones, and may be as far from them as rounding can
@@ -214,7 +214,7 @@ def compare(recount: Recount, state: LearnedState, check: str, at: int, findings
 class _Comparing:
     """Tells what differs, and counts what does not."""
 
-    def __init__(self, check: str, at: int, findings: Findings) -> None:
+    def __init__(self, check: str, at: int, findings: CheckResults) -> None:
         self.equal = Compared()
         self._check, self._at, self._findings = check, at, findings
         self._whose: dict[str, str] = {}  # the tenant whose model is compared
@@ -229,7 +229,7 @@ class _Comparing:
         for name in {**recount.tenants, **known}:
             self._whose = {"tenant": name}
             try:
-                statistics = models.tenant(name).statistics if name in known else Statistics()
+                statistics = models.tenant(name).statistics if name in known else SufficientStatistics()
             except SnapshotError as error:
                 place: dict[str, str | int] = {"record": self._at, "tenant": name}
                 text = f"at journal record {self._at}, tenant {name!r}: {error}"
@@ -238,7 +238,7 @@ class _Comparing:
             self.tables(recount.tenants.get(name, Recount()), statistics)
         self._whose = {}
 
-    def tables(self, recount: Recount, statistics: Statistics) -> None:
+    def tables(self, recount: Recount, statistics: SufficientStatistics) -> None:
         """Every number of one model."""
         self.number("events learned", {}, recount.events, statistics.events)
         self.by_class("weight", {}, recount.classes, _classes(statistics))
@@ -291,7 +291,7 @@ class _Comparing:
         for group in {**counted, **learned}:
             self.by_class(what, {"attribute": group[1]}, counted.get(group, {}), learned.get(group, {}))
 
-    def books(self, recount: Recount, books: Books) -> None:
+    def books(self, recount: Recount, books: PosteriorAudit) -> None:
         """What a posterior says of itself."""
         observed = recount.events + recount.unlearned - recount.corrected
         self.number("observations of the posterior", {}, observed, books.posterior.observations)
@@ -299,7 +299,7 @@ class _Comparing:
         for what, hypothesis, found, expected in books.faults():
             self.number(what, {"hypothesis": hypothesis}, expected, found)
 
-    def rows(self, recount: Recount, statistics: Statistics) -> None:
+    def rows(self, recount: Recount, statistics: SufficientStatistics) -> None:
         """The words and values: each that was learned, and those that were counted and not learned."""
         seen: set[Row] = set()
         unlearned = (_Row(row, {}, {}, is_stopped=False) for row in recount.rows if row not in seen)

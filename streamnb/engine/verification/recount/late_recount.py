@@ -19,7 +19,7 @@ import msgspec
 from streamnb.engine.ports import Record
 from streamnb.engine.settings import ROOM_EVERY, LabelSettings
 from streamnb.engine.verification.recount.recount import Recount, RecountPlan, in_units
-from streamnb.events import Event, Verdict, Withdrawal
+from streamnb.events import Event, LabelRecord, Retraction
 from streamnb.model.attributes.weights import HEAVIEST
 from streamnb.wire.codec import IN_EVENT
 from streamnb.wire.event_rules import LATEST
@@ -36,7 +36,7 @@ Place = tuple[float, str, int, int]
 """Time, topic, partition and offset: the order of all that one source says."""
 
 
-class _Word(NamedTuple):
+class _SourceEntry(NamedTuple):
     """The last that a source says of an event; the one with the greatest place counts."""
 
     place: Place
@@ -45,12 +45,12 @@ class _Word(NamedTuple):
     weight: float
 
 
-Words = dict[str, _Word]  # by source
-Read = Event | Verdict | Withdrawal | None
+Words = dict[str, _SourceEntry]  # by source
+Read = Event | LabelRecord | Retraction | None
 
 
 @dataclass
-class _Waiting:
+class _WaitingEvent:
     """An event, when it was recorded, the bytes before it, what is said of it, and what was learned."""
 
     event: Event
@@ -62,7 +62,7 @@ class _Waiting:
 
 
 @dataclass
-class LateRecount:
+class LabelRecount:
     """Counts events when their labels come, and again when they change.
 
     Attributes:
@@ -78,7 +78,7 @@ class LateRecount:
     _taken: int = 0  # bytes, of all events
     _least: int = 0
     _learned: int | None = None  # events, with those that were taken back; None before labels came apart
-    _waiting: dict[int, _Waiting] = field(default_factory=dict)
+    _waiting: dict[int, _WaitingEvent] = field(default_factory=dict)
     _newest: dict[str, int] = field(default_factory=dict)  # of an id
     _first: int = 0  # the numbers of the oldest that waits, and of the next
     _next: int = 0
@@ -91,7 +91,7 @@ class LateRecount:
 
     def take(self, records: Iterable[tuple[Record, Read]], work: int, plan: RecountPlan) -> None:
         """Count what one journal record processed, with its steps of work, under this configuration."""
-        self.recount.change_room(plan)
+        self.recount.change_budget(plan)
         self._plan = plan
         if plan.settings.labels is not None:
             self._settings = plan.settings.labels
@@ -120,12 +120,12 @@ class LateRecount:
                 self._event(read, _place(recorded, record))
             else:
                 recount.dead_letters += 1
-        elif isinstance(read, Verdict) and not recount.admits({read.label}, self._plan):
+        elif isinstance(read, LabelRecord) and not recount.admits({read.label}, self._plan):
             recount.dead_letters += 1
-        elif isinstance(read, Verdict):
+        elif isinstance(read, LabelRecord):
             place = _place(recorded if read.ts is None else read.ts, record)
             self._hear(read.id, read.source, place, read.label, read.weight, recorded)
-        elif isinstance(read, Withdrawal):
+        elif isinstance(read, Retraction):
             self._withdraw(read, _place(recorded, record))
         else:
             recount.dead_letters += 1
@@ -176,8 +176,8 @@ class LateRecount:
         if event.label is not None:
             self._sources.add(IN_EVENT)
             weight = event.weight * settings.weights.get(IN_EVENT, 1.0)
-            words[IN_EVENT] = _Word(place, True, event.label, weight)
-        one = self._waiting[self._next] = _Waiting(event, recorded, self._taken, words)
+            words[IN_EVENT] = _SourceEntry(place, True, event.label, weight)
+        one = self._waiting[self._next] = _WaitingEvent(event, recorded, self._taken, words)
         self._newest[event.id] = self._next
         self._next += 1
         self.recount.met += 1
@@ -196,7 +196,7 @@ class LateRecount:
             return
         self._sources.add(source)
         weight = min(weight * self._settings.weights.get(source, 1.0), float(HEAVIEST))
-        word = _Word(place, label is not None, label or "", weight)
+        word = _SourceEntry(place, label is not None, label or "", weight)
         one = self._find(event_id)
         if self._is_void(source, word):
             return
@@ -212,7 +212,7 @@ class LateRecount:
             self._follow(one)
             self._drop(_SPEAKER_BYTES if is_one_more else 0)
 
-    def _withdraw(self, withdrawal: Withdrawal, place: Place) -> None:
+    def _withdraw(self, withdrawal: Retraction, place: Place) -> None:
         source, since, until = withdrawal.source, withdrawal.since, withdrawal.ts
         if source not in self._voids and len(self._voids) >= _SOURCES:
             self.recount.dead_letters += 1
@@ -223,12 +223,12 @@ class LateRecount:
             first, _ = self._sweeps.get(source, (0, True))
             self._sweeps[source] = first, first == 0
 
-    def _is_void(self, source: str, word: _Word) -> bool:
+    def _is_void(self, source: str, word: _SourceEntry) -> bool:
         return source in self._voids and any(
             since <= word.place[0] and word.place <= end for since, end in self._voids[source]
         )
 
-    def _keep(self, event_id: str, source: str, word: _Word, recorded: float) -> None:
+    def _keep(self, event_id: str, source: str, word: _SourceEntry, recorded: float) -> None:
         """Until its event comes, or no room is left for it."""
         words, _ = self._early.get(event_id, ({}, 0.0))
         if len({*words, source}) > _SPEAKERS:
@@ -270,11 +270,11 @@ class LateRecount:
         one = self._waiting.get(number)
         return one is not None and one.time >= self._earliest and one.place >= self._least
 
-    def _find(self, event_id: str) -> _Waiting | None:
+    def _find(self, event_id: str) -> _WaitingEvent | None:
         number = self._newest.get(event_id, -1)
         return self._waiting[number] if self._waits(number) else None
 
-    def _follow(self, one: _Waiting, *, prunes: bool = True, is_met: bool = False) -> None:
+    def _follow(self, one: _WaitingEvent, *, prunes: bool = True, is_met: bool = False) -> None:
         """Count an event by the label that holds now, if it is another than before."""
         truth, before = self._truth(one.words), one.truth
         if truth == before:
@@ -293,7 +293,7 @@ class LateRecount:
         if prunes and pruning.every and self._learned % pruning.every == 0:
             recount.prune(pruning)
         if prunes and self._learned % ROOM_EVERY == 0:
-            recount.make_room(len(recount.classes), self._plan)
+            recount.evict(len(recount.classes), self._plan)
 
     def _truth(self, words: Words) -> tuple[str, float] | None:
         """Label and weight: of the highest rank, then the latest, then the last name."""
@@ -307,7 +307,7 @@ class LateRecount:
         return None if best is None else (best.label, best.weight)
 
 
-def _is_news(source: str, word: _Word, words: Words) -> bool:
+def _is_news(source: str, word: _SourceEntry, words: Words) -> bool:
     return source not in words or word.place > words[source].place
 
 

@@ -20,12 +20,12 @@ from streamnb.errors import SnapshotError
 from streamnb.model.mixture.bayes_optimal_nb import BayesOptimalNB, posterior_in
 from streamnb.model.naive_bayes.counting_model import CountingModel
 from streamnb.model.posterior.sequential import SequentialPosterior
-from streamnb.wire.snapshot import Part
+from streamnb.wire.snapshot import SnapshotPart
 
 _ROUNDING = 2.0**-53
 
 
-class Fault(NamedTuple):
+class PosteriorFault(NamedTuple):
     """A number of the posterior that cannot be.
 
     Attributes:
@@ -41,19 +41,19 @@ class Fault(NamedTuple):
     expected: float
 
 
-class Books(NamedTuple):
+class PosteriorAudit(NamedTuple):
     """A posterior, and how many events it has met."""
 
     posterior: SequentialPosterior
     met: int
 
     @classmethod
-    def of(cls, model: CountingModel) -> Books | None:
+    def of_model(cls, model: CountingModel) -> PosteriorAudit | None:
         """Those of a model; None where it weighs no hypotheses."""
         return cls(model.posterior, model.n_met) if isinstance(model, BayesOptimalNB) else None
 
     @classmethod
-    def read(cls, part: Part) -> Books | None:
+    def read(cls, part: SnapshotPart) -> PosteriorAudit | None:
         """Those of a state. Raises SnapshotError where they are none."""
         described: Mapping[str, Any] | None = part.meta.get("posterior")
         if described is None:
@@ -63,7 +63,7 @@ class Books(NamedTuple):
             raise SnapshotError(f"a posterior that has met {met!r} events")
         return cls(posterior_in(part.meta, part.arrays), met)
 
-    def faults(self) -> Iterator[Fault]:
+    def faults(self) -> Iterator[PosteriorFault]:
         """Everything that does not agree."""
         posterior = self.posterior
         T, r, mixture = posterior.observations, posterior.switching_rate, -posterior.log_evidence  # noqa: N806
@@ -77,8 +77,8 @@ class Books(NamedTuple):
             found = posterior.log_probabilities[name]
             expected = log_prior - loss + mixture
             if r == 0.0 and not abs(found - expected) <= rounding:
-                yield Fault("log posterior beside its loss", str(name), found, expected)
+                yield PosteriorFault("log posterior beside its loss", str(name), found, expected)
             if not mixture <= loss - log_prior + switching + rounding:
-                yield Fault(
+                yield PosteriorFault(
                     "loss of the mixture beside its bound", str(name), mixture, loss - log_prior + switching
                 )

@@ -24,7 +24,7 @@ from streamnb.model.hidden_markov.hidden_markov_nb import HiddenMarkovNB
 from streamnb.model.interface.stream_model import StreamModel
 from streamnb.model.naive_bayes.counting_model import CountingModel
 from streamnb.model.naive_bayes.naive_bayes import SmoothedModel
-from streamnb.model.naive_bayes.room import KEPT, Room
+from streamnb.model.naive_bayes.room import KEPT, MemoryBudget
 from streamnb.model.stats.sources import Sources
 from streamnb.model.tenants.tenant_models import TenantModels
 
@@ -63,19 +63,19 @@ class RecountPlan:
     kinds: Mapping[str, int]
     sources: Sources = field(default_factory=Sources)
     entity: str | None = None
-    room: Room | None = None
+    room: MemoryBudget | None = None
     own: RecountPlan | None = None
     tenants: int = 0
     shares: bool = False
 
     @classmethod
-    def of(cls, settings: Settings, model: StreamModel) -> RecountPlan:
+    def of_model(cls, settings: Settings, model: StreamModel) -> RecountPlan:
         """The plan of a learner with these settings and this model, of which only the parameters count.
 
         What a model learns that is no table of counts is not counted.
         """
         if isinstance(model, TenantModels):
-            alone, shared = cls.of(settings, model.tenant()), model.shared
+            alone, shared = cls.of_model(settings, model.tenant()), model.shared
             return replace(
                 alone,
                 entity=str(model.entity),
@@ -109,7 +109,7 @@ class RecountPlan:
         return most if self.room is None else min(most, self.room.attributes(classes))
 
 
-class Change(NamedTuple):
+class LabelChange(NamedTuple):
     """Units of a label; below zero they are taken back, of an event learned after so many prunings."""
 
     label: str
@@ -148,7 +148,7 @@ class Recount:
         self.corrected = 0
         self.prunings = 0
         self._born: dict[Row, int] = {}  # after how many prunings a row was met, where after any
-        self._room: Room | None = None
+        self._room: MemoryBudget | None = None
         self._changed = 0  # after how many prunings there was this room; it counts as one itself
         self._since: dict[Group, int] = {}  # the same of an attribute, when it was met
         self.classes: dict[str, int] = defaultdict(int)
@@ -184,7 +184,7 @@ class Recount:
         if every and self.events % every == 0:
             self.prune(plan.settings.pruning)
         if self.events % ROOM_EVERY == 0:
-            self.make_room(len(self.classes), plan)
+            self.evict(len(self.classes), plan)
 
     def admits(self, labels: set[str | None], plan: RecountPlan) -> bool:
         """Whether there may be these labels; room is made for those that are new."""
@@ -195,18 +195,18 @@ class Recount:
         if new and classes > most:
             return False
         if new:
-            self.make_room(classes, plan)
+            self.evict(classes, plan)
         self.held = classes
         return True
 
-    def change_room(self, plan: RecountPlan) -> None:
+    def change_budget(self, plan: RecountPlan) -> None:
         """Where there is another room now, what was learned so far has no part in what is met later."""
         if plan.room != self._room and self.consumed:
             self.prunings += 1
             self._changed = self.prunings
         self._room = plan.room
 
-    def make_room(self, classes: int, plan: RecountPlan) -> None:
+    def evict(self, classes: int, plan: RecountPlan) -> None:
         """Where too little is left for so many classes, forget the lightest rows, and of equals the oldest.
 
         Of long words those whose bytes are too many go first, then of all what are too many rows.
@@ -232,7 +232,7 @@ class Recount:
             return
         if not self.events:
             self.sources = plan.sources
-        self.teach(event.x, Change(label, weight, plan))
+        self.teach(event.x, LabelChange(label, weight, plan))
 
     def unlearn(self, event: Event, label: str, weight: int, plan: RecountPlan, prunings: int) -> None:
         """Take back an event that was learned so after so many prunings.
@@ -242,14 +242,14 @@ class Recount:
         if not weight:
             return
         self.unlearned += 1
-        self.teach(event.x, Change(label, -weight, plan, prunings))
+        self.teach(event.x, LabelChange(label, -weight, plan, prunings))
 
-    def count_event(self, change: Change) -> None:
+    def count_event(self, change: LabelChange) -> None:
         """Count an event, whatever it has, or count it no more."""
         self.events += 1 if change.prunings is None else -1
         self.classes[change.label] += change.weight
 
-    def teach(self, x: Values, change: Change) -> None:
+    def teach(self, x: Values, change: LabelChange) -> None:
         """Count an event with all that it has; of what is taken back, the words that were there then."""
         self.count_event(change)
         label, weight, plan, _ = change
@@ -264,7 +264,7 @@ class Recount:
                 words = [as_text(value)] if kind == NOMINAL else _WORDS.findall(str(value).lower())
                 self._count(group, words, change)
 
-    def counted(self, x: Values, change: Change) -> Values:
+    def counted(self, x: Values, change: LabelChange) -> Values:
         """The attributes for which there is room, which are known from now on."""
         counted = {}
         for name, value in x.items():
@@ -298,7 +298,7 @@ class Recount:
         self.totals.setdefault(group, defaultdict(int))
         return group
 
-    def _count(self, group: Group, words: Sequence[str], change: Change) -> None:
+    def _count(self, group: Group, words: Sequence[str], change: LabelChange) -> None:
         label, weight, plan, prunings = change
         kind, _ = group
         if kind == BERNOULLI:

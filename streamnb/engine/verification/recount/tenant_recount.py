@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streamnb.engine.verification.recount.recount import Change, Recount, RecountPlan, Values, as_text
+from streamnb.engine.verification.recount.recount import LabelChange, Recount, RecountPlan, Values, as_text
 from streamnb.model.interface.stream_model import StreamModel
 from streamnb.model.tenants.tenant_models import TenantModels
 
@@ -25,7 +25,7 @@ class TenantRecount(Recount):
         """One that has counted nothing, of what this model learns."""
         return cls() if isinstance(model, TenantModels) else Recount()
 
-    def teach(self, x: Values, change: Change) -> None:
+    def teach(self, x: Values, change: LabelChange) -> None:
         """Count an event, and what it has for its own tenant."""
         plan, counted = change.plan, self.counted(x, change)
         name = self._tenant(x, plan)
