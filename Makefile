@@ -51,9 +51,9 @@ soak: $(VENV)/dev.stamp  ## half an hour of load on a broker of its own: does me
 
 KERNELS ?=
 wheel: $(VENV)/demo.stamp  ## dist/*.whl with machine code for x86-64-v3 and any x86-64 (KERNELS=--default: of the default model alone)
-	$(BIN)/python -m streamnb.compiler.ship $(KERNELS)
+	$(BIN)/python -m streamnb.kernels.wheel $(KERNELS)
 	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
-	rm -rf streamnb/compiler/machine_code
+	rm -rf streamnb/kernels/machine_code
 
 dist: $(VENV)/dev.stamp  ## dist/*.tar.gz and a wheel without machine code, for a package index: the same bytes each time
 	$(BIN)/python -m build --no-isolation --outdir dist .

@@ -9,10 +9,10 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 
 class WheelTag(BuildHookInterface):
-    """See `streamnb.compiler.ship`, which makes the code."""
+    """See `streamnb.kernels.wheel`, which makes the code."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Called before the wheel is built."""
-        code = Path(self.root, "streamnb", "compiler", "machine_code")
+        code = Path(self.root, "streamnb", "kernels", "machine_code")
         if version == "standard" and code.exists():
             build_data |= {"pure_python": False, "infer_tag": True}

@@ -6,93 +6,119 @@ import importlib
 import sys
 from typing import TYPE_CHECKING, Any
 
+from streamnb.values.hooks import register
+
 if TYPE_CHECKING:
-    from streamnb.model.attributes.attributes import Continuous as Continuous
-    from streamnb.model.attributes.attributes import Nominal as Nominal
-    from streamnb.model.attributes.attributes import Text as Text
-    from streamnb.model.bayesian_network.classifier import (
+    from streamnb.features.attributes import Continuous as Continuous
+    from streamnb.features.attributes import Nominal as Nominal
+    from streamnb.features.attributes import Text as Text
+    from streamnb.models.calibration.platt_scaling import PlattScaling as PlattScaling
+    from streamnb.models.interface.predictions import Posteriors as Posteriors
+    from streamnb.models.mixture.bayes_optimal_classifier import (
+        BayesOptimalClassifier as BayesOptimalClassifier,
+    )
+    from streamnb.models.mixture.bayes_optimal_nb import BayesOptimalNB as BayesOptimalNB
+    from streamnb.models.mixture.hypotheses import Hypothesis as Hypothesis
+    from streamnb.models.mixture.hypothesis_kinds import ByteSoftmax as ByteSoftmax
+    from streamnb.models.mixture.hypothesis_kinds import OneDependence as OneDependence
+    from streamnb.models.mixture.hypothesis_kinds import Pool as Pool
+    from streamnb.models.mixture.hypothesis_kinds import Softmax as Softmax
+    from streamnb.models.naive_bayes.linear_view import LinearView as LinearView
+    from streamnb.models.naive_bayes.naive_bayes_classifier import NaiveBayes as NaiveBayes
+    from streamnb.models.naive_bayes.naive_bayes_variants import BernoulliNB as BernoulliNB
+    from streamnb.models.naive_bayes.naive_bayes_variants import CategoricalNB as CategoricalNB
+    from streamnb.models.naive_bayes.naive_bayes_variants import GaussianNB as GaussianNB
+    from streamnb.models.naive_bayes.naive_bayes_variants import MultinomialNB as MultinomialNB
+    from streamnb.models.naive_bayes.partials import Partial as Partial
+    from streamnb.models.naive_bayes.partials import merge_all as merge_all
+    from streamnb.persistence.model_files import load as load
+    from streamnb.scoring.prequential_scores import ProgressiveValidation as ProgressiveValidation
+    from streamnb.statistics.sequential_posterior import SequentialPosterior as SequentialPosterior
+    from streamnb.toolbox.bayesian_network.bayesian_network_classifier import (
         BayesianNetworkClassifier as BayesianNetworkClassifier,
     )
-    from streamnb.model.bayesian_network.incremental_em import NetworkEM as NetworkEM
-    from streamnb.model.bayesian_network.independence import Independence as Independence
-    from streamnb.model.bayesian_network.joint_table import JointTable as JointTable
-    from streamnb.model.bayesian_network.network import BayesianNetwork as BayesianNetwork
-    from streamnb.model.bayesian_network.structure_posterior import StructurePosterior as StructurePosterior
-    from streamnb.model.calibration.platt import PlattScaling as PlattScaling
-    from streamnb.model.concepts.concept_learner import ConceptLearner as ConceptLearner
-    from streamnb.model.concepts.conjunctions import Conjunction as Conjunction
-    from streamnb.model.concepts.conjunctions import Conjunctions as Conjunctions
-    from streamnb.model.concepts.find_s import FindS as FindS
-    from streamnb.model.concepts.version_space import VersionSpace as VersionSpace
-    from streamnb.model.evaluation.progressive import ProgressiveValidation as ProgressiveValidation
-    from streamnb.model.hidden_markov.hidden_markov_model import HiddenMarkovModel as HiddenMarkovModel
-    from streamnb.model.hidden_markov.hidden_markov_nb import HiddenMarkovNB as HiddenMarkovNB
-    from streamnb.model.hidden_markov.online_baum_welch import OnlineBaumWelch as OnlineBaumWelch
-    from streamnb.model.interface.predictions import Posteriors as Posteriors
-    from streamnb.model.linear.linear_regression import LinearRegression as LinearRegression
-    from streamnb.model.linear.linear_unit import LinearUnit as LinearUnit
-    from streamnb.model.linear.logistic_regression import LogisticRegression as LogisticRegression
-    from streamnb.model.linear.sigmoid_unit import SigmoidUnit as SigmoidUnit
-    from streamnb.model.mixture.bayes_optimal import BayesOptimalClassifier as BayesOptimalClassifier
-    from streamnb.model.mixture.bayes_optimal_nb import BayesOptimalNB as BayesOptimalNB
-    from streamnb.model.mixture.components import ByteSoftmax as ByteSoftmax
-    from streamnb.model.mixture.components import OneDependence as OneDependence
-    from streamnb.model.mixture.components import Pool as Pool
-    from streamnb.model.mixture.components import Softmax as Softmax
-    from streamnb.model.mixture.hypotheses import Hypothesis as Hypothesis
-    from streamnb.model.naive_bayes.linear_view import LinearView as LinearView
-    from streamnb.model.naive_bayes.naive_bayes import NaiveBayes as NaiveBayes
-    from streamnb.model.naive_bayes.partials import Partial as Partial
-    from streamnb.model.naive_bayes.partials import merge_all as merge_all
-    from streamnb.model.naive_bayes.semi_supervised import SemiSupervisedNB as SemiSupervisedNB
-    from streamnb.model.naive_bayes.variants import BernoulliNB as BernoulliNB
-    from streamnb.model.naive_bayes.variants import CategoricalNB as CategoricalNB
-    from streamnb.model.naive_bayes.variants import GaussianNB as GaussianNB
-    from streamnb.model.naive_bayes.variants import MultinomialNB as MultinomialNB
-    from streamnb.model.posterior.beta_bernoulli import BetaBernoulli as BetaBernoulli
-    from streamnb.model.posterior.dirichlet_categorical import DirichletCategorical as DirichletCategorical
-    from streamnb.model.posterior.sequential import SequentialPosterior as SequentialPosterior
-    from streamnb.saved import load as load
+    from streamnb.toolbox.bayesian_network.incremental_em import NetworkEM as NetworkEM
+    from streamnb.toolbox.bayesian_network.independence import Independence as Independence
+    from streamnb.toolbox.bayesian_network.joint_table import JointTable as JointTable
+    from streamnb.toolbox.bayesian_network.network import BayesianNetwork as BayesianNetwork
+    from streamnb.toolbox.bayesian_network.structure_posterior import StructurePosterior as StructurePosterior
+    from streamnb.toolbox.concepts.concept_learner import ConceptLearner as ConceptLearner
+    from streamnb.toolbox.concepts.conjunctions import Conjunction as Conjunction
+    from streamnb.toolbox.concepts.conjunctions import Conjunctions as Conjunctions
+    from streamnb.toolbox.concepts.find_s import FindS as FindS
+    from streamnb.toolbox.concepts.version_space import VersionSpace as VersionSpace
+    from streamnb.toolbox.hidden_markov.hidden_markov_model import HiddenMarkovModel as HiddenMarkovModel
+    from streamnb.toolbox.hidden_markov.hidden_markov_nb import HiddenMarkovNB as HiddenMarkovNB
+    from streamnb.toolbox.hidden_markov.online_baum_welch import OnlineBaumWelch as OnlineBaumWelch
+    from streamnb.toolbox.linear.linear_regression import LinearRegression as LinearRegression
+    from streamnb.toolbox.linear.linear_unit import LinearUnit as LinearUnit
+    from streamnb.toolbox.linear.logistic_regression import LogisticRegression as LogisticRegression
+    from streamnb.toolbox.linear.sigmoid_unit import SigmoidUnit as SigmoidUnit
+    from streamnb.toolbox.posterior.beta_bernoulli import BetaBernoulli as BetaBernoulli
+    from streamnb.toolbox.posterior.dirichlet_categorical import DirichletCategorical as DirichletCategorical
+    from streamnb.toolbox.semi_supervised.semi_supervised_nb import SemiSupervisedNB as SemiSupervisedNB
 
 _HOMES = {
-    "attributes.attributes": ("Continuous", "Nominal", "Text"),
-    "bayesian_network.classifier": ("BayesianNetworkClassifier",),
-    "bayesian_network.incremental_em": ("NetworkEM",),
-    "bayesian_network.independence": ("Independence",),
-    "bayesian_network.joint_table": ("JointTable",),
-    "bayesian_network.network": ("BayesianNetwork",),
-    "bayesian_network.structure_posterior": ("StructurePosterior",),
-    "calibration.platt": ("PlattScaling",),
-    "concepts.concept_learner": ("ConceptLearner",),
-    "concepts.conjunctions": ("Conjunction", "Conjunctions"),
-    "concepts.find_s": ("FindS",),
-    "concepts.version_space": ("VersionSpace",),
-    "evaluation.progressive": ("ProgressiveValidation",),
-    "hidden_markov.hidden_markov_model": ("HiddenMarkovModel",),
-    "hidden_markov.hidden_markov_nb": ("HiddenMarkovNB",),
-    "hidden_markov.online_baum_welch": ("OnlineBaumWelch",),
-    "interface.predictions": ("Posteriors",),
-    "linear.linear_regression": ("LinearRegression",),
-    "linear.linear_unit": ("LinearUnit",),
-    "linear.logistic_regression": ("LogisticRegression",),
-    "linear.sigmoid_unit": ("SigmoidUnit",),
-    "mixture.bayes_optimal": ("BayesOptimalClassifier",),
-    "mixture.bayes_optimal_nb": ("BayesOptimalNB",),
-    "mixture.components": ("ByteSoftmax", "OneDependence", "Pool", "Softmax"),
-    "mixture.hypotheses": ("Hypothesis",),
-    "naive_bayes.linear_view": ("LinearView",),
-    "naive_bayes.naive_bayes": ("NaiveBayes",),
-    "naive_bayes.partials": ("Partial", "merge_all"),
-    "naive_bayes.semi_supervised": ("SemiSupervisedNB",),
-    "naive_bayes.variants": ("BernoulliNB", "CategoricalNB", "GaussianNB", "MultinomialNB"),
-    "posterior.beta_bernoulli": ("BetaBernoulli",),
-    "posterior.dirichlet_categorical": ("DirichletCategorical",),
-    "posterior.sequential": ("SequentialPosterior",),
+    "features.attributes": ("Continuous", "Nominal", "Text"),
+    "toolbox.bayesian_network.bayesian_network_classifier": ("BayesianNetworkClassifier",),
+    "toolbox.bayesian_network.incremental_em": ("NetworkEM",),
+    "toolbox.bayesian_network.independence": ("Independence",),
+    "toolbox.bayesian_network.joint_table": ("JointTable",),
+    "toolbox.bayesian_network.network": ("BayesianNetwork",),
+    "toolbox.bayesian_network.structure_posterior": ("StructurePosterior",),
+    "models.calibration.platt_scaling": ("PlattScaling",),
+    "toolbox.concepts.concept_learner": ("ConceptLearner",),
+    "toolbox.concepts.conjunctions": ("Conjunction", "Conjunctions"),
+    "toolbox.concepts.find_s": ("FindS",),
+    "toolbox.concepts.version_space": ("VersionSpace",),
+    "scoring.prequential_scores": ("ProgressiveValidation",),
+    "toolbox.hidden_markov.hidden_markov_model": ("HiddenMarkovModel",),
+    "toolbox.hidden_markov.hidden_markov_nb": ("HiddenMarkovNB",),
+    "toolbox.hidden_markov.online_baum_welch": ("OnlineBaumWelch",),
+    "models.interface.predictions": ("Posteriors",),
+    "toolbox.linear.linear_regression": ("LinearRegression",),
+    "toolbox.linear.linear_unit": ("LinearUnit",),
+    "toolbox.linear.logistic_regression": ("LogisticRegression",),
+    "toolbox.linear.sigmoid_unit": ("SigmoidUnit",),
+    "models.mixture.bayes_optimal_classifier": ("BayesOptimalClassifier",),
+    "models.mixture.bayes_optimal_nb": ("BayesOptimalNB",),
+    "models.mixture.hypothesis_kinds": ("ByteSoftmax", "OneDependence", "Pool", "Softmax"),
+    "models.mixture.hypotheses": ("Hypothesis",),
+    "models.naive_bayes.linear_view": ("LinearView",),
+    "models.naive_bayes.naive_bayes_classifier": ("NaiveBayes",),
+    "models.naive_bayes.partials": ("Partial", "merge_all"),
+    "toolbox.semi_supervised.semi_supervised_nb": ("SemiSupervisedNB",),
+    "models.naive_bayes.naive_bayes_variants": (
+        "BernoulliNB",
+        "CategoricalNB",
+        "GaussianNB",
+        "MultinomialNB",
+    ),
+    "toolbox.posterior.beta_bernoulli": ("BetaBernoulli",),
+    "toolbox.posterior.dirichlet_categorical": ("DirichletCategorical",),
+    "statistics.sequential_posterior": ("SequentialPosterior",),
 }
 
 _PUBLIC = ["load", *(name for names in _HOMES.values() for name in names)]
-if not TYPE_CHECKING:  # who checks types goes by the imports
+if not TYPE_CHECKING:  # type checkers read the imports above
     __all__ = list(_PUBLIC)
+
+
+def _model_files() -> Any:
+    return importlib.import_module("streamnb.persistence.model_files")
+
+
+def _html(value: object) -> str:
+    html: str = importlib.import_module("streamnb.notebook").html(value)
+    return html
+
+
+def _public(name: str) -> Any:
+    """Return the public definition of a name, or None if there is none."""
+    return getattr(sys.modules[__name__], name) if name in _PUBLIC else None
+
+
+register({"model_files": _model_files, "html": _html, "public": _public})
 
 
 def __getattr__(name: str) -> Any:
@@ -100,10 +126,10 @@ def __getattr__(name: str) -> Any:
     if name == "__version__":
         return importlib.import_module("importlib.metadata").version("streamnb")
     if name == "load":
-        return importlib.import_module("streamnb.saved").load
+        return _model_files().load
     for module, names in _HOMES.items():
         if name in names:
-            return getattr(importlib.import_module(f"streamnb.model.{module}"), name)
+            return getattr(importlib.import_module(f"streamnb.{module}"), name)
     raise AttributeError(f"module 'streamnb' has no attribute {name!r}")
 
 

@@ -20,13 +20,13 @@ with needs_extra("streamnb.sklearn", "sklearn", "sklearn", "pandas"):
     from sklearn.utils.multiclass import check_classification_targets, unique_labels
     from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from streamnb.model.attributes.attributes import TEXT
-from streamnb.model.attributes.nearest import did_you_mean
-from streamnb.model.encoding.odd_columns import warn_of_columns, warn_of_labels
-from streamnb.model.mixture.scaled_smoothing import scale_of, scaled_parameters
-from streamnb.model.naive_bayes.counting_model import CountingModel
-from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
-from streamnb.model.naive_bayes.variants import BernoulliNB, MultinomialNB
+from streamnb.features.attributes import TEXT
+from streamnb.features.column_quality import warn_of_columns, warn_of_labels
+from streamnb.models.mixture.scaled_smoothing import scale_of, scaled_parameters
+from streamnb.models.naive_bayes.counting_model import CountingModel
+from streamnb.models.naive_bayes.naive_bayes_classifier import NaiveBayes
+from streamnb.models.naive_bayes.naive_bayes_variants import BernoulliNB, MultinomialNB
+from streamnb.values.name_suggestions import did_you_mean
 
 _CELLS = 1 << 22
 """Of a sparse matrix, so many numbers are made dense at once."""

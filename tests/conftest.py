@@ -313,7 +313,7 @@ def open_log(request, tmp_path):
 
     def other():
         if request.param == "sqlite":
-            from streamnb.adapters.sqlite.log import SqliteLog
+            from streamnb.event_logs.sqlite.sqlite_log import SqliteLog
 
             path = tmp_path / f"log{next(files) or ''}.db"
             connect = partial(SqliteLog, path, session_timeout=5.0)

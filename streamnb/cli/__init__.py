@@ -1,4 +1,13 @@
-"""The command line. Only this package knows every layer; each command loads what it needs, when it runs."""
+"""The command line: arguments, exit codes, and one module for each command.
+
+Only this package imports every room; each command imports what it needs when it runs. `parser.py` has
+the commands and their arguments. `main` turns errors into one line and an exit code:
+
+    0    done
+    1    failed
+    2    wrong usage or configuration
+    130  interrupted
+"""
 
 from __future__ import annotations
 
@@ -13,9 +22,9 @@ from pathlib import Path
 from typing import TypeVar, cast
 
 from streamnb.cli.parser import build_parser
-from streamnb.cli.printable import printable
-from streamnb.cli.suggested import repeating
 from streamnb.errors import ConfigError, SmallWeightWarning, StreamnbError, UndeclaredTextWarning
+from streamnb.formats.terminal_text import printable
+from streamnb.runtime.next_commands import repeating
 
 T = TypeVar("T")
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -87,5 +96,5 @@ def _progress() -> AbstractContextManager[object]:
     """Says where kernels are compiled, in a command that can compile any."""
     if "numba" not in sys.modules:
         return nullcontext()
-    compiling = importlib.import_module("streamnb.cli.compiling")
+    compiling = importlib.import_module("streamnb.cli.compilation_progress")
     return cast("AbstractContextManager[object]", compiling.heard(compiling.Progress()))

@@ -7,16 +7,16 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 
-from streamnb.cli import opening, wiring
-from streamnb.cli.printable import printable
 from streamnb.config import Config
-from streamnb.engine.journal.entries import missing_records, partitions_of
+from streamnb.engine.journal.journal_entries import missing_records, partitions_of
 from streamnb.engine.journal.recovery import describe_changes, recover, refuse_changes
-from streamnb.engine.learner import EventProcessor
 from streamnb.engine.ports import Log, Record
-from streamnb.engine.tally import Counters
+from streamnb.engine.processing.counters import Counters
+from streamnb.engine.processing.event_processor import EventProcessor
 from streamnb.errors import JournalError
-from streamnb.model.attributes.parameters import pluralize
+from streamnb.formats.terminal_text import printable
+from streamnb.runtime import context, factories
+from streamnb.values.parameter_checks import pluralize
 
 _AT_ONCE = 1000
 _OUTPUT_BYTES = 16 << 20
@@ -39,12 +39,12 @@ def dry_run(
     The learner recovers as it would in `run`, and learns in memory. No election is held, no group joined,
     nothing committed: a learner that runs meanwhile does not notice. Raises StreamnbError as `run` would.
     """
-    with closing(opening.existing_log(config)) as log:
-        wiring.check_topics(config, log)
-        config = wiring.begun_configuration(wiring.fitted(config, log), log)
-        fresh, identity = wiring.learner(config), wiring.identity(config)
+    with closing(context.existing_log(config)) as log:
+        factories.check_topics(config, log)
+        config = factories.begun_configuration(factories.fitted(config, log), log)
+        fresh, identity = factories.learner(config), factories.identity(config)
         learner.settings, learner.model = fresh.settings, fresh.model
-        at = recover(log, wiring.snapshots(config), learner, identity)
+        at = recover(log, factories.snapshots(config), learner, identity)
         if changes := refuse_changes(at, identity) if at.n >= 0 else ():
             print(
                 f"a run would change the configuration: {printable(describe_changes(changes))}",

@@ -8,10 +8,10 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from streamnb.config.client import CLIENT
-from streamnb.config.kinds import ADDRESS, LOG_URL, SECRET, STRING, duration, refused
-from streamnb.config.sections import Section
-from streamnb.config.values import Secret, parse_address
+from streamnb.config.config_literals import Secret, parse_address
+from streamnb.config.config_sections import Section
+from streamnb.config.kafka_client_settings import CLIENT
+from streamnb.config.validators import ADDRESS, LOG_URL, SECRET, STRING, duration, refused
 from streamnb.errors import ConfigError
 
 _SQLITE = "sqlite:///"

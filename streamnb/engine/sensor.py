@@ -8,12 +8,12 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from streamnb.engine.ports import Partition, Record
-from streamnb.engine.tally import Counters
+from streamnb.engine.processing.counters import Counters
 from streamnb.events import MetricsReport
-from streamnb.model.stats.memory_use import MemoryUse
+from streamnb.statistics.memory_use import MemoryUse
 
 if TYPE_CHECKING:  # whoever watches needs no model, which takes longest to import
-    from streamnb.model.tenants.tenant_models import TenantsUse
+    from streamnb.models.tenants.tenant_models import TenantsUse
 
 MOST_TENANTS = 20
 """Of so many at most more is told."""

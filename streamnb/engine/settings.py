@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from streamnb.model.evaluation.decisions import DecisionRule
-from streamnb.wire.schema import EventSchema
+from streamnb.formats.event_schema import EventSchema
+from streamnb.scoring.decision_rule import DecisionRule
 
 ROOM_EVERY = 128
 """Events learned between two looks whether memory is short; a label that is new is a look, too."""
@@ -46,7 +46,7 @@ class LabelSettings:
 
 
 class MonitorSettings(msgspec.Struct, frozen=True):
-    """What one monitor watches, see `streamnb.engine.monitors`.
+    """What one monitor watches, see `streamnb.engine.processing.monitors`.
 
     Attributes:
         name: what alerts call it.
@@ -58,7 +58,8 @@ class MonitorSettings(msgspec.Struct, frozen=True):
         after: a silence, seconds.
         false_alarm: the probability that any of its alarms is false.
         miss: the probability that an alarm takes longer than stated.
-        action: what an alarm does beside being told, see `streamnb.engine.actions`: "tell" is nothing more.
+        action: what an alarm does beside being told, see `streamnb.engine.processing.alarm_responses`:
+        "tell" is nothing more.
         pause_records: how many records a pause lasts at most.
     """
 
@@ -95,7 +96,7 @@ class Settings:
         hypotheses: whether a prediction says how probable each hypothesis was, of a model that weighs some.
         unseen: whether a prediction says how probable a label is that was never learned.
         pruning: what is forgotten, and when.
-        detectors: who watches the predictions for drift; see `streamnb.model.evaluation.drift`.
+        detectors: who watches the predictions for drift; see `streamnb.scoring.drift_detectors`.
         monitors: who tells what is out of bounds.
         max_bytes: of a prediction with its key, and of a report; 0 is no limit.
         letter_bytes: of a dead letter, where its topic takes less than usual; 0 is what is usual.

@@ -20,21 +20,21 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TextIO, cast
 
-from streamnb.adapters.snapshot_folder import SnapshotFolder
-from streamnb.cli import wiring
 from streamnb.config import Config, restored
-from streamnb.config.in_parts import refuse_in_parts
+from streamnb.config.shard_constraints import refuse_in_parts
 from streamnb.engine.journal.checkpoint import Checkpoint, origin_of, snapshot_of
-from streamnb.engine.journal.identity import JournalOrigin
+from streamnb.engine.journal.job_identity import JournalOrigin
 from streamnb.engine.journal.recovery import refuse_changes
-from streamnb.engine.learner import EventProcessor
 from streamnb.engine.ports import Partition
+from streamnb.engine.processing.event_processor import EventProcessor
 from streamnb.errors import JournalError, OtherStream, SnapshotError, told_as
-from streamnb.model.attributes.expected import state_errors
-from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
-from streamnb.model.naive_bayes.partials import Partial, SourceRange, Tested, joined, merge_all
-from streamnb.saved import partial_of, save_partial
-from streamnb.wire.snapshot import SnapshotPart
+from streamnb.formats.snapshot_container import SnapshotPart
+from streamnb.models.naive_bayes.naive_bayes_classifier import NaiveBayes
+from streamnb.models.naive_bayes.partials import Partial, SourceRange, Tested, joined, merge_all
+from streamnb.persistence.model_files import partial_of, save_partial
+from streamnb.persistence.snapshot_folder import SnapshotFolder
+from streamnb.runtime import factories
+from streamnb.values.state_validation import state_errors
 
 _PART = "batches"
 _NAME = re.compile(r"delta-([0-9]{20})\.snb")
@@ -102,7 +102,7 @@ class Deltas:
 
     def __init__(self, path: Path, keep: int = 3) -> None:
         self.path = path
-        self._full = SnapshotFolder(path, keep, wiring.report_damaged_snapshot)
+        self._full = SnapshotFolder(path, keep, factories.report_damaged_snapshot)
 
     @property
     def checkpoint(self) -> Path:
@@ -124,7 +124,7 @@ class Deltas:
         model cannot continue. Raises ConfigError if the configuration does not support partial models.
         """
         refuse_unfit(config)
-        identity = wiring.identity(config)
+        identity = factories.identity(config)
         state = self.state()
         if state is None:
             if any(self._numbers()) or self.checkpoint.exists():
@@ -135,7 +135,7 @@ class Deltas:
             origin = JournalOrigin(
                 identity.config_hash, identity.semantic_config, topic_ids, identity.program
             )
-            state = DeltaState(wiring.learner(config), Checkpoint(0, "", "", {}, origin), (), _NOTHING)
+            state = DeltaState(factories.learner(config), Checkpoint(0, "", "", {}, origin), (), _NOTHING)
             self.save(state)
             return state
         origin = state.checkpoint.origin
@@ -147,7 +147,7 @@ class Deltas:
                 )
         if refuse_changes(state.checkpoint, identity):
             other = replace(origin, config_hash=identity.config_hash, config=identity.semantic_config)
-            state.learner.reconfigure(wiring.settings(config), wiring.model(config))
+            state.learner.reconfigure(factories.settings(config), factories.model(config))
             state = replace(state, checkpoint=replace(state.checkpoint, origin=other))
             self.save(state)
         return state
@@ -164,7 +164,7 @@ class Deltas:
         if _PART not in snapshot.parts:
             raise SnapshotError(f"{found.path} is a learner's: set snapshots.folder to a folder of its own")
         origin, told = origin_of(snapshot), snapshot.parts[_PART].meta
-        learner = wiring.learner(restored(origin.config))
+        learner = factories.learner(restored(origin.config))
         with state_errors("a folder of deltas", ValueError):
             learner.load(snapshot.parts)
             tested, ranges = Tested(*told["tested"]), joined(SourceRange(*one) for one in told["ranges"])
@@ -231,7 +231,7 @@ class Deltas:
         """
         told = {"tested": list(state.tested), "ranges": list(map(list, state.ranges))}
         parts = {**state.learner.parts(), _PART: SnapshotPart(told, {})}
-        identity = wiring.identity(restored(state.checkpoint.origin.config))
+        identity = factories.identity(restored(state.checkpoint.origin.config))
         self._full.save(snapshot_of(state.checkpoint, parts, identity))
         oldest = min(self._full.list()[0].n, state.next - 1)
         for number in self._numbers():

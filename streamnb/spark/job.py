@@ -12,21 +12,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from streamnb.cli import opening, wiring
-from streamnb.cli.printable import printable
 from streamnb.config import Config
 from streamnb.engine.ports import Partition
 from streamnb.errors import JournalError, StreamnbError, told_as
-from streamnb.model.naive_bayes.partials import Partial
+from streamnb.formats.terminal_text import printable
+from streamnb.models.naive_bayes.partials import Partial
+from streamnb.runtime import context, factories
 from streamnb.spark.deltas import Deltas, DeltaState, Places, refuse_unfit
-from streamnb.spark.part import MAKES, READS, PartitionTask
+from streamnb.spark.partition_worker import MAKES, READS, PartitionTask
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run until killed, or, with ``--once``, until all current records are learned; any death is safe."""
     options = _parser().parse_args(arguments)
     try:
-        config = opening.load_config(options)
+        config = context.load_config(options)
         refuse_unfit(config)
         learn(config, options)
     except StreamnbError as error:
@@ -53,9 +53,9 @@ def learn(config: Config, options: argparse.Namespace) -> None:
     from pyspark.errors import StreamingQueryException  # noqa: PLC0415  so that this module imports without Spark
     from pyspark.sql import SparkSession  # noqa: PLC0415
 
-    with closing(opening.open_log(config)) as log:
-        wiring.check_topics(config, log)
-        config = wiring.fitted(config, log)
+    with closing(context.open_log(config)) as log:
+        factories.check_topics(config, log)
+        config = factories.fitted(config, log)
         topic_ids = log.topic_ids(config.topics.events)
     deltas = Deltas(config.snapshot_folder.resolve(), config.snapshots.keep)
     servers = {"kafka.bootstrap.servers": ",".join(config.log.bootstrap)}
@@ -131,7 +131,7 @@ class Driver:
         told = f"batch {number}: {records:,} records, {refused:,} refused, {events:,} learned"
         print(f"{told}, {right / max(1, events):.2%} of these predicted right", file=sys.stderr, flush=True)
         self._since += events
-        pace = wiring.commit_policy(self.config)
+        pace = factories.commit_policy(self.config)
         if self._since >= pace.snapshot_events or time.monotonic() - self._saved_at >= pace.snapshot_seconds:
             self.save()
 

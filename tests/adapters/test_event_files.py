@@ -19,13 +19,12 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamnb.adapters import event_files
-from streamnb.adapters.event_files import has_columns, open_counted, read_events, read_rows_order
 from streamnb.errors import ConfigError, LogError, MalformedEvent
-from streamnb.wire import event_csv
-from streamnb.wire.codec import decode_event
-from streamnb.wire.event_csv import BOOLEANS, CsvColumns, rows_to_events
-from streamnb.wire.schema import AttributeSpec, EventSchema
+from streamnb.formats import event_csv, event_files
+from streamnb.formats.codec import decode_event
+from streamnb.formats.event_csv import BOOLEANS, CsvColumns, rows_to_events
+from streamnb.formats.event_files import has_columns, open_counted, read_events, read_rows_order
+from streamnb.formats.event_schema import AttributeSpec, EventSchema
 
 LINES = [b'{"id":"%d","text":"word %d"}' % (n, n * n) for n in range(2_000)]
 CONTENT = b"\n".join(LINES) + b"\n"
@@ -107,7 +106,7 @@ def test_standard_input_is_read_and_stays_open(monkeypatch):
 
 def test_a_pipe_yields_each_line_when_it_is_there():
     code = (
-        "import sys; from streamnb.adapters.event_files import read_events\n"
+        "import sys; from streamnb.formats.event_files import read_events\n"
         "for event in read_events('-'): print(len(event), flush=True)"
     )
     with subprocess.Popen(

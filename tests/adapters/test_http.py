@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from program import until
 
-from streamnb.adapters.observers import http as endpoints
-from streamnb.adapters.observers.http import Endpoints, Health
-from streamnb.adapters.observers.prometheus import PrometheusSensor
 from streamnb.engine.sensor import Sensors, WorkerState
 from streamnb.errors import AddressTaken, ConfigError
+from streamnb.telemetry import http_endpoints as endpoints
+from streamnb.telemetry.http_endpoints import Endpoints, Health
+from streamnb.telemetry.prometheus_sensor import PrometheusSensor
 
 PATIENCE = 30  # seconds after which a test that waits has failed
 

@@ -1,4 +1,4 @@
-"""`streamnb.adapters.parquet_file`: what is special about its columns; tests/laws/test_cells.py has every type."""
+"""`streamnb.formats.parquet_events`: what is special about its columns; tests/laws/test_cells.py has every type."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ import pytest
 from pyarrow import parquet
 
 from streamnb import errors
-from streamnb.adapters.parquet_file import parquet_events
 from streamnb.cli import main
-from streamnb.wire.codec import decode_event
-from streamnb.wire.event_csv import CsvColumns
-from streamnb.wire.schema import AttributeSpec, EventSchema
+from streamnb.formats.codec import decode_event
+from streamnb.formats.event_csv import CsvColumns
+from streamnb.formats.event_schema import AttributeSpec, EventSchema
+from streamnb.formats.parquet_events import parquet_events
 
 
 def raws(columns, said=None, options=None, **given):
@@ -47,7 +47,7 @@ class NoPandas:
         if name.split(".")[0] == "pandas":
             raise ImportError(name)
 sys.meta_path.insert(0, NoPandas())
-from streamnb.adapters.event_files import read_events
+from streamnb.formats.event_files import read_events
 sys.stdout.buffer.write(b"\\n".join(read_events(sys.argv[1])))
 assert "pandas" not in sys.modules
 """

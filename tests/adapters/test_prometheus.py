@@ -22,14 +22,10 @@ from prometheus_client.openmetrics.exposition import generate_latest as generate
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse
 
-from streamnb.adapters.observers.prometheus import PrometheusSensor
-from streamnb.adapters.observers.prometheus_quality import LONGEST_NAME, MOST_NAMES
-from streamnb.cli.serving.api import metrics_of
-from streamnb.cli.serving.replica import Replica
 from streamnb.config import Config
 from streamnb.engine.ports import Partition
+from streamnb.engine.processing.counters import Counters
 from streamnb.engine.sensor import Committed, WorkerState
-from streamnb.engine.tally import Counters
 from streamnb.events import (
     DETECTORS,
     REASONS,
@@ -49,8 +45,12 @@ from streamnb.events import (
     ReliabilityBin,
     Scores,
 )
-from streamnb.model.stats.memory_use import MemoryComponent, MemoryUse
-from streamnb.model.tenants.tenant_models import Tenant, TenantsUse
+from streamnb.models.tenants.tenant_models import Tenant, TenantsUse
+from streamnb.serving.http_api import metrics_of
+from streamnb.serving.replica import Replica
+from streamnb.statistics.memory_use import MemoryComponent, MemoryUse
+from streamnb.telemetry.prometheus_quality import LONGEST_NAME, MOST_NAMES
+from streamnb.telemetry.prometheus_sensor import PrometheusSensor
 
 PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
 COUNTS = st.integers(0, 10_000)

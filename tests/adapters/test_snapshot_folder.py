@@ -21,12 +21,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from streamnb.adapters import snapshot_folder
-from streamnb.adapters.fingerprint import cpu_level, cpu_model, fingerprint
-from streamnb.adapters.snapshot_folder import FoundSnapshotFile, SnapshotFolder
 from streamnb.errors import SnapshotError
-from streamnb.wire.arrays import array_blocks
-from streamnb.wire.snapshot import Snapshot, SnapshotPart, encode
+from streamnb.formats.portable_arrays import array_blocks
+from streamnb.formats.snapshot_container import Snapshot, SnapshotPart, encode
+from streamnb.persistence import snapshot_folder
+from streamnb.persistence.platform_fingerprint import cpu_level, cpu_model, fingerprint
+from streamnb.persistence.snapshot_folder import FoundSnapshotFile, SnapshotFolder
 
 
 def snapshot(n, size=10):
@@ -655,7 +655,7 @@ def test_the_fingerprint_fits_into_a_snapshot():
 
 def test_the_fingerprint_does_not_import_what_it_names():
     code = (
-        "import sys; from streamnb.adapters.fingerprint import fingerprint; fingerprint();"
+        "import sys; from streamnb.persistence.platform_fingerprint import fingerprint; fingerprint();"
         "sys.exit(bool({'numba', 'numpy', 'scipy', 'llvmlite'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -18,9 +18,9 @@ from cluster import Cluster
 from program import PATIENCE, Program, until
 from service import raw_events
 
-from streamnb.adapters.observers.watchdog import Watchdog
+from streamnb.engine.processing.counters import Counters
 from streamnb.engine.sensor import Committed, WorkerState
-from streamnb.engine.tally import Counters
+from streamnb.telemetry.watchdog import Watchdog
 
 RAWS = raw_events(120, seed=31)
 IDS = [json.loads(raw)["id"] for raw in RAWS]
@@ -98,14 +98,14 @@ def test_the_silence_is_never_shorter_than_configured(seconds, ticks, capfd):
 
 
 def test_the_process_ends_even_where_nobody_reads_why(monkeypatch):
-    monkeypatch.setattr("streamnb.adapters.observers.watchdog._TELL_SECONDS", 0.2)
+    monkeypatch.setattr("streamnb.telemetry.watchdog._TELL_SECONDS", 0.2)
     read, write = os.pipe()
     os.set_blocking(write, False)
     with suppress(BlockingIOError):
         while True:
             os.write(write, bytes(1 << 16))
     os.set_blocking(write, True)
-    monkeypatch.setattr("streamnb.adapters.observers.watchdog._STDERR", write)
+    monkeypatch.setattr("streamnb.telemetry.watchdog._STDERR", write)
     watchdog, ends = counted(WorkerState.RUNNING, 0.2)
     for _ in range(4):
         watchdog.tick()
@@ -115,7 +115,7 @@ def test_the_process_ends_even_where_nobody_reads_why(monkeypatch):
 
 
 def test_the_process_ends_where_there_is_nowhere_to_tell_why(monkeypatch):
-    monkeypatch.setattr("streamnb.adapters.observers.watchdog._STDERR", -1)
+    monkeypatch.setattr("streamnb.telemetry.watchdog._STDERR", -1)
     watchdog, ends = counted(WorkerState.RUNNING, 0.2)
     for _ in range(4):
         watchdog.tick()
@@ -126,8 +126,8 @@ def test_the_process_ends_where_there_is_nowhere_to_tell_why(monkeypatch):
 
 HANGING = """
 import sys, time
-import streamnb.worker
-streamnb.worker._LOOK_SECONDS = 0.1  # the lag is asked for more often, so that its turn to hang comes soon
+import streamnb.runtime.worker
+streamnb.runtime.worker._LOOK_SECONDS = 0.1  # the lag is asked for more often, so that its turn to hang comes soon
 from {module} import {kind} as kind
 real, calls = kind.{name}, []
 def called(*args, **options):
@@ -190,9 +190,9 @@ class Driven:
         return found[1], set(re.findall(r"^  File .* in (\w+)$", stacks, re.MULTILINE))
 
 
-SQLITE = "streamnb.adapters.sqlite.log SqliteLog"
+SQLITE = "streamnb.event_logs.sqlite.sqlite_log SqliteLog"
 KAFKA = "kafka KafkaConsumer"
-LEARNER = "streamnb.engine.learner Learner"
+LEARNER = "streamnb.engine.processing.event_processor Learner"
 
 
 @pytest.fixture

@@ -15,8 +15,8 @@ import time
 import numpy as np
 
 from streamnb import HiddenMarkovNB
-from streamnb.model.hidden_markov.entities import Entities
-from streamnb.model.hidden_markov.entity_filter_kernels import EntityChains, EntitySteps, filter_batch
+from streamnb.toolbox.hidden_markov.entities import Entities
+from streamnb.toolbox.hidden_markov.entity_filter_kernels import EntityChains, EntitySteps, filter_batch
 
 
 def stream(n, entities, K, seed=1):

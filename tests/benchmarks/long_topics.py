@@ -24,7 +24,7 @@ from cluster import Cluster  # noqa: E402
 from confluent_kafka import Producer  # noqa: E402
 from fed import Programs, until_ready, write_events  # noqa: E402
 
-from streamnb.cli.serving.views import TITLES  # noqa: E402
+from streamnb.serving.live_views import TITLES  # noqa: E402
 
 LEARNED = 20_000
 PATIENCE = 120

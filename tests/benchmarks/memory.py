@@ -17,12 +17,12 @@ import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from streamnb.adapters.snapshot_folder import SnapshotFolder
-from streamnb.cli import opening, wiring
-from streamnb.cli.rehearsal import rehearse
 from streamnb.config import load
 from streamnb.engine.ports import Partition, Record
-from streamnb.wire.snapshot import part_digest
+from streamnb.formats.snapshot_container import part_digest
+from streamnb.persistence.snapshot_folder import SnapshotFolder
+from streamnb.runtime import context, factories
+from streamnb.runtime.warmup import rehearse
 
 
 def together(i):
@@ -109,9 +109,9 @@ class Timed:
 def learned(name, model, budget, n):
     """One run, in this process."""
     config = load(None, {}, [*MODELS[model], f"memory.budget={budget}"])
-    learner = wiring.learner(config)
-    rehearse(learner, opening.schema(config))
-    learner = wiring.learner(config)
+    learner = factories.learner(config)
+    rehearse(learner, context.schema(config))
+    learner = factories.learner(config)
     folder = TemporaryDirectory()
     timed, waits, aside = Timed(learner), [], SnapshotFolder(folder.name).aside
     before, sampled, started = resident(), Sampled(), time.process_time()

@@ -21,7 +21,7 @@ from collections import defaultdict
 from pathlib import Path
 
 from streamnb import MultinomialNB, Partial
-from streamnb.cli import wiring
+from streamnb.runtime import factories
 
 AT_ONCE = 1000
 SIZES = 10_000, 1_000_000
@@ -89,7 +89,7 @@ if __name__ == "__main__":
         "--rounds", type=int, default=3, help="of each partial; a hundred times as many are applied"
     )
     options = parser.parse_args()
-    wiring.warm_up()
+    factories.warm_up()
     for file in options.files:
         of_file(file, options.rounds)
     of_words(100 * options.rounds)

@@ -21,12 +21,12 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from streamnb import config as configuration
-from streamnb.cli import opening, wiring
 from streamnb.engine.journal.recovery import recover
 from streamnb.engine.journal.snapshot_store import NoSnapshots
 from streamnb.engine.ports import NewRecord, Record
 from streamnb.engine.sensor import Sensor
-from streamnb.worker import CommitPolicy
+from streamnb.runtime import context, factories
+from streamnb.runtime.worker import CommitPolicy
 
 WORDS_AN_EVENT = 50
 LABELS = ("a", "b")
@@ -72,9 +72,9 @@ def produce(log, topic, raws):
 
 def worked(config, pace, sensor=None):
     """A worker that has learned all there is, closed."""
-    learner = wiring.learner(config)
-    log = opening.open_log(config)
-    made = wiring.worker(config, learner, log, sensor or Sensor())
+    learner = factories.learner(config)
+    log = context.open_log(config)
+    made = factories.worker(config, learner, log, sensor or Sensor())
     made._pace = pace
     if sensor is not None:
         sensor.worker = made
@@ -93,35 +93,35 @@ def timed(work):
 
 
 def recovered(config, snapshots):
-    log = opening.open_log(config)
+    log = context.open_log(config)
     try:
-        config = wiring.begun_configuration(config, log)
-        learner = wiring.learner(config)
-        _, seconds = timed(lambda: recover(log, snapshots, learner, wiring.identity(config)))
+        config = factories.begun_configuration(config, log)
+        learner = factories.learner(config)
+        _, seconds = timed(lambda: recover(log, snapshots, learner, factories.identity(config)))
         return learner, seconds
     finally:
         log.close()
 
 
 def measure(config, attributes):
-    wiring.warm_up()
+    factories.warm_up()
     topic = config.topics.events[0]
     count = attributes // WORDS_AN_EVENT
     raws = list(events(0, count, attributes))
-    log = opening.open_log(config)
+    log = context.open_log(config)
     produce(log, topic, raws)
     log.close()
     rare = CommitPolicy(snapshot_events=1 << 60, snapshot_seconds=1e9)
     learned, running = worked(config, rare)
-    loaded, by_snapshot = recovered(config, wiring.snapshots(config))
+    loaded, by_snapshot = recovered(config, factories.snapshots(config))
     again, by_replay = recovered(config, NoSnapshots())
-    alone = wiring.learner(config)
+    alone = factories.learner(config)
     records = [Record(None, i, None, raw, 0.0) for i, raw in enumerate(raws)]
     _, in_memory = timed(lambda: [alone.process(records[i : i + 1000], 0.0) for i in range(0, count, 1000)])
     assert loaded.model.n_attributes == again.model.n_attributes == learned.model.n_attributes == attributes
-    size = max(entry.size for entry in wiring.snapshots(config).list())
+    size = max(entry.size for entry in factories.snapshots(config).list())
 
-    log = opening.open_log(config)
+    log = context.open_log(config)
     produce(log, topic, events(count, 3 * count, attributes))
     log.close()
     cycles = Cycles()

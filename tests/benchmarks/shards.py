@@ -19,12 +19,12 @@ import time
 from pathlib import Path
 
 from streamnb import config as configuration
-from streamnb.adapters.snapshot_folder import read_file, save_file
-from streamnb.cli import wiring
-from streamnb.cli.merging.states import LearnedPosition, PartitionId, ShardState, merged, of_text
 from streamnb.engine.journal.checkpoint import snapshot_of
 from streamnb.engine.ports import Partition, Record
-from streamnb.wire.snapshot import SnapshotPart
+from streamnb.formats.snapshot_container import SnapshotPart
+from streamnb.merging.shard_states import LearnedPosition, PartitionId, ShardState, merged, of_text
+from streamnb.persistence.snapshot_folder import read_file, save_file
+from streamnb.runtime import factories
 
 SETS = ["log.url=kafka://127.0.0.1:9", "model.kind=naive_bayes", "memory.budget=0", "predictions.by=scorers"]
 TURNS, AT_ONCE = 5, 500
@@ -37,7 +37,7 @@ def configured(*sets):
 def shard(words, number, shared=0.5):
     """A state with so many words, of which a share is in every shard, in two classes."""
     config = configured(f"model.name=s{number}", f"events.partitions=[{number}]")
-    model, common = wiring.model(config), int(words * shared)
+    model, common = factories.model(config), int(words * shared)
     names = [f"w{i}" for i in range(common)] + [f"s{number}w{i}" for i in range(words - common)]
     texts = [" ".join(names[at : at + 100]) for at in range(0, words, 100)]
     model.learn_many(
@@ -64,16 +64,16 @@ def merges(words, folder):
     for one in shards:
         file = folder / f"{one.name}-{words}.snb"
         parts = {"model": SnapshotPart(*one.model.state())}
-        save_file(snapshot_of(one.checkpoint, parts, wiring.identity(one.config)), file)
+        save_file(snapshot_of(one.checkpoint, parts, factories.identity(one.config)), file)
         files.append(file)
 
     def load():
         for file, one in zip(files, shards, strict=True):
-            wiring.model(one.config).load_state(*read_file(file).parts["model"])
+            factories.model(one.config).load_state(*read_file(file).parts["model"])
 
     def save():
         parts = {"model": SnapshotPart(*total.model.state())}
-        save_file(snapshot_of(total.checkpoint, parts, wiring.identity(config)), folder / "sum.snb")
+        save_file(snapshot_of(total.checkpoint, parts, factories.identity(config)), folder / "sum.snb")
 
     steps = {"read": [], "add": [], "write": [], "follow": []}
     total = merged(shards, config)
@@ -83,7 +83,7 @@ def merges(words, folder):
         steps["add"].append(milliseconds)
         steps["write"].append(took(save)[0])
         steps["follow"].append(
-            took(lambda: wiring.model(config).load_state(*read_file(folder / "sum.snb").parts["model"]))[0]
+            took(lambda: factories.model(config).load_state(*read_file(folder / "sum.snb").parts["model"]))[0]
         )
     export, text = took(total.to_text)
     back, _ = took(lambda: of_text(text))
@@ -93,7 +93,7 @@ def merges(words, folder):
 
 def microseconds(records, partitions):
     """Of the processor for each event, of one learner for each of these sets of partitions, one after the other."""
-    learners = [wiring.learner(configured()) for _ in partitions]
+    learners = [factories.learner(configured()) for _ in partitions]
     began = time.process_time()
     for learner, numbers in zip(learners, partitions, strict=True):
         mine = [record for record in records if record.partition.number in numbers]

@@ -22,8 +22,8 @@ from pathlib import Path
 import numpy as np
 
 from streamnb import NaiveBayes
-from streamnb.model.evaluation.progressive import ESCAPE
-from streamnb.model.tenants.tenant_models import TenantModels
+from streamnb.models.tenants.tenant_models import TenantModels
+from streamnb.scoring.prequential_scores import ESCAPE
 
 SENDER = re.compile(r"^From: .*?([\w.+-]+@[\w.-]+)", re.MULTILINE)
 SUBJECT = re.compile(r"^Subject: (.*)", re.MULTILINE)

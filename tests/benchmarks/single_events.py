@@ -21,7 +21,7 @@ from pathlib import Path
 from river import feature_extraction, naive_bayes
 
 from streamnb import BernoulliNB, CategoricalNB, GaussianNB, MultinomialNB, NaiveBayes
-from streamnb.cli import wiring
+from streamnb.runtime import factories
 
 EVENTS = 5000
 TEXTS = 3000
@@ -108,7 +108,7 @@ if __name__ == "__main__":
     parser.add_argument("files", nargs="+", type=Path, help="JSON lines, gzipped, with text or features")
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
-    wiring.warm_up()
+    factories.warm_up()
     print("microseconds of the processor an event: streamnb, River, ratio")
     for file in options.files:
         print(file)

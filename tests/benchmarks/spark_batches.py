@@ -35,9 +35,9 @@ from measuring.contenders import labelled_texts  # noqa: E402
 
 from streamnb import NaiveBayes, Partial  # noqa: E402
 from streamnb import config as configuration  # noqa: E402
-from streamnb.cli import wiring  # noqa: E402
 from streamnb.engine.ports import Partition, Record  # noqa: E402
-from streamnb.model.naive_bayes.partials import Tested, merge_all  # noqa: E402
+from streamnb.models.naive_bayes.partials import Tested, merge_all  # noqa: E402
+from streamnb.runtime import factories  # noqa: E402
 
 TICKS = os.sysconf("SC_CLK_TCK")
 SIZES = 100, 1_000, 10_000  # the last is the whole second half, of these streams
@@ -101,7 +101,7 @@ def plain(config, texts):
     """Microseconds an event: of a learner in order; of a part; and milliseconds of a delta's merge, bytes, and application."""
     given, times = list(records(texts, BATCH)), []
     parts = [[one for one in given if one.partition.number == number] for number in range(PARTITIONS)]
-    learner, apart = wiring.learner(config), wiring.learner(config)
+    learner, apart = factories.learner(config), factories.learner(config)
     for _ in range(3):
         in_order, _ = spent(lambda: learner.process(given, 1.0))
         by_parts, pieces = spent(
@@ -203,8 +203,8 @@ def main():
     parser.add_argument("--rounds", type=int, default=2, help="of the cluster")
     parser.add_argument("--no-cluster", action="store_true", help="only what needs none")
     options = parser.parse_args()
-    wiring.warm_up()
-    wiring.tune_interpreter()  # as a learner does
+    factories.warm_up()
+    factories.tune_interpreter()  # as a learner does
     for path in options.files:
         staleness(path)
     texts = list(labelled_texts(str(options.files[0]), None))

@@ -25,7 +25,7 @@ import pandas as pd
 from river import naive_bayes
 
 from streamnb import GaussianNB, NaiveBayes
-from streamnb.cli import wiring
+from streamnb.runtime import factories
 
 MOA = "nz.ac.waikato.cms.moa:moa:2024.07.0"
 SOURCE = Path(__file__).with_name("Prequential.java")
@@ -152,6 +152,6 @@ if __name__ == "__main__":
     parser.add_argument("files", nargs="+", type=Path, help="JSON lines, gzipped, with features and label")
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
-    wiring.warm_up()
+    factories.warm_up()
     for file in options.files:
         measured(file, options.rounds)

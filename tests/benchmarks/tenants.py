@@ -21,15 +21,15 @@ from statistics import median
 import numpy as np
 
 from streamnb import NaiveBayes
-from streamnb.adapters.mapped_memory import mapped_beyond
-from streamnb.adapters.sqlite.log import SqliteLog
 from streamnb.engine.journal.checkpoint import BEFORE
-from streamnb.engine.journal.identity import JobIdentity
-from streamnb.engine.learner import EventProcessor
+from streamnb.engine.journal.job_identity import JobIdentity
 from streamnb.engine.ports import Partition, Record
+from streamnb.engine.processing.event_processor import EventProcessor
 from streamnb.engine.settings import Settings
-from streamnb.model.tenants.tenant_models import TenantModels
-from streamnb.wire.schema import EventSchema
+from streamnb.event_logs.sqlite.sqlite_log import SqliteLog
+from streamnb.formats.event_schema import EventSchema
+from streamnb.models.tenants.tenant_models import TenantModels
+from streamnb.runtime.mapped_memory import mapped_beyond
 
 TEXT = {"text": "text"}
 AT_ONCE = 5000

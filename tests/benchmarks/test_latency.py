@@ -21,12 +21,12 @@ from measuring.open_loop import Load, echoes_for, passages_of
 from measuring.percentiles import Figures, Passage, Schedule, breakdown, latencies, percentile, ratio
 from measuring.processes import Actor
 
-from streamnb.adapters.sqlite.log import SqliteLog
 from streamnb.config import load as load_config
 from streamnb.engine.ports import NewRecord, Partition, Record
 from streamnb.errors import LogError
-from streamnb.wire.codec import decode_event
-from streamnb.wire.schema import EventSchema
+from streamnb.event_logs.sqlite.sqlite_log import SqliteLog
+from streamnb.formats.codec import decode_event
+from streamnb.formats.event_schema import EventSchema
 
 PATIENCE = 120.0
 MEASURE = Path(__file__).with_name("measure.py")

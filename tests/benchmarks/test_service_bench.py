@@ -18,12 +18,12 @@ from measuring.topics import place
 from test_commands import streamnb as measure
 from test_commands import write_lines
 
-from streamnb.adapters.sqlite.log import SqliteLog
-from streamnb.cli import opening
 from streamnb.config import load as load_config
 from streamnb.engine.ports import NewRecord
-from streamnb.wire.codec import decode_event
-from streamnb.wire.schema import EventSchema
+from streamnb.event_logs.sqlite.sqlite_log import SqliteLog
+from streamnb.formats.codec import decode_event
+from streamnb.formats.event_schema import EventSchema
+from streamnb.runtime import context
 
 ROWS = [{"id": "same", "text": f"word{i} it's", "label": "spam" if i % 3 else "ham"} for i in range(50)]
 EVENTS = [(f"e-{i}".encode(), json.dumps({**ROWS[i % 50], "id": f"e-{i}"}).encode()) for i in range(700)]
@@ -49,7 +49,7 @@ class Orders:
 
 
 def written(config, topic):
-    with closing(opening.existing_log(config)) as log:
+    with closing(context.existing_log(config)) as log:
         return [
             record
             for partition in log.partitions(topic)

@@ -24,8 +24,8 @@ from pathlib import Path
 import numpy as np
 
 from streamnb import BayesOptimalNB, NaiveBayes
-from streamnb.engine.labels.unjudged import expected_accuracy
-from streamnb.model.evaluation.served_scores import LabelledOutcomes
+from streamnb.engine.labels.unlabelled_accuracy import expected_accuracy
+from streamnb.scoring.revisable_scores import LabelledOutcomes
 
 WINDOW, MASS = 1000, 0.95
 MODELS = {"mixture": BayesOptimalNB, "naive Bayes": NaiveBayes}

@@ -29,9 +29,9 @@ from measuring.topics import place
 from recovery import broker
 
 from streamnb import config as configuration
-from streamnb.cli import opening, wiring
 from streamnb.engine.ports import NewRecord, Partition, Record
 from streamnb.engine.sensor import Sensor
+from streamnb.runtime import context, factories
 
 MODELS = {"naive Bayes": "naive_bayes", "mixture": "mixture"}
 COMMIT_EVENTS = 2000
@@ -65,16 +65,16 @@ def turn(options):
     It has learned some texts before, which count for neither.
     """
     late, step = options.turn == "late", options.delay
-    wiring.warm_up()
+    factories.warm_up()
     topic = [f"topics.labels={LABELS}"] if late else []
     flags = ("hypotheses=[]", f"model.kind={options.model}", f"commit.events={COMMIT_EVENTS}", *topic)
     rows = list(enumerate(texts(options.file, options.events)))
     with place(options, "streamnb-bench", "service", [], *flags) as found:
         topic, sensor, spent = found.config.topics.events[0], LastCommit(), []
-        worker = wiring.worker(
-            found.config, wiring.learner(found.config), opening.open_log(found.config), sensor
+        worker = factories.worker(
+            found.config, factories.learner(found.config), context.open_log(found.config), sensor
         )
-        with closing(worker), closing(opening.existing_log(found.config)) as log:
+        with closing(worker), closing(context.existing_log(found.config)) as log:
 
             def work_off(events, verdicts=()):
                 log.append([NewRecord(topic, None, raw) for raw in events])
@@ -85,7 +85,7 @@ def turn(options):
 
             worker.await_leadership("bench", lambda _: None)
             work_off(event(f"before-{i}", *row) for i, row in rows[:BEFORE])
-            wiring.tune_interpreter()
+            factories.tune_interpreter()
             spent.clear()
             for first in range(0, options.events + (step if late else 0), step):
                 some, before = rows[first : first + step], rows[max(0, first - step) : first]
@@ -144,7 +144,7 @@ def snapshots(options):
     """What so many events take that wait, and what snapshots of them cost."""
     from streamnb.engine.journal.checkpoint import Checkpoint, snapshot_of
 
-    wiring.warm_up()
+    factories.warm_up()
     rows = texts(options.file, options.pending)
     flags = [
         "topics.labels=labels",
@@ -153,7 +153,7 @@ def snapshots(options):
         "log.url=sqlite:///none.db",
     ]
     config = configuration.load(None, {}, flags)
-    learner, identity, done = wiring.learner(config), wiring.identity(config), 0
+    learner, identity, done = factories.learner(config), factories.identity(config), 0
 
     def process(raws, topic):
         records = [Record(Partition(topic, 0), i, None, raw, 1.0) for i, raw in enumerate(raws)]
@@ -176,7 +176,7 @@ def snapshots(options):
         f"{(resident() - before) / waiting:.0f} of the process"
     )
     with tempfile.TemporaryDirectory() as folder:
-        store = wiring.snapshots(configuration.load(None, {}, [*flags, f"snapshots.folder={folder}"]))
+        store = factories.snapshots(configuration.load(None, {}, [*flags, f"snapshots.folder={folder}"]))
 
         def keep(n, what):
             files = set(Path(folder).rglob("*.*")) | set(Path(folder).rglob("segments/*"))

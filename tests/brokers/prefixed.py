@@ -14,16 +14,16 @@ from confluent_kafka import Producer
 from kafka import KafkaAdminClient, TopicPartition
 from kafka.admin import NewTopic
 
-from streamnb.adapters.kafka import kafka_python, librdkafka
-from streamnb.adapters.kafka.kafka_python import KafkaPython
-from streamnb.adapters.kafka.librdkafka import Librdkafka
-from streamnb.adapters.kafka.log import KafkaLog
 from streamnb.engine.ports import Partition
+from streamnb.event_logs.kafka import kafka_python_client, librdkafka_client
+from streamnb.event_logs.kafka.kafka_log import KafkaLog
+from streamnb.event_logs.kafka.kafka_python_client import KafkaPython
+from streamnb.event_logs.kafka.librdkafka_client import Librdkafka
 
 LIBRARIES = {"kafka": KafkaPython, "librdkafka": Librdkafka}
 PRODUCERS = {
-    KafkaPython: kafka_python._KafkaPythonTransactionalProducer,
-    Librdkafka: librdkafka._LibrdkafkaTransactionalProducer,
+    KafkaPython: kafka_python_client._KafkaPythonTransactionalProducer,
+    Librdkafka: librdkafka_client._LibrdkafkaTransactionalProducer,
 }
 LARGEST = 4 << 20  # bytes of a batch of records
 

@@ -25,8 +25,8 @@ import numpy as np
 from cluster import Cluster
 from confluent_kafka import Producer
 
-from streamnb.adapters.sqlite.log import SqliteLog
 from streamnb.engine.ports import NewRecord
+from streamnb.event_logs.sqlite.sqlite_log import SqliteLog
 
 WORDS = 20_000
 LABELS = ("ham", "spam", "news")

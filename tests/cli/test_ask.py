@@ -24,16 +24,16 @@ from streamnb import (
     NaiveBayes,
     Text,
 )
-from streamnb.adapters.snapshot_folder import SnapshotFolder
-from streamnb.adapters.sqlite.log import SqliteLog
-from streamnb.cli.answers import explained, known_of
-from streamnb.cli.asked import QueryModel, query_model_of
 from streamnb.config import load
 from streamnb.engine.ports import NewRecord
 from streamnb.errors import ConfigError, MalformedEvent, SnapshotError
+from streamnb.event_logs.sqlite.sqlite_log import SqliteLog
 from streamnb.events import Event
-from streamnb.model.attributes.parameters import pluralize
-from streamnb.wire.schema import EventSchema
+from streamnb.formats.event_schema import EventSchema
+from streamnb.persistence.snapshot_folder import SnapshotFolder
+from streamnb.queries.answers import explained, known_of
+from streamnb.queries.query_model import QueryModel, query_model_of
+from streamnb.values.parameter_checks import pluralize
 
 MAILS = [
     ("free entry win cash", "spam", "x.org", 3),

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from unwarmed import TOUCHED
 
-from streamnb.adapters.sqlite.log import SqliteLog
-from streamnb.cli import opening, wiring
 from streamnb.cli.parser import build_parser
-from streamnb.engine.journal.entries import begin
+from streamnb.engine.journal.journal_entries import begin
+from streamnb.event_logs.sqlite.sqlite_log import SqliteLog
+from streamnb.runtime import context, factories
 
 UNWARMED = Path(__file__).with_name("unwarmed.py")
 NOWHERE = "kafka://127.0.0.1:1 --set kafka.give_up_after=0"
@@ -96,10 +96,10 @@ def answers(tmp_path_factory):
     with SqliteLog(folder / "parts.db") as log:
         log.create_topic("events", 2)
     options = build_parser().parse_args(["run", "--log", f"sqlite:///{folder / 'begun.db'}"])
-    config = opening.load_config(options)
-    with opening.open_log(config) as log:
+    config = context.load_config(options)
+    with context.open_log(config) as log:
         log.acquire("a")
-        begin(log, wiring.identity(config), 0.0)
+        begin(log, factories.identity(config), 0.0)
     with SqliteLog(folder / "empty.db") as log:
         log.create_topic("journal", 1)
     with socket.create_server(("127.0.0.1", 0)) as taken:

@@ -20,12 +20,12 @@ import pytest
 from service import predictions, raw_events, read_topic
 
 from streamnb import cli
-from streamnb.adapters.sqlite.log import SqliteLog
 from streamnb.cli import main
-from streamnb.cli.reports.by_class import print_improbable
 from streamnb.engine.ports import NewRecord, Partition
+from streamnb.event_logs.sqlite.sqlite_log import SqliteLog
 from streamnb.events import ReliabilityBin
-from streamnb.model.evaluation.ranking import by_chance
+from streamnb.reports.class_table import print_improbable
+from streamnb.scoring.ranking import by_chance
 
 
 def streamnb(*arguments, cwd=None, check=True, **environment):
@@ -100,8 +100,8 @@ def test_who_needs_no_model_imports_none(tmp_path, command):
 def test_who_answers_over_http_says_what_that_needs(command, tmp_path, monkeypatch, capsys):
     """By the name of the command that was given."""
     monkeypatch.setattr("os.nice", int)
-    monkeypatch.delattr("streamnb.cli.serving.server", raising=False)
-    monkeypatch.setitem(sys.modules, "streamnb.cli.serving.server", None)
+    monkeypatch.delattr("streamnb.serving.http_server", raising=False)
+    monkeypatch.setitem(sys.modules, "streamnb.serving.http_server", None)
     assert main([command, "--log", f"sqlite:///{tmp_path}/log.db"]) == 2
     assert re.match(
         rf"streamnb: {command} needs FastAPI and uvicorn .*streamnb\[web\]", capsys.readouterr().err

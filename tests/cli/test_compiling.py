@@ -13,13 +13,14 @@ from contextlib import suppress
 
 import pytest
 
-from streamnb.cli import main, stopping, wiring
+from streamnb.cli import main
 from streamnb.config import Config
+from streamnb.runtime import factories, shutdown
 
 ONE = """
 import numba, numpy
-from streamnb.cli.compiling import Progress, listening
-from streamnb.model.numerics.counter_rng import choose
+from streamnb.cli.compilation_progress import Progress, listening
+from streamnb.statistics.counter_rng import choose
 with listening(Progress()):
     numba.njit(lambda x: x + 1)(1)  # a stranger's
     choose(numpy.zeros(2), 0.5)
@@ -77,7 +78,7 @@ def test_a_command_says_nothing_of_kernels_that_are_loaded():
 
 
 def test_the_seconds_are_those_of_all_that_was_compiled(monkeypatch, capsys):
-    monkeypatch.setattr(wiring, "warm_up", lambda config=None, *_: 40.0 if config is None else 0.5)
+    monkeypatch.setattr(factories, "warm_up", lambda config=None, *_: 40.0 if config is None else 0.5)
     for flags, seconds in ([], 0.5), (["--all"], 40.5):
         assert main(["warm", *flags]) == 0
         assert capsys.readouterr().out == f"kernels ready in {seconds} s\n"
@@ -86,6 +87,6 @@ def test_the_seconds_are_those_of_all_that_was_compiled(monkeypatch, capsys):
 def test_a_learner_whose_kernels_are_compiled_shows_signs_of_life(monkeypatch):
     """Or whoever watches it would take it for stuck: a kernel may take a minute."""
     sign = threading.Event()
-    monkeypatch.setattr(stopping, "_SIGN_SECONDS", 0.01)
-    monkeypatch.setattr(wiring, "warm_up", lambda _: sign.wait(60) or pytest.fail("no sign"))
-    stopping.warm_up(Config(), sign.set)
+    monkeypatch.setattr(shutdown, "_SIGN_SECONDS", 0.01)
+    monkeypatch.setattr(factories, "warm_up", lambda _: sign.wait(60) or pytest.fail("no sign"))
+    shutdown.warm_up(Config(), sign.set)

@@ -10,13 +10,13 @@ from kafka import errors
 from program import Program
 
 from streamnb import config as configuration
-from streamnb.adapters.kafka.kafka_python import _KafkaPythonTransactionalProducer
-from streamnb.adapters.sqlite.log import SqliteLog
-from streamnb.adapters.sqlite.store import SqliteStore
 from streamnb.cli import main
 from streamnb.cli.commands.dlq import Selection, send_again
 from streamnb.engine.ports import NewRecord, Partition
 from streamnb.errors import Fenced, LogError
+from streamnb.event_logs.kafka.kafka_python_client import _KafkaPythonTransactionalProducer
+from streamnb.event_logs.sqlite.sqlite_log import SqliteLog
+from streamnb.event_logs.sqlite.sqlite_store import SqliteStore
 
 LARGE = json.dumps({"id": "large", "text": "word " * 60, "label": "a"})
 FINE = json.dumps({"id": "fine", "text": "word", "label": "a"})

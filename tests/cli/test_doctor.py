@@ -15,14 +15,8 @@ from numbered import NUMBERS
 from test_topic_plan import all_of, configured, elected, granted, needed, secured_flags, until
 from topics_of_logs import trim
 
-from streamnb.adapters.blocking_call import call_blocking
-from streamnb.adapters.kafka.admin import Group, KafkaAdmin, OpenTransaction
-from streamnb.adapters.kafka.group import GroupMember
-from streamnb.adapters.kafka.tool_line import ToolCommand
-from streamnb.adapters.snapshot_folder import SnapshotFolder
-from streamnb.adapters.sqlite.store import OFFSET_BITS
-from streamnb.cli import main, opening
-from streamnb.cli.checks.cluster import (
+from streamnb.cli import main
+from streamnb.cli.checks.cluster_checks import (
     SeenCluster,
     check_brokers,
     check_group,
@@ -30,20 +24,20 @@ from streamnb.cli.checks.cluster import (
     check_topics,
     check_transaction,
 )
-from streamnb.cli.checks.findings import Diagnosis, Severity, finding_of
+from streamnb.cli.checks.diagnostics import Diagnosis, Severity, finding_of
 from streamnb.cli.checks.kafka_tools import KafkaTools
-from streamnb.cli.checks.machine import (
+from streamnb.cli.checks.log_checks import (
+    JournalExtent,
+    check_journal,
+    check_recovery,
+)
+from streamnb.cli.checks.machine_checks import (
     DiskSpace,
     check_disk_space,
     check_sqlite,
     disk_space,
 )
-from streamnb.cli.checks.stream import (
-    JournalExtent,
-    check_journal,
-    check_recovery,
-)
-from streamnb.engine.journal.history import find, last
+from streamnb.engine.journal.journal_history import find, last
 from streamnb.engine.ports import NewRecord, Partition, Transaction
 from streamnb.engine.topic_plan import (
     BATCH_BYTES,
@@ -54,7 +48,14 @@ from streamnb.engine.topic_plan import (
     plan_topics,
 )
 from streamnb.errors import LogError
-from streamnb.wire.journal import JournalRecord, encode_journal, seal
+from streamnb.event_logs.blocking_call import call_blocking
+from streamnb.event_logs.kafka.consumer_group import GroupMember
+from streamnb.event_logs.kafka.kafka_admin import Group, KafkaAdmin, OpenTransaction
+from streamnb.event_logs.kafka.tool_command import ToolCommand
+from streamnb.event_logs.sqlite.sqlite_store import OFFSET_BITS
+from streamnb.formats.journal_record import JournalRecord, encode_journal, seal
+from streamnb.persistence.snapshot_folder import SnapshotFolder
+from streamnb.runtime import context
 
 OK, WARNING, PROBLEM, UNKNOWN = Severity.OK, Severity.WARNING, Severity.PROBLEM, Severity.UNKNOWN
 TOOLS = KafkaTools(ToolCommand("a:1", is_secured=False))
@@ -454,7 +455,7 @@ def topics_of(flags):
 def config_of(flags):
     from streamnb.cli import build_parser
 
-    return opening.load_config(build_parser().parse_args(["doctor", *flags]))
+    return context.load_config(build_parser().parse_args(["doctor", *flags]))
 
 
 def test_the_embedded_log(capsys, tmp_path):
@@ -478,7 +479,7 @@ def test_the_embedded_log(capsys, tmp_path):
 
 
 def test_the_embedded_log_lost_what_a_recovery_needs(capsys, tmp_path):
-    from streamnb.adapters.sqlite.log import SqliteLog
+    from streamnb.event_logs.sqlite.sqlite_log import SqliteLog
 
     flags = ("--log", f"sqlite:///{tmp_path}/log.db", "--set", "http.listen=")
     learn(capsys, tmp_path, *flags)
@@ -493,7 +494,7 @@ def test_the_embedded_log_lost_what_a_recovery_needs(capsys, tmp_path):
 
 def test_a_damaged_end_of_the_journal_is_named_before_the_snapshot_beyond_it(capsys, tmp_path):
     """By each command, with the next one in full; and going on without the snapshot is a way out."""
-    from streamnb.adapters.sqlite.log import SqliteLog
+    from streamnb.event_logs.sqlite.sqlite_log import SqliteLog
 
     flags = ("--log", f"sqlite:///{tmp_path}/log.db", "--set", "http.listen=")
     learn(capsys, tmp_path, *flags)
@@ -664,7 +665,7 @@ def test_a_topic_was_deleted(capsys, flags, admin):
 
 
 def test_the_learner_is_named(capsys, flags):
-    with closing(opening.open_log(config_of(flags))) as log:
+    with closing(context.open_log(config_of(flags))) as log:
         until(lambda: elected(log))
         _, found = doctor(capsys, *flags)
     assert found["learner"][0].state is OK
@@ -699,7 +700,7 @@ def test_retention_has_taken_what_a_recovery_needs(capsys, tmp_path, flags, admi
     for snapshot in config_of(flags).snapshot_folder.iterdir():
         snapshot.unlink()
     mails = topics_of(flags)[0][0]
-    with closing(opening.open_log(config_of(flags))) as log:
+    with closing(context.open_log(config_of(flags))) as log:
         partition = max(log.partitions(mails), key=lambda place: log.offsets(place)[1])
     admin.delete_records({TopicPartition(*partition): 3})
     code, found = doctor(capsys, *flags)
@@ -729,7 +730,7 @@ def test_snapshots_of_another_log(capsys, tmp_path, flags):
 
 
 def test_records_are_found_without_gaps(tmp_path):
-    from streamnb.adapters.sqlite.log import SqliteLog
+    from streamnb.event_logs.sqlite.sqlite_log import SqliteLog
 
     journal, chained = Partition("journal", 0), journal_records(7)
     with SqliteLog(tmp_path / "log.db") as log:
@@ -748,7 +749,7 @@ def test_records_are_found_among_the_gaps(flags):
     """Markers of transactions take offsets of their own."""
     journal, mails = Partition(topics_of(flags)[1], 0), Partition(topics_of(flags)[0][0], 0)
     chained = journal_records(7)
-    with closing(opening.open_log(config_of(flags))) as log:
+    with closing(context.open_log(config_of(flags))) as log:
         until(lambda: elected(log))
         assert last(log, journal) is None
         assert find(log, journal, 0) is None

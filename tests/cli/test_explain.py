@@ -15,10 +15,11 @@ from service import raw_events
 from topics_of_logs import trim
 
 import streamnb
-from streamnb.adapters.sqlite.log import SqliteLog
-from streamnb.cli import main, opening
+from streamnb.cli import main
 from streamnb.cli.parser import build_parser
 from streamnb.engine.ports import NewRecord, Partition
+from streamnb.event_logs.sqlite.sqlite_log import SqliteLog
+from streamnb.runtime import context
 
 N = 150
 ODD = "x\x1b[31m<script>alert(1)</script>\u202e"
@@ -63,7 +64,7 @@ def start(request, tmp_path, monkeypatch, capsys):
 
 def opened(program):
     options = build_parser().parse_args(["read", "x", "--config", str(program.file)])
-    return opening.existing_log(opening.load_config(options))
+    return context.existing_log(context.load_config(options))
 
 
 def removed(program, topic, before):
@@ -203,7 +204,7 @@ def snapshot_n(program):
 
 def snapshots(program):
     options = build_parser().parse_args(["read", "x", "--config", str(program.file)])
-    return opening.load_config(options).snapshot_folder
+    return context.load_config(options).snapshot_folder
 
 
 def numbers(program):

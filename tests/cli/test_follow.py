@@ -9,10 +9,10 @@ from itertools import islice
 import pytest
 from topics_of_logs import add_partitions, made_anew
 
-from streamnb.adapters.sqlite.log import SqliteLog
 from streamnb.cli.commands.read import followed
 from streamnb.engine.ports import NewRecord, between
 from streamnb.errors import OutOfRange
+from streamnb.event_logs.sqlite.sqlite_log import SqliteLog
 
 
 def kept(log, partition):

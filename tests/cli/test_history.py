@@ -17,22 +17,23 @@ from test_rebuild import LATE, MODELS, TOPICS, append, forgotten, serving, sourc
 from topics_of_logs import trim
 from verifying import configured, new_worker
 
-from streamnb.cli import main, wiring
+from streamnb.cli import main
 from streamnb.cli.commands.compare import _answer
-from streamnb.cli.evaluation.history import (
+from streamnb.engine.journal.journal_entries import roll_back
+from streamnb.engine.journal.recovery import standing
+from streamnb.engine.ports import Partition, Record
+from streamnb.engine.retraining.log_retraining import Retraining
+from streamnb.errors import ConfigError, JournalError
+from streamnb.evaluation.event_costs import Costs, PrequentialProcessor
+from streamnb.evaluation.log_history import (
     LogHistory,
     history_of,
     history_of_file,
     replay_history,
     run_through,
 )
-from streamnb.cli.evaluation.judged import Costs, PrequentialProcessor
-from streamnb.engine.journal.entries import roll_back
-from streamnb.engine.journal.recovery import standing
-from streamnb.engine.ports import Partition, Record
-from streamnb.engine.rebuilding.rebuild import Retraining
-from streamnb.errors import ConfigError, JournalError
-from streamnb.worker import CommitPolicy
+from streamnb.runtime import factories
+from streamnb.runtime.worker import CommitPolicy
 
 PACE = CommitPolicy(commit_events=7, commit_seconds=0.0, snapshot_events=30)
 BAYES = MODELS["naive_bayes"]
@@ -43,7 +44,7 @@ def told(learner):
     return msgspec.structs.replace(learner.report(0.0), ts=0.0)
 
 
-def lived(log, folder, *sets, learner=wiring.learner):
+def lived(log, folder, *sets, learner=factories.learner):
     config = configured(*sets, f"snapshots.folder={folder}")
     made = learner(config)
     for _ in replay_history(made, history_of(config, log)):
@@ -58,7 +59,7 @@ def test_what_is_left_of_a_withdrawal_is_worked_off(tmp_path):
         stream.event(f"e{i}", "w1")
         stream.verdict(f"e{i}", "x", "bot")
     stream.withdraw("bot")
-    learner = wiring.learner(configured(*LATE, *BAYES, f"snapshots.folder={tmp_path}"))
+    learner = factories.learner(configured(*LATE, *BAYES, f"snapshots.folder={tmp_path}"))
     list(replay_history(learner, [LogHistory(stream.records[:-1], 1.0)]))
     assert learner.model.n_events == said
     list(replay_history(learner, [LogHistory(stream.records[-1:], 2.0)]))
@@ -148,7 +149,7 @@ def test_what_was_rolled_back_or_forgotten_is_no_part_of_it_and_withdrawals_are(
     assert lived(open_log(), tmp_path, *sets).consumed > kept.consumed
     with closing(open_log()) as log:
         log.acquire("who rolls back")
-        identity = wiring.identity(config)
+        identity = factories.identity(config)
         roll_back(log, standing(log, AtOnce(tmp_path, 100), identity), end, identity, 1e9)
     assert told(lived(open_log(), tmp_path, *sets)) == told(kept)
     with closing(serving(open_log(), tmp_path, *BAYES)) as worker:

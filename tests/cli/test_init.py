@@ -13,9 +13,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from streamnb import config as configuration
-from streamnb.cli import main, opening, wiring
-from streamnb.model.attributes.seen_fields import FieldSummary
-from streamnb.wire.codec import decode_event
+from streamnb.cli import main
+from streamnb.features.schema_inference import FieldSummary
+from streamnb.formats.codec import decode_event
+from streamnb.runtime import context, factories
 
 CSV = "key,text,plan,minutes,stars,city,note,label\n" + "".join(
     f"k{i},I was charged {i} times,{'free pro'.split()[i % 2]},{i / 7},{i % 3},town {i},same,{'ab'[i % 2]}\n"
@@ -117,7 +118,7 @@ def test_objects_of_any_shape_get_paths(init):
     assert (code, told["dead_letters"]) == (0, 0)
     assert (made.events.id, made.events.label, made.events.ts) == ("$._id", "$.category", "$.created_at")
     assert kinds(made) == {"user.age": ("continuous", "$.user.age"), "vip": ("nominal", "$.vip")}
-    read = decode_event(json.dumps(NESTED[3]).encode(), opening.schema(made))
+    read = decode_event(json.dumps(NESTED[3]).encode(), context.schema(made))
     assert (read.id, read.label, read.x) == ("3", "spam", {"user.age": 23.5, "vip": "true"})
 
 
@@ -259,7 +260,7 @@ def test_whatever_the_fields_are_called_what_it_writes_loads(tmp_path, monkeypat
     flags = ["--set", "topics.labels=told"]  # for there need not be a field of labels
     assert main(["init", "e.jsonl", *flags]) == 0, capsys.readouterr().err
     made = configuration.load(tmp_path / "streamnb.toml", {}, [])
-    wiring.learner(made)
+    factories.learner(made)
     assert tomllib.loads((tmp_path / "streamnb.toml").read_text())["events"]["id"]
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from late import Stream, late_learner
 
 from streamnb import config as configuration
-from streamnb.cli.judging import ResolvedLabels
+from streamnb.queries.resolved_labels import ResolvedLabels
 
 
 @settings(max_examples=40, deadline=None)

@@ -9,9 +9,9 @@ import time
 
 import pytest
 
-from streamnb.adapters.sqlite.log import SqliteLog
 from streamnb.cli import main
 from streamnb.errors import Unavailable
+from streamnb.event_logs.sqlite.sqlite_log import SqliteLog
 
 LOG = ["--log", "sqlite:///labels.db", "--set", "topics.labels=labels"]
 LABELS = [json.dumps({"id": f"e{i}", "label": "x"}).encode() for i in range(7)]

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from streamnb.cli import main
-from streamnb.engine.monitors import delays
+from streamnb.engine.processing.monitors import delays
 from streamnb.engine.settings import MonitorSettings
 
 MONITORS = """

@@ -7,9 +7,9 @@ import json
 
 import pytest
 
-from streamnb.adapters.sqlite.log import SqliteLog
 from streamnb.cli import main
 from streamnb.engine.ports import NewRecord
+from streamnb.event_logs.sqlite.sqlite_log import SqliteLog
 
 WORDS = "lunch at noon", "win free cash"
 

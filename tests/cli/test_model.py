@@ -22,12 +22,19 @@ from storm.recount import counted, differences, recount
 
 import streamnb
 from streamnb import config as configuration
-from streamnb.cli import wiring
-from streamnb.cli.merging.states import LearnedPosition, PartitionId, ShardState, merged, of_learner, of_text
-from streamnb.cli.reports.state_diff import StateAt
-from streamnb.cli.reports.state_diff import differences as state_differences
-from streamnb.config.in_parts import refuse_of_shards
+from streamnb.config.shard_constraints import refuse_of_shards
 from streamnb.errors import ConfigError, SnapshotError, StreamnbError
+from streamnb.merging.shard_states import (
+    LearnedPosition,
+    PartitionId,
+    ShardState,
+    merged,
+    of_learner,
+    of_text,
+)
+from streamnb.reports.state_diff import StateAt
+from streamnb.reports.state_diff import differences as state_differences
+from streamnb.runtime import factories
 
 ATTRIBUTES = [
     "attributes.text.kind=text",
@@ -68,7 +75,7 @@ def configured(file=None, *sets):
 def state(rows, number, file=None, *sets):
     """What a shard has learned, of one partition."""
     config = configured(file, f"model.name=s{number}", f"events.partitions=[{number}]", *sets)
-    model = wiring.model(config)
+    model = factories.model(config)
     model.learn_many(*(zip(*rows, strict=True) if rows else ([], [])))
     name = f"s{number}"
     return ShardState(
@@ -353,7 +360,7 @@ def test_a_difference_tells_the_numbers_that_are_others_and_no_rounding(rows, mo
     others = rows + more
     shuffle.shuffle(others)
     states = [state([row[:2] for row in some], 0, attributes) for some in (rows, others)]
-    before, after = (StateAt(one.checkpoint, wiring.learner(one.config, one.model)) for one in states)
+    before, after = (StateAt(one.checkpoint, factories.learner(one.config, one.model)) for one in states)
     found = {moved["label"]: moved for moved in state_differences(before, after, 3)["numbers"]}
     then, now = sizes(rows), sizes(others)
     assert found.keys() == {label for label in now if now[label] != then.get(label)}
@@ -371,7 +378,7 @@ def test_one_example_more_is_told_however_large_numbers_are(attributes):
     """As times are: rounding is of means and deviations, and counts have none."""
     rows = [({"size": 1.7e12}, "a")] * 20
     states = [state(some, 0, attributes) for some in (rows, rows[1:])]
-    before, after = (StateAt(one.checkpoint, wiring.learner(one.config, one.model)) for one in states)
+    before, after = (StateAt(one.checkpoint, factories.learner(one.config, one.model)) for one in states)
     (moved,) = state_differences(before, after, 3)["numbers"]
     assert (moved["before"]["weight"], moved["after"]["weight"]) == (20, 19)
 
@@ -411,7 +418,7 @@ def test_a_sum_as_a_snapshot_predicts_as_one_learner(sites, tmp_path):
     model = streamnb.load(tmp_path / "sum.snb")
     assert differences(counted(model), recount(raws + more)) == []
     config = configuration.load(one.file, {}, [])
-    whole = wiring.model(config)
+    whole = factories.model(config)
     for raw in map(json.loads, raws + more):
         if raw["label"] is not None:
             whole.learn_one({"text": raw["text"], **raw["features"]}, raw["label"])

@@ -10,12 +10,12 @@ import pytest
 from service import new_learner
 
 from streamnb.cli.commands.run import _print_addresses
-from streamnb.cli.observers import Ticker
 from streamnb.config import load
 from streamnb.engine.ports import Partition, Record
+from streamnb.engine.processing.counters import Counters
 from streamnb.engine.sensor import Committed, WorkerState
 from streamnb.engine.settings import LabelSettings
-from streamnb.engine.tally import Counters
+from streamnb.telemetry.worker_observers import Ticker
 
 
 @pytest.mark.parametrize(

@@ -9,12 +9,12 @@ import json
 import pytest
 
 from streamnb import NaiveBayes
-from streamnb.adapters.event_files import read_events, read_rows_order
-from streamnb.adapters.sqlite.log import SqliteLog
-from streamnb.cli.evaluation.odd_fields import LOOKED_AT, DataQuality, InputOrigin
 from streamnb.engine.ports import NewRecord
-from streamnb.wire.codec import decode_event
-from streamnb.wire.schema import AttributeSpec, EventSchema
+from streamnb.evaluation.data_quality import LOOKED_AT, DataQuality, InputOrigin
+from streamnb.event_logs.sqlite.sqlite_log import SqliteLog
+from streamnb.formats.codec import decode_event
+from streamnb.formats.event_files import read_events, read_rows_order
+from streamnb.formats.event_schema import AttributeSpec, EventSchema
 
 WORDS = "I was charged twice for the plan"
 TABLE, LINES = InputOrigin("my file.csv", is_table=True), InputOrigin("e.jsonl")

@@ -18,21 +18,22 @@ from program import until
 from prometheus_client import CollectorRegistry
 
 from streamnb import config as configuration
-from streamnb.adapters.snapshot_folder import SnapshotFolder
-from streamnb.cli import main, opening
-from streamnb.cli.sent_letters import ResendResult
-from streamnb.cli.serving import follower
-from streamnb.cli.serving import learned as learning
-from streamnb.cli.serving import watch as watching
-from streamnb.cli.serving.api import application
-from streamnb.cli.serving.guard import RequestLimits
-from streamnb.cli.serving.learned import ModelPage
-from streamnb.cli.serving.turns import FairLock
-from streamnb.cli.serving.views import TITLES, PageViews
-from streamnb.cli.serving.watch import RecentRecords
-from streamnb.engine.labels.verdicts import SourceLabel
+from streamnb.cli import main
+from streamnb.engine.labels.source_labels import SourceLabel
 from streamnb.engine.ports import NewRecord, Owner, Partition, Record
 from streamnb.errors import SnapshotError
+from streamnb.persistence.snapshot_folder import SnapshotFolder
+from streamnb.runtime import context
+from streamnb.runtime.resent_dead_letters import ResendResult
+from streamnb.serving import learned_views as learning
+from streamnb.serving import log_follower
+from streamnb.serving import recent_records as watching
+from streamnb.serving.fair_lock import FairLock
+from streamnb.serving.http_api import application
+from streamnb.serving.learned_views import ModelPage
+from streamnb.serving.limits import RequestLimits
+from streamnb.serving.live_views import TITLES, PageViews
+from streamnb.serving.recent_records import RecentRecords
 
 EVIL = "<script>alert('1')</script>\"'&\u202e`x`"
 TOKEN = "a-token-of-some-length"  # noqa: S105
@@ -311,7 +312,7 @@ def test_whether_all_labels_are_known_goes_by_where_their_topic_was_begun(
     config, monkeypatch, n, most, knows
 ):
     monkeypatch.setattr(watching, "_LABELS", most)
-    with closing(opening.open_log(config)) as log:
+    with closing(context.open_log(config)) as log:
         rows = [{"id": f"m{i}", "label": "spam"} for i in range(n)]
         log.append([NewRecord("labels", None, json.dumps(row).encode()) for row in rows])
     watch = RecentRecords(config, print)
@@ -319,7 +320,7 @@ def test_whether_all_labels_are_known_goes_by_where_their_topic_was_begun(
     until(lambda: not watch.is_loading)
     assert watch.knows_all_labels == knows
     if knows:
-        with closing(opening.open_log(config)) as log:
+        with closing(context.open_log(config)) as log:
             log.append([NewRecord("labels", None, b'{"id": "x%d", "label": "spam"}' % i) for i in range(2)])
         until(lambda: not watch.knows_all_labels)  # it has dropped one
     watch.close()
@@ -377,7 +378,7 @@ def test_predicted_wrong_is_what_the_label_that_holds_contradicts(tmp_path):
         if holds == "b":
             wrong[f"e{n}"] = holds
     labels += [{"withdraw": True, "source": "bot"}]
-    with closing(opening.open_log(config)) as log:
+    with closing(context.open_log(config)) as log:
         for topic, rows in (("predictions", predictions), ("labels", labels)):
             log.append([NewRecord(topic, None, json.dumps(row).encode()) for row in rows])
         for one in log.read(log.partitions("labels")[0], 0, 100):
@@ -392,7 +393,7 @@ def test_a_long_topic_is_read_from_near_its_end(config, monkeypatch):
     """Of 3,000 predictions it asks for the last 300; what no learner wrote is passed over."""
     monkeypatch.setattr(watching, "_PREDICTIONS", 300)
     raws = [json.dumps(prediction(n, f"e{n}")).encode() for n in range(3000)]
-    with closing(opening.open_log(config)) as log:
+    with closing(context.open_log(config)) as log:
         log.append([NewRecord("predictions", None, raw) for raw in raws])
         log.append(
             [
@@ -413,11 +414,11 @@ def test_a_long_topic_is_read_from_near_its_end(config, monkeypatch):
 
 
 def test_it_says_that_there_is_no_log_and_goes_on_once_there_is_one(config, monkeypatch):
-    monkeypatch.setattr(follower, "AGAIN_SECONDS", 0.05)
+    monkeypatch.setattr(log_follower, "AGAIN_SECONDS", 0.05)
     watch = RecentRecords(config, print)
     watch.start()
     until(lambda: "there is no log" in watch.problem)
-    opening.open_log(config).close()
+    context.open_log(config).close()
     until(lambda: not watch.problem)
     watch.close()
 
@@ -439,7 +440,7 @@ def learned(config, tmp_path, capsys):
             {"id": f"e{part}{i}", "text": f"{EVIL} w{part}", "label": EVIL if i % 2 else "ham"}
             for i in range(50)
         ]
-        with closing(opening.open_log(config)) as log:
+        with closing(context.open_log(config)) as log:
             log.append([NewRecord("events", None, json.dumps(one).encode()) for one in events])
         assert main(["run", "--until-end", *command]) == 0
     capsys.readouterr()

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from streamnb.adapters.sqlite.log import SqliteLog
 from streamnb.cli import main
-from streamnb.cli.printable import left_out, printable
+from streamnb.event_logs.sqlite.sqlite_log import SqliteLog
+from streamnb.formats.terminal_text import left_out, printable
 
 NASTY = ["a\nFAKE verified: all equal", "b\x1b[2J\x1b]0;pwn\x07", "c\u202e\x00\x9b2J", "d\u2028\r\x7f"]
 WORDS = ["w\x1b[31m", "x\u2066y", "z\nFAKE", "v\u200f"]

@@ -9,18 +9,18 @@ import sys
 
 import pytest
 
-from streamnb.cli import opening, wiring
-from streamnb.cli.rehearsal import rehearse
 from streamnb.config import load
+from streamnb.runtime import context, factories
+from streamnb.runtime.warmup import rehearse
 
 PROGRAM = """
 import sys
-from streamnb.adapters.sqlite.log import SqliteLog
+from streamnb.event_logs.sqlite.sqlite_log import SqliteLog
 from streamnb.cli import main, opening, wiring
-from streamnb.cli.answers import rehearse_answers
+from streamnb.queries.answers import rehearse_answers
 from streamnb.config import load
 from streamnb.engine.ports import NewRecord
-from streamnb.model.compiled.jit import _Kernel
+from streamnb.kernels.jit import _Kernel
 
 folder, settings = sys.argv[1], sys.argv[2:]
 url = f"log.url=sqlite:///{folder}/log.db"
@@ -108,14 +108,14 @@ PLACES = [
 def test_paths_that_lead_through_each_others_values_end_no_rehearsal(settings):
     """Whatever such a configuration makes of real events, a learner says so itself."""
     config = load(None, {}, ["model.kind=naive_bayes", *settings])
-    learner = wiring.learner(config)
-    rehearse(learner, opening.schema(config))
+    learner = factories.learner(config)
+    rehearse(learner, context.schema(config))
     assert learner.consumed == 60
 
 
 @pytest.mark.parametrize("settings", PLACES)
 def test_all_events_of_a_rehearsal_are_learned_but_those_without_a_label(settings):
     config = load(None, {}, ["model.kind=naive_bayes", *settings])
-    learner = wiring.learner(config)
-    rehearse(learner, opening.schema(config))
+    learner = factories.learner(config)
+    rehearse(learner, context.schema(config))
     assert (learner.consumed, learner.dead_letters, learner.model.n_events) == (60, 0, 45)

@@ -15,9 +15,9 @@ from itertools import count
 import pytest
 from browser import MISSING, Browser
 
-from streamnb.adapters.sqlite.log import SqliteLog
 from streamnb.cli import main
-from streamnb.cli.evaluation.page import EvaluationPage
+from streamnb.evaluation.evaluation_page import EvaluationPage
+from streamnb.event_logs.sqlite.sqlite_log import SqliteLog
 
 EVIL = "</title></style><script>alert(1)</script>\"'&\u202e\x07"
 VOID = {"meta", "input", "br", "link"}

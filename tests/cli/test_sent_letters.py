@@ -6,10 +6,10 @@ import random
 
 import pytest
 
-from streamnb.cli import sent_letters
-from streamnb.cli.sent_letters import ResentDeadLetters
 from streamnb.engine.ports import Forwarded
 from streamnb.errors import LogError
+from streamnb.runtime import resent_dead_letters
+from streamnb.runtime.resent_dead_letters import ResentDeadLetters
 
 SEND, WAIT, NEVER = range(3)
 
@@ -64,7 +64,7 @@ def test_what_waits_among_very_many_takes_little_room():
 
 
 def test_where_the_note_is_full_the_oldest_are_given_up_and_none_is_sent_twice(monkeypatch):
-    monkeypatch.setattr(sent_letters, "_MOST_NOTE", 100)
+    monkeypatch.setattr(resent_dead_letters, "_MOST_NOTE", 100)
     fates = random.Random(7).choices([SEND, WAIT], k=2000)
     sent, waiting, at, given_up = walk(None, range(2000), fates.__getitem__)
     assert len(at.note) <= 100

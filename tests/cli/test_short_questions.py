@@ -11,13 +11,13 @@ from every_case import failures
 from prometheus_client import CollectorRegistry
 
 from streamnb import config as configuration
-from streamnb.cli import wiring
-from streamnb.cli.serving.api import application
-from streamnb.cli.serving.guard import RequestLimits
-from streamnb.cli.serving.replica import Replica
-from streamnb.cli.serving.short import FastPath
 from streamnb.config import semantic_config_of
-from streamnb.engine.journal.identity import JournalOrigin
+from streamnb.engine.journal.job_identity import JournalOrigin
+from streamnb.runtime import factories
+from streamnb.serving.fast_path import FastPath
+from streamnb.serving.http_api import application
+from streamnb.serving.limits import RequestLimits
+from streamnb.serving.replica import Replica
 
 JSON = "application/json"
 SHORT = [b'{"events": ["free cash"]}', b' {"events":["lunch \\u00e9"]}\n', '{"events": ["\u00e9"]}'.encode(), b'{"events": [""]}', b'{"events": ["{}"]}']  # fmt: skip
@@ -42,7 +42,7 @@ OTHERS = [
 @pytest.fixture
 def replica():
     config = configuration.load(None, {}, ["model.kind=naive_bayes", "hypotheses=[]"])
-    found, learner = Replica(config, print), wiring.learner(config)
+    found, learner = Replica(config, print), factories.learner(config)
     learner.model.learn_many([{"text": "free cash"}, {"text": "lunch"}], ["spam", "ham"])
     origin = JournalOrigin("hash", semantic_config_of(config))
     found._following = SimpleNamespace(checkpoint=SimpleNamespace(origin=origin, n=7), learner=learner)

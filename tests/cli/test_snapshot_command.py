@@ -12,10 +12,10 @@ from program import Program, until
 from service import predictions, raw_events, read_topic
 from topics_of_logs import trim
 
-from streamnb.adapters.snapshot_folder import SnapshotFolder
-from streamnb.adapters.sqlite.log import SqliteLog
 from streamnb.engine.ports import NewRecord, Partition
-from streamnb.wire.journal import decode_journal
+from streamnb.event_logs.sqlite.sqlite_log import SqliteLog
+from streamnb.formats.journal_record import decode_journal
+from streamnb.persistence.snapshot_folder import SnapshotFolder
 
 RAWS = raw_events(300, seed=41)
 FLAGS = ["--log", "sqlite:///log.db", "--set", "commit.events=20", "--set", "snapshots.every_events=1",

@@ -7,7 +7,7 @@ import shlex
 
 from streamnb.cli import main
 from streamnb.cli.parser import build_parser
-from streamnb.cli.suggested import repeated
+from streamnb.runtime.next_commands import repeated
 
 GIVEN = ["--config", "my own.toml", "--log", "sqlite:///a b.db", "--set", "model.alpha=2", "--set", "x=$HOME"]
 OPTIONS = argparse.Namespace(config=GIVEN[1], log=GIVEN[3], set=[GIVEN[5], GIVEN[7]])

@@ -7,10 +7,10 @@ import random
 
 import pytest
 
-from streamnb.adapters.event_files import read_events, read_rows_order
-from streamnb.cli.evaluation.odd_fields import DataQuality, InputOrigin
-from streamnb.wire.event_csv import CsvColumns, rows_to_events
-from streamnb.wire.schema import AttributeSpec, EventSchema
+from streamnb.evaluation.data_quality import DataQuality, InputOrigin
+from streamnb.formats.event_csv import CsvColumns, rows_to_events
+from streamnb.formats.event_files import read_events, read_rows_order
+from streamnb.formats.event_schema import AttributeSpec, EventSchema
 
 CELLS, LINES = InputOrigin("e.csv", is_table=True, has_cells=True), InputOrigin("e.jsonl")
 PARQUET = InputOrigin("e.parquet", is_table=True)
@@ -260,7 +260,7 @@ def test_real_streams_as_tables_are_read_as_they_were_without_a_note(streams, tm
         )
         writer.writeheader()
         writer.writerows(flat)
-    from streamnb.adapters.event_files import open_counted
+    from streamnb.formats.event_files import open_counted
 
     notes, fields, read = [], DataQuality(PLAIN, CELLS, counts_refusals=True), []
     with open_counted(path, note=notes.append) as events:

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from streamnb.compiler import kept_code
+from streamnb.kernels import kernel_cache
 
 LEVEL = "x86-64-v3"
-if LEVEL not in {target[1] for target in kept_code.targets(kept_code._host())}:
+if LEVEL not in {target[1] for target in kernel_cache.targets(kernel_cache._host())}:
     pytest.skip(f"this processor is not of level {LEVEL}", allow_module_level=True)
 
 ROOT = Path(__file__).parents[2]
@@ -39,7 +39,7 @@ for number in range(1000):
 print(json.dumps([streamnb.__file__, begun, model.digest()]))
 """
 CUT = """
-from streamnb.model.encoding.tokenizer import words
+from streamnb.features.tokenizer import words
 words("so many words")
 print(json.dumps(begun))
 """
@@ -57,7 +57,7 @@ def installed(tmp_path_factory):
     shutil.copytree(
         ROOT, tree, ignore=shutil.ignore_patterns(".*", "__pycache__", "machine_code", "tests", "dist")
     )
-    ship = [sys.executable, "-m", "streamnb.compiler.ship", "--default", "--level", LEVEL]
+    ship = [sys.executable, "-m", "streamnb.kernels.wheel", "--default", "--level", LEVEL]
     subprocess.run(ship, cwd=tree, check=True, env=os.environ | {"PYTHONPATH": str(tree)})
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
     made_from(tree, *pip, "wheel", "--no-deps", "--wheel-dir", folder / "dist", ".")

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from service import model_digest, predictions, raw_events, records
 from two_runs import run_stopped_run_again_and_verified
 
-from streamnb.cli import main, opening, wiring
+from streamnb.cli import main
 from streamnb.config import (
     CLASSIFIERS,
     KEYS,
@@ -25,12 +25,13 @@ from streamnb.config import (
     semantic_config_of,
     show,
 )
-from streamnb.config.classifiers import ModelKind
+from streamnb.config.model_kinds import ModelKind
 from streamnb.engine.ports import NewRecord
 from streamnb.errors import ConfigError
-from streamnb.model.interface.river_stream_model import RiverStreamModel
-from streamnb.model.mixture.semi_supervised_mixture import BOTH, LABELLED
-from streamnb.model.naive_bayes.counting_model import CountingModel
+from streamnb.models.interface.river_stream_model import RiverStreamModel
+from streamnb.models.naive_bayes.counting_model import CountingModel
+from streamnb.runtime import context, factories
+from streamnb.toolbox.semi_supervised.semi_supervised_mixture import BOTH, LABELLED
 
 KIND = "model.kind=semi_supervised"
 LOGISTIC = "model.kind=logistic_regression"
@@ -68,10 +69,10 @@ def test_every_kind_can_be_made_learns_and_goes_on(kind):
     made = CLASSIFIERS[kind]
     table = [] if made.reads_texts else [TABLE if made.reads_numbers else NOMINAL]
     config = configured(f"model.kind={kind}", *table)
-    model = wiring.model(config)
+    model = factories.model(config)
     assert isinstance(model, RiverStreamModel) != CLASSIFIERS[kind].learns_batches
     assert isinstance(model, CountingModel) == CLASSIFIERS[kind].counts
-    learner, again = wiring.learner(config), wiring.learner(config)
+    learner, again = factories.learner(config), factories.learner(config)
     learner.process(records(raw_events(40)), 1.0)
     again.load(learner.parts())
     assert model_digest(again) == model_digest(learner)
@@ -82,7 +83,7 @@ def test_a_kind_more_is_a_line_more(monkeypatch):
         CLASSIFIERS, "words", ClassifierKind("naive_bayes.variants:MultinomialNB", shared=("alpha",))
     )
     config = configured("model.alpha=0.5", KIND)
-    model = wiring.model(replace(config, model=replace(config.model, kind="words")))
+    model = factories.model(replace(config, model=replace(config.model, kind="words")))
     assert (type(model.classifier).__name__, model.classifier.alpha, model.kind) == (
         "MultinomialNB",
         0.5,
@@ -98,7 +99,7 @@ def test_the_keys_reach_the_model():
         "model.event_model=bernoulli",
     ]
     own = ["model.unlabelled_weight=0.25", "model.unlabelled_window=7", "model.revisits=3"]
-    models = wiring.model(configured(KIND, *flags, *own)).classifier.models
+    models = factories.model(configured(KIND, *flags, *own)).classifier.models
     for model in (models[LABELLED], models[BOTH].model):
         assert (model.alpha, model.prior, model.event_model) == (0.5, {"spam": 1.0, "ham": 3.0}, "bernoulli")
     taught = models[BOTH]
@@ -206,7 +207,7 @@ def site(tmp_path, monkeypatch):
         "[commit]\nevents = 30\n[snapshots]\nevery_events = 60\n[predictions]\nevidence = 2\nhypotheses = true\n"
         "[metrics]\nevery_events = 50\n[http]\nlisten = ''\n"
     )
-    with closing(opening.open_log(load(tmp_path / "site.toml", {}, []))) as log:
+    with closing(context.open_log(load(tmp_path / "site.toml", {}, []))) as log:
         log.append([NewRecord("events", None, raw) for raw in raw_events(200, labelled=0.3)])
     return tmp_path
 
@@ -229,9 +230,9 @@ def test_the_service_runs_verifies_and_inspects(site, capsys):
     assert {h["name"] for h in described["posterior"]["hypotheses"]} == {LABELLED, BOTH}
     assert described["posterior"]["observations"] == described["learned"]
     config = load(site / "site.toml", {}, [])
-    alone = wiring.learner(config)
+    alone = factories.learner(config)
     outputs = alone.process(records(raw_events(200, labelled=0.3)), 1.0)
-    with closing(opening.existing_log(config)) as log:
+    with closing(context.existing_log(config)) as log:
         found = predictions(log)
     assert found == predictions(outputs)
     assert found[150]["evidence"]
@@ -288,7 +289,7 @@ def test_a_structure_that_is_none_is_a_mistake_in_the_configuration(parents, sai
 def test_a_snapshot_with_another_model_is_found_out(site, capsys):
     assert main(["run", "--config", "site.toml", "--until-end"]) == 0
     config = load(site / "site.toml", {}, [])
-    folder = wiring.snapshots(config)
+    folder = factories.snapshots(config)
     snapshot = folder.newest(None).snapshot
     part = snapshot.parts["model"]
     weights = [*part.meta["weights"][:-1], part.meta["weights"][-1] + 1]

@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 
 import streamnb.config as public
 from streamnb import Nominal
-from streamnb.cli import wiring
 from streamnb.config import (
     KEYS,
     AttributeConfig,
@@ -32,11 +31,7 @@ from streamnb.config import (
     show,
     variable,
 )
-from streamnb.config.client import ELSEWHERE, OWN, SETTINGS
-from streamnb.config.idle_keys import _READ_WHERE
-from streamnb.config.kinds import COSTS, NEW_PRIORS, Validator
-from streamnb.config.sections import members
-from streamnb.config.values import (
+from streamnb.config.config_literals import (
     BYTES,
     SECONDS,
     format_duration,
@@ -46,10 +41,15 @@ from streamnb.config.values import (
     parse_duration,
     parse_size,
 )
+from streamnb.config.config_sections import members
+from streamnb.config.kafka_client_settings import ELSEWHERE, OWN, SETTINGS
+from streamnb.config.unused_settings import _READ_WHERE
+from streamnb.config.validators import COSTS, NEW_PRIORS, Validator
 from streamnb.engine.settings import MonitorSettings
 from streamnb.errors import ConfigError
 from streamnb.events import DETECTORS
-from streamnb.model.attributes.nearest import nearest
+from streamnb.runtime import factories
+from streamnb.values.name_suggestions import nearest
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted((ROOT / "config").glob("*.toml"))
@@ -411,7 +411,7 @@ def test_monitors_have_a_topic_and_none_is_there_without_them(tmp_path):
     made = loaded("monitors = [{name='a', kind='no-events', after='1m'}]", tmp_path)
     assert made.topics.names[-1] == ("alerts", "alerts")
     assert restored(semantic_config_of(made)).topics.alerts == "alerts"
-    assert wiring.settings(made).monitors == (MonitorSettings("a", "no-events", after=60.0),)
+    assert factories.settings(made).monitors == (MonitorSettings("a", "no-events", after=60.0),)
     own = loaded("monitors = [{name='a', kind='no-events', after='1m'}]\n[topics]\nalerts = 'mine'", tmp_path)
     assert own.topics.names[-1] == ("alerts", "mine")
     assert [
@@ -1109,7 +1109,7 @@ def test_values_are_told_by_the_texts_that_events_have(tmp_path):
         tmp_path,
     )
     assert config.attributes[0].values == ("1", "2", "0.5", "true", "x")
-    assert wiring.model(config).attributes["n"] == Nominal(values=("1", "2", "0.5", "true", "x"))
+    assert factories.model(config).attributes["n"] == Nominal(values=("1", "2", "0.5", "true", "x"))
 
 
 @pytest.mark.parametrize("how", ["values=['u','v','w']", "n_values=3"])
@@ -1122,7 +1122,7 @@ def test_a_prior_estimate_that_cannot_sum_to_one_over_the_values_stops_the_start
         with pytest.raises(
             ConfigError, match=r"model: attribute 'n': p = 0.5 for each of 3 values sums to 1.5"
         ):
-            wiring.model(config)
+            factories.model(config)
 
 
 def test_a_long_name_is_refused_only_where_it_makes_the_path(tmp_path):
@@ -1636,7 +1636,7 @@ def test_importing_is_light():
     ).stdout
     roots = {name.partition(".")[0] for name in loaded_modules.split()}
     assert roots.isdisjoint({"numba", "numpy", "river", "kafka", "zstandard", "tqdm", "pandas", "sqlite3"})
-    assert not any(name.startswith("streamnb.adapters") for name in loaded_modules.split())
+    assert not any(name.startswith("streamnb.event_logs") for name in loaded_modules.split())
 
 
 def test_a_configuration_cannot_be_changed():

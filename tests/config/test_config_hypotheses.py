@@ -14,7 +14,6 @@ from functools import partial
 import pytest
 from service import digests, produce, records
 
-from streamnb.cli import opening, wiring
 from streamnb.config import (
     Config,
     HypothesisConfig,
@@ -29,11 +28,12 @@ from streamnb.config import (
 from streamnb.engine.journal.recovery import recover
 from streamnb.engine.journal.snapshot_store import NoSnapshots
 from streamnb.errors import ConfigError, JournalError
-from streamnb.model.mixture.bayes_optimal_nb import BayesOptimalNB
-from streamnb.model.mixture.components import Pool, Softmax
-from streamnb.model.mixture.default_hypotheses import DEFAULT_HYPOTHESES
-from streamnb.model.mixture.hypotheses import Hypothesis
-from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
+from streamnb.models.mixture.bayes_optimal_nb import BayesOptimalNB
+from streamnb.models.mixture.default_hypotheses import DEFAULT_HYPOTHESES
+from streamnb.models.mixture.hypotheses import Hypothesis
+from streamnb.models.mixture.hypothesis_kinds import Pool, Softmax
+from streamnb.models.naive_bayes.naive_bayes_classifier import NaiveBayes
+from streamnb.runtime import context, factories
 
 NAIVE, MIXTURE = "model.kind=naive_bayes", "model.kind=mixture"
 TABLES = """\
@@ -75,7 +75,7 @@ def message(text, folder, *flags):
 
 
 def test_tables_are_hypotheses_of_three_kinds(tmp_path):
-    model = wiring.model(from_text(TABLES, tmp_path, "model.alpha=0.5", "model.prior=uniform"))
+    model = factories.model(from_text(TABLES, tmp_path, "model.alpha=0.5", "model.prior=uniform"))
     assert isinstance(model, BayesOptimalNB)
     assert model.hypotheses == [
         Hypothesis("presence", alpha=0.5, prior="uniform"),
@@ -87,7 +87,7 @@ def test_tables_are_hypotheses_of_three_kinds(tmp_path):
 
 def test_a_hypothesis_may_be_there_for_a_pool_alone(tmp_path):
     text = "hypotheses = [{calibrated = true, weight = 0}, {kind = 'softmax', weight = 0}, {kind = 'pool'}]"
-    model = wiring.model(from_text(text, tmp_path))
+    model = factories.model(from_text(text, tmp_path))
     assert [h.weight for h in model.hypotheses] == [0.0, 0.0, 1.0]
     assert from_text(show(from_text(text, tmp_path)), tmp_path) == from_text(text, tmp_path)
 
@@ -215,19 +215,19 @@ def test_a_table_that_means_nothing_is_refused(tmp_path, tables, expected):
 
 @pytest.mark.parametrize("beside", ["{ calibrated = true }", '{ kind = "softmax" }'])
 def test_a_pool_may_stand_before_what_it_pools(beside):
-    hypotheses = wiring.model(of(f'hypotheses=[{{ kind = "pool" }}, {beside}]')).hypotheses
+    hypotheses = factories.model(of(f'hypotheses=[{{ kind = "pool" }}, {beside}]')).hypotheses
     assert [type(h) for h in hypotheses] in ([Pool, Hypothesis], [Pool, Softmax])
 
 
 def test_two_hypotheses_alike_are_refused():
     with pytest.raises(ConfigError, match=r"hypotheses: .*softmax rate=0\.6"):
-        wiring.model(of('hypotheses=[{ kind = "softmax" }, { kind = "softmax", rate = 0.6 }]'))
+        factories.model(of('hypotheses=[{ kind = "softmax" }, { kind = "softmax", rate = 0.6 }]'))
 
 
 def test_only_naive_bayes_takes_the_models_smoothing():
     """A smoothing of 0 is refused where a hypothesis would take it."""
     tables = 'hypotheses=[{ kind = "softmax" }, { kind = "pool" }, { alpha = 1 }]'
-    assert len(wiring.model(of(tables, "model.alpha=0")).hypotheses) == 3
+    assert len(factories.model(of(tables, "model.alpha=0")).hypotheses) == 3
     with pytest.raises(ConfigError, match=r"model\.alpha is 0\.0; .* for hypotheses\[2\] to take"):
         of(tables.replace("alpha = 1", ""), "model.alpha=0")
 
@@ -236,13 +236,13 @@ def test_only_naive_bayes_takes_the_models_smoothing():
 
 
 def test_naive_bayes_is_a_single_model():
-    model = wiring.model(of(NAIVE, "model.alpha=0.5"))
+    model = factories.model(of(NAIVE, "model.alpha=0.5"))
     assert type(model) is NaiveBayes
     assert model.alpha == 0.5
 
 
 def test_a_mixture_weighs_the_default_hypotheses():
-    model = wiring.model(of(MIXTURE))
+    model = factories.model(of(MIXTURE))
     assert isinstance(model, BayesOptimalNB)
     assert tuple(model.hypotheses) == DEFAULT_HYPOTHESES
     defaults = inspect.signature(BayesOptimalNB).parameters
@@ -254,7 +254,7 @@ def test_a_mixture_weighs_the_default_hypotheses():
 def test_the_prior_of_the_model_is_that_of_default_naive_bayes(flags):
     config = of(MIXTURE, *(f"model.prior={flag}" if "=" not in flag else flag for flag in flags))
     prior = {"a": 1.0, "b": 3.0} if flags[0] == "given" else "uniform"
-    hypotheses = wiring.model(config).hypotheses
+    hypotheses = factories.model(config).hypotheses
     assert len(hypotheses) == len(DEFAULT_HYPOTHESES)
     for found, default in zip(hypotheses, DEFAULT_HYPOTHESES, strict=True):
         if isinstance(default, Hypothesis):
@@ -270,7 +270,7 @@ def test_what_is_declared_is_weighed_whatever_the_kind(tmp_path):
     """And said to be a mixture, so that what `show` writes contradicts nothing."""
     for flags in ([], [MIXTURE]):
         config = from_text(TABLES, tmp_path, *flags)
-        assert len(wiring.model(config).hypotheses) == 4
+        assert len(factories.model(config).hypotheses) == 4
         assert config.model.kind == "mixture"
         assert from_text(show(config), tmp_path) == config
     unread = Config(model=ModelConfig(kind="naive_bayes"), hypotheses=config.hypotheses)
@@ -293,8 +293,8 @@ def test_naive_bayes_beside_hypotheses_is_refused(tmp_path):
 
 
 def test_no_hypotheses_over_some_leaves_the_model_to_its_kind(tmp_path):
-    assert type(wiring.model(from_text(TABLES, tmp_path, "hypotheses=[]", NAIVE))) is NaiveBayes
-    model = wiring.model(from_text(TABLES, tmp_path, "hypotheses=[]", MIXTURE))
+    assert type(factories.model(from_text(TABLES, tmp_path, "hypotheses=[]", NAIVE))) is NaiveBayes
+    model = factories.model(from_text(TABLES, tmp_path, "hypotheses=[]", MIXTURE))
     assert tuple(model.hypotheses) == DEFAULT_HYPOTHESES
 
 
@@ -323,7 +323,7 @@ def test_the_models_defaults_may_be_written_out():
 def test_attributes_beside_default_hypotheses(tmp_path):
     """As beside those that are declared; the message says what else can be done."""
     smoothed = 'attributes = [{ name = "text", kind = "text", alpha = 0.5 }]\n[model]\nkind = "mixture"'
-    assert len(wiring.model(from_text(smoothed, tmp_path)).hypotheses) == len(DEFAULT_HYPOTHESES)
+    assert len(factories.model(from_text(smoothed, tmp_path)).hypotheses) == len(DEFAULT_HYPOTHESES)
     assert message(smoothed.replace("0.5", "0"), tmp_path) == (
         "attributes[0].alpha is 0.0; expected a finite number above 0 beside hypotheses; "
         'or model.kind = "naive_bayes"'
@@ -355,11 +355,11 @@ def test_the_switching_rate_has_a_default_by_what_is_weighed(flags, rate):
     config = of(*flags)
     assert config.switching_rate == rate
     assert semantic_config_of(config)["posterior"]["switching_rate"] == rate
-    assert getattr(wiring.model(config), "switching_rate", 0.0) == rate
+    assert getattr(factories.model(config), "switching_rate", 0.0) == rate
 
 
 def test_memory_is_a_size(tmp_path):
-    assert wiring.model(of(MIXTURE, "posterior.memory=1MiB")).memory == 1 << 20
+    assert factories.model(of(MIXTURE, "posterior.memory=1MiB")).memory == 1 << 20
     assert of(NAIVE).posterior.memory == 256 << 20
     expected = r'posterior\.memory is 1000; expected a size above 0 with its unit .*, such as "512MiB"'
     with pytest.raises(ConfigError, match=expected):
@@ -382,8 +382,8 @@ def test_a_configuration_is_restored_from_what_the_journal_holds(flags):
     assert semantic_config_of(then) == semantic_config_of(config)
     assert config_hash(then) == config_hash(config)
     assert (
-        vars(wiring.model(then))["hypotheses" if config.weighs else "alpha"]
-        == (vars(wiring.model(config))["hypotheses" if config.weighs else "alpha"])
+        vars(factories.model(then))["hypotheses" if config.weighs else "alpha"]
+        == (vars(factories.model(config))["hypotheses" if config.weighs else "alpha"])
     )
 
 
@@ -392,8 +392,8 @@ def test_the_journal_holds_the_default_hypotheses():
     shaping = semantic_config_of(of(MIXTURE))
     assert len(shaping["hypotheses"]) == len(DEFAULT_HYPOTHESES)
     shaping["hypotheses"][0]["alpha"] = 7.0
-    assert wiring.model(restored(shaping)).hypotheses[0] == replace(DEFAULT_HYPOTHESES[0], alpha=7.0)
-    found = wiring.ConfiguredJob(of(MIXTURE)).changes_since(shaping)
+    assert factories.model(restored(shaping)).hypotheses[0] == replace(DEFAULT_HYPOTHESES[0], alpha=7.0)
+    found = factories.ConfiguredJob(of(MIXTURE)).changes_since(shaping)
     assert [(c.key, c.before, c.after, c.allowed) for c in found] == [
         ("hypotheses[0].alpha", "7.0", "1.0", False)
     ]
@@ -472,12 +472,12 @@ ATTRIBUTES = 'attributes=[{ name = "text", kind = "text" }]'
 def test_a_model_goes_on_with_less_memory_and_with_more():
     """With less than is used nothing is forgotten and nothing is added; with more it grows again."""
     given = partial(of, WEIGHED, ATTRIBUTES, "predictions.hypotheses=true")
-    learner = wiring.learner(given())
+    learner = factories.learner(given())
     learner.process(records(RAWS[:40]), 1.0)
     sizes = [learner.model._learners.features.size]
     for memory, raws in (("1KiB", RAWS[40:80]), ("1MiB", RAWS[80:])):
         config = given(f"posterior.memory={memory}")
-        learner.reconfigure(wiring.settings(config), wiring.model(config))
+        learner.reconfigure(factories.settings(config), factories.model(config))
         assert learner.model.memory == config.posterior.memory
         learner.process(records(raws), 1.0)
         sizes.append(learner.model._learners.features.size)
@@ -491,24 +491,24 @@ def test_a_mixture_on_a_log_goes_on_with_other_memory_and_never_as_naive_bayes(t
     mixture = of(*flags, MIXTURE)
 
     def learned(config, raws):
-        log = opening.open_log(config)
+        log = context.open_log(config)
         produce(log, raws)
-        worker = wiring.worker(config, wiring.learner(config), log)
+        worker = factories.worker(config, factories.learner(config), log)
         worker.start("test")
         worker.run(until_end=True)
         worker.close()
         return worker.learner
 
     learned(mixture, RAWS[:80])
-    log = opening.open_log(mixture)
+    log = context.open_log(mixture)
     single = of(*flags, NAIVE)
     with pytest.raises(JournalError, match=r'model\.kind was "mixture" and is "naive_bayes"'):
-        wiring.worker(single, wiring.learner(single), log).start("test")
+        factories.worker(single, factories.learner(single), log).start("test")
     log.close()
     less = of(*flags, MIXTURE, "posterior.memory=1KiB")
     learner = learned(less, RAWS[80:])
     assert learner.model.n_events == len(RAWS)
     assert learner.model.memory == 1 << 10
-    again = wiring.learner(less)
-    recover(opening.open_log(less), NoSnapshots(), again, wiring.identity(less))
+    again = factories.learner(less)
+    recover(context.open_log(less), NoSnapshots(), again, factories.identity(less))
     assert digests(again) == digests(learner)

@@ -20,22 +20,21 @@ from prefixed import LIBRARIES, PrefixedKafkaLog
 from service import Ticking, digests, new_learner, new_worker
 
 from streamnb import BayesOptimalNB, Hypothesis
-from streamnb.adapters.snapshot_folder import SnapshotFolder
-from streamnb.adapters.sqlite import log as sqlite_log
-from streamnb.adapters.sqlite import store
-from streamnb.adapters.sqlite.log import SqliteLog
-from streamnb.cli import opening, wiring
 from streamnb.config import load
-from streamnb.engine import actions
 from streamnb.engine.ports import OutageListener
+from streamnb.engine.processing import alarm_responses
 from streamnb.engine.sensor import Sensor
 from streamnb.engine.settings import MonitorSettings
 from streamnb.errors import SnapshotError, StreamnbError
-from streamnb.model.evaluation.decisions import DecisionRule
-from streamnb.worker import CommitPolicy
+from streamnb.event_logs.sqlite import sqlite_log, sqlite_store
+from streamnb.event_logs.sqlite.sqlite_log import SqliteLog
+from streamnb.persistence.snapshot_folder import SnapshotFolder
+from streamnb.runtime import context, factories
+from streamnb.runtime.worker import CommitPolicy
+from streamnb.scoring.decision_rule import DecisionRule
 
 REPORT_EVERY = 30
-actions.BEGINNING, actions.EVERY = 0, 10
+alarm_responses.BEGINNING, alarm_responses.EVERY = 0, 10
 _PAUSE = {"action": "pause", "pause_records": 20}
 MONITORS = (
     MonitorSettings("a", "class-rate", (0.02,), (0.3,), label="a", of="labels", false_alarm=0.2, **_PAUSE),
@@ -102,12 +101,12 @@ def fresh_learner(kind="hypotheses"):
     if kind in OF_ENTITIES:
         sets = [f"model.kind={kind}", *OF_ENTITIES[kind]]
         config = load(None, {}, sets)
-        settings = {"report_every": REPORT_EVERY, "report_seconds": 1e9, "schema": opening.schema(config)}
+        settings = {"report_every": REPORT_EVERY, "report_seconds": 1e9, "schema": context.schema(config)}
         settings["tenants"] = config.topics.tenants
-        return new_learner(model=wiring.model(config), **settings)
+        return new_learner(model=factories.model(config), **settings)
     if kind == "semi_supervised":
         config = load(None, {}, ["model.kind=semi_supervised", "model.unlabelled_window=5"])
-        return new_learner(model=wiring.model(config), report_every=REPORT_EVERY, report_seconds=1e9)
+        return new_learner(model=factories.model(config), report_every=REPORT_EVERY, report_seconds=1e9)
     hypotheses = [
         Hypothesis("multinomial", alpha=0.1),
         Hypothesis("bernoulli"),
@@ -145,7 +144,7 @@ def _serve(order, folder, seams, clock, came):
 def _open(log, seams, clock):
     options = {name: value for name, value in log.items() if name not in ("sqlite", "kafka", "prefix")}
     if "sqlite" in log:
-        store.BUSY_TIMEOUT = options.pop("busy_timeout", store.BUSY_TIMEOUT)
+        sqlite_store.BUSY_TIMEOUT = options.pop("busy_timeout", sqlite_store.BUSY_TIMEOUT)
         sqlite_log.CHECKPOINT_COMMITS = options.pop("checkpoint_commits", sqlite_log.CHECKPOINT_COMMITS)
         seams.of_sqlite()
         return SqliteLog(log["sqlite"], clock=clock, **options)

@@ -127,15 +127,15 @@ class Seams:
 
     def of_the_engine(self):
         """Recovery, the loading of a snapshot, and learning down to the single event."""
-        from streamnb import worker
-        from streamnb.adapters.snapshot_folder import SnapshotFolder
-        from streamnb.engine import learner
+        from streamnb.engine.processing import event_processor
+        from streamnb.persistence.snapshot_folder import SnapshotFolder
+        from streamnb.runtime import worker
 
         self.replace(worker, "recover", "recover")
         self.replace(SnapshotFolder, "newest", "find snapshot")
-        self.replace(learner.EventProcessor, "load", "load snapshot")
-        self.replace(learner.EventProcessor, "process", "process")
-        self.replace(learner, "decode_event", "decode")
+        self.replace(event_processor.EventProcessor, "load", "load snapshot")
+        self.replace(event_processor.EventProcessor, "process", "process")
+        self.replace(event_processor, "decode_event", "decode")
 
     def of_the_log(self, log):
         """Calls of the port, on this object."""
@@ -172,10 +172,10 @@ class Seams:
         from kafka.producer.record_accumulator import RecordAccumulator
         from prefixed import PRODUCERS
 
-        from streamnb.adapters.kafka.clients import Clients
-        from streamnb.adapters.kafka.election import Election
-        from streamnb.adapters.kafka.kafka_python import KafkaPython
-        from streamnb.adapters.kafka.transactions import Transactions
+        from streamnb.event_logs.kafka.kafka_clients import Clients
+        from streamnb.event_logs.kafka.kafka_python_client import KafkaPython
+        from streamnb.event_logs.kafka.kafka_transactions import Transactions
+        from streamnb.event_logs.kafka.leader_election import Election
 
         def send(_, place, *__, **___):
             return "send journal" if place.topic.endswith("journal") else "send"

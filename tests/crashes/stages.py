@@ -15,13 +15,13 @@ from crashes.life import REPORT_EVERY, fresh_learner
 from prefixed import PrefixedKafkaLog
 from service import IDENTITY, digests, predictions, raw_events, read_topic, records, timeless
 
-from streamnb.adapters.snapshot_folder import SnapshotFolder
-from streamnb.adapters.sqlite.log import SqliteLog
 from streamnb.engine.journal.recovery import recover
 from streamnb.engine.journal.snapshot_store import NoSnapshots
 from streamnb.engine.ports import NewRecord
-from streamnb.wire.codec import decode_alert, decode_metrics
-from streamnb.wire.journal import decode_journal
+from streamnb.event_logs.sqlite.sqlite_log import SqliteLog
+from streamnb.formats.codec import decode_alert, decode_metrics
+from streamnb.formats.journal_record import decode_journal
+from streamnb.persistence.snapshot_folder import SnapshotFolder
 
 COMMIT_EVENTS = 20
 PATIENCE = 30  # seconds

@@ -30,17 +30,17 @@ from storm.stream import events, is_malformed
 from storm.verdict import journal_faults
 
 from streamnb import NaiveBayes, Text
-from streamnb.adapters.kafka import log as kafka_log
-from streamnb.adapters.kafka.kafka_python import send_all
-from streamnb.adapters.kafka.log import KafkaLog
-from streamnb.adapters.kafka.transactions import Transactions
-from streamnb.engine.journal.identity import JobIdentity
+from streamnb.engine.journal.job_identity import JobIdentity
 from streamnb.engine.journal.recovery import recover
 from streamnb.engine.journal.snapshot_store import NoSnapshots
-from streamnb.engine.learner import EventProcessor
 from streamnb.engine.ports import NewRecord, Partition
+from streamnb.engine.processing.event_processor import EventProcessor
 from streamnb.errors import JournalError, LogError
-from streamnb.worker import CommitPolicy
+from streamnb.event_logs.kafka import kafka_log
+from streamnb.event_logs.kafka.kafka_log import KafkaLog
+from streamnb.event_logs.kafka.kafka_python_client import send_all
+from streamnb.event_logs.kafka.kafka_transactions import Transactions
+from streamnb.runtime.worker import CommitPolicy
 
 SPAWN = multiprocessing.get_context("spawn")
 STREAM = list(events(5, 200))

@@ -100,7 +100,7 @@ class Zygote:
 if __name__ == "__main__":
     from crashes.life import live
 
-    from streamnb.model.warm import warm
+    from streamnb.runtime.kernel_warmup import warm
 
     warm()
     gc.freeze()  # or each collection copies all pages of this process

@@ -12,21 +12,21 @@ from late import EVENTS, LABELS
 from service import AtOnce, digests, model_digest, predictions, read_topic
 from verifying import configured, new_worker, told, verified
 
-from streamnb.cli import wiring
 from streamnb.cli.commands.inspect import describe, print_description
-from streamnb.cli.serving.replica import Replica
-from streamnb.engine import actions
-from streamnb.engine.actions import EVERY
 from streamnb.engine.journal.recovery import recover
 from streamnb.engine.journal.snapshot_store import NoSnapshots
 from streamnb.engine.ports import NewRecord, Record
-from streamnb.engine.rebuilding.rebuild import Retraining, RetrainingSource
-from streamnb.engine.verification.findings import CheckResults
-from streamnb.engine.verification.log.rebuilt_model import check_rebuilt
+from streamnb.engine.processing import alarm_responses
+from streamnb.engine.processing.alarm_responses import EVERY
+from streamnb.engine.retraining.log_retraining import Retraining, RetrainingSource
 from streamnb.events import ActionReport
-from streamnb.wire.codec import decode_alert
-from streamnb.wire.journal import decode_journal
-from streamnb.worker import CommitPolicy
+from streamnb.formats.codec import decode_alert
+from streamnb.formats.journal_record import decode_journal
+from streamnb.runtime import factories
+from streamnb.runtime.worker import CommitPolicy
+from streamnb.serving.replica import Replica
+from streamnb.verification.check_results import CheckResults
+from streamnb.verification.log.retrained_model_check import check_rebuilt
 
 BOUNDS = "kind='error-rate', tolerated=0.05, alarming=0.4, false_alarm=1e-6"
 PAUSE = f"{{name='errors', {BOUNDS}, action='pause'}}"
@@ -87,7 +87,7 @@ def label_of(values, i, flipped, _):
 
 
 def learner_of(action, *more, late=False):
-    return wiring.learner(configured(*sets(action, *more, late=late)))
+    return factories.learner(configured(*sets(action, *more, late=late)))
 
 
 def processed(learner, records, cuts=(10**6,), *, restarts=False):
@@ -114,7 +114,7 @@ def alerts(outputs):
 def _begins_soon():
     """So that few events show what many would."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(actions, "BEGINNING", 100)
+        patch.setattr(alarm_responses, "BEGINNING", 100)
         yield
 
 
@@ -168,7 +168,7 @@ def test_the_journal_says_what_was_done_and_everyone_repeats_it(open_log, tmp_pa
             open_log(),
             AtOnce(tmp_path, 100),
             lambda: learner_of(action, late=late),
-            wiring.identity(configured(*config)),
+            factories.identity(configured(*config)),
         )
         rebuilding = Retraining(source)
         append(log, records[len(records) // 2 :])
@@ -177,7 +177,7 @@ def test_the_journal_says_what_was_done_and_everyone_repeats_it(open_log, tmp_pa
         if not late:  # labels in events teach a model that is learned anew the same
             assert model_digest(rebuilding._learner) == model_digest(worker.learner)
         again = learner_of(action, late=late)
-        recover(open_log(), NoSnapshots(), again, wiring.identity(configured(*config)))
+        recover(open_log(), NoSnapshots(), again, factories.identity(configured(*config)))
         assert digests(again) == digests(worker.learner)
         assert told(verified(open_log(), tmp_path, *config)) == []
         worker._snapshots.offer(rebuilding.snapshot(rebuilding.retrained()))
@@ -190,7 +190,7 @@ def test_the_journal_says_what_was_done_and_everyone_repeats_it(open_log, tmp_pa
     assert (told_of.passed_over > 0) == (action != "renew")
     assert told_of.renewed > 0
     again = learner_of(action, late=late)
-    recover(log, AtOnce(tmp_path, 100), again, wiring.identity(configured(*config)))
+    recover(log, AtOnce(tmp_path, 100), again, factories.identity(configured(*config)))
     assert digests(again) == digests(worker.learner)
     assert told(verified(log, tmp_path, *config)) == []
     findings = CheckResults()
@@ -203,7 +203,7 @@ def counting(bounds, flipped, n=N):
     config = configured(
         "model.kind=naive_bayes", f"monitors=[{{name='errors', {bounds}}}]", "metrics.every_events=9999"
     )
-    learner = wiring.learner(config)
+    learner = factories.learner(config)
     outputs = processed(learner, stream(flipped=flipped, n=n))
     return learner, alerts(outputs)
 
@@ -227,7 +227,7 @@ def test_a_pause_ends_after_so_many_records():
 
 @pytest.mark.parametrize(("beginning", "does", "passed_over"), [(280, "pause", 200), (300, "", 0)])
 def test_alarms_of_the_first_records_only_tell(monkeypatch, beginning, does, passed_over):
-    monkeypatch.setattr(actions, "BEGINNING", beginning)
+    monkeypatch.setattr(alarm_responses, "BEGINNING", beginning)
     learner, found = counting(f"{BOUNDS}, action='pause', pause_records=150", range(280, N))
     assert [one[1:3] for one in found] == [("raised", does)]
     assert learner.actions.report() == ActionReport(False, passed_over, bool(passed_over))
@@ -274,6 +274,6 @@ def test_inspect_and_a_replica_say_what_alarms_did(capsys):
         in capsys.readouterr().out
     )
     replica = Replica(configured(), print, rests=True)
-    for made, told_of in [(learner, description["actions"]), (wiring.learner(configured()), None)]:
+    for made, told_of in [(learner, description["actions"]), (factories.learner(configured()), None)]:
         replica._following = SimpleNamespace(checkpoint=SimpleNamespace(n=1), learner=made)
         assert replica.state().get("actions") == told_of

@@ -25,19 +25,19 @@ from service import (
 )
 from topics_of_logs import add_partitions, made_anew, trim
 
-from streamnb.adapters.snapshot_folder import SnapshotFolder
-from streamnb.cli import wiring
 from streamnb.config import config_hash, load, semantic_config_of
 from streamnb.engine.journal.checkpoint import snapshot_of
-from streamnb.engine.journal.entries import roll_back
+from streamnb.engine.journal.journal_entries import roll_back
 from streamnb.engine.journal.recovery import recover
 from streamnb.engine.journal.snapshot_store import NoSnapshots
-from streamnb.engine.learner import EventProcessor
 from streamnb.engine.ports import NewRecord, Partition
+from streamnb.engine.processing.event_processor import EventProcessor
 from streamnb.engine.sensor import Sensor
 from streamnb.errors import JournalError
-from streamnb.wire.journal import decode_journal
-from streamnb.worker import CommitPolicy
+from streamnb.formats.journal_record import decode_journal
+from streamnb.persistence.snapshot_folder import SnapshotFolder
+from streamnb.runtime import factories
+from streamnb.runtime.worker import CommitPolicy
 
 RAWS = raw_events(400, seed=17)
 EVENTS = Partition("events", 0)
@@ -73,8 +73,8 @@ def started(open_log, folder, config, *, sensor=None, learner=None, topics=MORE_
     worker = new_worker(
         log,
         folder,
-        learner=learner or wiring.learner(config),
-        identity=options.pop("identity", None) or wiring.identity(config),
+        learner=learner or factories.learner(config),
+        identity=options.pop("identity", None) or factories.identity(config),
         pace=CommitPolicy(commit_events=20),
         sensor=sensor or Told(),
         **options,
@@ -100,8 +100,8 @@ def journal(open_log):
 
 
 def replayed(open_log, config):
-    learner = wiring.learner(config)
-    checkpoint = recover(open_log(), NoSnapshots(), learner, wiring.identity(config))
+    learner = factories.learner(config)
+    checkpoint = recover(open_log(), NoSnapshots(), learner, factories.identity(config))
     return learner, checkpoint
 
 
@@ -154,15 +154,15 @@ def test_what_may_change_is_told_journalled_and_replayed(open_log, tmp_path, cha
     assert (found[0].config_hash, found[6].config_hash) == (config_hash(before), config_hash(after))
     again, checkpoint = replayed(open_log, after)
     assert digests(again) == digests(worker.learner)
-    assert again.settings == wiring.settings(after)
+    assert again.settings == factories.settings(after)
     assert checkpoint.origin.config_hash == config_hash(after)
     # All that was published is what a learner says whose settings are exchanged in between.
-    alone = wiring.learner(before)
+    alone = factories.learner(before)
     expected = alone.process(records(raws[:100]), 1.0)
-    alone.settings = wiring.settings(after)
+    alone.settings = factories.settings(after)
     alone._decide_by(None)
     for name in ("alpha", "m", "p", "prior", "tells_evidence"):
-        setattr(alone.model, name, getattr(wiring.model(after), name))
+        setattr(alone.model, name, getattr(factories.model(after), name))
     expected += alone.process(records(raws[100:]), 1.0)
     assert digests(alone) == digests(worker.learner)
     outputs = [topic for topic in ("predictions", "others") if after.topics.metrics != topic]
@@ -267,7 +267,7 @@ def test_what_may_not_change_is_refused_with_key_and_both_values(open_log, tmp_p
     with pytest.raises(JournalError, match="cannot be continued under this configuration") as refusal:
         started(open_log, folder, after, sensor=told)
     with pytest.raises(JournalError, match="cannot be continued under this configuration"):
-        recover(open_log(), SnapshotFolder(folder), wiring.learner(after), wiring.identity(after))
+        recover(open_log(), SnapshotFolder(folder), factories.learner(after), factories.identity(after))
     for text in says:
         assert text in str(refusal.value)
     assert "model.alpha" not in str(refusal.value)
@@ -296,7 +296,7 @@ def test_attributes_whose_names_look_alike_are_told_apart(open_log, tmp_path):
     assert told.notes == ['the configuration was changed: attributes."a.b".alpha: null -> 3.0']
 
 
-class Lacking(wiring.ConfiguredJob):
+class Lacking(factories.ConfiguredJob):
     """The configuration as a program wrote it that did not know some keys, or knew more."""
 
     def __init__(self, config, *, without=(), **more):
@@ -309,7 +309,7 @@ class Lacking(wiring.ConfiguredJob):
 
 
 def of_another_version(config, **differences):
-    found = wiring.identity(config)
+    found = factories.identity(config)
     return dataclasses.replace(found, config_hash="another", configuration=Lacking(config, **differences))
 
 
@@ -329,7 +329,7 @@ def test_a_journal_of_an_older_version_goes_on(open_log, tmp_path, keeps):
     assert [r.kind for r in found] == ["genesis", *["commit"] * 3, "config", *["commit"] * 3]
     assert "evidence" not in found[0].config["predictions"]
     assert found[4].config == semantic_config_of(config)
-    alone = wiring.learner(config)
+    alone = factories.learner(config)
     alone.process(records(RAWS[:120]), 1.0)
     assert digests(replayed(open_log, config)[0]) == digests(worker.learner) == digests(alone)
 
@@ -363,13 +363,13 @@ def test_a_rollback_across_a_change_keeps_the_present_configuration(open_log, tm
     before, after = configured(), configured("model.alpha=0.1", "predictions.evidence=1")
     learned(open_log, folder, before, RAWS[:60])
     learned(open_log, folder, after, RAWS[60:100])
-    log, identity = open_log(), wiring.identity(after)
-    learner = wiring.learner(after)
+    log, identity = open_log(), factories.identity(after)
+    learner = factories.learner(after)
     recover(log, SnapshotFolder(folder), learner, identity, at=3)
     assert learner.settings.evidence == 0, "also where a snapshot stands at the very record"
     log.acquire("operator")
-    end = recover(log, NoSnapshots(), wiring.learner(after), identity)
-    learner = wiring.learner(after)
+    end = recover(log, NoSnapshots(), factories.learner(after), identity)
+    learner = factories.learner(after)
     then = recover(log, NoSnapshots(), learner, identity, at=2)
     assert learner.settings.evidence == 0, "the configuration that held then"
     assert then.origin.config_hash == config_hash(before)
@@ -386,9 +386,9 @@ def test_a_rollback_across_a_change_keeps_the_present_configuration(open_log, tm
         "commit",
         "commit",
     ]
-    alone = wiring.learner(before)
+    alone = factories.learner(before)
     alone.process(records(RAWS[:40]), 1.0)
-    alone.settings, alone.model.alpha = wiring.settings(after), 0.1
+    alone.settings, alone.model.alpha = factories.settings(after), 0.1
     expected = alone.process(records(RAWS[100:140]), 1.0)
     assert digests(worker.learner) == digests(alone) == digests(replayed(open_log, after)[0])
     assert predictions(open_log())[100:] == predictions(expected)

@@ -26,17 +26,17 @@ from topics_of_logs import trim
 
 from streamnb import BayesOptimalNB
 from streamnb import cli as program
-from streamnb.adapters.snapshot_folder import SnapshotFolder
-from streamnb.adapters.sqlite.log import SqliteLog
-from streamnb.adapters.sqlite.store import SqliteStore
 from streamnb.engine.journal.recovery import recover
 from streamnb.engine.ports import Partition
 from streamnb.engine.sensor import Sensor
 from streamnb.errors import JournalError, LogError, SnapshotError
-from streamnb.model.naive_bayes.variants import MultinomialNB
-from streamnb.wire.journal import decode_journal
-from streamnb.wire.snapshot import Snapshot
-from streamnb.worker import CommitPolicy
+from streamnb.event_logs.sqlite.sqlite_log import SqliteLog
+from streamnb.event_logs.sqlite.sqlite_store import SqliteStore
+from streamnb.formats.journal_record import decode_journal
+from streamnb.formats.snapshot_container import Snapshot
+from streamnb.models.naive_bayes.naive_bayes_variants import MultinomialNB
+from streamnb.persistence.snapshot_folder import SnapshotFolder
+from streamnb.runtime.worker import CommitPolicy
 
 RAWS = raw_events(200, seed=29)
 JOURNAL = Partition("journal", 0)

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from late import effective_labels, late_learner, random_stream
 from service import digests, new_learner, raw_events, records
 
-from streamnb.model.attributes.attributes import Text
-from streamnb.model.evaluation.decisions import DecisionRule
-from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
-from streamnb.wire.codec import decode_event, decode_prediction, encode_prediction
+from streamnb.features.attributes import Text
+from streamnb.formats.codec import decode_event, decode_prediction, encode_prediction
+from streamnb.models.naive_bayes.naive_bayes_classifier import NaiveBayes
+from streamnb.scoring.decision_rule import DecisionRule
 
 FEW = settings(max_examples=8, deadline=None)  # each is a whole life
 RULES = [

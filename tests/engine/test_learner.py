@@ -15,9 +15,9 @@ from service import digests, model_digest, new_learner, predictions, raw_events,
 from streamnb import BayesOptimalNB, MultinomialNB, NaiveBayes, Text
 from streamnb.engine.ports import Partition, Record
 from streamnb.engine.settings import Pruning
-from streamnb.model.evaluation.unseen import published_new_class_probability
-from streamnb.wire.codec import decode_metrics
-from streamnb.wire.schema import AttributeSpec, EventSchema
+from streamnb.formats.codec import decode_metrics
+from streamnb.formats.event_schema import AttributeSpec, EventSchema
+from streamnb.scoring.new_class_probability import published_new_class_probability
 
 RAWS = raw_events(300)
 

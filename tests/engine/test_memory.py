@@ -16,20 +16,20 @@ from service import TOPICS, digests, new_learner, new_worker, predictions, produ
 from test_late_recount import differing
 
 from streamnb import BayesOptimalNB, NaiveBayes
-from streamnb.adapters.snapshot_folder import SnapshotFolder
-from streamnb.engine.admission import Admission
+from streamnb.engine.processing.admission import Admission
 from streamnb.engine.sensor import Sensor
 from streamnb.events import TOO_MANY_CLASSES, UNPUBLISHED
-from streamnb.model.encoding.vocabulary import Vocabulary
-from streamnb.model.mixture.hypotheses import Hypothesis
-from streamnb.model.mixture.shares import of_features
-from streamnb.model.naive_bayes import sufficient_statistics
-from streamnb.model.naive_bayes.room import MemoryBudget
-from streamnb.model.softmax import feature_table
-from streamnb.model.softmax.feature_table import FeatureTable
-from streamnb.model.stats.memory_use import MemoryComponent, MemoryUse
-from streamnb.wire.codec import decode_prediction
-from streamnb.worker import CommitPolicy
+from streamnb.features.vocabulary import Vocabulary
+from streamnb.formats.codec import decode_prediction
+from streamnb.models.mixture.hypotheses import Hypothesis
+from streamnb.models.naive_bayes import sufficient_statistics
+from streamnb.models.softmax import feature_table
+from streamnb.models.softmax.feature_table import FeatureTable
+from streamnb.persistence.snapshot_folder import SnapshotFolder
+from streamnb.runtime.worker import CommitPolicy
+from streamnb.statistics.memory_budget import MemoryBudget
+from streamnb.statistics.memory_split import of_features
+from streamnb.statistics.memory_use import MemoryComponent, MemoryUse
 
 FEW = settings(max_examples=8)  # each is several lives
 SEEDS = st.integers(0, 10**6).map(random.Random)
@@ -314,7 +314,7 @@ def test_one_event_brings_no_more_than_there_is_room_for():
 
 
 def test_it_is_told_once_and_long_before_that_a_part_is_full(open_log, tmp_path, monkeypatch):
-    monkeypatch.setattr("streamnb.worker._LOOK_SECONDS", 0.0)
+    monkeypatch.setattr("streamnb.runtime.worker._LOOK_SECONDS", 0.0)
     told, model = [], bounded("naive_bayes", 1 << 20)
     most = model.statistics.room.rows(2)
     sensor = type(

@@ -13,9 +13,9 @@ from test_memory import SEEDS, crowded, learned_in_cuts
 
 from streamnb import NaiveBayes
 from streamnb.events import TOO_MANY_CLASSES
-from streamnb.model.naive_bayes.room import MemoryBudget
-from streamnb.model.tenants.tenant_models import SharedModel, TenantModels
-from streamnb.wire.schema import EventSchema
+from streamnb.formats.event_schema import EventSchema
+from streamnb.models.tenants.tenant_models import SharedModel, TenantModels
+from streamnb.statistics.memory_budget import MemoryBudget
 
 FEW = settings(max_examples=8)  # each is several lives
 TEXTS = {"text": "text", "subject": "text"}

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamnb.engine import monitors
-from streamnb.engine.monitors import MonitoredBatch, Monitors, delays
+from streamnb.engine.processing import monitors
+from streamnb.engine.processing.monitors import MonitoredBatch, Monitors, delays
 from streamnb.engine.settings import MonitorSettings
-from streamnb.model.evaluation.change_test import ChangeDecision
+from streamnb.scoring.change_test import ChangeDecision
 
 STREAMS, LENGTH, BEFORE = 10_000, 1000, 100
 FALSE_ALARM, MISS = 0.05, 0.1

@@ -16,17 +16,17 @@ from service import TOPICS, digests, new_learner, raw_events, read_topic, record
 from test_deciding import CUTS, FEW, SEEDS, assert_decided, process, served
 from verifying import journal_of, learn, told, verified
 
-from streamnb.cli.answers import explained
-from streamnb.cli.asked import QueryModel, readiness
-from streamnb.engine.learner import EventProcessor
 from streamnb.engine.ports import NewRecord
+from streamnb.engine.processing.event_processor import EventProcessor
 from streamnb.errors import ConfigError, SnapshotError
-from streamnb.model.evaluation.decisions import DecisionRule
-from streamnb.model.evaluation.progressive import ESCAPE
-from streamnb.model.evaluation.ranking import OpenValidation
-from streamnb.model.evaluation.unseen import new_class_probability, published_new_class_probability
-from streamnb.model.interface.predictions import Posteriors
-from streamnb.wire.schema import EventSchema
+from streamnb.formats.event_schema import EventSchema
+from streamnb.models.interface.predictions import Posteriors
+from streamnb.queries.answers import explained
+from streamnb.queries.query_model import QueryModel, readiness
+from streamnb.scoring.decision_rule import DecisionRule
+from streamnb.scoring.new_class_probability import new_class_probability, published_new_class_probability
+from streamnb.scoring.prequential_scores import ESCAPE
+from streamnb.scoring.ranking import OpenValidation
 
 WANTING_W = DecisionRule({"w": {"x": 0.0, "y": 0.0, "z": 0.0}}, 0.9)
 """By which a class that may not be predicted would cost the least."""

@@ -26,17 +26,17 @@ from service import (
 )
 from topics_of_logs import trim
 
-from streamnb.adapters.snapshot_folder import SnapshotFolder
-from streamnb.adapters.sqlite.log import SqliteLog
 from streamnb.engine.journal.checkpoint import snapshot_of
-from streamnb.engine.journal.entries import roll_back
-from streamnb.engine.journal.history import path_to
+from streamnb.engine.journal.journal_entries import roll_back
+from streamnb.engine.journal.journal_history import path_to
 from streamnb.engine.journal.recovery import recover
 from streamnb.engine.journal.snapshot_store import NoSnapshots
 from streamnb.engine.ports import Partition
 from streamnb.errors import JournalError, SnapshotError
-from streamnb.wire.journal import decode_journal
-from streamnb.worker import CommitPolicy
+from streamnb.event_logs.sqlite.sqlite_log import SqliteLog
+from streamnb.formats.journal_record import decode_journal
+from streamnb.persistence.snapshot_folder import SnapshotFolder
+from streamnb.runtime.worker import CommitPolicy
 
 RAWS = raw_events(700, seed=21)
 EVENTS = Partition("events", 0)

@@ -20,15 +20,15 @@ from service import (
 )
 
 from streamnb import BayesOptimalNB
-from streamnb.adapters.snapshot_folder import SnapshotFolder
-from streamnb.engine.journal import snapshots as saving
 from streamnb.engine.journal.checkpoint import snapshot_of
 from streamnb.engine.journal.recovery import recover
 from streamnb.engine.journal.snapshot_store import NoSnapshots
 from streamnb.engine.sensor import Sensor
 from streamnb.errors import LogError, SnapshotError
-from streamnb.wire.snapshot import encode
-from streamnb.worker import CommitPolicy
+from streamnb.formats.snapshot_container import encode
+from streamnb.persistence.snapshot_folder import SnapshotFolder
+from streamnb.runtime import snapshot_writer as saving
+from streamnb.runtime.worker import CommitPolicy
 
 RAWS = raw_events(400, seed=31)
 

@@ -29,8 +29,8 @@ from streamnb.engine.journal.snapshot_store import NoSnapshots
 from streamnb.engine.ports import NewRecord, Partition
 from streamnb.engine.sensor import Sensor, Sensors, WorkerState
 from streamnb.errors import JournalError, OutOfRange, SnapshotError, UnknownTopic
-from streamnb.wire.journal import decode_journal
-from streamnb.worker import CommitPolicy
+from streamnb.formats.journal_record import decode_journal
+from streamnb.runtime.worker import CommitPolicy
 
 RAWS = raw_events(200, seed=21)
 
@@ -56,8 +56,8 @@ class Hasty:
     """Every turn of the loop looks around."""
 
     def __init__(self, monkeypatch):
-        monkeypatch.setattr("streamnb.worker._LOOK_SECONDS", 0.0)
-        monkeypatch.setattr("streamnb.worker._PARTITION_SECONDS", 0.0)
+        monkeypatch.setattr("streamnb.runtime.worker._LOOK_SECONDS", 0.0)
+        monkeypatch.setattr("streamnb.runtime.worker._PARTITION_SECONDS", 0.0)
 
 
 def watched_worker(log, folder, **options):
@@ -235,8 +235,8 @@ def test_a_snapshot_that_cannot_be_kept_stops_nothing(open_log, tmp_path):
 def test_commits_are_cut_where_their_outputs_are_large(open_log, tmp_path, monkeypatch):
     """A log takes no transaction of any size within its timeouts."""
     most, beyond = 10_000, 2_000
-    monkeypatch.setattr("streamnb.worker._COMMIT_BYTES", most)
-    monkeypatch.setattr("streamnb.engine.learner._BYTES_AT_ONCE", beyond)
+    monkeypatch.setattr("streamnb.runtime.worker._COMMIT_BYTES", most)
+    monkeypatch.setattr("streamnb.engine.processing.event_processor._BYTES_AT_ONCE", beyond)
     produce(open_log(**TOPICS), RAWS)
     worker, sensor = watched_worker(open_log(), tmp_path / "s", pace=CommitPolicy(commit_events=100))
     worker.start("large")

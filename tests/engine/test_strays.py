@@ -22,20 +22,21 @@ from test_snapshot_command import Site
 from topics_of_logs import delete_topic, trim
 from verifying import configured, learn, told, verified
 
-from streamnb.adapters.sqlite.log import SqliteLog
-from streamnb.cli import main, wiring
-from streamnb.cli.serving.scorer import _behind
-from streamnb.engine.journal.entries import begin, restate, skip_foreign_records
-from streamnb.engine.journal.history import entries, find, last
+from streamnb.cli import main
+from streamnb.engine.journal.journal_entries import begin, restate, skip_foreign_records
+from streamnb.engine.journal.journal_history import entries, find, last
 from streamnb.engine.journal.recovery import JournalTail, recover
 from streamnb.engine.journal.snapshot_store import NoSnapshots
 from streamnb.engine.ports import NewRecord, Partition
 from streamnb.engine.sensor import Sensor
-from streamnb.engine.verification.findings import Outcome
 from streamnb.errors import ConfigError, Fenced, JournalError, LogError
-from streamnb.model.attributes.parameters import brief
-from streamnb.wire.journal import decode_journal, encode_journal, seal
-from streamnb.worker import CommitPolicy
+from streamnb.event_logs.sqlite.sqlite_log import SqliteLog
+from streamnb.formats.journal_record import decode_journal, encode_journal, seal
+from streamnb.runtime import factories
+from streamnb.runtime.worker import CommitPolicy
+from streamnb.serving.scorer import _behind
+from streamnb.values.parameter_checks import brief
+from streamnb.verification.check_results import Outcome
 
 RAWS = raw_events(120, seed=71)
 PACE = CommitPolicy(commit_events=20, snapshot_events=40)
@@ -271,7 +272,7 @@ def test_verify_tells_strays_from_damage(open_log, tmp_path):
     log = open_log()
     log.acquire("operator")
     skip_foreign_records(
-        log, many(tmp_path / "s"), frozenset(offsets(log)[-6:]), wiring.identity(configured()), 0.0
+        log, many(tmp_path / "s"), frozenset(offsets(log)[-6:]), factories.identity(configured()), 0.0
     )
     log.close()
     learn(open_log(), tmp_path / "s")
@@ -314,7 +315,7 @@ def test_a_journal_that_is_deleted_under_a_learner_is_noticed_before_the_next_co
 
 def test_a_learner_outlives_that_its_journal_is_emptied(open_log, tmp_path, monkeypatch):
     """Else the record of its newest snapshot would be gone, and all that it has learned with it."""
-    monkeypatch.setattr("streamnb.worker._PARTITION_SECONDS", 0.0)
+    monkeypatch.setattr("streamnb.runtime.worker._PARTITION_SECONDS", 0.0)
     log, operator = open_log(**TOPICS), open_log()
     produce(operator, RAWS[:60])
     sensor = Told()
@@ -411,7 +412,7 @@ def test_what_is_skipped_already_is_not_written_again(tmp_path, capsys):
         for topic in ("events", "predictions", "metrics", "dead-letters", "journal"):
             log.create_topic(topic, 1)
         log.acquire("test")
-        begin(log, wiring.identity(configured()), 0.0)
+        begin(log, factories.identity(configured()), 0.0)
         write_stray(log, b"stray")
         stray = offsets(log)[-1]
     for said in ("passed over by journal record", "passed over already, nothing was written: journal/0"):

@@ -13,12 +13,10 @@ from pathlib import Path
 import pytest
 from numbered import NUMBERS
 
-from streamnb.adapters.kafka.tool_line import ToolCommand
-from streamnb.adapters.sqlite.log import SqliteLog
 from streamnb.cli import main
 from streamnb.cli.checks.kafka_tools import KafkaTools
 from streamnb.cli.commands import topics
-from streamnb.cli.planned_topics import acls_of
+from streamnb.cli.topic_requirements import acls_of
 from streamnb.config import load
 from streamnb.engine.ports import NewRecord, Partition, Transaction
 from streamnb.engine.topic_plan import (
@@ -32,6 +30,8 @@ from streamnb.engine.topic_plan import (
     scorers_acls,
 )
 from streamnb.errors import LogError, NotElected, Unavailable
+from streamnb.event_logs.kafka.tool_command import ToolCommand
+from streamnb.event_logs.sqlite.sqlite_log import SqliteLog
 
 NAMES = [
     ("events", "mails"),
@@ -437,7 +437,7 @@ def secured_flags(secured_broker, folder, name, user):
 
 def learn(secured_broker, name, n):
     """All that a learner does with its log, once."""
-    from streamnb.adapters.kafka.log import KafkaLog
+    from streamnb.event_logs.kafka.kafka_log import KafkaLog
 
     client, journal = secured_broker.client(), Partition(f"{name}-journal", 0)
     outputs = [f"{name}-{role}" for role in ("predictions", "metrics", "dead_letters")]
@@ -474,7 +474,7 @@ def elected(log):
 
 
 def produce(secured_broker, name):
-    from streamnb.adapters.kafka.log import KafkaLog
+    from streamnb.event_logs.kafka.kafka_log import KafkaLog
 
     with KafkaLog(secured_broker.client("admin"), model=f"{name}-producer") as log:
         log.append([NewRecord(f"{name}-mails", None, b"1"), NewRecord(f"{name}-calls", None, b"2")])

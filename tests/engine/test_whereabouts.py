@@ -9,12 +9,12 @@ from service import TOPICS, Ticking, new_worker, produce, raw_events, read_topic
 from test_strays import write_stray
 from topics_of_logs import trim
 
-from streamnb.engine.journal.whereabouts import EventLocator
+from streamnb.engine.journal.event_locator import EventLocator
 from streamnb.engine.ports import NewRecord, Partition
 from streamnb.errors import LogError, MalformedEvent
-from streamnb.wire.codec import decode_event, decode_prediction
-from streamnb.wire.schema import EventSchema
-from streamnb.worker import CommitPolicy
+from streamnb.formats.codec import decode_event, decode_prediction
+from streamnb.formats.event_schema import EventSchema
+from streamnb.runtime.worker import CommitPolicy
 
 LOGS = ["sqlite", "kafka", "librdkafka"]
 JOURNAL = Partition("journal", 0)

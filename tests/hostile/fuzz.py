@@ -17,13 +17,13 @@ from pathlib import Path
 
 from streamnb import BayesOptimalNB
 from streamnb import config as configuration
-from streamnb.engine.learner import EventProcessor
 from streamnb.engine.ports import Partition, Record
+from streamnb.engine.processing.event_processor import EventProcessor
 from streamnb.engine.settings import LabelSettings, Settings
 from streamnb.errors import StreamnbError
-from streamnb.wire import snapshot
-from streamnb.wire.journal import START, JournalRecord, Slice, decode_journal, encode_journal, seal
-from streamnb.wire.schema import EventSchema
+from streamnb.formats import snapshot_container
+from streamnb.formats.event_schema import EventSchema
+from streamnb.formats.journal_record import START, JournalRecord, Slice, decode_journal, encode_journal, seal
 
 CORPUS: list[tuple[str, bytes]] = [
     (
@@ -101,9 +101,9 @@ class _Stream:
 
 def _snapshot(raw: bytes) -> None:
     """Also with the checksum that belongs to it: what it holds is then looked at."""
-    for whole in (raw, b"".join(snapshot._with_checksum(iter([raw[:-_CHECKSUM]])))):
+    for whole in (raw, b"".join(snapshot_container._with_checksum(iter([raw[:-_CHECKSUM]])))):
         try:
-            snapshot.decode(whole)
+            snapshot_container.decode(whole)
         except StreamnbError:
             continue
 
@@ -120,7 +120,7 @@ def readers() -> dict[str, tuple[Callable[[bytes], object], list[bytes]]]:
     stream, learner = _Stream(), _Stream()
     for i in range(20):
         learner.take("events", _events(i))
-    kept = snapshot.encode(snapshot.Snapshot(0, "", {}, "", {}, learner._learner.parts()))
+    kept = snapshot_container.encode(snapshot_container.Snapshot(0, "", {}, "", {}, learner._learner.parts()))
     sealed = seal(
         JournalRecord(1, 0, START, "genesis", 1.7e9, (Slice("events", 0, 0, 9, 9, 7),), {}, START, "m")
     )

@@ -56,17 +56,17 @@ from streamnb import (
     StructurePosterior,
     merge_all,
 )
-from streamnb.engine.labels.chunk import _CHANGING, _FIXED
-from streamnb.engine.learner import EventProcessor
+from streamnb.engine.labels.label_block import _CHANGING, _FIXED
 from streamnb.engine.ports import Partition, Record
+from streamnb.engine.processing.event_processor import EventProcessor
 from streamnb.engine.settings import LabelSettings, Settings
 from streamnb.errors import SnapshotError, UnlearnError
-from streamnb.model.evaluation.drift import DriftDetectors
-from streamnb.model.hidden_markov.transitions import Transitions
-from streamnb.model.interface.river_stream_model import RiverStreamModel
-from streamnb.model.mixture.default_hypotheses import DEFAULT_HYPOTHESES
-from streamnb.wire.schema import EventSchema
-from streamnb.wire.snapshot import SnapshotPart
+from streamnb.formats.event_schema import EventSchema
+from streamnb.formats.snapshot_container import SnapshotPart
+from streamnb.models.interface.river_stream_model import RiverStreamModel
+from streamnb.models.mixture.default_hypotheses import DEFAULT_HYPOTHESES
+from streamnb.scoring.drift_detectors import DriftDetectors
+from streamnb.toolbox.hidden_markov.transitions import Transitions
 
 PATIENCE = 60  # seconds, after which a case hangs
 MEMORY = 3 << 30  # bytes that a case may ask for

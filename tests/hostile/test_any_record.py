@@ -17,7 +17,7 @@ from service import read_topic
 from verifying import new_worker, told, verified
 
 from streamnb.engine.ports import NewRecord
-from streamnb.wire.codec import decode_prediction
+from streamnb.formats.codec import decode_prediction
 
 LOGS = ["sqlite", "kafka", "librdkafka"]
 TOPICS = {"events": 2, "labels": 2, "predictions": 1, "metrics": 1, "dead_letters": 1, "journal": 1}

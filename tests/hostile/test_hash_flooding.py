@@ -20,18 +20,19 @@ from hypothesis import strategies as st
 from service import predictions, raw_events, records
 
 from streamnb import BayesOptimalNB, NaiveBayes, Nominal, Text
-from streamnb.cli import build_parser, opening, wiring
+from streamnb.cli import build_parser
 from streamnb.cli.commands.run import run
-from streamnb.engine.learner import EventProcessor
 from streamnb.engine.ports import NewRecord
+from streamnb.engine.processing.event_processor import EventProcessor
 from streamnb.engine.settings import Settings
-from streamnb.model.encoding import bags, keyed_hash, tokenizer, vocabulary
-from streamnb.model.encoding.tokenizer import TokenBuffer
-from streamnb.model.mixture.components import Softmax
-from streamnb.model.mixture.hypotheses import Hypothesis
-from streamnb.model.softmax import feature_table
-from streamnb.wire.schema import EventSchema
-from streamnb.wire.snapshot import part_digest
+from streamnb.features import bags, keyed_hash, tokenizer, vocabulary
+from streamnb.features.tokenizer import TokenBuffer
+from streamnb.formats.event_schema import EventSchema
+from streamnb.formats.snapshot_container import part_digest
+from streamnb.models.mixture.hypotheses import Hypothesis
+from streamnb.models.mixture.hypothesis_kinds import Softmax
+from streamnb.models.softmax import feature_table
+from streamnb.runtime import context, factories
 
 SECRETS = st.tuples(st.integers(0, 2**64 - 1), st.integers(0, 2**64 - 1))
 FEW = 1_000
@@ -83,7 +84,7 @@ def test_the_hash_of_a_number_is_that_of_its_bytes(number, secret):
 
 
 def test_every_process_has_a_secret_of_its_own_unless_it_is_given_one():
-    code = "from streamnb.model.encoding.keyed_hash import process_secret; print(*process_secret())"
+    code = "from streamnb.features.keyed_hash import process_secret; print(*process_secret())"
     told = [
         subprocess.run(
             [sys.executable, "-c", code],
@@ -102,8 +103,8 @@ def ran(*arguments):
     """The learner of ``streamnb run`` after it."""
     made = []
     options = build_parser().parse_args(["run", *arguments])
-    original = wiring.learner
-    with patch.object(wiring, "learner", lambda config: made.append(original(config)) or made[-1]):
+    original = factories.learner
+    with patch.object(factories, "learner", lambda config: made.append(original(config)) or made[-1]):
         assert run(options) == 0
     return made[0]
 
@@ -114,8 +115,8 @@ def test_an_event_of_words_that_meet_is_an_event_like_any_other(tmp_path):
     event = json.dumps({"id": "flood", "text": text, "label": "x"}).encode()
     assert len(event) < 1_000_000
     flags = ["--log", f"sqlite:///{tmp_path / 'log.db'}", "--set", "http.listen=", "--until-end"]
-    config = opening.load_config(build_parser().parse_args(["run", *flags]))
-    with opening.open_log(config) as log:
+    config = context.load_config(build_parser().parse_args(["run", *flags]))
+    with context.open_log(config) as log:
         log.append([NewRecord("events", None, event)])
     learner = ran(*flags)
     assert learner.model.n_attributes == 100_000

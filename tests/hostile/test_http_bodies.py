@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
 from streamnb import config as configuration
-from streamnb.cli import wiring
-from streamnb.cli.asked import query_model_of
-from streamnb.cli.serving.api import application
-from streamnb.cli.serving.guard import RequestLimits
-from streamnb.cli.serving.schemas import Answer, Explained, ModelState, Problem, Token, Written
-from streamnb.cli.serving.turns import FairLock
+from streamnb.queries.query_model import query_model_of
+from streamnb.runtime import factories
+from streamnb.serving.fair_lock import FairLock
+from streamnb.serving.http_api import application
+from streamnb.serving.http_schemas import Answer, Explained, ModelState, Problem, Token, Written
+from streamnb.serving.limits import RequestLimits
 
 SCALARS = (
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(exclude_categories=()))
@@ -47,7 +47,7 @@ class Learned:
 
     def __init__(self):
         config = configuration.load(None, {}, [])
-        model = wiring.model(config)
+        model = factories.model(config)
         rng = random.Random(1)
         for _ in range(50):
             label = rng.choice(["spam", "ham"])

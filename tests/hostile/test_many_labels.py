@@ -12,14 +12,14 @@ import pytest
 from service import TOPICS, new_learner, new_worker, predictions, produce, raw_events, read_topic, records
 from test_commands import streamnb
 
-from streamnb.adapters.kafka.election import Election
-from streamnb.adapters.sqlite.log import SqliteLog
 from streamnb.engine.ports import Partition, Record
 from streamnb.errors import Fenced, LogError
+from streamnb.event_logs.kafka.leader_election import Election
+from streamnb.event_logs.sqlite.sqlite_log import SqliteLog
 from streamnb.events import UNPUBLISHED
-from streamnb.wire.codec import decode_metrics, decode_prediction
-from streamnb.wire.journal import decode_journal
-from streamnb.worker import CommitPolicy, _named
+from streamnb.formats.codec import decode_metrics, decode_prediction
+from streamnb.formats.journal_record import decode_journal
+from streamnb.runtime.worker import CommitPolicy, _named
 
 LABELS = 120
 LONG = [
@@ -33,8 +33,8 @@ LIMIT = 50_000
 @pytest.fixture
 def small(monkeypatch):
     """Bounds that so few labels reach."""
-    monkeypatch.setattr("streamnb.engine.learner._BYTES_AT_ONCE", 60_000)
-    monkeypatch.setattr("streamnb.worker._COMMIT_BYTES", 200_000)
+    monkeypatch.setattr("streamnb.engine.processing.event_processor._BYTES_AT_ONCE", 60_000)
+    monkeypatch.setattr("streamnb.runtime.worker._COMMIT_BYTES", 200_000)
 
 
 def outputs_of(learner, raws, most_bytes):
@@ -186,7 +186,7 @@ def test_what_a_commit_had_no_room_for_is_told_as_waiting_and_read_again_after_a
     assert seen == [{Partition(worker._left[0].partition.topic, 0): len(LONG) - done}]
     with patch.object(type(worker.checkpoint), "with_new_partitions", lambda self, _: self):
         found = [*worker.checkpoint.positions, Partition("events", 7)]
-        with patch("streamnb.worker.partitions_of", lambda *_: found):
+        with patch("streamnb.runtime.worker.partitions_of", lambda *_: found):
             worker._take_new_partitions()
     worker.run(until_end=True)
     worker.close()

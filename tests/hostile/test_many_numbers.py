@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamnb import BayesOptimalNB
-from streamnb.model.attributes.expected import checked, named
-from streamnb.model.encoding import layout
-from streamnb.model.softmax.quantile_bins import QuantileBins, check_bins, expected_bins, note_value
+from streamnb.features import feature_layout
+from streamnb.models.softmax.quantile_bins import QuantileBins, check_bins, expected_bins, note_value
+from streamnb.values.state_validation import checked, named
 
 FIELDS = 20_000
 
@@ -90,7 +90,7 @@ def test_names_get_their_numbers_in_the_order_in_which_they_are_first_met(items,
         numbers[name] = given.setdefault(name, 100 + len(given)) if adds else given.get(name, -1)
         return numbers[name]
 
-    found = layout.numbers_of(names, places, adds, number)
+    found = feature_layout.numbers_of(names, places, adds, number)
     told, expected = {f"n{i}": i for i in known}, []
     for i, adding in items:
         if adding and f"n{i}" not in told:

@@ -45,9 +45,9 @@ from streamnb import (
     Softmax,
 )
 from streamnb.errors import OtherTypeWarning, SmallWeightWarning, SnapshotError
-from streamnb.model.attributes.values import value_text
-from streamnb.wire.canonical import refuse_unportable
-from streamnb.wire.snapshot import Snapshot, SnapshotPart, decode, encode, part_digest
+from streamnb.formats.canonical_json import refuse_unportable
+from streamnb.formats.snapshot_container import Snapshot, SnapshotPart, decode, encode, part_digest
+from streamnb.values.nominal_values import value_text
 
 
 class Grade(IntEnum):

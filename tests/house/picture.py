@@ -7,7 +7,7 @@ import re
 from itertools import groupby
 from pathlib import Path
 
-from test_layering import imports, modules
+from test_layering import FLOORS, imports, modules
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "architecture.md"
@@ -61,11 +61,19 @@ def picture():
     return "\n".join(lines) + "\n"
 
 
+def floors_of(path):
+    """Return the place of a package's rooms in import order, from the top folder down."""
+    parts = path.parent.relative_to(ROOT / "streamnb").parts
+    order = {folder: floors.replace(";", " ").split() for folder, floors in FLOORS.items()}
+    found = [(order.get(".".join(parts[:n]), []), part) for n, part in enumerate(parts)]
+    return [(names.index(part) if part in names else len(names), part) for names, part in found]
+
+
 def table():
     """A row for each room: its folder, and the first sentence that it says of itself."""
     package = ROOT / "streamnb"
     rows = []
-    for path in sorted(package.rglob("__init__.py")):
+    for path in sorted(package.rglob("__init__.py"), key=floors_of):
         room = path.parent.relative_to(package).as_posix()
         said = " ".join(ast.get_docstring(ast.parse(path.read_text())).split("\n\n")[0].split())
         rows.append(f"| `{room}/` | {said} |\n" if room != "." else "")

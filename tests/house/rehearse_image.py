@@ -97,7 +97,7 @@ def build(quick):
             name = rest.split(" AS ")[1] if " AS " in rest else "last"
             stages[name] = stage = Stage(name)
         elif word == "RUN":
-            stage.run(rest + (" --default" if quick and rest.endswith("compiler.ship") else ""))
+            stage.run(rest + (" --default" if quick and rest.endswith("kernels.wheel") else ""))
         elif word == "COPY":
             stage.copy(rest.split(), stages)
         elif word == "WORKDIR":

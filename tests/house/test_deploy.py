@@ -28,17 +28,17 @@ from every_case import failures
 from service import new_learner, raw_events, records
 
 from streamnb import config
-from streamnb.adapters.observers.http import Endpoints, Health
-from streamnb.adapters.observers.prometheus import PrometheusSensor
 from streamnb.cli import build_parser
 from streamnb.engine.ports import Partition, Record
+from streamnb.engine.processing.counters import Counters
 from streamnb.engine.sensor import Committed, WorkerState
 from streamnb.engine.settings import LabelSettings, MonitorSettings
-from streamnb.engine.tally import Counters
-from streamnb.model.evaluation.decisions import DecisionRule
-from streamnb.model.mixture.bayes_optimal_nb import BayesOptimalNB
-from streamnb.model.stats.memory_use import MemoryComponent, MemoryUse
-from streamnb.model.tenants.tenant_models import Tenant, TenantsUse
+from streamnb.models.mixture.bayes_optimal_nb import BayesOptimalNB
+from streamnb.models.tenants.tenant_models import Tenant, TenantsUse
+from streamnb.scoring.decision_rule import DecisionRule
+from streamnb.statistics.memory_use import MemoryComponent, MemoryUse
+from streamnb.telemetry.http_endpoints import Endpoints, Health
+from streamnb.telemetry.prometheus_sensor import PrometheusSensor
 
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"
@@ -489,7 +489,7 @@ def test_the_image_is_made_of_files_that_the_build_is_sent():
 
 def test_the_image_brings_machine_code():
     made = [args for stage, word, args in instructions() if (stage, word) == (0, "RUN")]
-    assert "/opt/streamnb/bin/python -m streamnb.compiler.ship" in made
+    assert "/opt/streamnb/bin/python -m streamnb.kernels.wheel" in made
     assert "--from=build /opt/streamnb /opt/streamnb" in [args for _, _, args in instructions()]
 
 

@@ -19,7 +19,7 @@ from service import raw_events
 from test_deploy import PATIENCE, ROOT, VARIABLES, VERSION, await_that, last, parses
 
 from streamnb import config
-from streamnb.compiler import kept_code
+from streamnb.kernels import kernel_cache
 
 KUBERNETES = ROOT / "deploy/kubernetes"
 FOLDERS = ("base", "monitored")
@@ -261,7 +261,7 @@ def test_pods_run_where_nothing_can_be_written_but_their_volumes(tmp_path):
     volumes = {name: tmp_path / name for name in ("settings", "tmp", "snapshots", "token", "log")}
     for folder in volumes.values():
         folder.mkdir()
-    volumes["kernels"] = kept_code.own_folder()
+    volumes["kernels"] = kernel_cache.own_folder()
     shutil.copy(KUBERNETES / "base/streamnb.toml", volumes["settings"])
     (volumes["token"] / "token").write_text(TOKEN)
     containers = {one.values[1]["name"]: one.values[1] for one in CONTAINERS}

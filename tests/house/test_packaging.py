@@ -18,7 +18,7 @@ import pytest
 import yaml
 from interpreters import claimed
 
-from streamnb.compiler import kept_code
+from streamnb.kernels import kernel_cache
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -35,7 +35,7 @@ def build(tree, out):
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
-    if (ROOT / "streamnb/compiler/machine_code").exists():
+    if (ROOT / "streamnb/kernels/machine_code").exists():
         pytest.skip("this tree has machine code in it, for a wheel of one platform")
     return build(ROOT, tmp_path_factory.mktemp("built"))
 
@@ -120,7 +120,9 @@ def test_the_quick_start_is_pasted_where_only_the_wheel_is(clean, tmp_path):
     environ = {
         "PATH": f"{clean}:/usr/bin:/bin",
         "HOME": str(tmp_path),
-        "NUMBA_CACHE_DIR": str(kept_code.own_folder().parent),  # the same sources: nothing is compiled again
+        "NUMBA_CACHE_DIR": str(
+            kernel_cache.own_folder().parent
+        ),  # the same sources: nothing is compiled again
         "STREAMNB_HTTP__LISTEN": "127.0.0.1:0",
     }
     where = subprocess.run(

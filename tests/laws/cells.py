@@ -24,13 +24,13 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from streamnb import NaiveBayes
-from streamnb.adapters.event_files import read_events
 from streamnb.errors import MalformedEvent
-from streamnb.model.attributes.ranges import is_missing
-from streamnb.model.encoding.data_frame import rows_of
-from streamnb.wire.codec import decode_event
-from streamnb.wire.event_csv import CsvColumns
-from streamnb.wire.schema import EventSchema
+from streamnb.features.data_frames import rows_of
+from streamnb.formats.codec import decode_event
+from streamnb.formats.event_csv import CsvColumns
+from streamnb.formats.event_files import read_events
+from streamnb.formats.event_schema import EventSchema
+from streamnb.values.number_ranges import is_missing
 
 PAGE = Path(__file__).parents[2] / "docs" / "formats.md"
 TABLE = re.compile(r"(?<=<!-- cells -->\n\n).*?(?=\n<!-- end of cells -->)", re.DOTALL)

@@ -16,17 +16,18 @@ from hypothesis import strategies as st
 from late import late_learner, look_for_room_often, random_stream
 
 from streamnb import BayesOptimalNB, HiddenMarkovNB, Hypothesis, NaiveBayes, OneDependence, Text
-from streamnb.cli import main, opening
+from streamnb.cli import main
 from streamnb.config import load
 from streamnb.engine.ports import NewRecord
-from streamnb.engine.verification.findings import CheckResults
-from streamnb.engine.verification.log.slices import _read
-from streamnb.engine.verification.recount.comparison import LearnedState, compare
-from streamnb.engine.verification.recount.late_recount import LabelRecount
-from streamnb.engine.verification.recount.recount import RecountPlan
-from streamnb.engine.verification.recount.tenant_recount import TenantRecount
-from streamnb.model.naive_bayes.room import MemoryBudget
-from streamnb.model.tenants.tenant_models import TenantModels
+from streamnb.models.tenants.tenant_models import TenantModels
+from streamnb.runtime import context
+from streamnb.statistics.memory_budget import MemoryBudget
+from streamnb.verification.check_results import CheckResults
+from streamnb.verification.log.processed_slices import _read
+from streamnb.verification.recount.event_recount import RecountPlan
+from streamnb.verification.recount.label_recount import LabelRecount
+from streamnb.verification.recount.recount_comparison import LearnedState, compare
+from streamnb.verification.recount.tenant_recount import TenantRecount
 
 
 class Tenants(TenantModels):
@@ -124,7 +125,7 @@ def test_a_budget_is_raised_old_labels_are_corrected_and_all_is_verified(kind, t
         flags = [f"model.kind={kind}", "topics.labels=labels", f"memory.budget={budget}", "http.listen="]
         config = load(None, {}, flags)
         given = [word for flag in flags for word in ("--set", flag)]
-        with closing(opening.open_log(config)) as log:
+        with closing(context.open_log(config)) as log:
             log.append([NewRecord(topic, None, json.dumps(line).encode()) for line in lines])
         assert main(["run", "--until-end", *given]) == 0
     capsys.readouterr()

@@ -34,9 +34,9 @@ from streamnb import (
     Text,
 )
 from streamnb.errors import UnlearnError
-from streamnb.model.attributes.kinds import BERNOULLI, MULTINOMIAL, NOMINAL
-from streamnb.model.interface.river_stream_model import RiverStreamModel
-from streamnb.model.mixture.semi_supervised_mixture import labelled_and_both
+from streamnb.models.interface.river_stream_model import RiverStreamModel
+from streamnb.toolbox.semi_supervised.semi_supervised_mixture import labelled_and_both
+from streamnb.values.attribute_kinds import BERNOULLI, MULTINOMIAL, NOMINAL
 
 UNIT = 1024
 KINDS = {"body": MULTINOMIAL, "subject": BERNOULLI, "colour": NOMINAL, "late": NOMINAL}

@@ -13,9 +13,9 @@ import pyarrow as pa
 import pytest
 
 from streamnb import BayesOptimalNB, NaiveBayes
-from streamnb.adapters.parquet_file import parquet_events
-from streamnb.model.encoding.data_frame import rows_of
-from streamnb.wire.event_csv import CsvColumns
+from streamnb.features.data_frames import rows_of
+from streamnb.formats.event_csv import CsvColumns
+from streamnb.formats.parquet_events import parquet_events
 
 MOMENTS = ["2026-01-02", "2026-01-03 04:05:06.5", None]
 COLUMNS = {

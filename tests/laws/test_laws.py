@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from streamnb import BernoulliNB, CategoricalNB, GaussianNB, MultinomialNB, NaiveBayes, Nominal, Text
 from streamnb.errors import SmallWeightWarning, UnlearnError
-from streamnb.model.attributes.weights import units
+from streamnb.values.example_weights import units
 
 SPEC = {"body": Text(), "subject": Text(event_model="bernoulli", alpha=0.5), "colour": Nominal(m=2.0)}
 WORDS = st.sampled_from([f"w{i}" for i in range(12)] + ["Größe", "ΣΑΣ"])

@@ -44,7 +44,7 @@ from streamnb import (
     SigmoidUnit,
 )
 from streamnb.cli import build_parser, main
-from streamnb.cli.opening import load_config
+from streamnb.runtime.context import load_config
 
 PLAY_TENNIS = [  # Mitchell (1997), table 3.2
     ("sunny", "hot", "high", "weak", "no"),

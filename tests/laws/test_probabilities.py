@@ -33,7 +33,7 @@ from streamnb import (
     SequentialPosterior,
     Softmax,
 )
-from streamnb.wire.codec import decode_prediction
+from streamnb.formats.codec import decode_prediction
 
 TEXT = {"text": "text"}
 ULP = 2.0**-52

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from service import IDENTITY, TOPICS, new_learner, new_worker, produce, raw_events, records
 
 from streamnb import BernoulliNB, GaussianNB, MultinomialNB, NaiveBayes, Text
-from streamnb.adapters.snapshot_folder import SnapshotFolder
-from streamnb.adapters.sqlite.log import SqliteLog
 from streamnb.engine.journal.recovery import recover
 from streamnb.errors import LogError, NotElected
-from streamnb.model.naive_bayes.most_informative import strongest
-from streamnb.wire.codec import decode_metrics
-from streamnb.worker import CommitPolicy
+from streamnb.event_logs.sqlite.sqlite_log import SqliteLog
+from streamnb.formats.codec import decode_metrics
+from streamnb.models.naive_bayes.most_informative import strongest
+from streamnb.persistence.snapshot_folder import SnapshotFolder
+from streamnb.runtime.worker import CommitPolicy
 
 RAWS = raw_events(300, seed=21)
 NUMBERS = st.floats(-1e6, 1e6).map(lambda x: round(x, 6))

@@ -22,7 +22,7 @@ from hostile.mutated_states import AFTER, MODELS, ROWS, Made
 from program import Program
 
 import streamnb
-import streamnb.saved
+import streamnb.persistence.model_files
 from streamnb import (
     BayesianNetwork,
     BayesOptimalNB,
@@ -36,12 +36,12 @@ from streamnb import (
 )
 from streamnb import config as configured
 from streamnb.cli import main
-from streamnb.cli.opening import open_log
 from streamnb.engine.ports import NewRecord
 from streamnb.errors import SnapshotError
-from streamnb.model.saving import Savable
-from streamnb.wire.codec import encode_event
-from streamnb.wire.snapshot import Snapshot, SnapshotPart, encode
+from streamnb.formats.codec import encode_event
+from streamnb.formats.snapshot_container import Snapshot, SnapshotPart, encode
+from streamnb.runtime.context import open_log
+from streamnb.values.savable import Savable
 
 SAVABLE = {name: one for name, one in MODELS.items() if isinstance(one.make(), Savable)}
 
@@ -388,4 +388,4 @@ def test_a_learner_on_a_broker_is_loaded_by_its_url_while_it_runs(client, broker
 def test_the_page_names_what_a_file_may_make():
     page = (Path(__file__).parents[2] / "docs" / "snapshot-format.md").read_text()
     told = re.search(r"The classes are the classifiers of streamnb, and (.*?)\.", page, re.DOTALL)
-    assert re.findall(r"`(\w+)`", told[1]) == [*streamnb.saved._VALUES]
+    assert re.findall(r"`(\w+)`", told[1]) == [*streamnb.persistence.model_files._VALUES]

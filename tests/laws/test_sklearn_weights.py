@@ -19,7 +19,7 @@ from streamnb import (
     Nominal,
 )
 from streamnb.errors import SmallWeightWarning
-from streamnb.model.mixture.scaled_smoothing import scale_of, scaled_parameters
+from streamnb.models.mixture.scaled_smoothing import scale_of, scaled_parameters
 from streamnb.sklearn import StreamClassifier
 
 COLOURS = np.array(["red", "red", "blue", "blue", "red", "green"] * 20)

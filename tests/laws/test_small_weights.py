@@ -24,8 +24,8 @@ from streamnb import (
     SemiSupervisedNB,
 )
 from streamnb.errors import SmallWeightWarning
-from streamnb.model.attributes.weights import UNIT, has_weight, units
-from streamnb.model.tenants.tenant_models import TenantModels
+from streamnb.models.tenants.tenant_models import TenantModels
+from streamnb.values.example_weights import UNIT, has_weight, units
 
 SMALL = [1 / 1500, 1 / 4096, 1e-9, 5e-324]
 told = pytest.warns(SmallWeightWarning, match="above 0 and below 1/1024 counts 1/1024")

@@ -11,8 +11,8 @@ import pytest
 from test_commands import answer
 
 from streamnb import BayesOptimalNB, Hypothesis, NaiveBayes
-from streamnb.model.evaluation.progressive import ESCAPE
-from streamnb.model.mixture.default_hypotheses import NAIVE_HYPOTHESES
+from streamnb.models.mixture.default_hypotheses import NAIVE_HYPOTHESES
+from streamnb.scoring.prequential_scores import ESCAPE
 
 NAIVE_BAYES = ("--set", "model.kind=naive_bayes")
 

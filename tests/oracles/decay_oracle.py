@@ -35,10 +35,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from streamnb.engine.verification.recount.recount import Group, Recount, Row
-from streamnb.model.attributes.kinds import CONTINUOUS
-from streamnb.model.attributes.values import LARGEST
-from streamnb.model.attributes.weights import UNIT
+from streamnb.values.attribute_kinds import CONTINUOUS
+from streamnb.values.example_weights import UNIT
+from streamnb.values.nominal_values import LARGEST
+from streamnb.verification.recount.event_recount import Group, Recount, Row
 
 _DIGITS = Context(prec=50, Emax=MAX_EMAX, Emin=MIN_EMIN)
 _LN2 = _DIGITS.ln(Decimal(2))

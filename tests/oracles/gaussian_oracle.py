@@ -1,4 +1,4 @@
-"""The rule of `streamnb.model.naive_bayes.gaussian` in plain Python, for fractions, `mpf`s and floats.
+"""The rule of `streamnb.models.naive_bayes.gaussian_factors` in plain Python, for fractions, `mpf`s and floats.
 
 Cells are label -> (n, mean, M2) of the classes that have values, n in examples.
 """

@@ -9,8 +9,8 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from streamnb import pictures
-from streamnb.pictures import Bar, Series
+from streamnb import charts
+from streamnb.charts import Bar, Series
 
 EVIL = "</title><script>alert('1')</script>\"'&\u202e\x00"
 BIN = SimpleNamespace(confidence=0.9, accuracy=0.8, events=12)
@@ -20,13 +20,13 @@ def drawn_with(name):
     xs = [0.0, 10.0, 20.0]
     lines = [Series(name, [0.1, None, 0.9], [0.0, None, 0.8], [0.3, None, 1.0]), Series("b", [0.9, 0.5, 0.1])]
     return [
-        pictures.line(name, xs, lines, marks=[(10.0, name)], within=(0, 1), y=pictures.percent),
-        pictures.stacked(name, xs, lines),
-        pictures.bars(name, [Bar(name, 0.5, 0.4, 0.6, name), Bar("b", -2.0)]),
-        pictures.heat_map(name, [name, "b"], [name, "b"], [[3, 1], [0, 0]]),
-        pictures.calibration(name, [BIN]),
-        pictures.table([name, "n"], [[name, 1234.0]], name),
-        pictures.tag("p", name, class_=name),
+        charts.line(name, xs, lines, marks=[(10.0, name)], within=(0, 1), y=charts.percent),
+        charts.stacked(name, xs, lines),
+        charts.bars(name, [Bar(name, 0.5, 0.4, 0.6, name), Bar("b", -2.0)]),
+        charts.heat_map(name, [name, "b"], [name, "b"], [[3, 1], [0, 0]]),
+        charts.calibration(name, [BIN]),
+        charts.table([name, "n"], [[name, 1234.0]], name),
+        charts.tag("p", name, class_=name),
     ]
 
 
@@ -55,23 +55,23 @@ def test_a_picture_has_a_title_a_story_and_stands_within_its_frame(made):
 
 
 def test_without_data_and_with_one_point_there_is_a_picture_too():
-    assert "no data" in pictures.line("Accuracy", [], [Series("a", [])])
-    assert "no data" in pictures.stacked("Posterior", [], [])
-    assert "no data" in pictures.bars("Evidence", [])
-    assert "no data" in pictures.calibration("Calibration", [])
-    assert "polyline" in pictures.line("Accuracy", [7.0], [Series("a", [0.5])])
-    assert "polyline" in pictures.line("Constant", [1.0, 2.0], [Series("a", [0.0, 0.0])])
+    assert "no data" in charts.line("Accuracy", [], [Series("a", [])])
+    assert "no data" in charts.stacked("Posterior", [], [])
+    assert "no data" in charts.bars("Evidence", [])
+    assert "no data" in charts.calibration("Calibration", [])
+    assert "polyline" in charts.line("Accuracy", [7.0], [Series("a", [0.5])])
+    assert "polyline" in charts.line("Constant", [1.0, 2.0], [Series("a", [0.0, 0.0])])
 
 
 def test_many_points_are_thinned_to_few_and_the_last_one_stays():
     n = 100_001
-    made = pictures.line("Loss", range(n), [Series("a", [0.0] * (n - 1) + [5.0])])
+    made = charts.line("Loss", range(n), [Series("a", [0.0] * (n - 1) + [5.0])])
     assert len(made) < 30_000
     assert "last 5," in made
 
 
 def test_the_axis_goes_by_what_follows_the_beginning():
-    made = pictures.line("Loss", range(100), [Series("a", [50.0] + [0.1 + n / 1000 for n in range(99)])])
+    made = charts.line("Loss", range(100), [Series("a", [50.0] + [0.1 + n / 1000 for n in range(99)])])
     assert ">0.2<" in made
     assert "most 50." in made
     assert ">50<" not in made
@@ -82,16 +82,16 @@ def test_the_axis_goes_by_what_follows_the_beginning():
     [(0.12345, "0.123", "0.123", "12.3 %"), (1234.0, "1,234", "1.23k", "123400 %"), (1.0, "1", "1", "100 %")],
 )
 def test_numbers_read_well(value, number, count, percent):
-    assert (pictures.number(value), pictures.count(value), pictures.percent(value)) == (
+    assert (charts.number(value), charts.count(value), charts.percent(value)) == (
         number,
         count,
         percent,
     )
-    assert pictures.number(math.nan) == pictures.percent(None) == "-"
+    assert charts.number(math.nan) == charts.percent(None) == "-"
 
 
 def test_the_stylesheet_comes_with_the_package_and_knows_every_class():
-    css = pictures.stylesheet()
+    css = charts.stylesheet()
     assert "prefers-color-scheme: dark" in css
     classes = {
         name
@@ -100,4 +100,4 @@ def test_the_stylesheet_comes_with_the_package_and_knows_every_class():
         for name in one.split()
     }
     assert {name for name in classes - {"b"} if f".{name}" not in css} == set()
-    assert pictures.whole(pictures.table(["a"], [])).startswith("<div><style>")
+    assert charts.whole(charts.table(["a"], [])).startswith("<div><style>")

@@ -12,16 +12,16 @@ from itertools import count
 import pytest
 from service import digests, new_learner, new_worker, read_topic
 
-from streamnb.adapters.snapshot_folder import SnapshotFolder
-from streamnb.engine.journal.identity import JobIdentity
+from streamnb.engine.journal.job_identity import JobIdentity
 from streamnb.engine.journal.recovery import recover
 from streamnb.engine.journal.snapshot_store import NoSnapshots
-from streamnb.engine.monitors import delays
 from streamnb.engine.ports import NewRecord
+from streamnb.engine.processing.monitors import delays
 from streamnb.engine.settings import LabelSettings, MonitorSettings
-from streamnb.wire.codec import decode_alert
-from streamnb.wire.journal import decode_journal
-from streamnb.worker import CommitPolicy
+from streamnb.formats.codec import decode_alert
+from streamnb.formats.journal_record import decode_journal
+from streamnb.persistence.snapshot_folder import SnapshotFolder
+from streamnb.runtime.worker import CommitPolicy
 
 TOPICS = dict.fromkeys(("events", "labels", "predictions", "metrics", "dead_letters", "journal", "alerts"), 1)
 IDENTITY = JobIdentity(("events", "labels"), "journal", "c0ffee", {"python": "3"})

@@ -18,9 +18,9 @@ from program import Program, until
 from test_serve import events
 
 from streamnb import config as configuration
-from streamnb.cli import opening
-from streamnb.cli.serving.views import TITLES
 from streamnb.engine.ports import NewRecord
+from streamnb.runtime import context
+from streamnb.serving.live_views import TITLES
 
 EVIL = "<script>document.title='evil'</script>"
 NEEDS_BROWSER = pytest.mark.skipif(
@@ -45,7 +45,7 @@ def program(folder, address):
 
 
 def append(made, raws):
-    with closing(opening.open_log(configuration.load(made.file, {}, []))) as log:
+    with closing(context.open_log(configuration.load(made.file, {}, []))) as log:
         log.append([NewRecord(made.topics["events"], None, raw) for raw in raws])
 
 

@@ -31,14 +31,14 @@ from service import model_digest, raw_events
 from test_commands import answer
 
 from streamnb import config as configuration
-from streamnb.adapters.snapshot_folder import SnapshotFolder
-from streamnb.cli import opening, wiring
 from streamnb.engine.journal.recovery import recover
 from streamnb.engine.journal.snapshot_store import NoSnapshots
 from streamnb.engine.ports import Partition, Record
 from streamnb.engine.topic_plan import HEADER_BYTES
-from streamnb.wire.schema import EventSchema
-from streamnb.wire.snapshot import part_digest
+from streamnb.formats.event_schema import EventSchema
+from streamnb.formats.snapshot_container import part_digest
+from streamnb.persistence.snapshot_folder import SnapshotFolder
+from streamnb.runtime import context, factories
 
 PATIENCE = 90  # seconds after which a test that waits has failed
 ROLES = ("events", "predictions", "metrics", "dead_letters", "journal")
@@ -200,14 +200,14 @@ class Site:
 
     def replayed(self):
         """A learner that has replayed the journal from nothing."""
-        again = wiring.learner(self.config)
-        with closing(opening.open_log(self.config)) as log:
-            recover(log, NoSnapshots(), again, wiring.identity(self.config))
+        again = factories.learner(self.config)
+        with closing(context.open_log(self.config)) as log:
+            recover(log, NoSnapshots(), again, factories.identity(self.config))
         return again
 
     def alone(self, raws):
         """A learner that has seen the same events without a broker, in the order of their file."""
-        learner = wiring.learner(self.config)
+        learner = factories.learner(self.config)
         learner.process(
             [Record(Partition("events", 0), i, None, raw, 0.0) for i, raw in enumerate(raws)], 0.0
         )

@@ -12,15 +12,16 @@ from service import model_digest, predictions, raw_events, records
 from verifying import configured, edit_snapshot, learn, new_worker, places, told, verified
 
 from streamnb import HiddenMarkovNB
-from streamnb.cli import main, opening, wiring
+from streamnb.cli import main
 from streamnb.config import changes, load, semantic_config_of
 from streamnb.engine.ports import NewRecord
-from streamnb.engine.verification.findings import CheckResults
-from streamnb.engine.verification.recount.comparison import LearnedState, compare, recount_of
-from streamnb.engine.verification.recount.recount import RecountPlan
 from streamnb.errors import ConfigError, MalformedEvent
-from streamnb.wire.codec import decode_event
-from streamnb.wire.schema import AttributeSpec, EventSchema
+from streamnb.formats.codec import decode_event
+from streamnb.formats.event_schema import AttributeSpec, EventSchema
+from streamnb.runtime import context, factories
+from streamnb.verification.check_results import CheckResults
+from streamnb.verification.recount.event_recount import RecountPlan
+from streamnb.verification.recount.recount_comparison import LearnedState, compare, recount_of
 
 KIND = "model.kind=hidden_markov"
 KEPT = [KIND, "model.entities=7", "model.time_to_live=3h"]
@@ -38,7 +39,7 @@ def fed(log, *, start=0, stop=300):
 
 def alone(*sets):
     """A learner that nobody disturbs, and what it said."""
-    learner = wiring.learner(configured(*sets))
+    learner = factories.learner(configured(*sets))
     return learner, learner.process(records(RAWS, keys=KEYS), 1.0)
 
 
@@ -117,13 +118,13 @@ def test_contradictions_are_refused(sets, message):
 
 def test_the_configuration_makes_the_model():
     config = configured(*KEPT, "model.transition_m=0.5", "model.alpha=0.1", "events.entity=$.who", NO_TEXT)
-    model = wiring.model(config)
+    model = factories.model(config)
     assert isinstance(model, HiddenMarkovNB)
     assert (model.entity, model.entities, model.time_to_live, model.transition_m, model.alpha) == (
         "entity", 7, 10800.0, 0.5, 0.1,
     )  # fmt: skip
-    assert opening.schema(config).entity_path == "$.who"
-    assert opening.schema(configured()).entity_path is None
+    assert context.schema(config).entity_path == "$.who"
+    assert context.schema(configured()).entity_path is None
 
 
 def test_smoothing_may_change_and_what_is_kept_may_not():
@@ -175,7 +176,7 @@ def test_smoothing_changes_in_the_life_of_a_model(open_log, tmp_path):
 
 def test_the_label_before_says_something():
     learner, _ = alone(*KEPT)
-    plain = wiring.learner(configured("model.kind=naive_bayes"))
+    plain = factories.learner(configured("model.kind=naive_bayes"))
     plain.process(records(RAWS, keys=KEYS), 1.0)
     assert learner.model.transitions.table.any()
     assert learner.model.class_weights == plain.model.class_weights
@@ -188,7 +189,7 @@ def test_evidence_names_what_is_known_of_the_entity():
         for i in range(200)
     ]
     config = configured(KIND, "predictions.evidence=3")
-    outputs = wiring.learner(config).process(records([r.encode() for r in raws], keys=[b"x"] * 200), 1.0)
+    outputs = factories.learner(config).process(records([r.encode() for r in raws], keys=[b"x"] * 200), 1.0)
     items = {item.attribute: item for item in predictions(outputs)[-1]["evidence"]}
     assert items["entity"].value == "x"
     assert items["entity"].log_odds > 2.0
@@ -286,7 +287,7 @@ def test_every_damage_is_found(learned, tmp_path, damage, array):
 def test_a_recount_that_begins_with_a_snapshot():
     """The journal's first records are gone: the entity is no attribute then, too."""
     config = configured(*KEPT)
-    learner = wiring.learner(config)
+    learner = factories.learner(config)
     learner.process(records(RAWS[:150], keys=KEYS[:150]), 1.0)
     recount = recount_of(LearnedState.read(learner.parts()))
     rest = records(RAWS, keys=KEYS)[150:]
@@ -313,7 +314,7 @@ def test_what_no_attribute_reads_takes_no_event_its_key(tmp_path, monkeypatch):
     command = ["replay", "events.jsonl", "--config", "one.toml", "--key", "$.features.who", *given]
     assert main([*command, "--key", ""]) == 2
     assert main(command) == 0
-    with closing(opening.existing_log(configured(*flags))) as log:
+    with closing(context.existing_log(configured(*flags))) as log:
         keys = [r.key for partition in log.partitions("events") for r in log.read(partition, 0, 100)]
     assert keys == [b"w"] * 4
 
@@ -334,7 +335,7 @@ def test_a_file_is_replayed_by_entity_run_inspected_and_verified(tmp_path, monke
     given = [word for flag in flags for word in ("--set", flag)]
     by_path = [*given, "--set", "events.entity=$.features.sender"]
     assert main(["replay", "events.jsonl", "--key", "$.features.sender", *given]) == 0
-    with closing(opening.existing_log(configured(*flags))) as log:
+    with closing(context.existing_log(configured(*flags))) as log:
         for partition in log.partitions("events"):
             for record in log.read(partition, 0, 1000):
                 assert json.loads(record.value)["features"]["sender"].encode() == record.key
@@ -351,6 +352,6 @@ def test_a_file_is_replayed_by_entity_run_inspected_and_verified(tmp_path, monke
     assert "a file has no keys" in capsys.readouterr().err
     other = [*by_path, "--set", "log.url=sqlite:///other.db"]
     assert main(["replay", "events.jsonl", *other]) == 0
-    with closing(opening.existing_log(configured(*flags, "log.url=sqlite:///other.db"))) as log:
+    with closing(context.existing_log(configured(*flags, "log.url=sqlite:///other.db"))) as log:
         for partition in log.partitions("events"):
             assert {r.key for r in log.read(partition, 0, 1000)} <= {s.encode() for s in states}

@@ -17,8 +17,8 @@ from program import Program
 from test_serve import events, serving
 
 from streamnb import config as configuration
-from streamnb.cli import opening
 from streamnb.engine.ports import NewRecord
+from streamnb.runtime import context
 
 POM = Path(__file__).parent / "openapi_generator.xml"
 
@@ -34,7 +34,7 @@ def service(tmp_path_factory):
         topics={"labels": "labels"},
     )
     program.run("topics", "create")
-    with closing(opening.open_log(configuration.load(program.file, {}, []))) as log:
+    with closing(context.open_log(configuration.load(program.file, {}, []))) as log:
         log.append([NewRecord(program.topics["events"], None, raw) for raw in events(60)])
     program.run("run", "--until-end")
     command, port, ask = serving(program)

@@ -15,8 +15,8 @@ from browser import Browser
 from test_dashboard import NEEDS_BROWSER, append, program, started
 
 from streamnb import config as configuration
-from streamnb.cli import opening
 from streamnb.cli.commands.read import records_of
+from streamnb.runtime import context
 
 pytestmark = NEEDS_BROWSER
 LONG = "a label that is longer than its cell " * 3
@@ -74,7 +74,7 @@ def flow_until(made, done):
 
 def written(made, event_id=None):
     """Labels in the topic, of an event or of all."""
-    with closing(opening.existing_log(configuration.load(made.file, {}, []))) as log:
+    with closing(context.existing_log(configuration.load(made.file, {}, []))) as log:
         records = records_of(log, f"{made.model}-labels", Counter())
         said = [json.loads(record.value) for record in records]
     return [(one["id"], one["label"]) for one in said if event_id in {None, one["id"]}]

@@ -30,20 +30,20 @@ from service import (
 from test_commands import answer, streamnb
 from verifying import told, verified
 
-from streamnb.adapters.snapshot_folder import SnapshotFolder
-from streamnb.adapters.sqlite.log import SqliteLog
-from streamnb.cli import wiring
 from streamnb.config import load, restored, semantic_config_of
 from streamnb.engine.journal.checkpoint import snapshot_of
-from streamnb.engine.journal.entries import roll_back
+from streamnb.engine.journal.journal_entries import roll_back
 from streamnb.engine.journal.recovery import recover
 from streamnb.engine.journal.snapshot_store import NoSnapshots
 from streamnb.engine.ports import Partition
 from streamnb.errors import ConfigError, JournalError
-from streamnb.model.mixture.hypotheses import Hypothesis
-from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
-from streamnb.wire.codec import decode_event, decode_metrics, decode_prediction
-from streamnb.worker import CommitPolicy, Worker
+from streamnb.event_logs.sqlite.sqlite_log import SqliteLog
+from streamnb.formats.codec import decode_event, decode_metrics, decode_prediction
+from streamnb.models.mixture.hypotheses import Hypothesis
+from streamnb.models.naive_bayes.naive_bayes_classifier import NaiveBayes
+from streamnb.persistence.snapshot_folder import SnapshotFolder
+from streamnb.runtime import factories
+from streamnb.runtime.worker import CommitPolicy, Worker
 
 MODES = ["mixture", "map", "gibbs"]
 ATTRIBUTES = (
@@ -91,7 +91,9 @@ def configured(*flags):
 
 
 def worker_of(log, folder, config):
-    return Worker(log, AtOnce(folder, 100), wiring.learner(config), wiring.identity(config), PACE, Ticking())
+    return Worker(
+        log, AtOnce(folder, 100), factories.learner(config), factories.identity(config), PACE, Ticking()
+    )
 
 
 def learned(open_log, folder, config, raws):
@@ -107,13 +109,13 @@ def learned(open_log, folder, config, raws):
 
 def alone(config, raws=RAWS):
     """A learner without a log, and what it predicts."""
-    learner = wiring.learner(config)
+    learner = factories.learner(config)
     return learner, predictions(learner.process(records(raws), 1.0))
 
 
 def recovered(open_log, config, snapshots=None):
-    learner = wiring.learner(config)
-    recover(open_log(), snapshots or NoSnapshots(), learner, wiring.identity(config))
+    learner = factories.learner(config)
+    recover(open_log(), snapshots or NoSnapshots(), learner, factories.identity(config))
     return learner
 
 
@@ -126,7 +128,7 @@ def test_hypotheses_take_from_the_model_what_they_leave_out():
         '{alpha=0.5}, {likelihood="bernoulli"}, {prior="learned", m=1.0}, {prior="given", half_life="36h"}'
     )
     flags += ["posterior.prediction=gibbs", "posterior.switching_rate=0.25", "posterior.seed=7"]
-    model = wiring.model(load(None, {}, [f"hypotheses=[{tables}]", *flags]))
+    model = factories.model(load(None, {}, [f"hypotheses=[{tables}]", *flags]))
     assert list(model.hypotheses) == [
         Hypothesis("multinomial", alpha=0.5, prior={"a": 2.0}),
         Hypothesis("bernoulli", m=3.0, p=0.25, prior={"a": 2.0}),
@@ -134,14 +136,14 @@ def test_hypotheses_take_from_the_model_what_they_leave_out():
         Hypothesis("multinomial", m=3.0, p=0.25, prior={"a": 2.0}, half_life=129600.0),
     ]
     assert (model.prediction, model.switching_rate, model.seed) == ("gibbs", 0.25, 7)
-    bernoulli = wiring.model(load(None, {}, ["hypotheses=[{}]", "model.event_model=bernoulli"]))
+    bernoulli = factories.model(load(None, {}, ["hypotheses=[{}]", "model.event_model=bernoulli"]))
     assert list(bernoulli.hypotheses) == [Hypothesis("bernoulli", alpha=1.0)]
 
 
 def test_there_may_be_one_naive_bayes_model():
     for flags in ([], ["posterior.switching_rate=0.5", "predictions.hypotheses=true"]):
         config = load(None, {}, ["model.kind=naive_bayes", *flags])
-        assert type(wiring.model(config)) is NaiveBayes
+        assert type(factories.model(config)) is NaiveBayes
         learner, found = alone(config)
         assert learner.report(1.0).posterior is None
         assert {prediction["hypotheses"] for prediction in found} == {None}
@@ -149,7 +151,7 @@ def test_there_may_be_one_naive_bayes_model():
 
 def test_priors_may_be_for_a_hypothesis_alone():
     config = load(None, {}, ["model.priors={ a = 1.0 }", 'hypotheses=[{prior="given"}, {}]'])
-    assert [h.prior for h in wiring.model(config).hypotheses] == [{"a": 1.0}, "learned"]
+    assert [h.prior for h in factories.model(config).hypotheses] == [{"a": 1.0}, "learned"]
 
 
 @pytest.mark.parametrize(
@@ -164,7 +166,7 @@ def test_priors_may_be_for_a_hypothesis_alone():
 def test_what_the_model_refuses_is_told_with_its_place(tables, says):
     config = load(None, {}, [f"hypotheses=[{tables}]"])
     with pytest.raises(ConfigError, match=says):
-        wiring.model(config)
+        factories.model(config)
 
 
 # -- what is published --------------------------------------------------------------------------------------
@@ -173,7 +175,7 @@ def test_what_the_model_refuses_is_told_with_its_place(tables, says):
 def test_a_prediction_says_how_probable_each_hypothesis_was_where_it_is_asked_for():
     config = configured()
     learner, found = alone(config)
-    model, events = wiring.model(config), [decode_event(raw, learner.settings.schema) for raw in RAWS]
+    model, events = factories.model(config), [decode_event(raw, learner.settings.schema) for raw in RAWS]
     for event, prediction in zip(events, found, strict=True):
         assert prediction["hypotheses"] == pytest.approx(model.posterior.probabilities, abs=1e-12)
         assert list(prediction["hypotheses"]) == NAMES
@@ -183,7 +185,7 @@ def test_a_prediction_says_how_probable_each_hypothesis_was_where_it_is_asked_fo
 
 
 def test_a_report_says_how_each_hypothesis_fares():
-    learner, outputs = wiring.learner(configured()), []
+    learner, outputs = factories.learner(configured()), []
     outputs = learner.process(records(RAWS), 1.0)
     reports = [decode_metrics(output.value) for output in outputs if output.topic == "metrics"]
     posterior = learner.model.posterior
@@ -265,7 +267,7 @@ def test_batches_and_slices_of_a_copy_are_unobservable(mode):
     """The state is copied in slices while learning goes on; a learner that goes on from it is the same."""
     config = configured(f"posterior.prediction={mode}")
     expected, published = alone(config)
-    learner, found, copies = wiring.learner(config), [], []
+    learner, found, copies = factories.learner(config), [], []
     for start in range(0, len(RAWS), 40):
         copies.append((start, learner.copying()))
         for raw in RAWS[start : start + 40]:
@@ -276,7 +278,7 @@ def test_batches_and_slices_of_a_copy_are_unobservable(mode):
     for start, copy in copies:
         while not copy.advance(1 << 20):
             pass
-        again = wiring.learner(config)
+        again = factories.learner(config)
         again.load(copy.parts())
         assert predictions(again.process(records(RAWS[start:]), 1.0)) == published[start:]
         assert model_digest(again) == model_digest(expected)
@@ -287,11 +289,11 @@ def test_prediction_and_seed_may_change_and_a_replay_knows_when(open_log, tmp_pa
         (configured(f"posterior.prediction={mode}", f"posterior.seed={seed}"), RAWS[start : start + 100])
         for start, mode, seed in ((0, "mixture", 0), (100, "gibbs", 0), (200, "gibbs", 9), (300, "map", 9))
     ]
-    expected = wiring.learner(lives[0][0])
+    expected = factories.learner(lives[0][0])
     published = []
     for config, raws in lives:
         learner = learned(open_log, tmp_path / "snapshots", config, raws)
-        expected.reconfigure(wiring.settings(config), wiring.model(config))
+        expected.reconfigure(factories.settings(config), factories.model(config))
         published += predictions(expected.process(records(raws), 1.0))
         assert digests(recovered(open_log, config)) == digests(learner) == digests(expected)
     assert predictions(open_log()) == published
@@ -327,7 +329,7 @@ def test_what_was_weighed_cannot_become_another_hypothesis(tmp_path, flags, says
 
 
 def changed_since(before, *given):
-    changes = wiring.ConfiguredJob(load(None, {}, given)).changes_since(before)
+    changes = factories.ConfiguredJob(load(None, {}, given)).changes_since(before)
     return [(one.key, one.before, one.after, one.allowed) for one in changes]
 
 
@@ -349,17 +351,17 @@ def test_counts_alone_do_not_go_on_as_a_mixture_and_may_be_read_otherwise():
         ("model.alpha", "0.5", "1.0", True),
         ("posterior.switching_rate", "0.0", "0.1", True),
     ]
-    weighing = wiring.ConfiguredJob(load(None, {}, ["hypotheses=[{alpha=1.0}]"])).changes_since(before)
+    weighing = factories.ConfiguredJob(load(None, {}, ["hypotheses=[{alpha=1.0}]"])).changes_since(before)
     assert {change.key: change.allowed for change in weighing} == {"model.alpha": False, "model.kind": False}
 
 
 def test_a_rollback_takes_up_the_posterior_too(open_log, tmp_path):
     config, folder = configured("posterior.prediction=gibbs"), tmp_path / "snapshots"
     learned(open_log, folder, config, RAWS[:200])
-    log, identity = open_log(), wiring.identity(config)
+    log, identity = open_log(), factories.identity(config)
     log.acquire("operator")
-    end = recover(log, SnapshotFolder(folder), wiring.learner(config), identity)
-    then = wiring.learner(config)
+    end = recover(log, SnapshotFolder(folder), factories.learner(config), identity)
+    then = factories.learner(config)
     recover(log, SnapshotFolder(folder), then, identity, at=4)
     stands = roll_back(log, end, 4, identity, 1_790_000_500.0)
     many(folder).save(snapshot_of(stands, then.parts(), identity))
@@ -425,8 +427,8 @@ def test_run_survives_kill_9_in_every_mode(files, tmp_path, mode):
         assert 0 < log.offsets(Partition("predictions", 0))[1] < len(STREAM), "the kill came too late"
         streamnb("run", "--until-end", *options, cwd=tmp_path)
         found = predictions(log)
-        learner = wiring.learner(config)
-        recover(log, SnapshotFolder(config.snapshot_folder), learner, wiring.identity(config))
+        learner = factories.learner(config)
+        recover(log, SnapshotFolder(config.snapshot_folder), learner, factories.identity(config))
     expected = answer("evaluate", events, *options, "--predictions", "predictions.jsonl", cwd=tmp_path)
     lines = (tmp_path / "predictions.jsonl").read_bytes().splitlines()
     assert [p["id"] for p in found] == [f"e{i}" for i in range(len(STREAM))]
@@ -458,7 +460,7 @@ def test_evaluate_shows_hypotheses_and_the_bound(files):
 
 def test_evaluate_learns_what_is_not_held_out_by_the_times_of_events(files):
     events, config = files
-    expected = wiring.learner(load(config, {}, []))
+    expected = factories.learner(load(config, {}, []))
     with gzip.open(events) as lines:
         read = [decode_event(raw.strip(), expected.settings.schema) for raw in lines]
     train = read[:750]
@@ -513,7 +515,7 @@ def test_inspect_shows_the_hypotheses(tmp_path, tables):
 
 def test_the_shipped_file_weighs_all_likelihoods():
     config = load(Path(__file__).parents[2] / "config" / "hypotheses.toml", {}, [])
-    model = wiring.model(config)
+    model = factories.model(config)
     assert {h.likelihood for h in model.hypotheses} == {"multinomial", "presence", "bernoulli", "complement"}
     assert len(model.hypotheses) == 12
     assert {h.half_life for h in model.hypotheses} == {None, 86400.0, 7 * 86400.0}

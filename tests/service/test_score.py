@@ -23,17 +23,17 @@ from service import raw_events
 from storm.reading import read
 
 from streamnb import config as configuration
-from streamnb.cli import opening, wiring
 from streamnb.engine.journal.recovery import JournalTail, recover
 from streamnb.engine.journal.snapshot_store import NoSnapshots
-from streamnb.wire.codec import decode_event
+from streamnb.formats.codec import decode_event
+from streamnb.runtime import context, factories
 
 SESSION = 2.0
 STEPS = ("deliver", "send_offsets_to_transaction", "commit_transaction")
 """Of a transaction; before each a process may stand still."""
 AT = """
 import os, pathlib, signal
-from streamnb.adapters.kafka import kafka_python, librdkafka
+from streamnb.event_logs.kafka import kafka_python, librdkafka
 def armed(kind):
     deliver, call = kind.deliver, getattr(kind, {step!r})
     def note(self, records):
@@ -53,7 +53,7 @@ armed(librdkafka._TransactionalProducer)
 """Strikes a process once, at a step of a transaction that publishes something."""
 NOBODY = """
 from kafka.structs import ConsumerGroupMetadata, MemberState
-from streamnb.adapters.kafka.transactions import Transactions
+from streamnb.event_logs.kafka.kafka_transactions import Transactions
 send = Transactions.send
 def bare(self, records, positions, membership, what):
     return send(self, records, positions, ConsumerGroupMetadata(membership.group_id, -1, "", None, MemberState.UNJOINED), what)
@@ -62,8 +62,8 @@ Transactions.send = bare
 """Offsets that come without the membership."""
 APART = """
 import os, signal
-from streamnb.adapters.kafka import kafka_python, librdkafka
-from streamnb.adapters.kafka.sharing import GroupShare
+from streamnb.event_logs.kafka import kafka_python, librdkafka
+from streamnb.event_logs.kafka.partition_sharing import GroupShare
 def without(kind):
     deliver, send = kind.deliver, kind.send_offsets_to_transaction
     def note(self, records):
@@ -96,8 +96,8 @@ JournalTail.advance = slowly
 """A replica that stands where it comes to next, while there is a file."""
 BESIDE = """
 import time
-from streamnb.adapters.kafka.sharing import GroupShare
-from streamnb.cli.serving.scorer import Scorer
+from streamnb.event_logs.kafka.partition_sharing import GroupShare
+from streamnb.serving.scorer import Scorer
 resume, published = GroupShare.resume, Scorer._published
 def beside(self, *given, **named):
     while len((self._standing() or [(), (1, 2, 3)])[1]) == 3:
@@ -122,7 +122,7 @@ JournalTail.advance = lost
 """
 """A replica that has no memory for what comes next."""
 BLIND = """
-from streamnb.cli.serving import scorer
+from streamnb.serving import scorer
 scorer._behind = lambda *_: 0
 """
 """A scorer that takes its replica for one that is near."""
@@ -194,14 +194,14 @@ def stopped(commands):
 def otherwise(program, predictions):
     """Predictions that the model at the journal record which they name does not give."""
     events = {}
-    config = configuration.load(program.file, {}, [wiring.LEARN_ONLY])
-    schema = opening.schema(config)
+    config = configuration.load(program.file, {}, [factories.LEARN_ONLY])
+    schema = context.schema(config)
     for one in read(program.address, program.topics["events"]):
         event = decode_event(one.value, schema, recorded=one.at)
         events[event.id] = event
-    with closing(opening.existing_log(config)) as log:
-        config = wiring.begun_configuration(config, log)
-        identity, learner = wiring.identity(config), wiring.learner(config)
+    with closing(context.existing_log(config)) as log:
+        config = factories.begun_configuration(config, log)
+        identity, learner = factories.identity(config), factories.learner(config)
         begun = recover(log, NoSnapshots(), learner, identity, at=0)
         following = JournalTail(log, learner, identity, begun)
         left = {}
@@ -386,7 +386,7 @@ def test_scorers_begin_where_the_learner_left_off_and_wait_until_it_does(program
     assert {one["id"] for one in published(program) if "journal" not in one["model"]} == set(ids_of(before))
     assert len(list(read(program.address, program.topics["dead_letters"]))) == 1
     assert "by the model after journal record" in program.fail("explain", "--id", "8-e5", "--as-served")
-    assert "those of scorers bear the journal record" in program.run("verify", "--set", wiring.LEARN_ONLY)
+    assert "those of scorers bear the journal record" in program.run("verify", "--set", factories.LEARN_ONLY)
     assert 'predictions.by was "scorers" and is absent' in program.fail("run", "--until-end", code=2)
 
 
@@ -419,7 +419,7 @@ def test_a_prediction_that_is_too_large_is_a_dead_letter_of_the_scorer(tmp_path,
     )
     stopped([scorer])
     assert list(read(program.address, program.topics["dead_letters"]))
-    program.run("verify", "--set", wiring.LEARN_ONLY)
+    program.run("verify", "--set", factories.LEARN_ONLY)
 
 
 def test_scorers_that_begin_together_are_not_told_that_offsets_are_gone(program):

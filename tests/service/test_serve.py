@@ -30,18 +30,18 @@ from uvicorn.server import ServerState
 
 import streamnb
 from streamnb import config as configuration
-from streamnb.adapters.snapshot_folder import SnapshotFolder
-from streamnb.cli import opening, wiring
-from streamnb.cli.serving import replica as following
-from streamnb.cli.serving.api import _held, application
-from streamnb.cli.serving.replica import Replica
-from streamnb.cli.serving.schemas import Problem
-from streamnb.cli.serving.server import _MOST_CONNECTIONS, _Bounded
-from streamnb.cli.serving.turns import FairLock
 from streamnb.engine.journal.recovery import recover
 from streamnb.engine.ports import NewRecord
-from streamnb.model.evaluation.unseen import published_new_class_probability
-from streamnb.wire.snapshot import part_digest
+from streamnb.formats.snapshot_container import part_digest
+from streamnb.persistence.snapshot_folder import SnapshotFolder
+from streamnb.runtime import context, factories
+from streamnb.scoring.new_class_probability import published_new_class_probability
+from streamnb.serving import replica as following
+from streamnb.serving.fair_lock import FairLock
+from streamnb.serving.http_api import _held, application
+from streamnb.serving.http_schemas import Problem
+from streamnb.serving.http_server import _MOST_CONNECTIONS, _Bounded
+from streamnb.serving.replica import Replica
 
 WORDS = {"spam": ["free", "win", "cash"], "ham": ["lunch", "noon", "home"]}
 TOKEN = "a-token-of-some-length"  # noqa: S105
@@ -76,7 +76,7 @@ def made(request, tmp_path):
     program.run("topics", "create")
 
     def append(raws):
-        with closing(opening.open_log(configured(program))) as log:
+        with closing(context.open_log(configured(program))) as log:
             log.append([NewRecord(program.topics["events"], None, raw) for raw in raws])
 
     append(events(200))
@@ -114,10 +114,10 @@ def serving(program, *more):
 def present(program):
     """The model that a learner would begin with."""
     config = configured(program)
-    with closing(opening.open_log(config)) as log:
-        config = wiring.begun_configuration(config, log)  # the budget of memory, above all
-        learner = wiring.learner(config)
-        checkpoint = recover(log, wiring.snapshots(config), learner, wiring.identity(config))
+    with closing(context.open_log(config)) as log:
+        config = factories.begun_configuration(config, log)  # the budget of memory, above all
+        learner = factories.learner(config)
+        checkpoint = recover(log, factories.snapshots(config), learner, factories.identity(config))
     return checkpoint.n, learner.model
 
 
@@ -549,7 +549,7 @@ def test_a_log_that_is_replaced_by_its_backup_is_followed(tmp_path):
     program.run("topics", "create")
 
     def learn(*which):
-        with closing(opening.open_log(configured(program))) as log:
+        with closing(context.open_log(configured(program))) as log:
             log.append([NewRecord(program.topics["events"], None, raw) for raw in events(*which)])
         program.run("run", "--until-end")
 
@@ -575,13 +575,13 @@ def test_a_replica_that_rests_follows_while_it_is_asked(tmp_path, monkeypatch):
     monkeypatch.setattr(following, "REST_SECONDS", 1.0)
     program = Program(tmp_path, f"sqlite:///{tmp_path / 'log.db'}", model_keys={"kind": "naive_bayes"})
     program.run("topics", "create")
-    with closing(opening.open_log(configured(program))) as log:
+    with closing(context.open_log(configured(program))) as log:
         log.append([NewRecord(program.topics["events"], None, raw) for raw in events(200)])
     program.run("run", "--until-end", "--set", "commit.events=20")
     for file in SnapshotFolder(configured(program).snapshot_folder).list():
         file.path.unlink()  # so that all is replayed
-    opened, existing = [], opening.existing_log
-    monkeypatch.setattr(opening, "existing_log", lambda config: opened.append(1) or existing(config))
+    opened, existing = [], context.existing_log
+    monkeypatch.setattr(context, "existing_log", lambda config: opened.append(1) or existing(config))
     told, advanced = [], threading.Event()
 
     def recover_slowly(*given, **more):
@@ -629,7 +629,7 @@ def test_a_body_that_is_cut_short_writes_nothing(made):
         client.settimeout(20)
         client.recv(1000)
     time.sleep(0.5)
-    with closing(opening.open_log(configured(program))) as log:
+    with closing(context.open_log(configured(program))) as log:
         assert log.offsets(log.partitions(program.model + "-labels")[0]) == (0, 0)
 
 

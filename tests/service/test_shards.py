@@ -20,29 +20,29 @@ from storm.reading import read
 from storm.recount import counted, differences, recount
 
 import streamnb
-from streamnb.cli.merging.states import of_text
+from streamnb.merging.shard_states import of_text
 
 TWICE = """
-from streamnb.cli.merging import states
+from streamnb.merging import shard_states as states
 merged = states.merged
 def twice(given, config):
     total = merged(given, config)
     total.model.merge(states._model(config).load_state(*given[0].model.state()))
     return total
 from streamnb.cli.commands import model
-from streamnb.cli.merging import publishing
+from streamnb.merging import merged_model_publishing as publishing
 model.merged = publishing.merged = twice
 """
 """A merger that adds a shard once more."""
 DIES = """
 import os
-from streamnb.adapters.snapshot_folder import SnapshotFolder
+from streamnb.persistence.snapshot_folder import SnapshotFolder
 SnapshotFolder.save = lambda *_: os._exit(9)
 SnapshotFolder.save_aside = lambda *_: os._exit(9)
 """
 """A merger that dies when the journal has taken a sum up, before it keeps a snapshot."""
 AHEAD = """
-from streamnb.cli.merging import states
+from streamnb.merging import shard_states as states
 of = states.of_learner
 def ahead(*given):
     found = of(*given)
@@ -52,7 +52,7 @@ states.of_learner = ahead
 """
 """A merger that says that it stands for more than a shard has committed."""
 LESS = """
-from streamnb.model.naive_bayes.sufficient_statistics import SufficientStatistics
+from streamnb.models.naive_bayes.sufficient_statistics import SufficientStatistics
 merge = SufficientStatistics.merge
 def less(self, other):
     before = self.class_weights.copy()

@@ -19,18 +19,19 @@ from service import AtOnce, Ticking, read_topic, records
 from verifying import Altered, configured, new_worker, told, verified
 
 from streamnb import NaiveBayes
-from streamnb.cli import main, wiring
+from streamnb.cli import main
 from streamnb.cli.commands.forget import _chosen
 from streamnb.cli.parser import build_parser
-from streamnb.engine import learner as engine_learner
-from streamnb.engine.journal.entries import roll_back
+from streamnb.engine.journal.journal_entries import roll_back
 from streamnb.engine.ports import NewRecord
-from streamnb.engine.rebuilding.rebuild import Retraining, RetrainingSource
-from streamnb.engine.standings import MOST, MOST_ALONE, MOST_BYTES
+from streamnb.engine.processing import event_processor as engine_learner
+from streamnb.engine.processing.tenant_stats import MOST, MOST_ALONE, MOST_BYTES
+from streamnb.engine.retraining.log_retraining import Retraining, RetrainingSource
 from streamnb.engine.topic_plan import TENANT_BYTES
 from streamnb.errors import ConfigError, SnapshotError
-from streamnb.wire.snapshot import SnapshotPart
-from streamnb.worker import CommitPolicy
+from streamnb.formats.snapshot_container import SnapshotPart
+from streamnb.runtime import factories
+from streamnb.runtime.worker import CommitPolicy
 
 SETS = ["model.kind=tenants", "model.tenants=6", "model.memory=1B", "metrics.every_events=7"]
 TOLD = [*SETS, "topics.tenants=tenants"]
@@ -251,7 +252,9 @@ def test_where_labels_come_late_it_is_a_recount_of_those_that_hold(open_log, tmp
 
 def source(log, folder, *sets):
     config = configured(*sets)
-    return RetrainingSource(log, AtOnce(folder, 100), lambda: wiring.learner(config), wiring.identity(config))
+    return RetrainingSource(
+        log, AtOnce(folder, 100), lambda: factories.learner(config), factories.identity(config)
+    )
 
 
 def of_state(learner):
@@ -302,7 +305,7 @@ def test_after_a_rollback_all_tenants_are_told_again(open_log, tmp_path):
     log = open_log()
     before = of_topic(log)
     log.acquire("an operator")
-    roll_back(log, stood, stood.n // 2, wiring.identity(configured(*TOLD)), clock())
+    roll_back(log, stood, stood.n // 2, factories.identity(configured(*TOLD)), clock())
     log.close()
     log = open_log()
     worker = life(log, folder, *TOLD, clock=clock)
@@ -355,7 +358,7 @@ def test_a_topic_that_is_named_later_or_is_another_has_all_tenants(open_log, tmp
 
 def test_no_commit_writes_of_more_than_a_bounded_number():
     """Ten thousand tenants in one batch: a commit of events writes of a thousand, and the rest follows without any."""
-    learner = wiring.learner(configured("model.kind=tenants", "topics.tenants=tenants"))
+    learner = factories.learner(configured("model.kind=tenants", "topics.tenants=tenants"))
     raws = [json.dumps({"id": f"e{i}", "text": "a", "label": "x"}).encode() for i in range(25_000)]
     outputs = learner.process(records(raws, keys=[b"t%05d" % (i % 12_500) for i in range(25_000)]), 1.0)
     commits = [[one for one in outputs if one.topic == "tenants"]]
@@ -369,7 +372,7 @@ def test_no_commit_writes_of_more_than_a_bounded_number():
 
 def test_no_commit_goes_on_beyond_some_mebibytes():
     """A thousand tenants whose names take 4 kB each as a key, and in the record."""
-    learner = wiring.learner(configured("model.kind=tenants", "topics.tenants=tenants"))
+    learner = factories.learner(configured("model.kind=tenants", "topics.tenants=tenants"))
     keys = ["\U0001f600" * 996 + f"{i:04}" for i in range(1000)]
     raw = json.dumps({"id": "e", "text": "a", "label": "x"}).encode()
     outputs = learner.process(records([raw] * 1000, keys=[key.encode() for key in keys]), 1.0)
@@ -382,7 +385,7 @@ def test_no_commit_goes_on_beyond_some_mebibytes():
 def test_whoever_is_due_has_its_turn_however_busy_the_others_are(monkeypatch):
     """Nine tenants that have an event in each commit, of which two are written of; and one that had one event."""
     monkeypatch.setattr(engine_learner, "MOST", 2)
-    learner = wiring.learner(configured("model.kind=tenants", "topics.tenants=tenants"))
+    learner = factories.learner(configured("model.kind=tenants", "topics.tenants=tenants"))
     busy = [b"t%d" % i for i in range(10) if i != 7]
     turns = Counter()
     for commit in range(20):
@@ -397,7 +400,7 @@ def test_whoever_is_due_has_its_turn_however_busy_the_others_are(monkeypatch):
 
 
 def test_a_record_names_the_heaviest_labels_and_says_how_much_the_others_weigh():
-    learner = wiring.learner(configured("model.kind=tenants", "topics.tenants=tenants"))
+    learner = factories.learner(configured("model.kind=tenants", "topics.tenants=tenants"))
     raws = [
         json.dumps({"id": f"{i}-{j}", "text": "a", "label": f"l{i}"}).encode()
         for i in range(15)
@@ -412,7 +415,7 @@ def test_a_record_names_the_heaviest_labels_and_says_how_much_the_others_weigh()
 
 def test_a_record_has_no_more_labels_than_it_has_room_for():
     """Names of a thousand characters, each of which takes twelve bytes of JSON, or as a key four."""
-    learner = wiring.learner(configured("model.kind=tenants", "topics.tenants=tenants"))
+    learner = factories.learner(configured("model.kind=tenants", "topics.tenants=tenants"))
     for n, name in enumerate(("\x01" * 1000, "\U0001f600" * 1000)):
         raws = [
             json.dumps({"id": f"{i}", "text": "a", "label": f"{name[:997]}{i:03}"}).encode()
@@ -437,7 +440,7 @@ def test_a_topic_that_takes_no_records_of_tenants_is_refused_at_the_start(size, 
         r"topic tenants takes records of up to 32,767 bytes, and that of a tenant may have 32,768; .*doctor"
     )
     with nullcontext() if is_taken else pytest.raises(ConfigError, match=said):
-        assert wiring.fitted(config, Sizes()).topics == config.topics
+        assert factories.fitted(config, Sizes()).topics == config.topics
 
 
 @pytest.mark.parametrize("open_log", ["sqlite", "kafka"], indirect=True)
@@ -474,14 +477,14 @@ def test_verify_finds_what_is_not_the_last_record(open_log, tmp_path):
 
 
 def test_a_part_of_a_snapshot_that_is_none_is_refused():
-    learner = wiring.learner(configured(*TOLD))
+    learner = factories.learner(configured(*TOLD))
     learner.process(
         records([json.dumps({"id": "e", "text": "a", "label": "x"}).encode()] * 3, keys=[b"a", b"b", b"c"]),
         1.0,
     )
     parts = learner.parts()
     (meta, arrays), due = parts["standings"], np.array([1, 2])
-    wiring.learner(configured(*TOLD)).load({**parts, "standings": SnapshotPart(meta, {"due": due})})
+    factories.learner(configured(*TOLD)).load({**parts, "standings": SnapshotPart(meta, {"due": due})})
     for other in (
         SnapshotPart({**meta, "next": -1}, arrays),
         SnapshotPart({**meta, "gone": 7}, arrays),
@@ -493,4 +496,4 @@ def test_a_part_of_a_snapshot_that_is_none_is_refused():
         SnapshotPart(meta, {"due": due.reshape(1, 2)}),
     ):
         with pytest.raises(SnapshotError):
-            wiring.learner(configured(*TOLD)).load({**parts, "standings": other})
+            factories.learner(configured(*TOLD)).load({**parts, "standings": other})

@@ -11,10 +11,11 @@ from service import model_digest, predictions, raw_events, records
 from verifying import configured, new_worker, told, verified
 
 from streamnb import NaiveBayes
-from streamnb.cli import main, wiring
+from streamnb.cli import main
 from streamnb.config import changes, load, semantic_config_of
 from streamnb.engine.ports import NewRecord
 from streamnb.errors import ConfigError
+from streamnb.runtime import factories
 
 SETS = ["model.kind=tenants", "model.tenants=7", "model.memory=1B"]
 SHARED = [*SETS, "model.shared=true"]
@@ -31,13 +32,13 @@ def fed(log, *, start=0, stop=300):
 
 def alone(*sets):
     """A learner that nobody disturbs, and what it said."""
-    learner = wiring.learner(configured(*sets))
+    learner = factories.learner(configured(*sets))
     return learner, learner.process(records(RAWS, keys=KEYS), 1.0)
 
 
 def test_each_key_has_the_model_of_its_own_events():
     learner, _ = alone(*SETS)
-    plain = wiring.learner(configured("model.kind=naive_bayes"))
+    plain = factories.learner(configured("model.kind=naive_bayes"))
     models, kept = {}, {}
     for record in records(RAWS, keys=KEYS):
         event = plain._decode(record)
@@ -121,7 +122,7 @@ def test_late_labels_and_corrections_are_counted_by_each_tenant(sets, open_log, 
 
 def test_bernoulli_texts_are_refused():
     with pytest.raises(ConfigError, match="no Bernoulli texts"):
-        wiring.learner(configured(*SETS, "model.event_model=bernoulli"))
+        factories.learner(configured(*SETS, "model.event_model=bernoulli"))
 
 
 def test_what_a_shared_model_is_not_for_is_refused_by_its_key():
@@ -131,7 +132,7 @@ def test_what_a_shared_model_is_not_for_is_refused_by_its_key():
         ([*SHARED, "model.event_model=bernoulli"], "no Bernoulli texts"),
     ):
         with pytest.raises(ConfigError, match=says):
-            wiring.learner(configured(*sets))
+            factories.learner(configured(*sets))
 
 
 def test_a_shared_model_cannot_be_added_to_a_stream():

@@ -10,14 +10,15 @@ from malformed import LABEL_RECORDS, NOT_LABELS
 from service import TOPICS, AtOnce, digests, produce, raw_events, read_topic
 from verifying import told, verified
 
-from streamnb.cli import main, opening, wiring
+from streamnb.cli import main
 from streamnb.config import load
 from streamnb.engine.journal.recovery import recover
 from streamnb.engine.journal.snapshot_store import NoSnapshots
 from streamnb.engine.sensor import Sensor
-from streamnb.wire.codec import decode_event
-from streamnb.wire.schema import EventSchema
-from streamnb.worker import CommitPolicy, Worker
+from streamnb.formats.codec import decode_event
+from streamnb.formats.event_schema import EventSchema
+from streamnb.runtime import context, factories
+from streamnb.runtime.worker import CommitPolicy, Worker
 
 HYPOTHESES = 'hypotheses=[{name="all"}, {half_life="6h"}]'
 PACE = CommitPolicy(commit_events=50, snapshot_events=120)
@@ -54,9 +55,9 @@ def lived(open_log, folder, config, raws, sensor=None):
     """One life of a worker, to the end of the log."""
     log = open_log(**TOPICS)
     produce(log, raws)
-    learner = wiring.learner(config)
+    learner = factories.learner(config)
     store = AtOnce(folder, 100)
-    worker = Worker(log, store, learner, wiring.identity(config), PACE, time.time, sensor or Told())
+    worker = Worker(log, store, learner, factories.identity(config), PACE, time.time, sensor or Told())
     worker.start("test")
     worker.run(until_end=True)
     worker.close()
@@ -64,8 +65,8 @@ def lived(open_log, folder, config, raws, sensor=None):
 
 
 def recovered(open_log, config):
-    learner = wiring.learner(config)
-    recover(open_log(), NoSnapshots(), learner, wiring.identity(config))
+    learner = factories.learner(config)
+    recover(open_log(), NoSnapshots(), learner, factories.identity(config))
     return learner
 
 
@@ -163,7 +164,7 @@ def test_a_file_has_no_times_but_those_of_its_events(tmp_path, capsys):
 
 
 def test_a_table_of_labels_alone_is_one_of_events():
-    from streamnb.wire.event_csv import CsvColumns, rows_to_events
+    from streamnb.formats.event_csv import CsvColumns, rows_to_events
 
     (raw,) = rows_to_events(["id,label,n\n", "m,ham,\n"], CsvColumns())
-    assert decode_event(raw, opening.schema(configured())).label == "ham"
+    assert decode_event(raw, context.schema(configured())).label == "ham"

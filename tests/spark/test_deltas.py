@@ -19,14 +19,14 @@ from storm.recount import counted, recount
 
 import streamnb
 from streamnb import config as configuration
-from streamnb.cli import wiring
 from streamnb.engine.ports import Partition
 from streamnb.errors import ConfigError, JournalError, OtherStream, SnapshotError
-from streamnb.model.naive_bayes.partials import Partial
-from streamnb.spark import part as part_module
+from streamnb.models.naive_bayes.partials import Partial
+from streamnb.runtime import factories
+from streamnb.spark import partition_worker as part_module
 from streamnb.spark.deltas import Deltas, ranges_of, refuse_unfit
 from streamnb.spark.job import planned
-from streamnb.spark.part import PartitionTask
+from streamnb.spark.partition_worker import PartitionTask
 
 IDS = {"events": "id-1"}
 NOW = 1_790_000_000.0
@@ -37,7 +37,7 @@ SETS = ["log.url=kafka://127.0.0.1:9", "model.kind=naive_bayes"]
 def _fast_starts():
     """A driver starts often here: what it asks of the machine is asked once, and no power is lost."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(wiring, "fingerprint", cache(wiring.fingerprint))
+        patch.setattr(factories, "fingerprint", cache(factories.fingerprint))
         patch.setattr(os, "fsync", lambda _: None)
         yield
 
@@ -184,7 +184,7 @@ def test_batches_with_a_death_anywhere_are_the_stream_counted_in_order(data, tmp
 
 def test_a_batch_is_predicted_by_the_model_after_the_one_before(tmp_path):
     raws = [event(i, ["ham", "spam"][i % 3 == 0]) for i in range(60)]
-    cluster, plain = Cluster(tmp_path), wiring.learner(configured())
+    cluster, plain = Cluster(tmp_path), factories.learner(configured())
     for number, batch in enumerate(batches_of(raws, 2, [20, 40])):
         cluster.outputs.clear()
         cluster.run(number, batch)
@@ -387,10 +387,10 @@ def test_a_folder_of_another_stream_or_of_a_learner_is_refused(tmp_path):
     with pytest.raises(OtherStream, match="topic events was recreated, or is another cluster's"):
         cluster.deltas.begin(configured(), {"events": "id-2"})
     state = cluster.state
-    learners = wiring.snapshots(configured(f"snapshots.folder={tmp_path / 'learner'}"))
+    learners = factories.snapshots(configured(f"snapshots.folder={tmp_path / 'learner'}"))
     from streamnb.engine.journal.checkpoint import snapshot_of
 
-    learners.save(snapshot_of(state.checkpoint, state.learner.parts(), wiring.identity(configured())))
+    learners.save(snapshot_of(state.checkpoint, state.learner.parts(), factories.identity(configured())))
     with pytest.raises(SnapshotError, match=r"is a learner's: set snapshots\.folder"):
         Deltas(tmp_path / "learner").begin(configured(), IDS)
 

@@ -12,9 +12,9 @@ from typing import Any
 from storm.reading import ID
 from storm.stream import Made
 
-from streamnb.adapters.sqlite.log import SqliteLog
 from streamnb.engine.ports import NewRecord
 from streamnb.errors import LogError
+from streamnb.event_logs.sqlite.sqlite_log import SqliteLog
 
 TURN_SECONDS = 0.02
 

@@ -11,8 +11,8 @@ from late import EVENTS, LABELS, effective_labels, scores_of
 from storm.reading import Found
 from storm.stream import BAD, BASE, FEW, NAMES, Made, event, is_malformed, malformed
 
-from streamnb.engine.learner import EventProcessor
 from streamnb.engine.ports import Record
+from streamnb.engine.processing.event_processor import EventProcessor
 
 TOPIC = "labels"
 RANKS, WEIGHTS = {"analyst": 3}, {"bot": 0.5}

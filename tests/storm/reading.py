@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from streamnb.adapters.sqlite.log import SqliteLog
+from streamnb.event_logs.sqlite.sqlite_log import SqliteLog
 
 Answer = TypeVar("Answer")
 ANSWER_SECONDS = 60.0

@@ -14,7 +14,7 @@ from typing import Any
 
 from storm.reading import Found
 
-from streamnb.model.tenants.tenant_models import TenantModels
+from streamnb.models.tenants.tenant_models import TenantModels
 
 Counted = dict[tuple, Any]
 ALL = "all tenants"

@@ -20,10 +20,10 @@ from program import Command, Program, until
 from storm.misfortunes import Say
 from storm.reading import ends, last_journalled, read
 
-from streamnb.adapters.snapshot_folder import SnapshotFolder
-from streamnb.cli.serving import server
-from streamnb.cli.serving.replica import Replica
-from streamnb.wire.snapshot import part_digest
+from streamnb.formats.snapshot_container import part_digest
+from streamnb.persistence.snapshot_folder import SnapshotFolder
+from streamnb.serving import http_server
+from streamnb.serving.replica import Replica
 
 LIVES = 0.0, 8.0  # seconds that one follows, or only begins
 BEGUN_SECONDS = 60.0
@@ -191,4 +191,4 @@ class _Noting(Replica):
 def note(notes: str) -> None:
     """Have the replica that begins in this process note there what it holds."""
     _Noting.notes = Path(notes)
-    server.Replica = _Noting
+    http_server.Replica = _Noting

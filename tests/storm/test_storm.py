@@ -15,9 +15,9 @@ from storm.stream import is_malformed
 from storm.undisturbed import disturbances
 from storm.weathered import weathered
 
-from streamnb.cli import wiring
 from streamnb.config import load
 from streamnb.engine.ports import Partition, Record
+from streamnb.runtime import factories
 
 
 def test_a_storm(lone_broker, tmp_path):
@@ -59,7 +59,7 @@ def test_what_a_storm_on_chains_is_laid_beside_finds_what_is_there():
         records = [
             Record(Partition("events", f.partition), f.offset, f.key.encode(), f.value, 0.0) for f in found
         ]
-        learner = wiring.learner(config)
+        learner = factories.learner(config)
         outputs = learner.process(sorted(records), 2.0)
         return found, learner, [one.value for one in outputs if one.topic == "predictions"]
 
@@ -88,7 +88,7 @@ def test_what_is_laid_beside_late_labels_finds_one_that_is_lost_and_one_that_is_
     told = recount((one.value for one in went_in if not is_malformed(one.id)), truths)
 
     def differing(found, again=()):
-        learner = wiring.learner(config)
+        learner = factories.learner(config)
         records = [Record(topic, one.offset, one.key.encode(), one.value, one.at) for topic, one in found]
         outputs = learner.process(records, 1.0)
         while learner.has_work:

@@ -9,12 +9,12 @@ from typing import Any
 from storm.reading import Found
 from storm.recount import counted, differences
 
-from streamnb.cli import wiring
 from streamnb.config import Config
-from streamnb.engine.learner import EventProcessor
 from streamnb.engine.ports import Partition, Record
-from streamnb.model.tenants.tenant_models import TenantModels
-from streamnb.wire.snapshot import part_digest
+from streamnb.engine.processing.event_processor import EventProcessor
+from streamnb.formats.snapshot_container import part_digest
+from streamnb.models.tenants.tenant_models import TenantModels
+from streamnb.runtime import factories
 
 
 def disturbances(
@@ -30,7 +30,7 @@ def disturbances(
         Record(Partition(topic, one.partition), one.offset, one.key.encode(), one.value, one.at)
         for one in sorted(went_in)
     ]
-    alone = wiring.learner(config)
+    alone = factories.learner(config)
     outputs = alone.process(records, 1.0)
     if len({one.partition for one in went_in}) > 1:
         different = differences(_counted(learned.model), _counted(alone.model))

@@ -18,17 +18,17 @@ from storm.stream import Made, is_malformed
 from storm.undisturbed import disturbances
 
 from streamnb import config as configuration
-from streamnb.adapters.snapshot_folder import SnapshotFolder
-from streamnb.cli import opening, wiring
 from streamnb.cli.commands.rebuild import retraining_of
-from streamnb.engine.journal.history import entries
+from streamnb.engine.journal.journal_history import entries
 from streamnb.engine.journal.recovery import recover
-from streamnb.engine.learner import EventProcessor
-from streamnb.engine.rebuilding.rebuild import Retraining
+from streamnb.engine.processing.event_processor import EventProcessor
+from streamnb.engine.retraining.log_retraining import Retraining
 from streamnb.errors import StreamnbError
-from streamnb.model.tenants.tenant_models import TenantModels
-from streamnb.wire.codec import decode_event
-from streamnb.wire.snapshot import part_digest
+from streamnb.formats.codec import decode_event
+from streamnb.formats.snapshot_container import part_digest
+from streamnb.models.tenants.tenant_models import TenantModels
+from streamnb.persistence.snapshot_folder import SnapshotFolder
+from streamnb.runtime import context, factories
 
 INPUTS = "events", "labels"
 """Roles of topics that are read; labels have one where they come apart."""
@@ -144,11 +144,11 @@ def _learned_anew(
 ) -> Iterator[str]:
     """A model learned anew, and one that nobody disturbed, of events that carried the labels of the end."""
     config = configuration.load(program.file, {}, [])
-    with closing(opening.open_log(config)) as log:
+    with closing(context.open_log(config)) as log:
         rebuilt = Retraining(retraining_of(config, log)).retrained()
         journal = [found.record for found in entries(log, log.partitions(config.topics.journal)[0])]
     at = {(found.partition, found.offset): found for found in went_in}
-    alone, schema = wiring.model(config), opening.schema(config)
+    alone, schema = factories.model(config), context.schema(config)
     for part in (part for record in journal for part in record.slices if part.topic in config.topics.events):
         for offset in range(part.first, part.next):
             found = at.get((part.partition, offset))
@@ -162,9 +162,9 @@ def _learned_anew(
 def recovered(program: Program, snapshots: Path) -> EventProcessor:
     """A learner that stands where the journal does, by the snapshots of a folder."""
     config = configuration.load(program.file, {}, [])
-    learner = wiring.learner(config)
-    with closing(opening.open_log(config)) as log:
-        recover(log, SnapshotFolder(snapshots), learner, wiring.identity(config))
+    learner = factories.learner(config)
+    with closing(context.open_log(config)) as log:
+        recover(log, SnapshotFolder(snapshots), learner, factories.identity(config))
     return learner
 
 

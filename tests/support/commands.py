@@ -158,13 +158,13 @@ if __name__ == "__main__":
     import measure
     from river import drift  # noqa: F401
 
-    from streamnb import adapters, cli
-    from streamnb.model.warm import warm
+    from streamnb import cli, event_logs
+    from streamnb.runtime.kernel_warmup import warm
 
     def program():
         return (measure if {*sys.argv[1:2]} & {*measure.COMMANDS} else cli).main()
 
-    for package in (adapters, cli):
+    for package in (event_logs, cli):
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             import_module(module.name)
     warm()

@@ -7,10 +7,10 @@ import math
 from collections import Counter, defaultdict
 
 from streamnb import NaiveBayes, Text
-from streamnb.engine.learner import EventProcessor
 from streamnb.engine.ports import Partition, Record
+from streamnb.engine.processing.event_processor import EventProcessor
 from streamnb.engine.settings import LabelSettings, Settings
-from streamnb.wire.schema import EventSchema
+from streamnb.formats.event_schema import EventSchema
 
 EVENTS, LABELS = Partition("events", 0), Partition("labels", 0)
 WORDS = [f"w{i}" for i in range(30)]

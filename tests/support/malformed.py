@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from streamnb.wire.records import MAX_DEPTH
-from streamnb.wire.schema import EventSchema
+from streamnb.formats.event_schema import EventSchema
+from streamnb.formats.json_parsing import MAX_DEPTH
 
 
 class Malformed(NamedTuple):

@@ -7,16 +7,16 @@ import random
 from concurrent.futures import Future
 
 from streamnb import NaiveBayes, Text
-from streamnb.adapters.snapshot_folder import SnapshotFolder
-from streamnb.engine.journal.identity import JobIdentity
-from streamnb.engine.learner import EventProcessor
+from streamnb.engine.journal.job_identity import JobIdentity
 from streamnb.engine.ports import NewRecord, Partition, Record
+from streamnb.engine.processing.event_processor import EventProcessor
 from streamnb.engine.settings import Settings
 from streamnb.errors import StreamnbError
-from streamnb.wire.codec import decode_prediction
-from streamnb.wire.schema import EventSchema
-from streamnb.wire.snapshot import part_digest
-from streamnb.worker import CommitPolicy, Worker
+from streamnb.formats.codec import decode_prediction
+from streamnb.formats.event_schema import EventSchema
+from streamnb.formats.snapshot_container import part_digest
+from streamnb.persistence.snapshot_folder import SnapshotFolder
+from streamnb.runtime.worker import CommitPolicy, Worker
 
 TOPICS = {"events": 1, "predictions": 1, "metrics": 1, "dead_letters": 1, "journal": 1}
 IDENTITY = JobIdentity(("events",), "journal", "c0ffee", {"python": "3"})

@@ -5,8 +5,8 @@ A log of Kafka has its broker's administration for it (`tests/brokers/prefixed.p
 
 from __future__ import annotations
 
-from streamnb.adapters.sqlite.store import OFFSET_BITS
 from streamnb.engine.ports import Partition
+from streamnb.event_logs.sqlite.sqlite_store import OFFSET_BITS
 
 
 def add_partitions(log, name, partitions):

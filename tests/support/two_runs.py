@@ -7,22 +7,23 @@ from contextlib import closing
 
 from service import predictions, records
 
-from streamnb.cli import main, opening, wiring
+from streamnb.cli import main
 from streamnb.engine.ports import NewRecord
+from streamnb.runtime import context, factories
 
 
 def run_stopped_run_again_and_verified(config, given, raws, capsys):
     """(A learner that nobody stopped, the predictions that are visible); flags `given` are of `config`."""
     for part in (raws[:90], raws[90:]):
-        with closing(opening.open_log(config)) as log:
+        with closing(context.open_log(config)) as log:
             log.append([NewRecord("events", None, raw) for raw in part])
         assert main(["run", "--until-end", *given]) == 0
     capsys.readouterr()
     assert main(["verify", "--json", *given]) == 0
     assert json.loads(capsys.readouterr().out)["verified"]
-    alone = wiring.learner(config)
+    alone = factories.learner(config)
     outputs = alone.process(records(raws), 1.0)
-    with closing(opening.existing_log(config)) as log:
+    with closing(context.existing_log(config)) as log:
         found = predictions(log)
     assert found == predictions(outputs)
     return alone, found

@@ -6,14 +6,14 @@ import msgspec
 from service import AtOnce, Ticking
 
 from streamnb import config as configuration
-from streamnb.adapters.snapshot_folder import SnapshotFolder
-from streamnb.cli import wiring
 from streamnb.cli.commands.verify import source_of
-from streamnb.engine.verification.findings import CheckResults, Outcome
-from streamnb.engine.verification.verify import verify
-from streamnb.wire.journal import START, decode_journal, encode_journal, seal
-from streamnb.wire.snapshot import SnapshotPart
-from streamnb.worker import CommitPolicy, Worker
+from streamnb.formats.journal_record import START, decode_journal, encode_journal, seal
+from streamnb.formats.snapshot_container import SnapshotPart
+from streamnb.persistence.snapshot_folder import SnapshotFolder
+from streamnb.runtime import factories
+from streamnb.runtime.worker import CommitPolicy, Worker
+from streamnb.verification.check_results import CheckResults, Outcome
+from streamnb.verification.log_verification import verify
 
 PACE = CommitPolicy(
     commit_events=30, snapshot_events=90, snapshot_seconds=3600.0
@@ -29,8 +29,8 @@ def new_worker(log, folder, *sets, pace=PACE, file=None, clock=None, **options):
     return Worker(
         log,
         AtOnce(folder, 100),
-        wiring.learner(config),
-        wiring.identity(config),
+        factories.learner(config),
+        factories.identity(config),
         pace,
         clock or Ticking(),
         **options,

@@ -36,8 +36,8 @@ from streamnb.events import (
     Scores,
     TenantStanding,
 )
-from streamnb.wire import codec
-from streamnb.wire.codec import (
+from streamnb.formats import codec
+from streamnb.formats.codec import (
     decode_alert,
     decode_event,
     decode_label,
@@ -52,13 +52,13 @@ from streamnb.wire.codec import (
     encode_predictions,
     encode_tenant_stats,
 )
-from streamnb.wire.dead_letter import dead_letter_record
-from streamnb.wire.event_csv import CsvColumns, rows_to_events
-from streamnb.wire.event_rules import EARLIEST, LATEST
-from streamnb.wire.journal import START, chain_outputs, decode_journal, encode_journal
-from streamnb.wire.paths import parse_path, render_path
-from streamnb.wire.records import MAX_DEPTH
-from streamnb.wire.schema import AttributeSpec, EventSchema
+from streamnb.formats.dead_letter_record import dead_letter_record
+from streamnb.formats.event_csv import CsvColumns, rows_to_events
+from streamnb.formats.event_schema import AttributeSpec, EventSchema
+from streamnb.formats.event_validity import EARLIEST, LATEST
+from streamnb.formats.journal_record import START, chain_outputs, decode_journal, encode_journal
+from streamnb.formats.json_parsing import MAX_DEPTH
+from streamnb.formats.json_paths import parse_path, render_path
 
 FORMATS = Path(__file__).parents[2] / "docs" / "formats.md"
 OPEN = EventSchema()

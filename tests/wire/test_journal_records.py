@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamnb.errors import JournalError
-from streamnb.wire.journal import JournalRecord, decode_journal, encode_journal, seal
+from streamnb.formats.journal_record import JournalRecord, decode_journal, encode_journal, seal
 
 SEALED = seal(JournalRecord(1, 3, "ab" * 32, "commit", 1.5, (), {"events": {"0": 7}}, "cd" * 32, "here"))
 

@@ -16,7 +16,15 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from streamnb.errors import SnapshotError
-from streamnb.wire.snapshot import Snapshot, SnapshotPart, decode, encode, encode_chunks, load, part_digest
+from streamnb.formats.snapshot_container import (
+    Snapshot,
+    SnapshotPart,
+    decode,
+    encode,
+    encode_chunks,
+    load,
+    part_digest,
+)
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 SPECIFICATION = Path(__file__).parents[2] / "docs" / "snapshot-format.md"

@@ -15,9 +15,9 @@ from service import (
     records,
 )
 
-from streamnb.adapters.snapshot_folder import SnapshotFolder
 from streamnb.errors import LogError
-from streamnb.worker import CommitPolicy
+from streamnb.persistence.snapshot_folder import SnapshotFolder
+from streamnb.runtime.worker import CommitPolicy
 
 RAWS = raw_events(200, seed=9)
 

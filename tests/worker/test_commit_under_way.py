@@ -19,13 +19,13 @@ from service import (
     records,
 )
 
-from streamnb.adapters.snapshot_folder import SnapshotFolder
 from streamnb.engine.journal.recovery import recover
 from streamnb.engine.journal.snapshot_store import NoSnapshots
 from streamnb.engine.ports import CommitInFlight
 from streamnb.engine.sensor import Sensor
 from streamnb.errors import LogError
-from streamnb.worker import CommitPolicy
+from streamnb.persistence.snapshot_folder import SnapshotFolder
+from streamnb.runtime.worker import CommitPolicy
 
 RAWS = raw_events(200, seed=12)
 PACE = CommitPolicy(commit_events=20, commit_seconds=1.0)

@@ -10,9 +10,9 @@ from numbered import NUMBERS
 from prefixed import PrefixedKafkaLog
 from service import TOPICS, new_learner, new_worker, predictions, produce, raw_events
 
-from streamnb.adapters.snapshot_folder import SnapshotFolder
 from streamnb.errors import NotElected
-from streamnb.worker import CommitPolicy
+from streamnb.persistence.snapshot_folder import SnapshotFolder
+from streamnb.runtime.worker import CommitPolicy
 
 PIECE, PIECES = 0.7, 10  # seconds, so that the whole is longer than a member may be silent
 SILENT_MS = 4000
@@ -73,7 +73,7 @@ class Rival(threading.Thread):
 
 @pytest.mark.parametrize("what", ["recovery", "loading a snapshot", "batch", "writing a snapshot"])
 def test_long_work_keeps_the_election(broker, tmp_path, monkeypatch, what):
-    monkeypatch.setattr("streamnb.adapters.kafka.clients.MAX_POLL_INTERVAL", SILENT_MS / 1000)
+    monkeypatch.setattr("streamnb.event_logs.kafka.kafka_clients.MAX_POLL_INTERVAL", SILENT_MS / 1000)
     prefix = f"long{next(NUMBERS)}-"
 
     def connect(elected_within=15.0):

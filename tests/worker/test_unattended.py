@@ -10,14 +10,14 @@ import pytest
 from service import TOPICS, Ticking, new_learner, new_worker, predictions, produce, raw_events, read_topic
 from verifying import learn, told, verified
 
-from streamnb.adapters.snapshot_folder import SnapshotFolder
 from streamnb.engine.journal.recovery import recover
 from streamnb.engine.journal.snapshot_store import NoSnapshots
 from streamnb.engine.ports import NewRecord
 from streamnb.engine.sensor import Sensor
 from streamnb.errors import JournalError
-from streamnb.wire.journal import decode_journal
-from streamnb.worker import CommitPolicy
+from streamnb.formats.journal_record import decode_journal
+from streamnb.persistence.snapshot_folder import SnapshotFolder
+from streamnb.runtime.worker import CommitPolicy
 
 RAWS = raw_events(90, seed=61)
 PACE = CommitPolicy(commit_events=30)
@@ -93,8 +93,8 @@ class Heard(Sensor):
 def test_a_snapshot_whose_write_never_returns_is_told_once_and_given_up_at_the_end(
     open_log, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr("streamnb.worker.LONGEST_WRITE", 0.0)
-    monkeypatch.setattr("streamnb.engine.journal.snapshots.LONGEST_WRITE", 0.5)
+    monkeypatch.setattr("streamnb.runtime.worker.LONGEST_WRITE", 0.0)
+    monkeypatch.setattr("streamnb.runtime.snapshot_writer.LONGEST_WRITE", 0.5)
     produce(open_log(**TOPICS), RAWS)
     heard = Heard()
     pace = CommitPolicy(commit_events=10, snapshot_events=10)

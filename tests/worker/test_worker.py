@@ -36,17 +36,17 @@ from service import (
 )
 from topics_of_logs import trim
 
-from streamnb.adapters.snapshot_folder import SnapshotFolder
-from streamnb.adapters.sqlite.log import SqliteLog
-from streamnb.engine.journal.entries import partitions_of
+from streamnb.engine.journal.journal_entries import partitions_of
 from streamnb.engine.journal.recovery import recover
 from streamnb.engine.journal.snapshot_store import NoSnapshots
 from streamnb.engine.ports import NewRecord, Partition
 from streamnb.engine.sensor import Sensor
 from streamnb.errors import Fenced, JournalError, NotElected, SnapshotError
-from streamnb.wire.journal import START, chain_outputs, crc, decode_journal, encode_journal, seal
-from streamnb.wire.snapshot import Snapshot
-from streamnb.worker import CommitPolicy, Worker
+from streamnb.event_logs.sqlite.sqlite_log import SqliteLog
+from streamnb.formats.journal_record import START, chain_outputs, crc, decode_journal, encode_journal, seal
+from streamnb.formats.snapshot_container import Snapshot
+from streamnb.persistence.snapshot_folder import SnapshotFolder
+from streamnb.runtime.worker import CommitPolicy, Worker
 
 RAWS = raw_events(500, seed=3)
 
@@ -518,7 +518,7 @@ def test_the_checksum_of_a_slice_covers_every_value(values):
 
 
 def test_the_digest_of_outputs_is_the_one_that_is_written_down():
-    """Of every output its number of parts and its parts, each after its length; see `streamnb.wire.journal`."""
+    """Of every output its number of parts and its parts, each after its length; see `streamnb.formats.journal_record`."""
     outputs = [
         NewRecord("predictions", b"k", b"value" * 100),
         NewRecord("predictions", None, b""),
@@ -555,7 +555,7 @@ def test_outputs_that_differ_anywhere_have_other_digests():
 
 def test_what_is_taken_at_once_is_bounded_in_bytes(open_log, tmp_path, monkeypatch):
     """However fast large events come, memory holds a commit of them and no more."""
-    monkeypatch.setattr("streamnb.worker._COMMIT_BYTES", 1 << 20)
+    monkeypatch.setattr("streamnb.runtime.worker._COMMIT_BYTES", 1 << 20)
     raws = [json.dumps({"id": f"e{i}", "text": "w " * 100_000, "label": "a"}).encode() for i in range(60)]
     log = open_log(**TOPICS)
     for start in range(0, len(raws), 20):

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 from operator import itemgetter
 
-from streamnb.adapters.kafka.tool_line import ToolCommand
 from streamnb.config import Config
 from streamnb.engine.topic_plan import Acl, Difference
+from streamnb.event_logs.kafka.tool_command import ToolCommand
 
 _ANYBODY = "User:NAME"
 

@@ -1,1 +1,5 @@
-"""One file for each command, which holds its options' meaning and nothing that another command needs."""
+"""Commands, one module each.
+
+A module has `run(options)`, which returns the exit code, and what no other command needs.
+`cli/parser.py` declares its arguments.
+"""

@@ -13,21 +13,21 @@ from typing import Any
 
 import numpy as np
 
-from streamnb.cli import opening, wiring
-from streamnb.cli.evaluation.event_files import begun, columns_of, events_of, numbered, origin_of
-from streamnb.cli.evaluation.history import LogHistory, history_of, history_of_file, log_of, run_through
-from streamnb.cli.evaluation.judged import Costs, PrequentialProcessor
-from streamnb.cli.evaluation.odd_fields import DataQuality
-from streamnb.cli.evaluation.progressive import report_why_nothing_was_learned
-from streamnb.cli.printable import left_out
-from streamnb.cli.reports.columns import table
-from streamnb.cli.reports.text_tables import MOST_CLASSES
 from streamnb.config import Config
 from streamnb.engine.ports import Log
 from streamnb.errors import ConfigError
-from streamnb.model.attributes.parameters import pluralize
-from streamnb.model.evaluation.paired import interval
-from streamnb.model.evaluation.progressive import ESCAPE
+from streamnb.evaluation.data_quality import DataQuality
+from streamnb.evaluation.event_costs import Costs, PrequentialProcessor
+from streamnb.evaluation.event_input import begun, columns_of, events_of, numbered, origin_of
+from streamnb.evaluation.log_history import LogHistory, history_of, history_of_file, log_of, run_through
+from streamnb.evaluation.prequential_evaluation import report_why_nothing_was_learned
+from streamnb.formats.terminal_text import left_out
+from streamnb.reports.text_columns import table
+from streamnb.reports.text_tables import MOST_CLASSES
+from streamnb.runtime import context, factories
+from streamnb.scoring.paired_comparison import interval
+from streamnb.scoring.prequential_scores import ESCAPE
+from streamnb.values.parameter_checks import pluralize
 
 _MISS = 0.05
 _CHECKPOINTS = 8
@@ -37,15 +37,15 @@ _BOUNDS = {"log_loss": -math.log(ESCAPE), "accuracy": 1.0}
 def run(options: argparse.Namespace) -> int:
     """Compare the configuration with the one that ``--against`` makes of it; 1 where nothing is scored."""
     with ExitStack() as stack:
-        present = opening.load_config(options)
+        present = context.load_config(options)
         other = _against(options, present)
         log = None
         if options.file is None:
             log = stack.enter_context(closing(log_of(present)))
-            present, other = (wiring.begun_configuration(config, log) for config in (present, other))
+            present, other = (factories.begun_configuration(config, log) for config in (present, other))
         past = begun(_past(options, present, log))  # what is wrong with it shows before kernels are compiled
         for config in (present, other):
-            wiring.warm_up(config)
+            factories.warm_up(config)
         sides = PrequentialProcessor(present), PrequentialProcessor(other)
         for part in past:
             for learner in sides:
@@ -78,7 +78,7 @@ def run(options: argparse.Namespace) -> int:
 def _against(options: argparse.Namespace, present: Config) -> Config:
     """The other configuration. Raises ConfigError, also where it is of another history."""
     try:
-        other = opening.load_config(options, *options.against)
+        other = context.load_config(options, *options.against)
     except ConfigError as error:  # what --set says is right by itself
         raise ConfigError(str(error).replace("flag --set", "--against", 1)) from error
     if other.topics != present.topics:
@@ -94,7 +94,7 @@ def _past(options: argparse.Namespace, config: Config, log: Log | None) -> Itera
     if log is not None:
         yield from history_of(config, log)
         return
-    schema = opening.schema(config)
+    schema = context.schema(config)
     odd = DataQuality(
         schema,
         origin_of(options.file, options.decimal),

@@ -6,12 +6,12 @@ import argparse
 import json
 import tomllib
 
-from streamnb.cli import opening, wiring
-from streamnb.cli.printable import printable
 from streamnb.config import Config, config_hash, given, show, without_effect
-from streamnb.engine.learner import EventProcessor
-from streamnb.engine.monitors import delays
-from streamnb.model.attributes.weights import is_below_unit
+from streamnb.engine.processing.event_processor import EventProcessor
+from streamnb.engine.processing.monitors import delays
+from streamnb.formats.terminal_text import printable
+from streamnb.runtime import context, factories
+from streamnb.values.example_weights import is_below_unit
 
 _LATER = 1_000_000  # observations before a change
 
@@ -22,15 +22,15 @@ def run(options: argparse.Namespace) -> int:
     `lint` also reads the files that it names, and tells how soon monitors raise their alarms, what has no
     effect, and which weights are too small to be counted as they are; 1 where there is any of the last two.
     """
-    config = opening.load_config(options)
-    learner = wiring.learner(config)
+    config = context.load_config(options)
+    learner = factories.learner(config)
     idle: list[str] = []
     small: list[str] = []
     if options.action == "lint":
         if config.log.is_kafka:
             config.kafka.settings(config.log)
-            opening.library(config)
-        idle = without_effect(config, given(*opening.layers(options)))
+            context.library(config)
+        idle = without_effect(config, given(*context.layers(options)))
         small = _small_weights(config)
     text = show(config)
     digest = config_hash(config)

@@ -17,19 +17,19 @@ import msgspec
 from river.datasets import ImageSegments
 
 from streamnb import config as configuration
-from streamnb.cli import opening, wiring
 from streamnb.cli.commands.replay import write_events
 from streamnb.cli.commands.sample import tickets
-from streamnb.cli.reports.text_tables import print_report
 from streamnb.config import Config
 from streamnb.engine.journal.recovery import recover
 from streamnb.engine.journal.snapshot_store import NoSnapshots
-from streamnb.engine.learner import EventProcessor
 from streamnb.engine.ports import Partition
+from streamnb.engine.processing.event_processor import EventProcessor
 from streamnb.errors import ConfigError
-from streamnb.model.attributes.parameters import pluralize
-from streamnb.wire.codec import encode_event
-from streamnb.wire.snapshot import part_digest
+from streamnb.formats.codec import encode_event
+from streamnb.formats.snapshot_container import part_digest
+from streamnb.reports.text_tables import print_report
+from streamnb.runtime import context, factories
+from streamnb.values.parameter_checks import pluralize
 
 _PARTS = 5
 
@@ -41,7 +41,7 @@ def run(options: argparse.Namespace) -> int:
     tempfile.TemporaryFile(dir=folder).close()  # it can be written
     if found := sorted(folder.glob("*.db")):
         raise ConfigError(f"--folder: {found[0]} is a log already; the demo starts with logs of its own")
-    wiring.warm_up(Config())
+    factories.warm_up(Config())
     quiet = options.json
     try:
         # A real stream that comes with River: 2,310 outdoor image segments, 18 measurements, 7 classes.
@@ -61,16 +61,16 @@ def run(options: argparse.Namespace) -> int:
 def _stream(folder: Path, name: str, events: Sequence[dict[str, Any]], *, quiet: bool) -> dict[str, Any]:
     """Write events to a log of their own, part by part, and let a worker learn each part."""
     config = configuration.load(None, {}, [f"log.url=sqlite:///{folder / name}.db", f"model.name={name}"])
-    learner = wiring.learner(config)
-    worker = wiring.worker(config, learner, opening.open_log(config))
+    learner = factories.learner(config)
+    worker = factories.worker(config, learner, context.open_log(config))
     if not quiet:
         print(f"\n{name}: {pluralize(len(events), 'event')} through {config.log.url}")
     worker.start("demo")
-    with closing(worker), closing(opening.open_log(config)) as producer:
+    with closing(worker), closing(context.open_log(config)) as producer:
         size = -(-len(events) // _PARTS)
         for start in range(0, len(events), size):
             part = map(encode_event, events[start : start + size])
-            write_events(producer, config.topics.events[0], part, opening.schema(config))
+            write_events(producer, config.topics.events[0], part, context.schema(config))
             worker.run(until_end=True)
             window = learner.progressive.window()
             if not quiet:
@@ -88,10 +88,10 @@ def _stream(folder: Path, name: str, events: Sequence[dict[str, Any]], *, quiet:
 
 def _show_proof(config: Config, learner: EventProcessor) -> None:
     """Learn the whole log again, from the journal alone, and compare the bytes."""
-    with closing(opening.open_log(config)) as log:
-        config = wiring.begun_configuration(config, log)
-        again = wiring.learner(config)
-        checkpoint = recover(log, NoSnapshots(), again, wiring.identity(config))
+    with closing(context.open_log(config)) as log:
+        config = factories.begun_configuration(config, log)
+        again = factories.learner(config)
+        checkpoint = recover(log, NoSnapshots(), again, factories.identity(config))
         published = log.offsets(Partition(config.topics.predictions, 0))[1]
     digests = [part_digest(*who.parts()["model"]) for who in (learner, again)]
     same = "the same bytes" if digests[0] == digests[1] else "OTHER BYTES"

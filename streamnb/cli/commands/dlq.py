@@ -15,16 +15,16 @@ from itertools import chain, groupby, takewhile
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from streamnb.cli import opening
 from streamnb.cli.commands.read import records_of
-from streamnb.cli.printable import printable
-from streamnb.cli.reports.columns import table
-from streamnb.cli.sent_letters import DONE, NEVER, OF_BYTES, ResendResult, ResentDeadLetters
 from streamnb.config import Config
 from streamnb.engine.ports import Log, NewRecord, Partition, Record
 from streamnb.errors import ConfigError, LogError, MalformedEvent, OutOfRange, UnknownTopic
-from streamnb.wire.codec import decode_event, decode_label
-from streamnb.wire.schema import EventSchema
+from streamnb.formats.codec import decode_event, decode_label
+from streamnb.formats.event_schema import EventSchema
+from streamnb.formats.terminal_text import printable
+from streamnb.reports.text_columns import table
+from streamnb.runtime import context
+from streamnb.runtime.resent_dead_letters import DONE, NEVER, OF_BYTES, ResendResult, ResentDeadLetters
 
 _AT_ONCE = 500
 _MOST_BYTES = 4 << 20  # that are sent at once, and one record
@@ -74,8 +74,8 @@ class _StoredDeadLetter(NamedTuple):
 
 def run(options: argparse.Namespace) -> int:
     """Do what was asked for."""
-    config = opening.load_config(options)
-    with closing(opening.existing_log(config)) as log:
+    config = context.load_config(options)
+    with closing(context.existing_log(config)) as log:
         action: Callable[[argparse.Namespace, Config, Log], int] = _ACTIONS[options.action]
         return action(options, config, log)
 
@@ -170,7 +170,7 @@ class _DeadLetterReplay:
     """What becomes of dead letters under the configuration of now."""
 
     def __init__(self, config: Config, log: Log) -> None:
-        self._schema: EventSchema = opening.schema(config)
+        self._schema: EventSchema = context.schema(config)
         self._topics = {*config.topics.events, config.topics.labels} - {""}
         self._labels = config.topics.labels
         self._log = log

@@ -9,13 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from importlib.metadata import version
 
-from streamnb.adapters.blocking_call import call_blocking
-from streamnb.adapters.kafka.admin import KafkaAdmin, NotAuthorised
-from streamnb.adapters.snapshot_folder import SnapshotFolder
-from streamnb.adapters.sqlite.log import SqliteLog
-from streamnb.adapters.sqlite.store import wal_reset_bug
-from streamnb.cli import opening, wiring
-from streamnb.cli.checks.cluster import (
+from streamnb.cli.checks.cluster_checks import (
     SeenCluster,
     check_brokers,
     check_group,
@@ -23,27 +17,33 @@ from streamnb.cli.checks.cluster import (
     check_topics,
     check_transaction,
 )
-from streamnb.cli.checks.findings import Diagnosis, Severity, finding_of
+from streamnb.cli.checks.diagnostics import Diagnosis, Severity, finding_of
 from streamnb.cli.checks.kafka_tools import KafkaTools, principal_of
-from streamnb.cli.checks.machine import check_disk_space, check_sqlite, disk_space
-from streamnb.cli.checks.stream import (
+from streamnb.cli.checks.log_checks import (
     check_journal,
     check_recovery,
     check_snapshots,
     check_strays,
     kept_of,
 )
-from streamnb.cli.planned_topics import acls_of, group_of, planned_topics
-from streamnb.cli.printable import printable
-from streamnb.cli.suggested import repeated
+from streamnb.cli.checks.machine_checks import check_disk_space, check_sqlite, disk_space
+from streamnb.cli.topic_requirements import acls_of, group_of, planned_topics
 from streamnb.config import Config
 from streamnb.engine.journal.checkpoint import positions_of
-from streamnb.engine.journal.history import entries, find, last
+from streamnb.engine.journal.journal_history import entries, find, last
 from streamnb.engine.journal.recovery import describe_changes
 from streamnb.engine.ports import Log, OutageListener
 from streamnb.engine.topic_plan import FoundTopics
 from streamnb.errors import JournalError, LogError, SnapshotError
-from streamnb.model.attributes.parameters import pluralize
+from streamnb.event_logs.blocking_call import call_blocking
+from streamnb.event_logs.kafka.kafka_admin import KafkaAdmin, NotAuthorised
+from streamnb.event_logs.sqlite.sqlite_log import SqliteLog
+from streamnb.event_logs.sqlite.sqlite_store import wal_reset_bug
+from streamnb.formats.terminal_text import printable
+from streamnb.persistence.snapshot_folder import SnapshotFolder
+from streamnb.runtime import context, factories
+from streamnb.runtime.next_commands import repeated
+from streamnb.values.parameter_checks import pluralize
 
 _WAL_BYTES = 64 << 20  # what the embedded log writes beside its file before it comes to rest
 _PACKAGES = {"kafka-python": "kafka-python", "librdkafka": "confluent-kafka"}
@@ -52,7 +52,7 @@ _READ_TIMES = 4  # reading takes many questions to the log
 
 def run(options: argparse.Namespace) -> int:
     """Look, and say what was found; 1 where there is a problem."""
-    config = opening.load_config(options)
+    config = context.load_config(options)
     on_log = _kafka if config.log.is_kafka else _embedded
     findings = list(on_log(config, options.timeout))
     findings += finding_of("disk of snapshots", lambda: [_snapshot_space(config)])
@@ -114,7 +114,7 @@ def _embedded(config: Config, timeout: float) -> Iterator[Diagnosis]:
 
 def _library(config: Config) -> Diagnosis:
     """What reads and writes, and in which version. Raises LogError where it is not installed."""
-    opening.library(config)
+    context.library(config)
     package = _PACKAGES[config.log.client]
     return Diagnosis("client", Severity.OK, f"{config.log.client}, of {package} {version(package)}")
 
@@ -178,7 +178,7 @@ def _read(config: Config, found: FoundTopics) -> list[Diagnosis]:
         for name, topic in found.topics.items()
         if topic.settings and int(topic.settings["retention.ms"]) >= 0
     }
-    with closing(opening.open_log(config, OutageListener())) as log:
+    with closing(context.open_log(config, OutageListener())) as log:
         return list(_stream(config, log, retention))
 
 
@@ -215,7 +215,7 @@ def _stream(config: Config, log: Log, retention: Mapping[str, float]) -> Iterato
 def _configuration(config: Config, log: Log) -> Diagnosis:
     """The configuration beside that of the journal."""
     try:
-        changes = describe_changes(wiring.changes_of(config, log))
+        changes = describe_changes(factories.changes_of(config, log))
     except JournalError as error:
         return Diagnosis("configuration", Severity.PROBLEM, str(error))
     found = f"other from the next run on: {changes}" if changes else "that of the journal"

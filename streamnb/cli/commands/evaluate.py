@@ -12,32 +12,32 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from streamnb.cli import opening, wiring
-from streamnb.cli.evaluation.delayed_labels import LABELS, Feedback, feedback_of
-from streamnb.cli.evaluation.event_files import begun, columns_of, events_of, numbered, origin_of
-from streamnb.cli.evaluation.history import history_of, log_of, replay_history
-from streamnb.cli.evaluation.holdout import divide, share_of
-from streamnb.cli.evaluation.label_groups import with_groups
-from streamnb.cli.evaluation.odd_fields import DataQuality, report_small_weights
-from streamnb.cli.evaluation.page import EvaluationPage
-from streamnb.cli.evaluation.progressive import (
+from streamnb.config import Config
+from streamnb.engine.ports import NewRecord
+from streamnb.engine.processing.metrics_reports import why_nothing_is_evicted
+from streamnb.errors import ConfigError
+from streamnb.evaluation.data_quality import DataQuality, report_small_weights
+from streamnb.evaluation.evaluation_page import EvaluationPage
+from streamnb.evaluation.event_input import begun, columns_of, events_of, numbered, origin_of
+from streamnb.evaluation.holdout import divide, share_of
+from streamnb.evaluation.label_groups import with_groups
+from streamnb.evaluation.log_history import history_of, log_of, replay_history
+from streamnb.evaluation.prequential_evaluation import (
     Drifts,
     outputs_of,
     report_why_nothing_was_learned,
     train_then_test,
 )
-from streamnb.cli.evaluation.refusals import RejectionCounts
-from streamnb.cli.evaluation.user_model import given_model
-from streamnb.cli.reports.by_class import by_class, print_by_class, print_chance, print_improbable
-from streamnb.cli.reports.columns import table
-from streamnb.cli.reports.text_tables import print_informative, print_report, print_summary
-from streamnb.config import Config
-from streamnb.engine.ports import NewRecord
-from streamnb.engine.reports import why_nothing_is_evicted
-from streamnb.errors import ConfigError
-from streamnb.model.evaluation.ranking import OpenValidation, by_chance
-from streamnb.wire.codec import decode_metrics
-from streamnb.wire.snapshot import part_digest
+from streamnb.evaluation.rejections import RejectionCounts
+from streamnb.evaluation.simulated_label_delay import LABELS, Feedback, feedback_of
+from streamnb.evaluation.user_model import given_model
+from streamnb.formats.codec import decode_metrics
+from streamnb.formats.snapshot_container import part_digest
+from streamnb.reports.class_table import by_class, print_by_class, print_chance, print_improbable
+from streamnb.reports.text_columns import table
+from streamnb.reports.text_tables import print_informative, print_report, print_summary
+from streamnb.runtime import context, factories
+from streamnb.scoring.ranking import OpenValidation, by_chance
 
 
 def run(options: argparse.Namespace) -> int:
@@ -46,15 +46,15 @@ def run(options: argparse.Namespace) -> int:
     read += [options.config, options.order, options.map_labels]
     for flag in ("predictions", "report"):
         if (given := getattr(options, flag)) is not None:
-            opening.refuse_overwriting(f"--{flag}", given, read)
+            context.refuse_overwriting(f"--{flag}", given, read)
     if options.report is not None:
-        opening.refuse_overwriting("--report", options.report, [options.predictions], "is for --predictions")
+        context.refuse_overwriting("--report", options.report, [options.predictions], "is for --predictions")
     return _run_on_log(options) if options.file is None else _run_on_file(options)
 
 
 def _run_on_file(options: argparse.Namespace) -> int:
     feedback, topic = _feedback(options)
-    config = opening.load_config(options, *topic)
+    config = context.load_config(options, *topic)
     _report_files_without_keys(config)
     share = None if options.holdout is None else share_of(options.holdout)
     if options.holdout is not None and options.predictions is not None:
@@ -84,9 +84,9 @@ def _run_on_log(options: argparse.Namespace) -> int:
     for flag in ("order", "holdout", "delay", "reveal", "noise", "map_labels"):
         if getattr(options, flag):
             raise ConfigError(f"--{flag.replace('_', '-')}: needs a file; without one the log is evaluated")
-    config = opening.load_config(options)
+    config = context.load_config(options)
     with closing(log_of(config)) as log:
-        config = wiring.begun_configuration(config, log)
+        config = factories.begun_configuration(config, log)
         made = _Evaluation(options, config)
         return made.run(replay_history(made.learner, history_of(config, log), made.page))
 
@@ -97,7 +97,7 @@ class _Evaluation:
     def __init__(self, options: argparse.Namespace, config: Config) -> None:
         self._options, self._config = options, config
         given = None if options.model is None else given_model(options.model)
-        self.learner = wiring.learner(config, given)
+        self.learner = factories.learner(config, given)
         self._scores = self.learner.progressive = OpenValidation(config.metrics.window)
         self.page = (
             None if options.report is None else EvaluationPage(Path(options.report), self.learner, config)
@@ -110,7 +110,7 @@ class _Evaluation:
         what = config.log.url if options.file is None else options.file
         with Path(options.predictions).open("wb") if options.predictions else nullcontext() as predictions:
             if options.model is None:
-                wiring.warm_up(config)
+                factories.warm_up(config)
             started = time.monotonic()
             for output in answers:
                 self._note(output, predictions)

@@ -10,17 +10,18 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from typing import Any
 
-from streamnb.cli import opening, served
-from streamnb.cli.answers import decision_of, explained, value_name
-from streamnb.cli.asked import open_query_model
 from streamnb.cli.commands.predict import one_event, print_warnings
-from streamnb.cli.printable import printable
-from streamnb.cli.reports.columns import table
-from streamnb.cli.reports.state_diff import time_of
 from streamnb.errors import ConfigError, SnapshotError
 from streamnb.events import Event
-from streamnb.wire.codec import IN_EVENT
-from streamnb.wire.values import LONGEST_NAME
+from streamnb.formats.codec import IN_EVENT
+from streamnb.formats.json_value_checks import LONGEST_NAME
+from streamnb.formats.terminal_text import printable
+from streamnb.queries import published_prediction
+from streamnb.queries.answers import decision_of, explained, value_name
+from streamnb.queries.query_model import open_query_model
+from streamnb.reports.state_diff import time_of
+from streamnb.reports.text_columns import table
+from streamnb.runtime import context
 
 _MOST_BYTES = 1 << 20
 _PRIOR = "(the labels alone)", ""
@@ -58,16 +59,16 @@ def _check(options: argparse.Namespace) -> None:
 
 def _event_of_log(options: argparse.Namespace) -> tuple[Event, dict[str, Any]]:
     """The event, and what there is to say of it; with what was derived, where that is asked for."""
-    config = opening.load_config(options)
-    with closing(opening.existing_log(config)) as log:
-        end, read = served.reader(log, config)
-        found = served.found(log, config, read, options.id, options.place, options.look_back)
-        label = served.label_of(config, found)
+    config = context.load_config(options)
+    with closing(context.existing_log(config)) as log:
+        end, read = published_prediction.reader(log, config)
+        found = published_prediction.found(log, config, read, options.id, options.place, options.look_back)
+        label = published_prediction.label_of(config, found)
         if options.as_served:
             print(f"deriving again what journal record {found.commit.n} published", file=sys.stderr)
-            told = served.derived(log, config, end, found, options.against, options.top)
+            told = published_prediction.derived(log, config, end, found, options.against, options.top)
             return found.event, told | {"label_now": label}
-        return found.event, served.described(found) | {"label_now": label}
+        return found.event, published_prediction.described(found) | {"label_now": label}
 
 
 def _explained(options: argparse.Namespace, event: Event | None) -> dict[str, Any]:

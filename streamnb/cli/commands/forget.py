@@ -9,15 +9,15 @@ from contextlib import closing
 from itertools import islice
 from pathlib import Path
 
-from streamnb.cli import opening, wiring
 from streamnb.cli.commands.rebuild import print_progress, retrain
-from streamnb.cli.printable import printable
 from streamnb.engine.ports import Record
-from streamnb.engine.rebuilding.truths import Chosen
+from streamnb.engine.retraining.label_resolution import Chosen
 from streamnb.errors import ConfigError
 from streamnb.events import Event
-from streamnb.model.attributes.attributes import some_of
-from streamnb.model.attributes.parameters import pluralize
+from streamnb.features.attributes import some_of
+from streamnb.formats.terminal_text import printable
+from streamnb.runtime import context, factories
+from streamnb.values.parameter_checks import pluralize
 
 _FEW = 5
 _MOST_NAMES = 100
@@ -80,9 +80,9 @@ class WithValue:
 
 def run(options: argparse.Namespace) -> int:
     """Learn the model anew without the events that the flags name; 1 where there is none."""
-    config, chosen = opening.load_config(options), _chosen(options)
-    with closing(opening.existing_log(config)) as log:
-        rebuilding, n = retrain(wiring.begun_configuration(config, log), log, chosen)
+    config, chosen = context.load_config(options), _chosen(options)
+    with closing(context.existing_log(config)) as log:
+        rebuilding, n = retrain(factories.begun_configuration(config, log), log, chosen)
     if isinstance(chosen, WithIds) and chosen.unmet:
         print(printable(chosen.description), file=sys.stderr)
     if not rebuilding.forgotten:

@@ -13,21 +13,17 @@ from pathlib import Path
 from typing import Any
 
 from streamnb import config as configuration
-from streamnb.adapters.event_files import has_cells, has_columns
-from streamnb.cli import opening
 from streamnb.cli.commands.read import records_of
-from streamnb.cli.evaluation.event_files import cells_of, columns_of, events_of, given_columns, print_note
-from streamnb.cli.evaluation.odd_labels import aliases_of, label_warnings
-from streamnb.cli.evaluation.proposal_trial import ProposalTrial, mended, try_proposal
-from streamnb.cli.evaluation.refusals import RejectionCounts
-from streamnb.cli.printable import printable
 from streamnb.config import Config
-from streamnb.config.kinds import JSON_PATH
-from streamnb.config.values import literal
+from streamnb.config.config_literals import literal
+from streamnb.config.validators import JSON_PATH
 from streamnb.errors import ConfigError, MalformedEvent
-from streamnb.model.attributes.attributes import some_of
-from streamnb.model.attributes.nearest import did_you_mean
-from streamnb.model.attributes.number_notation import (
+from streamnb.evaluation.event_input import cells_of, columns_of, events_of, given_columns, print_note
+from streamnb.evaluation.label_quality import aliases_of, label_warnings
+from streamnb.evaluation.proposal_trial import ProposalTrial, mended, try_proposal
+from streamnb.evaluation.rejections import RejectionCounts
+from streamnb.features.attributes import some_of
+from streamnb.features.number_notation import (
     COMMA_AND_POINTS,
     QUOTED,
     is_grouped,
@@ -37,13 +33,17 @@ from streamnb.model.attributes.number_notation import (
     spoilt,
     units_of,
 )
-from streamnb.model.attributes.parameters import pluralize
-from streamnb.model.attributes.seen_fields import A_DATE, MOST_VALUES, FieldSummary, Keys, look
-from streamnb.wire.event_csv import CsvColumns, RowNote, ignore_note
-from streamnb.wire.event_rules import refuse_odd_time
-from streamnb.wire.paths import parse_path, render_path
-from streamnb.wire.schema import EventSchema
-from streamnb.wire.values import moment
+from streamnb.features.schema_inference import A_DATE, MOST_VALUES, FieldSummary, Keys, look
+from streamnb.formats.event_csv import CsvColumns, RowNote, ignore_note
+from streamnb.formats.event_files import has_cells, has_columns
+from streamnb.formats.event_schema import EventSchema
+from streamnb.formats.event_validity import refuse_odd_time
+from streamnb.formats.json_paths import parse_path, render_path
+from streamnb.formats.json_value_checks import moment
+from streamnb.formats.terminal_text import printable
+from streamnb.runtime import context
+from streamnb.values.name_suggestions import did_you_mean
+from streamnb.values.parameter_checks import pluralize
 
 _IDS = ("id", "_id", "uuid", "event_id", "message_id")
 _LABELS = ("label", "class", "category", "target", "truth", "outcome", "y")
@@ -57,11 +57,11 @@ _AS_IT_IS = "# not declared, so read as it is: "
 
 def run(options: argparse.Namespace) -> int:
     """Look at some events, write what is proposed, and say what it would make of them."""
-    given = opening.load_config(options)
+    given = context.load_config(options)
     strings = frozenset(name for role, name in _columns(options).items() if role != "ts")
     raws, seen, n = _as_written(options, given, strings)
     if not n:
-        raise ConfigError(_why_no_event(raws, opening.schema(given)))
+        raise ConfigError(_why_no_event(raws, context.schema(given)))
     named = _named(options, seen)
     is_table = options.file is not None and has_columns(options.file)
     places = _places(given, named, seen, n, {str, bool} if is_table else {str})
@@ -260,7 +260,7 @@ def _raws(
     if options.file is not None:
         yield from events_of(options.file, columns, note)
         return
-    with closing(opening.existing_log(config)) as log:
+    with closing(context.existing_log(config)) as log:
         for record in records_of(log, options.topic or config.topics.events[0], defaultdict(int)):
             yield record.value
 

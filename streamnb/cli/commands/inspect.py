@@ -9,35 +9,35 @@ from typing import Any
 
 import msgspec
 
-from streamnb.cli import opening, wiring
-from streamnb.cli.asked import readiness
-from streamnb.cli.printable import printable
-from streamnb.cli.reports.columns import table
-from streamnb.cli.reports.tenants import print_tenants, tenants
-from streamnb.cli.reports.text_tables import action_text, print_posterior, words_and_values
 from streamnb.engine.journal.recovery import recover
-from streamnb.engine.learner import EventProcessor
-from streamnb.engine.reports import posterior_report
+from streamnb.engine.processing.event_processor import EventProcessor
+from streamnb.engine.processing.metrics_reports import posterior_report
 from streamnb.errors import LogError
 from streamnb.events import ActionReport, PosteriorReport
-from streamnb.model.attributes.parameters import pluralize
-from streamnb.model.interface.stream_model import StreamModel
-from streamnb.model.naive_bayes.counting_model import CountingModel
-from streamnb.model.naive_bayes.most_informative import strongest
-from streamnb.model.tenants.tenant_models import TenantModels
-from streamnb.wire.snapshot import part_digest
+from streamnb.formats.snapshot_container import part_digest
+from streamnb.formats.terminal_text import printable
+from streamnb.models.interface.stream_model import StreamModel
+from streamnb.models.naive_bayes.counting_model import CountingModel
+from streamnb.models.naive_bayes.most_informative import strongest
+from streamnb.models.tenants.tenant_models import TenantModels
+from streamnb.queries.query_model import readiness
+from streamnb.reports.tenant_table import print_tenants, tenants
+from streamnb.reports.text_columns import table
+from streamnb.reports.text_tables import action_text, print_posterior, words_and_values
+from streamnb.runtime import context, factories
+from streamnb.values.parameter_checks import pluralize
 
 
 def run(options: argparse.Namespace) -> int:
     """Rebuild the model from snapshot and journal, without disturbing the learner, and describe it."""
-    config = opening.load_config(options)
-    with closing(opening.existing_log(config)) as log:
-        config = wiring.begun_configuration(config, log)
+    config = context.load_config(options)
+    with closing(context.existing_log(config)) as log:
+        config = factories.begun_configuration(config, log)
         journal = log.partitions(config.topics.journal)[0]
         if not log.read(journal, log.offsets(journal)[0], 1):
             raise LogError(f"nothing has been learned yet: the journal of {config.log.url} is empty")
-        learner = wiring.learner(config)
-        checkpoint = recover(log, wiring.snapshots(config), learner, wiring.identity(config))
+        learner = factories.learner(config)
+        checkpoint = recover(log, factories.snapshots(config), learner, factories.identity(config))
     digest = part_digest(*learner.parts()["model"])
     description = {"journal": checkpoint.n, "digest": digest, **describe(learner, options.top)}
     print(json.dumps(description)) if options.json else print_description(description)

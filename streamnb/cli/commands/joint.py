@@ -11,13 +11,19 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from streamnb.cli.printable import printable
-from streamnb.cli.reports.columns import table
 from streamnb.errors import ConfigError, told_as
-from streamnb.model.bayesian_network.independence import Comparison, Independence
-from streamnb.model.bayesian_network.joint_query import JointQuery, QueryAnswer, QueryRow, answer, parse_query
-from streamnb.model.bayesian_network.joint_table import JointTable
-from streamnb.wire.probability_csv import read_joint_table
+from streamnb.formats.terminal_text import printable
+from streamnb.reports.text_columns import table
+from streamnb.toolbox.bayesian_network.independence import Comparison, Independence
+from streamnb.toolbox.bayesian_network.joint_query import (
+    JointQuery,
+    QueryAnswer,
+    QueryRow,
+    answer,
+    parse_query,
+)
+from streamnb.toolbox.bayesian_network.joint_table import JointTable
+from streamnb.toolbox.bayesian_network.probability_csv import read_joint_table
 
 
 def run(options: argparse.Namespace) -> int:

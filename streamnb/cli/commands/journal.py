@@ -9,19 +9,19 @@ from collections.abc import Iterable
 from contextlib import closing
 from itertools import chain
 
-from streamnb.cli import opening, wiring
 from streamnb.cli.commands.snapshot import acquire
-from streamnb.engine.journal.entries import skip_foreign_records
-from streamnb.engine.journal.history import decoded, list_foreign_records
+from streamnb.engine.journal.journal_entries import skip_foreign_records
+from streamnb.engine.journal.journal_history import decoded, list_foreign_records
 from streamnb.engine.ports import Log, Partition
 from streamnb.errors import JournalError
-from streamnb.model.attributes.attributes import some_of
+from streamnb.features.attributes import some_of
+from streamnb.runtime import context, factories
 
 
 def run(options: argparse.Namespace) -> int:
     """Write down that they are passed over. Raises JournalError for one that the journal needs."""
-    config = opening.load_config(options)
-    with closing(opening.existing_log(config)) as log:
+    config = context.load_config(options)
+    with closing(context.existing_log(config)) as log:
         journal = log.partitions(config.topics.journal)[0]
         offsets = frozenset(chain.from_iterable(_held(log, journal, given) for given in options.offsets))
         place = f"{journal} offset {some_of([str(offset) for offset in sorted(offsets)])}"
@@ -30,8 +30,8 @@ def run(options: argparse.Namespace) -> int:
                 options, None, offsets, f"passed over already, nothing was written: {place}"
             )
         acquire(log, config.log.session_timeout)
-        config = wiring.begun_configuration(config, log)
-        identity, snapshots = wiring.identity(config), wiring.snapshots(config)
+        config = factories.begun_configuration(config, log)
+        identity, snapshots = factories.identity(config), factories.snapshots(config)
         checkpoint = skip_foreign_records(log, snapshots, offsets, identity, time.time())
     return _print_foreign_records(
         options, checkpoint.n, offsets, f"passed over by journal record {checkpoint.n}: {place}"

@@ -10,20 +10,20 @@ from contextlib import closing, suppress
 
 from msgspec.structs import replace
 
-from streamnb.adapters.event_files import open_counted
-from streamnb.adapters.parts import parts_of
-from streamnb.cli import opening
-from streamnb.cli.printable import warn
+from streamnb.cli.timed_batches import parts_of
 from streamnb.config import Config
-from streamnb.config.values import literal
-from streamnb.engine.journal.history import last
+from streamnb.config.config_literals import literal
+from streamnb.engine.journal.journal_history import last
 from streamnb.engine.ports import Log, NewRecord
 from streamnb.errors import ConfigError, LogError, MalformedEvent, Unavailable, UnknownTopic, told_as
 from streamnb.events import LabelRecord, Retraction
-from streamnb.model.attributes.alike_labels import ALIKE, INVISIBLE, folded, is_visible
-from streamnb.model.attributes.parameters import pluralize
-from streamnb.wire.codec import UNNAMED, decode_label, encode_label
-from streamnb.wire.schema import EventSchema
+from streamnb.formats.codec import UNNAMED, decode_label, encode_label
+from streamnb.formats.event_files import open_counted
+from streamnb.formats.event_schema import EventSchema
+from streamnb.formats.terminal_text import warn
+from streamnb.runtime import context
+from streamnb.values.parameter_checks import pluralize
+from streamnb.values.similar_labels import ALIKE, INVISIBLE, folded, is_visible
 
 _AT_ONCE = 1000
 _MOST_CLASSES = 10_000  # that are told apart
@@ -32,7 +32,7 @@ _PATIENCE = 0.2  # seconds that a label waits for others
 
 def run(options: argparse.Namespace) -> int:
     """Write verdicts to the topic of labels; whoever learns takes them from there."""
-    config = opening.load_config(options)
+    config = context.load_config(options)
     topic, count = labels_topic(config), 0
     found = _looked_at(_of_file(options, config) if options.file else [_given(options, config)])
     try:
@@ -67,9 +67,9 @@ def writing(
     written, if the learner does not read the topic yet. Raises ConfigError if there is no topic of labels.
     """
     topic, count = labels_topic(config), 0
-    if missing := opening.no_log(config):
+    if missing := context.no_log(config):
         raise LogError(missing)
-    with closing(opening.open_log(config)) as log:  # begun with events alone, it has no topic for these yet
+    with closing(context.open_log(config)) as log:  # begun with events alone, it has no topic for these yet
         log.partitions(topic)
         if unread := _unread(config, log):
             report_unread(unread)

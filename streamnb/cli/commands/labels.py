@@ -5,16 +5,16 @@ from __future__ import annotations
 import argparse
 import json
 
-from streamnb.cli import opening
 from streamnb.cli.commands.label import checked, writing
 from streamnb.errors import ConfigError
 from streamnb.events import Retraction
-from streamnb.wire.codec import IN_EVENT
+from streamnb.formats.codec import IN_EVENT
+from streamnb.runtime import context
 
 
 def run(options: argparse.Namespace) -> int:
     """Write the withdrawal; whoever learns works through the events that wait, while it goes on."""
-    config = opening.load_config(options)
+    config = context.load_config(options)
     if options.source == IN_EVENT:
         raise ConfigError(f"--source: {IN_EVENT!r} is what labels inside events are called; they stay")
     max(writing(config, [checked(Retraction(options.source, options.since), config)]))

@@ -13,16 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from streamnb.adapters.snapshot_folder import save_file
-from streamnb.cli import opening, wiring
-from streamnb.cli.merging.publishing import MergedModelPublisher
-from streamnb.cli.merging.states import ShardState, merged, of_learner, state_of_source
-from streamnb.cli.observers import OutageReporter, watched
-from streamnb.cli.printable import printable
-from streamnb.cli.reports.state_diff import StateAt, differences, print_differences
-from streamnb.cli.stopping import Stop
 from streamnb.config import Config
-from streamnb.config.in_parts import refuse_of_shards
+from streamnb.config.shard_constraints import refuse_of_shards
 from streamnb.engine.journal.checkpoint import snapshot_of
 from streamnb.engine.sensor import Sensor, WorkerState
 from streamnb.errors import (
@@ -34,8 +26,16 @@ from streamnb.errors import (
     Unavailable,
     told_as,
 )
-from streamnb.model.attributes.parameters import pluralize
-from streamnb.wire.snapshot import SnapshotPart
+from streamnb.formats.snapshot_container import SnapshotPart
+from streamnb.formats.terminal_text import printable
+from streamnb.merging.merged_model_publishing import MergedModelPublisher
+from streamnb.merging.shard_states import ShardState, merged, of_learner, state_of_source
+from streamnb.persistence.snapshot_folder import save_file
+from streamnb.reports.state_diff import StateAt, differences, print_differences
+from streamnb.runtime import context, factories
+from streamnb.runtime.shutdown import Stop
+from streamnb.telemetry.worker_observers import OutageReporter, watched
+from streamnb.values.parameter_checks import pluralize
 
 _AGAIN_SECONDS = 1.0
 
@@ -43,11 +43,11 @@ _AGAIN_SECONDS = 1.0
 def run(options: argparse.Namespace) -> int:
     """Merge, export or compare; 1 where two models differ."""
     if getattr(options, "out", None) not in {None, "-"}:
-        opening.refuse_overwriting("--out", options.out, (*getattr(options, "shards", ()), options.config))
+        context.refuse_overwriting("--out", options.out, (*getattr(options, "shards", ()), options.config))
     if options.action == "diff":
         return _diff(options)
     if options.action == "export":
-        _write(of_learner(opening.load_config(options)), options)
+        _write(of_learner(context.load_config(options)), options)
     else:
         _merge(options)
     return 0
@@ -57,7 +57,7 @@ def _write(state: ShardState, options: argparse.Namespace) -> None:
     """As text, on standard output where no file is named; or as a snapshot, where its name ends with .snb."""
     if (options.out or "").endswith(".snb"):
         parts = {"model": SnapshotPart(*state.model.state())}
-        save_file(snapshot_of(state.checkpoint, parts, wiring.identity(state.config)), Path(options.out))
+        save_file(snapshot_of(state.checkpoint, parts, factories.identity(state.config)), Path(options.out))
         return
     text = state.to_text()
     if options.out in {None, "-"}:
@@ -87,14 +87,14 @@ def _diff(options: argparse.Namespace) -> int:
 
 def _state_at(place: str) -> StateAt:
     state = state_of_source(place)
-    return StateAt(state.checkpoint, wiring.learner(state.config, state.model))
+    return StateAt(state.checkpoint, factories.learner(state.config, state.model))
 
 
 # -- merge --------------------------------------------------------------------------------------------------
 
 
 def _merge(options: argparse.Namespace) -> None:
-    config = opening.load_config(options, "memory.budget=0")
+    config = context.load_config(options, "memory.budget=0")
     if config.events.partitions:
         raise ConfigError("events.partitions is set: the merged model is of all shards; leave it out")
     refuse_of_shards(config)
@@ -133,14 +133,14 @@ def _publish(config: Config, options: argparse.Namespace, stop: Stop, waiting: O
     state = _first(config, options, stop, waiting)
     if state is None:
         return
-    log = opening.open_log(config, waiting)
-    wiring.check_topics(config, log)
-    worker = stop.worker = wiring.worker(config, wiring.learner(config), log, sensor)
+    log = context.open_log(config, waiting)
+    factories.check_topics(config, log)
+    worker = stop.worker = factories.worker(config, factories.learner(config), log, sensor)
     try:
-        identity = wiring.identity(wiring.begun_configuration(config, log))
-        publisher = MergedModelPublisher(config, log, worker, wiring.snapshots(config), identity, sensor)
+        identity = factories.identity(factories.begun_configuration(config, log))
+        publisher = MergedModelPublisher(config, log, worker, factories.snapshots(config), identity, sensor)
         publisher.refuse(state)
-        worker.await_leadership(wiring.owner(), partial(_stand_by, once=options.every is None))
+        worker.await_leadership(factories.owner(), partial(_stand_by, once=options.every is None))
         if options.every is not None:
             publisher.follow(options.shards, options.every, stop, waiting)
         elif worker.is_restored:

@@ -12,14 +12,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
-from streamnb.cli.answers import decision_of
-from streamnb.cli.asked import QueryModel, open_query_model
-from streamnb.cli.evaluation.event_files import begun, columns_of, events_of, origin_of
-from streamnb.cli.evaluation.odd_fields import DataQuality, InputOrigin, report_data_quality
-from streamnb.cli.printable import printable, warn
 from streamnb.errors import ConfigError, LogError, MalformedEvent
+from streamnb.evaluation.data_quality import DataQuality, InputOrigin, report_data_quality
+from streamnb.evaluation.event_input import begun, columns_of, events_of, origin_of
 from streamnb.events import Event
-from streamnb.model.attributes.parameters import pluralize
+from streamnb.formats.terminal_text import printable, warn
+from streamnb.queries.answers import decision_of
+from streamnb.queries.query_model import QueryModel, open_query_model
+from streamnb.values.parameter_checks import pluralize
 
 _AT_ONCE = 1000
 _MOST_SHOWN = 5

@@ -12,10 +12,10 @@ from itertools import islice
 
 import msgspec
 
-from streamnb.cli import opening
 from streamnb.engine.ports import Log, Partition, Record, between
 from streamnb.errors import OutOfRange, UnknownTopic
-from streamnb.model.attributes.nearest import did_you_mean
+from streamnb.runtime import context
+from streamnb.values.name_suggestions import did_you_mean
 
 _AT_ONCE = 1000
 _TURN_SECONDS = 0.2
@@ -23,8 +23,8 @@ _TURN_SECONDS = 0.2
 
 def run(options: argparse.Namespace) -> int:
     """Print what a topic holds, partition by partition, or what comes; nothing is created or changed."""
-    config = opening.load_config(options)
-    with closing(opening.existing_log(config)) as log:
+    config = context.load_config(options)
+    with closing(context.existing_log(config)) as log:
         if options.follow:
             records = followed(log, options.topic, options.start)
         else:

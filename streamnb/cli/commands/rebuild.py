@@ -10,20 +10,20 @@ from collections.abc import Mapping
 from contextlib import closing, suppress
 from typing import Any
 
-from streamnb.adapters.snapshot_folder import SnapshotFolder
-from streamnb.cli import opening, wiring
 from streamnb.cli.commands.snapshot import acquire
-from streamnb.cli.printable import left_out
 from streamnb.config import Config
-from streamnb.engine.journal.identity import JobIdentity
+from streamnb.engine.journal.job_identity import JobIdentity
 from streamnb.engine.journal.recovery import standing
 from streamnb.engine.ports import Log
-from streamnb.engine.rebuilding.rebuild import Retraining, RetrainingSource, nothing
-from streamnb.engine.rebuilding.truths import Chosen
+from streamnb.engine.retraining.label_resolution import Chosen
+from streamnb.engine.retraining.log_retraining import Retraining, RetrainingSource, nothing
 from streamnb.errors import JournalError, NotElected
-from streamnb.model.attributes.parameters import brief, pluralize
-from streamnb.wire.journal import JournalRecord
-from streamnb.worker import Worker
+from streamnb.formats.journal_record import JournalRecord
+from streamnb.formats.terminal_text import left_out
+from streamnb.persistence.snapshot_folder import SnapshotFolder
+from streamnb.runtime import context, factories
+from streamnb.runtime.worker import Worker
+from streamnb.values.parameter_checks import brief, pluralize
 
 _QUIET_SECONDS = 2.0  # without a commit: the learner stands still, or has nothing to do
 _PATIENCE_SECONDS = 90.0
@@ -34,9 +34,9 @@ _PAUSE_SECONDS = 30.0  # half as long as the learner waits
 
 def run(options: argparse.Namespace) -> int:
     """Learn the model anew, and have it taken up."""
-    config = opening.load_config(options)
-    with closing(opening.existing_log(config)) as log:
-        config = wiring.begun_configuration(config, log)
+    config = context.load_config(options)
+    with closing(context.existing_log(config)) as log:
+        config = factories.begun_configuration(config, log)
         rebuilding, n = retrain(config, log, under=_new_configuration(config, log))
     print_progress(options, rebuilding, n, "")
     return 0
@@ -49,7 +49,7 @@ def retrain(
 
     Where it was learned `under` another configuration than the journal's, that one is taken up with it.
     """
-    wiring.warm_up(config)
+    factories.warm_up(config)
     rebuilding = Retraining(retraining_of(config, log), chosen or nothing, under=under)
     if chosen is not None and not rebuilding.forgotten:
         return rebuilding, -1
@@ -61,11 +61,11 @@ def _new_configuration(config: Config, log: Log) -> Mapping[str, Any] | None:
 
     Raises JournalError where a model that is learned anew cannot have it.
     """
-    identity = wiring.identity(config)
-    origin = standing(log, wiring.snapshots(config), identity).origin
+    identity = factories.identity(config)
+    origin = standing(log, factories.snapshots(config), identity).origin
     if not origin.config or origin.config_hash == identity.config_hash:
         return None
-    changes = wiring.ConfiguredJob(config).changes_since(origin.config)
+    changes = factories.ConfiguredJob(config).changes_since(origin.config)
     refused = [
         f"{c.key} was {brief(c.before)} and is {brief(c.after)}"
         for c in changes
@@ -76,7 +76,7 @@ def _new_configuration(config: Config, log: Log) -> Mapping[str, Any] | None:
             f"a model that is learned anew cannot take this up: {'; '.join(refused)}; "
             "keep the values that were, or begin another model, with a journal of its own"
         )
-    with closing(opening.existing_log(config)) as other:
+    with closing(context.existing_log(config)) as other:
         acquire(other, config.log.session_timeout)
     return identity.semantic_config
 
@@ -99,30 +99,30 @@ def print_progress(options: argparse.Namespace, rebuilding: Retraining, n: int, 
 def retraining_of(config: Config, log: Log) -> RetrainingSource:
     """What a model is learned anew from."""
     return RetrainingSource(
-        log, wiring.snapshots(config), lambda: wiring.learner(config), wiring.identity(config)
+        log, factories.snapshots(config), lambda: factories.learner(config), factories.identity(config)
     )
 
 
 def _hand_over(config: Config, rebuilding: Retraining) -> int:
     """Have it taken up by the learner that runs, or by one that is begun for it; the journal record."""
-    worker = wiring.worker(config, wiring.learner(config), opening.existing_log(config))
+    worker = factories.worker(config, factories.learner(config), context.existing_log(config))
     with closing(worker):
-        return is_installed(rebuilding, wiring.snapshots(config), worker)
+        return is_installed(rebuilding, factories.snapshots(config), worker)
 
 
 def _begun_with(config: Config, rebuilding: Retraining) -> int:
     """Become the learner as it was, and take up the model with its configuration; the journal record."""
-    present = wiring.as_journalled(config, rebuilding.checkpoint.origin.config)
-    worker = wiring.worker(present, wiring.learner(present), opening.existing_log(config))
-    folder = wiring.snapshots(config)
+    present = factories.as_journalled(config, rebuilding.checkpoint.origin.config)
+    worker = factories.worker(present, factories.learner(present), context.existing_log(config))
+    folder = factories.snapshots(config)
     with closing(worker), folder.asking():
         _refuse_another(rebuilding.follow())
         folder.remove_offers(rebuilding.checkpoint.n)
         try:
-            worker.start(wiring.owner())
+            worker.start(factories.owner())
         except NotElected as error:
             raise NotElected(f"stop the learner first, nothing was changed: {error}") from error
-        return _by(worker, rebuilding, folder, wiring.identity(config))
+        return _by(worker, rebuilding, folder, factories.identity(config))
 
 
 def is_installed(rebuilding: Retraining, folder: SnapshotFolder, worker: Worker) -> int:
@@ -141,7 +141,7 @@ def is_installed(rebuilding: Retraining, folder: SnapshotFolder, worker: Worker)
             if now >= next_try:
                 next_try = now + _TRY_SECONDS
                 with suppress(NotElected):
-                    worker.start(wiring.owner())
+                    worker.start(factories.owner())
                     return _by(worker, rebuilding, folder)
             looked, record, now = time.monotonic(), rebuilding.follow(), time.monotonic()
             if record is not None and record.kind == "adopt" and record.model == digest:

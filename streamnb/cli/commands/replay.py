@@ -12,19 +12,19 @@ from itertools import chain
 
 import msgspec
 
-from streamnb.adapters.parts import parts_of
-from streamnb.cli import opening
-from streamnb.cli.evaluation.event_files import columns_of, decoded, events_of, origin_of
-from streamnb.cli.evaluation.odd_fields import LOOKED_AT, DataQuality
-from streamnb.cli.observers import OutageReporter
-from streamnb.cli.stopping import Stop
+from streamnb.cli.timed_batches import parts_of
 from streamnb.engine.ports import Log, NewRecord
 from streamnb.errors import ConfigError, LogError
+from streamnb.evaluation.data_quality import LOOKED_AT, DataQuality
+from streamnb.evaluation.event_input import columns_of, decoded, events_of, origin_of
 from streamnb.events import Event
-from streamnb.model.attributes.parameters import pluralize
-from streamnb.model.attributes.seen_fields import ENOUGH
-from streamnb.wire.paths import parse_path
-from streamnb.wire.schema import ENTITY, EventSchema
+from streamnb.features.schema_inference import ENOUGH
+from streamnb.formats.event_schema import ENTITY, EventSchema
+from streamnb.formats.json_paths import parse_path
+from streamnb.runtime import context
+from streamnb.runtime.shutdown import Stop
+from streamnb.telemetry.worker_observers import OutageReporter
+from streamnb.values.parameter_checks import pluralize
 
 _AT_ONCE = 1000
 _PATIENCE = 0.2  # seconds that an event waits for others
@@ -33,14 +33,14 @@ _LOOKED_AT_BYTES = 16 << 20
 
 def run(options: argparse.Namespace) -> int:
     """Write the events of a file to a topic, at a rate or as fast as the log takes them."""
-    config = opening.load_config(options, *([f"topics.events={options.topic}"] if options.topic else []))
+    config = context.load_config(options, *([f"topics.events={options.topic}"] if options.topic else []))
     topic = config.topics.events[0]
     if options.topic not in (None, topic):
         raise ConfigError(f"--topic: expected the name of one topic, got {options.topic!r}")
     stop = Stop()
     started = time.monotonic()
     count = 0
-    schema = opening.schema(config)
+    schema = context.schema(config)
     keyed = _keyed_by(schema, options.key)
     odd = DataQuality(
         schema,
@@ -54,7 +54,7 @@ def run(options: argparse.Namespace) -> int:
     events = events_of(options.file, columns_of(options, schema))
     events = _checked_as_they_come(events, odd) if options.file == "-" else _looked_at(events, odd)
     try:
-        with closing(opening.open_log(config, OutageReporter(config.kafka.give_up_after, stop))) as log:
+        with closing(context.open_log(config, OutageReporter(config.kafka.give_up_after, stop))) as log:
             for count in writing(log, topic, events, keyed, options.rate, stop):  # noqa: B007
                 pass
     except LogError as error:

@@ -10,37 +10,37 @@ from collections.abc import Hashable, Sequence
 
 import msgspec
 
-from streamnb.cli import opening, wiring
-from streamnb.cli.checks.machine import disk_space
+from streamnb.cli.checks.machine_checks import disk_space
 from streamnb.cli.dry_run import dry_run
-from streamnb.cli.evaluation.odd_fields import LOOKED_AT, DataQuality, report_small_weights
-from streamnb.cli.observers import OutageReporter, watched
-from streamnb.cli.printable import printable, warn
-from streamnb.cli.reports.text_tables import print_informative, print_report, print_summary
-from streamnb.cli.stopping import Stop, warm_up
 from streamnb.config import Config
 from streamnb.engine.journal.recovery import describe_changes
-from streamnb.engine.learner import EventProcessor
 from streamnb.engine.ports import Log, Record
+from streamnb.engine.processing.event_processor import EventProcessor
 from streamnb.engine.sensor import Committed, Sensor, WorkerState
 from streamnb.errors import ConfigError, NotElected, Unavailable
+from streamnb.evaluation.data_quality import LOOKED_AT, DataQuality, report_small_weights
 from streamnb.events import Event
-from streamnb.model.attributes.parameters import pluralize
-from streamnb.model.naive_bayes.counting_model import CountingModel
-from streamnb.model.naive_bayes.unused_values import LearnedTypes
+from streamnb.formats.terminal_text import printable, warn
+from streamnb.models.naive_bayes.counting_model import CountingModel
+from streamnb.models.naive_bayes.unused_values import LearnedTypes
+from streamnb.reports.text_tables import print_informative, print_report, print_summary
+from streamnb.runtime import context, factories
+from streamnb.runtime.shutdown import Stop, warm_up
+from streamnb.telemetry.worker_observers import OutageReporter, watched
+from streamnb.values.parameter_checks import pluralize
 
 _MAX_REPORTED = 10  # attributes
 
 
 def run(options: argparse.Namespace) -> int:
     """Learn from the log until SIGTERM, SIGINT or SIGHUP, or until its end."""
-    config = opening.load_config(options, *([wiring.LEARN_ONLY] if options.learn_only else []))
+    config = context.load_config(options, *([factories.LEARN_ONLY] if options.learn_only else []))
     if config.predictions.by == "scorers" and not config.log.is_kafka:
         raise ConfigError(
             f'log.url is {config.log.url}, and predictions.by is "scorers": these need a Kafka cluster, and '
             "nobody would predict"
         )
-    learner = wiring.learner(config)
+    learner = factories.learner(config)
     if options.dry_run is not None:
         fields = _FieldMonitor(learner, config)
         code = dry_run(config, learner, options.dry_run, fields.met, accepts_loss=options.accept_loss)
@@ -80,14 +80,14 @@ def _learn(config: Config, learner: EventProcessor, options: argparse.Namespace,
     with watched(config, waiting, _FieldMonitor(learner, config), is_brief=options.until_end) as sensor:
         waiting.sensor = sensor
         try:
-            log = opening.open_log(config, waiting)
+            log = context.open_log(config, waiting)
             _check_snapshots(config)
-            wiring.check_topics(config, log)
-            config = wiring.fitted(config, log)
-            wiring.refuse_before_kernels(config, log)
-            learner.settings = wiring.settings(config)
+            factories.check_topics(config, log)
+            config = factories.fitted(config, log)
+            factories.refuse_before_kernels(config, log)
+            learner.settings = factories.settings(config)
             _print_addresses(config, options)
-            worker = stop.worker = wiring.worker(
+            worker = stop.worker = factories.worker(
                 config, learner, log, sensor, accepts_loss=options.accept_loss
             )
             try:
@@ -95,8 +95,8 @@ def _learn(config: Config, learner: EventProcessor, options: argparse.Namespace,
                     return "while the kernels were prepared"
                 if stop():  # asked before there was a worker to tell
                     worker.stop()
-                worker.await_leadership(wiring.owner(), _StandbySensor(config, log))
-                wiring.tune_interpreter()
+                worker.await_leadership(factories.owner(), _StandbySensor(config, log))
+                factories.tune_interpreter()
                 worker.run(until_end=options.until_end)
             finally:
                 worker.close()
@@ -186,7 +186,7 @@ def _check_snapshots(config: Config) -> None:
 
     One that cannot be written is told: the learner goes on without snapshots.
     """
-    wiring.snapshots(config).list()
+    factories.snapshots(config).list()
     space = disk_space(config.snapshot_folder)
     if not space.is_writable:
         told = f"no snapshot can be kept: {space.folder} cannot be written; let this user write there"
@@ -205,7 +205,7 @@ class _StandbySensor:
         if self._compared:
             return
         self._compared = True
-        if changes := wiring.changes_of(self._config, self._log):
+        if changes := factories.changes_of(self._config, self._log):
             print(
                 f"a takeover would change the configuration: {printable(describe_changes(changes))}",
                 file=sys.stderr,

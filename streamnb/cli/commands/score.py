@@ -5,26 +5,26 @@ from __future__ import annotations
 import argparse
 from contextlib import closing
 
-from streamnb.cli import opening, wiring
-from streamnb.cli.observers import OutageReporter, watched
-from streamnb.cli.stopping import Stop, warm_up
 from streamnb.engine.sensor import WorkerState
 from streamnb.errors import ConfigError, Unavailable
+from streamnb.runtime import context, factories
+from streamnb.runtime.shutdown import Stop, warm_up
+from streamnb.telemetry.worker_observers import OutageReporter, watched
 
 _LOOK_SECONDS = 1.0  # where nobody has seen that there is more of the journal
 
 
 def run(options: argparse.Namespace) -> int:
     """Predict until SIGTERM, SIGINT or SIGHUP."""
-    config = opening.load_config(options, wiring.LEARN_ONLY)
+    config = context.load_config(options, factories.LEARN_ONLY)
     if not config.log.is_kafka:
         raise ConfigError(
             f"log.url is {config.log.url}: scorers share the partitions of a Kafka cluster; on an embedded "
             "log `streamnb run` predicts, and `streamnb serve` answers questions beside it"
         )
-    from streamnb.adapters.kafka.log import KafkaLog  # noqa: PLC0415  only who uses Kafka needs it
-    from streamnb.cli.serving.replica import Replica  # noqa: PLC0415
-    from streamnb.cli.serving.scorer import Scorer  # noqa: PLC0415
+    from streamnb.event_logs.kafka.kafka_log import KafkaLog  # noqa: PLC0415  only who uses Kafka needs it
+    from streamnb.serving.replica import Replica  # noqa: PLC0415
+    from streamnb.serving.scorer import Scorer  # noqa: PLC0415
 
     stop = Stop()
     waiting = OutageReporter(config.kafka.give_up_after, stop)
@@ -32,11 +32,11 @@ def run(options: argparse.Namespace) -> int:
         waiting.sensor = sensor
         sensor.entered(WorkerState.STARTING)
         try:
-            log = opening.open_log(config, waiting)
+            log = context.open_log(config, waiting)
             assert isinstance(log, KafkaLog)  # noqa: S101
             with closing(log):
-                wiring.check_topics(config, log)
-                wiring.fitted(config, log)  # what is sent at once goes by what topics take
+                factories.check_topics(config, log)
+                factories.fitted(config, log)  # what is sent at once goes by what topics take
                 if stop.interrupts(lambda: warm_up(config, sensor.heartbeat)):
                     return 0
                 replica = Replica(config, sensor.noted, look_seconds=_LOOK_SECONDS)

@@ -11,17 +11,17 @@ import sys
 from contextlib import closing
 from pathlib import Path
 
-from streamnb.cli import opening, wiring
-from streamnb.cli.answers import rehearse_answers
 from streamnb.cli.commands.dlq import Selection, send_again
 from streamnb.cli.commands.label import writing
-from streamnb.cli.observers import OutageReporter
-from streamnb.cli.printable import printable
-from streamnb.cli.sent_letters import ResendResult
-from streamnb.cli.suggested import repeated
 from streamnb.config import Config
-from streamnb.config.values import parse_address
+from streamnb.config.config_literals import parse_address
 from streamnb.errors import ConfigError, told_as
+from streamnb.formats.terminal_text import printable
+from streamnb.queries.answers import rehearse_answers
+from streamnb.runtime import context, factories
+from streamnb.runtime.next_commands import repeated
+from streamnb.runtime.resent_dead_letters import ResendResult
+from streamnb.telemetry.worker_observers import OutageReporter
 
 _LETTERS, _LETTER_SECONDS = 5000, 15.0
 """Dead letters that are sent at one click, and how long they are looked for."""
@@ -29,7 +29,7 @@ _LETTERS, _LETTER_SECONDS = 5000, 15.0
 
 def run(options: argparse.Namespace, *, rests: bool = False) -> int:
     """Answer until SIGTERM or SIGINT; with a model at all times, or with one that rests between questions."""
-    config = opening.load_config(options)
+    config = context.load_config(options)
     if any(one.partition("=")[0].strip() == "http.listen" for one in options.set):
         raise ConfigError("--set http.listen: that is where `run` answers; --listen says where serve does")
     address = parse_address(options.listen)
@@ -38,20 +38,20 @@ def run(options: argparse.Namespace, *, rests: bool = False) -> int:
     token, is_local = _token(options.token_file), _is_local(address[0])
     _check_open(options, token, is_local=is_local)
     try:
-        from streamnb.cli.serving import server  # noqa: PLC0415  an extra
+        from streamnb.serving import http_server  # noqa: PLC0415  an extra
     except ImportError as error:
         raise ConfigError(
             f"{options.module} needs FastAPI and uvicorn ({error}); pip install 'streamnb[web]'"
         ) from error
     waiting = OutageReporter(config.kafka.give_up_after)
-    opening.existing_log(config, waiting).close()  # what is wrong shows before kernels are compiled
+    context.existing_log(config, waiting).close()  # what is wrong shows before kernels are compiled
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))  # nothing is held until the server hears it itself
     if not rests:
-        wiring.warm_up(config, rehearse_answers)
-    wiring.tune_interpreter()
-    return server.serve(
+        factories.warm_up(config, rehearse_answers)
+    factories.tune_interpreter()
+    return http_server.serve(
         config,
-        server.Listening(
+        http_server.Listening(
             address, token, options.certificate, options.private_key, options.rate, is_local=is_local
         ),
         (lambda verdicts: max(writing(config, verdicts, _refuse))) if config.topics.labels else None,
@@ -115,6 +115,6 @@ def _check_certificate(certificate: str | None, private_key: str | None) -> None
 
 def _replayed(config: Config, places: frozenset[str], *, dry_run: bool) -> ResendResult:
     """Send dead letters again, or only look what would be sent; a log serves one thread: this opens one."""
-    with closing(opening.existing_log(config)) as log:
+    with closing(context.existing_log(config)) as log:
         selected = Selection(places)
         return send_again(config, log, selected, dry_run=dry_run, most=_LETTERS, seconds=_LETTER_SECONDS)

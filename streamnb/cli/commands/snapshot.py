@@ -11,26 +11,26 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from typing import Any
 
-from streamnb.adapters.snapshot_folder import SnapshotFolder
-from streamnb.cli import opening, wiring
-from streamnb.cli.printable import printable
-from streamnb.cli.reports.snapshot_list import listed, print_list
-from streamnb.cli.reports.state_diff import StateAt, compared, print_differences, state_at, time_of
 from streamnb.config import Config
 from streamnb.engine.journal.checkpoint import Checkpoint, snapshot_of
-from streamnb.engine.journal.entries import refuse_forgotten, roll_back
-from streamnb.engine.journal.history import each_alive, entries, is_on, last, path_to
+from streamnb.engine.journal.journal_entries import refuse_forgotten, roll_back
+from streamnb.engine.journal.journal_history import each_alive, entries, is_on, last, path_to
 from streamnb.engine.journal.recovery import continue_under, recover, refuse_changes, standing
 from streamnb.engine.ports import Log
 from streamnb.errors import JournalError, LogError, NotElected, SnapshotError
-from streamnb.model.attributes.parameters import pluralize
+from streamnb.formats.terminal_text import printable
+from streamnb.persistence.snapshot_folder import SnapshotFolder
+from streamnb.reports.snapshot_list import listed, print_list
+from streamnb.reports.state_diff import StateAt, compared, print_differences, state_at, time_of
+from streamnb.runtime import context, factories
+from streamnb.values.parameter_checks import pluralize
 
 _TRY_AGAIN_SECONDS = 0.2
 
 
 def run(options: argparse.Namespace) -> int:
     """List the snapshots, compare two states, or roll back."""
-    config = opening.load_config(options)
+    config = context.load_config(options)
     if options.action == "rollback":
         _roll_back(config, options)
         return 0
@@ -46,7 +46,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _compared(config: Config, options: argparse.Namespace) -> dict[str, Any]:
-    with closing(opening.existing_log(config)) as log:
+    with closing(context.existing_log(config)) as log:
         journal = _JournalFromStart(log, config)
         after = journal.last if options.after is None else options.after
         answer = compared(log, config, options.before, after, options.top)
@@ -76,12 +76,12 @@ def _roll_back(config: Config, options: argparse.Namespace) -> None:
     5. Write the rollback to the journal. From here on it holds, whatever happens: recovery follows it.
     6. Keep a snapshot there, so that recovery need not begin with an older one.
     """
-    with closing(opening.existing_log(config)) as log:
-        config = wiring.begun_configuration(config, log)
+    with closing(context.existing_log(config)) as log:
+        config = factories.begun_configuration(config, log)
         _refuse_nothing(log, config, options.to)
-        wiring.warm_up(config)  # while nothing is held
+        factories.warm_up(config)  # while nothing is held
         acquire(log, config.log.session_timeout)
-        identity = wiring.identity(config)
+        identity = factories.identity(config)
         end = _present(log, config, options)
         refuse_forgotten(end, options.to)
         target = state_at(log, config, options.to, log.heartbeat)
@@ -122,15 +122,15 @@ def _refuse_nothing(log: Log, config: Config, to: int) -> None:
 
 def _present(log: Log, config: Config, options: argparse.Namespace) -> Checkpoint:
     """Where the journal stands; its state is recovered, unless nobody is to come back to it."""
-    identity, snapshots = wiring.identity(config), wiring.snapshots(config)
+    identity, snapshots = factories.identity(config), factories.snapshots(config)
     if options.without_return:
         return standing(log, snapshots, identity, log.heartbeat)
-    return recover(log, snapshots, wiring.learner(config), identity, log.heartbeat)
+    return recover(log, snapshots, factories.learner(config), identity, log.heartbeat)
 
 
 def acquire(log: Log, session_timeout: float) -> None:
     """Become the learner; one that has died is waited for, until its session is over."""
-    owner = wiring.owner()
+    owner = factories.owner()
     deadline = time.monotonic() + session_timeout
     while True:
         try:

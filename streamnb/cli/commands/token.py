@@ -7,10 +7,10 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from streamnb.cli.answers import known_of
-from streamnb.cli.asked import open_query_model
-from streamnb.cli.printable import printable
-from streamnb.cli.reports.columns import table
+from streamnb.formats.terminal_text import printable
+from streamnb.queries.answers import known_of
+from streamnb.queries.query_model import open_query_model
+from streamnb.reports.text_columns import table
 
 
 def run(options: argparse.Namespace) -> int:

@@ -9,14 +9,14 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from typing import Any, NamedTuple
 
-from streamnb.cli import opening
 from streamnb.cli.checks.kafka_tools import KafkaTools, principal_of
-from streamnb.cli.observers import OutageReporter
-from streamnb.cli.planned_topics import _MEANINGS, acls_of_all, planned_topics
-from streamnb.cli.reports.columns import table
+from streamnb.cli.topic_requirements import _MEANINGS, acls_of_all, planned_topics
 from streamnb.config import Config
 from streamnb.engine.topic_plan import Difference, FoundTopics, TopicAdmin, TopicSpec, differences
 from streamnb.errors import ConfigError, LogError, Unavailable
+from streamnb.reports.text_columns import table
+from streamnb.runtime import context
+from streamnb.telemetry.worker_observers import OutageReporter
 
 _STARTING_SECONDS = 60.0
 """For which `create` waits for a cluster that may be starting."""
@@ -41,7 +41,7 @@ class TopicRow(NamedTuple):
 
 def run(options: argparse.Namespace) -> int:
     """Show the plan, or create what is missing of it; nothing that exists is changed."""
-    config = opening.load_config(options)
+    config = context.load_config(options)
     creates = options.action == "create"
     principal, acls = _principal(options, config), acls_of_all(config)
 
@@ -119,10 +119,10 @@ def _principal(options: argparse.Namespace, config: Config) -> str | None:
 def _open_admin(config: Config) -> TopicAdmin:
     """Of either log; each command loads only the client that it needs."""
     if config.log.is_kafka:
-        from streamnb.adapters.kafka.admin import KafkaAdmin  # noqa: PLC0415
+        from streamnb.event_logs.kafka.kafka_admin import KafkaAdmin  # noqa: PLC0415
 
         return KafkaAdmin(config.kafka.settings(config.log))
-    from streamnb.adapters.sqlite.admin import SqliteAdmin  # noqa: PLC0415
+    from streamnb.event_logs.sqlite.sqlite_admin import SqliteAdmin  # noqa: PLC0415
 
     return SqliteAdmin(config.log.path, journal_topic=config.topics.journal)
 

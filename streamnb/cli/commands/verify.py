@@ -12,34 +12,34 @@ from typing import Any
 
 from tqdm import tqdm
 
-from streamnb.adapters.snapshot_folder import Damaged, SnapshotFolder
-from streamnb.cli import opening, wiring
 from streamnb.cli.commands.forget import WithIds, with_ids
-from streamnb.cli.printable import left_out
-from streamnb.cli.reports.columns import table
-from streamnb.cli.suggested import repeated
 from streamnb.config import Config, restored
-from streamnb.config.models import model
-from streamnb.engine.journal.history import entries
-from streamnb.engine.journal.identity import JobIdentity, JournalOrigin
+from streamnb.config.model_factory import model
+from streamnb.engine.journal.job_identity import JobIdentity, JournalOrigin
+from streamnb.engine.journal.journal_history import entries
 from streamnb.engine.journal.snapshot_store import Snapshots
 from streamnb.engine.ports import Log
-from streamnb.engine.verification.findings import CheckResult, CheckResults, Outcome
-from streamnb.engine.verification.log.rebuilt_model import REBUILT, check_rebuilt
-from streamnb.engine.verification.recount.recount import RecountPlan
-from streamnb.engine.verification.verify import VerificationResult, VerificationSource, verify
 from streamnb.errors import JournalError
-from streamnb.model.attributes.parameters import pluralize
+from streamnb.formats.terminal_text import left_out
+from streamnb.persistence.snapshot_folder import Damaged, SnapshotFolder
+from streamnb.reports.text_columns import table
+from streamnb.runtime import context, factories
+from streamnb.runtime.next_commands import repeated
+from streamnb.values.parameter_checks import pluralize
+from streamnb.verification.check_results import CheckResult, CheckResults, Outcome
+from streamnb.verification.log.retrained_model_check import REBUILT, check_rebuilt
+from streamnb.verification.log_verification import VerificationResult, VerificationSource, verify
+from streamnb.verification.recount.event_recount import RecountPlan
 
 
 def run(options: argparse.Namespace) -> int:
     """Verify everything, without disturbing the learner; 1 where anything differs or is missing."""
-    config = opening.load_config(options)
+    config = context.load_config(options)
     damaged: list[Damaged] = []  # a file as often as it was met
     folder = SnapshotFolder(config.snapshot_folder, config.snapshots.keep, damaged.append)
     findings = CheckResults()
     bar = tqdm(unit=" events recounted", disable=not sys.stderr.isatty(), leave=False)
-    with closing(opening.existing_log(config)) as log, bar:
+    with closing(context.existing_log(config)) as log, bar:
         _refuse_sums(config, log)
         source = source_of(config, log, folder)
         verified = verify(source, findings, lambda events: bar.update(events - bar.n))
@@ -81,17 +81,17 @@ def _refuse_sums(config: Config, log: Log) -> None:
 
 def source_of(config: Config, log: Log, snapshots: Snapshots) -> VerificationSource:
     """What is to be verified under a configuration."""
-    config = wiring.begun_configuration(config, log, snapshots)
-    identity = wiring.identity(config)
+    config = factories.begun_configuration(config, log, snapshots)
+    identity = factories.identity(config)
     plans = partial(_plan, config, identity)
-    return VerificationSource(log, snapshots, lambda: wiring.learner(config), identity, plans)
+    return VerificationSource(log, snapshots, lambda: factories.learner(config), identity, plans)
 
 
 def _plan(config: Config, identity: JobIdentity, origin: JournalOrigin) -> RecountPlan:
     """How events were counted then."""
     is_present = origin.config_hash == identity.config_hash or not origin.config
     then = config if is_present else restored(origin.config)
-    return RecountPlan.of_model(wiring.settings(then), model(then))
+    return RecountPlan.of_model(factories.settings(then), model(then))
 
 
 def _sentence(verified: VerificationResult) -> str:

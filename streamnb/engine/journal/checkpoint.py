@@ -13,10 +13,10 @@ from operator import attrgetter
 from types import MappingProxyType
 from typing import Any
 
-from streamnb.engine.journal.identity import JobIdentity, JournalOrigin
+from streamnb.engine.journal.job_identity import JobIdentity, JournalOrigin
 from streamnb.engine.ports import NewRecord, Partition, Record, Transaction
 from streamnb.errors import JournalError, SnapshotError
-from streamnb.wire.journal import (
+from streamnb.formats.journal_record import (
     START,
     VERSION,
     AppliedAction,
@@ -28,7 +28,7 @@ from streamnb.wire.journal import (
     encode_journal,
     seal,
 )
-from streamnb.wire.snapshot import FLOOR, Snapshot, SnapshotPart
+from streamnb.formats.snapshot_container import FLOOR, Snapshot, SnapshotPart
 
 _PART = "journal"
 

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from streamnb.engine.journal.checkpoint import BEFORE, Checkpoint, origin_of
-from streamnb.engine.journal.history import (
+from streamnb.engine.journal.job_identity import JobIdentity, JournalOrigin
+from streamnb.engine.journal.journal_history import (
     ForeignRecord,
     JournalEntry,
     each_alive,
@@ -21,16 +22,15 @@ from streamnb.engine.journal.history import (
     last,
     path_to,
 )
-from streamnb.engine.journal.identity import JobIdentity, JournalOrigin
-from streamnb.engine.journal.replay import SliceReader, processed
+from streamnb.engine.journal.slice_replay import SliceReader, processed
 from streamnb.engine.journal.snapshot_store import NoSnapshots, Snapshots
-from streamnb.engine.labels.rebuilt import RetrainedModel
-from streamnb.engine.learner import EventProcessor
 from streamnb.engine.ports import Log, NewRecord, Partition
+from streamnb.engine.processing.event_processor import EventProcessor
+from streamnb.engine.processing.retrained_model import RetrainedModel
 from streamnb.errors import JournalError, OtherStream, SnapshotError
-from streamnb.model.attributes.parameters import brief
-from streamnb.wire.journal import ConfigChange, JournalRecord, chain_outputs
-from streamnb.wire.snapshot import Snapshot
+from streamnb.formats.journal_record import ConfigChange, JournalRecord, chain_outputs
+from streamnb.formats.snapshot_container import Snapshot
+from streamnb.values.parameter_checks import brief
 
 _TOLD = 5
 """So many changes of the configuration are told."""

@@ -7,8 +7,8 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, Protocol
 
-from streamnb.model.attributes.signatures import Array, concatenated
-from streamnb.wire.snapshot import Snapshot
+from streamnb.formats.snapshot_container import Snapshot
+from streamnb.values.type_aliases import Array, concatenated
 
 
 class FoundSnapshot(Protocol):

@@ -9,9 +9,9 @@ import pytest
 from kafka import TopicPartition, errors
 from kafka.structs import ConsumerGroupMetadata, MemberState
 
-from streamnb.adapters.kafka.election import Election
-from streamnb.adapters.kafka.tool_line import ToolCommand
 from streamnb.errors import Fenced, LogError, NotElected, Unavailable
+from streamnb.event_logs.kafka.leader_election import Election
+from streamnb.event_logs.kafka.tool_command import ToolCommand
 
 SESSION = 10.0
 STABLE, JOINING = MemberState.STABLE, MemberState.REBALANCING
@@ -155,7 +155,7 @@ def test_every_way_an_election_can_go(monkeypatch, case):
     clock = SimpleNamespace(now=1000.0)
     clock.monotonic = lambda: clock.now
     clock.sleep = lambda seconds: setattr(clock, "now", clock.now + seconds)
-    monkeypatch.setattr("streamnb.adapters.kafka.election.time", clock)
+    monkeypatch.setattr("streamnb.event_logs.kafka.leader_election.time", clock)
     member, groups = Member(clock), [*case.groups]
 
     def describe_groups(names):

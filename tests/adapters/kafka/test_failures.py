@@ -16,10 +16,10 @@ from kafka import errors
 from program import until
 
 import streamnb.errors as own
-from streamnb.adapters.blocking_call import BlockingCall, SerialThread, call_blocking
-from streamnb.adapters.kafka import error_texts
-from streamnb.adapters.kafka.error_actions import Action, Refusal, classify, meant
-from streamnb.adapters.kafka.error_texts import translate
+from streamnb.event_logs.blocking_call import BlockingCall, SerialThread, call_blocking
+from streamnb.event_logs.kafka import error_messages
+from streamnb.event_logs.kafka.error_actions import Action, Refusal, classify, meant
+from streamnb.event_logs.kafka.error_messages import translate
 
 RETRY, RESEND, DEPOSED, CORRUPTED, FATAL = Action
 
@@ -211,8 +211,8 @@ def test_a_broker_that_may_come_back_is_waited_for(complaint):
 
 @pytest.mark.parametrize("cut", ["Timeout during ApiVersions check", "SASL Authentication timed out"])
 def test_an_attempt_that_a_deadline_cuts_short_says_less_than_the_one_before(monkeypatch, cut):
-    complaints = error_texts._Complaints()
-    monkeypatch.setattr(error_texts, "_COMPLAINTS", complaints)
+    complaints = error_messages._Complaints()
+    monkeypatch.setattr(error_messages, "_COMPLAINTS", complaints)
     nobody = errors.KafkaTimeoutError("Unable to bootstrap from ['b:1']")
 
     def told(reason):

@@ -10,11 +10,11 @@ from kafka import TopicPartition, errors
 from kafka.producer.future import FutureProduceResult, FutureRecordMetadata
 from kafka.producer.record_accumulator import RecordAccumulator
 
-from streamnb.adapters.kafka.kafka_python import _KafkaPythonTransactionalProducer, send_all
-from streamnb.adapters.kafka.partitioner import KeyPartitioner
-from streamnb.adapters.kafka.transactions import Transactions
 from streamnb.engine.ports import NewRecord, Partition, Transaction
 from streamnb.errors import LogError
+from streamnb.event_logs.kafka.kafka_python_client import _KafkaPythonTransactionalProducer, send_all
+from streamnb.event_logs.kafka.kafka_transactions import Transactions
+from streamnb.event_logs.kafka.partitioner import KeyPartitioner
 
 TRANSACTION = Transaction(
     7, NewRecord("journal", None, b"{}"), [NewRecord("out", b"k", b"v")] * 3, {Partition("in", 0): 4}

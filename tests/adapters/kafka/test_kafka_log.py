@@ -26,13 +26,13 @@ from service import (
     records,
 )
 
-from streamnb.adapters.kafka import log as log_module
-from streamnb.adapters.kafka.log import KafkaLog
-from streamnb.adapters.kafka.transactions import Transactions
 from streamnb.engine.ports import NewRecord, OutageListener, Partition
 from streamnb.engine.sensor import Sensor
 from streamnb.errors import Fenced, LogError, NotElected, Unavailable, UnknownTopic
-from streamnb.worker import CommitPolicy
+from streamnb.event_logs.kafka import kafka_log as log_module
+from streamnb.event_logs.kafka.kafka_log import KafkaLog
+from streamnb.event_logs.kafka.kafka_transactions import Transactions
+from streamnb.runtime.worker import CommitPolicy
 
 RAWS = raw_events(120, seed=11)
 PACE = CommitPolicy(commit_events=20)

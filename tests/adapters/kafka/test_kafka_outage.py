@@ -19,14 +19,14 @@ from program import Program, until
 from service import model_digest, produce, raw_events, read_topic
 
 from streamnb import config as configuration
-from streamnb.adapters.kafka.error_texts import translate
-from streamnb.adapters.snapshot_folder import SnapshotFolder
-from streamnb.cli import opening, wiring
 from streamnb.engine.journal.recovery import recover
 from streamnb.engine.journal.snapshot_store import NoSnapshots
 from streamnb.engine.ports import Partition, Record
 from streamnb.errors import Unavailable
-from streamnb.wire.snapshot import part_digest
+from streamnb.event_logs.kafka.error_messages import translate
+from streamnb.formats.snapshot_container import part_digest
+from streamnb.persistence.snapshot_folder import SnapshotFolder
+from streamnb.runtime import context, factories
 
 RAWS = raw_events(3000, seed=21)
 IDS = [json.loads(raw)["id"] for raw in RAWS]
@@ -207,15 +207,15 @@ def configured(program):
 def replayed(program):
     """A learner that has replayed the journal from nothing."""
     config = configured(program)
-    again = wiring.learner(config)
-    with closing(opening.open_log(config)) as log:
-        recover(log, NoSnapshots(), again, wiring.identity(config))
+    again = factories.learner(config)
+    with closing(context.open_log(config)) as log:
+        recover(log, NoSnapshots(), again, factories.identity(config))
     return again
 
 
 def alone(program, raws):
     """A learner that nothing ever disturbed."""
-    learner = wiring.learner(configured(program))
+    learner = factories.learner(configured(program))
     learner.process([Record(Partition("events", 0), i, None, raw, 0.0) for i, raw in enumerate(raws)], 0.0)
     return learner
 
@@ -352,7 +352,9 @@ def test_a_standby_outlives_a_cluster_that_is_gone_for_longer_than_any_election(
     await_predictions(program, len(RAWS), first)
     first.kill()
     program.run("replay", events)
-    impatient = "from streamnb.adapters.kafka import election; election._MOST_PATIENT = 2.0"
+    impatient = (
+        "from streamnb.event_logs.kafka import leader_election as election; election._MOST_PATIENT = 2.0"
+    )
     standby = make(model=program.model, log={"session_timeout": "30s"}).start("run", first=impatient)
     with KafkaAdminClient(bootstrap_servers=cluster.address) as admin:
         until(lambda: admin.describe_groups([group])[group]["group_state"] == "PreparingRebalance")
@@ -383,7 +385,7 @@ def test_a_commit_that_is_cut_at_any_step_is_made_once(make, cluster, settings):
     """Each request of a transaction is lost, or its answer is; the connection ends, or stays open and silent."""
     program = make()
     learner = make(cluster.proxy.address, program.model, **settings).start("run")
-    with closing(opening.open_log(configured(program))) as log:  # past the proxy
+    with closing(context.open_log(configured(program))) as log:  # past the proxy
         for number, trap in enumerate([None, *TRAPS, None], 1):
             cluster.proxy.trap = trap
             produce(log, RAWS[(number - 1) * BATCH : number * BATCH], program.topics["events"])

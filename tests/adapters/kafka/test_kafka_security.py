@@ -23,8 +23,8 @@ from kafka.admin import (
 from program import Program, until
 from service import raw_events
 
-from streamnb.adapters.kafka.error_texts import translate
 from streamnb.errors import Fenced, LogError, Unavailable
+from streamnb.event_logs.kafka.error_messages import translate
 
 RAWS = raw_events(50, seed=5)
 WRONG = "wr0ng-passw0rd"

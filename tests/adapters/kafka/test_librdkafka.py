@@ -21,19 +21,19 @@ from secured import Authority
 from service import TOPICS, digests, new_learner, new_worker, predictions, produce, raw_events, records
 from topics_of_logs import noted_positions
 
-from streamnb.adapters.kafka import librdkafka
-from streamnb.adapters.kafka.clients import Clients
-from streamnb.adapters.kafka.error_actions import Action, classify
-from streamnb.adapters.kafka.error_texts import translate
-from streamnb.adapters.kafka.librdkafka import Librdkafka, membership_bytes
-from streamnb.adapters.kafka.librdkafka_errors import as_kafka_python, raised_as_kafka_python
-from streamnb.adapters.kafka.librdkafka_settings import producing, reading, transacting, translated_settings
 from streamnb.cli import main
 from streamnb.config import load
-from streamnb.config.client import SETTINGS
+from streamnb.config.kafka_client_settings import SETTINGS
 from streamnb.engine.ports import NewRecord, Partition, Record
 from streamnb.errors import Fenced, LogError, OutOfRange, Unavailable, UnknownTopic
-from streamnb.worker import CommitPolicy
+from streamnb.event_logs.kafka import librdkafka_client
+from streamnb.event_logs.kafka.error_actions import Action, classify
+from streamnb.event_logs.kafka.error_messages import translate
+from streamnb.event_logs.kafka.kafka_clients import Clients
+from streamnb.event_logs.kafka.librdkafka_client import Librdkafka, membership_bytes
+from streamnb.event_logs.kafka.librdkafka_errors import as_kafka_python, raised_as_kafka_python
+from streamnb.event_logs.kafka.librdkafka_settings import producing, reading, transacting, translated_settings
+from streamnb.runtime.worker import CommitPolicy
 
 RAWS = raw_events(120, seed=21)
 PACE = CommitPolicy(commit_events=20)
@@ -178,7 +178,7 @@ def test_where_the_extra_is_missing_that_is_said(monkeypatch, capsys):
         return imported(name, *args, **more)
 
     for name in [n for n in sys.modules if "librdkafka" in n or n.startswith("confluent_kafka")]:
-        if name != "streamnb.adapters.kafka.librdkafka_settings" and "test" not in name:
+        if name != "streamnb.event_logs.kafka.librdkafka_settings" and "test" not in name:
             monkeypatch.delitem(sys.modules, name)
     monkeypatch.setattr(builtins, "__import__", without)
     log = ["--log", "kafka://127.0.0.1:1", "--set", "log.client=librdkafka"]
@@ -220,7 +220,7 @@ def test_a_form_that_is_not_known_is_refused(clients, monkeypatch):
         def consumer_group_metadata(self):
             return super().consumer_group_metadata().replace(b"CGMDv2", b"CGMDv3")
 
-    monkeypatch.setattr(librdkafka, "Consumer", Newer)
+    monkeypatch.setattr(librdkafka_client, "Consumer", Newer)
     with pytest.raises(LogError, match="writes group memberships in a form"):
         Librdkafka(clients, "g").reader()
 
@@ -362,7 +362,7 @@ def message(offset, code=None):
 
 
 def reading_of(*messages):
-    reader = librdkafka._LibrdkafkaReader(Told(*messages))
+    reader = librdkafka_client._LibrdkafkaReader(Told(*messages))
     reader.seek({Partition("t", 0): 5})
     return reader
 
@@ -386,7 +386,7 @@ def test_an_error_is_forgotten_where_another_position_is_sought():
 def test_where_topics_are_is_asked_before_they_are_read_until_it_is_known():
     """A client that was idle asks half a second later by itself."""
     told = Told()
-    reader = librdkafka._LibrdkafkaReader(told)
+    reader = librdkafka_client._LibrdkafkaReader(told)
     told.is_answered = False
     reader.seek({Partition("t", 0): 5})
     assert told.calls == ["t", ("t", 5)]  # no answer is no error yet

@@ -11,10 +11,10 @@ from kafka import TopicPartition, errors
 from service import TOPICS
 from test_kafka_log import both, connecting, run_with
 
-from streamnb.adapters.kafka.kafka_python import send
-from streamnb.adapters.kafka.lost_markers import commit_again
-from streamnb.adapters.kafka.open_transactions import open_transactions
 from streamnb.errors import LogError
+from streamnb.event_logs.kafka.kafka_python_client import send
+from streamnb.event_logs.kafka.lost_transaction_markers import commit_again
+from streamnb.event_logs.kafka.open_transactions import open_transactions
 
 
 class Unverified(Cluster):

@@ -20,13 +20,13 @@ from kafka import KafkaConsumer, TopicPartition
 from prefixed import LIBRARIES, PrefixedKafkaLog
 from topics_of_logs import add_partitions, delete_topic, noted_positions, trim
 
-from streamnb.adapters.kafka import log as kafka_log
-from streamnb.adapters.kafka.log import KafkaLog
-from streamnb.adapters.kafka.transactions import Transactions
-from streamnb.adapters.sqlite.log import SqliteLog
-from streamnb.adapters.sqlite.store import SqliteStore
 from streamnb.engine.ports import Forwarded, Log, NewRecord, Partition, Transaction
 from streamnb.errors import Fenced, LogError, NotElected, OutOfRange, StreamnbError, Unavailable, UnknownTopic
+from streamnb.event_logs.kafka import kafka_log
+from streamnb.event_logs.kafka.kafka_log import KafkaLog
+from streamnb.event_logs.kafka.kafka_transactions import Transactions
+from streamnb.event_logs.sqlite.sqlite_log import SqliteLog
+from streamnb.event_logs.sqlite.sqlite_store import SqliteStore
 
 EVENTS, JOURNAL, OUT = Partition("events", 0), Partition("journal", 0), Partition("out", 0)
 NOWHERE = Partition("nowhere", 0)

@@ -17,12 +17,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from topics_of_logs import add_partitions, delete_topic, noted_positions, trim
 
-from streamnb.adapters.sqlite import log as sqlite_log
-from streamnb.adapters.sqlite import store as sqlite_store
-from streamnb.adapters.sqlite.log import SqliteLog
-from streamnb.adapters.sqlite.store import wal_reset_bug
 from streamnb.engine.ports import NewRecord, OutageListener, Partition, Transaction
 from streamnb.errors import Fenced, LogError, NotElected, StreamnbError, Unavailable, UnknownTopic
+from streamnb.event_logs.sqlite import sqlite_log, sqlite_store
+from streamnb.event_logs.sqlite.sqlite_log import SqliteLog
+from streamnb.event_logs.sqlite.sqlite_store import wal_reset_bug
 
 JOURNAL = Partition("journal", 0)
 EVENTS = Partition("events", 0)
@@ -773,7 +772,7 @@ def test_a_locked_file_is_waited_for_by_whoever_has_patience(logs, call):
 
 def test_a_file_that_is_locked_as_it_is_opened_is_waited_for(tmp_path, monkeypatch):
     """Also by who only reads: whoever locks it so keeps readers out, too."""
-    monkeypatch.setattr("streamnb.adapters.sqlite.store.BUSY_TIMEOUT", 0.02)
+    monkeypatch.setattr("streamnb.event_logs.sqlite.sqlite_store.BUSY_TIMEOUT", 0.02)
     SqliteLog(tmp_path / "log.db").close()
     other = sqlite3.connect(tmp_path / "log.db", isolation_level=None)
     other.execute("PRAGMA locking_mode = EXCLUSIVE")

@@ -13,14 +13,14 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 from msgspec.structs import replace
 
-from streamnb.cli import opening, wiring
-from streamnb.cli.evaluation.event_files import begun, columns_of, events_of, numbered
-from streamnb.cli.evaluation.holdout import Row
-from streamnb.cli.evaluation.progressive import outputs_of, report_why_nothing_was_learned
-from streamnb.cli.printable import printable
-from streamnb.cli.reports.columns import _text, table
 from streamnb.config import CLASSIFIERS, Config, HypothesisConfig
 from streamnb.errors import ConfigError
+from streamnb.evaluation.event_input import begun, columns_of, events_of, numbered
+from streamnb.evaluation.holdout import Row
+from streamnb.evaluation.prequential_evaluation import outputs_of, report_why_nothing_was_learned
+from streamnb.formats.terminal_text import printable
+from streamnb.reports.text_columns import _text, table
+from streamnb.runtime import context, factories
 
 _HEADER = ("variant", "hypotheses", "accuracy", "log loss", "calibration error", "time")
 
@@ -61,7 +61,7 @@ def run(options: argparse.Namespace) -> int:
         raise ConfigError("--order: is the order of one file")
     if options.json and options.markdown:
         raise ConfigError("--markdown: not with --json")
-    config = opening.load_config(options)
+    config = context.load_config(options)
     if config.model.kind in CLASSIFIERS:
         raise ConfigError(
             f'model.kind is "{config.model.kind}", which has no [[hypotheses]] that could be left out; '
@@ -69,9 +69,9 @@ def run(options: argparse.Namespace) -> int:
         )
     if not config.weighs:
         config = replace(config, model=replace(config.model, kind="mixture"))
-    columns = columns_of(options, opening.schema(config), learns=True)
+    columns = columns_of(options, context.schema(config), learns=True)
     streams = [begun(numbered(events_of(path, columns), options.order)) for path in options.files]
-    wiring.warm_up(config)
+    factories.warm_up(config)
     ablations = []
     for path, rows in zip(options.files, streams, strict=True):
         ablation = _ablate(path, list(rows), config)
@@ -125,7 +125,7 @@ def _pooled(left: Sequence[HypothesisConfig]) -> tuple[HypothesisConfig, ...]:
 def _ablate(path: str, rows: Sequence[Row], config: Config) -> _Ablation:
     scored: list[_ScoredVariant] = []
     for name, variant in _variants(config):
-        learner = wiring.learner(variant)
+        learner = factories.learner(variant)
         started = time.process_time()
         for _ in outputs_of(learner, rows, variant):
             pass

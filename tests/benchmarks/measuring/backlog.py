@@ -15,12 +15,12 @@ from typing import NamedTuple
 
 from measuring.bare_clients import CLIENTS, Bare, Pair
 from measuring.echo_loops import batches
-from streamnb.cli import opening, wiring
-from streamnb.cli.observers import watched
 from streamnb.config import Config
 from streamnb.engine.ports import NewRecord, Partition, Record
 from streamnb.engine.sensor import Committed, Sensor
-from streamnb.worker import Worker
+from streamnb.runtime import context, factories
+from streamnb.runtime.worker import Worker
+from streamnb.telemetry.worker_observers import watched
 
 _AT_ONCE = 10_000
 
@@ -72,14 +72,14 @@ class _Until(Sensor):
 def fill(config: Config, events: Sequence[Pair]) -> None:
     """Produce the backlog; the log's topics are there. Raises LogError."""
     topic = config.topics.events[0]
-    with closing(opening.existing_log(config)) as log:
+    with closing(context.existing_log(config)) as log:
         for start in range(0, len(events), _AT_ONCE):
             log.append([NewRecord(topic, key, value) for key, value in events[start : start + _AT_ONCE]])
 
 
 def output_size(config: Config, events: Sequence[Pair]) -> int:
     """Bytes that the service writes for an event, key included: those of its predictions and reports."""
-    learner = wiring.learner(config)
+    learner = factories.learner(config)
     records = [Record(Partition("", 0), i, key, value, 0.0) for i, (key, value) in enumerate(events)]
     outputs = learner.process(records, time.time())
     return round(sum(len(output.key or b"") + len(output.value) for output in outputs) / len(events))
@@ -87,11 +87,11 @@ def output_size(config: Config, events: Sequence[Pair]) -> int:
 
 def serve(orders: Connection, config: Config, events: int) -> None:
     """The whole service, as ``streamnb run`` has it; answers the order to begin by what was `Spent`."""
-    wiring.warm_up()
+    factories.warm_up()
     until = _Until(events)
     with watched(config, until) as sensor:
-        worker = until.worker = wiring.worker(
-            config, wiring.learner(config), opening.open_log(config), sensor
+        worker = until.worker = factories.worker(
+            config, factories.learner(config), context.open_log(config), sensor
         )
         try:
             worker.start("bench")
@@ -118,6 +118,6 @@ def copy(orders: Connection, client: str, bare: Bare, events: int, size: int) ->
 
 
 def _wait_for_order(orders: Connection) -> None:
-    wiring.tune_interpreter()
+    factories.tune_interpreter()
     orders.send(None)
     orders.recv()

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from streamnb.adapters.kafka.librdkafka_settings import translated_settings
-from streamnb.cli import opening
 from streamnb.config import Config
 from streamnb.engine.ports import NewRecord
+from streamnb.event_logs.kafka.librdkafka_settings import translated_settings
+from streamnb.runtime import context
 
 Pair = tuple[bytes | None, bytes]
 """Key and value of a record."""
@@ -162,7 +162,7 @@ class _Embedded:
 
     def __init__(self, bare: Bare) -> None:
         self._target = bare.target
-        self._log = opening.existing_log(bare.config)
+        self._log = context.existing_log(bare.config)
         self._log.seek(dict.fromkeys(self._log.partitions(bare.source), 0))
 
     def poll(self, limit: int, seconds: float) -> Sequence[Pair]:

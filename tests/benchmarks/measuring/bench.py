@@ -17,9 +17,9 @@ from typing import Any
 
 from measuring import drawn_messages, growth, service_bench
 from measuring.contenders import OURS, contenders, count_words, labelled_texts, missing
-from streamnb.cli import wiring
-from streamnb.cli.reports.columns import table
 from streamnb.errors import ConfigError
+from streamnb.reports.text_columns import table
+from streamnb.runtime import factories
 
 _PACKAGES = ("numba", "numpy", "river", "vowpalwabbit")
 
@@ -36,7 +36,7 @@ def run(options: argparse.Namespace) -> int:
     if options.growth:
         return growth.run(options)
     texts, labels, name = _stream(options)
-    wiring.warm_up()
+    factories.warm_up()
     tokens = sum(map(count_words, texts))
     everyone = contenders()
     seconds: dict[str, list[float]] = {who: [] for who in everyone}

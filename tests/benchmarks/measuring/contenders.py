@@ -10,15 +10,15 @@ from typing import Any
 
 from river import compose, feature_extraction, naive_bayes
 
-from streamnb.adapters.event_files import MAX_LINE, read_events
-from streamnb.cli.evaluation.event_files import numbered
 from streamnb.errors import MalformedEvent
-from streamnb.model.mixture.bayes_optimal_nb import BayesOptimalNB
-from streamnb.model.mixture.default_hypotheses import NAIVE_HYPOTHESES
-from streamnb.model.naive_bayes.counting_model import CountingModel
-from streamnb.model.naive_bayes.variants import MultinomialNB
-from streamnb.wire.codec import decode_event
-from streamnb.wire.schema import EventSchema
+from streamnb.evaluation.event_input import numbered
+from streamnb.formats.codec import decode_event
+from streamnb.formats.event_files import MAX_LINE, read_events
+from streamnb.formats.event_schema import EventSchema
+from streamnb.models.mixture.bayes_optimal_nb import BayesOptimalNB
+from streamnb.models.mixture.default_hypotheses import NAIVE_HYPOTHESES
+from streamnb.models.naive_bayes.counting_model import CountingModel
+from streamnb.models.naive_bayes.naive_bayes_variants import MultinomialNB
 
 Predicted = list[str | None]
 Contender = Callable[[Sequence[str], Sequence[str]], Predicted | None]

@@ -21,9 +21,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from streamnb.cli import wiring
-from streamnb.cli.reports.columns import table
-from streamnb.model.naive_bayes.variants import BernoulliNB, MultinomialNB
+from streamnb.models.naive_bayes.naive_bayes_variants import BernoulliNB, MultinomialNB
+from streamnb.reports.text_columns import table
+from streamnb.runtime import factories
 
 CLASSES = (2, 20, 200)
 _MODELS = {model.__name__: model for model in (MultinomialNB, BernoulliNB)}
@@ -36,7 +36,7 @@ _STATUS = Path("/proc/self/status")
 
 def run(options: argparse.Namespace) -> int:
     """Measure both text models with up to `options.growth` attributes, and one with more classes."""
-    wiring.warm_up()
+    factories.warm_up()
     most = options.growth
     sizes = [size for size in (10_000, 100_000, 1_000_000, 10_000_000) if size < most] + [most]
     plan = [(model, size, 2) for model in _MODELS for size in sizes]

@@ -15,20 +15,20 @@ from measuring.environment import environment
 from measuring.open_loop import LEARNER, Load, Measured, echoes_for, measure
 from measuring.percentiles import Figures, breakdown, latencies, ratio
 from measuring.topics import place
-from streamnb.cli import opening, wiring
-from streamnb.cli.reports.columns import table
+from streamnb.reports.text_columns import table
+from streamnb.runtime import context, factories
 
 
 def run(options: argparse.Namespace) -> int:
     """Measure, and take everything away again; 1 where an event was not seen exactly once."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # what was made is taken away then, too
-    config = opening.load_config(options)
+    config = context.load_config(options)
     load = Load(options.rate, options.bytes, options.warm_up, options.seconds)
     echoes, absent = echoes_for(config)
     for reason in absent:
         print(f"streamnb: left out: {reason}", file=sys.stderr)
     with place(options, options.prefix, LEARNER, echoes) as found:
-        wiring.warm_up()
+        factories.warm_up()
         busy = [os.getloadavg()[0]]
         _say_how_long(load, 1 + len(echoes))
         measured = measure(found, load, _arguments(options, found.overrides))

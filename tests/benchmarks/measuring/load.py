@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 from measuring import drawn_messages
 from measuring.percentiles import Schedule
-from streamnb.cli import opening
 from streamnb.config import Config
 from streamnb.engine.ports import Log, NewRecord, Record
-from streamnb.wire.codec import encode_event
+from streamnb.formats.codec import encode_event
+from streamnb.runtime import context
 
 _AT_ONCE = 10_000
 _WAIT_SECONDS = 0.05
@@ -84,7 +84,7 @@ def write(log: Log, turn: Turn) -> Produced:
 
 def produce(orders: Connection, config: Config) -> None:
     """Say when ready, then answer each `Turn` with what was `Produced`, until the orders end."""
-    with closing(opening.existing_log(config)) as log:
+    with closing(context.existing_log(config)) as log:
         orders.send(None)
         while (turn := _order(orders)) is not None:
             orders.send(write(log, turn))
@@ -98,7 +98,7 @@ def watch(orders: Connection, config: Config, topics: Sequence[str]) -> None:
     """
     seen: list[Seen] = []
     counts: Counter[str] = Counter()
-    with closing(opening.existing_log(config)) as log:
+    with closing(context.existing_log(config)) as log:
         log.seek({partition: 0 for topic in topics for partition in log.partitions(topic)})
         orders.send(None)
         while True:

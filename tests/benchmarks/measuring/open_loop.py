@@ -17,11 +17,11 @@ from measuring.echo_loops import echo
 from measuring.percentiles import Passage
 from measuring.processes import Actor, AnsweringActor, learn
 from measuring.topics import Place
-from streamnb.adapters.kafka.librdkafka_settings import translated_settings
-from streamnb.cli import opening
 from streamnb.config import Config
 from streamnb.engine.ports import Log
 from streamnb.errors import LogError
+from streamnb.event_logs.kafka.librdkafka_settings import translated_settings
+from streamnb.runtime import context
 
 LEARNER = "streamnb"
 _START_SECONDS = 180.0  # kernels may have to be compiled, and a group has to settle
@@ -183,7 +183,7 @@ def _put_together(
     answers: dict[str, list[load.Seen]] = {route.target: [] for route in place.routes.values()}
     for one in seen:
         answers[one.record.partition.topic].append(one)
-    with closing(opening.existing_log(place.config)) as log:
+    with closing(context.existing_log(place.config)) as log:
         return {
             name: passages_of(produced[name], _stamps(log, route.source), answers[route.target])
             for name, route in place.routes.items()

@@ -23,11 +23,11 @@ from measuring.environment import environment
 from measuring.open_loop import echoes_for
 from measuring.processes import AnsweringActor
 from measuring.topics import Place, place
-from streamnb.cli import opening, wiring
-from streamnb.cli.planned_topics import group_of
-from streamnb.cli.reports.columns import table
+from streamnb.cli.topic_requirements import group_of
 from streamnb.config import Config
 from streamnb.errors import ConfigError
+from streamnb.reports.text_columns import table
+from streamnb.runtime import context, factories
 
 _PREFIX = "streamnb-bench"
 _MODELS = ("naive_bayes", "mixture")
@@ -53,13 +53,13 @@ class Contender(NamedTuple):
 def run(options: argparse.Namespace) -> int:
     """Let everyone work off the same backlog in turn; print rates, processor time and ratios of pairs."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # what was made is taken away then, too
-    config = opening.load_config(options)
+    config = context.load_config(options)
     everyone, absent = contenders_for(config)
     for reason in absent:
         print(f"streamnb: left out: {reason}", file=sys.stderr)
     with place(options, _PREFIX, "service", []):  # the log is there, and lets topics be made
         events = backlog_of(options)
-        wiring.warm_up()
+        factories.warm_up()
     busy = [os.getloadavg()[0]]
     spent: dict[str, list[Spent]] = {contender.name: [] for contender in everyone}
     size, log = 0, ""

@@ -13,13 +13,13 @@ from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
-from streamnb.adapters.sqlite.admin import SqliteAdmin
-from streamnb.adapters.sqlite.store import SqliteStore
-from streamnb.cli import opening
-from streamnb.cli.planned_topics import group_of, planned_topics
+from streamnb.cli.topic_requirements import group_of, planned_topics
 from streamnb.config import Config
 from streamnb.engine.topic_plan import TopicSpec
 from streamnb.errors import ConfigError, StreamnbError
+from streamnb.event_logs.sqlite.sqlite_admin import SqliteAdmin
+from streamnb.event_logs.sqlite.sqlite_store import SqliteStore
+from streamnb.runtime import context
 
 _KEPT_MS = 3_600_000  # where topics cannot be deleted, their records go after an hour
 _CHARACTERS = "letters, digits, dots, underscores and hyphens"
@@ -69,11 +69,11 @@ def place(
     if not _PREFIX.fullmatch(prefix):  # a comma would make two topics of one, and the first not our own
         raise ConfigError(f"--prefix: expected 1 to 200 {_CHARACTERS}, got {prefix!r}")
     name = f"{prefix}-{secrets.token_hex(6)}"
-    given = opening.load_config(options)
+    given = context.load_config(options)
     beside = None if given.log.is_kafka else given.log.path.resolve().parent
     with tempfile.TemporaryDirectory(prefix=f"{prefix}-", dir=beside) as folder:
         overrides = (*_overrides(name, Path(folder), is_kafka=given.log.is_kafka), *more)
-        config = opening.load_config(options, *overrides)
+        config = context.load_config(options, *overrides)
         group = group_of(config)
         routes = {learner: Route(config.topics.events[0], config.topics.predictions, group)}
         for echo in echoes:
@@ -121,7 +121,7 @@ def _embedded(config: Config, routes: dict[str, Route]) -> Iterator[str]:
 
 @contextlib.contextmanager
 def _kafka(config: Config, routes: dict[str, Route]) -> Iterator[str]:
-    from streamnb.adapters.kafka.admin import KafkaAdmin
+    from streamnb.event_logs.kafka.kafka_admin import KafkaAdmin
 
     with closing(KafkaAdmin(config.kafka.settings(config.log))) as admin:
         brokers = admin.brokers()
@@ -136,8 +136,8 @@ def _kafka(config: Config, routes: dict[str, Route]) -> Iterator[str]:
 
 def _delete(config: Config, planned: Sequence[TopicSpec], routes: dict[str, Route]) -> None:
     """Delete what was made, topics and groups; what the user may not delete is named on standard error."""
-    from streamnb.adapters.kafka.clients import Clients
-    from streamnb.adapters.kafka.error_texts import translated
+    from streamnb.event_logs.kafka.error_messages import translated
+    from streamnb.event_logs.kafka.kafka_clients import Clients
 
     groups = [route.group for route in routes.values()]
     try:

@@ -10,7 +10,7 @@ from late import EVENTS, LABELS, Stream, counts_of, late_learner
 from service import digests
 
 from streamnb.engine.settings import Pruning
-from streamnb.wire.schema import EventSchema
+from streamnb.formats.event_schema import EventSchema
 
 FOREVER, DAY = 1e9, 86400.0
 AT_9 = {"ts": 9.0}

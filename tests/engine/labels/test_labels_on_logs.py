@@ -28,21 +28,21 @@ from topics_of_logs import add_partitions, trim
 from verifying import configured, learn, told, verified
 from verifying import new_worker as new_worker_of
 
-from streamnb import worker as worker_module
-from streamnb.adapters.snapshot_folder import SnapshotFolder
-from streamnb.cli import wiring
 from streamnb.engine.journal.checkpoint import Checkpoint, snapshot_of
-from streamnb.engine.journal.identity import JobIdentity
-from streamnb.engine.labels import late_labels
-from streamnb.engine.labels.teacher import ModelUpdater
-from streamnb.engine.labels.verdicts import SourceLabel
-from streamnb.engine.labels.voids import RevokedIntervals
+from streamnb.engine.journal.job_identity import JobIdentity
+from streamnb.engine.labels import delayed_labels
+from streamnb.engine.labels.model_updater import ModelUpdater
+from streamnb.engine.labels.revoked_intervals import RevokedIntervals
+from streamnb.engine.labels.source_labels import SourceLabel
 from streamnb.engine.ports import NewRecord
-from streamnb.engine.rebuilding.rebuild import Retraining, RetrainingSource
-from streamnb.engine.verification.findings import Outcome
+from streamnb.engine.retraining.log_retraining import Retraining, RetrainingSource
 from streamnb.errors import JournalError, SnapshotError
-from streamnb.wire import codec
-from streamnb.worker import CommitPolicy
+from streamnb.formats import codec
+from streamnb.persistence.snapshot_folder import SnapshotFolder
+from streamnb.runtime import factories
+from streamnb.runtime import worker as worker_module
+from streamnb.runtime.worker import CommitPolicy
+from streamnb.verification.check_results import Outcome
 
 TOPICS = {"events": 1, "labels": 1, "predictions": 1, "metrics": 1, "dead_letters": 1, "journal": 1}
 IDENTITY = JobIdentity(("events", "labels"), "journal", "c0ffee", {"python": "3"})
@@ -141,9 +141,9 @@ def by_the_alphabet(said, more):
         (ModelUpdater, "learn_each", lambda right: lambda *given: (right(*given), right(*given))),
         (ModelUpdater, "_queue", lambda right: lambda *given: given[-1] == "unlearn" or right(*given)),
         (RevokedIntervals, "cover", lambda _: lambda *_: False),
-        (late_labels, "effective", lambda right: lambda said, _: right(said, {"b": 0, "event": 5})),
-        (late_labels, "merged", lambda right: lambda said, one: said or right(said, one)),
-        (late_labels, "merged", lambda _: by_the_alphabet),
+        (delayed_labels, "effective", lambda right: lambda said, _: right(said, {"b": 0, "event": 5})),
+        (delayed_labels, "merged", lambda right: lambda said, one: said or right(said, one)),
+        (delayed_labels, "merged", lambda _: by_the_alphabet),
         (SourceLabel, "order", lambda _: property(lambda one: (one.time, one.partition, -one.offset))),
         (codec, "refuse_label_ahead", lambda _: lambda *_: None),
     ],
@@ -232,7 +232,7 @@ def test_the_last_line_of_a_file_holds_whatever_the_clock_says(open_log, tmp_pat
     assert told(verified(open_log(), tmp_path / "kept", *FLAGS)) == []
     log, config = open_log(), configured(*FLAGS)
     where = RetrainingSource(
-        log, many(tmp_path / "kept"), lambda: wiring.learner(config), wiring.identity(config)
+        log, many(tmp_path / "kept"), lambda: factories.learner(config), factories.identity(config)
     )
     records = [*read_topic(log, "events"), *read_topic(log, "labels")]
     expected = undisturbed(records, effective_labels(records), *FLAGS[2:])

@@ -25,13 +25,13 @@ from late import (
 )
 from service import digests, model_digest, predictions
 
-from streamnb.engine.labels.scoring import DELAYS
-from streamnb.engine.labels.unjudged import expected_accuracy
+from streamnb.engine.labels.delay_scores import DELAYS
+from streamnb.engine.labels.unlabelled_accuracy import expected_accuracy
 from streamnb.engine.ports import Record
 from streamnb.engine.settings import LabelSettings, MonitorSettings, Pruning
-from streamnb.model.evaluation.served_scores import LabelledOutcomes
-from streamnb.model.mixture.bayes_optimal_nb import BayesOptimalNB
-from streamnb.wire.codec import decode_alert
+from streamnb.formats.codec import decode_alert
+from streamnb.models.mixture.bayes_optimal_nb import BayesOptimalNB
+from streamnb.scoring.revisable_scores import LabelledOutcomes
 
 FOREVER = 1e9  # seconds
 NEW_CLASSES = (MonitorSettings("new", "new-class"),)

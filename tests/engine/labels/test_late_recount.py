@@ -9,17 +9,17 @@ from hypothesis import strategies as st
 from late import EVENTS, LABELS, Stream, counts_of, late_learner, random_stream
 
 from streamnb.engine.settings import Pruning
-from streamnb.engine.verification.exact.moments import ExactMoments
-from streamnb.engine.verification.findings import CheckResults
-from streamnb.engine.verification.log.slices import _read
-from streamnb.engine.verification.recount.comparison import LearnedState, compare
-from streamnb.engine.verification.recount.late_recount import LabelRecount
-from streamnb.engine.verification.recount.recount import RecountPlan
-from streamnb.engine.verification.recount.tenant_recount import TenantRecount
-from streamnb.model.attributes.weights import UNIT
-from streamnb.model.hidden_markov.hidden_markov_nb import HiddenMarkovNB
-from streamnb.model.mixture.bayes_optimal_nb import BayesOptimalNB
-from streamnb.model.tenants.tenant_models import TenantModels
+from streamnb.models.mixture.bayes_optimal_nb import BayesOptimalNB
+from streamnb.models.tenants.tenant_models import TenantModels
+from streamnb.toolbox.hidden_markov.hidden_markov_nb import HiddenMarkovNB
+from streamnb.values.example_weights import UNIT
+from streamnb.verification.check_results import CheckResults
+from streamnb.verification.exact.exact_moments import ExactMoments
+from streamnb.verification.log.processed_slices import _read
+from streamnb.verification.recount.event_recount import RecountPlan
+from streamnb.verification.recount.label_recount import LabelRecount
+from streamnb.verification.recount.recount_comparison import LearnedState, compare
+from streamnb.verification.recount.tenant_recount import TenantRecount
 
 DAY = 86400.0
 FEW = settings(max_examples=20)  # each is a whole life

@@ -20,7 +20,7 @@ from verifying import journal_of
 
 from streamnb import NaiveBayes
 from streamnb.engine.ports import Partition
-from streamnb.engine.rebuilding.rebuild import Retraining
+from streamnb.engine.retraining.log_retraining import Retraining
 
 ON_LOGS = settings(  # an example takes seconds, so that none is made smaller
     max_examples=4,

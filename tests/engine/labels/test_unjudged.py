@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from streamnb.engine.labels.unjudged import expected_accuracy
-from streamnb.model.evaluation.served_scores import LabelledOutcomes
+from streamnb.engine.labels.unlabelled_accuracy import expected_accuracy
+from streamnb.scoring.revisable_scores import LabelledOutcomes
 
 STREAMS, EVENTS = 200, 1000
 

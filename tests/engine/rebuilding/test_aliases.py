@@ -15,13 +15,13 @@ from service import TOPICS, AtOnce, model_digest, raw_events, read_topic
 from test_rebuild import LATE, append, processed, serving
 from verifying import configured, journal_of, new_worker, told, verified
 
-from streamnb.cli import wiring
 from streamnb.engine.ports import NewRecord
-from streamnb.engine.rebuilding.rebuild import Retraining, RetrainingSource
-from streamnb.engine.verification.findings import CheckResults
-from streamnb.engine.verification.log.rebuilt_model import check_rebuilt
-from streamnb.wire.codec import decode_event, decode_label, decode_labels
-from streamnb.wire.schema import EventSchema
+from streamnb.engine.retraining.log_retraining import Retraining, RetrainingSource
+from streamnb.formats.codec import decode_event, decode_label, decode_labels
+from streamnb.formats.event_schema import EventSchema
+from streamnb.runtime import factories
+from streamnb.verification.check_results import CheckResults
+from streamnb.verification.log.retrained_model_check import check_rebuilt
 
 ALIASES = {"a": "b", "c": "", "x": "y", "z": ""}
 SETS = "classes.aliases={a='b', c='', x='y', z=''}"
@@ -65,7 +65,9 @@ def test_an_event_and_a_verdict_are_read_as_if_the_other_name_were_written(label
 
 def source(log, folder, *sets):
     config = configured(*sets)
-    return RetrainingSource(log, AtOnce(folder, 100), lambda: wiring.learner(config), wiring.identity(config))
+    return RetrainingSource(
+        log, AtOnce(folder, 100), lambda: factories.learner(config), factories.identity(config)
+    )
 
 
 def run(log, folder, *sets):
@@ -95,14 +97,14 @@ def test_they_hold_from_now_on_and_of_all_once_the_model_is_learned_anew(open_lo
     log.append([NewRecord("events", None, raw) for raw in raws[80:120]])
     made = run(log, folder, *model, SETS)
     known = open_log()
-    expected = wiring.learner(configured(*model))
+    expected = factories.learner(configured(*model))
     read = [r._replace(value=renamed(r.value)) if r.offset >= 80 else r for r in read_topic(known, "events")]
     expected.process(read, 1.0)
     assert model_digest(made) == model_digest(expected)
     assert told(verified(known, folder, *model, SETS)) == []
     for sets, rename in ((SETS, renamed), ("classes.aliases={}", bytes)):  # and all is as before without them
         n = learn_anew(open_log(), folder, *model, sets)
-        anew = wiring.learner(configured(*model))
+        anew = factories.learner(configured(*model))
         anew.process([r._replace(value=rename(r.value)) for r in read_topic(open_log(), "events")], 1.0)
         assert journal_of(open_log())[n].model == model_digest(anew)
         findings = CheckResults()

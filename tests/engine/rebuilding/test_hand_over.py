@@ -14,17 +14,17 @@ from service import AtOnce, digests, model_digest, read_topic
 from topics_of_logs import made_anew, trim
 from verifying import configured, new_worker, told, verified
 
-from streamnb.cli import wiring
 from streamnb.cli.commands.forget import _chosen
 from streamnb.cli.commands.rebuild import is_installed
 from streamnb.cli.parser import build_parser
 from streamnb.engine.ports import NewRecord, Partition
-from streamnb.engine.rebuilding.rebuild import Retraining, RetrainingSource
+from streamnb.engine.retraining.log_retraining import Retraining, RetrainingSource
 from streamnb.engine.sensor import Sensor
-from streamnb.engine.verification.findings import CheckResults
-from streamnb.engine.verification.log.rebuilt_model import check_rebuilt
 from streamnb.errors import JournalError
-from streamnb.worker import CommitPolicy
+from streamnb.runtime import factories
+from streamnb.runtime.worker import CommitPolicy
+from streamnb.verification.check_results import CheckResults
+from streamnb.verification.log.retrained_model_check import check_rebuilt
 
 OUTPUTS = {"predictions": 1, "metrics": 1, "dead_letters": 1, "journal": 1}
 SETS = ["model.kind=naive_bayes"]
@@ -53,7 +53,9 @@ def serving(log, folder, sets, **options):
 
 def source(log, folder, sets):
     config = configured(*sets)
-    return RetrainingSource(log, AtOnce(folder, 100), lambda: wiring.learner(config), wiring.identity(config))
+    return RetrainingSource(
+        log, AtOnce(folder, 100), lambda: factories.learner(config), factories.identity(config)
+    )
 
 
 def handed_over(open_log, folder, sets, chosen):

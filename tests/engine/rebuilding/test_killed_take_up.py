@@ -18,10 +18,10 @@ from service import AtOnce, model_digest
 from test_rebuild import LATE, append, forgotten, serving, source
 from verifying import configured, journal_of, new_worker, told, verified
 
-from streamnb.adapters.sqlite.log import SqliteLog
-from streamnb.cli import wiring
 from streamnb.cli.commands.rebuild import is_installed
-from streamnb.engine.rebuilding.rebuild import Retraining
+from streamnb.engine.retraining.log_retraining import Retraining
+from streamnb.event_logs.sqlite.sqlite_log import SqliteLog
+from streamnb.runtime import factories
 
 KIND = "model.kind=naive_bayes"
 TOPICS = ["events", "labels", "predictions", "metrics", "dead-letters", "journal"]
@@ -40,7 +40,7 @@ def take_up(folder, point, becomes, trace=None):
         seams.of_sqlite()
         worker = serving(SqliteLog(folder / "log.db", session_timeout=0.0), folder / "snapshots", KIND)
         seams.begins("adopt")
-        identity = None if becomes == KIND else wiring.identity(configured(*LATE, becomes))
+        identity = None if becomes == KIND else factories.identity(configured(*LATE, becomes))
         worker.install_model(worker._offered(worker.checkpoint), identity)
         worker.close()
     finally:
@@ -69,7 +69,7 @@ def test_a_learner_that_is_killed_at_any_step_of_a_take_up_leaves_one_model_or_t
         closing(serving(SqliteLog(first / "log.db"), first / "snapshots", KIND)) as worker,
     ):
         before = model_digest(worker.learner)
-        under = wiring.identity(configured(*LATE, becomes)).semantic_config
+        under = factories.identity(configured(*LATE, becomes)).semantic_config
         of = source(log, first / "snapshots", KIND)
         rebuilding = Retraining(of, forgotten({"e3", "e4"}), under=under)
         rebuilt = rebuilding.retrained().digest

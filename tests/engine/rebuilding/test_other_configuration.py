@@ -15,13 +15,14 @@ from test_aliases import source as source_of
 from test_rebuild import LATE, MODELS, TOPICS, append, flags_of, processed, serving, source, undisturbed
 from verifying import configured, journal_of, new_worker, told, verified
 
-from streamnb.cli import main, wiring
+from streamnb.cli import main
 from streamnb.engine.journal.recovery import recover
 from streamnb.engine.ports import NewRecord
-from streamnb.engine.rebuilding.rebuild import Retraining
-from streamnb.engine.verification.findings import CheckResults
-from streamnb.engine.verification.log.rebuilt_model import check_rebuilt
+from streamnb.engine.retraining.log_retraining import Retraining
 from streamnb.errors import JournalError
+from streamnb.runtime import factories
+from streamnb.verification.check_results import CheckResults
+from streamnb.verification.log.retrained_model_check import check_rebuilt
 
 BAYES = MODELS["naive_bayes"]
 CHAINS = ["model.kind=hidden_markov"]
@@ -41,7 +42,7 @@ def test_it_is_the_model_of_a_run_under_the_other_and_what_follows_is_too(open_l
     append(log, records[:200])
     with closing(serving(log, folder, *before)) as worker:
         worker.run(until_end=True)
-    becomes = wiring.identity(configured(*LATE, *after))
+    becomes = factories.identity(configured(*LATE, *after))
     rebuilding = Retraining(source(open_log(), folder, *before), under=becomes.semantic_config)
     known = processed(open_log())
     rebuilt = rebuilding.retrained()
@@ -61,7 +62,7 @@ def test_it_is_the_model_of_a_run_under_the_other_and_what_follows_is_too(open_l
     if before[:1] != after[:1]:
         then = configured(*LATE, *before)
         with pytest.raises(JournalError, match="cannot be continued under this configuration"):
-            recover(log, AtOnce(folder, 100), wiring.learner(then), wiring.identity(then))
+            recover(log, AtOnce(folder, 100), factories.learner(then), factories.identity(then))
     append(log, records[200:])
     with closing(serving(log, folder, *after)) as worker:
         worker.run(until_end=True)
@@ -69,8 +70,8 @@ def test_it_is_the_model_of_a_run_under_the_other_and_what_follows_is_too(open_l
     for path in folder.glob("snapshot-*"):
         if int(path.stem.split("-")[1]) >= n:
             path.unlink()  # so that recovery passes the record that took the model up
-    again = wiring.learner(configured(*LATE, *after))
-    recover(log, AtOnce(folder, 100), again, wiring.identity(configured(*LATE, *after)))
+    again = factories.learner(configured(*LATE, *after))
+    recover(log, AtOnce(folder, 100), again, factories.identity(configured(*LATE, *after)))
     assert digests(again) == digests(worker.learner)
     findings = CheckResults()
     check_rebuilt(source(log, folder, *after), n, findings)

@@ -11,11 +11,11 @@ from service import digests, read_topic
 from test_rebuild import append, processed, serving, source
 from verifying import configured, told, verified
 
-from streamnb.cli import wiring
-from streamnb.cli.evaluation.history import history_of, replay_history
-from streamnb.engine.rebuilding.rebuild import Retraining
-from streamnb.engine.verification.findings import CheckResults
-from streamnb.engine.verification.log.rebuilt_model import check_rebuilt
+from streamnb.engine.retraining.log_retraining import Retraining
+from streamnb.evaluation.log_history import history_of, replay_history
+from streamnb.runtime import factories
+from streamnb.verification.check_results import CheckResults
+from streamnb.verification.log.retrained_model_check import check_rebuilt
 
 LEAST = 5
 FLAG = f"classes.min_learns={LEAST}"
@@ -117,7 +117,7 @@ def test_a_past_that_is_lived_through_again_has_the_quarantine_of_the_candidate(
             asked.label(ids, label)
             asked.names()
     log, config = open_log(), configured(*late, *KINDS[kind], FLAG)
-    candidate = wiring.learner(config)
+    candidate = factories.learner(config)
     said = [
         one
         for one in replay_history(candidate, history_of(configured(*late, *KINDS[kind]), log))

@@ -14,22 +14,23 @@ from late import EVENTS, Stream, counts_of, effective_labels, learned, random_st
 from service import AtOnce, digests, model_digest, read_topic
 from verifying import configured, new_worker, told, verified
 
-from streamnb.cli import main, wiring
+from streamnb.cli import main
 from streamnb.cli.commands import rebuild
 from streamnb.cli.commands.forget import _chosen, with_ids
 from streamnb.cli.commands.rebuild import is_installed
 from streamnb.cli.parser import build_parser
-from streamnb.engine.journal.entries import refuse_forgotten
-from streamnb.engine.journal.history import find
+from streamnb.engine.journal.journal_entries import refuse_forgotten
+from streamnb.engine.journal.journal_history import find
 from streamnb.engine.journal.recovery import recover
 from streamnb.engine.ports import NewRecord, Record
-from streamnb.engine.rebuilding.rebuild import Retraining, RetrainingSource
+from streamnb.engine.retraining.log_retraining import Retraining, RetrainingSource
 from streamnb.engine.sensor import Sensor
-from streamnb.engine.verification.findings import CheckResults
-from streamnb.engine.verification.log.rebuilt_model import check_rebuilt
 from streamnb.errors import ConfigError, JournalError, SnapshotError
 from streamnb.events import Event
-from streamnb.worker import CommitPolicy
+from streamnb.runtime import factories
+from streamnb.runtime.worker import CommitPolicy
+from streamnb.verification.check_results import CheckResults
+from streamnb.verification.log.retrained_model_check import check_rebuilt
 
 TOPICS = {"events": 1, "labels": 1, "predictions": 1, "metrics": 1, "dead_letters": 1, "journal": 1}
 LATE = ["topics.labels=labels", "labels.window=1000d", "decision.reject=0.3"]
@@ -58,13 +59,15 @@ def serving(log, folder, *sets):
 
 def source(log, folder, *sets):
     config = configured(*LATE, *sets)
-    return RetrainingSource(log, AtOnce(folder, 100), lambda: wiring.learner(config), wiring.identity(config))
+    return RetrainingSource(
+        log, AtOnce(folder, 100), lambda: factories.learner(config), factories.identity(config)
+    )
 
 
 def undisturbed(records, truths, *sets, without=()):
     """A learner of events that carried the labels that hold in the end."""
     config = configured(*sets)
-    learner = wiring.learner(config)
+    learner = factories.learner(config)
     labelled = []
     for record in records:
         value = json.loads(record.value)
@@ -122,8 +125,8 @@ def test_it_follows_the_journal_and_is_taken_up(open_log, tmp_path, kind):
     worker.close()
     log = open_log()
     for folder in (tmp_path, tmp_path / "older"):
-        again = wiring.learner(configured(*LATE, *sets))
-        recover(log, AtOnce(folder, 100), again, wiring.identity(configured(*LATE, *sets)))
+        again = factories.learner(configured(*LATE, *sets))
+        recover(log, AtOnce(folder, 100), again, factories.identity(configured(*LATE, *sets)))
         assert digests(again) == digests(worker.learner)
         (tmp_path / "older").mkdir(exist_ok=True)
         for path in tmp_path.glob("*.snb"):
@@ -311,7 +314,7 @@ def test_a_running_learner_stands_still_and_takes_it_up(open_log, tmp_path, monk
     """
     if slow:
         monkeypatch.setattr(rebuild, "_PATIENCE_SECONDS", 6.0)
-        monkeypatch.setattr("streamnb.worker._STANDS_SECONDS", 6.0)
+        monkeypatch.setattr("streamnb.runtime.worker._STANDS_SECONDS", 6.0)
     log = open_log(**TOPICS)
     stream = random_stream(random.Random(8), 150, 200).records
     append(log, stream[:200])
@@ -348,13 +351,13 @@ def test_a_running_learner_stands_still_and_takes_it_up(open_log, tmp_path, monk
     found = find(other, other.partitions("journal")[0], n)
     assert (found.record.kind, found.record.model, found.record.floor) == ("adopt", rebuilt.digest, True)
     assert sum(record.partition == EVENTS for record in stream) == len(read_topic(other, "predictions"))
-    again = wiring.learner(configured(*LATE))
-    recover(other, AtOnce(tmp_path, 100), again, wiring.identity(configured(*LATE)))
+    again = factories.learner(configured(*LATE))
+    recover(other, AtOnce(tmp_path, 100), again, factories.identity(configured(*LATE)))
     assert digests(again) == digests(worker.learner)
 
 
 def test_it_goes_on_where_nobody_hands_a_model_over(open_log, tmp_path, monkeypatch):
-    monkeypatch.setattr("streamnb.worker._STANDS_SECONDS", 0.3)
+    monkeypatch.setattr("streamnb.runtime.worker._STANDS_SECONDS", 0.3)
     log = open_log(**TOPICS)
     worker = serving(log, tmp_path)
     told_of = []
@@ -375,8 +378,8 @@ def test_it_goes_on_where_nobody_hands_a_model_over(open_log, tmp_path, monkeypa
 
 def test_it_stands_still_once_for_each_who_asks(open_log, tmp_path, monkeypatch):
     """Who has what it asked for may ask a moment longer, and who comes next at once after it."""
-    monkeypatch.setattr("streamnb.worker._STANDS_SECONDS", 0.3)
-    monkeypatch.setattr("streamnb.worker._LOOK_SECONDS", 0.0)
+    monkeypatch.setattr("streamnb.runtime.worker._STANDS_SECONDS", 0.3)
+    monkeypatch.setattr("streamnb.runtime.worker._LOOK_SECONDS", 0.0)
     log = open_log(**TOPICS)
     append(log, random_stream(random.Random(5), 60, 90).records)
     with closing(serving(log, tmp_path)) as worker:
@@ -424,7 +427,7 @@ def test_weights_of_verdicts_are_those_that_hold(open_log, tmp_path):
     with closing(serving(log, tmp_path, *MODELS["naive_bayes"])) as worker:
         worker.run(until_end=True)
     log = open_log()
-    made = wiring.model(configured(*MODELS["naive_bayes"]))
+    made = factories.model(configured(*MODELS["naive_bayes"]))
     made.load_state(*Retraining(source(log, tmp_path, *MODELS["naive_bayes"])).retrained().model)
     records = processed(log)
     assert counts_of(made) == counts_of(learned(records, effective_labels(records)))
@@ -460,7 +463,7 @@ def test_labels_of_events_that_wait_no_longer_are_those_that_they_had_in_the_end
     append(log, late.records)
     worker.run(until_end=True)
     worker.close()
-    made = wiring.model(configured(*sets))
+    made = factories.model(configured(*sets))
     log = open_log()
     made.load_state(*Retraining(source(log, tmp_path, *sets)).retrained().model)
     assert made.class_weights == worker.learner.model.class_weights
@@ -566,8 +569,8 @@ def test_a_model_that_was_just_taken_up_is_not_removed_by_who_asks_next(open_log
 @pytest.mark.parametrize("content", [None, b"", b"foreign"])
 def test_a_learner_stands_still_once_for_each_who_asks(open_log, tmp_path, monkeypatch, content):
     """Whoever asks may hang, and what is offered may be damaged: the learner goes on, and stays on."""
-    monkeypatch.setattr("streamnb.worker._STANDS_SECONDS", 0.2)
-    monkeypatch.setattr("streamnb.worker._LOOK_SECONDS", 0.0)
+    monkeypatch.setattr("streamnb.runtime.worker._STANDS_SECONDS", 0.2)
+    monkeypatch.setattr("streamnb.runtime.worker._LOOK_SECONDS", 0.0)
     log = open_log(**TOPICS)
     append(log, random_stream(random.Random(5), 60, 90).records)
     worker = serving(log, tmp_path)
@@ -597,7 +600,7 @@ def test_what_was_forgotten_is_not_missed_where_no_labels_come_late(open_log, tm
     worker.run(until_end=True)
     config = configured()
     of = RetrainingSource(
-        open_log(), AtOnce(tmp_path, 100), lambda: wiring.learner(config), wiring.identity(config)
+        open_log(), AtOnce(tmp_path, 100), lambda: factories.learner(config), factories.identity(config)
     )
     worker.install_model(Retraining(of, forgotten({"e3", "e4"})).retrained())
     worker.close()

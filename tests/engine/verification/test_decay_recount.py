@@ -16,15 +16,15 @@ from service import records
 from test_recount import PRUNINGS, RAWS, differing, recounted
 
 from streamnb import BayesOptimalNB, Hypothesis, Text
-from streamnb.cli.reports.state_diff import StateAt as Side
-from streamnb.cli.reports.state_diff import differences, print_differences
 from streamnb.engine.journal.checkpoint import BEFORE
-from streamnb.engine.learner import EventProcessor
+from streamnb.engine.processing.event_processor import EventProcessor
 from streamnb.engine.settings import Pruning, Settings
-from streamnb.engine.verification.recount.comparison import LearnedState, recount_of
 from streamnb.errors import SnapshotError
-from streamnb.model.attributes.weights import UNIT
-from streamnb.wire.schema import EventSchema
+from streamnb.formats.event_schema import EventSchema
+from streamnb.reports.state_diff import StateAt as Side
+from streamnb.reports.state_diff import differences, print_differences
+from streamnb.values.example_weights import UNIT
+from streamnb.verification.recount.recount_comparison import LearnedState, recount_of
 
 DAY = 86_400.0
 HYPOTHESES = [

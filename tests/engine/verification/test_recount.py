@@ -14,18 +14,18 @@ from hypothesis import strategies as st
 from service import records
 
 from streamnb import NaiveBayes, Nominal, Text
-from streamnb.engine.learner import EventProcessor
+from streamnb.engine.processing.event_processor import EventProcessor
 from streamnb.engine.settings import Pruning, Settings
-from streamnb.engine.verification.exact.moments import ExactMoments
-from streamnb.engine.verification.findings import CheckResults
-from streamnb.engine.verification.recount.comparison import LearnedState, compare, recount_of
-from streamnb.engine.verification.recount.recount import Recount, RecountPlan
 from streamnb.errors import MalformedEvent, SnapshotError
 from streamnb.events import Event
-from streamnb.model.attributes.weights import UNIT
-from streamnb.model.stats.moments import Moments, learn_value
-from streamnb.wire.codec import decode_event
-from streamnb.wire.schema import AttributeSpec, EventSchema
+from streamnb.formats.codec import decode_event
+from streamnb.formats.event_schema import AttributeSpec, EventSchema
+from streamnb.statistics.moments import Moments, learn_value
+from streamnb.values.example_weights import UNIT
+from streamnb.verification.check_results import CheckResults
+from streamnb.verification.exact.exact_moments import ExactMoments
+from streamnb.verification.recount.event_recount import Recount, RecountPlan
+from streamnb.verification.recount.recount_comparison import LearnedState, compare, recount_of
 
 WORDS = st.sampled_from([f"w{i}" for i in range(12)] + ["ΣΑΣ", "Größe", "İ", "x_1"])
 TEXTS = st.lists(WORDS, max_size=8).map(" ".join)

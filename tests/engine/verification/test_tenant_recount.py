@@ -9,13 +9,13 @@ import pytest
 from service import records
 from test_recount import differing, recounted
 
-from streamnb.engine.learner import EventProcessor
+from streamnb.engine.processing.event_processor import EventProcessor
 from streamnb.engine.settings import Settings
-from streamnb.engine.verification.recount.tenant_recount import TenantRecount
-from streamnb.model.tenants.put_away import WORDS
-from streamnb.model.tenants.runs import run_of
-from streamnb.model.tenants.tenant_models import TenantModels
-from streamnb.wire.schema import EventSchema
+from streamnb.formats.event_schema import EventSchema
+from streamnb.models.tenants.eviction_kernels import WORDS
+from streamnb.models.tenants.serialized_tenants import run_of
+from streamnb.models.tenants.tenant_models import TenantModels
+from streamnb.verification.recount.tenant_recount import TenantRecount
 
 
 def raw(i, tenant, features, label="a"):

@@ -16,13 +16,13 @@ from test_commands import answer, streamnb
 from topics_of_logs import delete_topic, trim
 from verifying import PACE, configured, learn, new_worker, told, verified
 
-from streamnb.adapters.sqlite.log import SqliteLog
-from streamnb.cli import wiring
-from streamnb.engine.journal.entries import roll_back
+from streamnb.engine.journal.journal_entries import roll_back
 from streamnb.engine.ports import NewRecord, Partition
-from streamnb.engine.verification.findings import Outcome
 from streamnb.errors import LogError
-from streamnb.worker import CommitPolicy
+from streamnb.event_logs.sqlite.sqlite_log import SqliteLog
+from streamnb.runtime import factories
+from streamnb.runtime.worker import CommitPolicy
+from streamnb.verification.check_results import Outcome
 
 RAWS = raw_events(300, seed=5)
 EVENTS, JOURNAL, PREDICTIONS = (Partition(name, 0) for name in ("events", "journal", "predictions"))
@@ -406,4 +406,4 @@ def test_without_snapshots_it_is_the_journals_own_replay(open_log, tmp_path):
     learn(log, tmp_path / "snapshots", pace=PACE)
     outcome = verified(open_log(), tmp_path / "none")
     assert_clean(outcome, 50)
-    assert wiring.identity(configured()).config_hash
+    assert factories.identity(configured()).config_hash

@@ -20,16 +20,16 @@ from verifying import (
     verified,
 )
 
-from streamnb.cli import wiring
 from streamnb.engine.journal.recovery import recover
 from streamnb.engine.ports import NewRecord, Partition
-from streamnb.engine.verification.findings import Outcome
-from streamnb.engine.verification.log.multisets import Balance, bucket_of
 from streamnb.errors import LogError
 from streamnb.events import Alert, ModelInfo
-from streamnb.wire.codec import encode_alert
-from streamnb.wire.journal import crc, decode_journal
-from streamnb.wire.snapshot import SnapshotPart
+from streamnb.formats.codec import encode_alert
+from streamnb.formats.journal_record import crc, decode_journal
+from streamnb.formats.snapshot_container import SnapshotPart
+from streamnb.runtime import factories
+from streamnb.verification.check_results import Outcome
+from streamnb.verification.log.multisets import Balance, bucket_of
 
 RAWS = [*raw_events(298, seed=8), b"{", b"[]"]
 END = 10  # 300 records in commits of 30; snapshots at 3, 6, 9 and 10
@@ -55,7 +55,7 @@ def checks(outcome):
 
 def model_of(parts):
     """A learner that stands where a snapshot does."""
-    learner = wiring.learner(configured())
+    learner = factories.learner(configured())
     learner.load(parts)
     return learner
 
@@ -186,8 +186,8 @@ def test_a_slice_learned_twice_is_reported(learned, folder):
 
 def test_a_snapshot_that_leaves_out_a_commit_is_reported(learned, folder):
     store = AtOnce(folder, 100)
-    learner = wiring.learner(configured())
-    recover(learned, store, learner, wiring.identity(configured()), at=END - 1)
+    learner = factories.learner(configured())
+    recover(learned, store, learner, factories.identity(configured()), at=END - 1)
     edit_snapshot(folder, lambda parts: {**learner.parts(), "journal": parts["journal"]})
     outcome = verified(learned, folder)
     assert ("recount", f"at journal record {END}: records consumed 270 learned, 300 counted") in told(outcome)
@@ -473,7 +473,7 @@ ALTERED = {
 def test_a_record_with_other_content_is_named(learned, folder, tmp_path, topic, snapshots, monkeypatch):
     """As often as it should be, under its id, with another probability, score or reason. Others' lie around it."""
     for name, value in (("_WINDOW", 8_000), ("_READ_AT_ONCE", 2)):
-        monkeypatch.setattr(f"streamnb.engine.verification.log.replayed_outputs.{name}", value)
+        monkeypatch.setattr(f"streamnb.verification.log.replayed_outputs.{name}", value)
 
     def change(found):
         strange = found._replace(value=found.value.replace(b'"name":"', b'"name":"another '), headers=())

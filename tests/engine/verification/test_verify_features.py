@@ -27,17 +27,17 @@ from verifying import (
     verified,
 )
 
-from streamnb.adapters.snapshot_folder import SnapshotFolder
-from streamnb.adapters.sqlite.log import SqliteLog
-from streamnb.cli import wiring
 from streamnb.cli.commands.verify import source_of
-from streamnb.engine.journal.entries import roll_back
+from streamnb.engine.journal.journal_entries import roll_back
 from streamnb.engine.ports import NewRecord, Partition
-from streamnb.engine.verification.findings import CheckResults, Outcome
-from streamnb.engine.verification.verify import verify
-from streamnb.model.encoding import tokenizer
-from streamnb.model.softmax.feature_table import COUNTS, KEY, KEY_BITS, OWNER, TOTAL, met_once, mixed
-from streamnb.worker import CommitPolicy
+from streamnb.event_logs.sqlite.sqlite_log import SqliteLog
+from streamnb.features import tokenizer
+from streamnb.models.softmax.feature_table import COUNTS, KEY, KEY_BITS, OWNER, TOTAL, met_once, mixed
+from streamnb.persistence.snapshot_folder import SnapshotFolder
+from streamnb.runtime import factories
+from streamnb.runtime.worker import CommitPolicy
+from streamnb.verification.check_results import CheckResults, Outcome
+from streamnb.verification.log_verification import verify
 
 MIXTURE = "model.kind=mixture"
 RAWS = [*raw_events(298, seed=8), b"{", b"[]"]
@@ -504,7 +504,7 @@ def test_an_event_that_the_learners_alone_learned_twice_or_not_at_all_is_told(lo
     """Classes, words and moments are right, and so are the numbers of records."""
     raws = read_topic(log, "events")
     which = next(i for i in range(285, 0, -1) if json.loads(raws[i].value)["label"])
-    learner = wiring.learner(configured(MIXTURE))
+    learner = factories.learner(configured(MIXTURE))
     learner.process([*raws[:which], *[raws[which]] * times, *raws[which + 1 :]], 1.0)
     wrong = {n: a for n, a in learner.parts()["model"].arrays.items() if n.startswith("learned_")}
     edit_snapshot(folder / "snapshots", lambda parts: parts["model"].arrays.update(wrong))

@@ -11,15 +11,15 @@ from topics_of_logs import trim
 from verifying import PACE, edit_snapshot, told
 
 from streamnb import BayesOptimalNB, Hypothesis, Text
-from streamnb.adapters.snapshot_folder import SnapshotFolder
-from streamnb.adapters.sqlite.log import SqliteLog
-from streamnb.engine.learner import EventProcessor
 from streamnb.engine.ports import Partition
+from streamnb.engine.processing.event_processor import EventProcessor
 from streamnb.engine.settings import Pruning, Settings
-from streamnb.engine.verification.findings import CheckResults, Outcome
-from streamnb.engine.verification.recount.recount import RecountPlan
-from streamnb.engine.verification.verify import VerificationSource, verify
-from streamnb.wire.schema import EventSchema
+from streamnb.event_logs.sqlite.sqlite_log import SqliteLog
+from streamnb.formats.event_schema import EventSchema
+from streamnb.persistence.snapshot_folder import SnapshotFolder
+from streamnb.verification.check_results import CheckResults, Outcome
+from streamnb.verification.log_verification import VerificationSource, verify
+from streamnb.verification.recount.event_recount import RecountPlan
 
 RAWS = [*raw_events(298, seed=8), b"{", b"[]"]
 END = 10  # 300 records in commits of 30; snapshots at 3, 6, 9 and 10

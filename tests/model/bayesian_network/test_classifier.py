@@ -16,7 +16,7 @@ from network_oracle import SMOOTHING, Enumerated, structures
 
 from streamnb import BayesianNetwork, BayesianNetworkClassifier, CategoricalNB, Nominal
 from streamnb.errors import SnapshotError, UnlearnError
-from streamnb.wire.snapshot import Snapshot, SnapshotPart, decode, encode, part_digest
+from streamnb.formats.snapshot_container import Snapshot, SnapshotPart, decode, encode, part_digest
 
 NAMES = ("a", "b", "c")
 TREE = {"a": ["label"], "b": ["label", "a"], "c": ["a", "b"]}

@@ -14,7 +14,7 @@ from network_oracle import networks
 
 from streamnb import BayesianNetwork, NetworkEM
 from streamnb.errors import SnapshotError, UnlearnError
-from streamnb.wire.snapshot import Snapshot, SnapshotPart, decode, encode, part_digest
+from streamnb.formats.snapshot_container import Snapshot, SnapshotPart, decode, encode, part_digest
 
 UNIT = 1024
 
@@ -151,7 +151,7 @@ def test_counting_worlds_is_elimination(case, smoothing):
     for x, _ in events:
         row = network.encoded(x, adds=False)
         counted_through = network.expected(row)
-        with mock.patch("streamnb.model.bayesian_network.network._WORLDS", 0):
+        with mock.patch("streamnb.toolbox.bayesian_network.network._WORLDS", 0):
             eliminated = network.expected(row)
         assert [v for v, _ in counted_through] == [v for v, _ in eliminated]
         for (_, cells), (_, others) in zip(counted_through, eliminated, strict=True):

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from streamnb import JointTable
 from streamnb.cli import main
 from streamnb.errors import ConfigError, UnlearnError
-from streamnb.model.bayesian_network.joint_query import JointQuery, parse_query
-from streamnb.wire.probability_csv import read_joint_table
+from streamnb.toolbox.bayesian_network.joint_query import JointQuery, parse_query
+from streamnb.toolbox.bayesian_network.probability_csv import read_joint_table
 
 YES_NO = ["yes", "no"]
 SMART = """smart,study,prepared,probability

@@ -13,10 +13,10 @@ from network_oracle import SMOOTHING, Enumerated, networks, structures
 
 from streamnb import BayesianNetwork, Nominal
 from streamnb.errors import SnapshotError, UnlearnError
-from streamnb.model.bayesian_network.dag import Dag
-from streamnb.model.bayesian_network.factors import Factor, product
-from streamnb.model.bayesian_network.variable_elimination import sum_of_products
-from streamnb.wire.snapshot import Snapshot, SnapshotPart, decode, encode
+from streamnb.formats.snapshot_container import Snapshot, SnapshotPart, decode, encode
+from streamnb.toolbox.bayesian_network.dag import Dag
+from streamnb.toolbox.bayesian_network.factors import Factor, product
+from streamnb.toolbox.bayesian_network.variable_elimination import sum_of_products
 
 CLOSE = {"rel": 1e-12, "abs": 1e-30}
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from streamnb import BayesianNetwork, JointTable, Nominal, StructurePosterior
 from streamnb.errors import UnlearnError
-from streamnb.model.bayesian_network.constraint_search import search
-from streamnb.model.bayesian_network.dag import Dag
+from streamnb.toolbox.bayesian_network.constraint_search import search
+from streamnb.toolbox.bayesian_network.dag import Dag
 
 COINS = {"a": ["H", "T"], "b": ["H", "T"], "c": ["H", "T"]}
 

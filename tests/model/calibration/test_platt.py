@@ -12,7 +12,7 @@ from scipy import optimize
 
 from streamnb import NaiveBayes, PlattScaling
 from streamnb.errors import SnapshotError
-from streamnb.wire.snapshot import Snapshot, SnapshotPart, decode, encode
+from streamnb.formats.snapshot_container import Snapshot, SnapshotPart, decode, encode
 
 law = settings(deadline=None, max_examples=60)
 

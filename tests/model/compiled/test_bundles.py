@@ -9,8 +9,8 @@ import numpy.typing as npt
 import pytest
 from numba import typeof
 
-from streamnb.compiler.bundles import Struct, struct_of, struct_type
-from streamnb.model.compiled.jit import allocating, kernel
+from streamnb.kernels.jit import allocating, kernel
+from streamnb.kernels.structs import Struct, struct_of, struct_type
 
 
 @struct_type

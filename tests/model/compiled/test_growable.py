@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamnb.model.compiled import growable
-from streamnb.model.compiled.growable import empty_slots, grown, ranking
+from streamnb.kernels import growable_arrays
+from streamnb.kernels.growable_arrays import empty_slots, grown, ranking
 
 STAYS, LARGE = 1 << 18, 2 << 20  # bytes
 
@@ -64,7 +64,7 @@ def advice(monkeypatch):
             asked.append(option)
             return super().madvise(*option)
 
-    monkeypatch.setattr(growable.mmap, "mmap", Asked)
+    monkeypatch.setattr(growable_arrays.mmap, "mmap", Asked)
     return asked
 
 
@@ -101,9 +101,9 @@ def refuse(*_, **__):
 @pytest.mark.parametrize("cause", ["no addresses", "too few"])
 def test_without_addresses_it_is_moved(monkeypatch, cause):
     if cause == "no addresses":
-        monkeypatch.setattr(growable.mmap, "mmap", refuse)
+        monkeypatch.setattr(growable_arrays.mmap, "mmap", refuse)
     else:
-        monkeypatch.setattr(growable, "_RESERVED", 3 * LARGE)
+        monkeypatch.setattr(growable_arrays, "_RESERVED", 3 * LARGE)
     array = counted((LARGE // 8,))
     for size in (LARGE // 4, LARGE // 2, LARGE, 2 * LARGE):
         before = array.copy()
@@ -115,7 +115,7 @@ def test_where_addresses_are_limited_none_are_reserved(monkeypatch):
     """Or all others would go without: half of the process's addresses for a table of megabytes."""
     monkeypatch.setattr(resource, "getrlimit", {resource.RLIMIT_AS: (1 << 37, 1 << 37)}.get)
     reserved = []
-    monkeypatch.setattr(growable.mmap, "mmap", lambda *_, **__: reserved.append(1))
+    monkeypatch.setattr(growable_arrays.mmap, "mmap", lambda *_, **__: reserved.append(1))
     array = counted((LARGE // 8,))
     for size in (LARGE // 4, LARGE // 2, LARGE):
         before = array.copy()
@@ -132,7 +132,7 @@ def test_slots_are_free(monkeypatch, count):
         assert slots.dtype == np.uint64
         assert not slots.any()
         slots[0] = 1
-        monkeypatch.setattr(growable.mmap, "mmap", refuse)
+        monkeypatch.setattr(growable_arrays.mmap, "mmap", refuse)
 
 
 @given(st.lists(st.integers(0, 5), max_size=30))

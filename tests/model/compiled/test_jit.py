@@ -16,20 +16,19 @@ import pytest
 from program import until
 
 import streamnb
-from streamnb import model
-from streamnb.adapters.sqlite.log import SqliteLog
-from streamnb.compiler import kept_code
+from streamnb import models
 from streamnb.engine.ports import Partition
-from streamnb.model.compiled import jit
+from streamnb.event_logs.sqlite.sqlite_log import SqliteLog
+from streamnb.kernels import jit, kernel_cache
 
 PACKAGES = Path(streamnb.__file__).parents[1]
 SHARED = """
-from streamnb.compiler import kept_code
+from streamnb.kernels import kernel_cache as kept_code
 print(kept_code.own_folder(), kept_code.sources("{file}"))
 """
 KERNELS = [
     getattr(module, name)
-    for found in pkgutil.walk_packages(model.__path__, "streamnb.model.")
+    for found in pkgutil.walk_packages(models.__path__, "streamnb.models.")
     for module in [importlib.import_module(found.name)]
     for name in vars(module)
     if isinstance(getattr(module, name), jit._Kernel) and getattr(module, name).__module__ == found.name
@@ -58,7 +57,7 @@ def told(folder, **environment):
 def test_code_is_found_by_all_sources_that_it_was_made_of_and_by_no_others(copied):
     """A kernel may call into another file, of whose changes numba knows nothing."""
     before = told(copied)
-    assert before[0] == str(copied / "streamnb" / "compiler" / "__pycache__" / "kernels")
+    assert before[0] == str(copied / "streamnb" / "kernels" / "__pycache__" / "kernels")
     for file, is_part in [("stats/moments.py", True), ("compiled/jit.py", True), ("pairs/kernels.py", False)]:
         with (copied / "streamnb" / "model" / file).open("a") as source:
             source.write("\n# another state\n")
@@ -88,7 +87,7 @@ def test_every_file_that_a_kernel_names_something_of_is_one_of_its_sources():
     missed = {
         f"{kernel.__module__}.{kernel.__name__}": named_by(kernel) - found
         for kernel in KERNELS
-        if not named_by(kernel) <= (found := kept_code.files(Path(kernel.py_func.__code__.co_filename)))
+        if not named_by(kernel) <= (found := kernel_cache.files(Path(kernel.py_func.__code__.co_filename)))
     }
     assert len(KERNELS) > 200
     assert missed == {}
@@ -99,7 +98,7 @@ def test_the_folder_can_be_set(copied, tmp_path):
 
 
 OWN = """
-from streamnb.model.compiled.jit import inlined, kernel
+from streamnb.kernels.jit import inlined, kernel
 
 @inlined
 def twice(x):
@@ -182,7 +181,7 @@ def test_code_that_came_with_the_package_goes_before_what_is_compiled_here(tmp_p
     """It is for a level of processors, if this one is of that level."""
     level = [
         "from pathlib import Path",
-        "from streamnb.compiler import kept_code",
+        "from streamnb.kernels import kernel_cache as kept_code",
         f"kept_code.SHIPPED = Path({str(tmp_path)!r}) / 'kept' / 'kernels'",
         f"kept_code.own_folder = lambda: Path({str(tmp_path)!r})",
     ]
@@ -221,12 +220,12 @@ def test_a_user_without_a_home_is_survived(monkeypatch, tmp_path):
 
     (tmp_path / "file").touch()
     monkeypatch.setattr(numba.config, "CACHE_DIR", "")
-    monkeypatch.setattr(kept_code, "_PACKAGE", tmp_path / "file" / "streamnb")
+    monkeypatch.setattr(kernel_cache, "_PACKAGE", tmp_path / "file" / "streamnb")
     monkeypatch.setattr(Path, "expanduser", unknown)
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
-    assert kept_code.own_folder() is None
+    assert kernel_cache.own_folder() is None
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert kept_code.own_folder() == tmp_path / "streamnb" / "kernels"
+    assert kernel_cache.own_folder() == tmp_path / "streamnb" / "kernels"
 
 
 STOPPED = "stopped while the kernels were prepared; nothing is lost"
@@ -235,7 +234,7 @@ STOPPED = "stopped while the kernels were prepared; nothing is lost"
 def test_what_is_told_to_stop_in_code_that_is_made_of_text_ends_as_it_says():
     """numba compiles such code; where KeyboardInterrupt leaves it, Python ends by the signal whoever caught that."""
     told = 'exec("import os, signal, time; os.kill(os.getpid(), signal.SIGTERM); time.sleep(60)")'
-    program = f"from streamnb.cli.stopping import Stop; print(Stop().interrupts(lambda: {told}))"
+    program = f"from streamnb.runtime.shutdown import Stop; print(Stop().interrupts(lambda: {told}))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "True\n"), done.stderr
 

@@ -25,8 +25,8 @@ from streamnb import (
     VersionSpace,
 )
 from streamnb.errors import SmallWeightWarning, SnapshotError, UnlearnError
-from streamnb.model.concepts.conjunctions import MOST_HYPOTHESES
-from streamnb.wire.snapshot import Snapshot, SnapshotPart, decode, encode
+from streamnb.formats.snapshot_container import Snapshot, SnapshotPart, decode, encode
+from streamnb.toolbox.concepts.conjunctions import MOST_HYPOTHESES
 
 law = settings(deadline=None, max_examples=150)
 VALUES = ["u", "v", 3, True]

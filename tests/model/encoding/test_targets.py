@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamnb.model.attributes.weights import HEAVIEST, units
-from streamnb.model.encoding.targets import Targets
+from streamnb.features.targets import Targets
+from streamnb.values.example_weights import HEAVIEST, units
 
 WEIGHTS = st.floats(0.0, HEAVIEST) | st.sampled_from([0.5 / 1024, 1.5 / 1024, 2.5 / 1024, 1.0])
 

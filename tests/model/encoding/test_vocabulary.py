@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamnb.errors import SnapshotError
-from streamnb.model.encoding import vocabulary as module
-from streamnb.model.encoding.rows import STOPPED, UNKNOWN
-from streamnb.model.encoding.tokenizer import TokenBuffer
-from streamnb.model.encoding.vocabulary import Vocabulary
+from streamnb.features import vocabulary as module
+from streamnb.features.row_codes import STOPPED, UNKNOWN
+from streamnb.features.tokenizer import TokenBuffer
+from streamnb.features.vocabulary import Vocabulary
 
 MANY = 50_000  # slots that no cache is taken to hold
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamnb.errors import SnapshotError
-from streamnb.model.evaluation.change_test import HEARD, ChangeObservations, ChangeTest, needed
+from streamnb.scoring.change_test import HEARD, ChangeObservations, ChangeTest, needed
 
 RATES = st.floats(0.01, 0.9)
 HAPPENED = st.lists(st.booleans(), min_size=1, max_size=60)

@@ -10,9 +10,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from streamnb.errors import SnapshotError
-from streamnb.model.evaluation.decision_scores import ServedDecisions
-from streamnb.model.evaluation.decisions import DecisionBatch, DecisionRule, weights_before
-from streamnb.model.interface.predictions import Posteriors
+from streamnb.models.interface.predictions import Posteriors
+from streamnb.scoring.decision_rule import DecisionBatch, DecisionRule, weights_before
+from streamnb.scoring.decision_scores import ServedDecisions
 
 NAMES = "abcd"
 COST = st.sampled_from([0.0, 0.125, 0.5, 1.0, 2.0, 10.0, 1e6])

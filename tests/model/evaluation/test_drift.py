@@ -25,20 +25,20 @@ from service import (
     records,
 )
 
-from streamnb.cli import wiring
 from streamnb.config import load, semantic_config_of
-from streamnb.engine.journal.entries import roll_back
+from streamnb.engine.journal.journal_entries import roll_back
 from streamnb.engine.journal.recovery import recover
 from streamnb.engine.journal.snapshot_store import NoSnapshots
 from streamnb.engine.sensor import Sensor
 from streamnb.engine.settings import Pruning
 from streamnb.errors import JournalError, MalformedEvent, SnapshotError
 from streamnb.events import DETECTORS, Drift, ModelInfo
-from streamnb.model.evaluation.drift import HORIZON, RECENT, DriftDetectors
-from streamnb.wire import snapshot
-from streamnb.wire.codec import decode_metrics, encode_metrics
-from streamnb.wire.snapshot import SnapshotPart, part_digest
-from streamnb.worker import CommitPolicy
+from streamnb.formats import snapshot_container
+from streamnb.formats.codec import decode_metrics, encode_metrics
+from streamnb.formats.snapshot_container import SnapshotPart, part_digest
+from streamnb.runtime import factories
+from streamnb.runtime.worker import CommitPolicy
+from streamnb.scoring.drift_detectors import HORIZON, RECENT, DriftDetectors
 
 RIVER = {
     "adwin": river_drift.ADWIN,
@@ -79,8 +79,10 @@ def found_by(detectors, wrong):
 def copied(detectors):
     """What comes back out of a snapshot."""
     part = SnapshotPart(*detectors.state())
-    whole = snapshot.Snapshot(0, "00", {}, "c0ffee", {}, {"drift": part})
-    return DriftDetectors.from_state(*snapshot.decode(snapshot.encode(whole)).parts["drift"])
+    whole = snapshot_container.Snapshot(0, "00", {}, "c0ffee", {}, {"drift": part})
+    return DriftDetectors.from_state(
+        *snapshot_container.decode(snapshot_container.encode(whole)).parts["drift"]
+    )
 
 
 # The detectors
@@ -129,7 +131,7 @@ SMALL = 256
 def test_restored_detectors_go_on_as_if_nothing_had_been(name, rates, seed, cuts):
     wrong = errors(rates, seed)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("streamnb.model.evaluation.drift.HORIZON", SMALL)
+        patch.setattr("streamnb.scoring.drift_detectors.HORIZON", SMALL)
         whole, parts = DriftDetectors([name]), DriftDetectors([name])
         expected, got, start = found_by(whole, wrong), [], 0
         for cut in [*sorted(min(cut, len(wrong)) for cut in cuts), len(wrong)]:
@@ -162,7 +164,7 @@ def test_beyond_the_horizon_the_newer_half_counts(name):
 
 def test_what_is_found_while_the_newer_half_is_told_again_is_not_reported(monkeypatch):
     """A short memory makes DDM's lowest rate of errors another one; that is no news."""
-    monkeypatch.setattr("streamnb.model.evaluation.drift.HORIZON", SMALL)
+    monkeypatch.setattr("streamnb.scoring.drift_detectors.HORIZON", SMALL)
     detectors = DriftDetectors(["ddm"])
     silent, held = 0, 0
     for one in errors([(300, 0.02), (300, 0.02), (300, 0.52)] * 4):
@@ -488,7 +490,7 @@ def configured(*detectors):
 def learned(open_log, folder, config, raws, sensor=None, identity=None):
     produce(open_log(**TOPICS), raws)
     worker = new_worker(
-        open_log(), folder, learner=wiring.learner(config), identity=identity or wiring.identity(config),
+        open_log(), folder, learner=factories.learner(config), identity=identity or factories.identity(config),
         pace=CommitPolicy(commit_events=50, snapshot_events=120, snapshot_seconds=1e9), store=many,
         sensor=sensor or Sensor(),
     )  # fmt: skip
@@ -504,11 +506,11 @@ CHANGES = [(), ("adwin", "ddm"), ("ddm", "fhddm"), ("fhddm",), ("ddm", "fhddm"),
 
 def test_detectors_may_change_and_replay_knows_when(open_log, tmp_path):
     raws, folder, sensor = flipping(1200, 150), tmp_path / "s", Watching()
-    alone, expected = wiring.learner(configured()), []
+    alone, expected = factories.learner(configured()), []
     for i, names in enumerate(CHANGES):
         config, part = configured(*names), raws[i * 200 : i * 200 + 200]
         worker = learned(open_log, folder, config, part, sensor)
-        alone.reconfigure(wiring.settings(config), wiring.model(config))
+        alone.reconfigure(factories.settings(config), factories.model(config))
         expected += drifts(alone.process(records(part), 1.0))
         assert alone.drift.names == worker.learner.drift.names == names
         assert digests(worker.learner) == digests(alone)
@@ -520,16 +522,16 @@ def test_detectors_may_change_and_replay_knows_when(open_log, tmp_path):
     log = open_log()
     for names in ((), ("ddm", "fhddm"), DETECTORS):  # whatever holds now, what held then was replayed
         config = configured(*names)
-        again = wiring.learner(config)
-        recover(log, NoSnapshots(), again, wiring.identity(config))
+        again = factories.learner(config)
+        recover(log, NoSnapshots(), again, factories.identity(config))
         assert again.drift.names == names
-        again.reconfigure(alone.settings, wiring.model(config))
+        again.reconfigure(alone.settings, factories.model(config))
         assert digests(again) == digests(alone)
         for entry in kept:
-            at = wiring.learner(config)
-            straight = wiring.learner(config)
-            recover(log, many(folder), at, wiring.identity(config), at=entry.n)
-            recover(log, NoSnapshots(), straight, wiring.identity(config), at=entry.n)
+            at = factories.learner(config)
+            straight = factories.learner(config)
+            recover(log, many(folder), at, factories.identity(config), at=entry.n)
+            recover(log, NoSnapshots(), straight, factories.identity(config), at=entry.n)
             assert digests(at) == digests(straight)
 
 
@@ -556,15 +558,15 @@ def test_a_rollback_brings_back_what_detectors_knew_then(open_log, tmp_path):
     learned(open_log, folder, config, raws[:400])  # records 1 to 8
     later = configured("ddm", "hddm_w")
     learned(open_log, folder, later, raws[400:600])  # the change, then 10 to 13
-    log, identity = open_log(), wiring.identity(later)
+    log, identity = open_log(), factories.identity(later)
     log.acquire("operator")
-    end = recover(log, many(folder), wiring.learner(later), identity)
+    end = recover(log, many(folder), factories.learner(later), identity)
     roll_back(log, end, 6, identity, 1_790_000_500.0)
     log.close()
     worker = learned(open_log, folder, later, raws[600:])
-    alone = wiring.learner(config)
+    alone = factories.learner(config)
     alone.process(records(raws[:300]), 1.0)
-    alone.reconfigure(wiring.settings(later), wiring.model(later))
+    alone.reconfigure(factories.settings(later), factories.model(later))
     expected = [timeless(drift) for drift in drifts(alone.process(records(raws[600:]), 1.0))]
     assert digests(worker.learner) == digests(alone)
     assert published_drifts(open_log())[-len(expected) :] == expected != []
@@ -586,7 +588,7 @@ class Older:
 
 def test_a_journal_and_snapshots_of_before_there_were_detectors_go_on(open_log, tmp_path):
     raws, folder, sensor = flipping(600, 150), tmp_path / "s", Watching()
-    identity = wiring.identity(configured())
+    identity = factories.identity(configured())
     older = type(identity)(
         identity.topics, identity.journal, "another", identity.fingerprint, Older(configured())
     )
@@ -595,9 +597,9 @@ def test_a_journal_and_snapshots_of_before_there_were_detectors_go_on(open_log, 
     config = configured("ddm")
     worker = learned(open_log, folder, config, raws[300:], sensor)
     assert sensor.notes == ['the configuration was changed: drift.detectors: [] -> ["ddm"]']
-    alone = wiring.learner(configured())
+    alone = factories.learner(configured())
     alone.process(records(raws[:300]), 1.0)
-    alone.reconfigure(wiring.settings(config), wiring.model(config))
+    alone.reconfigure(factories.settings(config), factories.model(config))
     expected = drifts(alone.process(records(raws[300:]), 1.0))
     assert digests(worker.learner) == digests(alone)
     assert published_drifts(open_log()) == [timeless(drift) for drift in expected] != []
@@ -605,7 +607,7 @@ def test_a_journal_and_snapshots_of_before_there_were_detectors_go_on(open_log, 
 
 def test_a_detector_of_a_later_version_is_refused(open_log, tmp_path):
     folder, config = tmp_path / "s", configured()
-    identity = wiring.identity(config)
+    identity = factories.identity(config)
     later = Older(config)
     later.shaping["drift"] = {"detectors": ["better"]}
     known = type(identity)(identity.topics, identity.journal, "another", identity.fingerprint, later)
@@ -634,7 +636,7 @@ FLAGS = ("--set", "model.kind=naive_bayes", "--set", "drift.detectors=adwin,ddm,
 
 
 def test_evaluate_lists_drifts(file, tmp_path):
-    alone = wiring.learner(configured("adwin", "ddm", "page_hinkley", "hddm_w"))
+    alone = factories.learner(configured("adwin", "ddm", "page_hinkley", "hddm_w"))
     found = drifts(alone.process(records(flipping(1500)), 1.0))
     assert len(found) > 10
     answer = json.loads(streamnb(tmp_path, "evaluate", file, "--json", *FLAGS))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from streamnb.model.evaluation import paired
-from streamnb.model.evaluation.paired import interval
+from streamnb.scoring import paired_comparison
+from streamnb.scoring.paired_comparison import interval
 
 STREAMS, EVENTS, MISS = 1500, 800, 0.1
 BOUND = 34.6
@@ -76,5 +76,5 @@ def test_it_narrows_as_the_root_of_the_events_and_says_nothing_at_first():
 def test_rates_bound_what_they_have_to():
     """The inequality that all rests on, at every rate, for every difference from the bound on."""
     xi = np.concatenate((np.linspace(-1.0, 3.0, 4001), [50.0]))
-    left = paired._RATES[:, np.newaxis] * xi - paired._PSI[:, np.newaxis] * xi * xi
-    assert (np.exp(left) <= (1.0 + paired._RATES[:, np.newaxis] * xi) * (1 + 1e-12)).all()
+    left = paired_comparison._RATES[:, np.newaxis] * xi - paired_comparison._PSI[:, np.newaxis] * xi * xi
+    assert (np.exp(left) <= (1.0 + paired_comparison._RATES[:, np.newaxis] * xi) * (1 + 1e-12)).all()

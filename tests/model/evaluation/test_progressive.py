@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from streamnb.errors import SnapshotError
 from streamnb.events import ReliabilityBin, Scores
-from streamnb.model.evaluation import progressive
-from streamnb.model.evaluation.progressive import BINS, ESCAPE, ProgressiveValidation
-from streamnb.model.numerics import compensated
+from streamnb.scoring import prequential_scores
+from streamnb.scoring.prequential_scores import BINS, ESCAPE, ProgressiveValidation
+from streamnb.statistics import compensated
 
 law = settings(deadline=None, max_examples=60)  # the first example may compile
 
@@ -256,8 +256,8 @@ def test_window_equals_a_new_object_that_saw_only_those_events(events, window_si
     validation = validated(events, window_size)
     assert validation.window() == fresh.cumulative()
     # Bits that the scores' last rounding may hide: the sums and their compensations.
-    tally, margins = progressive._empty_tally(), np.zeros((3, 99), dtype=np.int64)
-    progressive._add_window(validation.events, validation._ring, margins, tally)
+    tally, margins = prequential_scores._empty_tally(), np.zeros((3, 99), dtype=np.int64)
+    prequential_scores._add_window(validation.events, validation._ring, margins, tally)
     assert np.array_equal(tally.bins, fresh._tally.bins)
     assert np.array_equal(tally.sums, fresh._tally.sums)
 
@@ -661,7 +661,7 @@ def _double(x):
 
 
 def test_kernel_options_keep_arithmetic_exact():
-    from streamnb.model.compiled.jit import kernel
+    from streamnb.kernels.jit import kernel
 
     options = kernel(_double).targetoptions
     assert not options["fastmath"]
@@ -672,7 +672,7 @@ def test_kernel_options_keep_arithmetic_exact():
 def test_scores_do_not_depend_on_the_cache_folder():
     program = (
         "import numpy as np\n"
-        "from streamnb.model.evaluation import progressive as m\n"
+        "from streamnb.scoring import prequential_scores as progressive as m\n"
         "v = m.ProgressiveValidation(2)\n"
         "v.update_many(np.array([[0.25, 0.75], [0.5, 0.5], [0.0, 0.0]]), np.array([0, 1, 1]))\n"
         "print(m._update.stats.cache_path, v.window().log_loss.hex())\n"

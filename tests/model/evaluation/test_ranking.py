@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from test_progressive import batch, streams
 
 from streamnb.events import ReliabilityBin
-from streamnb.model.evaluation.progressive import ProgressiveValidation
-from streamnb.model.evaluation.ranking import OpenValidation, by_chance, share_misordered
+from streamnb.scoring.prequential_scores import ProgressiveValidation
+from streamnb.scoring.ranking import OpenValidation, by_chance, share_misordered
 
 law = settings(deadline=None, max_examples=100)
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamnb.model.evaluation.served_scores import ServedScores, scored
+from streamnb.scoring.revisable_scores import ServedScores, scored
 
 WINDOW = 5
 

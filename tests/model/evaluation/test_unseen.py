@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from test_progressive import batch, streams
 
 from streamnb import BayesOptimalNB
-from streamnb.model.evaluation.progressive import ESCAPE
-from streamnb.model.evaluation.ranking import OpenValidation
-from streamnb.model.evaluation.unseen import (
+from streamnb.scoring.new_class_probability import (
     CONCENTRATIONS,
     new_class_probability,
     published_new_class_probability,
 )
+from streamnb.scoring.prequential_scores import ESCAPE
+from streamnb.scoring.ranking import OpenValidation
 
 
 class Urn:

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from streamnb import HiddenMarkovModel, OnlineBaumWelch
 from streamnb.errors import SnapshotError
-from streamnb.model.hidden_markov.expected_counts import expect
-from streamnb.model.hidden_markov.forward_backward import ChainTables, as_logs, filter_forward
-from streamnb.wire import snapshot
+from streamnb.formats import snapshot_container
+from streamnb.toolbox.hidden_markov.expected_counts import expect
+from streamnb.toolbox.hidden_markov.forward_backward import ChainTables, as_logs, filter_forward
 
 STAYS = (
     [[0.8, 0.1, 0.1], [0.2, 0.7, 0.1], [0.05, 0.15, 0.8]],
@@ -72,7 +72,7 @@ def expected_counts(codes, begins, chain, log_rows):
 
 def state_bytes(model):
     meta, arrays = model.state()
-    return snapshot.part_digest(meta, arrays)
+    return snapshot_container.part_digest(meta, arrays)
 
 
 # -- expected -------------------------------------------------------------------------------------------------
@@ -189,8 +189,10 @@ def test_how_events_are_cut_into_calls_is_unobservable(events, cuts, m):
 @given(EVENTS, EVENTS)
 def test_a_restart_is_no_restart_to_the_bit(before, after):
     model = learned(before)
-    written = snapshot.Snapshot(1, "", {}, "", {}, {"model": snapshot.SnapshotPart(*model.state())})
-    part = snapshot.decode(snapshot.encode(written)).parts["model"]
+    written = snapshot_container.Snapshot(
+        1, "", {}, "", {}, {"model": snapshot_container.SnapshotPart(*model.state())}
+    )
+    part = snapshot_container.decode(snapshot_container.encode(written)).parts["model"]
     again = OnlineBaumWelch(2, starts=2, block=4, lag=3).load_state(*part)
     for here in (model, again):
         here.begin()

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from streamnb import HiddenMarkovModel
 from streamnb.errors import SnapshotError, UnlearnError
-from streamnb.model.hidden_markov.emissions import Emissions
-from streamnb.wire import snapshot
+from streamnb.formats import snapshot_container
+from streamnb.toolbox.hidden_markov.emissions import Emissions
 
 STATES, SYMBOLS = "XYZ", "abcd"
 SEQUENCES = st.lists(
@@ -71,8 +71,10 @@ def counts(model):
 
 def kept(thing, into):
     """`into` with the state of `thing`, after it was written and read."""
-    written = snapshot.Snapshot(1, "", {}, "", {}, {"part": snapshot.SnapshotPart(*thing.state())})
-    return into.load_state(*snapshot.decode(snapshot.encode(written)).parts["part"])
+    written = snapshot_container.Snapshot(
+        1, "", {}, "", {}, {"part": snapshot_container.SnapshotPart(*thing.state())}
+    )
+    return into.load_state(*snapshot_container.decode(snapshot_container.encode(written)).parts["part"])
 
 
 # -- counts -----------------------------------------------------------------------------------------------
@@ -197,7 +199,7 @@ def test_what_cannot_be_hashed_is_refused_and_changes_nothing():
         with pytest.raises(TypeError):
             model.learn_one(observations, states)
     assert model.state()[0] == before[0]
-    assert snapshot.part_digest(*model.state()) == snapshot.part_digest(*before)
+    assert snapshot_container.part_digest(*model.state()) == snapshot_container.part_digest(*before)
 
 
 def test_emissions_alone_know_which_symbols_live_and_refuse_states_that_are_none():

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from streamnb import HiddenMarkovNB, NaiveBayes
 from streamnb.errors import SnapshotError, UnlearnError
-from streamnb.model.hidden_markov.entities import Entities
-from streamnb.wire.snapshot import Snapshot, SnapshotPart, decode, encode, part_digest
+from streamnb.formats.snapshot_container import Snapshot, SnapshotPart, decode, encode, part_digest
+from streamnb.toolbox.hidden_markov.entities import Entities
 
 READINGS = [
     {},

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamnb.errors import SnapshotError
-from streamnb.model.hidden_markov.transitions import Transitions, log_m_estimate
-from streamnb.wire import snapshot
+from streamnb.formats import snapshot_container
+from streamnb.toolbox.hidden_markov.transitions import Transitions, log_m_estimate
 
 MOVES = st.lists(
     st.tuples(st.none() | st.integers(0, 5), st.integers(0, 5), st.integers(0, 5000)), max_size=30
@@ -84,8 +84,12 @@ def test_there_may_be_no_states():
 @given(MOVES, MOVES)
 def test_a_restart_is_no_restart(before, after):
     chain = learned(before)
-    written = snapshot.Snapshot(1, "", {}, "", {}, {"chain": snapshot.SnapshotPart(*chain.state())})
-    again = Transitions.from_state(*snapshot.decode(snapshot.encode(written)).parts["chain"])
+    written = snapshot_container.Snapshot(
+        1, "", {}, "", {}, {"chain": snapshot_container.SnapshotPart(*chain.state())}
+    )
+    again = Transitions.from_state(
+        *snapshot_container.decode(snapshot_container.encode(written)).parts["chain"]
+    )
     for move in after:
         chain.update(*move)
         again.update(*move)

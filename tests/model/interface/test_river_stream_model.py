@@ -19,14 +19,14 @@ from streamnb import (
     SemiSupervisedNB,
     SequentialPosterior,
 )
-from streamnb.engine.learner import EventProcessor
+from streamnb.engine.processing.event_processor import EventProcessor
 from streamnb.engine.settings import Settings
 from streamnb.errors import SnapshotError
-from streamnb.model.interface.river_classifier import answer_of, state_of, teach_one
-from streamnb.model.interface.river_stream_model import RiverStreamModel
-from streamnb.model.mixture.semi_supervised_mixture import BOTH, LABELLED, labelled_and_both
-from streamnb.wire.schema import EventSchema
-from streamnb.wire.snapshot import Snapshot, SnapshotPart, decode, encode, part_digest
+from streamnb.formats.event_schema import EventSchema
+from streamnb.formats.snapshot_container import Snapshot, SnapshotPart, decode, encode, part_digest
+from streamnb.models.interface.river_classifier import answer_of, state_of, teach_one
+from streamnb.models.interface.river_stream_model import RiverStreamModel
+from streamnb.toolbox.semi_supervised.semi_supervised_mixture import BOTH, LABELLED, labelled_and_both
 
 events = st.lists(
     st.tuples(

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from streamnb import LinearRegression, LinearUnit, SigmoidUnit
 from streamnb.errors import SnapshotError
-from streamnb.wire.snapshot import Snapshot, SnapshotPart, decode, encode
+from streamnb.formats.snapshot_container import Snapshot, SnapshotPart, decode, encode
 
 law = settings(deadline=None, max_examples=60)
 UNITS = pytest.mark.parametrize("unit", [LinearUnit, SigmoidUnit])

@@ -13,8 +13,8 @@ from river import preprocessing
 
 from streamnb import LinearRegression
 from streamnb.errors import SnapshotError, UnlearnError
-from streamnb.model.linear.comoments import SecondMoments
-from streamnb.wire.snapshot import Snapshot, SnapshotPart, decode, encode
+from streamnb.formats.snapshot_container import Snapshot, SnapshotPart, decode, encode
+from streamnb.toolbox.linear.comoments import SecondMoments
 
 law = settings(deadline=None, max_examples=60)
 

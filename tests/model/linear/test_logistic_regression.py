@@ -15,9 +15,9 @@ from scipy import optimize
 
 from streamnb import BayesOptimalClassifier, CategoricalNB, LogisticRegression
 from streamnb.errors import SnapshotError
-from streamnb.model.linear.newton import optimum
-from streamnb.model.linear.sequential_laplace import LaplaceUnits, log_sigmoid, sigmoid
-from streamnb.wire.snapshot import Snapshot, SnapshotPart, decode, encode
+from streamnb.formats.snapshot_container import Snapshot, SnapshotPart, decode, encode
+from streamnb.models.calibration.newton import optimum
+from streamnb.models.calibration.sequential_laplace import LaplaceUnits, log_sigmoid, sigmoid
 
 law = settings(deadline=None, max_examples=60)
 

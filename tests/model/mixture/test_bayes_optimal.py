@@ -14,8 +14,8 @@ from river import base, datasets, linear_model, preprocessing, tree
 from river import naive_bayes as peers
 
 from streamnb import BayesOptimalClassifier, CategoricalNB, GaussianNB
-from streamnb.model.evaluation.progressive import ESCAPE, ProgressiveValidation
-from streamnb.model.numerics.counter_rng import uniforms
+from streamnb.scoring.prequential_scores import ESCAPE, ProgressiveValidation
+from streamnb.statistics.counter_rng import uniforms
 
 law = settings(deadline=None, max_examples=150)
 

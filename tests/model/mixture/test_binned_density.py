@@ -24,7 +24,7 @@ from test_learners import (
 
 from streamnb import BayesOptimalNB, Hypothesis, Pool, Softmax
 from streamnb.errors import UnlearnError
-from streamnb.model.softmax.feature_table import COUNTS
+from streamnb.models.softmax.feature_table import COUNTS
 
 READ = Hypothesis("presence", density="binned")
 ALONE = [READ, Hypothesis("multinomial", m=2.0, density="binned", calibrated=True)]

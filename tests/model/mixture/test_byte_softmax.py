@@ -12,7 +12,7 @@ from test_learners import Watched, bytes_of
 
 from streamnb import BayesOptimalNB, ByteSoftmax, Pool, Softmax
 from streamnb.errors import SnapshotError
-from streamnb.model.encoding.byte_grams import FIRST
+from streamnb.features.byte_ngrams import FIRST
 
 ONE = {"text": "text"}
 SMALL = 8 * 40 * 64  # bytes: 64 buckets, one run of many to each

@@ -10,7 +10,7 @@ import pytest
 from test_learners import ATTRIBUTES, CALIBRATED, SOME, Watched, mixed_stream
 
 from streamnb import BayesOptimalNB, ByteSoftmax, Hypothesis, OneDependence, Pool, Softmax
-from streamnb.model.mixture.default_hypotheses import DEFAULT_HYPOTHESES
+from streamnb.models.mixture.default_hypotheses import DEFAULT_HYPOTHESES
 
 ROWS = [(x, y, w, float(t)) for t, (x, y, w) in enumerate(mixed_stream(11, 150))]
 DECAYING = Hypothesis(

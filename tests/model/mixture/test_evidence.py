@@ -39,11 +39,11 @@ from streamnb import (
     Pool,
     Softmax,
 )
-from streamnb.engine.learner import EventProcessor
+from streamnb.engine.processing.event_processor import EventProcessor
 from streamnb.engine.settings import Settings
-from streamnb.model.interface.evidence import LIMIT
-from streamnb.model.mixture.default_hypotheses import DEFAULT_HYPOTHESES
-from streamnb.wire.schema import EventSchema
+from streamnb.formats.event_schema import EventSchema
+from streamnb.models.interface.attribution import LIMIT
+from streamnb.models.mixture.default_hypotheses import DEFAULT_HYPOTHESES
 
 DECAYING = [
     Hypothesis("presence", half_life=30.0),

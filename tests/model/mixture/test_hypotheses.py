@@ -19,8 +19,8 @@ from sklearn import naive_bayes as peers
 
 from streamnb import BayesOptimalNB, Hypothesis, NaiveBayes, Nominal, SequentialPosterior, Text
 from streamnb.errors import UnlearnError
-from streamnb.model.evaluation.progressive import ESCAPE
-from streamnb.model.numerics.counter_rng import choose, uniforms
+from streamnb.scoring.prequential_scores import ESCAPE
+from streamnb.statistics.counter_rng import choose, uniforms
 
 LIKELIHOODS = ["multinomial", "presence", "bernoulli", "complement"]
 MODES = ["mixture", "map", "gibbs"]

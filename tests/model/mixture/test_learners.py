@@ -22,12 +22,12 @@ from learner_oracle import Oracle, doubt, softmax
 
 from streamnb import BayesOptimalNB, ByteSoftmax, Hypothesis, OneDependence, Pool, Softmax
 from streamnb.errors import SnapshotError, UnlearnError
-from streamnb.model.encoding.keyed_hash import hash_word
-from streamnb.model.evaluation.progressive import ESCAPE
-from streamnb.model.mixture import learner_state
-from streamnb.model.mixture.default_hypotheses import DEFAULT_HYPOTHESES
-from streamnb.model.softmax import feature_table
-from streamnb.model.softmax.feature_table import (
+from streamnb.features.keyed_hash import hash_word
+from streamnb.formats.snapshot_container import Snapshot, SnapshotPart, decode, encode
+from streamnb.models.mixture import adaptive_state
+from streamnb.models.mixture.default_hypotheses import DEFAULT_HYPOTHESES
+from streamnb.models.softmax import feature_table
+from streamnb.models.softmax.feature_table import (
     AGE,
     LIVE,
     NOBODY,
@@ -46,8 +46,8 @@ from streamnb.model.softmax.feature_table import (
     rows_learned,
     slot_at,
 )
-from streamnb.model.softmax.quantile_bins import FIRST_EDGES, QuantileBins, bin_of, first_edge, note_value
-from streamnb.wire.snapshot import Snapshot, SnapshotPart, decode, encode
+from streamnb.models.softmax.quantile_bins import FIRST_EDGES, QuantileBins, bin_of, first_edge, note_value
+from streamnb.scoring.prequential_scores import ESCAPE
 
 TEXTS = {"text", "title"}
 ATTRIBUTES = {"text": "text", "title": "text", "code": "nominal"}
@@ -643,7 +643,7 @@ def test_rows_are_told_in_the_order_in_which_they_were_learned(ages):
 @pytest.mark.parametrize("most_aside", [0, 1 << 40])
 def test_what_is_learned_after_a_copy_was_begun_is_not_in_it(monkeypatch, most_aside):
     """Wherever features are copied to; and after some of them were forgotten, and while others are."""
-    monkeypatch.setattr(learner_state, "MOST_ASIDE", most_aside)
+    monkeypatch.setattr(adaptive_state, "MOST_ASIDE", most_aside)
     model, stream = BayesOptimalNB(ATTRIBUTES, memory=100_000), list(crowded_stream(600, 3))
     model.keep_within(1 << 24)
 

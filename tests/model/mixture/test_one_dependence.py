@@ -14,9 +14,9 @@ from test_one_dependence_among_others import CONFIGURED, digest, snapshotted, st
 from two_runs import run_stopped_run_again_and_verified
 
 from streamnb import BayesOptimalNB, Hypothesis, OneDependence, Pool, Softmax
-from streamnb.cli import wiring
 from streamnb.config import load
 from streamnb.errors import UnlearnError
+from streamnb.runtime import factories
 
 LABEL = "one-dependence prior_weight=5"
 COUNTS = ("class_weights", "totals", "values", "pairs")
@@ -173,5 +173,5 @@ def test_it_is_run_stopped_run_again_and_verified(tmp_path, monkeypatch, capsys)
     monkeypatch.chdir(tmp_path)
     config = load(None, {}, CONFIGURED)
     given = [word for flag in CONFIGURED for word in ("--set", flag)]
-    assert wiring.model(config).hypotheses[0] == OneDependence()
+    assert factories.model(config).hypotheses[0] == OneDependence()
     run_stopped_run_again_and_verified(config, given, raw_events(200), capsys)

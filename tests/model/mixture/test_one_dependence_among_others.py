@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from streamnb import BayesOptimalNB, Hypothesis, OneDependence, Pool, Softmax
 from streamnb.config import load
 from streamnb.errors import ConfigError, UnlearnError
-from streamnb.model.evaluation.progressive import ESCAPE
-from streamnb.model.mixture.components import CALIBRATED, ONE_DEPENDENCE, SOFTMAX
-from streamnb.model.mixture.learner_state import HypothesisPlan
-from streamnb.model.naive_bayes import sufficient_statistics
-from streamnb.model.naive_bayes.room import MemoryBudget
-from streamnb.wire.snapshot import Snapshot, SnapshotPart, decode, encode, part_digest
+from streamnb.formats.snapshot_container import Snapshot, SnapshotPart, decode, encode, part_digest
+from streamnb.models.mixture.adaptive_state import HypothesisPlan
+from streamnb.models.mixture.hypothesis_kinds import CALIBRATED, ONE_DEPENDENCE, SOFTMAX
+from streamnb.models.naive_bayes import sufficient_statistics
+from streamnb.scoring.prequential_scores import ESCAPE
+from streamnb.statistics.memory_budget import MemoryBudget
 
 BOTH = (OneDependence(), Hypothesis("presence"), OneDependence(prior_weight=2.0, name="eager"))
 POOLED = (*BOTH, Softmax(), Hypothesis(calibrated=True), Pool())

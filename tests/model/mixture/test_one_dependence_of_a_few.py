@@ -14,7 +14,7 @@ from test_one_dependence_among_others import digest, snapshotted, stream
 
 from streamnb import BayesOptimalNB, Hypothesis, OneDependence, Pool, Softmax
 from streamnb.errors import SnapshotError
-from streamnb.model.pairs.value_codes import LONGEST
+from streamnb.models.one_dependence.value_codes import LONGEST
 
 BESIDE = (Softmax(), Hypothesis(calibrated=True))
 FEW = OneDependence(max_attributes=64)

@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamnb import BayesOptimalNB, GaussianNB, Hypothesis, NaiveBayes
-from streamnb.model.hidden_markov.hidden_markov_nb import HiddenMarkovNB
-from streamnb.model.naive_bayes.gaussian import moments_of, pooled_moments
-from streamnb.model.naive_bayes.semi_supervised import SemiSupervisedNB
-from streamnb.model.tenants.tenant_models import TenantModels
+from streamnb.models.naive_bayes.gaussian_factors import moments_of, pooled_moments
+from streamnb.models.tenants.tenant_models import TenantModels
+from streamnb.toolbox.hidden_markov.hidden_markov_nb import HiddenMarkovNB
+from streamnb.toolbox.semi_supervised.semi_supervised_nb import SemiSupervisedNB
 
 UNIT = 1024
 CELL = st.tuples(

@@ -32,7 +32,7 @@ from streamnb import (
     Nominal,
     Text,
 )
-from streamnb.model.naive_bayes.linear_form import curve, log_odds_of_presence, log_odds_of_values, smoothing
+from streamnb.models.naive_bayes.linear_form import curve, log_odds_of_presence, log_odds_of_values, smoothing
 
 WORDS = st.sampled_from([f"w{i}" for i in range(9)] + ["Größe", "ΣΑΣ"])
 TEXT = st.lists(WORDS, max_size=7).map(" ".join)

@@ -27,9 +27,9 @@ from streamnb import (
     merge_all,
 )
 from streamnb.errors import SnapshotError
-from streamnb.model.naive_bayes import partials
-from streamnb.model.naive_bayes.counting_model import CountingModel
-from streamnb.wire.snapshot import Snapshot, SnapshotPart, decode, encode
+from streamnb.formats.snapshot_container import Snapshot, SnapshotPart, decode, encode
+from streamnb.models.naive_bayes import partials
+from streamnb.models.naive_bayes.counting_model import CountingModel
 
 SPEC = {
     "body": Text(),

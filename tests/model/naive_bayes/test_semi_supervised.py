@@ -20,8 +20,8 @@ from streamnb import (
     SemiSupervisedNB,
 )
 from streamnb.errors import SnapshotError, UnlearnError
-from streamnb.model.stats.em_window import apportioned
-from streamnb.wire.snapshot import Snapshot, SnapshotPart, decode, encode, part_digest
+from streamnb.formats.snapshot_container import Snapshot, SnapshotPart, decode, encode, part_digest
+from streamnb.toolbox.semi_supervised.em_window import apportioned
 
 WORDS = [f"w{i}" for i in range(8)]
 ALL = 10_000

@@ -24,11 +24,11 @@ from streamnb import (
     NaiveBayes,
     Text,
 )
-from streamnb.compiler.pinned import PINNED_WORDS
-from streamnb.model.encoding import tokenizer, vocabulary
-from streamnb.model.encoding.tokenizer import character_table
-from streamnb.model.naive_bayes import naive_bayes, single_event
-from streamnb.model.naive_bayes.single_event_kernel import ModelArrays, pin_arrays
+from streamnb.features import tokenizer, vocabulary
+from streamnb.features.tokenizer import character_table
+from streamnb.kernels.pinned_structs import PINNED_WORDS
+from streamnb.models.naive_bayes import naive_bayes_classifier, single_event
+from streamnb.models.naive_bayes.single_event_kernel import ModelArrays, pin_arrays
 
 WORDS = st.text(st.sampled_from("abAB_1 .\u00e9\u00c9\u03a3\u0130\u4e2d"), max_size=12)
 NUMBERS = st.one_of(
@@ -178,7 +178,7 @@ def test_an_event_that_is_learned_alone_makes_room_for_itself(monkeypatch, name,
     weights = [1.0 + i % 7 / 4 for i in range(len(xs))]
     batch = MODELS[name][0]()
     batch.learn_many(xs, labels, weights)
-    for module, kernel in ((naive_bayes, "run"), (tokenizer, "tokenize"), (vocabulary, "look_up")):
+    for module, kernel in ((naive_bayes_classifier, "run"), (tokenizer, "tokenize"), (vocabulary, "look_up")):
         monkeypatch.setattr(module, kernel, None)
     alone = MODELS[name][0]()
     assert alone.predict_proba_one(xs[0]) == {}

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamnb import BayesOptimalNB, Hypothesis, NaiveBayes, Text
-from streamnb.wire.snapshot import part_digest
+from streamnb.formats.snapshot_container import part_digest
 
 WORDS = [f"w{i}" for i in range(300)]
 

@@ -20,9 +20,9 @@ from streamnb import (
     NaiveBayes,
     SemiSupervisedNB,
 )
-from streamnb.cli import wiring
 from streamnb.config import load
-from streamnb.wire.snapshot import part_digest
+from streamnb.formats.snapshot_container import part_digest
+from streamnb.runtime import factories
 
 KINDS = {
     "naive_bayes": NaiveBayes,
@@ -57,7 +57,7 @@ def test_undeclared_it_is_a_text_as_if_it_were_declared_so(make):
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_the_wire_teaches_is_what_python_teaches(kind):
     config = load(None, {}, [f"model.kind={kind}"])
-    learner = wiring.learner(config)
+    learner = factories.learner(config)
     raws = [
         b'{"id":"%d","text":"%s","features":{"colour":"%s","size":%f},"label":"%s"}'
         % (i, x["text"].encode(), x["colour"].encode(), x["size"], y.encode())

@@ -7,7 +7,7 @@ from fractions import Fraction
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from streamnb.model.numerics.double_double import add, divide, multiply, two_product
+from streamnb.statistics.double_double import add, divide, multiply, two_product
 
 law = settings(deadline=None, max_examples=300)
 doubles = st.floats(2.0**-200, 2.0**200) | st.floats(-(2.0**200), -(2.0**-200))

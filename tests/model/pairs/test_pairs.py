@@ -13,8 +13,8 @@ from test_one_dependence_among_others import stream
 
 from streamnb import BayesOptimalNB, OneDependence
 from streamnb.errors import SnapshotError
-from streamnb.model.pairs.pair_model import PairModel
-from streamnb.model.pairs.value_codes import magnitudes
+from streamnb.models.one_dependence.pair_model import PairModel
+from streamnb.models.one_dependence.value_codes import magnitudes
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))

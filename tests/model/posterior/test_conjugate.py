@@ -14,9 +14,9 @@ from scipy import integrate, special, stats
 
 from streamnb import BetaBernoulli, DirichletCategorical
 from streamnb.errors import SnapshotError, UnlearnError
-from streamnb.model.numerics.rising_factorial import log_beta, log_rising, log_rising_ratio
-from streamnb.model.posterior.credible_intervals import beta_intervals
-from streamnb.wire import snapshot
+from streamnb.formats import snapshot_container
+from streamnb.statistics.credible_intervals import beta_intervals
+from streamnb.statistics.rising_factorial import log_beta, log_rising, log_rising_ratio
 
 mpmath.mp.dps = 60
 
@@ -80,8 +80,12 @@ def same(kind, one, other):
 
 def kept(posterior):
     """The state after it was written and read."""
-    written = snapshot.Snapshot(1, "", {}, "", {}, {"posterior": snapshot.SnapshotPart(*posterior.state())})
-    return type(posterior).from_state(*snapshot.decode(snapshot.encode(written)).parts["posterior"])
+    written = snapshot_container.Snapshot(
+        1, "", {}, "", {}, {"posterior": snapshot_container.SnapshotPart(*posterior.state())}
+    )
+    return type(posterior).from_state(
+        *snapshot_container.decode(snapshot_container.encode(written)).parts["posterior"]
+    )
 
 
 # -- laws -------------------------------------------------------------------------------------------------
@@ -629,9 +633,9 @@ def test_labels_of_numpy_are_saved_as_plain_values():
     die = DirichletCategorical({}, other=1.0)
     for face in np.array([3, 5, 3]):
         die.update(face)
-    part = snapshot.SnapshotPart(*die.state())
-    written = snapshot.encode(snapshot.Snapshot(0, "", {}, "", {}, {"die": part}))
-    part = snapshot.decode(written).parts["die"]
+    part = snapshot_container.SnapshotPart(*die.state())
+    written = snapshot_container.encode(snapshot_container.Snapshot(0, "", {}, "", {}, {"die": part}))
+    part = snapshot_container.decode(written).parts["die"]
     assert DirichletCategorical.from_state(part.meta, part.arrays).posterior == {3: 2.0, 5: 1.0}
 
 

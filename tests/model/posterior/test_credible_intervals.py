@@ -21,18 +21,18 @@ from scipy import special, stats
 from service import IDENTITY, TOPICS, many, new_learner, new_worker, produce, raw_events, read_topic, records
 
 from streamnb import config as configuration
-from streamnb.adapters import fingerprint as prints
-from streamnb.adapters.fingerprint import fingerprint
-from streamnb.adapters.observers.http import Endpoints, Health
-from streamnb.adapters.observers.prometheus import PrometheusSensor
-from streamnb.cli import wiring
-from streamnb.cli.reports.text_tables import print_report
-from streamnb.engine import reports
-from streamnb.engine.reports import class_rates, with_interval
+from streamnb.engine.processing import metrics_reports
+from streamnb.engine.processing.metrics_reports import class_rates, with_interval
 from streamnb.errors import JournalError
 from streamnb.events import ClassRate, Interval, MetricsReport, Scores
-from streamnb.model.posterior.credible_intervals import beta_intervals
-from streamnb.wire.codec import decode_metrics, decode_prediction, encode_metrics
+from streamnb.formats.codec import decode_metrics, decode_prediction, encode_metrics
+from streamnb.persistence import platform_fingerprint as prints
+from streamnb.persistence.platform_fingerprint import fingerprint
+from streamnb.reports.text_tables import print_report
+from streamnb.runtime import factories
+from streamnb.statistics.credible_intervals import beta_intervals
+from streamnb.telemetry.http_endpoints import Endpoints, Health
+from streamnb.telemetry.prometheus_sensor import PrometheusSensor
 
 LOGS = ["sqlite"]
 RAWS = raw_events(500, seed=3)
@@ -201,8 +201,8 @@ def scraped(sensor):
 
 
 def test_the_configuration_says_how_sure():
-    assert wiring.settings(configuration.load(None, {}, [])).interval == 0.95
-    assert wiring.settings(configuration.load(None, {}, ["metrics.interval=0.8"])).interval == 0.8
+    assert factories.settings(configuration.load(None, {}, [])).interval == 0.95
+    assert factories.settings(configuration.load(None, {}, ["metrics.interval=0.8"])).interval == 0.8
 
 
 @pytest.mark.parametrize("mass", [0.95, 0.8])
@@ -268,8 +268,10 @@ def test_quantiles_of_another_scipy_do_not_end_a_recovery(open_log, tmp_path, mo
         one.run(until_end=True)
     rmtree(tmp_path / "snapshots")  # so that everything is replayed
     for kept in ("_interval", "_rates"):  # what this process has told before is of its own scipy
-        monkeypatch.setattr(reports, kept, getattr(reports, kept).__wrapped__)
-    monkeypatch.setattr(reports, "beta_intervals", lambda *drawn: np.nextafter(beta_intervals(*drawn), 1.0))
+        monkeypatch.setattr(metrics_reports, kept, getattr(metrics_reports, kept).__wrapped__)
+    monkeypatch.setattr(
+        metrics_reports, "beta_intervals", lambda *drawn: np.nextafter(beta_intervals(*drawn), 1.0)
+    )
     two = new_worker(open_log(), tmp_path / "snapshots", learner=new_learner(), identity=identity())
     with closing(two), pytest.raises(JournalError, match="gave other outputs than it published"):
         two.start("two")

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from streamnb import SequentialPosterior
 from streamnb.errors import SnapshotError
-from streamnb.model.numerics.counter_rng import choose, uniforms
-from streamnb.model.posterior.hypothesis_weights import (
+from streamnb.statistics.counter_rng import choose, uniforms
+from streamnb.statistics.hypothesis_weights import (
     HypothesisWeights,
     observe,
     restored,

@@ -10,10 +10,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from streamnb import BernoulliNB
-from streamnb.model.attributes.weights import UNIT
-from streamnb.model.compiled.jit import kernel
-from streamnb.model.naive_bayes.scoring import log_absent
-from streamnb.model.stats.histograms import (
+from streamnb.kernels.jit import kernel
+from streamnb.models.naive_bayes.joint_log_likelihood import log_absent
+from streamnb.statistics.histograms import (
     Histograms,
     has_capacity,
     highest_count,
@@ -22,6 +21,7 @@ from streamnb.model.stats.histograms import (
     resized,
     widened,
 )
+from streamnb.values.example_weights import UNIT
 
 # Weights that meet often (examples), seldom (halves and others), and above all places there are (heavy ones).
 CHANGES = st.one_of(

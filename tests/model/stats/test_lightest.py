@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamnb.model.attributes.weights import UNIT
-from streamnb.model.stats.lightest import drop_lightest
+from streamnb.statistics.lightest_rows import drop_lightest
+from streamnb.values.example_weights import UNIT
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(50, 1), (50, 40), (1200, 3), (1200, 40)])

@@ -15,9 +15,9 @@ from test_tenant_models import DECLARED, MEMORY, READINGS, EachAlone, same, stre
 
 from streamnb import NaiveBayes
 from streamnb.errors import SnapshotError, UnlearnError
-from streamnb.model.attributes.attributes import Nominal, Text
-from streamnb.model.tenants.shared_prior import OF_CLASSES, OF_TEXTS, OF_VALUES
-from streamnb.model.tenants.tenant_models import TenantModels
+from streamnb.features.attributes import Nominal, Text
+from streamnb.models.tenants.shared_prior import OF_CLASSES, OF_TEXTS, OF_VALUES
+from streamnb.models.tenants.tenant_models import TenantModels
 
 SMOOTHED = [reading for reading in READINGS if reading.get("alpha") != 0.0]
 

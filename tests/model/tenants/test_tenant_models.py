@@ -10,11 +10,11 @@ import pytest
 
 from streamnb import NaiveBayes
 from streamnb.errors import SnapshotError, UnlearnError
-from streamnb.model.attributes.attributes import Continuous, Nominal, Text
-from streamnb.model.tenants.desk import ActiveModels
-from streamnb.model.tenants.put_away import HEADER
-from streamnb.model.tenants.shelf import ColdStore, ColdStoreCopy, in_memory
-from streamnb.model.tenants.tenant_models import TenantModels
+from streamnb.features.attributes import Continuous, Nominal, Text
+from streamnb.models.tenants.active_models import ActiveModels
+from streamnb.models.tenants.cold_store import ColdStore, ColdStoreCopy, in_memory
+from streamnb.models.tenants.eviction_kernels import HEADER
+from streamnb.models.tenants.tenant_models import TenantModels
 
 DECLARED = {
     "text": Text(alpha=0.3),

@@ -1,1 +1,0 @@
-"""Adapters: each connects one external system through one port."""

@@ -1,1 +1,0 @@
-"""Kafka by either client: the log, its transactions, the election, errors in words."""

@@ -1,1 +1,0 @@
-"""Observers of a running learner: HTTP, Prometheus, the watchdog."""

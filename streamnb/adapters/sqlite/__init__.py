@@ -1,1 +1,0 @@
-"""The embedded log: a SQLite file."""

@@ -1,0 +1,133 @@
+"""Checks of what the log holds: whether a recovery would find all it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from streamnb.cli.checks.diagnostics import Diagnosis, Severity
+from streamnb.engine.journal.journal_history import ForeignRecord
+from streamnb.engine.ports import Log, Partition
+from streamnb.formats.journal_record import JournalRecord
+from streamnb.persistence.snapshot_folder import Damaged
+
+_SOON = 24 * 3600.0  # seconds; a shorter outage needs nobody to notice it on a Sunday
+
+
+class JournalExtent(NamedTuple):
+    """What one partition keeps of what a recovery reads.
+
+    Attributes:
+        partition: which.
+        position: offset of the first record that the recovery reads.
+        earliest: the earliest offset that is kept.
+        end: offset of the next record to be written.
+        written: timestamp of the first record that the recovery reads; None where there is none yet.
+    """
+
+    partition: Partition
+    position: int
+    earliest: int
+    end: int
+    written: float | None
+
+
+def check_strays(strays: Sequence[ForeignRecord]) -> Iterator[Diagnosis]:
+    """What lies between the journal's records and is none of them."""
+    if strays:
+        yield Diagnosis(
+            "journal",
+            Severity.WARNING,
+            f"{len(strays)} records of its topic are passed over, the last at offset {strays[-1].offset}: "
+            f"{strays[-1].what}",
+            "let nobody but the learner write to it: `streamnb topics plan` lists the ACLs",
+        )
+
+
+def check_snapshots(damaged: Sequence[Damaged]) -> Iterator[Diagnosis]:
+    """The files that a recovery passes over to reach the newest snapshot that can be read."""
+    for path, reason in damaged:
+        found = f"{path} cannot be read, and is passed over: {reason}"
+        yield Diagnosis("snapshots", Severity.WARNING, found, "bring a good copy back, or move it away")
+
+
+def check_journal(first: JournalRecord, last: JournalRecord, snapshot: int | None) -> Iterator[Diagnosis]:
+    """Whether the journal is whole, and reaches to the newest snapshot.
+
+    Args:
+        first: the first record that is kept.
+        last: the last one.
+        snapshot: number of the record at which the newest readable snapshot stands; None where there is none.
+    """
+    at = "there is no snapshot" if snapshot is None else f"the newest snapshot stands at {snapshot}"
+    if first.n > (0 if snapshot is None else snapshot):
+        yield Diagnosis(
+            "journal",
+            Severity.PROBLEM,
+            f"begins with record {first.n}, and {at}: retention has taken what a recovery needs",
+            "bring a newer snapshot back, or begin a new log; and keep the journal (retention.ms=-1, "
+            "retention.bytes=-1)",
+        )
+    elif snapshot is not None and snapshot > last.n:
+        found = f"ends with record {last.n}, but the newest snapshot stands at record {snapshot}"
+        do = "this folder of snapshots belongs to another log: move it away, or set snapshots.folder"
+        yield Diagnosis("journal", Severity.PROBLEM, found, do)
+    else:
+        yield Diagnosis("journal", Severity.OK, f"records {first.n} to {last.n}; {at}")
+
+
+def check_recovery(
+    kept: list[JournalExtent], retention: Mapping[str, float], now: float
+) -> Iterator[Diagnosis]:
+    """Whether the events that a recovery reads are there, and for how long yet.
+
+    Args:
+        kept: what each partition keeps.
+        retention: topic -> seconds for which its records are kept; none for ever.
+        now: seconds since the epoch.
+    """
+    check = "recovery"
+    for part in kept:
+        if part.position < part.earliest:
+            found = f"needs {part.partition} from offset {part.position}; kept are {part.earliest} and later"
+            yield Diagnosis(check, Severity.PROBLEM, found, "begin a new log, or restore a newer snapshot")
+        elif part.position > part.end:
+            found = (
+                f"needs {part.partition} from offset {part.position}; it ends at {part.end}: another topic?"
+            )
+            yield Diagnosis(check, Severity.PROBLEM, found, "begin a new log, or bring the topic back")
+    lost = any(not part.earliest <= part.position <= part.end for part in kept)
+    left = [
+        (part.written + retention[part.partition.topic] - now, part)
+        for part in kept
+        if part.written is not None and part.partition.topic in retention
+    ]
+    if not lost:
+        yield _left(check, min(left, key=lambda one: one[0], default=None))
+
+
+def _left(check: str, soonest: tuple[float, JournalExtent] | None) -> Diagnosis:
+    if soonest is None:
+        return Diagnosis(check, Severity.OK, "finds every event that it needs")
+    seconds, part = soonest
+    hours = max(0.0, seconds / 3600)
+    found = f"finds every event that it needs; {part.partition} keeps them for {hours:.1f} h more"
+    if seconds >= _SOON:
+        return Diagnosis(check, Severity.OK, found)
+    do = "start the learner before then; raise the topic's retention.ms, or lower snapshots.every"
+    return Diagnosis(check, Severity.WARNING, found, do)
+
+
+# -- where the values come from -----------------------------------------------------------------------------
+
+
+def kept_of(log: Log, positions: Mapping[Partition, int]) -> list[JournalExtent]:
+    """What each partition keeps from these positions on."""
+    return [_kept(log, partition, position) for partition, position in positions.items()]
+
+
+def _kept(log: Log, partition: Partition, position: int) -> JournalExtent:
+    earliest, end = log.offsets(partition)
+    inside = earliest <= position < end
+    first = next(iter(log.read(partition, position, 1)), None) if inside else None
+    return JournalExtent(partition, position, earliest, end, None if first is None else first.timestamp)

@@ -1,1 +1,0 @@
-"""Learning from files: reading events, progressive validation, hidden labels, a held-out part."""

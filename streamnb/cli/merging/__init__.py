@@ -1,1 +1,0 @@
-"""Models of learners that share the partitions of a stream: read, added, written as text, and published."""

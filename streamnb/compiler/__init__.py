@@ -1,1 +1,0 @@
-"""Compilation with numba: done once and cached."""

@@ -1,0 +1,282 @@
+"""Where an event is in a log: its record, the commit that processed it, and what that commit published of it.
+
+Nothing in a log is kept by id. A prediction is looked for from the end of its topic backwards, as far as
+whoever asks allows. From there on halving is enough: the times of commits rise, in the journal as in each
+partition of predictions, and so do positions. Where a clock was put back, or a topic was made anew, the
+journal is read whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from itertools import islice
+from typing import NamedTuple
+
+from streamnb.engine.journal.checkpoint import positions_of
+from streamnb.engine.journal.journal_history import decoded, last
+from streamnb.engine.journal.slice_replay import SliceReader
+from streamnb.engine.ports import Log, Partition, Record
+from streamnb.errors import JournalError, LogError, MalformedEvent, OutOfRange
+from streamnb.events import Event, Prediction
+from streamnb.formats.codec import decode_prediction
+from streamnb.formats.journal_record import JournalRecord, decode_journal
+
+_FEW, _AT_ONCE, _STEP = 10, 1000, 10_000  # records
+_NEVER = "it was not processed yet, or lies before the journal's first record"
+
+
+class _Unmet(LogError):  # noqa: N818  as its siblings
+    """No prediction was found."""
+
+
+class PublishedPrediction(NamedTuple):
+    """A prediction, and its record."""
+
+    record: Record
+    prediction: Prediction
+
+
+class EventLocation(NamedTuple):
+    """Where an event is.
+
+    Attributes:
+        event: as it is read.
+        place: which of `records` it is.
+        records: what the commit processed, in order; verdicts, too.
+        commit: of the journal.
+        published: the commit's predictions of this id, in order.
+    """
+
+    event: Event
+    place: int
+    records: list[Record]
+    commit: JournalRecord
+    published: list[PublishedPrediction]
+
+    @property
+    def record(self) -> Record:
+        """The event's."""
+        return self.records[self.place]
+
+
+class EventLocator:
+    """Finds events. It only reads.
+
+    Args:
+        log: where.
+        topics: those of events, of predictions, and of the journal.
+        model: whose predictions; others may publish to the same topic.
+        read: the event of a record; raises MalformedEvent.
+    """
+
+    def __init__(
+        self, log: Log, topics: tuple[list[str], str, str], model: str, read: Callable[[Record], Event]
+    ) -> None:
+        self._events, self._predictions, self._journal = topics
+        self._log, self._model, self._read = log, model, read
+
+    def by_id(self, id_: str, most: int) -> EventLocation:
+        """The last event of an id that has a prediction among the newest `most` records of their topic.
+
+        Raises LogError where there is none, which says how far it looked, and what is gone.
+        """
+        found = self._newest(id_, most)
+        if found.prediction.model.journal is not None:
+            raise LogError(
+                f"{_place(found.record)} is a scorer's prediction of {id_!r}, by the model after journal "
+                f"record {found.prediction.model.journal}, and of no commit: --place says where an event lies"
+            )
+        for commit in self._commits(lambda one: one.now, found.prediction.ts):
+            if commit.now == found.prediction.ts and (at := self._at(commit, id_)):
+                published = self._published(id_, commit.now) or [found]
+                # Where repeats are passed over, an event that comes again has no prediction of its own.
+                return self._whereabouts(commit, at[min(len(published), len(at)) - 1], published)
+        raise LogError(
+            f"{_place(found.record)} is the prediction of {id_!r}, and the journal does not have its commit "
+            "any more: --place says where the event lies"
+        )
+
+    def at(self, partition: Partition, offset: int, most: int) -> EventLocation:
+        """The event that lies there; its prediction is looked for as by its id, where times do not rise.
+
+        Raises LogError, and MalformedEvent of a record that is none.
+        """
+        record = next(iter(self._log.read(partition, offset, 1)), None)
+        if record is None or record.offset != offset:
+            raise LogError(f"{partition} has no record at offset {offset}")
+        event = self._read(record)
+        commit = self._commit_past(partition, offset)
+        records = [] if commit is None else self._records(commit)
+        place = next((n for n, one in enumerate(records) if one[:2] == (partition, offset)), None)
+        if commit is None or place is None:
+            raise LogError(f"{_place(record)}, of event {event.id!r}: {_NEVER}")
+        published = self._published(event.id, commit.now)
+        if not published:
+            with suppress(_Unmet):
+                published = [self._newest(event.id, most, commit.now)]
+        return self._whereabouts(commit, place, published, records)
+
+    def _whereabouts(
+        self,
+        commit: JournalRecord,
+        place: int,
+        published: list[PublishedPrediction],
+        records: list[Record] | None = None,
+    ) -> EventLocation:
+        records = self._records(commit) if records is None else records
+        return EventLocation(self._read(records[place]), place, records, commit, published)
+
+    # Predictions
+
+    def _newest(self, id_: str, most: int, ts: float | None = None) -> PublishedPrediction:
+        """The newest prediction of an id, perhaps of those of one time. Raises _Unmet."""
+        extents = dict(self._log.offset_ranges(self._predictions))
+        looked, step, total = 0, _FEW * _FEW, sum(end - first for first, end in extents.values())
+        while looked < most and any(first < end for first, end in extents.values()):
+            found = []
+            for partition, (first, end) in extents.items():
+                start = max(first, end - min(step, most - looked))
+                records = self._between(partition, start, end, _AT_ONCE)
+                ours = [one for record in records if (one := self._ours(record, id_.encode())) is not None]
+                found += [one for one in ours if ts in {None, one.prediction.ts}]
+                extents[partition] = first, start
+                looked += end - start
+            if found:
+                return max(found, key=lambda one: (one.prediction.ts, one.record.offset))
+            step = min(2 * step, _STEP)
+        more = f"of {total:,}: --look-back {total} goes through all"
+        if looked >= total:
+            more = "all that are kept: it was not predicted yet, or refused, or retention has removed it"
+        raise _Unmet(
+            f"there is no prediction of {id_!r} by model {self._model!r} among the newest {looked:,} offsets "
+            f"of topic {self._predictions!r}, {more}; --place says where an event lies, "
+            "also where events.id was another when it came"
+        )
+
+    def _between(self, partition: Partition, start: int, end: int, at_once: int) -> Iterator[Record]:
+        """The records of some offsets; none of those that retention removes meanwhile."""
+        while start < end:
+            try:
+                found = self._log.read(partition, start, at_once)
+            except OutOfRange:
+                start = max(start + 1, self._log.offsets(partition)[0])
+                continue
+            yield from (record for record in found if record.offset < end)
+            start = found[-1].offset + 1 if found else end
+
+    def _ours(self, record: Record, key: bytes) -> PublishedPrediction | None:
+        if record.key != key:
+            return None
+        with suppress(MalformedEvent):  # bytes that no learner wrote
+            found = decode_prediction(record.value)
+            return PublishedPrediction(record, found) if found.model.name == self._model else None
+        return None
+
+    def _published(self, id_: str, ts: float) -> list[PublishedPrediction]:
+        """What one commit published of an id, in order."""
+
+        def time_of(record: Record) -> float | None:
+            with suppress(MalformedEvent):
+                return decode_prediction(record.value).ts
+            return None
+
+        found = []
+        for partition in self._log.partitions(self._predictions):
+            for record in self._from(partition, time_of, ts):
+                one = self._ours(record, id_.encode())
+                if one is not None and one.prediction.ts == ts:
+                    found.append(one)
+        return found
+
+    def _from(
+        self, partition: Partition, value_of: Callable[[Record], float | None], wanted: float
+    ) -> Iterator[Record]:
+        """The records of one value, of those whose values rise; what has none is passed over."""
+        first, end = self._log.offsets(partition)
+        low, high = first, end
+        while low < high:
+            middle = (low + high) // 2
+            at, value = next(
+                (
+                    (record.offset, value)
+                    for record in self._between(partition, middle, high, _FEW)
+                    if (value := value_of(record)) is not None
+                ),
+                (high, None),
+            )
+            if value is None or value >= wanted:
+                high = middle
+            else:
+                low = at + 1
+        for record in self._between(partition, low, end, _AT_ONCE):
+            value = value_of(record)
+            if value is not None and value != wanted:
+                return
+            yield record
+
+    # Commits
+
+    def _commits(
+        self, value_of: Callable[[JournalRecord], float], wanted: float, most: int | None = None
+    ) -> Iterator[JournalRecord]:
+        """The commits of a value, at most so many, as found where values rise; then all, for they may not."""
+        journal = self._log.partitions(self._journal)[0]
+        found = self._from(journal, lambda record: _value(record, value_of), wanted)
+        yield from filter(None, map(_journalled, islice(found, most)))
+        for _, record in decoded(self._log, journal, *self._log.offsets(journal)):
+            if isinstance(record, JournalRecord):
+                yield record
+
+    def _commit_past(self, partition: Partition, offset: int) -> JournalRecord | None:
+        """The commit that processed a record; None of one that none did."""
+        end = last(self._log, self._log.partitions(self._journal)[0])
+        if end is None or positions_of(end.record).get(partition, 0) <= offset:
+            return None
+
+        def is_past(found: JournalRecord) -> float:
+            return float(positions_of(found).get(partition, 0) > offset)
+
+        def processes(commit: JournalRecord) -> bool:
+            return any(
+                (part.topic, part.partition) == partition and part.first <= offset < part.next
+                for part in commit.slices
+            )
+
+        return next(filter(processes, self._commits(is_past, 1.0, 1)), None)
+
+    def _records(self, commit: JournalRecord) -> list[Record]:
+        """What a commit processed. Raises LogError where that is gone."""
+        slices = SliceReader(self._log)
+        try:
+            return [record for part in commit.slices for record in slices.read(part, commit.n)]
+        except JournalError as error:
+            raise LogError(
+                f"the event was processed by journal record {commit.n}, and what that processed is there no "
+                f"more: {error.__cause__ or error}; what was published is in topic {self._predictions}"
+            ) from error
+
+    def _at(self, commit: JournalRecord, id_: str) -> list[int]:
+        """The places among a commit's records that hold an event of an id."""
+        found = []
+        for n, record in enumerate(self._records(commit) if commit.kind == "commit" else ()):
+            with suppress(MalformedEvent):
+                if record.partition.topic in self._events and self._read(record).id == id_:
+                    found.append(n)
+        return found
+
+
+def _journalled(record: Record) -> JournalRecord | None:
+    try:
+        return decode_journal(record.value)
+    except JournalError:  # a stray
+        return None
+
+
+def _value(record: Record, of: Callable[[JournalRecord], float]) -> float | None:
+    found = _journalled(record)
+    return None if found is None else of(found)
+
+
+def _place(record: Record) -> str:
+    return f"{record.partition} offset {record.offset}"

@@ -1,0 +1,88 @@
+"""Journalled slices read once more, and processed once more.
+
+Slices of one partition follow each other, and those of several partitions take turns in the journal: each
+partition is read ahead, so that a log that is asked over a network is asked seldom.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from streamnb.engine.ports import Log, NewRecord, Partition, Record
+from streamnb.engine.processing.event_processor import EventProcessor
+from streamnb.errors import JournalError, OutOfRange
+from streamnb.formats.journal_record import JournalRecord, Slice, crc
+
+_AHEAD = 10_000  # records
+_AHEAD_BYTES = 8 << 20  # of all partitions together
+
+
+def processed(
+    learner: EventProcessor, record: JournalRecord, records: Sequence[Record], alive: Callable[[], None]
+) -> Sequence[NewRecord]:
+    """Process what a commit processed; its outputs, which are published already. No other record has any."""
+    if record.kind != "commit":
+        return []
+    return learner.process(
+        records, record.now, alive, work=record.work, silence=record.silence, acted=record.acted
+    )
+
+
+class SliceReader:
+    """Reads slices in the order of the journal; of each partition their offsets rise.
+
+    Args:
+        log: where they are.
+    """
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._ahead: dict[Partition, deque[Record]] = {}
+
+    def of(self, record: JournalRecord) -> list[Record]:
+        """All that a commit processed; of any other record nothing. Raises JournalError as `read` does."""
+        parts = record.slices if record.kind == "commit" else ()
+        return [found for part in parts for found in self.read(part, record.n)]
+
+    def read(self, part: Slice, n: int) -> list[Record]:
+        """The records of a slice of journal record `n`.
+
+        Raises JournalError where they are gone, or others than were journalled.
+        """
+        partition = Partition(part.topic, part.partition)
+        ahead = self._ahead.setdefault(partition, deque())
+        try:
+            records = self._take(partition, ahead, part)
+        except OutOfRange as error:
+            raise JournalError(
+                f"journal record {n} needs {part.topic}/{part.partition} from offset {part.first} to "
+                f"{part.next}, which the log no longer holds ({error}); "
+                "bring a newer snapshot back, or leave this state for an earlier one: "
+                "streamnb snapshot rollback --without-return"
+            ) from error
+        if len(records) != part.count or crc(r.value for r in records) != part.crc:
+            raise JournalError(
+                f"journal record {n}: {part.topic}/{part.partition} from offset {part.first} to {part.next} "
+                "holds other records than were learned"
+            )
+        return records
+
+    def _take(self, partition: Partition, ahead: deque[Record], part: Slice) -> list[Record]:
+        while ahead and ahead[0].offset < part.first:  # rolled back
+            ahead.popleft()
+        records: list[Record] = []
+        offset = part.first
+        while offset < part.next:
+            if not ahead:
+                ahead.extend(self._log.read(partition, offset, self._limit(part, records)))
+            if not ahead or ahead[0].offset >= part.next:
+                break
+            records.append(ahead.popleft())
+            offset = records[-1].offset + 1
+        return records
+
+    def _limit(self, part: Slice, records: Sequence[Record]) -> int:
+        """How many records to read at once: a slice has been in memory before, more has to be little."""
+        mean = max(256, sum(len(record.value) for record in records) // max(1, len(records)))
+        return max(part.next - part.first, min(_AHEAD, _AHEAD_BYTES // len(self._ahead) // mean))

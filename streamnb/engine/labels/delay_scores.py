@@ -1,0 +1,153 @@
+"""Scores of what was served of events that wait, by the classes that the model knew when it was served."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from streamnb.engine.labels.interner import Interner
+from streamnb.engine.labels.label_buffer import LabelBuffer
+from streamnb.engine.labels.unlabelled_accuracy import expected_accuracy
+from streamnb.errors import SnapshotError
+from streamnb.events import AccuracyEstimate
+from streamnb.scoring.decision_scores import ServedDecisions
+from streamnb.scoring.revisable_scores import NOTHING, RevisableScore, ServedScores, scored, total
+from streamnb.values.state_names import checked_names
+
+DELAYS = (1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14400.0, 43200.0, 86400.0, 259200.0, 604800.0)
+"""Bounds of delays, seconds: bucket 0 holds labels that came with their events, bucket i those of at most the
+i-th bound, and a last one the rest."""
+
+_CELLS_AT_ONCE = 1 << 20  # events times classes
+
+
+class DelayScoring:
+    """What served predictions are worth.
+
+    Args:
+        pending: the events that wait.
+        window: labelled events in the sliding window of scores.
+
+    Attributes:
+        scores: of what was served.
+        delays: of first verdicts, for each bucket of `DELAYS`: events, predicted right, loss times 2^44.
+        names: of classes, in the order in which they were served or said.
+        decisions: what was decided of the events, which is scored with them; None where nothing is.
+    """
+
+    def __init__(self, pending: LabelBuffer, window: int) -> None:
+        self.scores = ServedScores(window)
+        self.delays = [[0, 0, 0] for _ in range(len(DELAYS) + 2)]
+        self.names: Interner[str] = Interner()
+        self.decisions: ServedDecisions | None = None
+        self._pending = pending
+        self._former: list[tuple[int, list[str]]] = []  # orders of classes, each of events before a number
+        self._by_column = self._places([])  # number in the model -> here, and of none
+
+    def columns_of(self, classes: Sequence[Any]) -> list[int]:
+        """The numbers by which classes are scored."""
+        return [self.names[label] for label in classes]
+
+    def follow(self, classes: Sequence[Any]) -> None:
+        """Know the classes of a model."""
+        known = self._by_column.size - 1
+        if len(classes) != known:
+            known = known if len(classes) > known else 0  # of another state
+            self._by_column = np.append(self._by_column[:known], self._places(classes[known:]))
+
+    def reserve(self, numbers: int) -> None:
+        """Give no class a number below this: scores are of classes that a model learned anew has no more."""
+        for number in range(len(self.names), numbers):
+            self.names[f"\0{number}"]
+
+    def follow_other_model(self) -> None:
+        """Another model follows, with classes in another order."""
+        names = [self.names.names[k] for k in self._by_column[:-1].tolist()]
+        self._former.append((self._pending.next, names))
+        self._by_column = self._places([])
+
+    def count(
+        self, numbers: npt.NDArray[np.int64], truth: npt.NDArray[np.int64], delays: npt.NDArray[np.int64]
+    ) -> RevisableScore:
+        """Count events that are scored for the first time, with these buckets of delays."""
+        score = self._scored(numbers, truth)
+        first = self.scores.add(score)
+        self._pending.write(numbers, score=first + np.arange(numbers.size), delay=delays)
+        self._count_delays(delays, score, 1)
+        if self.decisions is not None:
+            self.decisions.judge(numbers.tolist(), [self.names.names[k] for k in truth.tolist()])
+        return score
+
+    def replace(self, number: int, before: str | None, after: str | None) -> None:
+        """Another label holds of an event that was scored before; None is none."""
+        one = np.array([number])
+        scores = [
+            None if label is None else self._scored(one, np.array([self.names[label]]))
+            for label in (before, after)
+        ]
+        self.scores.replace(int(self._pending.column("score", one)[0]), *scores)
+        for score, times in zip(scores, (-1, 1), strict=True):
+            if score is not None:
+                self._count_delays(self._pending.column("delay", one), score, times)
+        if self.decisions is not None:
+            self.decisions.replace(number, before, after)
+
+    def unlabelled(self, mass: float) -> AccuracyEstimate | None:
+        """How accurate the newest predictions probably are that were never judged, as many as the window has.
+
+        Those of an empty model are left out; None where there is none.
+        """
+        numbers = self._pending.newest_unlabelled(self.scores.window_size)
+        known = self._pending.column("known", numbers.copy())
+        step = max(1, _CELLS_AT_ONCE // int(known.max(initial=1)))
+        parts = [numbers[first:][:step] for first in range(0, numbers.size, step)]
+        sure = [self._pending.served(part, int(known.max())).max(axis=1, initial=0.0) for part in parts]
+        confidence = np.minimum(np.concatenate([np.zeros(0), *sure]), 1.0)
+        confidence = confidence[confidence > 0.0]
+        return expected_accuracy(confidence, self.scores.labelled(), mass) if confidence.size else None
+
+    def _count_delays(self, delays: npt.NDArray[np.int64], score: RevisableScore, times: int) -> None:
+        for delay in np.unique(delays).tolist():
+            inside, row = delays == delay, self.delays[delay]
+            row[0] += times * int(np.count_nonzero(inside))
+            row[1] += times * int(np.count_nonzero(score.truth[inside] == score.predicted[inside]))
+            row[2] += times * int(score.terms[inside, 0].sum())
+
+    def _scored(self, numbers: npt.NDArray[np.int64], truth: npt.NDArray[np.int64]) -> RevisableScore:
+        """The scores of what was served of events, given the numbers of their labels."""
+        predicted, terms = np.zeros_like(truth), np.zeros((truth.size, 3), dtype=np.int64)
+        models = np.searchsorted([until for until, _ in self._former], numbers, side="right")
+        for model in np.unique(models).tolist():
+            is_former = model < len(self._former)
+            by_column = self._places(self._former[model][1]) if is_former else self._by_column
+            classes = by_column.size - 1
+            columns = np.full(len(self.names), classes)  # number here -> in the model
+            columns[by_column[:-1]] = np.arange(classes)
+            step = max(1, _CELLS_AT_ONCE // max(1, classes))
+            of = np.flatnonzero(models == model)
+            for some in np.split(of, range(step, of.size, step)):
+                part = scored(self._pending.served(numbers[some], classes), columns[truth[some]])
+                predicted[some], terms[some] = by_column[part.predicted], part.terms
+        return RevisableScore(truth, predicted, terms)
+
+    def _places(self, classes: Sequence[Any]) -> npt.NDArray[np.int64]:
+        """The numbers of classes, and what stands for none, in the last place."""
+        return np.array([*self.columns_of(classes), NOTHING], dtype=np.int64)
+
+    def state(self) -> dict[str, Any]:
+        """As JSON has it; the scores have a part of their own."""
+        former = {"former": [[until, names] for until, names in self._former]} if self._former else {}
+        delays = [[events, right, str(loss)] for events, right, loss in self.delays]
+        return {"delays": delays, "names": list(self.names), **former}
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Go on from a `state`. Raises SnapshotError where it is none."""
+        self.delays = [[total(n) for n in (events, right, loss)] for events, right, loss in state["delays"]]
+        if len(self.delays) != len(DELAYS) + 2:
+            raise SnapshotError(f"delays: expected {len(DELAYS) + 2} rows, found {len(self.delays)}")
+        self.columns_of(checked_names(state["names"]))
+        self.scores.check(len(self.names))
+        self._former = [(int(until), list(map(str, names))) for until, names in state.get("former", ())]

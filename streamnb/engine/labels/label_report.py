@@ -1,0 +1,49 @@
+"""What a metrics report says of labels that come apart from their events."""
+
+from __future__ import annotations
+
+from itertools import accumulate
+
+from streamnb.engine.labels.delay_scores import DELAYS
+from streamnb.engine.labels.delayed_labels import DelayedLabels
+from streamnb.events import DelayScores, LabelReport
+from streamnb.scoring.revisable_scores import nats
+
+_MOST = (0.0, *DELAYS, None)
+
+
+def label_report(late: DelayedLabels, mass: float | None) -> LabelReport:
+    """How many events are judged, by whom, how late, how they were predicted.
+
+    With an interval of `mass` it says how those probably are that are not judged, and how many events labels
+    are ahead of; None is to say neither, as former readings do.
+    """
+    judged = late.scoring.scores.events
+    return LabelReport(
+        served=late.served,
+        judged=judged,
+        coverage=judged / late.served if late.served else 0.0,
+        pending=late.pending.size,
+        outcomes=dict(sorted(late.outcomes.items())),
+        sources=dict(sorted(late.by_source.items())),
+        delays=tuple(
+            DelayScores(most, events, right / events, nats(loss) / events)
+            for most, (events, right, loss) in zip(_MOST, late.scoring.delays, strict=True)
+            if events
+        ),
+        median_delay=_quantile(late, 0.5),
+        p90_delay=_quantile(late, 0.9),
+        p99_delay=_quantile(late, 0.99),
+        unjudged=None if mass is None else late.scoring.unlabelled(mass),
+        awaited=0 if mass is None else late.awaited,
+    )
+
+
+def _quantile(late: DelayedLabels, share: float) -> float | None:
+    """The least bound of delays that so many of the judged events keep."""
+    events = [row[0] for row in late.scoring.delays]
+    total = sum(events)
+    for most, below in zip(_MOST, accumulate(events), strict=True):
+        if total and below >= share * total:
+            return most
+    return None

@@ -1,0 +1,103 @@
+"""What a model is to learn and to unlearn, handed over in order, and as much at once as is alike."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from itertools import compress
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from streamnb.engine.labels.label_buffer import LabelBuffer
+from streamnb.engine.labels.source_labels import ResolvedLabel
+from streamnb.models.interface.stream_model import StreamModel
+
+_AT_ONCE = 1000  # events
+_BYTES_AT_ONCE = 4 << 20
+_Task = Literal["learn", "learn again", "unlearn"]
+
+
+class ModelUpdater:
+    """Hands changes over to a model.
+
+    Args:
+        pending: the events.
+        model: learns.
+        alive: called now and then.
+
+    Attributes:
+        learned: label -> events learned.
+    """
+
+    def __init__(
+        self,
+        pending: LabelBuffer,
+        model: StreamModel,
+        alive: Callable[[], None],
+    ) -> None:
+        self.learned: Counter[str] = Counter()
+        self._pending, self._model, self._alive = pending, model, alive
+        self._numbers: list[int] = []
+        self._labels: list[str] = []
+        self._weights: list[float] = []
+        self._prunings: list[int] = []
+        self._task: _Task = "learn"
+
+    def correct(
+        self, number: int, was: ResolvedLabel | None, truth: ResolvedLabel | None, prunings: int
+    ) -> None:
+        """Take back what an event taught when the model had been pruned so often, and learn what holds now.
+
+        Nothing of either where there is no label, or no weight.
+        """
+        is_again = was is not None and was.weight > 0.0
+        self._queue(number, was, prunings, "unlearn")
+        self._queue(number, truth, 0, "learn again" if is_again else "learn")
+
+    def learn_each(
+        self, numbers: npt.NDArray[np.int64], labels: Sequence[str], weights: npt.NDArray[np.float64]
+    ) -> None:
+        """Learn events, each with its own label; nothing of one without weight."""
+        if self._task != "learn":
+            self.finish()
+        self._task = "learn"
+        have_weight = (weights > 0.0).tolist()
+        self._numbers += compress(numbers.tolist(), have_weight)
+        self._labels += compress(labels, have_weight)
+        self._weights += compress(weights.tolist(), have_weight)
+        self._prunings += [0] * (len(self._numbers) - len(self._prunings))
+
+    def _queue(self, number: int, truth: ResolvedLabel | None, prunings: int, task: _Task) -> None:
+        if truth is None or not truth.weight:
+            return
+        if task != self._task or len(self._numbers) >= _AT_ONCE:
+            self.finish()
+        self._task = task
+        self._numbers.append(number)
+        self._labels.append(truth.label)
+        self._weights.append(truth.weight)
+        self._prunings.append(prunings)
+
+    def finish(self) -> None:
+        """Hand over what has not been handed over, a few megabytes at once."""
+        numbers = np.array(self._numbers, dtype=np.int64)
+        ends = np.cumsum(self._pending.sizes(numbers)) if numbers.size else numbers
+        first = 0
+        while first < numbers.size:
+            self._alive()
+            before = int(ends[first - 1]) if first else 0
+            stop = max(first + 1, int(np.searchsorted(ends, before + _BYTES_AT_ONCE, side="right")))
+            self._hand_over(numbers[first:stop], slice(first, stop))
+            first = stop
+        self._numbers, self._labels, self._weights, self._prunings = [], [], [], []
+
+    def _hand_over(self, numbers: npt.NDArray[np.int64], part: slice) -> None:
+        xs, ts = self._pending.events(numbers)
+        labels, weights = self._labels[part], self._weights[part]
+        if self._task == "unlearn":
+            self._model.unlearn_many(xs, labels, weights, ts, self._prunings[part])
+            return
+        self._model.learn_late_many(xs, labels, weights, ts, again=self._task == "learn again")
+        self.learned.update(labels)

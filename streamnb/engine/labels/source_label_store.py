@@ -1,0 +1,153 @@
+"""What sources say of events that wait, and which label holds of that."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from streamnb.engine.labels.batches import LabelBatch, LabelColumns
+from streamnb.engine.labels.interner import Interner
+from streamnb.engine.labels.label_block import NONE, SEVERAL
+from streamnb.engine.labels.label_buffer import LabelBuffer
+from streamnb.engine.labels.source_labels import ResolvedLabel, SourceLabel
+from streamnb.engine.ports import Partition
+from streamnb.values.example_weights import HEAVIEST
+
+MOST_SOURCES_IN_ALL = 1000
+_HEAVIEST = float(HEAVIEST)
+
+
+class SourceLabelStore:
+    """What is said of each event that waits.
+
+    Args:
+        pending: the events.
+        names: of classes, by the numbers that `pending` knows them by.
+
+    Attributes:
+        sources: those that ever spoke.
+        partitions: those of the records that say what is said of events.
+        by_source: source -> its verdicts.
+    """
+
+    def __init__(self, pending: LabelBuffer, names: Interner[str]) -> None:
+        self._pending, self._names = pending, names
+        self.sources: Interner[str] = Interner()
+        self.partitions: Interner[Partition] = Interner()
+        self.by_source: Counter[str] = Counter()
+
+    def add_batch(self, heard: LabelBatch, shares: Mapping[str, float]) -> LabelColumns:
+        """What verdicts say; their sources are known from here on, as far as there is room for more.
+
+        Args:
+            heard: these.
+            shares: source -> what its labels count, in examples.
+        """
+        sources = [verdict.source for verdict in heard.labels]
+        for source in dict.fromkeys(sources):
+            if len(self.sources) < MOST_SOURCES_IN_ALL:
+                self.sources[source]
+        self.by_source.update(filter(self.sources.__contains__, sources))
+        times: Any = [verdict.ts for verdict in heard.labels]
+        if None in times:
+            times = [t if ts is None else ts for ts, t in zip(times, heard.times.tolist(), strict=True)]
+        weights = np.array([verdict.weight for verdict in heard.labels], dtype=np.float64)
+        if shares:
+            weights *= [shares.get(source, 1.0) for source in sources]
+        return LabelColumns(
+            np.array([self.sources.get(source, NONE) for source in sources]),
+            np.array(times, dtype=np.float64),
+            np.array([self.partitions[record.partition] for record in heard.records]),
+            np.array([record.offset for record in heard.records]),
+            [verdict.label for verdict in heard.labels],
+            np.minimum(weights, _HEAVIEST),
+        )
+
+    def has_room(self, source: str) -> bool:
+        """Return if the labels of a source can be kept: it is known, or one more can be."""
+        return source in self.sources or len(self.sources) < MOST_SOURCES_IN_ALL
+
+    def add(self, words: LabelColumns, place: int) -> SourceLabel:
+        """Return one of what verdicts say; its source is one of those that are known."""
+        return SourceLabel(
+            self.sources.names[words.sources[place]],
+            words.times[place].item(),
+            words.labels[place],
+            words.weights[place].item(),
+            self.partitions.names[words.partitions[place]],
+            words.offsets[place].item(),
+        )
+
+    def truth_of(self, number: int) -> ResolvedLabel | None:
+        """The label that holds."""
+        chunk, at = self._pending.at(number)
+        label = int(chunk.columns["label"][at])
+        return (
+            None if label == NONE else ResolvedLabel(self._class(label), float(chunk.columns["weight"][at]))
+        )
+
+    def labels_of(self, number: int) -> tuple[SourceLabel, ...]:
+        """All that is said of an event."""
+        chunk, at = self._pending.at(number)
+        source = int(chunk.columns["source"][at])
+        if source == SEVERAL:
+            return chunk.said[at]
+        if source == NONE:
+            return ()
+        label = int(chunk.columns["label"][at])
+        said_at, weight = float(chunk.columns["said_at"][at]), float(chunk.columns["weight"][at])
+        name = None if label == NONE else self._class(label)
+        partition = self.partitions.names[int(chunk.columns["partition"][at])]
+        offset = int(chunk.columns["offset"][at])
+        return (SourceLabel(self.sources.names[source], said_at, name, weight, partition, offset),)
+
+    def _class(self, number: int) -> str:
+        return self._names.names[number]
+
+    def _interned(self, said: SourceLabel) -> SourceLabel:
+        """The same, with names that are kept once."""
+        label = None if said.label is None else self._class(self._names[said.label])
+        return said._replace(
+            source=self.sources.names[self.sources[said.source]],
+            label=label,
+            partition=self.partitions.names[self.partitions[said.partition]],
+        )
+
+    def write(
+        self,
+        numbers: npt.NDArray[np.int64],
+        said: Sequence[tuple[SourceLabel, ...]],
+        truths: Sequence[ResolvedLabel | None],
+        prunings: int,
+    ) -> None:
+        """Write down what is said of events, and what holds of that."""
+        self._pending.write(
+            numbers,
+            label=[NONE if truth is None else self._names[truth.label] for truth in truths],
+            weight=[
+                one[0].weight if truth is None else truth.weight
+                for one, truth in zip(said, truths, strict=True)
+            ],
+            source=[SEVERAL if len(one) > 1 else self.sources[one[0].source] for one in said],
+            said_at=[one[0].time for one in said],
+            partition=[self.partitions[one[0].partition] for one in said],
+            offset=[one[0].offset for one in said],
+            pruned=prunings,
+        )
+        for number, one in zip(numbers.tolist(), said, strict=True):
+            if len(one) > 1:
+                chunk, at = self._pending.at(number)
+                chunk.said[at] = tuple(map(self._interned, one))
+
+    def move(self, number: int, said: tuple[SourceLabel, ...]) -> None:
+        """Write down that another record says the same of an event: nothing but its place changes."""
+        chunk, at = self._pending.at(number)
+        one = np.array([number])
+        if len(said) > 1:
+            chunk.said[at] = tuple(map(self._interned, said))
+        partition = self.partitions[said[0].partition]
+        self._pending.write(one, partition=partition, offset=said[0].offset)

@@ -1,0 +1,31 @@
+"""A learner's state at one moment, while it goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from streamnb.engine.labels.label_state_copy import DelayedLabelsCopy
+from streamnb.formats.snapshot_container import SnapshotPart
+from streamnb.models.interface.stream_model import StateCopying
+
+
+class ProcessorStateCopy:
+    """The state of a learner at one moment, copied in slices; see `StateCopying`."""
+
+    def __init__(
+        self, model: StateCopying, small: Mapping[str, SnapshotPart], late: DelayedLabelsCopy | None
+    ) -> None:
+        self._model, self._small, self._late = model, small, late
+
+    def advance(self, n_bytes: int) -> bool:
+        """Copy about so many bytes more; whether that is all."""
+        return self._model.advance(n_bytes) and (self._late is None or self._late.advance(n_bytes))
+
+    def parts(self) -> dict[str, SnapshotPart]:
+        """The parts of a snapshot, once all has been copied."""
+        late = {} if self._late is None else self._late.parts()
+        return {"model": SnapshotPart(*self._model.state()), **self._small, **late}
+
+    def segments(self) -> dict[str, bytes]:
+        """The segments of these parts, but for those that were held already."""
+        return {} if self._late is None else self._late.segments()

@@ -1,1 +1,0 @@
-"""Exact arithmetic for recounts, in whole numbers and fractions."""

@@ -1,1 +1,0 @@
-"""What looks at the log: the chain of the journal, what was published, the replay, kept snapshots."""

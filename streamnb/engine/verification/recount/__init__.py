@@ -1,1 +1,0 @@
-"""What counts again, with whole numbers and plain dictionaries, and compares."""

@@ -1,0 +1,14 @@
+"""Evaluate a learner on files: read, predict, learn and score, as the service would.
+
+    event_input.py               files as events, in an order, with progress
+    prequential_evaluation.py    each event is predicted before it is learned
+    simulated_label_delay.py     labels that come later, never, or wrong at first
+    holdout.py                   learn one part, score the rest
+    log_history.py               live through the history of a log again
+    data_quality.py, number_notation.py, label_quality.py   warnings about fields and labels
+    schema_inference.py, proposal_trial.py   infer attributes, and try a proposed configuration
+    rejections.py                dead letters by reason and path
+
+Events pass through `EventProcessor`, as in the service, so the scores are those that the service
+reports.
+"""

@@ -1,0 +1,470 @@
+"""What about the fields of events looks as if nobody had meant it; each is said once, by name.
+
+Every way by which events come in looks at them here: files that are evaluated, replayed or asked about, and
+the records that `run` reads. Nothing is changed or refused: only people are told.
+"""
+
+from __future__ import annotations
+
+import math
+import shlex
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from streamnb.errors import MalformedEvent
+from streamnb.evaluation.label_quality import label_warnings
+from streamnb.events import Event
+from streamnb.features.attributes import some_of
+from streamnb.features.number_notation import (
+    COMMA_AND_POINTS,
+    QUOTED,
+    Notation,
+    has_long_digits,
+    is_rounded,
+    markers_of,
+    may_be_grouped,
+    no_options,
+    notation_of,
+    odd_cells,
+    spoilt,
+    units_of,
+)
+from streamnb.features.schema_inference import ENOUGH, FieldSummary, Keys, look
+from streamnb.formats.codec import decode_event
+from streamnb.formats.event_schema import EventSchema
+from streamnb.formats.event_validity import LATEST
+from streamnb.formats.json_paths import parse_path, render_path
+from streamnb.formats.json_value_checks import moment
+from streamnb.formats.terminal_text import printable
+from streamnb.values.name_suggestions import nearest
+from streamnb.values.parameter_checks import pluralize
+
+LOOKED_AT = 1000
+"""Events that are looked at one after the other; of later ones some may be."""
+
+_EVERY = 100  # of later events one is looked at
+
+_DAY = 86_400  # seconds
+_YEAR = 365 * 86_400  # seconds
+_LONGEST = 1 << 16  # bytes of an event that is looked at
+_SOON = 4  # events, before anything is said
+_MOST_REFUSALS = 3  # that are told apart
+
+_APART = "; if labels arrive separately, --set topics.labels=TOPIC names their topic"
+
+Found = Iterator[tuple[str, str]]
+"""What it is about, for it to be said once, and what there is to say."""
+
+
+class InputOrigin(NamedTuple):
+    """Where events come from, for what is said of them.
+
+    Attributes:
+        file: its name; empty for a log.
+        is_table: whether it has columns, which flags name.
+        has_cells: whether these are text, of which flags say how it is written.
+        decimal: the decimal separator by which cells are read.
+    """
+
+    file: str = ""
+    is_table: bool = False
+    has_cells: bool = False
+    decimal: str = "."
+
+    @property
+    def init(self) -> str:
+        """The command that looks at it."""
+        return f"`streamnb init {shlex.quote(self.file)}`" if self.file else "`streamnb init`"
+
+    def remedy(self, role: str, path: Keys | None) -> str:
+        """What says where the id, label, time, text or another attribute is: at a path, or wherever it is."""
+        if role in {"nominal", "continuous"}:
+            return "a path of [[attributes]] says where it is"
+        if self.is_table:
+            name = shlex.quote(path[-1]) if path else "NAME"
+            return f"--{role}-column {name} says which column it is"
+        if role == "text":
+            return f"{self.init} declares where texts are"
+        place = shlex.quote(render_path(path)) if path else "PATH"
+        return f"--set events.{role}={place} says where it is"
+
+
+_LOG = InputOrigin()
+
+
+class DataQuality:
+    """Looks at the first events, and at some later ones.
+
+    Args:
+        schema: how they are read.
+        origin: where they come from.
+        learns: whether they are to be learned: a question may leave out what they may not.
+        counts_refusals: whether it says which events are dead letters, where nobody else does.
+        key_path: where the key of their records is, for it is read, too.
+        repeats: whether an id that comes again is as it should be.
+        labels_topic: the topic of labels that arrive separately, or empty.
+        now: the time by which later times are reported, if nothing else refuses their events.
+        learned: returns the labels that were learned and their weights, of a learner that reads all events;
+            without one, the labels of the events that are looked at count.
+
+    Attributes:
+        n: how many were looked at.
+        seen: what is at each path.
+        expects_label: whether something is wrong where none has a label.
+        has_more: whether there are events that were not looked at.
+    """
+
+    def __init__(
+        self,
+        schema: EventSchema,
+        origin: InputOrigin = _LOG,
+        *,
+        learns: bool = True,
+        expects_label: bool = False,
+        counts_refusals: bool = False,
+        key_path: str | None = None,
+        repeats: bool = False,
+        labels_topic: str = "",
+        now: float = math.inf,
+        learned: Callable[[], Mapping[Any, float]] | None = None,
+    ) -> None:
+        self.n, self.expects_label = 0, expects_label
+        self._schema, self._origin, self._counts_refusals = schema, origin, counts_refusals
+        self._learns = learns
+        self.seen: dict[Keys, FieldSummary] = {}
+        self._refused: Counter[tuple[str, str]] = Counter()  # by reason and path
+        self._details: dict[tuple[str, str], str] = {}
+        self._various: set[tuple[str, str]] = set()  # of which others say something else
+        self.has_more = self._has_long = False
+        self._repeats, self._labels_topic, self._learned = repeats, labels_topic, learned
+        self._latest = math.inf if schema.clock == "event" else now + _DAY
+        self._said: set[str] = set()
+        self._due, self._classes = _SOON, 0
+        self._roles = {"id": schema.id_keys, "label": schema.label_keys, "ts": schema.ts_keys or ("ts",)}
+        self._places = {place.keys: place.kind for place in schema.places}
+        self._read = {*self._places, *self._roles.values(), schema.entity_keys or schema.id_keys}
+        if key_path is not None:
+            self._read.add(parse_path(key_path))
+        self._names = frozenset(keys[-1].lower() for keys in self._read)
+
+    def look(self, raw: bytes, key: bytes | None = None, recorded: float = 0.0) -> Event | None:
+        """Note the fields of an event; return it decoded, or None if refused or if refusals do not count."""
+        event = refusal = None
+        if self._counts_refusals:
+            try:
+                event = decode_event(raw, self._schema, key, recorded)
+            except MalformedEvent as error:
+                refusal = error
+        if len(raw) > _LONGEST:
+            self._has_long = self.has_more = True
+            return event
+        self.n += 1
+        look(raw, self.seen, self._names)
+        if refusal is not None:
+            fault = refusal.reason, refusal.path
+            self._refused[fault] += 1
+            if self._details.setdefault(fault, refusal.detail) != refusal.detail:
+                self._various.add(fault)
+        return event
+
+    def watched(self, rows: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
+        """The same rows, the first of which, and some of the later ones, are looked at as they go by."""
+        for n, (number, raw) in enumerate(rows):
+            if self.n < LOOKED_AT or n % _EVERY == 0:
+                self.look(raw)
+            self.has_more |= n >= LOOKED_AT
+            yield number, raw
+
+    def report(self, *, is_over: bool = False) -> None:
+        """Print what is odd and was not said yet, where as many came again, or nothing more comes."""
+        for text in self.news(is_over=is_over):
+            print(f"streamnb: {printable(text)}", file=sys.stderr)
+
+    def news(self, *, is_over: bool = False) -> list[str]:
+        """What `say` prints."""
+        if not self.n or (self.n < self._due and not is_over):
+            return [text for key, text in self._new_labels() if self._is_new(key)]
+        self._due = 2 * self.n
+        return [text for key, text in self._found(is_over=is_over) if self._is_new(key)]
+
+    def _new_labels(self) -> Found:
+        """Of classes that came since these were last looked at, for labels may come apart from events."""
+        n = 0 if self._learned is None else len(self._learned())
+        if n > self._classes:
+            self._classes = n
+            yield from label_warnings(self._labels(), is_all=False, grows=True)
+
+    @property
+    def refuses_all(self) -> bool:
+        """Whether there are events, and each is a dead letter; not if some were too long to be looked at."""
+        return 0 < self.n == self._refused.total() and not self._has_long
+
+    @property
+    def is_table(self) -> bool:
+        """Whether columns hold the events."""
+        return self._origin.is_table
+
+    @property
+    def is_label_misspelt(self) -> bool:
+        """Whether no event has a label, and a field is called so but for its case."""
+        keys = self._schema.label_keys
+        return keys not in self.seen and self._alike(keys) is not None
+
+    def _is_new(self, key: str) -> bool:
+        is_new = key not in self._said
+        self._said.add(key)
+        return is_new
+
+    def _found(self, *, is_over: bool) -> Found:
+        if self._learns:
+            yield from self._texts(is_over=is_over)
+        yield from self._numbers(is_over=is_over)
+        yield from self._unread()
+        yield from self._times(is_over=is_over)
+        if self.seen and (is_over or self.n >= ENOUGH):  # something could be read
+            yield from self._absent()
+            yield from self._ids()
+        if self._learns and not self.refuses_all:
+            yield from label_warnings(
+                self._labels(), is_all=is_over and self._has_all_labels, grows=self._learned is not None
+            )
+        if most := self._refused.most_common(_MOST_REFUSALS):
+            told = [f"{count:,} {self._refusal(fault)}" for fault, count in most]
+            why = "; ".join(told) if len(most) > 1 else self._refusal(most[0][0])
+            text = f"{pluralize(self._refused.total(), 'dead letter')} of {pluralize(self.n, 'event')}: {why}"
+            yield f"refused {sorted(fault for fault, _ in most)}", text
+
+    def _refusal(self, fault: tuple[str, str]) -> str:
+        """What is wrong with those of one reason at one path, with the first of its details."""
+        such_as = ", such as" if fault in self._various else ""
+        return f"{' at '.join(fault)}{such_as}: {self._details[fault]}"
+
+    def _texts(self, *, is_over: bool) -> Found:
+        """Of the attributes that are taken by the type of their values."""
+        for path, one in self.seen.items() if self._schema.open_features else ():
+            is_open = path[0] == "features" and len(path) == 2 and path[1] not in self._schema.claimed
+            if not is_open or not one.is_text(is_all=is_over and self.n < ENOUGH):
+                continue
+            if notation_of(one, self._origin.decimal) is None and not units_of(one):
+                flag = f"--text-column {shlex.quote(path[-1])} or " if self._origin.is_table else ""
+                text = f"{render_path(path)} looks like a text, and each is taken for one value: "
+                yield f"text {path}", f"{text}{flag}{self._origin.init} declares it as a text"
+
+    def _numbers(self, *, is_over: bool) -> Found:
+        """Of the attributes that are numbers for their owner, and something else for the model."""
+        if not is_over and self.n < ENOUGH:
+            return
+        found: dict[str, list[str]] = {}
+        for path, one in self.seen.items():
+            if self._may_be_number(path):
+                for what, text in self._number_remedies(path, one, is_open=self._is_open(path)):
+                    if self._is_new(f"{what} {path}"):
+                        found.setdefault(text, []).append(render_path(path))
+        for text, paths in found.items():
+            yield f"numbers {text} {paths}", f"{some_of(paths)}: {text}"
+
+    def _may_be_number(self, path: Keys) -> bool:
+        is_number = self._origin.has_cells and self._places.get(path) == "continuous"
+        return is_number or self._is_open(path)
+
+    def _number_remedies(self, path: Keys, one: FieldSummary, *, is_open: bool) -> Found:
+        """What there is to say of one attribute, which may be taken by the type of its values."""
+        has_cells = self._origin.has_cells
+        has_digits = has_cells and has_long_digits(one)
+        taken = "taken for one value" if is_open else "refused"
+        if (notation := notation_of(one, self._origin.decimal)) is not None and not has_digits:
+            notation, remedy = self._remedy(path, notation)
+            written = notation.what
+            if notation is QUOTED and not has_cells:
+                written = "in strings" if self._origin.is_table else "in quotes"
+            yield "notation", f"looks like numbers {written}, and each is {taken}: {remedy}"
+        elif units := units_of(one):
+            yield "unit", f"looks like numbers with {units}, and each is {taken}: write the numbers alone"
+        what = "cell" if has_cells else "value"
+        if markers := markers_of(one, self._origin.decimal):
+            cells = shlex.quote(",".join(markers))
+            remedy = (
+                f"--missing={cells} takes them as missing" if has_cells else "leave these out, or write null"
+            )
+            told = odd_cells(one, markers, what) or some_of(markers)
+            yield "markers", f"numbers, but for {told}, each {taken}: {remedy}"
+        elif not has_digits and notation is None and (told := odd_cells(one, what=what)):
+            yield "markers", f"numbers, but for {told}, each {taken}"
+        if is_open and has_digits:
+            yield (
+                "digits",
+                (
+                    "whole numbers beyond 2^53 are taken for names, so that none is rounded; "
+                    'kind = "continuous" in [[attributes]] makes numbers of them'
+                ),
+            )
+        if is_open and self._learns and is_rounded(one):
+            yield (
+                "rounded",
+                (
+                    "whole numbers beyond 2^53 are rounded, so that neighbours become one: write strings, or "
+                    'declare kind = "nominal" in [[attributes]]'
+                ),
+            )
+
+    def _remedy(self, path: Keys, notation: Notation) -> tuple[Notation, str]:
+        """Return the notation of a column, given the notations of other columns, and how it can be read."""
+        decimal = self._origin.decimal
+        if notation.written:
+            return notation, notation.written
+        others = {at: self.seen[at] for at in self.seen if at != path and self._may_be_number(at)}
+        if notation.decimal == "," != decimal:
+            ungrouped = {at: other for at, other in others.items() if not may_be_grouped(other)}
+            notation = notation if notation.thousands or ungrouped == others else COMMA_AND_POINTS
+            others = ungrouped if notation == COMMA_AND_POINTS else others
+        if not self._origin.has_cells:
+            return notation, self._write_numbers
+        if paths := spoilt(others, notation, decimal):
+            return notation, no_options(list(map(render_path, paths)), decimal)
+        return notation, f"{notation.options} reads them"
+
+    @property
+    def _write_numbers(self) -> str:
+        """What to do about numbers in strings where these have types."""
+        if self._origin.is_table:
+            return "write a column of numbers, not of strings"
+        return "write JSON numbers, such as 1010.44"
+
+    def _is_open(self, path: Keys) -> bool:
+        """Whether an attribute stands there that is taken by the type of its values."""
+        if not self._schema.open_features or len(path) != 2 or path[0] != "features":
+            return False
+        return path not in self._roles.values() and path[1] not in {"text", *self._schema.claimed}
+
+    def _times(self, *, is_over: bool) -> Found:
+        """Yield what is odd about times: of another unit, unknown but written as 0, or in the future."""
+        keys = self._schema.ts_keys
+        seen = self.seen.get(keys) if keys else None
+        if keys is None or seen is None or not self._learns or (self.n < ENOUGH and not is_over):
+            return
+        times = [(seconds, n) for value, n in seen.values.items() if (seconds := _seconds(value)) is not None]
+        if n_ahead := sum(n for seconds, n in times if self._latest < seconds < LATEST):
+            text = '`run` refuses such events, unless events.clock = "event"'
+            where = "more than a day ahead of the clock of this machine"
+            yield "ts ahead", f"{render_path(keys)}: {pluralize(n_ahead, 'time')} {where}: {text}"
+        n_early = sum(n for seconds, n in times if -1 <= seconds < _YEAR)
+        if n_early == sum(seen.values.values()):
+            if seen.types <= {int, float}:
+                expected = "times are in 1970: seconds since 1970 are expected; write these, or "
+                yield "ts 1970", f"{render_path(keys)}: {expected}{self._origin.remedy('ts', None)}"
+        elif n_early and not any(_YEAR <= seconds < 10 * _YEAR for seconds, _ in times):
+            text = "in 1970, and none in the 9 years after: leave out a time that is not known"
+            yield "ts some 1970", f"{render_path(keys)}: {pluralize(n_early, 'time')} {text}"
+
+    def _unread(self) -> Found:
+        """Fields beside `features`, which is where attributes stand while none is declared."""
+        read = {keys[0] for keys in self._read} | {"features"}
+        names = dict.fromkeys((path[0],) for path in self.seen if path[0] not in read)
+        if names and self._schema.open_features:
+            told = some_of(list(map(render_path, names)))
+            text = f'{told}: not read, for attributes stand inside "features"; '
+            yield f"unread {told}", f"{text}{self._origin.init} declares them where they are"
+
+    def _labels(self) -> Mapping[str, float]:
+        """Label -> how often it was learned, or found in the events that were looked at."""
+        if self._learned is not None:
+            return {str(label): weight for label, weight in self._learned().items() if weight > 0.0}
+        seen, found = self.seen.get(self._schema.label_keys), Counter[str]()
+        for value, n in seen.values.items() if seen is not None else ():
+            if isinstance(value, str) and (label := self._schema.named(value)) is not None:
+                found[label] += n
+        return found
+
+    @property
+    def _has_all_labels(self) -> bool:
+        """Whether no label is missing among those that are known."""
+        return self._learned is not None or not self.has_more
+
+    def _ids(self) -> Found:
+        """Ids that several events have."""
+        seen = self.seen.get(self._schema.id_keys)
+        twice = {value: n for value, n in seen.values.items() if n > 1} if seen and not self._repeats else {}
+        if twice:
+            n = sum(twice.values()) - len(twice)
+            such_as = next((f", such as {value!r}" for value in twice if isinstance(value, str)), "")
+            has = "has" if n == 1 else "have"
+            text = f"{pluralize(n, 'event')} of {self.n:,} {has} the id of an earlier event{such_as}: each "
+            text += "is learned, and a label that arrives separately is that of the newest; "
+            remedy = self._origin.remedy("id", None)
+            yield "ids", f"{text}{remedy}, or --set events.repeats=skip learns each id once"
+
+    def _absent(self) -> Found:
+        """What stands in no event; of what need not be there, only where another field may be meant."""
+        none = f"none of {pluralize(self.n, 'event')} has"
+        for role, keys in self._roles.items():
+            path = self._alike(keys)
+            is_needed = self._needs_label if role == "label" else role == "id" or keys != ("ts",)
+            if keys not in self.seen and (path or (is_needed and self._learns)):
+                what = "a label at " if role == "label" else ""
+                what += render_path(keys) + ", to be learned by" * (role == "label")
+                apart = self._apart if role == "label" and path is None else ""
+                yield role, f"{none} {what}{self._hint(role, path)}{apart}"
+        others = {path[-1]: path for path in self.seen if path not in self._read}
+        missing = [keys for keys in self._places if keys not in self.seen]
+        declared = [keys[-1] for keys in self._places]
+        for keys in missing if self._schema.attributes else ():
+            path = others.get(nearest(keys[-1], others) or "")
+            if path is not None and nearest(path[-1], declared) not in {keys[-1], None}:
+                path = None  # which is meant for another attribute
+            if path is None and self._places[keys] == "text":
+                path = next((p for p in others.values() if self.seen[p].kind == "text"), None)
+            if path or self._learns:
+                told = self._hint(self._places[keys], path) if path else ""
+                yield f"absent {keys}", f"{none} {render_path(keys)}, which is declared{told}"
+        path = self._alike(("text",)) if len(missing) == len(self._places) else None
+        if path is not None and not self._schema.attributes and f"text {path}" not in self._said:
+            yield "text", f"{none} $.text{self._hint('text', path)}"
+
+    @property
+    def _needs_label(self) -> bool:
+        """True if missing labels are reported: of a table even if labels may arrive separately."""
+        return self.expects_label or (self._origin.is_table and bool(self._labels_topic))
+
+    @property
+    def _apart(self) -> str:
+        if self._labels_topic:
+            return f"; none is needed for labels that arrive in topic {self._labels_topic}"
+        return _APART
+
+    def _alike(self, keys: Keys) -> Keys | None:
+        """A field that nothing reads as what it is, with this name but for case and blanks around it."""
+        name = keys[-1].casefold()
+        return next((p for p in self.seen if p not in self._read and p[-1].strip().casefold() == name), None)
+
+    def _hint(self, role: str, path: Keys | None) -> str:
+        near = f"; did you mean {render_path(path)}?" if path else ":"
+        return f"{near} {self._origin.remedy(role, path)}"
+
+
+def _seconds(value: Any) -> float | None:
+    """Return the seconds since the epoch that a value of the time stands for; None if it is not a time."""
+    try:
+        return moment(value, ())
+    except MalformedEvent:
+        return None
+
+
+def report_data_quality(schema: EventSchema, text: str) -> None:
+    """Of the fields of one event that is asked about."""
+    odd = DataQuality(schema, learns=False)
+    odd.look(text.encode())
+    odd.report(is_over=True)
+
+
+def report_small_weights(n: int) -> None:
+    """Print that `n` labels count more than they say, if there are any."""
+    if n:
+        print(
+            f"streamnb: {pluralize(n, 'label')} with a weight above 0 and below 1/1024: each counts "
+            "1/1024 example, "
+            "the least there is; a label counts its weight times labels.weights of its source, and with 0 "
+            "nothing is learned",
+            file=sys.stderr,
+        )

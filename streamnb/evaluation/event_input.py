@@ -1,0 +1,171 @@
+"""Files of events, as the commands read them: with a progress bar, in an order, in parts."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable, Iterator
+from itertools import chain, islice
+from typing import Any, TypeVar
+
+from tqdm import tqdm
+
+from streamnb.errors import ConfigError, MalformedEvent
+from streamnb.evaluation.data_quality import InputOrigin
+from streamnb.events import Event
+from streamnb.formats.codec import decode_event
+from streamnb.formats.event_csv import CsvColumns, RowNote
+from streamnb.formats.event_files import MAX_LINE, has_cells, has_columns, open_counted, read_rows_order
+from streamnb.formats.event_schema import EventSchema
+from streamnb.formats.json_paths import render_path
+from streamnb.formats.terminal_text import printable
+
+T = TypeVar("T")
+
+_CSV = CsvColumns()
+_ROLES = ("id", "label", "text", "ts")
+_PLAIN = EventSchema(max_bytes=MAX_LINE)
+
+
+def columns_of(options: argparse.Namespace, schema: EventSchema, *, learns: bool = False) -> CsvColumns:
+    """What a command's options say of the columns of CSV, for events that are read by a schema.
+
+    A column that the schema reads among the features stays there, whether a flag names it, too, or not. Where
+    a command `learns`, a header without the label's column is refused.
+    """
+    texts = [place.keys for place in schema.places if place.kind == "text"]
+    places: dict[str, list[tuple[str, ...] | None]]
+    places = {"id": [schema.id_keys], "label": [schema.label_keys], "text": [*texts], "ts": [schema.ts_keys]}
+    places["name"] = [place.keys for place in schema.places if place.kind == "nominal"]
+    places["number"] = [place.keys for place in schema.places if place.kind == "continuous"]
+    features = {
+        role: {keys[1] for keys in found if keys is not None and len(keys) == 2 and keys[0] == "features"}
+        for role, found in places.items()
+    }
+    columns: dict[str, Any]
+    given = given_columns(options).items()
+    columns = {role: role if column in features[role] else column for role, column in given}
+    return CsvColumns(
+        **columns,
+        **cells_of(options),
+        strings=frozenset(features["id"] | features["label"] | features["text"]),
+        names=frozenset(features["name"]),
+        labels=frozenset(features["label"]),
+        numbers=frozenset(features["number"] | features["ts"]),
+        must_have_label=learns and schema.label_path == _PLAIN.label_path,
+    )
+
+
+def cells_of(options: argparse.Namespace) -> dict[str, Any]:
+    """Return how a command's options say that text files are written. Raises ConfigError."""
+    if options.decimal == options.thousands:
+        raise ConfigError(f"--decimal and --thousands are both {options.decimal!r}")
+    return {
+        "delimiter": options.delimiter or "",
+        "missing": ("", *filter(None, options.missing.split(","))),
+        "decimal": options.decimal,
+        "thousands": options.thousands or "",
+        "quoting": options.quoting,
+        "encoding": options.encoding or "",
+    }
+
+
+def given_columns(options: argparse.Namespace) -> dict[str, str | None]:
+    """Role -> the column that it has; None where its usual name was given to another role.
+
+    Raises ConfigError where two roles are given one column, or another one that of the label.
+    """
+    columns = {role: getattr(options, f"{role}_column") for role in _ROLES}
+    named = {role: column for role, column in columns.items() if column != role}
+    for role, column in columns.items():
+        other = next((one for one in named if one != role and named[one] == column), None)
+        if other is not None and (role in named or role == "label"):
+            raise ConfigError(f"--{role}-column and --{other}-column both name {column!r}")
+        columns[role] = None if other is not None else column
+    return columns
+
+
+def origin_of(path: str, decimal: str = ".") -> InputOrigin:
+    """Return where the events of a file come from, whose numbers are read with a decimal separator."""
+    return InputOrigin(path, has_columns(path), has_cells(path), decimal)
+
+
+def _refuse_in_vain(path: str, columns: CsvColumns) -> None:
+    """Raise ConfigError for an option that says nothing of a file like this."""
+    if has_cells(path):
+        return
+    of_cells = {
+        "--delimiter": columns.delimiter,
+        "--decimal": columns.decimal != _CSV.decimal,
+        "--thousands": columns.thousands,
+        "--quoting" if columns.quoting else "--no-quoting": columns.quoting is not None,
+    }
+    if has_columns(path):
+        of_cells["--encoding"] = columns.encoding
+        what = "has no cells of text, but is Parquet, which says what a value is"
+    else:
+        of_cells["--missing"] = any(columns.missing)
+        what = (
+            "has no cells, but is read as JSON lines, which say what a value is; CSV is named like events.csv"
+        )
+    if flag := next((flag for flag, is_given in of_cells.items() if is_given), ""):
+        raise ConfigError(f"{flag}: {path} {what}")
+    for role in () if has_columns(path) else _ROLES:
+        name = getattr(columns, role)
+        if name not in {role, None}:
+            place = render_path((name,))
+            remedy = (
+                "`streamnb init FILE` declares where texts are"
+                if role == "text"
+                else f"--set events.{role}='{place}' says where a field is"
+            )
+            raise ConfigError(
+                f"--{role}-column {name}: {path} has no columns, but is read as JSON lines; {remedy}"
+            )
+
+
+def print_note(text: str) -> None:
+    """Print on standard error what may be read otherwise than it was meant."""
+    print(f"streamnb: {printable(text)}", file=sys.stderr)
+
+
+def events_of(path: str, columns: CsvColumns = _CSV, note: RowNote = print_note) -> Iterator[bytes]:
+    """The raw events of a file; a bar on standard error says how much of it has been read."""
+    hidden = not sys.stderr.isatty()
+    with open_counted(path, columns, note) as source:
+        _refuse_in_vain(path, columns)
+        events = iter(source)
+        yield from islice(events, 1)  # kernels may be compiled before the next, with a bar of their own
+        with tqdm(total=source.total, unit="B", unit_scale=True, disable=hidden, leave=False) as bar:
+            for raw in events:
+                yield raw
+                bar.update(source.position - bar.n)
+
+
+def begun(rows: Iterable[T]) -> Iterator[T]:
+    """The same rows, the first of them read: a file that is missing, or its header wrong, is refused now."""
+    left = iter(rows)
+    return chain(list(islice(left, 1)), left)
+
+
+def numbered(events: Iterable[bytes], order: str | None) -> Iterator[tuple[int, bytes]]:
+    """The events with their rows (0-based), in the order of the file or of an order file.
+
+    Raises:
+        ConfigError: the order names rows that the file does not have.
+    """
+    if order is None:
+        return iter(enumerate(events))
+    rows = list(events)
+    numbers = read_rows_order(order)
+    if numbers and not 0 <= min(numbers) <= max(numbers) < len(rows):
+        raise ConfigError(f"--order: {order} names rows beyond the {len(rows)} of the file")
+    return ((number, rows[number]) for number in numbers)
+
+
+def decoded(raw: bytes, schema: EventSchema) -> Event | None:
+    """The event; None where it is malformed."""
+    try:
+        return decode_event(raw, schema)
+    except MalformedEvent:
+        return None

@@ -1,0 +1,123 @@
+"""The history of a log, for a model to live through it once more: what its learner read, in that order."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import NamedTuple
+
+from streamnb.config import Config
+from streamnb.engine.journal.slice_replay import SliceReader
+from streamnb.engine.ports import Log, NewRecord, Partition, Record
+from streamnb.engine.processing.event_processor import EventProcessor
+from streamnb.engine.retraining.log_retraining import evicted_before
+from streamnb.errors import ConfigError, JournalError, LogError
+from streamnb.evaluation.evaluation_page import EvaluationPage
+from streamnb.evaluation.holdout import Row
+from streamnb.formats.journal_record import Slice
+from streamnb.runtime import context, factories
+from streamnb.verification.check_results import CheckResults, Outcome
+from streamnb.verification.log.journal_chain import earliest_kept, scan_log, steps
+
+_AT_ONCE = 1000
+
+
+class LogHistory(NamedTuple):
+    """What one commit processed.
+
+    Attributes:
+        records: in order, of all topics that are read.
+        now: its time.
+        work: steps of what takes longer than one commit.
+    """
+
+    records: Sequence[Record]
+    now: float
+    work: int = 0
+
+
+def log_of(config: Config) -> Log:
+    """The log whose history is meant where no file is given. Raises LogError where there is none."""
+    try:
+        return context.existing_log(config)
+    except LogError as error:
+        raise LogError(f"{error}; give a FILE of events, or the --log of a learner") from error
+
+
+def history_of(config: Config, log: Log) -> Iterator[LogHistory]:
+    """All commits that made the present state, but for events that were forgotten, or that the log lost.
+
+    What was rolled back is no part of it. How many records are gone is told at the end.
+
+    Raises:
+        JournalError: nothing was learned yet, or the journal is damaged.
+        ConfigError: the configuration reads other topics than the learner did.
+    """
+    identity = factories.identity(config)
+    earliest, findings = earliest_kept(log, identity.topics), CheckResults()
+    seen = scan_log(log, log.partitions(identity.journal)[0], earliest, {}, findings)
+    if seen.is_broken:
+        fault = next(one.text for one in findings.all() if one.verdict == Outcome.DIFFERS)
+        raise JournalError(f"{fault}; `streamnb verify` tells all that is wrong")
+    if seen.first is None:
+        raise JournalError("the journal is empty: a history is what a learner has read, and none has run yet")
+    forgotten = evicted_before(factories.snapshots(config), seen.end.origin.floor)
+    left_out = {partition: set(offsets.tolist()) for partition, offsets in forgotten.items()}
+    reader, gone = SliceReader(log), 0
+    for step in steps(log, seen, {}):
+        record, found = step.record, list[Record]()
+        if record.kind != "commit" or not seen.counts(record.n):
+            continue
+        for part in record.slices:
+            _refuse_unread(part, identity.topics, record.n)
+            if seen.is_kept(part, record.n, earliest):
+                found += reader.read(part, record.n)
+            else:
+                gone += part.count
+        kept = [one for one in found if one.offset not in left_out.get(one.partition, ())]
+        yield LogHistory(kept, record.now, record.work)
+    if gone or seen.first_n:
+        before = f" and all before journal record {seen.first_n:,}" if seen.first_n else ""
+        print(
+            f"streamnb: {gone:,} records{before} are left out: the log no longer has them, by retention or "
+            "because their topic was made anew",
+            file=sys.stderr,
+        )
+
+
+def _refuse_unread(part: Slice, topics: Sequence[str], n: int) -> None:
+    if part.topic not in topics:
+        raise ConfigError(
+            f"journal record {n} read topic {part.topic!r}, and this configuration reads "
+            f"{', '.join(topics)}: give that of the learner, or "
+            f"--set topics.labels={part.topic} where it is the one of labels"
+        )
+
+
+def history_of_file(rows: Iterable[Row], config: Config) -> Iterator[LogHistory]:
+    """The same of a file, as `evaluate` reads it: one partition, with rows as offsets."""
+    partition, now = Partition(config.topics.events[0], 0), time.time()
+    left = iter(rows)
+    while part := list(islice(left, _AT_ONCE)):
+        yield LogHistory([Record(partition, row, None, raw, 0.0) for row, raw in part], now)
+
+
+def replay_history(
+    learner: EventProcessor, past: Iterable[LogHistory], page: EvaluationPage | None = None
+) -> Iterator[NewRecord]:
+    """What a learner answers to a history."""
+    for one in past:
+        began = time.perf_counter()
+        outputs = run_through(learner, one)
+        if page is not None and one.records:
+            page.timed(one.records, time.perf_counter() - began)
+        yield from outputs
+    while learner.has_work:
+        learner.work()
+
+
+def run_through(learner: EventProcessor, one: LogHistory) -> Sequence[NewRecord]:
+    """What a learner answers to one commit."""
+    return learner.process(one.records, one.now, work=one.work)

@@ -1,0 +1,145 @@
+"""Progressive validation of a file: each event is predicted before it is learned."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from streamnb.config import Config
+from streamnb.engine.ports import NewRecord, Partition, Record
+from streamnb.engine.processing.event_processor import EventProcessor
+from streamnb.evaluation.evaluation_page import AT_ONCE, EvaluationPage
+from streamnb.evaluation.holdout import Row
+from streamnb.evaluation.rejections import RejectionCounts
+from streamnb.evaluation.simulated_label_delay import Feedback
+from streamnb.events import Drift, Event
+from streamnb.reports.text_columns import table
+from streamnb.values.parameter_checks import pluralize
+
+_BYTES_AT_ONCE = 16 << 20  # of outputs
+
+
+_AT_ONCE = 1000
+
+
+_FEW = 10  # drifts that are shown
+
+
+def outputs_of(
+    learner: EventProcessor,
+    rows: Iterable[Row],
+    config: Config,
+    feedback: Feedback | None = None,
+    page: EvaluationPage | None = None,
+) -> Iterator[NewRecord]:
+    """What a learner answers to events that come as one partition of a topic of events, rows as offsets.
+
+    For a page it takes a few records at once, and times them; the answers are the same.
+    """
+    partition = Partition(config.topics.events[0], 0)
+    now = time.time()
+    records: Iterator[Record]
+    if feedback is None:
+        records = (Record(partition, row, None, raw, 0.0) for row, raw in rows)  # a file does not say when
+    else:
+        records = feedback.records(rows, learner.settings.schema, (partition.topic, config.topics.labels))
+    while part := list(islice(records, _AT_ONCE if page is None else AT_ONCE)):
+        while part:
+            before, began = learner.consumed, time.perf_counter()
+            outputs = learner.process(part, now, most_bytes=_BYTES_AT_ONCE)
+            taken = learner.consumed - before
+            if page is not None:
+                page.timed(part[:taken], time.perf_counter() - began)
+            yield from outputs
+            part = part[taken:]
+
+
+def train_then_test(
+    learner: EventProcessor, train: Iterable[Row], test: Iterable[Row], tally: RejectionCounts
+) -> Iterator[NewRecord]:
+    """Learn the training rows, forget what pruning says, then score the others: no answer is published."""
+    events = list(_decoded(learner, train, tally))
+    learner.model.learn_many(
+        [event.x for event in events], [event.label for event in events], ts=[event.ts for event in events]
+    )
+    learner.prune()
+    scored = _decoded(learner, test, tally)
+    while part := list(islice(scored, _AT_ONCE)):
+        said = learner.model.predict_posteriors([event.x for event in part], [event.ts for event in part])
+        posteriors = learner.without_quarantined(said)
+        column = {label: k for k, label in enumerate(posteriors.classes)}
+        truths = [-1 if event.label is None else column.get(event.label, len(column)) for event in part]
+        columns = np.array(truths, dtype=np.int64)
+        learner.progressive.update_many(posteriors.probabilities, columns, held=posteriors.held)
+        labels = [event.label for event in part]
+        decided = learner.decided(posteriors, truths=labels)
+        if learner.decisions is not None and decided is not None:
+            learner.decisions.add(decided, labels)
+    yield from ()
+
+
+def _decoded(learner: EventProcessor, rows: Iterable[Row], tally: RejectionCounts) -> Iterator[Event]:
+    for row, raw in rows:
+        learner.consumed += 1
+        event = tally.decode(row, raw)
+        if event is None:
+            learner.dead_letters += 1
+        else:
+            yield event
+
+
+def report_why_nothing_was_learned(
+    path: str, config: Config, events: int, dead_letters: int, reasons: str = ", for the reasons below"
+) -> None:
+    """The reason first, before what else there is to tell of a file of which no event was learned."""
+    if not events:
+        reason = "it holds no event"
+    elif dead_letters == events:
+        reason = f"each of its records is a dead letter{reasons}"
+    else:
+        reason = f"no event to learn has a label at {config.events.label}; --set events.label=PATH says where"
+    print(f"streamnb: nothing was learned of {path}: {reason}", file=sys.stderr)
+
+
+class Drifts:
+    """What the drift detectors found: how often, and the first few of it."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter()
+        self._first: list[Drift] = []
+
+    def add(self, record: object) -> None:
+        """Note what the metrics topic got, where it is a drift."""
+        if isinstance(record, Drift):
+            self._counts[record.detector] += 1
+            if len(self._first) < _FEW:
+                self._first.append(record)
+
+    def rows(self) -> dict[str, Any]:
+        """What was found, as JSON has it."""
+        first = [_found(drift) for drift in self._first]
+        return {"found": self._counts.total(), "detectors": self._counts, "first": first}
+
+    def print(self) -> None:
+        """What was found, as a table; the number of an event counts records of every sort, from 1."""
+        counts = ", ".join(f"{name} {count:,}" for name, count in self._counts.items())
+        print(f"\n{pluralize(self._counts.total(), 'drift')} found" + (f": {counts}" if counts else ""))
+        if rows := [tuple(_found(drift).values()) for drift in self._first]:
+            print(table(rows, ("detector", "event", "id", "rests on", "errors", "errors of the last 100")))
+
+
+def _found(drift: Drift) -> dict[str, str | int | float]:
+    return {
+        "detector": drift.detector,
+        "event": drift.events,
+        "id": drift.id,
+        "observations": drift.observations,
+        "error_rate": drift.error_rate,
+        "recent_error_rate": drift.recent_error_rate,
+    }

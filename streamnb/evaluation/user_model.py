@@ -1,0 +1,124 @@
+"""A classifier of the user's own, as ``evaluate --model MODULE:NAME`` names it."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from river import base, compose
+
+from streamnb.errors import ConfigError
+from streamnb.models.interface.river_classifier import answer_of, teach_one
+from streamnb.models.interface.river_stream_model import RiverStreamModel
+from streamnb.values.name_suggestions import did_you_mean
+
+
+def given_model(named: str) -> RiverStreamModel:
+    """The classifier NAME of the Python module MODULE, or what NAME() makes, as a model of the engine.
+
+    Modules are looked for in the working directory, too. The classifier has River's interface; it need not
+    have a state, for nothing is saved. One of River's that takes True and False takes any two labels.
+
+    Raises:
+        ConfigError: if there is no such module, name or classifier.
+    """
+    module_name, _, name = named.partition(":")
+    if not module_name or not name.isidentifier():
+        raise _refused(named, "MODULE:NAME")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
+            raise  # it is there, and lacks something itself
+        raise _refused(named, f"a module that can be imported from {here}") from error
+    if not hasattr(module, name):
+        raise _refused(
+            named,
+            f"a name in {module_name}{did_you_mean(name, {*dir(module), *getattr(module, '__all__', ())})}",
+        )
+    found = getattr(module, name)
+    if isinstance(found, type) or not hasattr(found, "learn_one"):
+        try:
+            found = found() if callable(found) else found
+        except TypeError as error:
+            raise _refused(named, f"what can be made without arguments: {error}; name a function") from error
+    for method in ("learn_one", "predict_one"):
+        if not hasattr(found, method):
+            raise _refused(named, f"a classifier: a {type(found).__name__} has no {method}")
+    kind = type(found).__name__
+    return RiverStreamModel(_TwoLabels(found) if _is_binary(found) else found, kind)
+
+
+def _is_binary(classifier: Any) -> bool:
+    """Return whether it takes True and False for labels, and no others, as binary classifiers of River do.
+
+    Classifiers of streamnb, and classifiers that are made with their classes, take labels of their own.
+    """
+    last = classifier
+    while isinstance(last, compose.Pipeline):
+        last = next(reversed(last.steps.values()))
+    has_labels = type(last).__module__.partition(".")[0] == "streamnb" or hasattr(last, "classes")
+    return isinstance(last, base.Classifier) and not last._multiclass and not has_labels  # noqa: SLF001
+
+
+class _TwoLabels:
+    """A classifier of True and False, as one of two labels: the first label learned is False.
+
+    Args:
+        classifier: of River's interface.
+    """
+
+    def __init__(self, classifier: Any) -> None:
+        self._classifier = classifier
+        self._labels: list[Any] = []
+
+    def learn_one(self, x: Any, y: Any, w: float = 1.0) -> None:
+        """Learn an event. Raises ConfigError for a third label."""
+        if y not in self._labels:
+            if len(self._labels) == 2:
+                kind = type(self._classifier).__name__
+                told = ", ".join(map(repr, [*self._labels, y]))
+                raise ConfigError(
+                    f"--model: a {kind} tells two classes apart, and there are more labels ({told}); name a "
+                    "function that returns it in a river.multiclass.OneVsRestClassifier"
+                )
+            self._labels.append(y)
+        with self._takes(x):
+            teach_one(self._classifier, x, self._labels.index(y) == 1, w)
+
+    def predict_proba_one(self, x: Any) -> dict[Any, float]:
+        """Return P(label | x) of the labels learned so far."""
+        with self._takes(x):
+            found = answer_of(self._classifier, x)
+        return {label: found.get(k == 1, 0.0) for k, label in enumerate(self._labels)}
+
+    def predict_one(self, x: Any) -> Any:
+        """Return the most probable label; None before any was learned."""
+        found = self.predict_proba_one(x)
+        return max(found, key=found.__getitem__, default=None)
+
+    @contextmanager
+    def _takes(self, x: Any) -> Iterator[None]:
+        """Raise ConfigError for a string that it cannot take."""
+        try:
+            yield
+        except TypeError as error:
+            name = next((name for name, value in x.items() if isinstance(value, str)), None)
+            if name is None:
+                raise
+            raise ConfigError(
+                f"--model: a {type(self._classifier).__name__} takes no strings ({error}), and attribute "
+                f"{name!r} is {x[name]!r}; name a function that returns a pipeline, such as "
+                "compose.SelectType(float) | linear_model.LogisticRegression()"
+            ) from error
+
+
+def _refused(named: str, expected: str) -> ConfigError:
+    return ConfigError(f"--model is {named!r}; expected {expected}")

@@ -1,0 +1,80 @@
+"""Warnings of columns of a data frame, and of labels, that are probably not meant as they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable
+from typing import Any
+
+import numpy as np
+
+from streamnb.errors import OddValuesWarning
+from streamnb.features.number_notation import QUOTED, Notation, notation_of, odd_cells, units_of
+from streamnb.features.schema_inference import ENOUGH, FieldSummary
+from streamnb.values.similar_labels import ALIKE, folded
+from streamnb.values.user_warnings import warn_user
+
+_FIRST = 1000  # rows of a data frame that are looked at
+
+
+def warn_of_columns(frame: Any, declared: Container[Any], warned: set[Any]) -> None:
+    """Warn once of each column that looks like numbers, and whose strings are read as nominal values.
+
+    Args:
+        frame: the data frame.
+        declared: names of attributes that are read as they are declared.
+        warned: names of columns that a warning named; it grows.
+    """
+    for name, series in frame.items():
+        if name in declared or name in warned or (seen := _seen(series)) is None:
+            continue
+        if found := _finding(name, seen):
+            warned.add(name)
+            kind = "'nominal' in the attributes of the model reads values"
+            warn_user(f"column {name!r}: {found}; {kind} without this warning", OddValuesWarning)
+
+
+def warn_of_labels(labels: Iterable[Any], warned: set[Any]) -> None:
+    """Warn once of labels that differ only by case, blanks or Unicode form; `warned` grows by one of each."""
+    groups: dict[str, list[str]] = {}
+    for label in dict.fromkeys(labels):
+        if isinstance(label, str):
+            groups.setdefault(folded(label), []).append(label)
+    if new := [group for group in groups.values() if len(group) > 1 and (ALIKE, group[0]) not in warned]:
+        warned.update((ALIKE, group[0]) for group in new)
+        named = ", ".join(map(repr, new[0]))
+        more = f" and {len(new) - 1:,} more groups" if len(new) > 1 else ""
+        remedy = "y.str.strip().str.casefold() makes them one class"
+        warn_user(f"{ALIKE}: {named}{more}; {remedy}", OddValuesWarning)
+
+
+def _seen(series: Any) -> FieldSummary | None:
+    """Return the first values of a column; None if it has no strings, or too few values."""
+    if isinstance(series.dtype, np.dtype) and series.dtype.kind not in "OU":
+        return None
+    seen = FieldSummary()
+    for value in series.head(_FIRST).dropna().tolist():
+        if isinstance(value, (str, int, float)):
+            seen.add(value)
+    return seen if seen.strings and seen.n >= ENOUGH else None
+
+
+def _finding(name: Any, seen: FieldSummary) -> str:
+    """Return what a column looks like, and how its values become numbers; empty for a column of words."""
+    if (notation := notation_of(seen)) is not None:
+        what = "in strings" if notation is QUOTED else notation.what
+        return f"looks like numbers {what}, and each is taken for one value: {_remedy(name, notation)}"
+    if units := units_of(seen):
+        return f"looks like numbers with {units}, and each is taken for one value: write the numbers alone"
+    if found := odd_cells(seen, what="value"):
+        return f"numbers, but for {found}, each taken for one value: replace these by NaN"
+    return ""
+
+
+def _remedy(name: Any, notation: Notation) -> str:
+    if notation.written:
+        return notation.written
+    if notation is QUOTED:
+        return f"X[{name!r}].astype(float) reads them"
+    given = {"decimal": notation.decimal.strip("."), "thousands": notation.thousands}
+    told = ", ".join(f"{key}={value!r}" for key, value in given.items() if value)
+    return f"pandas.read_csv(..., {told}) reads them"

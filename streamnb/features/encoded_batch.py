@@ -1,0 +1,98 @@
+"""Events as arrays: what the kernels of every model take."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from streamnb.features.row_codes import STOPPED, UNKNOWN
+from streamnb.features.tokenizer import TokenBuffer
+from streamnb.kernels.array_types import Floats, Hashes, Ints
+from streamnb.kernels.structs import struct_type
+from streamnb.values.type_aliases import Codes
+
+
+@struct_type
+class Batch(NamedTuple):
+    """Events as arrays. An event is a run of items (discrete) and a run of values (continuous).
+
+    Items of one group adjoin within an event. A present Bernoulli text without words is an item without rows.
+
+    Attributes:
+        event_items: int64[n + 1], the items of event e are ``event_items[e]`` to ``event_items[e + 1]``.
+        item_group: int32[m].
+        item_amount: int64[m], what each row of the item counts, in units.
+        item_rows: int64[m + 1], where each item's rows are.
+        rows: int32[t], a row, or UNKNOWN, or lower for one that is stopped or a repetition.
+        keys: uint64[t], a hash of the word or value and its group, also where there is no row; see
+            `Encoded.with_keys`.
+        event_values: int64[n + 1], where each event's values are.
+        value_field: int32[v], the continuous attribute.
+        value: float64[v], finite.
+        label: int64[n], class index, or -1: do not learn.
+        weight: int64[n], units, above zero where there is a label.
+        time: float64[n], event time in seconds, nan where it is not known.
+    """
+
+    event_items: Ints
+    item_group: Codes
+    item_amount: Ints
+    item_rows: Ints
+    rows: Codes
+    keys: Hashes
+    event_values: Ints
+    value_field: Codes
+    value: Floats
+    label: Ints
+    weight: Ints
+    time: Floats
+
+    def renumbered(self, groups: Codes, fields: Codes, rows: Codes) -> Batch:
+        """The same by other numbers of groups, fields and rows; what has none (-1) is left out."""
+        group, field, lengths = groups[self.item_group], fields[self.value_field], np.diff(self.item_rows)
+        own = self.rows[np.repeat(group >= 0, lengths)]
+        return self._replace(
+            event_items=ends_of_kept(self.event_items, group),
+            item_group=group[group >= 0],
+            item_amount=self.item_amount[group >= 0],
+            item_rows=np.append(0, np.cumsum(lengths[group >= 0])),
+            rows=np.append(rows, np.array([STOPPED, UNKNOWN], dtype=np.int32))[own],  # own ones: from the end
+            event_values=ends_of_kept(self.event_values, field),
+            value_field=field[field >= 0],
+            value=self.value[field >= 0],
+        )
+
+
+class Encoded(NamedTuple):
+    """Events as arrays, ready for the kernels.
+
+    Attributes:
+        batch: the arrays.
+        most: the most words of any Bernoulli text in it.
+        skipped: how many attributes were left out, because they are of a group or field not met yet.
+        known: int64[n], how many classes had been met before each event.
+        tokens: the words and values themselves; None where there are none.
+    """
+
+    batch: Batch
+    most: int
+    skipped: int
+    known: Ints
+    tokens: TokenBuffer | None
+
+    def with_keys(self) -> Encoded:
+        """With the keys of features, which not every model needs."""
+        if self.tokens is None:  # there are none, or they have been made value by value
+            return self
+        return self._replace(batch=self.batch._replace(keys=self.tokens.hashes))
+
+
+def ends_of_kept(ends: Ints, numbers: Codes) -> Ints:
+    """Where each event's known items end, of those where all of them do."""
+    known = numbers >= 0
+    if known.all():
+        return ends
+    kept = np.zeros(numbers.size + 1, dtype=np.int64)
+    np.cumsum(known, out=kept[1:])
+    return kept[ends]

@@ -1,0 +1,212 @@
+"""Events -> `EventWriter`: which attribute is a text, which a nominal value, and which a number."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+
+from streamnb.errors import why
+from streamnb.features.attributes import (
+    TEXT,
+    Attribute,
+    Continuous,
+    EventModel,
+    Nominal,
+    Text,
+    check_attributes,
+    some_of,
+)
+from streamnb.features.data_frames import (
+    FrameColumn,
+    FrameColumns,
+    columns_of,
+    is_frame,
+    plain_frame,
+    rows_of_plain,
+)
+from streamnb.features.event_writer import EventWriter
+from streamnb.values.attribute_kinds import CONTINUOUS, NOMINAL, text_kind
+from streamnb.values.nominal_values import as_event, declared_texts, value_text
+from streamnb.values.number_ranges import is_missing
+from streamnb.values.parameter_checks import brief
+
+_SENTENCE = 5  # blanks, each between two words
+_KINDS: dict[str, Attribute] = {"text": Text(), "nominal": Nominal(), "continuous": Continuous()}
+
+
+class EventReader:
+    """Writes events as their attributes are declared; those that are not, by the type of their value.
+
+    Args:
+        attributes: name -> `Text`, `Nominal` or `Continuous`, or just "text", "nominal", "continuous".
+        event_model: of texts that do not say otherwise, "multinomial" or "bernoulli".
+
+    Attributes:
+        declared: what attributes are by declaration, or by name alone.
+        told_types: attributes of which a warning said that they came with another type than was learned.
+        told_odd: columns of which a warning was given, and one label of each group of similar labels.
+        closed: the texts of the values of attributes whose values are listed.
+    """
+
+    _implied: ClassVar[Mapping[Any, Attribute]] = {TEXT: Text()}
+
+    def __init__(
+        self, attributes: Mapping[Any, Attribute | str] | None, event_model: EventModel = "multinomial"
+    ) -> None:
+        check_attributes(attributes)
+        Text(event_model=event_model)  # checks the name
+        self.event_model = event_model
+        self._told: set[Any] = set()  # attributes that look like texts
+        self.told_types: set[Any] = set()
+        self.told_odd: set[Any] = set()
+        self._given = {name: _attribute(name, spec) for name, spec in (attributes or {}).items()}
+        self.declared = {**self._implied, **self._given}
+        self.closed = {
+            name: _texts_of(name, values)
+            for name, spec in self._given.items()
+            if (values := getattr(spec, "values", None)) is not None
+        }
+
+    def written(self, events: Any) -> EventWriter | FrameColumns:
+        """Many events: a data frame, or a sequence of them."""
+        if is_frame(events):
+            columns = self.columns(events)
+            if columns is None:
+                events = plain_frame(events)
+                columns = self.columns(events)
+            if columns is not None:
+                return FrameColumns(columns)
+            events = rows_of_plain(events)
+        writer = EventWriter()
+        self.write_all(writer, events)
+        return writer
+
+    def texts(self, x: Any) -> tuple[Mapping[Any, Any], frozenset[Any]]:
+        """The event, and which of its attributes are texts."""
+        names = (name for name, spec in self.declared.items() if isinstance(spec, Text))
+        return x, frozenset(name for name in names if not self._is_count(name, x.get(name)))
+
+    def kind(self, name: Any, value: Any) -> int:
+        """MULTINOMIAL, BERNOULLI, NOMINAL or CONTINUOUS; it hangs on the value's type alone."""
+        spec = self.declared.get(name)
+        if isinstance(spec, Text) and not self._is_count(name, value):
+            return text_kind(spec.event_model or self.event_model)
+        if isinstance(spec, Nominal) or (spec is None and isinstance(value, (str, bool, np.bool_))):
+            return NOMINAL
+        return CONTINUOUS
+
+    def _is_count(self, name: Any, value: Any) -> bool:
+        """Return whether what is a text by its name alone is a number: the word "text" in a bag of words."""
+        is_number = isinstance(value, Real) and not isinstance(value, bool)
+        return is_number and name in self._implied and name not in self._given
+
+    def sentences(self, x: Any) -> list[Any]:
+        """The attributes that are one value by their type alone, and look like texts; each is told once."""
+        if not self._implied:  # every attribute is of one kind
+            return []
+        known = self.declared.keys() | self._told
+        found = [
+            name
+            for name, value in x.items()
+            if type(value) is str
+            and value.count(" ") >= _SENTENCE  # which is fast
+            and len(value.split()) > _SENTENCE
+            and name not in known
+        ]
+        self._told.update(found)
+        return found
+
+    def place(self, writer: EventWriter, name: Any, value: Any) -> None:
+        """Write one attribute that is not missing where its kind wants it."""
+        kind = self.kind(name, value)
+        if kind == NOMINAL:
+            texts = self.closed.get(name)
+            if texts is not None and value_text(value) not in texts:
+                raise ValueError(f"{brief(repr(value))} is not one of its values ({some_of(texts)})")
+            writer.nominal(name, value)
+        elif kind == CONTINUOUS:
+            writer.continuous(name, value)
+        else:
+            place_text(writer, kind, name, value)
+
+    def write(self, writer: EventWriter, x: Any) -> None:
+        """Write every attribute of an event that is not missing."""
+        for name, value in as_event(x).items():
+            if not is_missing(value):
+                try:
+                    self.place(writer, name, value)
+                except (TypeError, ValueError) as error:
+                    kind = TypeError if isinstance(error, TypeError) else ValueError
+                    raise kind(f"attribute {name!r}: {why(error)}") from error
+
+    def columns(self, frame: Any) -> list[FrameColumn] | None:
+        """The columns of a data frame; None where its rows are to be written one by one, or be refused."""
+        columns = columns_of(frame, self.kind)
+        if any(
+            name in self.closed and not self.closed[name].keys() >= set(map(bytes.decode, texts))
+            for _, name, _, _, texts in columns or ()
+        ):
+            return None
+        return columns
+
+    def takes(self, x: Any) -> bool:
+        """Whether every value of an attribute whose values are listed is one of them."""
+        given = ((as_event(x).get(name), texts) for name, texts in self.closed.items())
+        return all(
+            is_missing(value) or (type(value) in {str, int, bool} and value_text(value) in texts)
+            for value, texts in given
+        )
+
+    def write_all(self, writer: EventWriter, xs: Sequence[Any]) -> None:
+        """Write events and finish each; those that are one text each go the short way, all at once."""
+        name = next(iter(xs[0])) if set(map(type, xs)) == {dict} and xs[0] else None
+        spec = self.declared.get(name)
+        if isinstance(spec, Text):
+            texts: list[Any] = [x.get(name) if len(x) == 1 else None for x in xs]
+            if self.write_texts(writer, text_kind(spec.event_model or self.event_model), name, texts):
+                return
+        for x in xs:
+            self.write(writer, x)
+            writer.end()
+
+    @staticmethod
+    def write_texts(writer: EventWriter, kind: int, name: Any, texts: Sequence[Any]) -> bool:
+        """Write events that are a text each; False, and nothing written, where one is none that can be."""
+        if set(map(type, texts)) != {str}:
+            return False
+        try:
+            writer.text_each(kind, name, texts)
+        except UnicodeEncodeError:  # whoever writes them one by one says of which attribute it is
+            return False
+        return True
+
+
+def place_text(writer: EventWriter, kind: int, name: Any, value: Any) -> None:
+    """Write a text: a string, or a bag of words (token -> how often)."""
+    if isinstance(value, str):
+        writer.text(kind, name, value)
+    elif isinstance(value, Mapping):
+        for token, times in value.items():
+            if not is_missing(times):
+                writer.token(kind, name, value_text(token), times)
+    else:
+        raise TypeError(f"expected a text or a bag of words, got {type(value).__name__}")
+
+
+def _attribute(name: Any, spec: Attribute | str) -> Attribute:
+    if isinstance(spec, (Text, Nominal, Continuous)):
+        return spec
+    if spec in _KINDS:
+        return _KINDS[spec]
+    raise ValueError(f"attribute {name!r}: expected one of {', '.join(_KINDS)}, not {spec!r}")
+
+
+def _texts_of(name: Any, values: Iterable[Any]) -> dict[str, None]:
+    """The texts by which the values of an attribute are compared, in order. Raises ValueError."""
+    texts = declared_texts(values)
+    if len(set(texts)) < len(texts):
+        raise ValueError(f"attribute {name!r}: one of its values is there twice: {some_of(texts)}")
+    return dict.fromkeys(texts)

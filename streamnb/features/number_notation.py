@@ -1,0 +1,332 @@
+"""Values that look like numbers in another notation, and the options of text files that read it.
+
+`DataQuality` reports what is found here, and `init` proposes it. A column is judged by the strings in a
+sample
+of it; what already reads as a number is one.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import shlex
+import unicodedata
+from collections import Counter
+from collections.abc import Container, Iterable, Mapping, Sequence
+from itertools import islice
+from typing import NamedTuple
+
+from streamnb.features.attributes import some_of
+from streamnb.features.schema_inference import A_DATE, ENOUGH, FieldSummary, Keys
+from streamnb.values.parameter_checks import pluralize
+
+_MOST = 0.9  # of the strings of a column are written so
+_FEW = 3  # strings that may stand for no number, though nobody else writes them so
+_CODES = 10  # different whole numbers may be names of something
+_LONGEST_EXAMPLE = 30
+_MARKERS = frozenset(
+    "na n/a #n/a <na> nan -nan null (null) none nil missing unknown undefined ? - -- . \\n inf +inf -inf "
+    "infinity +infinity -infinity".split()
+)
+"""Values, in lower case, by which programs and people write that there is no number."""
+
+_PLAIN = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_DIGITS = re.compile(r"[+-]?[0-9]{16,}")
+_POINTS = re.compile(r"[+-]?[1-9][0-9]{0,2}(?:\.[0-9]{3})+")
+_ADDRESS = re.compile(r"(?:[0-9]{1,3}\.){3}[0-9]{1,3}")
+_EXACT = 2**53
+_A_DIGIT = re.compile(r"\d")
+_NUMBER = r"[+-]?\s?[0-9](?:[0-9.,'\u2019\s]*[0-9])?(?:[eE][+-]?[0-9]+)?"
+_ANY_NUMBER = re.compile(_NUMBER)
+_FRACTION = re.compile(r"[0-9][.,][0-9]")
+_CURRENCY = r"$\u00a2-\u00a5\u20a0-\u20bf"
+_WITH_UNIT = re.compile(
+    rf"""(?P<minus>-)?
+        (?:(?P<before>[<>~\u2264\u2265\u2248\u00b1{_CURRENCY}]|(?:US|R|A|C)\$|EUR|USD|GBP|CHF|JPY)\s?
+          |(?P<word>[^\W\d_][^\s\d,:;|]{{0,19}})\s)?
+        (?P<number>{_NUMBER})
+        (?P<blank>\s?)(?P<behind>(?:[^\W\d_]|[%\u2030\u00b0"'\u2032\u2033{_CURRENCY}])[^,:;|]{{0,19}})?""",
+    re.VERBOSE,
+)
+"""A number, and a unit behind it or a currency or word before it; letters without a blank make a code."""
+_MOST_UNITS = 3  # of one column
+_MINUS_SIGNS = "\u2010\u2011\u2012\u2013\u2014\u2212\ufe58\ufe63\uff0d"
+_SIGNS = dict.fromkeys(map(ord, _MINUS_SIGNS), "-") | {
+    0xFF0B: "+", 0x066B: ".", 0xFF0E: ".", 0x066C: ",", 0xFF0C: ","
+}  # fmt: skip
+_QUOTES = "\"'\u2018-\u201f\u00ab\u00bb\u2039\u203a"
+_ENCLOSED = re.compile(
+    rf"=?[{_QUOTES}]+(?P<inner>[^{_QUOTES}]+)[{_QUOTES}]*|\((?P<debit>.+)\)|(?P<credit>.*[0-9])\s?-"
+)
+"""A number in quotes, also as Excel writes a text, or with the minus sign of accountants."""
+
+
+class Notation(NamedTuple):
+    """The notation of the numbers of a column.
+
+    Attributes:
+        what: the same in words, behind "numbers".
+        decimal: the decimal separator.
+        thousands: what separates thousands; empty is nothing.
+        is_ambiguous: whether a comma in it may as well be the decimal one.
+        written: how to write one of them, if no option reads them; otherwise empty.
+    """
+
+    what: str
+    decimal: str = "."
+    thousands: str = ""
+    is_ambiguous: bool = False
+    written: str = ""
+
+    @property
+    def options(self) -> str:
+        """The options that read it, for a message."""
+        told = shlex.join(["--thousands", self.thousands]) if self.thousands else ""
+        if self.decimal != "." or not told:
+            told = f"{shlex.join(['--decimal', self.decimal])} {told}".strip()
+        return told + " or --decimal ," * self.is_ambiguous
+
+    @property
+    def form(self) -> re.Pattern[str]:
+        """What a number in this notation is; one that is grouped does not begin with 0."""
+        groups = {" ": "[ \u00a0\u2009\u202f]", "'": "['\u2019]"}
+        group = groups.get(self.thousands, re.escape(self.thousands))
+        point = re.escape(self.decimal)
+        plain = rf"(?:0|[1-9][0-9]*|[0-9]*(?={point}[0-9]))(?:{point}[0-9]+)?(?:[eE][+-]?[0-9]+)?"
+        grouped = rf"[1-9][0-9]{{0,2}}(?:{group}[0-9]{{2,3}})*{group}[0-9]{{3}}(?:{point}[0-9]+)?|"
+        return re.compile(rf"[+-]?(?:{grouped if group else ''}{plain})")
+
+
+QUOTED = Notation("with a decimal point")
+_GROUPED = Notation("with commas between thousands", thousands=",")
+_COMMA = Notation("with a decimal comma", ",")
+_EITHER = Notation("with commas between thousands, or decimal ones", thousands=",", is_ambiguous=True)
+COMMA_AND_POINTS = Notation("with a decimal comma and points between thousands", ",", ".")
+_FORMS = [
+    _GROUPED,
+    _COMMA,
+    COMMA_AND_POINTS,
+    *(
+        Notation(f"with {words}{between} between thousands", decimal, thousands)
+        for decimal, words in ((".", ""), (",", "a decimal comma and "))
+        for thousands, between in ((" ", "blanks"), ("'", "apostrophes"))
+    ),
+]
+
+
+def notation_of(seen: FieldSummary, decimal: str = ".") -> Notation | None:
+    """Return the notation in which nearly all strings of a column are numbers; None if they are not.
+
+    If several fit, the first one counts: 1,100 is rather a number above a thousand.
+
+    Args:
+        seen: the column.
+        decimal: the separator by which its cells were read; by a comma, 6.040 stays a string.
+    """
+    strings = _strings(seen)
+    markers = _markers(strings)
+    kept = sum(n for value, n in seen.values.items() if isinstance(value, str | tuple))  # of many, the first
+    kept -= sum(strings[text] for text in markers)
+    words = _words(strings, markers)
+    told = {text.strip(): n for text, n in strings.items() if text not in markers | words}
+    total = kept - sum(strings[text] for text in words)
+    if total < max(2, kept / 2) or any(map(_ADDRESS.fullmatch, told)):
+        return None
+    fitting = [notation for notation in _FORMS if _fits(told, notation, total)]
+    if fitting[:2] == [_GROUPED, _COMMA]:
+        return _EITHER
+    if not fitting and decimal == "," and told and all(map(_POINTS.fullmatch, told)):
+        return COMMA_AND_POINTS
+    if not fitting and _fits(told, QUOTED, total) and _are_amounts(seen, told):
+        return QUOTED
+    return next(iter(fitting), None) or _written_otherwise(seen, told, total)
+
+
+def plain_number(text: str) -> str:
+    """Return a number with ASCII signs and digits, and without quotes or the parentheses of accountants.
+
+    Examples:
+        >>> plain_number("\u221212,5"), plain_number("(3.20)"), plain_number("='7'"), plain_number("a-1")
+        ('-12,5', '-3.20', '7', 'a-1')
+    """
+    text = _in_ascii(text.strip())
+    if found := _ENCLOSED.fullmatch(text):
+        inner = found["inner"] or f"-{found['debit'] or found['credit']}"
+        text = inner.strip() if _ANY_NUMBER.fullmatch(inner.strip()) else text
+    return text
+
+
+def _in_ascii(text: str) -> str:
+    """Return a text with ASCII signs and digits."""
+    if text.isascii():
+        return text
+    text = text.translate(_SIGNS)
+    return "".join(str(unicodedata.decimal(one, one)) for one in text)
+
+
+def _written_otherwise(seen: FieldSummary, told: Mapping[str, int], total: int) -> Notation | None:
+    """Return the notation of strings that nearly all are numbers, and none that an option reads."""
+    plain = {text: plain_number(text) for text in told}
+    found = {text: one for text, one in plain.items() if _ANY_NUMBER.fullmatch(one)}
+    others = [text for text, one in found.items() if one != text]
+    if not others or seen.kind == A_DATE or sum(told[text] for text in found) < _MOST * total:
+        return None
+    if all(map(str.isascii, others)) and not (_are_most_numbers(seen) or _are_amounts(seen, plain.values())):
+        return None
+    return Notation(
+        "with other signs, digits or quotes", written=f"write {plain[others[0]]} for {_quoted(others[0])}"
+    )
+
+
+def _fits(texts: Mapping[str, int], notation: Notation, total: int) -> bool:
+    """Return whether nearly all strings are numbers in a notation, and at least one in no other notation."""
+    form = notation.form
+    fits = [text for text in texts if form.fullmatch(text)]
+    is_written = notation is QUOTED or not all(map(_PLAIN.fullmatch, fits))
+    return is_written and sum(texts[text] for text in fits) >= _MOST * total
+
+
+def markers_of(seen: FieldSummary, decimal: str = ".") -> list[str]:
+    """Return the strings of a column that stand for no number, if all its other values are numbers."""
+    strings = _strings(seen)
+    markers = _markers(strings)
+    words = _words(strings, markers)
+    are_numbers = notation_of(seen, decimal) is not None
+    if are_numbers or (
+        _are_most_numbers(seen) and sum(strings[text] for text in markers | words) == seen.strings
+    ):
+        return sorted(markers | words)
+    has_numbers = any(type(value) in {int, float} for value in seen.values)
+    return sorted(markers) if has_numbers and sum(strings[text] for text in markers) == seen.strings else []
+
+
+def odd_cells(seen: FieldSummary, texts: Iterable[str] = (), what: str = "cell") -> str:
+    """Return how many strings are among the numbers that a column has in most events, such as which.
+
+    Args:
+        seen: the column.
+        texts: these strings; if there are none, all of them. None is named if all are well-known markers.
+        what: the word for one of them.
+    """
+    strings = _strings(seen)
+    n = sum(strings[text] for text in texts) or (seen.strings if _are_most_numbers(seen) else 0)
+    texts = texts or strings
+    if not n or not strings or _markers(texts) == set(texts):
+        return ""
+    examples = [f'"{text[:_LONGEST_EXAMPLE]}"' for text in islice(texts, 3)]
+    return f"{pluralize(n, what)} such as {', '.join(examples)}"
+
+
+def units_of(seen: FieldSummary) -> str:
+    """Return the units with which nearly all strings of a column are numbers, for a message.
+
+    It is empty if there are none, or if most values are numbers already. Several units need amounts:
+    fractions, or a blank and a word of two letters; `1a`, `2b` are names.
+    """
+    if seen.kind == A_DATE:
+        return ""
+    units: Counter[str] = Counter()
+    strings = _strings(seen)
+    have_amounts, are_words = False, True
+    for text, n in strings.items():
+        found = _WITH_UNIT.fullmatch(_in_ascii(text.strip()))
+        if found is None or (found["word"] and not _FRACTION.search(found["number"])):
+            continue
+        if unit := found["before"] or found["behind"] or found["word"]:
+            units[unit.strip()] += n
+            have_amounts |= _FRACTION.search(found["number"]) is not None
+            are_words &= bool(found["blank"]) and len(unit) > 1
+    markers = sum(strings[text] for text in _markers(strings))
+    total = sum(n for value, n in seen.values.items() if isinstance(value, str | tuple)) - markers
+    named = [unit for unit, _ in units.most_common(_MOST_UNITS + 1)]
+    if len(strings) < 2 or not units or 2 * units.total() < sum(seen.values.values()) - markers:
+        return ""
+    if units[named[0]] >= _MOST * total:
+        return f'a unit ("{named[0]}")'
+    are_several = len(named) <= _MOST_UNITS and units.total() >= _MOST * total
+    if not are_several or not (have_amounts or are_words):
+        return ""
+    return f"units ({', '.join(map(_quoted, named))})"
+
+
+def _quoted(text: str) -> str:
+    return f'"{text}"'
+
+
+def is_grouped(seen: FieldSummary) -> bool:
+    """Return whether a column that is read by a comma has points between thousands: 767, 6.040."""
+    strings = _strings(seen)
+    points = strings.keys() - _markers(strings)
+    are_whole = float not in seen.types and any(type(value) is int for value in seen.values)
+    return are_whole and bool(points) and all(map(_POINTS.fullmatch, points))
+
+
+def may_be_grouped(seen: FieldSummary) -> bool:
+    """Return whether a column may be such a one that was read by a point, which made 6.04 of 6.040."""
+    strings = _strings(seen)
+    numbers = [value for value in seen.values if type(value) in {int, float}]
+    floats = [value for value in numbers if type(value) is float]
+    if len(floats) in {0, len(numbers)} or any(abs(value) >= 1000 for value in numbers):
+        return False
+    if any(abs(value) < 1 or round(value, 3) != value for value in floats):
+        return False
+    n_thousandths = sum(round(value, 2) != value for value in floats)
+    is_fine = len(floats) < 2 or 2 * n_thousandths >= len(floats)  # 6.5 and 12.25 are rather fractions
+    return is_fine and all(map(_POINTS.fullmatch, strings.keys() - _markers(strings)))
+
+
+def spoilt(seen: Mapping[Keys, FieldSummary], notation: Notation, decimal: str) -> list[Keys]:
+    """Return which columns have numbers with this decimal separator, and a notation has another one."""
+    if notation.decimal == decimal or notation.written:
+        return []
+    return [path for path, one in seen.items() if float in map(type, one.values)]
+
+
+def no_options(paths: Sequence[str], decimal: str) -> str:
+    """Return the message that no options read numbers and those of the columns that they would spoil."""
+    return (
+        f"no options fit both these and {some_of(paths)}, whose decimal separator is {decimal!r}: "
+        "write all numbers alike"
+    )
+
+
+def is_rounded(seen: FieldSummary) -> bool:
+    """Return whether a column has whole numbers that no double holds for sure."""
+    return any(type(value) is int and abs(value) > _EXACT for value in seen.values)
+
+
+def has_long_digits(seen: FieldSummary) -> bool:
+    """Return whether strings of a column are whole numbers that no double holds for sure."""
+    return any(_DIGITS.fullmatch(text) and abs(int(text)) > _EXACT for text in _strings(seen))
+
+
+def _are_most_numbers(seen: FieldSummary) -> bool:
+    """Return whether more events have a number than a string, and the numbers are amounts, not codes."""
+    if not seen.types <= {int, float, str} or seen.n - seen.strings <= seen.strings:
+        return False
+    return float in seen.types or sum(type(value) is int for value in seen.values) > _CODES
+
+
+def _words(strings: Mapping[str, int], markers: Container[str]) -> set[str]:
+    """The strings without a digit that are no known markers; none if they are many different ones."""
+    words = {text for text in strings if text not in markers and not _A_DIGIT.search(text)}
+    return words if len(words) <= _FEW and not any("," in text for text in words) else set()
+
+
+def _strings(seen: FieldSummary) -> Mapping[str, int]:
+    return {value: n for value, n in seen.values.items() if isinstance(value, str)}
+
+
+def _markers(strings: Iterable[str]) -> set[str]:
+    return {text for text in strings if text.strip().lower() in _MARKERS or _is_beyond(text.strip())}
+
+
+def _is_beyond(text: str) -> bool:
+    """Whether it is written as a number with a fraction or an exponent, and no finite double holds it."""
+    is_number = _PLAIN.fullmatch(text) is not None and _DIGITS.fullmatch(text) is None
+    return is_number and not math.isfinite(float(text))
+
+
+def _are_amounts(seen: FieldSummary, numbers: Iterable[str]) -> bool:
+    """Whether numbers in strings are amounts, and not codes: many different ones, or fractions."""
+    return seen.n >= ENOUGH and (seen.differ or any("." in text for text in numbers))

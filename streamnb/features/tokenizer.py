@@ -1,0 +1,336 @@
+r"""Tokens of a text: exactly ``re.findall(r"\w+", text.lower())``, for every text that UTF-8 can hold.
+
+One pass over the bytes lower-cases, cuts at what are no word characters and hashes each token: ASCII eight
+bytes at a time by arithmetic, other text by decoding UTF-8 and a table of code points. Two capitals do not
+fit a table of one code point to one: U+0130 lower-cases to two code points, and U+03A3 (sigma) by its context
+(Unicode 3.13, Final_Sigma). Texts that hold one of them are lower-cased by `str.lower` first, which leaves
+nothing for the table to do.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import sys
+from collections.abc import Sequence
+from itertools import filterfalse
+from typing import Any
+
+import numpy as np
+
+from streamnb.features.keyed_hash import begun, hash_after, process_secret
+from streamnb.kernels.array_types import Hashes
+from streamnb.kernels.intrinsics import load8, store8, trailing_zeros
+from streamnb.kernels.jit import inlined, kernel
+from streamnb.values.type_aliases import Codes, Flags
+
+_WORD = 1 << 24  # flag beside the 21 bits of a code point
+_BY_CONTEXT = "\u0130\u03a3"
+_MULTIPLY = np.uint64(0x9E3779B97F4A7C15)
+_FINISH = np.uint64(0xD6E8FEB86659FD93)
+_FOLD = np.uint64(32)
+_TAIL = np.uint64(29)
+_ONE = np.uint64(1)
+_EACH = np.uint64(0x0101010101010101)
+_HIGH = np.uint64(0x8080808080808080)
+_GATHER = np.uint64(0x0102040810204080)  # times the lowest bits of eight bytes: gathered in the highest byte
+SPARE = bytes(8)
+"""After the last text, so that eight bytes can be read from any of its bytes on."""
+
+
+@functools.cache
+def character_table() -> Codes:
+    r"""Code point -> its lower case, with a flag where that is a word character (``\w``). Shape (0x110000,).
+
+    Derived from the running Python, so that it follows the same edition of Unicode as `str.lower` and `re`.
+    """
+    points = np.arange(sys.maxunicode + 1, dtype=np.uint32)
+    irregular = [ord(character) for character in _BY_CONTEXT]
+    regular = points[((points < 0xD800) | (points > 0xDFFF)) & ~np.isin(points, irregular)]
+    text = regular.astype("<u4").tobytes().decode("utf-32-le")
+    lower = np.arange(sys.maxunicode + 1, dtype=np.int32)
+    lower[regular] = np.frombuffer(text.lower().encode("utf-32-le"), dtype="<u4")
+    word = np.zeros(sys.maxunicode + 1, dtype=np.int32)
+    for run in re.finditer(r"\w+", text):
+        word[regular[run.start() : run.end()]] = _WORD
+    table: Codes = lower | word[lower]
+    table[irregular] = 0  # never met: `encode_text` has lower-cased them away
+    return table
+
+
+def encode_text(text: str) -> bytes:
+    """The UTF-8 of a text as `tokenize` wants it. Raises UnicodeEncodeError for a lone surrogate."""
+    if not text.isascii() and any(character in text for character in _BY_CONTEXT):
+        text = text.lower()
+    return text.encode()
+
+
+def encode_texts(texts: Sequence[str]) -> list[bytes]:
+    """The same of each: nothing is called in Python for a text where none is to be lower-cased."""
+    others = "".join(filterfalse(str.isascii, texts))
+    by_context = any(character in others for character in _BY_CONTEXT)
+    return list(map(encode_text if by_context else str.encode, texts))
+
+
+@inlined
+def _first_bytes(count: int) -> Any:
+    """A mask of the lowest bytes of a word: `count` of them, 0 to 7."""
+    return (_ONE << np.uint64(8 * count)) - _ONE
+
+
+@inlined
+def _mix(mixed: Any, word: Any) -> Any:
+    mixed = (mixed ^ word) * _MULTIPLY
+    return mixed ^ (mixed >> _FOLD)
+
+
+@inlined
+def _finished(mixed: Any) -> Any:
+    mixed *= _FINISH
+    return mixed ^ (mixed >> _TAIL)
+
+
+@inlined
+def hash_bytes(buffer: Any, start: int, stop: int, seed: int) -> Any:
+    """A 64-bit hash of ``buffer[start:stop]``: words of eight bytes, each mixed in by multiply and fold.
+
+    States name features by it: it has no secret, and must never change. There are eight bytes to spare.
+    """
+    mixed = np.uint64(seed) * _FINISH + np.uint64(stop - start) * _MULTIPLY
+    i = start
+    while i + 8 <= stop:
+        mixed = _mix(mixed, load8(buffer, i))
+        i += 8
+    return _finished(_mix(mixed, load8(buffer, i) & _first_bytes(stop - i)))
+
+
+@inlined
+def _note(out: Any, begin: int, end: int, state: Any, ends: Any, places: Any, tokens: int) -> int:
+    """Note a token that was written to `out`; how many there are."""
+    ends[tokens] = end
+    places[tokens] = hash_after(state, out, begin, end)
+    return tokens + 1
+
+
+@inlined
+def _copy(source: Any, start: int, stop: int, out: Any, end: int) -> int:
+    """Copy ``source[start:stop]`` to `out` from `end` on; the new end. Both have eight bytes to spare."""
+    for i in range(0, stop - start, 8):
+        store8(out, end + i, load8(source, start + i))
+    return end + stop - start
+
+
+@inlined
+def _code_point(text: Any, i: int) -> Any:
+    """The code point whose UTF-8 begins at byte `i` (two bytes or more), and where the next one begins."""
+    lead = np.int64(text[i])
+    if lead < 0xE0:
+        return (lead & 0x1F) << 6 | (np.int64(text[i + 1]) & 0x3F), i + 2
+    if lead < 0xF0:
+        middle = (np.int64(text[i + 1]) & 0x3F) << 6
+        return (lead & 0x0F) << 12 | middle | (np.int64(text[i + 2]) & 0x3F), i + 3
+    middle = (np.int64(text[i + 1]) & 0x3F) << 12 | (np.int64(text[i + 2]) & 0x3F) << 6
+    return (lead & 0x07) << 18 | middle | (np.int64(text[i + 3]) & 0x3F), i + 4
+
+
+@inlined
+def _write(out: Any, end: int, point: int) -> int:
+    """Append the UTF-8 of a code point at `end`; the new end."""
+    if point < 0x80:
+        out[end] = point
+        return end + 1
+    if point < 0x800:
+        out[end] = 0xC0 | point >> 6
+        out[end + 1] = 0x80 | point & 0x3F
+        return end + 2
+    if point < 0x10000:
+        out[end] = 0xE0 | point >> 12
+        out[end + 1] = 0x80 | point >> 6 & 0x3F
+        out[end + 2] = 0x80 | point & 0x3F
+        return end + 3
+    out[end] = 0xF0 | point >> 18
+    out[end + 1] = 0x80 | point >> 12 & 0x3F
+    out[end + 2] = 0x80 | point >> 6 & 0x3F
+    out[end + 3] = 0x80 | point & 0x3F
+    return end + 4
+
+
+@inlined
+def _at_least(word: Any, byte: int) -> Any:
+    """The highest bit of each byte says whether it is `byte` or more; of eight bytes that are all ASCII."""
+    return word + np.uint64(0x80 - byte) * _EACH
+
+
+@inlined
+def _lower(word: Any) -> Any:
+    """Eight bytes of ASCII in lower case: A to Z get the bit 0x20."""
+    return word | (_at_least(word, 0x41) & ~_at_least(word, 0x5B) & _HIGH) >> np.uint64(2)
+
+
+@inlined
+def _word_characters(word: Any) -> Any:
+    """Which of eight bytes of lower-case ASCII are word characters: eight bits, the first byte lowest."""
+    letter = _at_least(word, 0x61) & ~_at_least(word, 0x7B)
+    digit = _at_least(word, 0x30) & ~_at_least(word, 0x3A)
+    underscore = _at_least(word, 0x5F) & ~_at_least(word, 0x60)
+    return (((letter | digit | underscore) & _HIGH) >> np.uint64(7)) * _GATHER >> np.uint64(56)
+
+
+@inlined
+def _cut_ascii(text: Any, first: int, stop: int, state: Any, filled: Any, end: int, tokens: int) -> Any:
+    """Cut ``text[first:stop]`` as far as it is ASCII: eight bytes at a time, 64 to a round.
+
+    The bits of a round say which bytes are word characters; where they change a token begins or ends.
+    Returns where it stopped (before a token that is not over, or `stop`), the end of `out`, and how many
+    tokens there are.
+    """
+    lowered, out, token_ends, places, _ = filled
+    start, inside, carried, block = first, False, np.uint64(0), first
+    while block < stop:
+        bits = np.uint64(0)
+        for step in range((min(stop - block, 64) + 7) // 8):
+            at = block + 8 * step
+            word = load8(text, at)
+            if at + 8 > stop:
+                word &= _first_bytes(stop - at)
+            if word & _HIGH:
+                return start if inside else block, end, tokens
+            word = _lower(word)
+            store8(lowered, at, word)
+            bits |= _word_characters(word) << np.uint64(8 * step)
+        changes = bits ^ (bits << _ONE | carried)
+        carried = bits >> np.uint64(63)
+        while changes:
+            place = block + trailing_zeros(changes)
+            changes &= changes - _ONE
+            if inside:
+                begin, end = end, _copy(lowered, start, place, out, end)
+                tokens = _note(out, begin, end, state, token_ends, places, tokens)
+            start, inside = place, not inside
+        block += 64
+    if inside:
+        begin, end = end, _copy(lowered, start, stop, out, end)
+        tokens = _note(out, begin, end, state, token_ends, places, tokens)
+    return stop, end, tokens
+
+
+@kernel
+def tokenize(
+    text: Any, item_ends: Any, item_whole: Any, item_group: Any, secret: Any, table: Any, filled: Any
+) -> Any:
+    """Fill the bytes and ends of tokens, their places and those of each item; how many tokens there are.
+
+    `text` has eight bytes to spare after the last item; `most_tokens` says how long the others must be.
+    Before these `filled` has scratch, as long as the text, in which that is lowered.
+    """
+    _, out, token_ends, places, item_tokens = filled
+    i = 0
+    end = 0
+    tokens = 0
+    for item in range(item_ends.size):
+        stop = item_ends[item]
+        state = begun(secret, item_group[item])
+        if item_whole[item]:
+            begin, end = end, _copy(text, i, stop, out, end)
+            tokens = _note(out, begin, end, state, token_ends, places, tokens)
+            i = stop
+        while i < stop:
+            i, end, tokens = _cut_ascii(text, i, stop, state, filled, end, tokens)
+            begin, limit = end, i + 64  # as far as this, character by character, and to the end of the token
+            while i < stop and (i < limit or end > begin):
+                byte = np.int64(text[i])
+                if byte < 0x80:
+                    point, i = byte, i + 1
+                else:
+                    point, i = _code_point(text, i)
+                entry = table[point]
+                if entry & _WORD:
+                    end = _write(out, end, entry & 0x1FFFFF)
+                elif end > begin:
+                    tokens = _note(out, begin, end, state, token_ends, places, tokens)
+                    begin = end
+            if end > begin:
+                tokens = _note(out, begin, end, state, token_ends, places, tokens)
+        item_tokens[item + 1] = tokens
+    return tokens
+
+
+@kernel
+def _hash_each(buffer: Any, ends: Any, item_tokens: Any, item_seed: Any, hashes: Any) -> None:
+    """Fill `hashes`, by which features are named."""
+    begin = np.int64(0)
+    for item in range(item_seed.size):
+        for token in range(item_tokens[item], item_tokens[item + 1]):
+            hashes[token] = hash_bytes(buffer, begin, ends[token], item_seed[item])  # type: ignore[arg-type]
+            begin = ends[token]
+
+
+def most_tokens(size: int, items: int) -> tuple[int, int]:
+    """How many bytes, and how many tokens, `items` texts of `size` bytes together can have at most.
+
+    Lower-casing lengthens UTF-8 by at most a half: two bytes become three (U+023A, U+023E).
+    """
+    return size + size // 2 + 16, (size + items) // 2 + items + 1
+
+
+most_tokens_within = inlined(most_tokens)
+"""The same for kernels."""
+
+
+class TokenBuffer:
+    """The tokens of a list of items: each is cut into words, or taken `whole` as one token.
+
+    Args:
+        items: UTF-8, from `encode_text` where it is to be cut.
+        whole: shape (m,), which items are one token as they stand.
+        group: shape (m,), seeds both hashes, so that groups of attributes do not meet in one chain.
+        secret: of the vocabulary that they are going to be looked up in; that of the process by default.
+
+    Attributes:
+        bytes: uint8, all tokens one after the other.
+        ends: int64[t], where each token ends in `bytes`.
+        places: uint64[t], the hashes by which a vocabulary of the same secret finds them.
+        item_tokens: int64[m + 1], the tokens of item i are ``item_tokens[i]`` to ``item_tokens[i + 1]``.
+        text: uint8, all items one after the other, and eight bytes.
+        item_ends: int64[m], where each item ends in `text`.
+        whole: as given.
+    """
+
+    __slots__ = ("_group", "bytes", "ends", "item_ends", "item_tokens", "places", "text", "whole")
+
+    def __init__(self, items: list[bytes], whole: Flags, group: Codes, secret: Hashes | None = None) -> None:
+        text = np.frombuffer(b"".join([*items, SPARE]), dtype=np.uint8)
+        item_ends = np.cumsum(np.fromiter(map(len, items), dtype=np.int64, count=len(items)), dtype=np.int64)
+        size, most = most_tokens(text.size, len(items))
+        self.bytes = np.empty(size, dtype=np.uint8)
+        self.ends = np.empty(most, dtype=np.int64)
+        self._group, self.text, self.item_ends, self.whole = group, text, item_ends, whole
+        self.places = np.empty(most, dtype=np.uint64)
+        self.item_tokens = np.zeros(len(items) + 1, dtype=np.int64)
+        secret, lowered = process_secret() if secret is None else secret, np.empty(text.size, dtype=np.uint8)
+        filled = lowered, self.bytes, self.ends, self.places, self.item_tokens
+        count = tokenize(text, item_ends, whole, group, secret, character_table(), filled)
+        self.ends, self.places = self.ends[:count], self.places[:count]
+
+    @property
+    def hashes(self) -> Hashes:
+        """By which features are named, shape (t,), seeded by the item's group; made anew each time."""
+        hashes = np.empty(self.ends.size, dtype=np.uint64)
+        _hash_each(self.bytes, self.ends, self.item_tokens, self._group, hashes)
+        return hashes
+
+    def words(self) -> list[bytes]:
+        """The tokens themselves, for people."""
+        buffer = self.bytes[: self.ends[-1] if self.ends.size else 0].tobytes()
+        ends = self.ends.tolist()
+        return [buffer[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+
+
+def words(text: str) -> list[str]:
+    r"""The tokens of one text, as strings.
+
+    >>> words("Free entry: WIN £1000, don't wait!")
+    ['free', 'entry', 'win', '1000', 'don', 't', 'wait']
+    """
+    tokens = TokenBuffer([encode_text(text)], np.zeros(1, dtype=np.bool_), np.zeros(1, dtype=np.int32))
+    return [word.decode() for word in tokens.words()]

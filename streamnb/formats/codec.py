@@ -1,0 +1,431 @@
+"""JSON bytes <-> the vocabulary of `streamnb.events`; docs/formats.md shows every form with examples.
+
+Events under the default schema take a fast road, one msgspec type. It may give up on anything, but what it
+accepts must be the very event that the slow road reads, which is the meaning of a record; a test holds that.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, TypeVar, cast
+
+import msgspec
+
+from streamnb.errors import MalformedEvent
+from streamnb.events import (
+    Alert,
+    Drift,
+    Event,
+    LabelRecord,
+    MetricsReport,
+    Prediction,
+    Retraction,
+    TenantStanding,
+)
+from streamnb.features.attributes import some_of
+from streamnb.formats.event_schema import ENTITY, EventSchema
+from streamnb.formats.event_validity import (
+    EARLIEST,
+    LATEST,
+    refuse_ahead,
+    refuse_label_ahead,
+    refuse_label_record,
+    refuse_odd_time,
+)
+from streamnb.formats.json_parsing import SHALLOW, find, is_nonfinite, maybe_deep, parse, refuse
+from streamnb.formats.json_paths import Keys, render_path
+from streamnb.formats.json_value_checks import (
+    LONGEST_NAME,
+    READERS,
+    look_up,
+    moment,
+    name,
+    nominal,
+    number,
+    refuse_type,
+    required_name,
+    undeclared,
+)
+from streamnb.values.example_weights import HEAVIEST
+
+_USUAL = EventSchema()
+_FAULT = re.compile(
+    r"(?:.* missing required field `(?P<missing>.*?)`|.*?)(?: - at `(?P<path>\$.*)`)?", re.DOTALL
+)
+
+_encode_json = msgspec.json.Encoder().encode
+
+T = TypeVar("T")
+
+UNNAMED, IN_EVENT = "default", "event"
+"""What the source of a verdict is called that names none, and of a label inside its event."""
+
+_Name = Annotated[str, msgspec.Meta(min_length=1, max_length=LONGEST_NAME)]
+
+
+class _PlainEvent(msgspec.Struct, gc=False):
+    """An event under the default schema, as it mostly comes."""
+
+    id: _Name
+    text: str | None = None
+    features: dict[str, str | float | bool | None] | None = None
+    label: _Name | None = None
+    ts: float | str | None = None
+
+
+_decode_plain = msgspec.json.Decoder(_PlainEvent).decode
+
+
+class _PlainLabel(msgspec.Struct, gc=False):
+    """A verdict as it mostly comes."""
+
+    id: _Name
+    label: _Name | None
+    source: _Name | None = None
+    weight: Annotated[float, msgspec.Meta(ge=0.0, le=HEAVIEST)] = 1.0
+    ts: float | str | None = None
+    withdraw: bool | None = None
+
+
+_decode_plain_verdicts = msgspec.json.Decoder(_PlainLabel).decode_lines
+
+
+def decode_event(raw: bytes, schema: EventSchema, key: bytes | None = None, recorded: float = 0.0) -> Event:
+    r"""The event in a record.
+
+    The record as a whole is checked first, then id, label, ts, the entity, the declared attributes and the
+    open ones; the first fault is reported. Values that the schema does not read may be anything that is JSON.
+
+    Args:
+        raw: the record's value.
+        schema: how it is read.
+        key: the record's key, which names the entity where the schema says so; bytes of it that are no UTF-8
+            stand as ``\xNN``. None and an empty one name none.
+        recorded: when the log recorded it, seconds since the epoch; 0 or less is unknown, and so is a time
+            after 2099. Where the log's clock counts it is the time of an event that has none, and no time
+            may be a day later.
+
+    Raises:
+        MalformedEvent: with the reason, and the path of the value at fault.
+    """
+    event = _read_plain(raw) if schema.is_plain and len(raw) <= schema.max_bytes else None
+    if event is None:
+        event = _read_event(parse(raw, schema.max_bytes), schema, key)
+    if schema.entity_path == "":
+        event.x.pop(ENTITY, None)  # a feature of that name, where the event took the fast road
+        if key:
+            event.x[ENTITY] = name(key.decode(errors="backslashreplace"), ())
+    if 0.0 < recorded < LATEST and schema.clock == "log":
+        if event.ts is None:
+            msgspec.structs.force_setattr(event, "ts", recorded)
+        else:
+            refuse_ahead(event.ts, recorded, schema.ts_keys or ())
+    if event.label in schema.aliases:
+        msgspec.structs.force_setattr(event, "label", schema.named(event.label))
+    return event
+
+
+def _read_plain(raw: bytes) -> Event | None:
+    """The event under the default schema where nothing about the record is odd, otherwise None."""
+    try:
+        if not raw.isascii():
+            raw.decode()  # msgspec does not check the strings that it skips
+        record = _decode_plain(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    body, x, ts = record.text, record.features, record.ts
+    may_be_label = body is None and not x
+    # What is no text may nest too deeply, where it is long enough.
+    may_be_deep = len(raw) > SHALLOW and len(raw) - len(body or "") > SHALLOW and maybe_deep(raw)
+    if may_be_label or may_be_deep:
+        return None
+    if x:
+        if "text" in x:
+            return None
+        if None in x.values():
+            x = {attribute: value for attribute, value in x.items() if value is not None}
+        if body is not None:
+            x = {"text": body, **x}
+    else:
+        x = {"text": body or ""}
+    if ts is not None:
+        ts = moment(ts, ("ts",)) if isinstance(ts, str) else ts
+        if not EARLIEST <= ts < LATEST:
+            return None
+    return Event(record.id, x, record.label, 1.0, ts)  # type: ignore[arg-type]
+
+
+def _read_event(record: Any, schema: EventSchema, key: bytes | None = None) -> Event:
+    refuse_label_record(record, schema, key)
+    event_id = required_name(look_up(record, schema.id_keys), schema.id_keys)
+    label = look_up(record, schema.label_keys)
+    if label is not None:
+        label = name(label, schema.label_keys)
+    ts = _read_time(record, schema)
+    x: dict[str, str | float | bool] = {}
+    if schema.entity_keys is not None:
+        entity = look_up(record, schema.entity_keys)
+        if entity is not None:
+            x[ENTITY] = name(nominal(entity, schema.entity_keys), schema.entity_keys)
+    for place in schema.places:
+        value = None if place.name in x else look_up(record, place.keys)
+        if value is not None:
+            read = READERS[place.kind](value, place.keys)
+            x[place.name] = read if isinstance(read, str) else min(max(read, place.least), place.most)
+            if place.values is not None and x[place.name] not in place.values:
+                refuse("out-of-range", place.keys, f"expected one of {some_of(place.values)}")
+    if schema.open_features:
+        x |= _read_open(look_up(record, ("features",)), schema.claimed)
+    return Event(event_id, x, label, 1.0, ts)
+
+
+def _read_time(record: Any, schema: EventSchema) -> float | None:
+    given = look_up(record, schema.ts_keys) if schema.ts_keys else None
+    if given is None or schema.ts_keys is None:
+        return None
+    seconds = moment(given, schema.ts_keys)
+    refuse_odd_time(seconds, given, schema.ts_keys)
+    return seconds
+
+
+def _read_open(features: Any, claimed: frozenset[str]) -> dict[str, str | float | bool]:
+    if features is None:
+        return {}
+    if type(features) is not dict:
+        refuse_type(features, "an object", ("features",))
+    return {
+        key: undeclared(value, ("features", key))
+        for key, value in features.items()
+        if value is not None and key not in claimed
+    }
+
+
+def decode_label(raw: bytes, schema: EventSchema = _USUAL, recorded: float = 0.0) -> LabelRecord | Retraction:
+    """Return what a record of the labels topic says.
+
+    Args:
+        raw: the record's value.
+        schema: how it is read: `max_bytes`, `aliases` and `clock` of it.
+        recorded: when the log recorded it, as for `decode_event`; where the log's clock counts, no label may
+            be of a time that is a day later.
+
+    Raises:
+        MalformedEvent: with the reason, and the path of the value at fault.
+    """
+    said = _read_label(raw, schema.max_bytes)
+    if schema.clock == "log":
+        _refuse_label_ahead(said, recorded)
+    return _named(said, schema) if isinstance(said, LabelRecord) else said
+
+
+def _refuse_label_ahead(said: LabelRecord | Retraction, recorded: float) -> None:
+    if said.ts is not None and 0.0 < recorded < LATEST:
+        refuse_label_ahead(said.ts, recorded)
+
+
+def _named(said: LabelRecord, schema: EventSchema) -> LabelRecord:
+    if said.label in schema.aliases:
+        return msgspec.structs.replace(said, label=schema.named(said.label))
+    return said
+
+
+def _read_label(raw: bytes, max_bytes: int) -> LabelRecord | Retraction:
+    if plain := _read_plain_labels([raw], max_bytes):
+        return plain[0]
+    record = parse(raw, max_bytes)
+    if look_up(record, ("withdraw",)) is not None:
+        return _retraction(record)
+    event_id = required_name(look_up(record, ("id",)), ("id",))
+    label = look_up(record, ("label",))
+    if label is None and "label" not in record:
+        refuse("missing", ("label",), "expected a string, or null to take a label back")
+    label = None if label is None else name(label, ("label",))
+    source, weight = look_up(record, ("source",)), look_up(record, ("weight",))
+    return LabelRecord(
+        event_id,
+        label,
+        UNNAMED if source is None else _source(source),
+        1.0 if weight is None else _weight(weight, ("weight",)),
+        _moment_in(record, "ts"),
+    )
+
+
+def decode_labels(
+    raws: Sequence[bytes],
+    schema: EventSchema = _USUAL,
+    recorded: Sequence[float] = (),
+) -> list[LabelRecord | Retraction | MalformedEvent]:
+    """Return what each record of the labels topic says, or why it says nothing, as `decode_label` does."""
+    plain, times = _read_plain_labels(raws, schema.max_bytes), recorded or [0.0] * len(raws)
+    if not plain:
+        return [_labels_by_source(raw, schema, time) for raw, time in zip(raws, times, strict=True)]
+    pairs = zip(plain, times, strict=True)  # most labels are of a time before the log recorded them
+    if schema.clock != "log" or all(one.ts is None or one.ts <= time for one, time in pairs):
+        return [_named(one, schema) for one in plain]
+    return [_in_time(_named(one, schema), time) for one, time in zip(plain, times, strict=True)]
+
+
+def _labels_by_source(
+    raw: bytes, schema: EventSchema, recorded: float
+) -> LabelRecord | Retraction | MalformedEvent:
+    try:
+        return decode_label(raw, schema, recorded)
+    except MalformedEvent as error:
+        return error
+
+
+def _in_time(said: LabelRecord, recorded: float) -> LabelRecord | MalformedEvent:
+    try:
+        _refuse_label_ahead(said, recorded)
+    except MalformedEvent as error:
+        return error
+    return said
+
+
+def _read_plain_labels(raws: Sequence[bytes], max_bytes: int) -> list[LabelRecord]:
+    """The verdicts in records that have nothing odd about them, all at once; none where one has.
+
+    Where each record begins with a brace and ends with one, no verdict goes beyond its record: nothing
+    in JSON goes on after a brace, a line feed and a brace.
+    """
+    lines, n = b"\n".join(raws), len(raws)
+    if not n == lines.count(b"\n") + 1 == lines.count(b"}\n{") + 1 or lines[:1] + lines[-1:] != b"{}":
+        return []
+    if max(map(len, raws)) > min(max_bytes, SHALLOW):
+        return []
+    try:
+        if not lines.isascii():
+            lines.decode()  # msgspec does not check the strings that it skips
+        found = _decode_plain_verdicts(lines)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return []
+    if len(found) != n or any(map(_is_odd, found)):
+        return []
+    return [LabelRecord(one.id, one.label, one.source or UNNAMED, one.weight, one.ts) for one in found]  # type: ignore[arg-type]
+
+
+def _retraction(record: Any) -> Retraction:
+    if record["withdraw"] is not True:
+        refuse("wrong-type", ("withdraw",), "expected true")
+    source = _source(required_name(look_up(record, ("source",)), ("source",)))
+    return Retraction(source, _moment_in(record, "since"), _moment_in(record, "ts"))
+
+
+def _moment_in(record: Any, key: str) -> float | None:
+    value = look_up(record, (key,))
+    if value is None:
+        return None
+    seconds = moment(value, (key,))
+    refuse_odd_time(seconds, value, (key,))
+    return seconds
+
+
+def _source(value: Any) -> str:
+    source = name(value, ("source",))
+    if source == IN_EVENT:
+        refuse("out-of-range", ("source",), f"{IN_EVENT!r} is what labels inside events are called")
+    return source
+
+
+def _is_odd(found: _PlainLabel) -> bool:
+    """Whether it is to be read with care."""
+    if found.withdraw is not None or found.source == IN_EVENT:
+        return True
+    return found.ts is not None and (type(found.ts) is str or not EARLIEST <= found.ts < LATEST)  # type: ignore[operator]
+
+
+def encode_label(verdict: LabelRecord | Retraction) -> bytes:
+    """The record of the labels topic."""
+    record = msgspec.to_builtins(verdict)
+    if isinstance(verdict, Retraction):
+        record = {"withdraw": True, **record}
+    return _encode_json({key: value for key, value in record.items() if value is not None or key == "label"})
+
+
+def _weight(value: Any, keys: Keys) -> float:
+    weight = number(value, keys)
+    return weight if 0 <= weight <= HEAVIEST else refuse("out-of-range", keys, f"expected 0 to {HEAVIEST}")
+
+
+def decode_prediction(raw: bytes) -> Prediction:
+    """The prediction in a record; unknown fields are ignored. Raises `MalformedEvent`."""
+    return _convert(parse(raw, len(raw)), Prediction)
+
+
+def decode_metrics(raw: bytes) -> MetricsReport | Drift:
+    """Return what a record of the metrics topic holds, by its ``kind``; unknown fields are ignored.
+
+    Raises `MalformedEvent`.
+    """
+    found: MetricsReport | Drift = _convert(parse(raw, len(raw)), cast("Any", MetricsReport | Drift))
+    return found
+
+
+def _convert(record: Any, kind: type[T]) -> T:
+    keys = find(record, is_nonfinite)
+    if keys is not None:
+        refuse("out-of-range", keys, "no finite double holds this number")
+    try:
+        return msgspec.convert(record, kind)
+    except msgspec.ValidationError as error:
+        message = str(error)
+    fault = _FAULT.fullmatch(message)
+    missing, path = fault.group("missing", "path") if fault else (None, None)
+    raise MalformedEvent(
+        "missing" if missing else "wrong-type", (path or "$") + (f".{missing}" if missing else ""), message
+    ) from None
+
+
+def encode_event(event: Mapping[str, Any]) -> bytes:
+    """The record of an event that is given in the shape of its JSON form.
+
+    Raises:
+        ValueError: a number that is not finite, with its path; or text that no UTF-8 can hold.
+    """
+    return _encode(dict(event))
+
+
+def encode_prediction(prediction: Prediction) -> bytes:
+    """The record of a prediction. Raises ValueError, with the path, for a number that is not finite."""
+    return _encode(prediction)
+
+
+def encode_predictions(predictions: Sequence[Prediction]) -> list[bytes]:
+    """The records of many, as of `encode_prediction`."""
+    encoded = list(map(_encode_json, predictions))
+    if b"null" in b"".join(encoded):
+        for prediction, one in zip(predictions, encoded, strict=True):
+            told = prediction.label, prediction.probability, prediction.decision
+            if one.count(b"null") != told.count(None):
+                encode_prediction(prediction)  # another null may be a number that is not finite
+    return encoded
+
+
+def encode_alert(alert: Alert) -> bytes:
+    """The record of the alerts topic. Raises ValueError, with the path, for a number that is not finite."""
+    return _encode(alert)
+
+
+def decode_alert(raw: bytes) -> Alert:
+    """The alert in a record; unknown fields are ignored. Raises `MalformedEvent`."""
+    return _convert(parse(raw, len(raw)), Alert)
+
+
+def encode_tenant_stats(standing: TenantStanding) -> bytes:
+    """The record of the topic of tenants."""
+    return _encode_json(standing)
+
+
+def encode_metrics(report: MetricsReport | Drift) -> bytes:
+    """The record of the metrics topic. Raises ValueError, with the path, for a number that is not finite."""
+    return _encode(report)
+
+
+def _encode(value: Any) -> bytes:
+    encoded = _encode_json(value)
+    if b"null" in encoded:  # msgspec writes infinities and NaN as null
+        keys = find(msgspec.to_builtins(value), is_nonfinite)
+        if keys is not None:
+            raise ValueError(f"{render_path(keys)}: expected a finite number")
+    return encoded

@@ -1,0 +1,129 @@
+"""Bytes -> JSON value, checked to the last byte, and the reason where they hold none.
+
+msgspec is fast but says too little of what it refuses. That is parsed again by Python's own parser, which
+is lenient where we want to look closer: it accepts lone surrogates and numbers beyond a double, so that the
+value at fault can be found. Duplicate keys: the last one wins, in both; but a lone surrogate is refused
+behind it, too, for it is looked for in the text, and not in what comes of it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any, NoReturn
+
+import msgspec
+
+from streamnb.errors import MalformedEvent
+from streamnb.formats.json_paths import Keys, render_path
+
+MAX_DEPTH = 100
+"""How deep arrays and objects may nest. Python's own limit depends on the caller's stack, so that a replay
+could judge a record otherwise than the run did; this one lies far below it."""
+
+SHALLOW = 2 * MAX_DEPTH
+"""No JSON of so few bytes nests deeper: every level is opened and closed."""
+
+_TOKENS = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[\[{]|[\]}]', re.DOTALL)
+_STEPS = {b"[": 1, b"{": 1, b"]": -1, b"}": -1}
+
+
+def refuse(reason: str, keys: Keys, detail: str, remedy: str = "") -> NoReturn:
+    """Raises `MalformedEvent` for the value at some keys."""
+    raise MalformedEvent(reason, render_path(keys), detail, remedy) from None
+
+
+def parse(raw: bytes, max_bytes: int) -> Any:
+    """The JSON value of a record. A number that no double holds becomes an infinity or a huge int.
+
+    Raises:
+        MalformedEvent: oversize, invalid-utf8, invalid-json or lone-surrogate, looked for in this order,
+            except that nesting too deeply (invalid-json) is found right after oversize.
+    """
+    if len(raw) > max_bytes:
+        refuse("oversize", (), f"expected at most {max_bytes} bytes, found {len(raw)}")
+    if len(raw) > SHALLOW and maybe_deep(raw) and _is_deep(raw):
+        refuse("invalid-json", (), f"nested more than {MAX_DEPTH} levels deep")
+    try:
+        return msgspec.json.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return _parse_slowly(raw)
+
+
+def maybe_deep(raw: bytes) -> bool:
+    """Whether there are brackets enough to nest too deeply."""
+    return raw.count(b"[") + raw.count(b"{") > MAX_DEPTH
+
+
+def _is_deep(raw: bytes) -> bool:
+    depth = 0
+    for token in _TOKENS.finditer(raw):
+        depth += _STEPS.get(token[0], 0)
+        if depth > MAX_DEPTH:
+            return True
+    return False
+
+
+def _parse_slowly(raw: bytes) -> Any:
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError as error:
+        refuse("invalid-utf8", (), f"{error.reason} at byte {error.start}")
+    try:
+        whole = _load(text, object_pairs_hook=_Pairs)
+    except json.JSONDecodeError as error:
+        refuse("invalid-json", (), f"{error.msg} at character {error.pos}")
+    keys = find(whole, _has_surrogate)
+    if keys is not None:
+        refuse("lone-surrogate", keys, "half of a surrogate pair, which no UTF-8 can hold")
+    return _load(text)
+
+
+class _Pairs(list[tuple[str, Any]]):
+    """An object with all that it holds, behind duplicate keys too."""
+
+    items = list.__iter__
+
+
+def _parse_int(digits: str) -> float:
+    return int(digits) if len(digits) < 400 else float(digits)  # int() refuses thousands of digits
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    refuse("invalid-json", (), f"{name} is not JSON")
+
+
+def _has_surrogate(value: Any) -> bool:
+    return isinstance(value, str) and any("\ud800" <= character <= "\udfff" for character in value)
+
+
+_load = partial(json.loads, parse_int=_parse_int, parse_constant=_refuse_constant)
+
+
+def is_nonfinite(value: Any) -> bool:
+    """Whether a value is an infinity, a NaN, or an int that no double holds."""
+    if isinstance(value, int | float):
+        try:
+            return not math.isfinite(value)
+        except OverflowError:
+            return True
+    return False
+
+
+def find(value: Any, wanted: Callable[[Any], bool], keys: Keys = ()) -> Keys | None:
+    """The keys of the first key or value of a JSON value that is `wanted`, None where there is none."""
+    if wanted(value):
+        return keys
+    entries: Iterable[tuple[str | int, Any]] = ()
+    if isinstance(value, dict | _Pairs):
+        entries = value.items()
+    elif isinstance(value, list | tuple):
+        entries = enumerate(value)
+    for key, entry in entries:
+        found = (*keys, key) if wanted(key) else find(entry, wanted, (*keys, key))
+        if found is not None:
+            return found
+    return None

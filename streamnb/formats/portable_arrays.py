@@ -1,0 +1,82 @@
+"""Numpy arrays as portable bytes: C order, little endian, of a closed list of dtypes."""
+
+from __future__ import annotations
+
+import io
+import sys
+import zlib
+from collections.abc import Iterator
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from streamnb.errors import SnapshotError
+from streamnb.formats.stored_array import StoredArray
+from streamnb.kernels.growable_arrays import blocks
+from streamnb.values.type_aliases import Array
+
+Dtype = Literal[
+    "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64"
+]
+BLOCK = 1 << 20  # bytes handled at a time
+
+_DTYPES: dict[str, Dtype] = {name: name for name in get_args(Dtype)}
+
+
+def array_dtype(array: Array | StoredArray) -> Dtype:
+    """The portable name of the array's dtype, whatever its byte order.
+
+    Raises:
+        SnapshotError: not a plain `numpy.ndarray`, or a dtype beyond the closed list.
+    """
+    # A subclass (a masked array, say) may hold more than its elements, which would be lost silently.
+    if type(array) not in {np.ndarray, StoredArray}:
+        raise SnapshotError(f"expected numpy.ndarray, got {type(array).__name__}")
+    if array.dtype.name not in _DTYPES:
+        raise SnapshotError(f"dtype {array.dtype.name} is not one of {', '.join(_DTYPES)}")
+    return _DTYPES[array.dtype.name]
+
+
+def array_blocks(array: Array | StoredArray) -> Iterator[bytes]:
+    """The elements in C order and little endian, in blocks of at most `BLOCK` bytes; no copy of the whole.
+
+    Raises SnapshotError where it is a stored one that cannot be read.
+    """
+    if isinstance(array, StoredArray):
+        flat = array.reshape(-1)
+        for part in blocks(flat.size, flat.dtype.itemsize):
+            yield from array_blocks(flat[part])
+        return
+    if array.size == 0:
+        return
+    little = array.dtype.newbyteorder("<")
+    found: Any = np.nditer(
+        array,
+        flags=["external_loop", "buffered"],
+        op_dtypes=[little],
+        order="C",
+        casting="equiv",
+        buffersize=BLOCK // little.itemsize,
+    )
+    for block in found:
+        # In memory any byte but 0 is true; in a snapshot it is 1, so that equal values are equal bytes.
+        yield (block.view(np.uint8).astype(np.bool_) if little.kind == "b" else block).tobytes()
+
+
+def read_array(file: io.BufferedIOBase, dtype: Dtype, shape: list[int]) -> tuple[Array, int]:
+    """The array whose bytes come next in the file, and their CRC-32; it is writable and owns its memory.
+
+    Raises:
+        SnapshotError: the file ends too early, or a bool is neither 0 nor 1.
+    """
+    array = np.empty(shape, dtype=dtype)
+    octets = array.reshape(-1).view(np.uint8)
+    crc = 0
+    for start in range(0, octets.size, BLOCK):
+        block = octets[start : start + BLOCK].data
+        if file.readinto(block) != block.nbytes:
+            raise SnapshotError("the file ended while it was being read")
+        crc = zlib.crc32(block, crc)
+    if dtype == "bool" and (octets > 1).any():
+        raise SnapshotError("a bool is neither 0 nor 1")
+    return (array if sys.byteorder == "little" else array.byteswap(inplace=True)), crc

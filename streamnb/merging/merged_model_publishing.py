@@ -1,0 +1,172 @@
+"""The sum of shards' models in a journal of its own, which `serve` and `score` follow as a learner's."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from streamnb.config import Config
+from streamnb.engine.journal.checkpoint import positions_of, snapshot_of
+from streamnb.engine.journal.job_identity import JobIdentity
+from streamnb.engine.journal.journal_history import last
+from streamnb.engine.ports import Log, OutageListener, Partition
+from streamnb.engine.processing.retrained_model import RetrainedModel
+from streamnb.engine.sensor import Sensor
+from streamnb.errors import ConfigError, Fenced, JournalError, NotElected, StreamnbError
+from streamnb.formats.snapshot_container import SnapshotPart
+from streamnb.merging.shard_states import ShardState, merged, state_of_source
+from streamnb.persistence.snapshot_folder import SnapshotFolder
+from streamnb.runtime.worker import Worker
+from streamnb.values.parameter_checks import pluralize
+
+_LOOK_SECONDS = 0.1
+_LEARNERS = "commit", "loss"
+"""Kinds of journal records that a learner alone writes."""
+
+
+class MergedModelPublisher:
+    """In a learner's place: it lets the journal of the merged model take up one sum after another.
+
+    Args:
+        config: of the merged model.
+        log: that its topics are on; the worker closes it.
+        worker: that has recovered: nobody else writes to the journal.
+        folder: of the merged model's snapshots.
+        identity: of the merged model.
+        sensor: is told what happens.
+
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        log: Log,
+        worker: Worker,
+        folder: SnapshotFolder,
+        identity: JobIdentity,
+        sensor: Sensor,
+    ) -> None:
+        self._config, self._log, self._worker = config, log, worker
+        self._folder, self._identity, self._sensor = folder, identity, sensor
+        self._digests: frozenset[str] = frozenset()  # of the states of which the last one is the sum
+        self._told = ""
+
+    def publish(self, state: ShardState) -> int:
+        """Let the journal take it up; the journal's record.
+
+        1. Refuse a state of other topics than those of this log, and one that knows less than is published.
+        2. Offer the model, as a file that nobody reads yet.
+        3. Write the journal record that takes it up, with the offsets that it stands for. From here on it
+           holds: followers load all of it, or go on as they were.
+        4. Keep a snapshot, so that a follower that begins need not look further back.
+
+        Raises ConfigError and JournalError where it is refused; then nothing was written.
+        """
+        self.refuse(state)
+        at = self._worker.checkpoint
+        none = np.zeros(0, dtype=np.int32)
+        model = SnapshotPart(*state.model.state())
+        rebuilt = RetrainedModel(model, at.n, 0, none, none.astype(np.int64), {}, forgets=False)
+        with self._folder.asking():
+            self._folder.remove_offers(at.n)
+            self._folder.offer(snapshot_of(at, rebuilt.parts(), self._identity))
+            merges = {"positions": self._positions(state), "merged": tuple(sorted(state.digests))}
+            n = self._worker.install_model(rebuilt, merges=merges).n
+        self._digests = state.digests
+        return n
+
+    def undone(self, state: ShardState) -> list[str]:
+        """A line that says so, where a sum is of fewer events than the last one."""
+        before, events = self._worker.learner.model.n_events, state.model.n_events
+        told = (
+            f"this sum is of {pluralize(events, 'event')}, and the last one was of {before:,}: a "
+            "shard was rolled "
+            "back, or learned anew; `streamnb snapshot list` of each tells which"
+        )
+        return [told] if events < before else []
+
+    def missing(self, state: ShardState) -> list[str]:
+        """The partitions that nobody has learned: a line for each topic that has some."""
+        found = []
+        known = self._positions(state)
+        for topic in self._config.topics.events:
+            none = [one.number for one in self._log.partitions(topic) if one not in known]
+            if none:
+                numbers = ", ".join(map(str, sorted(none)))
+                found.append(
+                    f"topic {topic!r}, partition {numbers}: no shard has learned it; its events are in no "
+                    "merge until one does (events.partitions), or is named here"
+                )
+        return found
+
+    def follow(
+        self, places: Sequence[str], every: float, stopping: Callable[[], bool], patience: OutageListener
+    ) -> None:
+        """Publish the sum of these sources, each time it is another one, until told to stop.
+
+        What a shard has to do is waited for, and told. Raises ConfigError where only people can help, and
+        what the log of the merged model raises.
+        """
+        while not stopping():
+            due = time.monotonic() + every
+            self._turn()
+            try:
+                state = merged(
+                    [state_of_source(place, self._turn, patience) for place in places], self._config
+                )
+            except (ConfigError, Fenced, NotElected):
+                raise
+            except StreamnbError as error:
+                self.report(f"the last merge stays: {error}")
+            else:
+                self.report("; ".join([*self.undone(state), *self.missing(state)]))
+                if state.digests != self._digests:
+                    self.publish(state)
+            while time.monotonic() < due and not stopping():
+                self._turn()
+                time.sleep(_LOOK_SECONDS)
+
+    def report(self, text: str) -> None:
+        """Once, until there is something else to tell."""
+        if text and text != self._told:
+            self._sensor.noted(text)
+        self._told = text
+
+    @staticmethod
+    def _positions(state: ShardState) -> dict[Partition, int]:
+        return {Partition(*place[:2]): one.position for place, one in state.positions.items()}
+
+    def _turn(self) -> None:
+        self._log.heartbeat()
+        self._sensor.heartbeat()
+
+    def refuse(self, state: ShardState) -> None:
+        """Raise ConfigError or JournalError for what `publish` would not write."""
+        ids = self._log.topic_ids(self._config.topics.events)
+        for place, one in state.positions.items():
+            if ids.get(place.topic) != place.topic_id:
+                raise ConfigError(
+                    f"{one.by!r} has learned topic {place.topic!r}, which topics.events does not name, or "
+                    "which is another cluster's, or was made anew: its offsets mean nothing here; correct "
+                    "that, or write the sum to a file (--out)"
+                )
+        end = last(self._log, self._log.partitions(self._identity.journal)[0])
+        if end is None or end.record.kind == "genesis":
+            return
+        if end.record.kind in _LEARNERS:
+            raise ConfigError(
+                f"topic {self._identity.journal!r} is the journal of a learner: the merged model needs its "
+                "own model.name, topics.journal and snapshots.folder"
+            )
+        stands = self._positions(state)
+        for partition, offset in sorted(positions_of(end.record).items()):
+            learned = stands.get(partition)
+            if learned is None or learned < offset:
+                now = "is in none of these" if learned is None else f"stands at {learned}"
+                raise JournalError(
+                    f"topic {partition.topic!r}, partition {partition.number}: the last merge stands for all "
+                    f"before offset {offset}, and now it {now}: name all shards, and bring back what that "
+                    "one has lost"
+                )

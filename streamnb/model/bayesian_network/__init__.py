@@ -1,1 +1,0 @@
-"""Bayesian networks: counts of families, variable elimination, incremental EM, joint tables."""

@@ -1,1 +1,0 @@
-"""Calibration of probabilities: temperature scaling, histogram binning, Platt scaling."""

@@ -1,1 +1,0 @@
-"""Concept learning: the posterior by brute force, the version space, FIND-S."""

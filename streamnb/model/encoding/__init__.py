@@ -1,1 +1,0 @@
-"""From events to arrays: the tokenizer, the vocabulary, batches of events, data frames."""

@@ -1,1 +1,0 @@
-"""Progressive validation and detectors of drift."""

@@ -1,1 +1,0 @@
-"""Hidden Markov models: filter, smoother, Viterbi, online EM, and a chain for each entity."""

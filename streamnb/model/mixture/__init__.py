@@ -1,1 +1,0 @@
-"""The Bayes-optimal mixture of hypotheses, and its members."""

@@ -1,1 +1,0 @@
-"""Naive Bayes: its state, kernels and linear form, with its variants and its semi-supervised form."""

@@ -1,1 +1,0 @@
-"""Arithmetic with an error bound: log space, compensated sums, Gamma ratios, counter-based random numbers."""

@@ -1,1 +1,0 @@
-"""Posteriors over a finite set of hypotheses, conjugate posteriors, and credible intervals."""

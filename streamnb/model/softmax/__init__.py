@@ -1,1 +1,0 @@
-"""Softmax regression: its table of features, how they are extracted, quantile bins."""

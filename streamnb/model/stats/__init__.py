@@ -1,1 +1,0 @@
-"""Sufficient statistics as arrays: counts, histograms, moments, decayed and presence counts."""

@@ -1,0 +1,109 @@
+"""Why a model said what it said: what each attribute value adds to the log odds of its first choice.
+
+By naive Bayes the evidence of a value is the model's own score of an event that holds nothing else. So the
+items of an event, with the prior's, add up to the log odds of the predicted class against the runner-up:
+
+    log P(v1|x)/P(v2|x) = log P(v1)/P(v2) + sum over attributes of log P(a|v1)/P(a|v2)
+
+How that is done for what learns by gradient, and for many hypotheses, `mixture.evidence` says.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple, Self
+
+from streamnb.features.tokenizer import words
+from streamnb.values.hooks import Hooks
+from streamnb.values.notebook_repr import Shown
+from streamnb.values.number_ranges import is_missing
+
+LIMIT = 1e6
+"""Log odds beyond +-LIMIT, such as the infinite ones of alpha = 0, are cut to it: JSON has no infinity."""
+
+
+Single = tuple[Any, Any, dict[Any, Any], dict[Any, Any]]
+
+
+class Item(NamedTuple):
+    """One attribute value, and its log odds in nats of the predicted class against the runner-up.
+
+    The value is a word of a text, with all its occurrences; the absent words of a Bernoulli text together
+    are the empty word.
+    """
+
+    attribute: Hashable
+    value: Any
+    log_odds: float
+
+
+class Items(list[Item], Shown):
+    """What speaks for a prediction, the strongest first; where nothing does, `why` tells the reason."""
+
+    why = "no value of this event says anything"
+
+    @classmethod
+    def of_classes(cls, n: int) -> Self:
+        """Those of a model of so few classes that none of them speaks against another."""
+        none = cls()
+        none.why = "one class alone was learned: it speaks against none" if n else "nothing was learned yet"
+        return none
+
+    def __repr__(self) -> str:
+        return super().__repr__() if self else f"[] ({self.why})"
+
+
+class Explanation(NamedTuple):
+    """Log odds of the predicted class against the runner-up, taken apart (nats).
+
+    Attributes:
+        predicted: the most probable class.
+        runner_up: the next one.
+        prior: what was said before the event was looked at.
+        items: of every value that says anything, the strongest first.
+    """
+
+    predicted: Any
+    runner_up: Any
+    prior: float
+    items: list[Item]
+
+    def _repr_html_(self) -> str:
+        return Hooks.html(self)
+
+    @property
+    def log_odds(self) -> float:
+        """The sum of the prior's and of all items'."""
+        return self.prior + math.fsum(item.log_odds for item in self.items)
+
+
+def single_events(x: Mapping[Any, Any], texts: frozenset[Any]) -> Iterator[Single]:
+    """(attribute, value, event that holds it, event to compare with) of every value of an event.
+
+    A word is compared with the empty text, and the empty text with no text.
+    """
+    for name, value in x.items():
+        if is_missing(value):
+            continue
+        if name not in texts:
+            yield name, value, {name: value}, {}
+            continue
+        bag = Counter(words(value)) if isinstance(value, str) else value
+        yield name, "", {name: ""}, {}
+        for word, times in bag.items():
+            yield name, word, {name: {word: times}}, {name: ""}
+
+
+def ranked(items: Iterable[Item]) -> list[Item]:
+    """The strongest first, without those that say nothing."""
+    return sorted((item for item in items if item.log_odds != 0.0), key=lambda item: -abs(item.log_odds))
+
+
+def odds(joint: Mapping[Any, float], base: Mapping[Any, float], first: Any, second: Any) -> float:
+    """What the first event says beyond the second, of one class against another."""
+    change = [joint[v] - base[v] if joint[v] > -math.inf else -math.inf for v in (first, second)]
+    if change[0] == change[1]:
+        return 0.0
+    return max(-LIMIT, min(LIMIT, change[0] - change[1]))

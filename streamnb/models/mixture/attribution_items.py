@@ -1,0 +1,89 @@
+"""One event as the parts of which its evidence tells: words, values, and texts without their words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from streamnb.features.bags import Bags, bags_of
+from streamnb.features.encoded_batch import Batch, Encoded
+from streamnb.features.feature_layout import Layout
+from streamnb.kernels.array_types import Ints
+from streamnb.kernels.structs import struct_type
+from streamnb.models.softmax.feature_extraction import ExtractedFeatures
+from streamnb.models.softmax.quantile_bins import LAYOUTS
+from streamnb.values.attribute_kinds import NOMINAL
+from streamnb.values.example_weights import UNIT
+
+
+@struct_type
+class AttributionItems(NamedTuple):
+    """One event as n - 1 parts: D words and nominal values, V numbers, and G texts without their words.
+
+    Attributes:
+        batch: n events, each with one part, in this order; the last is the event without any.
+        base: int64[n - 1], the event that has all of a part's event but the part: of a word its text without
+            words, of all else the last.
+        of_token: int64[t], which part each word or nominal value of the event is.
+        bags: of `batch`.
+        alone: scratch for the features of one number.
+    """
+
+    batch: Batch
+    base: Ints
+    of_token: Ints
+    bags: Bags
+    alone: ExtractedFeatures
+
+    @classmethod
+    def of_event(cls, event: Batch, kinds: Ints) -> AttributionItems:
+        """Those of a batch of one event; `kinds` of the groups."""
+        times = np.diff(event.item_rows)
+        _, where, of_token = np.unique(event.keys, return_index=True, return_inverse=True)
+        order = np.argsort(where)  # as they come in the event, not as their keys do
+        rank = np.empty_like(order)
+        rank[order] = np.arange(order.size)
+        where, of_token = where[order], rank[of_token]
+        group = np.repeat(event.item_group, times)[where]
+        amount = np.zeros(where.size, dtype=np.int64)
+        np.add.at(amount, of_token, np.repeat(event.item_amount, times))
+        texts = np.unique(event.item_group[kinds[event.item_group] != NOMINAL])
+        D, V, G = where.size, event.value.size, texts.size
+        n = D + V + G + 1
+        base = np.full(n - 1, n - 1, dtype=np.int64)
+        words = kinds[group] != NOMINAL
+        base[:D][words] = D + V + np.searchsorted(texts, group[words])
+        place = np.arange(n + 1)
+        batch = Batch(
+            event_items=np.clip(place, 0, D) + np.clip(place - D - V, 0, G),
+            item_group=np.concatenate([group, texts]),
+            item_amount=np.concatenate([amount, np.full(G, UNIT)]),
+            item_rows=np.minimum(np.arange(D + G + 1), D),
+            rows=event.rows[where],
+            keys=event.keys[where],
+            event_values=np.clip(place - D, 0, V),
+            value_field=event.value_field,
+            value=event.value,
+            label=np.full(n, -1),
+            weight=np.full(n, UNIT),
+            time=np.repeat(event.time, n),
+        )
+        return cls(batch, base, of_token, bags_of(batch), ExtractedFeatures.with_capacity(LAYOUTS + 1))
+
+    def named(self, x: Mapping[Any, Any], encoded: Encoded, layout: Layout) -> list[tuple[Any, Any]]:
+        """(attribute, value) of every part of the event `x`; the value of a text without its words is ""."""
+        groups, fields = [name for _, name in layout.groups], list(layout.fields)
+        tokens = encoded.tokens.words() if encoded.tokens else []
+        word = dict(zip(self.of_token.tolist(), tokens, strict=True))
+        D, G = len(word), self.base.size - len(word) - self.batch.value.size
+        owners = self.batch.item_group.tolist()
+        found = [
+            (groups[g], word[i].decode(errors="replace") if is_text else x[groups[g]])
+            for i, (g, is_text) in enumerate(
+                zip(owners[:D], (self.base[:D] < self.base.size).tolist(), strict=True)
+            )
+        ]
+        found += [(fields[f], x[fields[f]]) for f in self.batch.value_field.tolist()]
+        return found + [(groups[g], "") for g in owners[D : D + G]]

@@ -1,0 +1,594 @@
+"""Many hypotheses over one stream, weighed by how well each has predicted so far."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from typing import Any, Literal, Self
+
+import numpy as np
+
+from streamnb.errors import UnlearnError
+from streamnb.features.attributes import Attribute, Nominal, Text
+from streamnb.features.bags import bags_of
+from streamnb.features.byte_ngrams import ByteNgrams, byte_ngrams_of, max_byte_ngrams
+from streamnb.features.encoded_batch import Batch, Encoded
+from streamnb.features.event_reader import EventReader
+from streamnb.features.event_writer import EventWriter
+from streamnb.kernels.array_types import Floats
+from streamnb.models.interface.attribution import LIMIT, Item, ranked
+from streamnb.models.interface.predictions import Posteriors
+from streamnb.models.interface.stream_model import Corrections, Events, Labels
+from streamnb.models.mixture.adaptive_state import AdaptiveScratch, AdaptiveState, HypothesisPlan
+from streamnb.models.mixture.attribution_items import AttributionItems
+from streamnb.models.mixture.byte_ngram_attribution import run_log_odds
+from streamnb.models.mixture.default_hypotheses import DEFAULT_HYPOTHESES
+from streamnb.models.mixture.hypotheses import SmoothingTables, sources_of
+from streamnb.models.mixture.hypothesis_kinds import (
+    ONE_DEPENDENCE,
+    AnyHypothesis,
+    check_hypotheses,
+    naive_part,
+)
+from streamnb.models.mixture.hypothesis_log_likelihood import HypothesisScratch
+from streamnb.models.mixture.mixture_attribution import mean_log_odds
+from streamnb.models.mixture.mixture_kernels import (
+    FLOORED,
+    GIBBS,
+    MAP,
+    MIXTURE,
+    Answers,
+    chosen,
+    run_hypotheses,
+    unlearn_counts,
+)
+from streamnb.models.mixture.mixture_state_copy import MixtureStateCopy
+from streamnb.models.mixture.one_dependence_hypotheses import OneDependenceOpinions
+from streamnb.models.naive_bayes.counting_model import CountingModel
+from streamnb.models.naive_bayes.linear_view import LinearView
+from streamnb.models.naive_bayes.naive_bayes_tables import SmoothingParams
+from streamnb.models.naive_bayes.sufficient_statistics import SufficientStatistics
+from streamnb.models.softmax.feature_extraction import most_features
+from streamnb.models.softmax.quantile_bins import places_for_values
+from streamnb.statistics.class_priors import LEARNED, UNIFORM
+from streamnb.statistics.count_sources import Sources
+from streamnb.statistics.counter_rng import check_seed, uniforms
+from streamnb.statistics.document_frequency import NO_DOCUMENT_FREQUENCY, DocumentFrequencyArrays
+from streamnb.statistics.memory_budget import MemoryBudget
+from streamnb.statistics.memory_split import ByteNgramMemory, of_features, of_rows, of_runs
+from streamnb.statistics.memory_use import MemoryUse
+from streamnb.statistics.sequential_posterior import SequentialPosterior
+from streamnb.values.attribute_kinds import text_kind
+from streamnb.values.number_ranges import is_missing
+from streamnb.values.parameter_checks import check_whole
+from streamnb.values.state_validation import count, named
+from streamnb.values.state_validation import state_errors as reading_state
+from streamnb.values.type_aliases import Array, Aside, Times, Weights, concatenated
+
+PredictionMode = Literal["mixture", "map", "gibbs"]
+_OF_PAIRS = 40
+"""One part in so many of a budget; with the counts of values a 32nd, twice for a copy, and once more while a
+table is laid anew."""
+_PREFIX = "posterior_"  # of the posterior's arrays in a state
+_LEARNED = "learned_"  # of those of the learners
+_PAIRS = "trees_"
+_MODES = {"mixture": MIXTURE, "map": MAP, "gibbs": GIBBS}
+
+
+class _BagReader(EventReader):
+    def place(self, writer: EventWriter, name: Any, value: Any) -> None:
+        """As any; but a bag whose words all occur zero times is a text without words."""
+        super().place(writer, name, value)
+        bag = isinstance(self.declared.get(name), Text) and isinstance(value, Mapping)
+        if bag and not all(is_missing(times) for times in value.values()):
+            writer.text(text_kind("multinomial"), name, "")
+
+
+class BayesOptimalNB(CountingModel):
+    r"""Naive Bayes models that share their counts, and what learns from them, under one posterior.
+
+        P(v | x, D) = sum_h P_h(v | x, D) P(h | D)        P(h | D) ~ P(h) prod_t P_h(v_t | x_t, D_<t)
+
+    Each event is predicted before it is learned, and every hypothesis is weighed by the probability that it
+    gave to the label. The total log loss of the mixture is at most that of any hypothesis + ln(1 / P(h)), and
+    with a switching rate r over T events + T ln(1 / (1 - r)): nothing has to be chosen beforehand.
+
+    A label never met before has probability `progressive.ESCAPE` under every hypothesis.
+
+    Args:
+        attributes: name -> `Text`, `Nominal` or `Continuous`, or just "text", "nominal", "continuous". How
+            texts are read is the hypotheses' affair; a smoothing of its own holds for all of them.
+        hypotheses: what is weighed: `Hypothesis` (naive Bayes, also calibrated), `Softmax`, `Pool` and
+            `OneDependence`; by default a set that is good on texts and tables alike (`default_hypotheses`).
+        switching_rate: probability that another hypothesis is right from one event to the next.
+        prediction: "mixture" (Bayes optimal), "map" (the most probable hypothesis), or "gibbs" (one drawn
+            from the posterior for every event, whose expected error is at most twice the Bayes-optimal).
+        seed: of the draws, which depend on it and on the number of the event alone.
+        memory: of the features of softmax regressions, bytes; when it is spent no more are added.
+        floor: whether no class with examples that a mixture of several predicts is less probable than
+            1 / (2 K (n + 1)) of K, after n events: one surprise then costs ln (2 K (n + 1)) at most, and all
+            events together half ln (pi (T + 1)) more at most. The service's default is that it has one.
+        caution: whether softmax regressions doubt a class that has few examples in a long stream: one event
+            with a wrong label does then not draw to it all that nobody has seen before, see `caution`. The
+            service's default is that they do.
+
+    Examples:
+        >>> from streamnb import BayesOptimalNB, Hypothesis
+        >>> model = BayesOptimalNB({"text": "text"}, [Hypothesis("multinomial"), Hypothesis("bernoulli")])
+        >>> for text, label in [("win cash now", "spam"), ("lunch now", "ham"), ("cash prize", "spam")]:
+        ...     model.learn_one({"text": text}, label)
+        >>> model.predict_one({"text": "cash"})
+        'spam'
+        >>> {name: round(p, 2) for name, p in model.posterior.probabilities.items()}
+        {'multinomial alpha=1': 0.49, 'bernoulli alpha=1': 0.51}
+
+    References:
+        Mitchell, Machine Learning (1997), sections 6.7 and 6.8; Dawid (1984), JRSS A 147(2); Herbster and
+        Warmuth (1998), Machine Learning 32(2).
+    """
+
+    def __init__(
+        self,
+        attributes: Mapping[Any, Attribute | str] | None = None,
+        hypotheses: Sequence[AnyHypothesis] = DEFAULT_HYPOTHESES,
+        switching_rate: float = 1e-4,
+        prediction: PredictionMode = "mixture",
+        seed: int = 0,
+        memory: int = 256 << 20,
+        floor: bool = False,  # noqa: FBT001, FBT002  as others; River sets parameters by name
+        caution: bool = False,  # noqa: FBT001, FBT002  as `floor`
+    ) -> None:
+        super().__init__(_BagReader(attributes))
+        check_hypotheses(hypotheses)
+        if prediction not in _MODES:
+            raise ValueError(f"prediction must be one of {', '.join(_MODES)}, not {prediction!r}")
+        check_seed(seed)
+        check_whole("memory", memory, 0)
+        for name, spec in self._reader.declared.items():
+            if isinstance(spec, Text) and spec.event_model is not None:
+                raise ValueError(f"attribute {name!r}: how a text is read is said by the hypotheses")
+            if isinstance(spec, (Text, Nominal)) and 0.0 in (spec.alpha, spec.m):
+                raise ValueError(f"attribute {name!r}: smoothing of hypotheses must be above zero")
+        self.attributes = attributes
+        self.hypotheses = hypotheses
+        self.switching_rate = switching_rate
+        self.prediction = prediction
+        self.seed = seed
+        self.memory = memory
+        self.floor = floor
+        self.caution = caution
+        self._readings = naive_part(hypotheses)
+        for reading in self._readings:
+            self._check_p(reading.p)
+        self._plan = HypothesisPlan.from_hypotheses(hypotheses, is_cautious=caution)
+        self._sources = sources_of(self._readings)
+        self._statistics = SufficientStatistics(self._sources)
+        self._runs_memory: ByteNgramMemory | None = None
+        self._pairs_memory: int | None = None
+        self._learners = AdaptiveState(self._plan, memory)
+        self._dependence = OneDependenceOpinions(hypotheses)
+        self._posterior = self._new_posterior()
+        self._met = 0
+        self._smoothings = np.zeros((3, len(self._readings), 0))
+        self._sizes = np.zeros((4, 0))  # of each group, how many values are declared, last
+        self._last_readings: tuple[Floats, SmoothingTables | None] = self._smoothings, None
+
+    # -- reading ------------------------------------------------------------------------------------------
+
+    @property
+    def posterior(self) -> SequentialPosterior:
+        """P(h | D), the losses of the hypotheses and of the mixture, and their bound. Not to be changed."""
+        return self._posterior
+
+    @property
+    def n_met(self) -> int:
+        """How many events were learned, or predicted on the way: the number of the next draw."""
+        return self._met
+
+    corrections: Corrections = "counts"
+    """Counts are taken back; posterior, half-lives, gradients, calibration, pools and bins are not."""
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory of all that was learned, bytes, spare capacity included."""
+        return super().n_bytes + self._learners.n_bytes + self._dependence.n_bytes
+
+    def joint_log_likelihood(self, x: Any) -> dict[Any, float]:
+        """Class -> log P(v | x), which is log P(v, x) but for a constant; -inf where it is zero.
+
+        The joint probabilities of the hypotheses cannot be added: complement has none.
+        """
+        return {
+            label: math.log(p) if p > 0.0 else -math.inf for label, p in self.predict_proba_one(x).items()
+        }
+
+    def joint_log_likelihoods(self, x: Any) -> dict[str, dict[Any, float]]:
+        """Hypothesis -> log P_h(v, x) of every class v with examples (nats)."""
+        answers = self._answer(self._encode([x]), joints=True)
+        return {
+            hypothesis.label: self._by_class(joints)
+            for hypothesis, joints in zip(self.hypotheses, answers.joints[0], strict=True)
+        }
+
+    def linear_view(self, positive: Any, negative: Any = None) -> LinearView:
+        """Refused with ValueError: a mixture is no linear function of the event."""
+        raise ValueError("what many hypotheses say together is no linear function of an event")
+
+    # -- learning -----------------------------------------------------------------------------------------
+
+    def unlearn_one(self, x: Any, y: Any, w: float = 1.0) -> None:
+        """Undo ``learn_one(x, y, w)`` on counts and moments; the posterior keeps what was said of the event.
+
+        `unlearn_many` takes that much back of any model, and leaves what cannot be taken back as it is.
+
+        Raises UnlearnError, and changes nothing, where the counts show that this was never learned, or where
+        a hypothesis forgets: how much of the event is left depends on when it was learned.
+        """
+        if self._learners.is_needed:
+            raise UnlearnError("what was learned by gradient, as bins, or in pairs cannot be unlearned")
+        if self._sources.decays:
+            raise UnlearnError(
+                "what tables that forget hold of an event is not known: it cannot be unlearned"
+            )
+        super().unlearn_one(x, y, w)
+
+    def learn_late_many(
+        self, xs: Events, ys: Labels, ws: Weights = None, ts: Times = None, *, again: bool = False
+    ) -> None:
+        """Learn events that were predicted earlier, when their labels were not known.
+
+        As any others; but tables that forget take an event at its own age, not as one of now. Hypotheses are
+        weighed by what they say of it now; those that are learned `again` were weighed when they were learned
+        first. Whoever corrects a label chose it: as evidence, six that contradict what a model was sure of
+        outweighed the three thousand before them, for as long as no other labels came.
+        """
+        encoded = self._encode_earlier(xs, ys, ws, ts)
+        if not again:
+            self._answer(encoded, learn=True, late=True)
+            return
+        posterior, weighed = self._posterior, self._learners.weighed()
+        self._posterior = deepcopy(posterior)
+        self._answer(encoded, learn=True, late=True)
+        self._posterior = posterior
+        self._learners.weigh_as(weighed)
+
+    def reset_adaptive(self) -> None:
+        """Let begin anew what learns fast: gradients, calibration, pools, bins, and counts with a half-life.
+
+        Counts without one, those of pairs too, and the posterior stay, so that all can be taken back that
+        could be before.
+        After a change of the stream a new softmax regression unlearns in some hundreds of events what naive
+        Bayes says wrong, and an old one in thousands: its steps have grown small. See docs/monitors.md for
+        what that is worth.
+        """
+        self._statistics.finish_copy()
+        self._statistics.decayed.reset_adaptive()
+        self._learners = AdaptiveState(self._plan, self.memory, self._runs_memory)
+
+    def merge(self, other: Self) -> Self:
+        """Refused with ValueError: posteriors of two streams are no posterior of both.
+
+        What a hypothesis would have said of the other stream's events, had it learned this one's before, is
+        not known. The counts alone can be merged: learn them with a `NaiveBayes`.
+        """
+        raise ValueError(
+            "the posteriors of two streams cannot be merged; the counts of NaiveBayes models can"
+        )
+
+    # -- state --------------------------------------------------------------------------------------------
+
+    def copying(self, aside: Aside = concatenated, /) -> MixtureStateCopy:
+        """The `state` as it is now, to be copied while the model goes on; features at once, `aside`."""
+        meta, arrays = self._posterior.state()
+        beside: dict[str, Any] = {"posterior": {**meta, "met": self._met}}
+        if self._learners.is_needed:
+            beside["learners"] = self._plan.described()
+        learned = self._learners.copying(len(self.classes), aside)
+        described, of_pairs = self._dependence.state()
+        if described:
+            beside["trees"] = described
+        counts = self._statistics.copying(
+            type(self).__name__,
+            beside,
+            {f"{_PREFIX}{name}": array for name, array in arrays.items()}
+            | {f"{_PAIRS}{name}": array for name, array in of_pairs.items()},
+        )
+        return MixtureStateCopy(
+            counts, lambda: {f"{_LEARNED}{name}": array for name, array in learned().items()}
+        )
+
+    def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
+        """Replace all that was learned by the `state` of a model with the same hypotheses; returns self.
+
+        Raises ValueError for one of another model or hypotheses, and SnapshotError for one that is damaged.
+        """
+        learners = AdaptiveState(self._plan, self.memory, self._runs_memory)
+        dependence = OneDependenceOpinions(self.hypotheses, self._pairs_memory)
+        posterior, met = self._new_posterior(), 0
+        if meta.get("type") == type(self).__name__:
+            with reading_state(f"a {type(self).__name__}"):
+                posterior, met = posterior_in(meta, arrays), count(meta["posterior"], "met")
+                if _weighed_by(posterior) != _weighed_by(self._posterior):
+                    raise ValueError(f"a state of other hypotheses, priors or switching rate: {posterior}")
+                if Sources.from_description(meta.get("sources", {})) != self._sources:
+                    raise ValueError("a state of other counts than the hypotheses need")
+                if self._learners.is_needed and meta.get("learners") != self._plan.described():
+                    raise ValueError("a state of other learners than the hypotheses")
+                dependence.load(meta.get("trees", []), named(arrays, _PAIRS), arrays["class_weights"])
+                learners.load(named(arrays, _LEARNED), len(meta["groups"]), len(meta["classes"]))
+        super().load_state(meta, arrays)
+        self._posterior, self._met, self._learners, self._dependence = posterior, met, learners, dependence
+        self._smoothings, self._sizes = self._smoothings[:, :, :0], self._sizes[:, :0]
+        return self
+
+    # -- inside -------------------------------------------------------------------------------------------
+
+    def _encode(self, xs: Events, ys: Labels | None = None, ws: Weights = None, ts: Times = None) -> Encoded:
+        """As any model, and the keys of features."""
+        return super()._encode(xs, ys, ws, ts).with_keys()
+
+    def has_capacity(self, classes: int, n_bytes: int, words: int) -> bool:
+        """As any model, and for features."""
+        is_bounded = self._statistics.room is not None and self._plan.takes_features
+        has_room = super().has_capacity(classes, n_bytes, words)
+        # Or a batch would pass over the look at which features are forgotten that have filled their memory.
+        # There is a word for every second byte: it is a feature and makes a pair; of twelve values, of five
+        # bytes each, each has 16 with its pairs.
+        features, grams = self._learners.features, self._learners.grams
+        return has_room and not (
+            is_bounded and (features.is_short(classes, 8 * words) or grams.is_to_fold(classes))
+        )
+
+    def evict(self, classes: int) -> None:
+        """As any model, and for features."""
+        super().evict(classes)
+        if self._statistics.room is not None and self._plan.takes_features:
+            self._learners.features.evict(classes)
+
+    @property
+    def memory_use(self) -> MemoryUse:
+        """As any model, and features, runs of bytes, and pairs of values."""
+        use = super().memory_use
+        if not use.parts:
+            return use
+        return use._replace(
+            parts={**use.parts, **self._learners.memory(len(self.classes)), **self._dependence.memory()}
+        )
+
+    def keep_within(self, n_bytes: int) -> None:
+        """As any model, and of runs of bytes; those whose table is there keep it. And of pairs of values."""
+        super().keep_within(n_bytes)
+        self._pairs_memory = n_bytes // _OF_PAIRS
+        self._dependence.keep_within(self._pairs_memory)
+        if self._shares_with_runs and self.memory >= of_features(n_bytes):
+            self._runs_memory = of_runs(n_bytes)
+            self._learners.grams.keep_within(*self._runs_memory)
+
+    def _budget(self, n_bytes: int) -> MemoryBudget:
+        tables = 1 + self._sources.presence + 2 * len(self._sources.decays)
+        if self._shares_with_runs:
+            return MemoryBudget(of_rows(n_bytes), n_bytes, tables)
+        return MemoryBudget(n_bytes // (6 if self._plan.takes_features else 3), n_bytes, tables)
+
+    @property
+    def _shares_with_runs(self) -> bool:
+        return bool(self._plan.takes_features and self._plan.byte_rates.size)
+
+    def _new_posterior(self) -> SequentialPosterior:
+        return SequentialPosterior({h.label: h.weight for h in self.hypotheses}, self.switching_rate)
+
+    def _taken_out(self, encoded: Encoded, batch: Batch) -> int:
+        """Out of counts, presence, moments and pairs of values; all else keeps what it saw."""
+        bags, statistics, n = bags_of(batch), self._statistics, batch.label.size
+        encoded = encoded._replace(batch=batch)
+        of_pairs = self._dependence.unlearn(encoded, statistics)
+        batch.label[of_pairs:] = -1  # what one of them never learned nobody did
+
+        def step(done: int) -> int:
+            return int(unlearn_counts(done, self._tables(), self._presence(), batch, bags))
+
+        done = self._as_far_as(step, n, bags.most)
+        self._dependence.learn_again(encoded, statistics, done, of_pairs)
+        return done
+
+    def _posteriors(self, encoded: Encoded, *, learn: bool = False) -> Posteriors:
+        answers = self._answer(encoded, learn=learn, predict=True)
+        evidence = answers.evidence if self.tells_evidence else None
+        told = self.classes, answers.probabilities, encoded.known, answers.posteriors
+        return Posteriors(*told, evidence=evidence)
+
+    def _learn(self, encoded: Encoded) -> None:
+        self._answer(encoded, learn=True)
+
+    def _taken_apart(self, x: Any, encoded: Encoded, first: Any, second: Any) -> tuple[float, list[Item]]:
+        """What the prior and each value add to the log odds, on average over the hypotheses."""
+        statistics, batch = self._statistics, encoded.batch
+        parts = AttributionItems.of_event(batch, statistics.counts.kinds)
+        readings = self._readings_now()
+        K = len(statistics.classes)
+        self._reserve(0)
+        grams = self._grams_of(encoded, learn=False)
+        learner_scratch = AdaptiveScratch.with_capacity(
+            self._plan, K, most_features(batch) if self._plan.takes_features else 0, grams.buckets.size
+        )
+        estimators = np.flatnonzero(self._plan.kind == ONE_DEPENDENCE)
+        joints, awake = self._dependence.joints(encoded, statistics, learn=False)
+        pooled = self._plan.opinions.size - int(self._plan.waiting[0] if awake else 0)
+        with np.errstate(divide="ignore", invalid="ignore"):  # a class without examples
+            priors = np.tile(np.log(statistics.class_weights[:K]), (estimators.size, 1))
+            for h, joint in zip(estimators, joints[:, 0] if joints.size else priors, strict=True):
+                learner_scratch.logs[h] = joint - np.logaddexp.reduce(joint)
+        found = mean_log_odds(
+            (self._tables(), self._presence(), statistics.decayed.tables, self._learners.tables),
+            readings,
+            readings._replace(prior_mode=np.full_like(readings.prior_mode, UNIFORM)),
+            self._plan,
+            (batch, (batch.value + 0.0).view(np.uint64), bags_of(batch), grams),
+            parts,
+            (statistics.classes[first], statistics.classes[second]),
+            HypothesisScratch.with_capacity(
+                len(self._readings), self._plan.duplicate_of.size, K, len(self._sources.decays)
+            ),
+            learner_scratch,
+            self._dependence.log_odds(
+                encoded, statistics, parts.batch, (statistics.classes[first], statistics.classes[second])
+            ),
+            pooled,
+            run_log_odds(
+                encoded,
+                grams,
+                self._learners,
+                parts,
+                (statistics.classes[first], statistics.classes[second]),
+                statistics.class_weights[:K] if self.caution else None,
+            ),
+            self._shares(),
+        ).tolist()
+        items = (
+            Item(name, value, max(-LIMIT, min(LIMIT, log_odds)))
+            for (name, value), log_odds in zip(
+                parts.named(x, encoded, statistics.layout), found, strict=False
+            )
+        )
+        return found[-1], ranked(items)
+
+    def _shares(self) -> Floats:
+        """Of the hypotheses in what is predicted next. Shape (H,)."""
+        log_posterior = self._posterior.weights.log_posterior
+        if self.prediction == "mixture":
+            return np.exp(log_posterior)
+        draw = uniforms(self.seed, self._met, 1)[0]
+        shares = np.zeros(log_posterior.size)
+        shares[chosen(log_posterior, _MODES[self.prediction], draw)] = 1.0
+        return shares
+
+    def _answer(
+        self,
+        encoded: Encoded,
+        *,
+        learn: bool = False,
+        predict: bool = False,
+        joints: bool = False,
+        late: bool = False,
+    ) -> Answers:
+        """Predict events in order, and learn them, `late` or as they come; what was asked for."""
+        statistics, batch = self._statistics, encoded.batch
+        n, H, K = batch.label.size, len(self.hypotheses), len(statistics.classes)
+        answers = Answers(
+            np.zeros((n if predict else 0, K)),
+            np.zeros((n if predict else 0, H)),
+            np.zeros((n if joints else 0, H, K)),
+            np.zeros(n if predict and self.tells_evidence else 0),
+            np.zeros((2, K)),
+        )
+        bags, grams = bags_of(batch), self._grams_of(encoded, learn=learn)
+        readings = self._readings_now()
+        scratch = HypothesisScratch.with_capacity(
+            len(self._readings), self._plan.duplicate_of.size, K, len(self._sources.decays)
+        )
+        most = most_features(batch) if self._plan.takes_features else 0
+        learner_scratch = AdaptiveScratch.with_capacity(self._plan, K, most, grams.buckets.size)
+        self._reserve(2 * most if learn else 0)
+        bits = (batch.value + 0.0).view(np.uint64)
+        # The mean of one is itself, bit for bit: it is not divided by its sum.
+        mode = MAP if sum(h.weight > 0.0 for h in self.hypotheses) == 1 else _MODES[self.prediction]
+        mode = FLOORED if self.floor and mode == MIXTURE else mode
+        draws = np.zeros(n)
+        if predict and mode == GIBBS:  # what is only asked draws as the next event does, however many ask
+            draws += uniforms(self.seed, self._met, n if learn else 1)
+        dependence, awake = self._dependence.joints(encoded, statistics, learn=learn)
+
+        def step(done: int) -> int:
+            state = (
+                self._tables(),
+                self._presence(),
+                statistics.decayed.tables,
+                self._learners.tables,
+                self._posterior.weights,
+            )
+            done = run_hypotheses(
+                done,
+                state,
+                readings,
+                self._plan,
+                batch,
+                bits,
+                bags,
+                grams,
+                mode,
+                draws,
+                self.switching_rate,
+                learn,
+                late,
+                scratch,
+                learner_scratch,
+                dependence,
+                awake,
+                answers,
+            )
+            if done < n:
+                self._reserve(
+                    2 * most, int(most and places_for_values(self._learners.bins.tables, batch, done))
+                )
+            return done
+
+        self._in_order(encoded, bags.most, step, learn=learn)
+        if learn:
+            self._met += n
+        return answers
+
+    def _reserve(self, features: int, places: int = 0) -> None:
+        """Let the learners take what the statistics have met, so many new features, and places of bins."""
+        K = len(self._statistics.classes)
+        known = int(np.count_nonzero(self._statistics.class_weights[:K]))
+        layout = self._statistics.layout
+        self._learners.reserve(K, known, len(layout.fields), features, places, len(layout.groups))
+
+    def _grams_of(self, encoded: Encoded, *, learn: bool) -> ByteNgrams:
+        """Room for the runs of bytes of events, where a hypothesis reads them and learned any, or will."""
+        grams = self._learners.grams
+        if self._plan.byte_rates.size and (learn or grams.is_there):
+            grams.evict(len(self._statistics.classes))
+            first = int(self._plan.first_bytes[0])
+            most = max_byte_ngrams(encoded, first)
+            if learn and not grams.is_there and (most[encoded.batch.label >= 0] > 0).any():
+                grams.lay(len(self._statistics.classes))
+            if grams.is_there:
+                return byte_ngrams_of(encoded, grams.bits, first, int(most.max(initial=0)))
+        return ByteNgrams.none()
+
+    def _presence(self) -> DocumentFrequencyArrays:
+        presence = self._statistics.presence
+        return presence.tables(len(self._readings)) if presence else NO_DOCUMENT_FREQUENCY
+
+    def _readings_now(self) -> SmoothingTables:
+        """How the hypotheses read the counts, of the groups and classes met."""
+        smoothed, classes = self._smoothed(), self._statistics.classes
+        before, readings = self._last_readings
+        if readings is None or before is not smoothed or readings.prior.shape[1] != len(classes):
+            readings = SmoothingTables.from_hypotheses(self._readings, smoothed, classes)
+            self._last_readings = smoothed, readings
+        return readings
+
+    def _smoothed(self) -> Floats:
+        """alpha, m and p of every hypothesis and group. Shape (3, H, G)."""
+        self._smoothings = self._by_group(
+            self._smoothings, lambda name: [self._smoothing_of(name, *h.smoothing) for h in self._readings]
+        )
+        return self._smoothings
+
+    def _reading(self) -> SmoothingParams:
+        """How many values are declared, and nothing else: smoothing and priors are the hypotheses' affair."""
+        self._sizes = self._by_group(self._sizes, lambda name: (0.0, 0.0, 0.0, self._n_declared(name)))
+        return self._sizes, np.zeros(0), LEARNED
+
+
+def posterior_in(meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> SequentialPosterior:
+    """The posterior in the `state` of such a model. Raises KeyError where it has none, and SnapshotError."""
+    return SequentialPosterior.from_state(meta["posterior"], named(arrays, _PREFIX))
+
+
+def _weighed_by(posterior: SequentialPosterior) -> tuple[object, ...]:
+    """What two posteriors have in common that one can go on where the other stopped."""
+    return posterior.hypotheses, posterior.switching_rate, posterior.weights.log_prior.tolist()

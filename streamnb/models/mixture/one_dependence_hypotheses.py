@@ -1,0 +1,217 @@
+"""One-dependence estimators as hypotheses: what each says of the events of a batch, worked out beforehand.
+
+What one says depends on nothing but what it has counted itself. So it goes over a batch first, in order,
+predicting each event before it learns it, and the mixture's kernel finds what it said.
+
+Values that the mixture forgets for a budget of memory stay in these counts, which have a bound of
+their own. So an event is learned and taken back by its values themselves, whether or not they have a row.
+Only in an event that is just predicted is a value without a row one of the REST.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from streamnb.features.encoded_batch import Batch, Encoded
+from streamnb.kernels.array_types import Floats
+from streamnb.models.mixture.hypothesis_kinds import AnyHypothesis, OneDependence
+from streamnb.models.naive_bayes.sufficient_statistics import SufficientStatistics
+from streamnb.models.one_dependence.averaged_one_dependence import averaged_log_odds
+from streamnb.models.one_dependence.batch_value_codes import BatchValues, CodeTables, has_only_texts
+from streamnb.models.one_dependence.one_dependence_kernels import CodedEvents, PairSmoothing
+from streamnb.models.one_dependence.pair_counts import PairCounts
+from streamnb.models.one_dependence.pair_model import PairModel
+from streamnb.models.one_dependence.value_codes import MISSING
+from streamnb.statistics.memory_use import MemoryComponent
+from streamnb.values.attribute_kinds import CONTINUOUS
+from streamnb.values.example_weights import UNIT
+from streamnb.values.state_validation import named, reject
+from streamnb.values.type_aliases import Array, Codes
+
+_ALPHA = 1.0
+_MOST_MEMORY = 16 << 20  # of the pairs of one that waits for an attribute
+_WEIGHT = "averaged_prior_weight"
+"""What a state calls the prior weight."""
+
+
+class OneDependenceOpinions:
+    """The one-dependence estimators among hypotheses, each with counts of its own. Texts are left out.
+
+    Args:
+        hypotheses: all hypotheses; other ones are passed over.
+        memory: of the pairs of all those together that wait for an attribute, bytes; None is their own.
+    """
+
+    def __init__(self, hypotheses: Sequence[AnyHypothesis], memory: int | None = None) -> None:
+        self._estimators = [h for h in hypotheses if isinstance(h, OneDependence)]
+        self._models = [
+            PairModel(h.max_values, _memory_of(h), max_attributes=h.max_attributes) for h in self._estimators
+        ]
+        self._tables = [CodeTables(model.coded) for model in self._models]
+        if memory is not None:
+            self.keep_within(memory)
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory, bytes."""
+        of_counts = sum(counts.n_bytes for counts in self._counts)
+        return of_counts + sum(tables.n_bytes for tables in self._tables)
+
+    def memory(self) -> dict[str, MemoryComponent]:
+        """What pairs take of their memory: those that have a part of what a model may take."""
+        bounded = [counts for counts in self._counts if counts.bounds_values]
+        taken = sum(counts.pair_bytes for counts in bounded)
+        return {"pairs": MemoryComponent(taken, sum(counts.memory for counts in bounded))} if bounded else {}
+
+    def keep_within(self, n_bytes: int) -> None:
+        """Let the pairs of those that wait for an attribute take so many bytes together, from now on."""
+        waiting = sum(h.is_gated for h in self._estimators)
+        for h, counts in zip(self._estimators, self._counts, strict=True):
+            if h.is_gated:
+                counts.memory = min(_memory_of(h), n_bytes // waiting)
+
+    def joints(
+        self, encoded: Encoded, statistics: SufficientStatistics, *, learn: bool
+    ) -> tuple[Floats, int]:
+        """Log P(class, event) of every event by all learned before it, (estimators, n, K); then learn it.
+
+        And the first event of which those that wait for an attribute say anything. Where that is none of
+        these, the array has no events: all say what the classes before an event say.
+        """
+        batch = encoded.batch
+        n, K = batch.label.size, len(statistics.classes)
+        labels, awake = batch.label if learn else np.full(n, -1), 0
+        if not self._tables:
+            return np.empty((0, n, K)), awake
+        if self._waits and has_only_texts(batch, statistics.layout):  # sooner
+            return np.empty((len(self._estimators), 0, K)), n
+        read = BatchValues.from_encoded(encoded, statistics)
+        if self._waits:
+            awake = int(read.events[labels[read.events] >= 0].min(initial=n)) + 1
+            if awake > n:
+                return np.empty((len(self._estimators), 0, K)), n
+            for counts in self._counts:
+                counts.begin(statistics.class_weights[:K], statistics.events)
+        found = np.empty((len(self._estimators), n, K))
+        for h, model, tables, own in zip(self._estimators, self._models, self._tables, found, strict=True):
+            events = CodedEvents(tables.encode(read, labels >= 0), labels, batch.weight)
+            model.run(events, K, _reading(h), own)
+        return found, awake
+
+    def unlearn(self, encoded: Encoded, statistics: SufficientStatistics) -> int:
+        """Take events out of all counts, in order; how many, fewer than all where one was not learned."""
+        batch = encoded.batch
+        if not self._tables or self._waits:
+            return int(batch.label.size)
+        read = BatchValues.from_encoded(encoded, statistics)
+        known = [tables.known(read) for tables in self._tables]
+        done = [
+            counts.unlearn_many(codes, batch.label[:n], batch.weight)
+            for counts, (codes, n) in zip(self._counts, known, strict=True)
+        ]
+        for counts, (codes, _), so_many in zip(self._counts, known, done, strict=True):
+            _put_back(counts, codes, batch, slice(min(done), so_many))
+        return min(done)
+
+    def learn_again(self, encoded: Encoded, statistics: SufficientStatistics, first: int, stop: int) -> None:
+        """Put back events that were taken out."""
+        if first < stop and self._tables and not self._waits:
+            read = BatchValues.from_encoded(encoded, statistics)
+            for counts, tables in zip(self._counts, self._tables, strict=True):
+                _put_back(counts, tables.known(read)[0], encoded.batch, slice(first, stop))
+
+    def log_odds(
+        self, encoded: Encoded, statistics: SufficientStatistics, parts: Batch, classes: tuple[int, int]
+    ) -> Floats:
+        """What each part of an event adds to the log odds of two classes, and the prior at last.
+
+        Args:
+            encoded: the event.
+            statistics: of the mixture.
+            parts: its parts, each an event; the last is the event without any. See
+            `evidence.AttributionItems`.
+            classes: the class whose log odds they are, and the one against which.
+
+        Returns float64[estimators, n].
+        """
+        one, other = classes
+        found = np.zeros((len(self._estimators), parts.label.size))
+        if not self._tables:
+            return found
+        if self._waits:
+            found[:, -1] = np.log(statistics.class_weights[one] / statistics.class_weights[other])
+            return found
+        read = BatchValues.from_encoded(encoded, statistics)
+        groups, fields = list(statistics.layout.groups), list(statistics.layout.fields)
+        D = np.count_nonzero(np.diff(parts.item_rows))
+        owners = [groups[g] for g in parts.item_group[:D].tolist()]
+        owners += [(CONTINUOUS, fields[f]) for f in parts.value_field.tolist()]
+        for h, model, coded, own in zip(self._estimators, self._models, self._tables, found, strict=True):
+            codes, tables = coded.known(read)[0][0], model.counts.tables
+            odds = averaged_log_odds(tables, codes, _reading(h), classes)
+            for i, owner in enumerate(owners):
+                number = model.coded.numbers.get(owner)
+                if number is not None and codes[number] != MISSING:
+                    own[i] = odds[number]
+            own[-1] = np.log(tables.classes[one] / tables.classes[other])
+        return found
+
+    def state(self) -> tuple[list[dict[str, Any]], dict[str, Array]]:
+        """Of all: JSON-able values, and arrays."""
+        states = [model.state() for model in self._models]
+        described = [
+            meta | {_WEIGHT: h.prior_weight} for h, (meta, _) in zip(self._estimators, states, strict=True)
+        ]
+        arrays = {f"{t}_{name}": array for t, (_, own) in enumerate(states) for name, array in own.items()}
+        return described, arrays
+
+    def load(
+        self, described: Sequence[Mapping[str, Any]], arrays: Mapping[str, Array], weights: Array
+    ) -> None:
+        """Replace everything by a state, of a mixture with these weights of classes.
+
+        Raises ValueError for one of other estimators, and SnapshotError.
+        """
+        own = [(h.max_values, h.prior_weight, h.is_gated) for h in self._estimators]
+        met = [(meta["max_values"], meta[_WEIGHT], "max_attributes" in meta) for meta in described]
+        if met != own:
+            raise ValueError("a state of other one-dependence estimators than the hypotheses")
+        self._models = [
+            PairModel.from_state(counts.memory, meta, named(arrays, f"{t}_"))
+            for t, (counts, meta) in enumerate(zip(self._counts, described, strict=True))
+        ]
+        self._tables = [CodeTables(model.coded) for model in self._models]
+        for counts in self._counts:
+            known = counts.tables.classes
+            has_examples = np.zeros(known.size, dtype=np.bool_)
+            has_examples[: weights.size] = weights[: known.size] > 0
+            reject("class_weights", (known > 0) & ~has_examples, "pairs have examples of a class without any")
+
+    # -- inside -------------------------------------------------------------------------------------------
+
+    @property
+    def _counts(self) -> list[PairCounts]:
+        return [model.counts for model in self._models]
+
+    @property
+    def _waits(self) -> bool:
+        """Whether all wait for an attribute, and none was learned. One that dropped all waits no more."""
+        return bool(self._tables) and all(each.is_gated for each in self._tables)
+
+
+def _reading(h: OneDependence) -> PairSmoothing:
+    return PairSmoothing(_ALPHA * UNIT, h.prior_weight * UNIT)
+
+
+def _memory_of(h: OneDependence) -> int:
+    """Of its pairs, bytes. Of more, what is laid anew would be felt."""
+    return min(h.memory, _MOST_MEMORY) if h.is_gated else h.memory
+
+
+def _put_back(counts: PairCounts, codes: Codes, batch: Batch, part: slice) -> None:
+    """Learn a part of the events again that were taken out."""
+    if part.start < part.stop:
+        counts.learn_again(codes[part].copy(), batch.label[part], batch.weight[part])

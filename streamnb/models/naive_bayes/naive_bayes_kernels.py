@@ -1,0 +1,245 @@
+"""The one hot path: predict events and learn them, strictly in order.
+
+Whoever learns or predicts, one event or many, comes through `run`; so that no result depends on the way.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from streamnb.features.row_codes import UNKNOWN
+from streamnb.kernels.array_types import Floats, Ints
+from streamnb.kernels.intrinsics import prefetch
+from streamnb.kernels.jit import inlined, kernel
+from streamnb.models.naive_bayes.gaussian_factors import pooled_moments, score_value
+from streamnb.models.naive_bayes.joint_log_likelihood import JointScore, known, score_event
+from streamnb.models.naive_bayes.naive_bayes_tables import CountViews
+from streamnb.statistics.histograms import has_capacity, highest_count, histogram_move
+from streamnb.statistics.logspace import normalise
+from streamnb.statistics.moments import learn_value, unlearn_value
+from streamnb.values.attribute_kinds import BERNOULLI
+from streamnb.values.example_weights import UNIT
+
+_NEAR = 1 << 16  # counts that the caches hold
+_SMALL = 1e-250  # a factor more, which is above 1e-17, leaves a normal number
+
+
+@inlined
+def _count_event(tables: CountViews, batch: Any, e: int, k: int, weight: int) -> Any:
+    """Add `weight` (which may be negative) to every count of event e; the lowest count that was reached."""
+    K = tables.classes.size
+    tables.classes[k] += weight
+    lowest = tables.classes[k]
+    columns = tables.totals.shape[1]
+    histograms = tables.histograms
+    exact, occupied = histograms.exact, histograms.occupied
+    counted, words = histograms.weight, histograms.words
+    used, positive = histograms.used, histograms.positive
+    previous = np.int64(-1)
+    for item in range(batch.event_items[e], batch.event_items[e + 1]):
+        g = np.int64(batch.item_group[item])
+        bernoulli = tables.kinds[g] == BERNOULLI
+        b = tables.slot[g] * columns + k
+        change = np.int64(weight)
+        if not bernoulli and batch.item_amount[item] != UNIT:
+            change = batch.item_amount[item] * abs(weight) // UNIT * np.sign(weight)
+        if bernoulli:
+            histograms.stale[b] = True
+            if g != previous:
+                tables.totals[g, k] += weight
+        live, total = np.int64(0), np.int64(0)
+        for j in range(batch.item_rows[item], batch.item_rows[item + 1]):
+            row = batch.rows[j]
+            if row < 0:
+                continue
+            before = tables.table[row, k]
+            was_known = before != 0 or known(tables.table, row, K)
+            tables.table[row, k] = before + change
+            is_known = before + change != 0 or known(tables.table, row, K)
+            live += np.int64(is_known) - np.int64(was_known)
+            lowest = min(lowest, before + change)
+            if bernoulli:
+                histogram_move(exact, occupied, counted, words, used, positive, b, before, before + change)
+            else:
+                total += change
+        tables.live[g] += live
+        tables.totals[g, k] += total
+        lowest = min(lowest, tables.totals[g, k])
+        previous = g
+    return lowest
+
+
+@inlined
+def learn_event(tables: CountViews, batch: Any, e: int) -> None:
+    """Add event e, which has a label, to its class."""
+    k, weight = batch.label[e], batch.weight[e]
+    _count_event(tables, batch, e, k, weight)
+    for v in range(batch.event_values[e], batch.event_values[e + 1]):
+        learn_value(tables.n, tables.mean, tables.M2, batch.value_field[v], k, batch.value[v], weight)
+
+
+@kernel
+def _words_in_more_texts_than_there_are(tables: CountViews, batch: Any, e: int, k: int) -> bool:
+    """Whether class k has a word in more texts than it has, of a Bernoulli text that event e has."""
+    columns = tables.totals.shape[1]
+    for item in range(batch.event_items[e], batch.event_items[e + 1]):
+        g = batch.item_group[item]
+        if tables.kinds[g] == BERNOULLI:
+            b = tables.slot[g] * columns + k
+            if highest_count(tables.histograms, b) > tables.totals[g, k]:
+                return True
+    return False
+
+
+@kernel
+def unlearn_event(tables: CountViews, batch: Any, e: int) -> bool:
+    """Take event e out of its class; False, and nothing changed, where it cannot have been learned."""
+    k, weight = batch.label[e], batch.weight[e]
+    for j in range(batch.item_rows[batch.event_items[e]], batch.item_rows[batch.event_items[e + 1]]):
+        if batch.rows[j] == UNKNOWN:
+            return False
+    for v in range(batch.event_values[e], batch.event_values[e + 1]):
+        if tables.n[batch.value_field[v], k] < weight:
+            return False
+    lowest = _count_event(tables, batch, e, k, -weight)
+    if lowest < 0 or _words_in_more_texts_than_there_are(tables, batch, e, k):
+        _count_event(tables, batch, e, k, weight)
+        return False
+    for v in range(batch.event_values[e], batch.event_values[e + 1]):
+        unlearn_value(tables.n, tables.mean, tables.M2, batch.value_field[v], k, batch.value[v], weight)
+    return True
+
+
+@kernel
+def unlearn_events(first: int, most: int, tables: CountViews, batch: Any, begins: Any, starts: Ints) -> Any:
+    """From event `first` on: take each event out of its class, in order.
+
+    Where ``begins[e]`` its weight is taken out of ``starts[k]``, too; `begins` may be empty.
+
+    Returns n; or the event before which the histograms lack capacity for `most` more counts; or -1 - e for
+    an event that cannot have been learned: it is as it was, and so are those after it.
+    """
+    for e in range(first, batch.label.size):
+        k, is_start = batch.label[e], begins.size > 0 and begins[e]
+        if k < 0 or (is_start and starts[k] < batch.weight[e]):
+            return -1 - e
+        if not has_capacity(tables.histograms, tables.slot, tables.totals, k, most):
+            return e
+        if not unlearn_event(tables, batch, e):
+            return -1 - e
+        if is_start:
+            starts[k] -= batch.weight[e]
+    return batch.label.size
+
+
+@inlined
+def fetch_event(table: Any, batch: Any, e: int) -> None:
+    """Bring the counts of an event into the cache, while the event before it is worked on."""
+    columns = table.shape[1]
+    for j in range(batch.item_rows[batch.event_items[e]], batch.item_rows[batch.event_items[e + 1]]):
+        row = np.int64(batch.rows[j])
+        if row >= 0:
+            for k in range(0, min(columns, 32), 8):
+                prefetch(table, row * columns + k)
+
+
+@inlined
+def predict_event(
+    tables: CountViews, batch: Any, e: int, score: JointScore, probabilities: Floats, joints: Floats
+) -> None:
+    """Fill the row of event e of `probabilities`, and of `joints` where that has rows; see `run`."""
+    score_event(tables, batch, e, score)
+    normalise(score.joint, score.misses, probabilities[e])
+    if joints.shape[0] > 0:
+        for k in range(score.joint.size):
+            joints[e, k] = score.joint[k] if score.misses[k] == 0 else -np.inf
+
+
+@inlined
+def _multiply_share(
+    tables: CountViews, g: int, row: int, times: float, joint: Floats, product: Floats
+) -> None:
+    """Multiply each class by its share of a value of group g; row < 0: by that of values never met."""
+    for k in range(joint.size):
+        count = tables.table[row, k] if row >= 0 else 0
+        share = (count + UNIT) / (tables.totals[g, k] + UNIT * (tables.live[g] + 1.0))
+        if times != 1.0:
+            joint[k] += times * math.log(share)
+            continue
+        product[k] *= share
+        if product[k] < _SMALL:
+            joint[k] += math.log(product[k])
+            product[k] = 1.0
+
+
+@kernel
+def evidence_per_token(tables: CountViews, batch: Any, e: int, joint: Floats, product: Floats) -> float:
+    """How well event e fits in the class that it fits best: its log likelihood a token, nats.
+
+        l(x) = max over v of 1/T [ sum over tokens and nominal values of log (n_v(a) + 1) / (n_v + V + 1)
+                                   + sum over numbers of log N(x; mean_v, variance_v) ]
+
+    over the T of them that the event has, with V values met of the attribute. One value more, of which n_v(a)
+    is 0, stands for all that were never met: these are skipped where classes are told apart, for they tell
+    nothing of that, and here they tell the most. No prior is in it, or l would fall where a class becomes
+    rare. It hangs on counts and moments alone, and on no smoothing that is declared. It is nan where nothing
+    was learned of any attribute of the event.
+
+    `joint` and `product`, float64[K], are scratch. Numbers that never differed are skipped.
+    """
+    K = joint.size
+    for k in range(K):
+        joint[k] = 0.0 if tables.classes[k] > 0 else -np.inf
+        product[k] = 1.0
+    tokens = 0.0
+    for item in range(batch.event_items[e], batch.event_items[e + 1]):
+        g, times = batch.item_group[item], batch.item_amount[item] / UNIT
+        if tables.live[g] == 0:  # the next event brought it, perhaps
+            continue
+        for j in range(batch.item_rows[item], batch.item_rows[item + 1]):
+            row = batch.rows[j]
+            if row >= UNKNOWN:
+                is_met = row >= 0 and known(tables.table, row, K)
+                _multiply_share(tables, g, row if is_met else UNKNOWN, times, joint, product)
+                tokens += times
+    for v in range(batch.event_values[e], batch.event_values[e + 1]):
+        f = batch.value_field[v]
+        n, mean, M2 = tables.n[f], tables.mean[f], tables.M2[f]
+        if pooled_moments(n, mean, M2, 1.0)[1] > 0.0:
+            score_value(n, mean, M2, 1.0, tables.classes, batch.value[v], joint)
+            tokens += 1.0
+    highest = -np.inf
+    for k in range(K):
+        highest = max(highest, joint[k] + math.log(product[k]))
+    return highest / tokens if tokens > 0.0 else np.nan
+
+
+@kernel
+def run(
+    first: int, most: int, tables: CountViews, batch: Any, learn: bool, told: Any, score: JointScore
+) -> Any:
+    """From event `first` on: predict each event by what was learned before it, then learn it.
+
+    Fills the three arrays that are `told`: probabilities[n, K] where it has rows, and joints[n, K] too where
+    that has: log P(class, event), -inf for a class that has no examples or that alpha = 0 rules out; and
+    evidence[n], of `evidence_per_token`, where it has any. Returns n, or the event before which the
+    histograms lack capacity for `most` more counts (`mark_repeats` tells how many). `score` is scratch.
+    """
+    probabilities, joints, evidence = told
+    is_far = tables.table.size > _NEAR
+    for e in range(first, batch.label.size):
+        if is_far and e + 1 < batch.label.size:
+            fetch_event(tables.table, batch, e + 1)
+        learns = learn and batch.label[e] >= 0
+        if learns and not has_capacity(tables.histograms, tables.slot, tables.totals, batch.label[e], most):
+            return e
+        if probabilities.shape[0] > 0:
+            predict_event(tables, batch, e, score, probabilities, joints)
+        if evidence.size > 0:
+            evidence[e] = evidence_per_token(tables, batch, e, score.joint, score.product)
+        if learns:
+            learn_event(tables, batch, e)
+    return batch.label.size

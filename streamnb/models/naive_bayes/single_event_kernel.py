@@ -1,0 +1,191 @@
+"""The kernel that takes one event all the way: cut, looked up, predicted or learned."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from streamnb.features.encoded_batch import Batch
+from streamnb.features.repeated_tokens import mark_repeats
+from streamnb.features.tokenizer import most_tokens_within, tokenize
+from streamnb.features.vocabulary import DONE, KeyArrays, Vocabulary, look_up
+from streamnb.kernels.array_types import Floats, Hashes, Ints
+from streamnb.kernels.jit import inlined, kernel
+from streamnb.kernels.pinned_structs import carve, pinning
+from streamnb.kernels.structs import struct_of, struct_type
+from streamnb.models.naive_bayes.joint_log_likelihood import JointScore
+from streamnb.models.naive_bayes.naive_bayes_kernels import run
+from streamnb.models.naive_bayes.naive_bayes_tables import CountViews
+from streamnb.statistics.histograms import Histograms
+from streamnb.values.example_weights import UNIT
+from streamnb.values.nominal_values import LARGEST
+from streamnb.values.type_aliases import Codes
+
+_HEAVIEST = 1 << 20
+
+
+@struct_type
+class ModelArrays(NamedTuple):
+    """What an event needs of a model: its tables, the arrays of `Vocabulary`, the `character_table`."""
+
+    tables: CountViews
+    keys: KeyArrays
+    secret: Hashes
+    characters: Codes
+
+    @classmethod
+    def of_model(cls, tables: CountViews, keys: Vocabulary, characters: Codes) -> ModelArrays:
+        """As they are now."""
+        return cls(tables, keys.arrays, keys.secret, characters)
+
+
+_INT, _INTS = np.zeros(0, dtype=np.int64), np.zeros((0, 0), dtype=np.int64)
+_REAL, _REALS = np.zeros(0), np.zeros((0, 0))
+_COUNTS = (_INT, _INTS, _INTS, _INT, _INT, _INT, Histograms.empty(0, 64, 8))
+_TABLES = CountViews(*_COUNTS, _INTS, _REALS, _REALS, _REAL, _REAL, _REAL, _REAL, _REAL, 0)
+_pin, _pinned = pinning(ModelArrays.of_model(_TABLES, Vocabulary(), np.zeros(0, dtype=np.int32)))
+
+
+@kernel
+def pin_arrays(words: Ints, arrays: ModelArrays) -> None:
+    """Write where the arrays stand, int64[PINNED_WORDS], for `run_single`."""
+    _pin(words, arrays)
+
+
+def scratch_words(n_bytes: int, items: int, values: int, classes: int) -> int:
+    """As many words of eight bytes as `run_single` works in at most, and some more."""
+    return 3 * n_bytes + 11 * items + 2 * values + 5 * classes + 64
+
+
+@inlined
+def _fill_items(lengths: Any, owners: Any, ends: Any, wholes: Any, groups: Any, amount: Any) -> bool:
+    """Write what the kernels take of each item; False where one occurs less than once, or too often."""
+    end = 0
+    m = ends.size
+    for i in range(m):
+        end += lengths[0, i]
+        ends[i] = end
+        amount[i] = UNIT
+        if lengths.shape[0] > 1:
+            if not 0 < lengths[1, i] <= _HEAVIEST:
+                return False
+            amount[i] *= lengths[1, i]
+        owner = owners[i if owners.size == m else 0]
+        wholes[i] = owner < 0
+        groups[i] = owner if owner >= 0 else ~owner
+    return True
+
+
+@inlined
+def _fill_values(field: Any, value: Any, fields: Any, finite: Any) -> int:
+    """Write those values that are numbers, and of which field each is; how many they are."""
+    values = 0
+    for v in range(value.size):
+        if np.isfinite(value[v]):
+            finite[values] = min(max(value[v], -LARGEST), LARGEST)
+            fields[values] = field[v]
+            values += 1
+    return values
+
+
+@inlined
+def _pair(carved: Any) -> Any:
+    """Two rows in place of one array of them, and where there is room behind."""
+    both, at = carved
+    return (both[0], both[1]), at
+
+
+@kernel
+def run_single(
+    label: int,
+    weight: int,
+    text: npt.NDArray[np.uint8],
+    lengths: Ints,
+    attributes: Codes,
+    value: Floats,
+    size: int,
+    words: Ints,
+    scratch: Floats,
+) -> int:
+    """Learn one event, or predict it where the label is -1.
+
+    Returns how many rows there are; after a prediction of how many classes nothing has been learned; and
+    -1 - rows where there is no room, or an item occurs less than once: then nothing was learned, but words
+    may have got rows.
+
+    Makes no arrays, so that nobody need count who refers to those it is given: that costs more than an event.
+
+    `text`, `lengths`, `attributes` and `value` are an `EncodedEvent`, `size` is how many rows there are, and
+    `words` what `pin_arrays` wrote. `scratch` is float64[`scratch_words`]; after a prediction it begins with
+    the probability of every class.
+    """
+    arrays = _pinned(words)
+    tables = arrays.tables
+    K, m, learns = tables.classes.size, lengths.shape[1], label >= 0
+    n_bytes, n_tokens = most_tokens_within(text.size, m)
+    (item_ends, amount), at = _pair(carve(scratch, K, (2, m), np.int64))
+    item_rows, at = carve(scratch, at, (m + 1,), np.int64)
+    groups, at = carve(scratch, at, (m,), np.int32)
+    (wholes, adds), at = _pair(carve(scratch, at, (2, m), np.bool_))
+    lowered, at = carve(scratch, at, (text.size,), np.uint8)
+    out, at = carve(scratch, at, (n_bytes,), np.uint8)
+    token_ends, at = carve(scratch, at, (n_tokens,), np.int64)
+    places, at = carve(scratch, at, (n_tokens,), np.uint64)
+    rows, at = carve(scratch, at, (n_tokens,), np.int32)
+    of_event, at = carve(scratch, at, (6,), np.int64)
+    time, at = carve(scratch, at, (1,), np.float64)
+    finite, at = carve(scratch, at, (value.size,), np.float64)
+    fields, at = carve(scratch, at, (value.size,), np.int32)
+    (joint, product), at = _pair(carve(scratch, at, (2, K), np.float64))
+    (missed, exponent), at = _pair(carve(scratch, at, (2, K), np.int64))
+    if at + 2 * n_tokens > scratch.size:
+        return -1 - size
+
+    owners = attributes[: attributes.size - value.size]
+    if not _fill_items(lengths, owners, item_ends, wholes, groups, amount):
+        return -1 - size
+    adds[:] = learns
+    item_rows[0] = 0
+    tokens = 0
+    if m:
+        filled = lowered, out, token_ends, places, item_rows
+        tokens = tokenize(text, item_ends, wholes, groups, arrays.secret, arrays.characters, filled)
+        found = out, token_ends[:tokens], places[:tokens], item_rows, groups, adds
+        token, size = look_up(0, found, size, arrays.keys, rows)
+        if token != DONE or size > tables.table.shape[0]:
+            return -1 - size
+    values = _fill_values(attributes[owners.size :], value, fields, finite)
+    of_event[0], of_event[1], of_event[2], of_event[3] = 0, m, 0, values
+    of_event[4], of_event[5], time[0] = label, weight, np.nan
+    batch = struct_of(
+        Batch(
+            event_items=of_event[:2],
+            item_group=groups,
+            item_amount=amount,
+            item_rows=item_rows,
+            rows=rows[:tokens],
+            keys=places[:0],  # nobody asks for features
+            event_values=of_event[2:4],
+            value_field=fields[:values],
+            value=finite[:values],
+            label=of_event[4:5],
+            weight=of_event[5:],
+            time=time,
+        )
+    )
+    most = 0
+    if tables.histograms.used.size:
+        spare = carve(scratch, at, (4 * n_tokens,), np.int32)[0]
+        most = mark_repeats(batch, tables.kinds, arrays.secret, spare)
+    answers = carve(scratch, 0, (1, K), np.float64)[0][: 0 if learns else 1]
+    told = answers, answers[:0], product[:0]  # nobody asks for evidence
+    if run(0, most, tables, batch, learns, told, JointScore(joint, missed, product, exponent)) == 0:
+        return -1 - size
+    if learns:
+        return size
+    empty = 0
+    for k in range(K):
+        empty += tables.classes[k] == 0
+    return empty

@@ -1,0 +1,263 @@
+"""The nominal and continuous values of a batch as codes of an estimator: what was met before, by tables.
+
+A value of a row of the vocabulary has its code beside the row, and a magnitude, of which there are 2^14, in a
+table of its attribute. What has none yet is looked up by its text or magnitude, one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from streamnb.features.encoded_batch import Batch, Encoded
+from streamnb.features.feature_layout import Layout
+from streamnb.features.tokenizer import TokenBuffer
+from streamnb.features.vocabulary import Vocabulary
+from streamnb.kernels.array_types import Ints
+from streamnb.models.naive_bayes.sufficient_statistics import SufficientStatistics
+from streamnb.models.one_dependence.value_codes import MISSING, REST, UNKNOWN, CodedValues, magnitudes
+from streamnb.values.attribute_kinds import CONTINUOUS, NOMINAL
+from streamnb.values.type_aliases import Codes, Flags
+
+_MAGNITUDES = 1 << 14
+_TABLED = 256  # attributes whose magnitudes have a table
+_NOT_MET = -2
+
+
+def has_only_texts(batch: Batch, layout: Layout) -> bool:
+    """Whether no event has a nominal or continuous value."""
+    return not batch.value.size and not (layout.kinds[batch.item_group] == NOMINAL).any()
+
+
+class BatchValues(NamedTuple):
+    """The nominal and continuous values of a batch.
+
+    Attributes:
+        encoded, statistics: where they are.
+        items: int64[i], the items that are nominal values.
+        item_events: int64[i], whose they are.
+        rows: int32[i], of the vocabulary, or below zero.
+        value_events: int64[v], whose the continuous values are.
+        magnitudes: int64[v], of these.
+    """
+
+    encoded: Encoded
+    statistics: SufficientStatistics
+    items: Ints
+    item_events: Ints
+    rows: Codes
+    value_events: Ints
+    magnitudes: Ints
+
+    @classmethod
+    def from_encoded(cls, encoded: Encoded, statistics: SufficientStatistics) -> BatchValues:
+        """Those of a batch."""
+        batch = encoded.batch
+        items = np.flatnonzero(statistics.layout.kinds[batch.item_group] == NOMINAL)
+        rows = batch.rows[batch.item_rows[items]]
+        item_events = _owners(batch.event_items)[items]
+        return cls(
+            encoded,
+            statistics,
+            items,
+            item_events,
+            rows,
+            _owners(batch.event_values),
+            magnitudes(batch.value),
+        )
+
+    @property
+    def events(self) -> Ints:
+        """Whose the values are, of both kinds."""
+        return np.concatenate((self.item_events, self.value_events))
+
+    @property
+    def attributes(self) -> Iterable[tuple[int, Codes, Ints]]:
+        """Of both kinds: the kind, the number of each value's attribute in the layout, and whose it is."""
+        batch = self.encoded.batch
+        yield NOMINAL, batch.item_group[self.items], self.item_events
+        yield CONTINUOUS, batch.value_field, self.value_events
+
+    def names(self, kind: int) -> list[Any]:
+        """Of all attributes in the layout."""
+        layout = self.statistics.layout
+        return [name for _, name in layout.groups] if kind == NOMINAL else list(layout.fields)
+
+    def text(self, i: int) -> Any:
+        """The nominal value of one of `items`; UNKNOWN where it is not known and only predicted."""
+        if self.rows[i] >= 0:
+            return self.statistics.vocabulary.key(int(self.rows[i])).decode()
+        if self.encoded.batch.label[self.item_events[i]] < 0:
+            return UNKNOWN
+        return _own_text(self.encoded.tokens, int(self.items[i]))
+
+
+class CodeTables:
+    """Codes, by the rows and magnitudes that have them."""
+
+    def __init__(self, coded: CodedValues) -> None:
+        self.coded = coded
+        self._type = np.int16 if coded.most < 1 << 14 else np.int32
+        self._by_row: Codes = np.zeros(0, dtype=self._type)
+        self._by_magnitude: Codes = np.zeros((0, _MAGNITUDES), dtype=self._type)
+        self._vocabulary: tuple[Vocabulary, int] | None = None
+        self._layout: Layout | None = None
+        self._numbers: dict[int, Ints] = {}
+        self._numbered = (0, 0, 0)
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory, bytes."""
+        return self._by_row.nbytes + self._by_magnitude.nbytes
+
+    @property
+    def is_gated(self) -> bool:
+        """Whether it waits for an attribute."""
+        return bool(self.coded.most_attributes) and not self.coded.numbers
+
+    def encode(self, read: BatchValues, adds: Flags) -> Codes:
+        """The codes of n events; what those bring that add (bool[n]) gets numbers. Shape (n, attributes)."""
+        self._add_attributes(read, adds)
+        codes = np.full((adds.size, len(self.coded.codes)), MISSING, dtype=np.int32)
+        numbers, batch = self._numbers_of(read.statistics.layout), read.encoded.batch
+        if read.items.size:
+            table, rows = self._codes_of_rows(read.statistics.vocabulary), read.rows
+            own, at = numbers[NOMINAL][batch.item_group[read.items]], read.item_events
+            met = np.where(rows >= 0, table.take(rows, mode="clip"), _NOT_MET)
+            ids = np.where(rows >= 0, rows, -1 - np.arange(rows.size))
+            left = _put(met, own, at, codes)
+            for i, code in self._look_up(left, ids, own, at, adds, read.text, codes):
+                if rows[i] >= 0:
+                    table[rows[i]] = code
+        if read.magnitudes.size:
+            own, at, fields = numbers[CONTINUOUS][batch.value_field], read.value_events, batch.value_field
+            table, places = self._codes_of_magnitudes(numbers[CONTINUOUS]), read.magnitudes + _MAGNITUDES // 2
+            is_tabled = fields < len(table)
+            met = np.where(is_tabled, table[np.where(is_tabled, fields, 0), places], _NOT_MET)
+            ids = fields * np.int64(_MAGNITUDES) + places
+            left = _put(met, own, at, codes)
+            for i, code in self._look_up(left, ids, own, at, adds, read.magnitudes.item, codes):
+                if is_tabled[i]:
+                    table[fields[i], places[i]] = code
+        return codes
+
+    def known(self, read: BatchValues) -> tuple[Codes, int]:
+        """The codes of events that add nothing, and how many have no attribute that was never learned."""
+        n = read.encoded.batch.label.size
+        codes = self.encode(read, np.zeros(n, dtype=np.bool_))
+        if not self.coded.is_full:
+            numbers = self._numbers_of(read.statistics.layout)
+            for kind, attributes, events in read.attributes:
+                n = int(events[numbers[kind][attributes] < 0].min(initial=n))
+        return codes, n
+
+    # -- inside -------------------------------------------------------------------------------------------
+
+    def _add_attributes(self, read: BatchValues, adds: Flags) -> None:
+        """Give numbers to new attributes, in the order of events that add; within an event by their names."""
+        if self.coded.is_full:
+            return
+        met, numbers = [], self._numbers_of(read.statistics.layout)
+        for kind, attributes, events in read.attributes:
+            is_new = (numbers[kind][attributes] < 0) & adds[events]
+            if is_new.any():
+                new, first = np.unique(attributes[is_new], return_index=True)
+                names = read.names(kind)
+                for attribute, event in zip(new.tolist(), events[is_new][first].tolist(), strict=True):
+                    met.append((event, repr(names[attribute]), kind, names[attribute]))
+        self.coded.number(met)
+
+    def _numbers_of(self, layout: Layout) -> dict[int, Ints]:
+        """The number here of each attribute of the layout, -1 where it has none, by kind."""
+        known, groups, fields = self.coded.numbers, layout.groups, layout.fields
+        now = len(known), len(groups), len(fields)
+        if self._layout is not layout or self._numbered != now:
+            if self._layout is not layout:
+                self._by_magnitude = self._by_magnitude[:0]
+            self._layout, self._numbered = layout, now
+            of_fields = (known.get((CONTINUOUS, name), -1) for name in fields)
+            self._numbers = {
+                NOMINAL: np.array([known.get(group, -1) for group in groups], dtype=np.int64),
+                CONTINUOUS: np.fromiter(of_fields, dtype=np.int64, count=len(fields)),
+            }
+        return self._numbers
+
+    def _codes_of_rows(self, vocabulary: Vocabulary) -> Codes:
+        """The code of each row, as far as it is known."""
+        if self._vocabulary != (vocabulary, vocabulary.moves):  # pruned, or loaded
+            self._vocabulary, self._by_row = (vocabulary, vocabulary.moves), self._by_row[:0]
+        self._by_row = _grown(self._by_row, max(vocabulary.size, 1), 2 * vocabulary.size + 1)
+        return self._by_row
+
+    def _codes_of_magnitudes(self, numbers: Ints) -> Codes:
+        """The code of each magnitude of each of the first fields that have a number."""
+        fields = min(int(np.flatnonzero(numbers >= 0).max(initial=-1)) + 1, _TABLED)
+        self._by_magnitude = _grown(self._by_magnitude, max(fields, 1), max(fields, 1))
+        return self._by_magnitude
+
+    def _look_up(
+        self,
+        left: Ints,
+        ids: Ints,
+        numbers: Ints,
+        events: Ints,
+        adds: Flags,
+        key_of: Callable[[int], Any],
+        codes: Codes,
+    ) -> Iterator[tuple[int, int]]:
+        """Put the codes of the values that are left: of each different one a value that has it, and its code.
+
+        New ones get codes in the order of events that add; what comes before that is one of the REST.
+        """
+        if not left.size:
+            return
+        _, first, which = np.unique(ids[left], return_index=True, return_inverse=True)
+        added = np.full(first.size, ids.size)
+        is_added = adds[events[left]]
+        np.minimum.at(added, which[is_added], left[is_added])
+        found = np.full(first.size, REST)
+        for u in np.argsort(added, kind="stable").tolist():
+            is_new = added[u] < ids.size
+            i = int(added[u] if is_new else left[first[u]])
+            number, key, coded = int(numbers[i]), key_of(i), self.coded
+            is_known = key is not UNKNOWN and key in coded.codes[number]
+            found[u] = coded.code(number, key, adds=bool(is_new))
+            if is_known:
+                added[u] = 0
+            if found[u] != REST or coded.has_rest(number, key):
+                yield i, int(found[u])
+        codes[events[left], numbers[left]] = np.where(left >= added[which], found[which], REST)
+
+
+def _put(met: Codes, numbers: Ints, events: Ints, codes: Codes) -> Ints:
+    """Put the codes of values that were met where they belong; which are still to be looked up."""
+    is_known = numbers >= 0
+    is_met = is_known & (met != _NOT_MET)
+    codes[events[is_met], numbers[is_met]] = met[is_met]
+    return np.flatnonzero(is_known & ~is_met)
+
+
+def _grown(table: Codes, least: int, to: int) -> Codes:
+    """The same with at least so many rows, where it has fewer with `to`."""
+    if len(table) >= least:
+        return table
+    grown = np.full((to, *table.shape[1:]), _NOT_MET, dtype=table.dtype)
+    grown[: len(table)] = table
+    return grown
+
+
+def _owners(ends: Ints) -> Ints:
+    """The event of each item."""
+    if ends.size == 2:  # sooner for one
+        return np.zeros(int(ends[1]), dtype=np.int64)
+    return np.repeat(np.arange(ends.size - 1), np.diff(ends))
+
+
+def _own_text(tokens: TokenBuffer | None, item: int) -> Any:
+    """The nominal value of an item; UNKNOWN where it was in a data frame, whose values are not kept."""
+    if tokens is None:
+        return UNKNOWN
+    begin = tokens.item_ends[item - 1] if item else 0
+    return tokens.text[begin : tokens.item_ends[item]].tobytes().decode()

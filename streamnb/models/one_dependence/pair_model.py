@@ -1,0 +1,110 @@
+"""Model of coded attributes and values: their codes, and the counts of values and pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from streamnb.kernels.array_types import Floats, Ints
+from streamnb.models.one_dependence.one_dependence_kernels import CodedEvents, PairSmoothing
+from streamnb.models.one_dependence.pair_counts import PairCounts
+from streamnb.models.one_dependence.value_codes import REST, CodedValues
+from streamnb.values.parameter_checks import check_capacity
+from streamnb.values.state_validation import count, state_errors
+from streamnb.values.type_aliases import Array, Codes, State
+
+_UNASKED = np.empty((0, 0))
+
+
+class PairModel:
+    """Codes and counts of a stream; the results do not depend on how calls split the stream.
+
+    Args:
+        max_values: maximum number of values of an attribute with their own counts.
+        memory: limit of the pair counts, bytes.
+        max_attributes: maximum number of attributes, see `CodedValues`; None is unlimited. With a limit, the
+            last attributes are dropped if their counts of values exceed a quarter of `memory`.
+    """
+
+    def __init__(self, max_values: int, memory: int, *, max_attributes: int | None = None) -> None:
+        check_capacity(max_values, memory)
+        self.coded = CodedValues(max_values, max_attributes)
+        self.counts = PairCounts(memory, bounds_values=max_attributes is not None)
+
+    def run(self, events: CodedEvents, classes: int, reading: PairSmoothing, joints: Floats) -> None:
+        """Predict and learn events in order; see `kernels.run_pairs`."""
+        sizes = self.coded.sizes
+        has_room = sizes is self.counts.sizes and classes == self.counts.classes
+        if has_room or (events.labels < 0).all() or self._fits(sizes, classes):
+            if not has_room:
+                self.counts.reserve(sizes, classes)
+            self.counts.run(events, reading, joints)
+            return
+        # The memory limit is near: pairs must be dropped exactly at the event that needs it, so learn one by
+        # one.
+        for e in range(events.labels.size):
+            event = events.one(e)
+            row = self._predict_one(event.codes, reading)
+            joints[e] = -np.inf
+            joints[e, : row.size] = row
+            if event.labels[0] >= 0:
+                self._learn_one(event, reading)
+        self.counts.reserve(self.coded.sizes, classes)
+
+    def _fits(self, sizes: Ints, classes: int) -> bool:
+        counts = self.counts
+        keeps_all = counts.keeping(sizes, classes) == sizes.size
+        return keeps_all and counts.fitting(sizes, classes) == counts.paired
+
+    def _hold(self, sizes: Ints, classes: int) -> Ints:
+        """Drop attributes whose counts of values no longer fit; return the remaining sizes."""
+        kept = self.counts.keeping(sizes, classes)
+        if kept < sizes.size:
+            self.coded.keep_first(kept)
+            self.counts.keep_first(kept)
+        return sizes[:kept]
+
+    def _predict_one(self, codes: Codes, reading: PairSmoothing) -> Floats:
+        """Return log P(class, event) from the counts so far. Shape (K,)."""
+        sizes = self.counts.sizes
+        known = codes[:, : sizes.size]
+        known = np.where(known < sizes, known, REST).astype(np.int32)
+        found: Floats = np.empty((1, self.counts.classes))
+        no_labels = np.full(1, -1)
+        self.counts.run(CodedEvents(known, no_labels, no_labels), reading, found)
+        return found.ravel()
+
+    def _learn_one(self, event: CodedEvents, reading: PairSmoothing) -> None:
+        """Reserve capacity for this event alone, then learn it."""
+        codes = event.codes[:, : len(self.coded.codes)]
+        before = np.pad(self.counts.sizes, (0, codes.shape[1] - self.counts.sizes.size))
+        sizes = np.maximum(before, codes[0] + 1)
+        classes = max(self.counts.classes, int(event.labels[0]) + 1)
+        sizes = self._hold(sizes[: np.count_nonzero(sizes)].astype(np.int64), classes)
+        self.counts.reserve(sizes, classes)
+        self.counts.run(event._replace(codes=codes[:, : sizes.size].copy()), reading, _UNASKED)
+
+    def state(self) -> State:
+        """Return all that was learned: JSON-able values, and arrays."""
+        meta = {
+            "max_values": self.coded.most,
+            "events": self.counts.events,
+            "paired": self.counts.paired,
+            "attributes": self.coded.described(),
+        }
+        if self.coded.most_attributes is not None:
+            meta["max_attributes"] = self.coded.most_attributes
+        return meta, self.counts.state()
+
+    @classmethod
+    @state_errors("counts of pairs", ValueError)
+    def from_state(cls, memory: int, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> PairModel:
+        """Restore a model from its `state`. Raises SnapshotError if the state is invalid."""
+        most_attributes = count(meta, "max_attributes") if "max_attributes" in meta else None
+        model = cls(meta["max_values"], memory, max_attributes=most_attributes)
+        model.coded.load(meta["attributes"])
+        model.counts.load(model.coded.sizes, meta, arrays)
+        model._hold(model.coded.sizes, model.counts.classes)
+        return model

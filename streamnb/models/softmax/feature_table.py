@@ -1,0 +1,587 @@
+"""Features: what the gradient learners know of words, values and pairs of them, found by a 48-bit key.
+
+A feature's key is a hash of what it stands for, so that a pair of words needs no name of its own; two of n
+features share a key with probability about n^2 / 2^49. Keys stand in states, and are the same in every
+process. Where the slot of a key is says another hash, with a secret: keys could be chosen so that all meet
+in one chain. Each feature belongs to an *owner*, the feature that says that its attribute is present at all:
+the owner's counts are the class totals by which the feature's counts are read.
+
+Most pairs are met once and never again. Until its second event a pair has no row, but its slot alone, which
+holds its key and the class of that event: eight bytes in place of hundreds.
+
+Rows that are forgotten are filled with features that come later, from the first one on. No row moves, so
+forgetting takes little time. In states rows are in the order in which they were learned, wherever they are:
+of how many forgettings each came after, it has a note.
+
+Neither as slots grow nor as features are forgotten are all laid out anew at once: those of before stay until
+they were moved, some with each batch, and until then a key is looked for in both. What was forgotten is not
+moved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from streamnb.errors import SnapshotError
+from streamnb.features.keyed_hash import hash_word, process_secret
+from streamnb.kernels.array_types import Hashes, Ints
+from streamnb.kernels.growable_arrays import (
+    blocks,
+    capacity_for,
+    empty_slots,
+    grown,
+    keep_rows,
+    widened,
+)
+from streamnb.kernels.intrinsics import prefetch
+from streamnb.kernels.jit import allocating, inlined, kernel
+from streamnb.kernels.structs import struct_type
+from streamnb.statistics.lightest_rows import drop_lightest
+from streamnb.statistics.memory_use import MemoryComponent
+from streamnb.values.example_weights import UNIT
+from streamnb.values.state_validation import MOST, ExpectedArray, real, whole
+from streamnb.values.type_aliases import Array, Aside, Codes
+
+KEY, OWNER, TOTAL, COUNTS = 0, 1, 2, 3  # columns of the table; one column for each class from COUNTS on
+NOBODY = -1  # in place of a row
+LIVE, ONCE, END, FREE, MOVED, VOID, AGE = range(7)  # of `size`
+NO_CLASS = 0x7FFF  # of a feature whose first event is being learned
+KEY_BITS = np.uint64(0xFFFF_FFFF_FFFF)
+_LOW, _HALF, _ONE, _NONE = np.uint64(0xFFFFFFFF), np.uint64(32), np.uint64(1), np.uint64(0)
+_TAG = np.uint64(17)  # of its 48 bits a key has the upper 31 in its slot, beside the row
+_CLASS, _MET_ONCE = np.uint64(48), np.uint64(1 << 63)
+_SLICE = 1 << 17  # slots that are moved with each batch
+_NO_SLOTS = np.zeros(0, dtype=np.uint64)
+_AGE, _OWNER = np.int64(32), np.int64(0xFFFFFFFF)  # of what stands in the column of owners
+_DIGIT, _DIGITS = np.int64(8), np.int64(0xFF)  # of an age, by which rows are sorted
+_ENTRY_BYTES = 27  # of a slot at half the most load: slots are a power of two
+_MULTIPLY, _FINISH = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)
+_MAX_LOAD = 0.6
+_AHEAD = 64  # slots that are fetched before they are filled
+_HEAVIEST = 1e37  # of weights: one more event does not carry them beyond a float32
+
+
+@struct_type
+class FeatureTableArrays(NamedTuple):
+    """R rows for C >= K classes and M gradient learners, as the kernels take them.
+
+    Attributes:
+        slots: uint64[power of two], the upper bits of a key and row + 1; or, where the highest bit is set,
+            the class of the only event so far and the key.
+        table: int64[>= R, 3 + C], key, owner's row or NOBODY (`owners_in`) with the age of the row, total
+            weight and weight by class (units). Of a free row the key is `by_place` of the next free one, and
+            the rest is what it was.
+        weights: float32[>= R, 1 + M, 1 + C]. First ln(1 + 2 n) of the weight n in each class (examples), from
+            column 1 on; then of each learner the sum of squared gradients and its weights by class.
+        size: int64[7], how many rows are in use, how many features were met once, R, the first free row or
+            NOBODY, how many of the former slots were moved, whether those of features that were met once are
+            void, and how often features were forgotten: the age of new rows.
+        memory: int64[1], the budget, bytes.
+        secret: uint64[2], of the hash by which slots are found.
+        former: as `slots`, those of before; none once all were moved. Their places are behind those of
+            `slots`.
+    """
+
+    slots: Hashes
+    table: Ints
+    weights: npt.NDArray[np.float32]
+    size: Ints
+    memory: Ints
+    secret: Hashes
+    former: Hashes
+
+
+@inlined
+def mixed(a: Any, b: Any) -> Any:
+    """A key of two, in this order (uint64)."""
+    key = (a ^ (b * _MULTIPLY + (a << np.uint64(6)) + (a >> np.uint64(2)))) * _FINISH
+    key ^= key >> _HALF
+    key *= _MULTIPLY
+    return key ^ (key >> np.uint64(29))
+
+
+@inlined
+def _is_of(slot: Any, table: Ints, key: Any) -> bool:
+    """Whether a slot that is not free is that of a key."""
+    if slot & _MET_ONCE:
+        return bool(slot & KEY_BITS == key)
+    return bool(slot >> _HALF == key >> _TAG and np.uint64(table[row_in(slot), KEY]) == key)
+
+
+@kernel
+def _find_former(features: FeatureTableArrays, key: Any, hashed: Any) -> int:
+    """The place of a key among the former slots, behind all others; or NOBODY."""
+    former, size = features.former, features.size
+    mask = np.uint64(former.size - 1)
+    place = hashed & mask
+    while former[place] != _NONE:
+        slot = former[place]
+        if _is_of(slot, features.table, key):
+            return NOBODY if size[VOID] and slot & _MET_ONCE else int(features.slots.size + np.int64(place))
+        place = (place + _ONE) & mask
+    return NOBODY
+
+
+@inlined
+def find_slot(features: FeatureTableArrays, key: Any, hashed: Any) -> Any:
+    """The place of a key's slot, or of the free one that ends its chain; `hashed` is the hash of the key."""
+    slots = features.slots
+    mask = np.uint64(slots.size - 1)
+    place = hashed & mask
+    while slots[place] != _NONE:
+        if _is_of(slots[place], features.table, key):
+            return np.int64(place)
+        place = (place + _ONE) & mask
+    if features.former.size:
+        former = _find_former(features, key, hashed)
+        if former != NOBODY:
+            return np.int64(former)
+    return np.int64(place)
+
+
+@inlined
+def slot_at(features: FeatureTableArrays, place: Any) -> Any:
+    """The slot at a place that was found."""
+    slots = features.slots
+    return slots[place] if place < slots.size else features.former[place - slots.size]
+
+
+@inlined
+def put_slot(features: FeatureTableArrays, place: Any, slot: Any) -> None:
+    """Let this be the slot at a place that was found."""
+    slots = features.slots
+    if place < slots.size:
+        slots[place] = slot
+    else:
+        features.former[place - slots.size] = slot
+
+
+def slots_of(keys: Any, rows: Any) -> Any:
+    """The slots of keys that have these rows; all are uint64."""
+    return (keys >> _TAG) << _HALF | (rows + _ONE)
+
+
+_slot_of = inlined(slots_of)
+
+
+@inlined
+def row_in(slot: Any) -> Any:
+    """The row that a slot leads to; NOBODY in a free one."""
+    return np.int64(slot & _LOW) - 1
+
+
+@inlined
+def by_place(number: Any) -> Any:
+    """What stands in place of a row for a feature without one, given the place of its slot; or that place."""
+    return -2 - number
+
+
+@inlined
+def is_met_once(slot: Any) -> bool:
+    """Whether a slot is that of a feature without a row."""
+    return bool(slot & _MET_ONCE)
+
+
+@inlined
+def class_met(slot: Any) -> Any:
+    """The class of the only event of a feature without a row, or NO_CLASS."""
+    return np.int64((slot & ~_MET_ONCE) >> _CLASS)
+
+
+@inlined
+def met_once(key: Any, k: int) -> Any:
+    """The slot of a feature that was met in one event, of class k and of weight one."""
+    return _MET_ONCE | np.uint64(k) << _CLASS | key
+
+
+def owners_in(cells: Any) -> Any:
+    """The owners' rows, or NOBODY, of what stands in the column of owners."""
+    return cells << _AGE >> _AGE
+
+
+owner_in = inlined(owners_in)
+
+
+@kernel
+def _empty(features: FeatureTableArrays, row: int) -> None:
+    """Take what a row that was forgotten held."""
+    features.table[row] = 0
+    features.weights[row] = 0
+
+
+@inlined
+def add_feature(features: FeatureTableArrays, key: Any, owner: Any, place: Any) -> int:
+    """The new row of a key whose slot is at `place`; there has to be room."""
+    table, size = features.table, features.size
+    row = size[FREE]
+    if row == NOBODY:
+        row = size[END]
+        size[END] += 1
+    else:
+        size[FREE] = by_place(table[row, KEY])
+        _empty(features, row)
+    size[LIVE] += 1
+    table[row, KEY] = np.int64(key)
+    table[row, OWNER] = size[AGE] << _AGE | (owner & _OWNER)
+    put_slot(features, place, _slot_of(key, np.uint64(row)))
+    return int(row)
+
+
+@inlined
+def promote(features: FeatureTableArrays, owner: Any, place: Any, log_of_one: float) -> int:
+    """The new row of a feature that was met once; `log_of_one` is what it says of the class of that event."""
+    slot = slot_at(features, place)
+    k = class_met(slot)
+    row = add_feature(features, slot & KEY_BITS, owner, place)
+    features.size[ONCE] -= 1
+    features.table[row, TOTAL] = UNIT
+    features.table[row, COUNTS + k] = UNIT
+    features.weights[row, 0, 1 + k] = log_of_one
+    return row
+
+
+def row_bytes(learners: Any, classes: Any) -> Any:
+    """Of one feature with its slot; `learners` counts the logarithms of counts as one more."""
+    return 8 * (COUNTS + classes) + 4 * learners * (1 + classes) + _ENTRY_BYTES
+
+
+_row_bytes = inlined(row_bytes)
+
+
+@kernel
+def most_rows(features: FeatureTableArrays, classes: Any) -> int:
+    """How many rows may be in use while so many classes have examples; what is in use may stay.
+
+    Capacity for classes that come later, or that have come already in the same batch, does not count: which
+    features there are has to depend on the events before, and on nothing else.
+    """
+    left = features.memory[0] - _ENTRY_BYTES * features.size[ONCE]
+    return int(max(features.size[LIVE], left // _row_bytes(features.weights.shape[1], classes)))
+
+
+@kernel
+def most_met_once(features: FeatureTableArrays, classes: Any) -> int:
+    """How many features without a row there may be; see `most_rows`."""
+    left = features.memory[0] - _row_bytes(features.weights.shape[1], classes) * features.size[LIVE]
+    return int(max(features.size[ONCE], left // _ENTRY_BYTES))
+
+
+@inlined
+def _ask(slots: Hashes, secret: Any, key: Any, slot: Any, asked: Hashes, n: int) -> int:
+    """Note what is to stand in the slot of a key as the n-th (n < 64), and ask for where that is."""
+    asked[0, n], asked[1, n] = slot, hash_word(secret, key) & np.uint64(slots.size - 1)
+    prefetch(slots, np.int64(asked[1, n]))
+    return n + 1
+
+
+@inlined
+def _enter(slots: Hashes, asked: Hashes, n: int) -> None:
+    """Put what was asked for; a row that was forgotten and filled anew may be there already."""
+    mask = np.uint64(slots.size - 1)
+    for i in range(n):
+        place = asked[1, i]
+        while slots[place] != _NONE and slots[place] != asked[0, i]:
+            place = (place + _ONE) & mask
+        slots[place] = asked[0, i]
+
+
+@kernel
+def _move(features: FeatureTableArrays, stop: int, asked: Hashes) -> None:
+    """Move the former slots up to this one, but those that are void and those of rows that are another's.
+
+    `asked` uint64[2, 64] is scratch: so many places are fetched together.
+    """
+    slots, former, table, size = features.slots, features.former, features.table, features.size
+    for first in range(size[MOVED], stop, asked.shape[1]):
+        last, n = min(first + asked.shape[1], stop), 0
+        for place in range(first, last):
+            prefetch(table, row_in(former[place]) * table.shape[1])  # of one met once: nowhere
+        for place in range(first, last):
+            slot = former[place]
+            if slot & _MET_ONCE:
+                if not size[VOID]:
+                    n = _ask(slots, features.secret, slot & KEY_BITS, slot, asked, n)
+            elif slot != _NONE:
+                key = table[row_in(slot), KEY]
+                if key >= 0 and np.uint64(key) >> _TAG == slot >> _HALF:
+                    n = _ask(slots, features.secret, np.uint64(key), slot, asked, n)
+        _enter(slots, asked, n)
+    size[MOVED] = stop
+
+
+@allocating
+def rows_learned(table: Ints, size: Ints) -> Ints:
+    """The rows in use, in the order in which they were learned: by age, and by number where that is equal."""
+    rows, n = np.empty(size[END], dtype=np.int64), 0
+    for i in range(rows.size):
+        if table[i, KEY] >= 0:
+            rows[n] = i
+            n += 1
+    rows, sorted_rows = rows[:n], np.empty(n, dtype=np.int64)
+    for digit in range(_AGE, 2 * _AGE, _DIGIT):
+        if size[AGE] << _AGE >> digit:
+            places = np.zeros(1 << _DIGIT, dtype=np.int64)
+            for row in rows:
+                places[table[row, OWNER] >> digit & _DIGITS] += 1
+            places = np.cumsum(places) - places
+            for row in rows:
+                age = table[row, OWNER] >> digit & _DIGITS
+                sorted_rows[places[age]] = row
+                places[age] += 1
+            rows, sorted_rows = sorted_rows, rows
+    return rows
+
+
+@allocating
+def _weighed(features: FeatureTableArrays) -> tuple[Ints, Codes]:
+    """int64[R, 1], what rows weigh; and int32[R], their owners, or NOBODY for owners and free rows."""
+    table, end = features.table, features.size[END]
+    weights, owners = np.empty((end, 1), dtype=np.int64), np.empty(end, dtype=np.int32)
+    for row in range(end):
+        weights[row, 0] = table[row, TOTAL]
+        owners[row] = owner_in(table[row, OWNER]) if table[row, KEY] >= 0 else NOBODY
+    return weights, owners
+
+
+@kernel
+def _forget(rows: Ints, features: FeatureTableArrays) -> None:
+    """Let these rows, the first one first, be free, and none be known that was met once."""
+    table, size = features.table, features.size
+    last = np.int64(NOBODY)
+    for row in rows:
+        free = size[FREE] if last == NOBODY else by_place(table[last, KEY])
+        while free != NOBODY and free < row:
+            last, free = free, by_place(table[free, KEY])
+        table[row, KEY] = by_place(free)
+        if last == NOBODY:
+            size[FREE] = row
+        else:
+            table[last, KEY] = by_place(row)
+        last = row
+    size[LIVE] -= rows.size
+    size[ONCE] = 0
+    size[AGE] += 1
+
+
+class FeatureTable:
+    """The features of M gradient learners, within a budget of memory.
+
+    Where the budget is spent, what was never met before is not added; what is known goes on learning.
+
+    Args:
+        learners: M.
+        memory: of the tables, bytes.
+    """
+
+    def __init__(self, learners: int, memory: int) -> None:
+        self._size = np.array([0, 0, 0, NOBODY, 0, 0, 0], dtype=np.int64)
+        self._memory = np.array([memory], dtype=np.int64)
+        self._secret = process_secret()
+        self._slots, self._former = np.zeros(64, dtype=np.uint64), _NO_SLOTS
+        self.table = np.zeros((32, COUNTS + 2), dtype=np.int64)
+        self.weights = np.zeros((32, 1 + learners, 1 + 2), dtype=np.float32)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: held for name, held in vars(self).items() if name != "_secret"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        if state["_size"].size != AGE + 1:
+            raise SnapshotError(
+                "another version of streamnb pickled this; what `save` writes, any later one reads"
+            )
+        # It may come from another process, and what is mapped may not be written to.
+        vars(self).update(state, _secret=process_secret(), _size=state["_size"].copy())
+        self._enter_all()
+
+    @property
+    def size(self) -> int:
+        """How many features have a row, owners included."""
+        return int(self._size[LIVE])
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory of the tables, bytes, spare capacity included."""
+        slots = self._slots.nbytes + self._former.nbytes
+        return slots + self.table.nbytes + self.weights.nbytes
+
+    @property
+    def tables(self) -> FeatureTableArrays:
+        """As the kernels take them."""
+        held = self._slots, self.table, self.weights, self._size, self._memory, self._secret, self._former
+        return FeatureTableArrays(*held)
+
+    def reserve(self, classes: int, known: int, features: int) -> None:
+        """Let the tables hold `classes` columns, and so many new features as far as the budget goes.
+
+        `known` of the classes have examples. Some former slots are moved.
+        """
+        self._rehash_step(_SLICE + features)
+        have = self.weights.shape[2] - 1
+        if classes > have:
+            more = max(classes, have + have // 8) - have
+            self._close_holes()
+            self.table = widened(self.table[: self.size], self.table.shape[1] + more)
+            self.weights = widened(self.weights[: self.size], 1 + have + more)
+        most = int(most_rows(self.tables, known))
+        need, entries = min(self.size + features, most), self.size + int(self._size[ONCE])
+        if need > len(self.table):
+            is_ample = 4 * need <= most
+            rows = capacity_for(need, most) if is_ample else max(need, min(need + need // 2, most))
+            self.table = grown(self.table, (rows, self.table.shape[1]))
+            self.weights = grown(self.weights, (rows, *self.weights.shape[1:]))
+            if is_ample:  # slots for as many: a batch stops each time that either is short
+                features = max(features, (rows - self.size) * entries // max(self.size, 1))
+        if entries + features > self._slots.size * _MAX_LOAD:
+            self.finish_copy()
+            self._lay_out(self._slots, features)
+            self._rehash_step(_SLICE)
+
+    def is_short(self, classes: int, more: int = 0) -> bool:
+        """Whether, with so many classes, and so many features more, there is no memory for another one."""
+        taken, most = self.memory(classes, more + 1)
+        return taken > most
+
+    def memory(self, classes: int, more: int = 0) -> MemoryComponent:
+        """What the features there are, and so many more, take with so many classes."""
+        row = row_bytes(self.weights.shape[1], classes)
+        return MemoryComponent(
+            row * (self.size + more) + _ENTRY_BYTES * int(self._size[ONCE]), int(self._memory[0])
+        )
+
+    def evict(self, classes: int) -> None:
+        """Where there is no memory for another one with so many classes, forget down to seven eighths of it.
+
+        Those that were met once go, then those with the smallest weight, and of equals those met first.
+        Owners stay: they hold what was learned of all features of theirs.
+        """
+        if not self.is_short(classes):
+            return
+        weights, owners = _weighed(self.tables)
+        stays, counts = np.ones(owners.size, dtype=np.bool_), owners >= 0
+        most = int(self._memory[0]) * 7 // 8 // row_bytes(self.weights.shape[1], classes)
+        drop_lightest(weights, owners, stays, max(0, most - self.size + np.count_nonzero(counts)))
+        # Of the heaviest that go others may have been met first: rows are filled in any order.
+        heaviest = weights[:, 0].max(where=~stays, initial=0)
+        equals = np.flatnonzero(counts & (weights[:, 0] == heaviest))
+        ages, stay = self.table[equals, OWNER, np.newaxis] >> _AGE, np.ones(equals.size, dtype=np.bool_)
+        drop_lightest(ages + 1, owners[equals], stay, int(np.count_nonzero(stays[equals])))
+        stays[equals] = stay
+        self.finish_copy()
+        self._lay_out(self._slots, 0, forgets=True)
+        _forget(np.flatnonzero(~stays), self.tables)
+
+    def _close_holes(self) -> None:
+        """Move the rows that are in use together, where some are free."""
+        end = int(self._size[END])
+        if self.size == end:
+            return
+        is_live = self.table[:end, KEY] >= 0
+        rows, numbers = np.flatnonzero(is_live), np.append(np.cumsum(is_live) - 1, NOBODY)
+        keep_rows(self.table, rows, end)
+        keep_rows(self.weights, rows, end)
+        cells = self.table[: rows.size, OWNER]
+        cells[:] = cells & ~_OWNER | numbers[owners_in(cells)] & _OWNER  # of NOBODY: the last
+        self._size[[END, FREE]] = rows.size, NOBODY
+        self._enter_all()
+
+    def _enter_all(self) -> None:
+        """Lay out slots for all there are at once, wherever their rows are now."""
+        rows = np.flatnonzero(self.table[: self._size[END], KEY] >= 0).astype(np.uint64)
+        slots = slots_of(self.table[rows, KEY].astype(np.uint64), rows)
+        self._lay_out(np.append(slots, self._met_once()), 0)
+        self.finish_copy()
+
+    def _met_once(self) -> Hashes:
+        """The slots of features that were met once, wherever they are."""
+        left = self._former[self._size[MOVED] :] if not self._size[VOID] else _NO_SLOTS
+        return np.concatenate([slots[slots >= _MET_ONCE] for slots in (self._slots, left)])
+
+    def _lay_out(self, former: Hashes, more: int, *, forgets: bool = False) -> None:
+        """Begin to lay out slots for all there are and so many more; see `_forget` for what it `forgets`."""
+        entries = self.size + int(self._size[ONCE]) + more
+        self._slots = empty_slots(max(64, 1 << int(entries / _MAX_LOAD).bit_length()))
+        self._former = former
+        self._size[[MOVED, VOID]] = 0, forgets
+
+    def _rehash_step(self, slots: int) -> None:
+        """Move so many of the former slots."""
+        if self._former.size:
+            stop = min(int(self._size[MOVED]) + slots, self._former.size)
+            _move(self.tables, stop, np.empty((2, _AHEAD), dtype=np.uint64))
+            if stop == self._former.size:
+                self._former = _NO_SLOTS
+
+    def finish_copy(self) -> None:
+        """Move all former slots that are left."""
+        self._rehash_step(self._former.size)
+
+    def copying(self, classes: int, aside: Aside, *, is_later: bool) -> Callable[[], dict[str, Array]]:
+        """What makes the state of now, for so many classes, of copies; any thread may call it.
+
+        Copies are put `aside` in the order of a state: now, or, where `is_later`, as it is made, and are in
+        memory until then. Rows that lie all over a large table take longer to be read than in their order.
+        """
+        tables, end, once = self.tables, int(self._size[END]), self._met_once()
+        if not is_later:
+            state = _state_of(tables, once, classes, aside)
+            return lambda: state
+        copied = tables._replace(
+            table=tables.table[:end].copy(),
+            weights=tables.weights[:end].copy(),
+            size=tables.size.copy(),
+        )
+        return lambda: _state_of(copied, once, classes, aside)
+
+    def expected(self, arrays: Mapping[str, Array], classes: int) -> dict[str, ExpectedArray]:
+        """The arrays of a state, which these are to be."""
+        lowest, highest = np.zeros(COUNTS + classes, dtype=np.int64), np.full(COUNTS + classes, MOST)
+        highest[KEY] = KEY_BITS
+        lowest[OWNER], highest[OWNER] = NOBODY, max(0, np.size(arrays["features"], 0) - 1)
+        low = np.full((self.weights.shape[1], 1 + classes), -_HEAVIEST)
+        low[0] = low[:, 0] = 0.0  # logarithms of counts, and sums of squares
+        once, latest = 1 << 63, min(classes, NO_CLASS)
+        return {
+            "features": whole("features", COUNTS + classes, low=lowest, high=highest),
+            "feature_weights": real("features", *low.shape, low=low, high=_HEAVIEST, dtype=np.float32),
+            "features_met_once": whole(
+                "features met once", low=once, high=once + (latest << 48) - 1, dtype=np.uint64
+            ),
+        }
+
+    def load(self, arrays: Mapping[str, Array], classes: int) -> None:
+        """Replace everything by what a state holds, which is as `expected`."""
+        table, weights, once = (arrays[name] for name in ("features", "feature_weights", "features_met_once"))
+        self._size[:] = 0, 0, 0, NOBODY, 0, 0, 0
+        self.reserve(classes, classes, 0)
+        if len(table) > len(self.table):
+            self.table = grown(self.table, (len(table), self.table.shape[1]))
+            self.weights = grown(self.weights, (len(table), *self.weights.shape[1:]))
+        self.table[: len(table), : COUNTS + classes] = table
+        self.table[: len(table), OWNER] &= _OWNER
+        self.weights[: len(table), :, : 1 + classes] = weights
+        self._size[[LIVE, ONCE, END]] = len(table), len(once), len(table)
+        self._slots, self._former = once, _NO_SLOTS
+        self._enter_all()
+
+
+def _state_of(tables: FeatureTableArrays, once: Hashes, classes: int, aside: Aside) -> dict[str, Array]:
+    """Copies of all arrays, for so many classes, and of the slots of features that were met once."""
+    rows = rows_learned(tables.table, tables.size)
+    numbers = np.full(int(tables.size[END]) + 1, NOBODY)  # the last is that of NOBODY
+    numbers[rows] = np.arange(rows.size)
+    parts = [rows[part] for part in blocks(rows.size, tables.table[:1].nbytes + tables.weights[:1].nbytes)]
+
+    def table(part: Ints) -> Ints:
+        found = tables.table.take(part, axis=0)
+        found[:, OWNER] = numbers[owners_in(found[:, OWNER])]
+        return found[:, : COUNTS + classes]
+
+    return {
+        "features": aside(map(table, parts)),
+        "features_met_once": aside([np.sort(once)]),
+        "feature_weights": aside(tables.weights.take(part, axis=0)[:, :, : 1 + classes] for part in parts),
+    }

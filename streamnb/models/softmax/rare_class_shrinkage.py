@@ -1,0 +1,79 @@
+"""Caution about a class that has few examples in a long stream: the first of them may be a mistake.
+
+A softmax regression has learned next to nothing of such a class. Its bias is zero, as if the class were as
+frequent as any, and whatever it never had is far more probable in it than in one with thousands of examples.
+So one event with a wrong label would draw all to it that nobody has seen before. A class v with n_v of the N
+examples is therefore doubted by as much as d_v:
+
+    d_v = 1 - n_v / min(16, N / 64)        where that is above zero and N >= 64, else 0
+
+It is read as all others are on average, weighed by their examples, and comes as often as it did:
+
+    ln(n_v + 1)  becomes  (1 - d_v) ln(n_v + 1) + d_v sum_u (n_u / N) ln(n_u + 1)
+    s_v          becomes  s_v + d_v (ln n_v - sum_u (n_u / N) ln n_u)
+
+for the logarithm in l (see `softmax`), where n counts those that had the feature's attribute, and the score.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from streamnb.kernels.array_types import Floats, Ints
+from streamnb.kernels.jit import allocating, inlined
+from streamnb.values.example_weights import UNIT
+
+_TRUSTED, _RARE = 16, 64
+
+
+@inlined
+def shrinkage(units: int, all_units: int) -> float:
+    """How much is doubted of a class with so much weight of all there is."""
+    if units >= _TRUSTED * UNIT or all_units < _RARE * UNIT:
+        return 0.0
+    enough = min(np.float64(_TRUSTED * UNIT), all_units / _RARE)
+    return float(1.0 - units / enough) if units < enough else 0.0
+
+
+@inlined
+def is_any_shrunk(weights: Ints, all_units: int) -> bool:
+    """Whether any class is, of weights in units; one without any is, too."""
+    fewest = _TRUSTED * UNIT
+    for units in weights:
+        fewest = min(fewest, units)
+    return shrinkage(fewest, all_units) > 0.0
+
+
+@inlined
+def mean_log(weights: Ints, all_units: int, more: float) -> float:
+    """The mean of ln(n + more) over the classes, weighed by their examples n; `weights` in units."""
+    total = 0.0
+    for units in weights:
+        if units > 0:
+            total += units * math.log(units / UNIT + more)
+    return total / all_units
+
+
+@inlined
+def add_shrinkage(known: Ints, scores: Floats) -> None:
+    """Add to scores float64[K] what they become more; `known` int64[K] is the weight of each class."""
+    all_units, fewest = 0, _TRUSTED * UNIT
+    for units in known[: scores.size]:
+        if units > 0:
+            all_units += units
+            fewest = min(fewest, units)
+    if shrinkage(fewest, all_units) > 0.0:
+        mean = mean_log(known[: scores.size], all_units, 0.0)
+        for k in range(scores.size):
+            if known[k] > 0:
+                scores[k] += shrinkage(known[k], all_units) * (math.log(known[k] / UNIT) - mean)
+
+
+@allocating
+def shrunk_log_odds(known: Ints, one: int, other: int) -> float:
+    """What that adds to the log odds of two classes."""
+    scores = np.zeros(known.size)
+    add_shrinkage(known, scores)
+    return float(scores[one] - scores[other])

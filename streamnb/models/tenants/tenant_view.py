@@ -1,0 +1,45 @@
+"""One tenant's model with that of all as its prior, as those who ask of events take models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from streamnb.models.interface.attribution import LIMIT, Item, Items, ranked, single_events
+from streamnb.models.interface.predictions import Posteriors
+from streamnb.values.nominal_values import as_event
+from streamnb.values.type_aliases import Times
+
+
+class TenantView:
+    """One tenant's model with that of all as its prior, as those who ask of events take models.
+
+    Args:
+        models: which predict, and explain.
+        names: what an event has that is the tenant's.
+    """
+
+    def __init__(self, models: Any, names: Mapping[Any, Any]) -> None:
+        self._models, self._names = models, names
+        self.class_weights, self.n_events = models.class_weights, models.n_events
+
+    def predict_posteriors(self, xs: Iterable[Any], ts: Times = None) -> Posteriors:
+        """P(v | x) of each event of this tenant."""
+        told: Posteriors = self._models.predict_posteriors([{**as_event(x), **self._names} for x in xs])
+        return told
+
+    def explain_one(self, x: Any, top: int | None = None, t: float | None = None) -> list[Item]:
+        """What speaks for the first choice against the second; see `NaiveBayes.explain_one`."""
+        singles = list(single_events(*self._models.texts(x)))
+        told = self.predict_posteriors([x, *(event for single in singles for event in single[2:])])
+        shown = told.probabilities
+        order = np.argsort(-shown[0], kind="stable")[:2]
+        if order.size < 2 or not shown[0, order[1]]:
+            return Items.of_classes(int(np.count_nonzero(shown[0])))
+        with np.errstate(divide="ignore"):
+            odds = np.log(shown[:, order[0]]) - np.log(shown[:, order[1]])
+        said = np.clip(odds[1::2] - odds[2::2], -LIMIT, LIMIT).tolist()
+        items = (Item(one[0], one[1], odd) for one, odd in zip(singles, said, strict=True))
+        return Items(ranked(items)[:top])

@@ -1,0 +1,252 @@
+"""Classifiers from files: the snapshots of a service, and what `classifier.save` writes.
+
+Both are of one format (docs/snapshot-format.md), and no part of it is code: classes are found by their names
+in a closed list, and made by their constructors, which check what they are given.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import warnings
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from streamnb import config as configuration
+from streamnb.config.model_factory import model as configured
+from streamnb.engine.journal.checkpoint import origin_of
+from streamnb.errors import SnapshotError, StreamnbError
+from streamnb.formats.snapshot_container import Snapshot, SnapshotPart, decode, encode, part_digest
+from streamnb.models.interface.river_stream_model import RiverStreamModel
+from streamnb.models.naive_bayes.naive_bayes_classifier import NaiveBayes
+from streamnb.models.naive_bayes.partials import Partial
+from streamnb.persistence.platform_fingerprint import fingerprint
+from streamnb.persistence.snapshot_folder import Damaged, SnapshotFolder, read_file, save_file
+from streamnb.values.hooks import Hooks
+from streamnb.values.savable import Savable
+from streamnb.values.state_names import plain
+from streamnb.values.state_validation import state_errors
+
+_MODEL, _CLASSIFIER, _PARTIAL = "model", "classifier", "partial"
+_VALUES = (
+    "ByteSoftmax",
+    "Conjunction",
+    "Conjunctions",
+    "Continuous",
+    "Hypothesis",
+    "Nominal",
+    "OneDependence",
+    "Pool",
+    "Softmax",
+    "Text",
+)
+"""What parameters are made of, beside classifiers and JSON's own values."""
+
+
+class LoadedModel(NamedTuple):
+    """A model from a file.
+
+    Attributes:
+        model: as it was there: a classifier, or what the engine made of one.
+        config: under which a service learned it; None of a classifier's own file.
+        snapshot: where it stands.
+        path: the file.
+    """
+
+    model: Any
+    config: configuration.Config | None
+    snapshot: Snapshot
+    path: Path
+
+    @property
+    def classifier(self) -> Any:
+        """The model as the Python class that it is."""
+        return self.model.classifier if isinstance(self.model, RiverStreamModel) else self.model
+
+
+def save(model: Any, path: str | os.PathLike[str]) -> None:
+    """See `Savable.save`."""
+    parts = {_MODEL: SnapshotPart(*model.state()), _CLASSIFIER: SnapshotPart({"made": _form(model)}, {})}
+    save_file(Snapshot(-1, "", {}, "", fingerprint(), parts), Path(path))
+
+
+def digest(model: Any) -> str:
+    """See `Savable.digest`."""
+    return part_digest(*model.state())
+
+
+def partial_bytes(partial: Partial) -> bytes:
+    """See `Partial.to_bytes`."""
+    return encode(_partial_snapshot(partial))
+
+
+def save_partial(partial: Partial, path: Path) -> None:
+    """A file of its bytes, durably, whole or not at all. Raises SnapshotError."""
+    save_file(_partial_snapshot(partial), path, None)
+
+
+def _partial_snapshot(partial: Partial) -> Snapshot:
+    parts = {
+        _PARTIAL: SnapshotPart(*partial.state()),
+        _CLASSIFIER: SnapshotPart({"made": _form(partial.model)}, {}),
+    }
+    return Snapshot(-1, "", {}, "", {}, parts)
+
+
+def partial_of(encoded: bytes) -> Partial:
+    """See `Partial.from_bytes`."""
+    parts = decode(encoded).parts
+    if parts.keys() != {_PARTIAL, _CLASSIFIER}:
+        raise SnapshotError(
+            f"a snapshot of {', '.join(sorted(parts))} is no partial: load it by streamnb.load"
+        )
+    with state_errors("a partial", ValueError):
+        model = _value(parts[_CLASSIFIER].meta["made"])
+        if not isinstance(model, NaiveBayes):
+            raise SnapshotError(f"a {type(model).__name__} makes no partials")
+    return Partial.from_state(model, *parts[_PARTIAL])
+
+
+def load(where: str | os.PathLike[str], config: str | os.PathLike[str] | None = None) -> Any:
+    """The classifier that a file holds; it predicts as it did, to the bit, and goes on learning.
+
+    Args:
+        where: a file that `save` has written; a snapshot of a service, or the folder of its snapshots, of
+            which the newest is taken; or the URL of its log, ``sqlite:///mails.db``, for the folder that goes
+            with it.
+        config: a TOML file that says which folder that is, where it is not the default one. Environment
+            variables say so, too. How events are read, and what the model is, the snapshot says itself.
+
+    Raises:
+        SnapshotError: there is none, or it is damaged, of a later version, or of no classifier; it names the
+            file, the cause and what to do.
+
+    Examples:
+        >>> import os, tempfile
+        >>> import streamnb
+        >>> model = streamnb.MultinomialNB(alpha=0.5)
+        >>> model.learn_one("free entry", "spam")
+        >>> path = os.path.join(tempfile.mkdtemp(), "words.snb")
+        >>> model.save(path)
+        >>> again = streamnb.load(path)
+        >>> again.predict_one("free"), again.digest() == model.digest()
+        ('spam', True)
+    """
+    place = os.fspath(where)
+    if "://" in place:
+        file = None if config is None else Path(config)
+        place = str(configuration.load(file, os.environ, [f"log.url={place}"]).snapshot_folder)
+        return newest(Path(place), _warn).classifier
+    return found(Path(place), _warn).classifier
+
+
+def newest(folder: Path, report: Callable[[Damaged], None]) -> LoadedModel:
+    """The newest model of a folder of snapshots; those that cannot be read are reported and passed over.
+
+    Raises SnapshotError where there is none.
+    """
+    found = SnapshotFolder(folder, report=report, whole=False).newest()
+    if found is None:
+        raise SnapshotError(
+            f"there is no snapshot in {folder}: `streamnb run` keeps one as it learns, and when it stops; "
+            "`--log` and `--config` say of which log, and `streamnb snapshot list` shows what there is"
+        )
+    return _loaded(found.snapshot, found.path)
+
+
+def found(place: Path, report: Callable[[Damaged], None]) -> LoadedModel:
+    """The model of one file, or the newest of a folder of snapshots. Raises SnapshotError."""
+    if place.is_dir():
+        return newest(place, report)
+    try:
+        snapshot = read_file(place)
+    except FileNotFoundError as error:
+        raise SnapshotError(
+            f"{place}: there is no such file or folder; give a file that `save` has written, or a snapshot "
+            "of a service (`streamnb snapshot list` shows which there are)"
+        ) from error
+    except (SnapshotError, OSError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        raise SnapshotError(
+            f"{place}: {why}; take another snapshot (`streamnb snapshot list` shows which there are), "
+            "or save the classifier again"
+        ) from error
+    return _loaded(snapshot, place)
+
+
+def _loaded(snapshot: Snapshot, path: Path) -> LoadedModel:
+    parts = snapshot.parts
+    try:
+        with state_errors("a classifier", ValueError):
+            if _CLASSIFIER in parts:
+                config, model = None, _value(parts[_CLASSIFIER].meta["made"])
+                if not isinstance(model, Savable):
+                    raise SnapshotError(f"a {type(model).__name__} is no classifier")
+            else:
+                config = configuration.restored(origin_of(snapshot).config)
+                model = configured(config)
+            model.load_state(*parts[_MODEL])
+    except StreamnbError as error:
+        wrote = snapshot.fingerprint.get("streamnb", "another version")
+        raise SnapshotError(
+            f"{path}: {error}; streamnb {wrote} has written it: load it with that version or a later one"
+        ) from error
+    return LoadedModel(model, config, snapshot, path)
+
+
+def _warn(damaged: Damaged) -> None:
+    warnings.warn(f"passing over {damaged.path}: {damaged.reason}", stacklevel=4)
+
+
+# -- parameters as JSON -------------------------------------------------------------------------------------
+
+
+def _form(value: Any) -> Any:
+    """A parameter as JSON: itself, a list, or an object of one key that says what is made of the rest."""
+    if value is None or isinstance(value, (str, bool, int, float, np.generic)):
+        return None if value is None else plain(value)
+    if isinstance(value, list):
+        return [_form(one) for one in value]
+    if isinstance(value, tuple):
+        return {"tuple": [_form(one) for one in value]}
+    if isinstance(value, Mapping):  # in its order, and with keys that are no strings
+        return {"mapping": [[_form(key), _form(one)] for key, one in value.items()]}
+    kind = type(value).__name__
+    if _class(kind) is not type(value):
+        raise SnapshotError(
+            f"a {kind} has no form in a file: only classifiers of streamnb have, and what makes them"
+        )
+    return {kind: {name: _form(one) for name, one in _made_with(value).items()}}
+
+
+def _value(form: Any) -> Any:
+    """The parameter of a form."""
+    if isinstance(form, list):
+        return [_value(one) for one in form]
+    if not isinstance(form, dict):
+        return form
+    ((kind, inside),) = form.items()
+    if kind == "tuple":
+        return tuple(map(_value, inside))
+    if kind == "mapping":
+        return {_value(key): _value(one) for key, one in inside}
+    made = _class(kind)
+    if made is None:
+        raise SnapshotError(f"{kind!r} is nothing that this program makes of a file")
+    return made(**{name: _value(one) for name, one in inside.items()})
+
+
+def _class(name: str) -> Any:
+    """Return the class of this name, or None if files do not name it."""
+    found = Hooks.public(name)
+    return found if name in _VALUES or (isinstance(found, type) and issubclass(found, Savable)) else None
+
+
+def _made_with(value: Any) -> Mapping[str, Any]:
+    """The arguments that make another one like it, before it has learned anything."""
+    names = inspect.signature(type(value)).parameters
+    found = getattr(value, "made_with", None)
+    return {name: getattr(value, name) for name in names} if found is None else found

@@ -1,0 +1,335 @@
+"""What the commands that ask a model share: which one is asked, how old it is, and what it is asked of."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import sys
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing, suppress
+from itertools import islice, repeat
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from streamnb.config import CLASSIFIERS, Config
+from streamnb.engine.journal.journal_history import find, last
+from streamnb.errors import ConfigError, MalformedEvent, SnapshotError, StreamnbError
+from streamnb.events import Event
+from streamnb.features.attributes import some_of
+from streamnb.formats.codec import decode_event
+from streamnb.formats.event_schema import ENTITY, EventSchema
+from streamnb.formats.terminal_text import duration, printable
+from streamnb.kernels.array_types import Floats
+from streamnb.models.interface.attribution import LIMIT
+from streamnb.models.interface.predictions import Posteriors
+from streamnb.models.interface.river_stream_model import RiverStreamModel
+from streamnb.models.naive_bayes.counting_model import CountingModel
+from streamnb.models.naive_bayes.unused_values import UnusedValue
+from streamnb.models.tenants.tenant_models import TenantModels
+from streamnb.persistence.model_files import LoadedModel, found, newest
+from streamnb.runtime import context, factories
+from streamnb.scoring.decision_rule import weights_before
+from streamnb.scoring.decision_scores import ServedDecisions
+from streamnb.scoring.new_class_probability import published_new_class_probability
+from streamnb.values.name_suggestions import did_you_mean
+from streamnb.values.parameter_checks import pluralize
+
+_MOST_TOLD = 10
+
+
+class QueryModel(NamedTuple):
+    """A model that is asked.
+
+    Attributes:
+        model: what predicts.
+        schema: how events are read.
+        texts: which of their attributes are texts.
+        told: what there is to say of the snapshot: where it is, its journal record, how old it is, how many
+            records the journal has behind it; None is not known. And whether it is none of this log's.
+        labels: what says where labels come from, for who has none.
+        decisions: by which it is decided; None where it is not.
+        min_learns: the examples with which a class may be predicted.
+    """
+
+    model: Any
+    schema: EventSchema
+    texts: Sequence[str]
+    told: dict[str, Any]
+    labels: str = "events.label says where labels stand"
+    decisions: ServedDecisions | None = None
+    min_learns: int = 1
+
+    def event(self, text: str) -> Event:
+        """The event of a text, or of a JSON object, for which it stands. Raises StreamnbError."""
+        try:
+            raw = text.encode()
+        except UnicodeEncodeError:
+            raise ConfigError("the text is not UTF-8: convert it, with iconv for example") from None
+        if text.lstrip().startswith("{"):
+            with suppress(ValueError, RecursionError):
+                return self.of_object(json.loads(text))
+            return self.decode(raw)
+        return self.of_text(text)
+
+    def of_object(self, given: Mapping[str, Any]) -> Event:
+        """The event of a JSON object, which need not have an id. Raises MalformedEvent."""
+        return self.decode(json.dumps(_with_id(given, *self.schema.id_keys)).encode())
+
+    def of_text(self, text: str) -> Event:
+        """The event of a text. Raises ConfigError."""
+        if not self.texts:
+            raise ConfigError(
+                "this model reads no text: give an event as JSON, such as "
+                '\'{"features": {"links": 3}}\'; `streamnb inspect` shows its attributes'
+            )
+        return Event("-", {self.texts[0]: text})
+
+    def knows(self, attribute: str) -> bool:
+        """Whether the model has learned of an attribute; it has of all where it does not say so."""
+        knows = getattr(self.model, "knows", None)
+        return attribute == ENTITY or knows is None or knows(attribute)
+
+    def strange(self, event: Event) -> str:
+        """What is to be said where an event has nothing that the model has learned; empty where it has."""
+        if any(map(self.knows, event.x)):
+            return ""
+        learned = getattr(self.model, "learned_attributes", [place.name for place in self.schema.places])
+        asked_of = f"nothing was learned of {some_of(event.x)}" if event.x else "the event has no attribute"
+        near = "".join(did_you_mean(str(name), list(map(str, learned))) for name in islice(event.x, 1))
+        return f"{asked_of}; the model has learned {some_of(dict.fromkeys(learned))}{near}" if learned else ""
+
+    def warnings(self, events: Sequence[Event], posteriors: Posteriors) -> list[str]:
+        """Return what the caller should know of each event; empty for an event that the model understands.
+
+        That is: no value of the event is any that the model has learned, or an attribute comes with values of
+        another type than the model has learned.
+
+        Args:
+            events: the events.
+            posteriors: what `posteriors` said of them.
+        """
+        if posteriors.used is None:
+            return [self._warning(event) for event in events]
+        xs = [{name: value for name, value in event.x.items() if name != ENTITY} for event in events]
+        used = zip(events, posteriors.used.tolist(), self.model.other_spellings(xs), strict=True)
+        return [self._unused(e, near) if is_used else self._nothing_used(e) for e, is_used, near in used]
+
+    def _warning(self, event: Event) -> str:
+        """Return the warning of one event by the model of its own tenant."""
+        model, event = self.own(event)
+        if not isinstance(model.model, CountingModel):
+            return model.strange(event)
+        (warning,) = model.warnings([event], model.model.predict_posteriors([event.x]))
+        return warning
+
+    def _nothing_used(self, event: Event) -> str:
+        """Return why no value of an event is used."""
+        unused = self.model.unused_values({name: value for name, value in event.x.items() if name != ENTITY})
+        if all(one.reason == "attribute" for one in unused):
+            return self.strange(event)
+        more = (
+            f", and {pluralize(len(unused) - _MOST_TOLD, 'other value')}" if len(unused) > _MOST_TOLD else ""
+        )
+        told = "; ".join(one.message for one in unused[:_MOST_TOLD])
+        return f"the model knows no value of this event, so it goes by how frequent labels are: {told}{more}"
+
+    def _unused(self, event: Event, near: Sequence[UnusedValue]) -> str:
+        found = [*self.model.other_types(event.x), *near]
+        return "; ".join(one.message for one in found[:_MOST_TOLD])
+
+    def own(self, event: Event) -> tuple[QueryModel, Event]:
+        """The model that speaks of an event, where tenants have models of their own, and what it is told."""
+        if not isinstance(self.model, TenantModels):
+            return self, event
+        name = self.model.tenant_of(event.x)
+        alone = Event(event.id, self.model.without_tenant(event.x), event.label, event.weight, event.ts)
+        told = {**self.told, "file": f"{self.told['file']}, tenant {name or '(none)'}"}
+        return self._replace(model=self.model.speaking_of(event.x), told=told), alone
+
+    def decode(self, raw: bytes) -> Event:
+        """The event of a record. Raises MalformedEvent."""
+        return decode_event(raw, self.schema)
+
+    def predicted(self, events: Iterable[Event]) -> list[dict[str, float]]:
+        """P(label | event) of each, the most probable label first. Raises SnapshotError for none."""
+        return self.by_label(self.posteriors(events))
+
+    def posteriors(self, events: Iterable[Event]) -> Posteriors:
+        """What may be told of events. Raises SnapshotError where that is nothing."""
+        events = list(events)
+        try:
+            posteriors: Posteriors = self.model.predict_posteriors(
+                [e.x for e in events], [e.ts for e in events]
+            )
+        except (TypeError, ValueError) as error:
+            raise MalformedEvent("wrong-type", "$", str(error)) from error
+        if self.min_learns > 1:
+            weights = weights_before(posteriors.classes, self.model.class_weights)
+            posteriors = posteriors.quarantine(weights, self.min_learns)
+        is_empty = ~posteriors.probabilities.any(axis=1)
+        if is_empty.any() and isinstance(self.model, TenantModels):
+            name = self.model.tenant_of(events[int(is_empty.argmax())].x)
+            raise SnapshotError(
+                f"{self.told['file']}: nothing has been learned yet of "
+                + (f"the tenant {printable(name)}" if name else "events that name no tenant")
+            )
+        if is_empty.any():
+            missing = "; ".join(readiness(self.model.class_weights, self.min_learns)["missing"])
+            raise SnapshotError(
+                f"{self.told['file']}: nothing may be predicted yet (classes.min_learns): {missing}"
+                if self.quarantined
+                else f"{self.told['file']}: nothing has been learned yet: no event had a label; "
+                f"`streamnb run` learns, and {self.labels}"
+            )
+        return posteriors
+
+    def by_label(self, posteriors: Posteriors) -> list[dict[str, float]]:
+        """Label -> probability, the most probable first; of equals the first met."""
+        hidden = self.quarantined
+        kept = [(k, str(label)) for k, label in enumerate(posteriors.classes) if label not in hidden]
+        apart = repeat(()) if posteriors.quarantined is None else posteriors.quarantined
+        told = (
+            [(label, row[k]) for k, label in kept if not (len(others) and others[k])]
+            for row, others in zip(posteriors.probabilities.tolist(), apart, strict=False)
+        )
+        return [dict(sorted(each, key=lambda one: -one[1])) for each in told]
+
+    def unseen(self, posteriors: Posteriors) -> Floats:
+        """The probability that the label of each is a new one, or one that may not be told."""
+        n = len(posteriors.known)
+        return published_new_class_probability(
+            np.full(n, self.model.n_events), posteriors.known, posteriors.held
+        )
+
+    def decided(self, posteriors: Posteriors) -> list[dict[str, Any]]:
+        """What to decide of each, and what that is expected to cost; nothing without a rule."""
+        if self.decisions is None:
+            return [{}] * len(posteriors.known)
+        is_weighing, learned = self.decisions.rule.is_weighing, self.model.class_weights
+        weights = weights_before(posteriors.classes, learned) if is_weighing else None
+        return list(self.decisions.decide(posteriors, self.unseen(posteriors), weights).fields())
+
+    @property
+    def quarantined(self) -> set[Any]:
+        """The classes that have too few examples to be predicted."""
+        least = self.min_learns
+        return {k for k, n in self.model.class_weights.items() if n < least} if least > 1 else set()
+
+    def with_examples(self, said: Mapping[str, float]) -> list[str]:
+        """The labels of an answer, but for those whose examples were all taken back."""
+        weights = {str(label): weight for label, weight in self.model.class_weights.items()}
+        return [label for label, p in said.items() if p or weights.get(label)]
+
+    def say(self) -> None:
+        """Tell which snapshot answers, on standard error."""
+        n, behind = self.told["journal"], self.told["behind"]
+        at = "" if n is None else f", journal record {n}"
+        if self.told["strange"]:
+            at += ", which the journal of this log does not have"
+        if behind is not None:
+            at += f", {pluralize(behind, 'record')} behind the last" if behind else ", the last"
+        age = self.told["seconds"]
+        old = "of unknown age" if age is None else f"{duration(age)} old"
+        print(f"by {printable(self.told['file'])}{at}, {old}", file=sys.stderr)
+
+
+def _with_id(given: Mapping[str, Any], name: str, *more: str) -> Mapping[str, Any]:
+    """The same with an id where it has none, or null; what cannot hold one stays."""
+    found = given.get(name)
+    if more and isinstance(found, dict | None):
+        return {**given, name: _with_id(found or {}, *more)}
+    return given if more or found is not None else {**given, name: "-"}
+
+
+def open_query_model(options: argparse.Namespace, snapshot: str | None = None) -> QueryModel:
+    """The model that the options name: the newest snapshot, or another one. Raises StreamnbError."""
+    config = context.load_config(options)
+    loaded = _loaded(config, snapshot or options.snapshot)
+    model, learned = loaded.model, loaded.config
+    if not hasattr(model, "predict_posteriors"):
+        if not (hasattr(model, "predict_proba_one") and hasattr(model, "clone")):  # as River's have both
+            raise SnapshotError(
+                f"{loaded.path}: a {type(model).__name__} is no classifier; `streamnb.load` loads it"
+            )
+        model = RiverStreamModel(model, "")
+    told = _describe_loaded(loaded, config)
+    if learned is None:
+        return QueryModel(model, EventSchema(), ["text"], told)
+    parts = loaded.snapshot.parts
+    decisions = ServedDecisions.from_state(*parts["decisions"]) if "decisions" in parts else None
+    return query_model_of(model, learned, told, decisions)
+
+
+def query_model_of(
+    model: Any,
+    learned: Config,
+    told: dict[str, Any],
+    decisions: ServedDecisions | None = None,
+) -> QueryModel:
+    """A model that was learned under a configuration, and the decisions that it served, if any yet."""
+    rule = factories.rule(learned)
+    decisions = ServedDecisions(rule, 1) if rule and decisions is None else decisions
+    schema = context.schema(learned)
+    reads_texts = learned.model.kind not in CLASSIFIERS or CLASSIFIERS[learned.model.kind].reads_texts
+    texts = [place.name for place in schema.places if place.kind == "text"] if reads_texts else []
+    least = learned.classes.min_learns
+    made = QueryModel(model, schema, list(dict.fromkeys(texts)), told, decisions=decisions, min_learns=least)
+    topic = learned.topics.labels
+    return made._replace(labels=f"`streamnb label ID LABEL` writes to {topic}") if topic else made
+
+
+def log_odds(p: float, q: float) -> float:
+    """Log p/q in nats, within +-LIMIT."""
+    return (math.log(p) if p > 0.0 else -LIMIT) - (math.log(q) if q > 0.0 else -LIMIT) if p != q else 0.0
+
+
+def readiness(weights: Mapping[Any, float], min_learns: int) -> dict[str, Any]:
+    """Whether a model tells classes apart by now, and what is missing.
+
+    Its status is "empty" where nothing was learned, "warming" where fewer than two classes may be predicted,
+    and else "ready"; what is missing then is of further ones.
+    """
+    met = {str(label): weight for label, weight in weights.items() if weight > 0.0}
+    few = [label for label, weight in met.items() if weight < min_learns] if min_learns > 1 else []
+    missing = [f"label {label} has {met[label]:,g} of {min_learns:,} examples" for label in few[:_MOST_TOLD]]
+    missing += [f"so have {len(few) - _MOST_TOLD:,} other labels"] if len(few) > _MOST_TOLD else []
+    missing += ["no event has a second label"] if len(met) == 1 else [] if met else ["no event has a label"]
+    status = "empty" if not met else "warming" if len(met) - len(few) < 2 else "ready"
+    return {"status": status, "missing": missing}
+
+
+def _loaded(config: Config, given: str | None) -> LoadedModel:
+    report = factories.report_damaged_snapshot
+    if given is None:
+        return newest(config.snapshot_folder, report)
+    is_number = given.isdecimal() and not Path(given).exists()
+    return found(
+        config.snapshot_folder / f"snapshot-{int(given):020d}.snb" if is_number else Path(given), report
+    )
+
+
+def _describe_loaded(loaded: LoadedModel, config: Config) -> dict[str, Any]:
+    """What there is to say of a snapshot; the journal is asked where that is cheap: of an embedded log."""
+    snapshot, written, behind, strange = loaded.snapshot, None, None, False
+    with suppress(StreamnbError):
+        if snapshot.journal_n >= 0 and not config.log.is_kafka:
+            with closing(context.existing_log(config)) as log:
+                journal = log.partitions(config.topics.journal)[0]
+                own, end = find(log, journal, snapshot.journal_n), last(log, journal)
+                strange = own is None or end is None or own.record.digest != snapshot.digest
+                if own is not None and end is not None and not strange:
+                    written, behind = own.record.now, end.record.n - snapshot.journal_n
+    with suppress(OSError):  # removed since it was read
+        written = os.path.getmtime(loaded.path) if written is None else written  # noqa: PTH204
+    return {
+        "file": str(loaded.path),
+        "journal": snapshot.journal_n if snapshot.journal_n >= 0 else None,
+        "seconds": None if written is None else round(max(0.0, time.time() - written), 3),
+        "behind": behind,
+        "strange": strange,
+    }

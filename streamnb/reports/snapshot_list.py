@@ -1,0 +1,103 @@
+"""``streamnb snapshot list``: what every snapshot file says, and whether the journal knows it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from typing import Any
+
+from streamnb.config import Config
+from streamnb.engine.journal.journal_history import entries, find, is_on, last, path_to
+from streamnb.engine.ports import Log, OutageListener
+from streamnb.errors import JournalError, LogError, SnapshotError
+from streamnb.formats.terminal_text import printable
+from streamnb.persistence.snapshot_folder import SnapshotFile, SnapshotFolder
+from streamnb.reports.state_diff import time_of
+from streamnb.reports.text_columns import table
+from streamnb.runtime import context
+
+
+def listed(config: Config) -> dict[str, Any]:
+    """What every file says, and whether the journal knows it; where there is no log, what the files say."""
+    folder = SnapshotFolder(config.snapshot_folder)
+    found = folder.list()
+    journal, unread = None, None
+    try:
+        with closing(context.existing_log(config, OutageListener())) as log:  # a list waits for no cluster
+            journal = _Journal(log, config, [entry.n for entry in found])
+    except (LogError, JournalError) as error:
+        unread = str(error)
+    listed = [_described(folder, entry, journal) for entry in found]
+    return {"folder": str(folder.path), "unread": unread, "snapshots": listed}
+
+
+class _Journal:
+    """What the journal says of snapshots.
+
+    Args:
+        log: where it is.
+        config: which topic it is.
+        numbers: journal records at which snapshots stand, rising.
+
+    Attributes:
+        known: of these, number -> record.
+    """
+
+    def __init__(self, log: Log, config: Config, numbers: Sequence[int]) -> None:
+        topic = log.partitions(config.topics.journal)[0]
+        found = [entry for n in numbers if (entry := find(log, topic, n)) is not None]
+        self.known = {entry.record.n: entry.record for entry in found}
+        first, end = next(entries(log, topic), None), last(log, topic)
+        self._first = 0 if first is None else first.record.n
+        self._last = -1 if end is None else end.record.n
+        since = entries(log, topic, found[0].offset) if found else ()
+        rollbacks = {entry.record.n: entry.record.to for entry in since if entry.record.kind == "rollback"}
+        self._path = path_to(self._last, rollbacks)
+
+    def state(self, n: int, digest: str) -> str:
+        """How a snapshot stands in the journal."""
+        record = self.known.get(n)
+        if record is None and n > self._last:
+            return f"beyond the journal's end, record {self._last}"
+        if record is None and n < self._first:
+            return f"before the journal's beginning, record {self._first}"
+        if record is None or record.digest != digest:
+            return "of another journal"
+        return "good" if is_on(self._path, n) else "rolled back"
+
+
+def _described(folder: SnapshotFolder, entry: SnapshotFile, journal: _Journal | None) -> dict[str, Any]:
+    record = None if journal is None else journal.known.get(entry.n)
+    described: dict[str, Any] = {
+        "n": entry.n,
+        "file": entry.path.name,
+        "bytes": entry.size,
+        "written": None if record is None else record.now,
+    }
+    try:
+        digest = folder.load(entry.n).digest
+    except SnapshotError as error:
+        reason = str(error).removeprefix(f"{entry.path}: ")
+        return described | {"readable": False, "state": f"damaged: {reason}"}
+    state = "readable" if journal is None else journal.state(entry.n, digest)
+    return described | {"readable": True, "state": state}
+
+
+def print_list(answer: Mapping[str, Any]) -> None:
+    """The list as a table."""
+    if answer["unread"]:
+        print(f"what the files say, without the journal: {printable(answer['unread'])}", file=sys.stderr)
+    if not answer["snapshots"]:
+        print(f"{answer['folder']} holds no snapshots")
+        return
+    rows = [
+        (
+            snapshot["n"],
+            "" if snapshot["written"] is None else time_of(snapshot["written"]),
+            snapshot["bytes"],
+            snapshot["state"],
+        )
+        for snapshot in answer["snapshots"]
+    ]
+    print(table(rows, ("record", "written", "bytes", "state")))

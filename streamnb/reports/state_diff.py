@@ -1,0 +1,261 @@
+"""What was learned between two journal records: the states at both, side by side."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from streamnb.config import Config, changes, restored, semantic_config_of
+from streamnb.engine.journal.checkpoint import Checkpoint
+from streamnb.engine.journal.journal_history import find
+from streamnb.engine.journal.recovery import recover
+from streamnb.engine.ports import Log
+from streamnb.engine.processing.event_processor import EventProcessor
+from streamnb.engine.processing.metrics_reports import posterior_of
+from streamnb.models.naive_bayes.counting_model import CountingModel
+from streamnb.models.naive_bayes.sufficient_statistics import SufficientStatistics
+from streamnb.reports.text_columns import table
+from streamnb.runtime import factories
+from streamnb.values.example_weights import UNIT
+from streamnb.values.parameter_checks import brief
+
+Key = tuple[Any, bytes]
+"""Name of an attribute, and a word or value of it."""
+_ROUNDING = 1e-9
+_MOST = 20  # means and deviations that are printed
+
+
+class StateAt(NamedTuple):
+    """A learner as it was at one journal record."""
+
+    checkpoint: Checkpoint
+    learner: EventProcessor
+
+
+def differences(before: StateAt, after: StateAt, top: int) -> dict[str, Any]:
+    """All that is not the same in both; of each class the `top` words and values that changed most."""
+    then, now = before.learner, after.learner
+    old, new = (_CountTable(_statistics(learner) or SufficientStatistics()) for learner in (then, now))
+    weights = _moved(then.model.class_weights, now.model.class_weights, 0.0)
+    posterior = _moved(_probabilities(then), _probabilities(now))
+    return {
+        "before": _summary(before),
+        "after": _summary(after),
+        "configuration": _configuration(before.checkpoint, after.checkpoint),
+        "classes": [{"label": str(label), **sides} for label, sides in weights],
+        "attributes": _met_and_gone(before, after, old, new),
+        "strongest": _strongest(old, new, top),
+        "numbers": [
+            {"label": str(label), "attribute": str(name), **sides}
+            for (label, name), sides in _moved(_numbers(_statistics(then)), _numbers(_statistics(now)))
+            if not _are_close(*sides.values())
+        ],
+        "posterior": [{"hypothesis": str(name), **sides} for name, sides in posterior],
+    }
+
+
+def compared(
+    log: Log, config: Config, before: int, after: int, top: int, alive: Callable[[], None] = lambda: None
+) -> dict[str, Any]:
+    """The differences of the states at two journal records, and when those were written."""
+    old, new = (state_at(log, config, n, alive) for n in (before, after))
+    answer = differences(old, new, top)
+    for side, n in (("before", before), ("after", after)):
+        found = find(log, log.partitions(config.topics.journal)[0], n)
+        answer[side]["written"] = None if found is None else found.record.now
+    return answer
+
+
+def state_at(log: Log, config: Config, n: int, alive: Callable[[], None] = lambda: None) -> StateAt:
+    """The state at a journal record, under the configuration that held then."""
+    config = factories.begun_configuration(config, log)
+    learner = factories.learner(config)
+    found = recover(log, factories.snapshots(config), learner, factories.identity(config), alive, at=n)
+    return StateAt(found, learner)
+
+
+def _moved(old: Mapping[Any, Any], new: Mapping[Any, Any], missing: Any = None) -> Iterator[tuple[Any, Any]]:
+    """What is not the same in both, with its two sides."""
+    for key in {**old, **new}:
+        before, after = old.get(key, missing), new.get(key, missing)
+        if before != after:
+            yield key, {"before": before, "after": after}
+
+
+def _met_and_gone(
+    before: StateAt, after: StateAt, old: _CountTable, new: _CountTable
+) -> dict[str, int] | None:
+    """How many words and values are in one alone; None of models that are no tables of counts."""
+    if any(_statistics(state.learner) is None for state in (before, after)):
+        return None
+    return {"new": len(new.rows.keys() - old.rows.keys()), "gone": len(old.rows.keys() - new.rows.keys())}
+
+
+def time_of(seconds: float) -> str:
+    """Seconds since the epoch, for people."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def _summary(state: StateAt) -> dict[str, Any]:
+    learner = state.learner
+    scores = learner.progressive.cumulative()
+    return {
+        "n": state.checkpoint.n,
+        "events": learner.consumed,
+        "learned": learner.model.n_events,
+        "dead_letters": learner.dead_letters,
+        "classes": len(learner.model.classes),
+        "attributes": learner.model.n_attributes,
+        "accuracy": scores.accuracy if scores.events else None,
+        "log_loss": scores.log_loss if scores.events else None,
+    }
+
+
+def _configuration(before: Checkpoint, after: Checkpoint) -> list[dict[str, str]]:
+    """Keys that are newer than a record have their defaults there."""
+    if before.origin.config_hash == after.origin.config_hash:
+        return []
+    then, later = (semantic_config_of(restored(checkpoint.origin.config)) for checkpoint in (before, after))
+    return [{"key": c.key, "before": c.before, "after": c.after} for c in changes(then, later)]
+
+
+def _probabilities(learner: EventProcessor) -> Mapping[Any, float]:
+    """P(h | D) of each hypothesis; none where none are weighed."""
+    posterior = posterior_of(learner.model)
+    return {} if posterior is None else posterior.probabilities
+
+
+class _CountTable:
+    """Counts by word or value and class.
+
+    Attributes:
+        table: int64[rows, classes].
+        labels: class -> column.
+        rows: word or value with any count -> row.
+    """
+
+    def __init__(self, statistics: SufficientStatistics) -> None:
+        size = statistics.vocabulary.size
+        groups = statistics.vocabulary.groups[:size]
+        names = [name for _, name in statistics.layout.groups]
+        keys = statistics.vocabulary.keys()
+        self.table = statistics.counts.table[:size, : len(statistics.classes)]
+        self.labels = statistics.classes
+        live = np.flatnonzero((groups >= 0) & self.table.any(axis=1))
+        self.rows: dict[Key, int] = {(names[groups[row]], keys[row]): int(row) for row in live}
+
+    def rows_of(self, keys: Sequence[Key]) -> npt.NDArray[np.int64]:
+        """The row of each key, -1 without one."""
+        return np.array([self.rows.get(key, -1) for key in keys], dtype=np.int64)
+
+    def count_of(self, rows: npt.NDArray[np.int64], label: Any) -> npt.NDArray[np.int64]:
+        """The count of each row in a class; 0 without one."""
+        found = np.zeros(rows.size, dtype=np.int64)
+        if label in self.labels:
+            there = rows >= 0
+            found[there] = self.table[rows[there], self.labels[label]]
+        return found
+
+
+def _strongest(old: _CountTable, new: _CountTable, top: int) -> list[dict[str, Any]]:
+    keys = list({**old.rows, **new.rows})
+    rows, later = old.rows_of(keys), new.rows_of(keys)
+    found = []
+    for label in {**old.labels, **new.labels}:
+        before, after = old.count_of(rows, label), new.count_of(later, label)
+        order = np.argsort(-np.abs(after - before), kind="stable")[:top]
+        found += [
+            {
+                "label": str(label),
+                "attribute": str(keys[i][0]),
+                "value": keys[i][1].decode(errors="replace"),
+                "before": int(before[i]) / UNIT,
+                "after": int(after[i]) / UNIT,
+            }
+            for i in order
+            if before[i] != after[i]
+        ]
+    return found
+
+
+def _numbers(statistics: SufficientStatistics | None) -> Mapping[Any, Mapping[str, float]]:
+    """(label, attribute) -> weight, mean and standard deviation of its numbers; those that have any."""
+    if statistics is None:
+        return {}
+    found = {}
+    for name, f in statistics.layout.fields.items():
+        n, mean, square = (array[f].tolist() for array in statistics.moments)
+        for label, k in statistics.classes.items():
+            if n[k]:
+                weight = n[k] / UNIT
+                deviation = math.sqrt(max(0.0, square[k]) / weight)
+                found[label, name] = {"weight": weight, "mean": mean[k], "deviation": deviation}
+    return found
+
+
+def _are_close(before: Mapping[str, float] | None, after: Mapping[str, float] | None) -> bool:
+    """Whether two sides are the same but for rounding: a sum of shards adds in another order.
+
+    Weights are whole, and never rounded.
+    """
+    if before is None or after is None or before["weight"] != after["weight"]:
+        return False
+    slack = _ROUNDING * max(abs(before["mean"]), before["deviation"])
+    return all(math.isclose(before[key], after[key], rel_tol=_ROUNDING, abs_tol=slack) for key in before)
+
+
+def _statistics(learner: EventProcessor) -> SufficientStatistics | None:
+    """What a model has counted; None of one that is no table of counts: its words have no weight to tell."""
+    return learner.model.statistics if isinstance(learner.model, CountingModel) else None
+
+
+def print_differences(answer: Mapping[str, Any], titles: Sequence[str] = ()) -> None:
+    """The differences as text; columns have titles, or else the numbers of journal records."""
+    before, after = answer["before"], answer["after"]
+    rows = [
+        (
+            "words and values" if key == "attributes" else key.replace("_", " "),
+            _shown(before[key]),
+            _shown(after[key]),
+        )
+        for key in before
+        if key != "n"
+    ]
+    print(table(rows, ("", *(titles or (f"record {side['n']}" for side in (before, after))))))
+    if (met := answer["attributes"]) is not None:
+        print(f"\n{met['new']:,} words and values are new, {met['gone']:,} are gone")
+    _print_rows(answer["configuration"], ("key", "before", "after"))
+    _print_rows(_each_side(answer["posterior"], _shown), ("hypothesis", "before", "after"))
+    _print_rows(answer["classes"], ("label", "before", "after"))
+    _print_rows(answer["strongest"], ("label", "attribute", "value", "before", "after"))
+    numbers = _each_side(answer["numbers"], _number)
+    _print_rows(numbers[:_MOST], ("label", "attribute", "before", "after"))
+    if len(numbers) > _MOST:
+        print(f"... and {len(numbers) - _MOST:,} more, of {len(numbers):,} means and deviations")
+
+
+def _each_side(rows: Sequence[Mapping[str, Any]], shown: Callable[[Any], object]) -> list[Mapping[str, Any]]:
+    return [{**row, "before": shown(row["before"]), "after": shown(row["after"])} for row in rows]
+
+
+def _print_rows(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
+    if rows:
+        print("\n" + table(([_short(row[column]) for column in columns] for row in rows), columns))
+
+
+def _number(side: Mapping[str, float] | None) -> str:
+    return "" if side is None else f"{side['weight']:g} of {side['mean']:.7g} +- {side['deviation']:.7g}"
+
+
+def _short(value: object) -> object:
+    """A name or a value of an event may be as long as the event; the JSON has it whole."""
+    return brief(value) if isinstance(value, str) else value
+
+
+def _shown(value: object) -> object:
+    return "" if value is None else value

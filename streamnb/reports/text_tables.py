@@ -1,0 +1,162 @@
+"""Reports as text for people."""
+
+from __future__ import annotations
+
+from streamnb.events import ActionReport, Interval, MetricsReport, PosteriorReport
+from streamnb.formats.terminal_text import counted, printable
+from streamnb.models.interface.stream_model import StreamModel
+from streamnb.models.naive_bayes.counting_model import CountingModel
+from streamnb.models.naive_bayes.most_informative import InformativeValue, strongest
+from streamnb.reports.text_columns import table
+from streamnb.values.attribute_kinds import NOMINAL
+from streamnb.values.parameter_checks import pluralize
+
+MOST_CLASSES = 10
+"""Beyond so many a table of classes is no help."""
+_TELLING = 8
+
+
+def print_summary(report: MetricsReport) -> None:
+    """How many events, how many of them were predicted right, and the confusion of classes."""
+    if not _print_numbers(report):
+        return
+    scores = ((report.cumulative, "accuracy"), (report.window, f"of the last {report.window.events:,}"))
+    told = (f"{name} {one.accuracy:.4f} ({_between(one.accuracy_interval)})" for one, name in scores)
+    mass = "" if report.interval_mass is None else f"; in brackets the {_mass(report.interval_mass)}"
+    print(f"\n{', '.join(told)}{mass}")
+    _print_decisions(report)
+    _print_confusion(report)
+
+
+def print_informative(model: StreamModel) -> None:
+    """The words and values that say most for each class, where there are few, and a table of counts."""
+    labels = [label for label, weight in model.class_weights.items() if weight]
+    if not isinstance(model, CountingModel) or not 2 <= len(labels) <= MOST_CLASSES:
+        return
+    print()
+    for label in labels:
+        words = ", ".join(
+            printable(_named(model, one)) for one in strongest(model.statistics, label, _TELLING)
+        )
+        print(f"{printable(label)}: {words}" if words else printable(label))
+
+
+def _named(model: CountingModel, one: InformativeValue) -> str:
+    """A word as it is, a value with its attribute."""
+    return (
+        f"{one.attribute}={one.value}"
+        if (NOMINAL, one.attribute) in model.statistics.layout.groups
+        else one.value
+    )
+
+
+def print_report(report: MetricsReport) -> None:
+    """Scores, the confusion of classes where there are few, and the hypotheses where there are some."""
+    if not _print_numbers(report):
+        return
+    names = ("accuracy", "log_loss", "macro_f1", "kappa", "brier", "calibration_error")
+    rows: list[tuple[object, ...]] = [
+        (name.replace("_", " "), getattr(report.cumulative, name), getattr(report.window, name))
+        for name in names
+    ]
+    if report.interval_mass is not None:
+        intervals = (_between(scores.accuracy_interval) for scores in (report.cumulative, report.window))
+        rows.insert(1, (_mass(report.interval_mass), *intervals))
+    header = "", f"all {report.cumulative.events:,}", f"last {report.window.events:,}"
+    print("\n" + table(rows, header))
+    _print_decisions(report)
+    _print_confusion(report)
+    if report.classes <= MOST_CLASSES:
+        _print_rates(report)
+    if report.posterior is not None:
+        print_posterior(report.posterior)
+
+
+def words_and_values(n: int) -> str:
+    """How many there are; nothing where that is none, or no question, as of tenants."""
+    return f", {n:,} words and values" if n else ""
+
+
+def _print_numbers(report: MetricsReport) -> bool:
+    """How much there was; whether any of it was scored."""
+    told = counted(report, report.events)
+    print(
+        f"{told}, {report.learned:,} learned, {pluralize(report.dead_letters, 'dead letter')}; "
+        f"{pluralize(report.classes, 'class', 'classes')}{words_and_values(report.attributes)}"
+    )
+    if report.cumulative.events == 0:
+        print("no labelled event has been scored")
+    return report.cumulative.events > 0
+
+
+def _print_decisions(report: MetricsReport) -> None:
+    """What decisions turned out to be worth, where it is decided."""
+    if report.decisions is None:
+        return
+    scopes = report.decisions.cumulative, report.decisions.window
+    names = {"mean_cost": "mean cost", "coverage": "share decided", "accuracy": "accuracy of these"}
+    rows = [(told, *(getattr(one, name) for one in scopes)) for name, told in names.items()]
+    print("\n" + table(rows, ("decisions", f"all {scopes[0].events:,}", f"last {scopes[1].events:,}")))
+
+
+def _print_confusion(report: MetricsReport) -> None:
+    if report.classes > MOST_CLASSES:
+        return
+    empty = "none"  # the column of events for which no class was predicted
+    while empty in report.labels:
+        empty = f"({empty})"
+    header = ("truth \\ predicted", *report.labels, empty)
+    known = len(report.labels)  # a truth that was never learned has a row of its own, but no name
+    rows_of_truth = zip(report.labels, report.confusion, strict=False)
+    print("\n" + table(((label, *row[:known], *row[-1:]) for label, row in rows_of_truth), header))
+
+
+def _print_rates(report: MetricsReport) -> None:
+    """How frequent each class is, where the report says it."""
+    if report.interval_mass is None or not report.class_rates:
+        return
+    rows = (
+        (label, _weight(one.weight), one.rate, _between(Interval(one.lower, one.upper)))
+        for label, one in zip(report.labels, report.class_rates, strict=True)
+    )
+    print("\n" + table(rows, ("class", "learned", "rate", _mass(report.interval_mass))))
+
+
+def print_posterior(report: PosteriorReport) -> None:
+    """The hypotheses, the most probable first; and how far the mixture of all is behind the best.
+
+    Losses are those of the hypotheses and of their mixture, whichever of them the predictions are made by.
+    """
+    print()
+    events = report.observations
+    if not events:
+        print(f"{len(report.hypotheses)} hypotheses, and nothing has been learned to weigh them by")
+        return
+    ranked = sorted(report.hypotheses, key=lambda h: (-h.posterior, h.loss))
+    rows: list[tuple[object, ...]]
+    rows = [(h.name, h.posterior, h.loss / events, f"{h.loss - report.loss:+,.2f}") for h in ranked]
+    rows.append(("mixture of all", 1.0, report.loss / events, f"{0.0:+,.2f}"))
+    print(table(rows, ("hypothesis", "posterior", "log loss", "nats against the mixture")))
+    rate = report.switching_rate
+    terms = "ln(1/prior)" + (f" + T ln(1/(1-r)), T = {events:,}, r = {rate:g}" if rate else "")
+    best = printable(report.best)
+    print(f"regret {report.regret:,.2f} nats against {best}, at most {report.bound:,.2f} = {terms}")
+
+
+def action_text(acted: ActionReport) -> str:
+    """What alarms did beside being told."""
+    paused = "learning is paused" if acted.is_paused else "learning goes on"
+    renewed = f"the model was renewed {pluralize(acted.renewed, 'time')}"
+    return f"{paused}, {pluralize(acted.passed_over, 'label')} passed over so far; {renewed}"
+
+
+def _mass(probability: float) -> str:
+    return f"{100.0 * probability:g}% interval"
+
+
+def _between(interval: Interval | None) -> str:
+    return "" if interval is None else f"{interval.lower:.4f}-{interval.upper:.4f}"
+
+
+def _weight(weight: float) -> float:
+    return int(weight) if weight.is_integer() else weight

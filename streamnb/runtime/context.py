@@ -1,0 +1,163 @@
+"""What every command opens: its configuration and the log, and no model, which takes longest to import."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from streamnb import config as configuration
+from streamnb.config import Config
+from streamnb.config.shard_constraints import refuse_of_shards
+from streamnb.engine.ports import Log, OutageListener
+from streamnb.errors import ConfigError, LogError
+from streamnb.event_logs.sqlite.sqlite_log import SqliteLog
+from streamnb.formats.event_schema import AttributeSpec, EventSchema
+from streamnb.telemetry.worker_observers import OutageReporter
+
+if TYPE_CHECKING:
+    from streamnb.event_logs.kafka.kafka_python_client import KafkaPython
+    from streamnb.event_logs.kafka.librdkafka_client import Librdkafka
+
+_ELECTED_WITHIN = 1.0  # seconds of one try: whoever stands by looks around in between
+_CALM = 40.0  # seconds; four times what a request waits by itself
+_SQLITE = b"SQLite format 3\0"
+
+
+def load_config(options: argparse.Namespace, *more: str) -> Config:
+    """The configuration of a command: file, environment, flags; `--log` is a flag for log.url.
+
+    Raises ConfigError, as `streamnb.config.load`, for pruning that would never come (a journal may hold it,
+    from before it was refused), and for a shard that learns what cannot be added.
+    """
+    config = configuration.load(*layers(options, *more))
+    unread = config.model.prune.unread
+    if unread and getattr(options, "holdout", None) is None:
+        raise ConfigError(
+            f"model.prune.{unread} says what to forget, but model.prune.every is 0, which is never: "
+            "set model.prune.every too, the events between two prunings, such as 10000"
+        )
+    if config.events.partitions:
+        if not config.log.is_kafka:
+            raise ConfigError(
+                f"events.partitions is set, and log.url is {config.log.url}: an embedded log has one "
+                "learner, which reads all of it; leave the key out, or give learners logs of their own"
+            )
+        refuse_of_shards(config)
+    return config
+
+
+def layers(options: argparse.Namespace, *more: str) -> tuple[Path | None, Mapping[str, str], list[str]]:
+    """File, environment and flags of a command, as `streamnb.config.load` takes them."""
+    path = None if options.config is None else Path(options.config)
+    url = getattr(options, "log", None)
+    log = [] if url is None else [f"log.url={url}"]
+    return path, os.environ, [*options.set, *log, *more]
+
+
+def schema(config: Config) -> EventSchema:
+    """How events are read."""
+    return EventSchema(
+        attributes=tuple(
+            AttributeSpec(a.name, a.kind, a.path, a.values, a.min, a.max) for a in config.attributes
+        ),
+        id_path=config.events.id,
+        label_path=config.events.label,
+        ts_path=config.events.ts or None,
+        max_bytes=config.events.max_bytes,
+        entity_path=(config.events.entity or "") if config.model.reads_entity else None,
+        clock=config.events.clock,
+        aliases=config.classes.aliases,
+    )
+
+
+def open_log(config: Config, patience: OutageListener | None = None) -> Log:
+    """The log; the embedded one with its topics, a Kafka cluster as it is.
+
+    `patience` says how long to wait for a cluster, or a file that is locked; without one for a cluster as
+    long as the configuration allows, and for a file not at all.
+    """
+    if not config.log.is_kafka:
+        log = _embedded_log(config, patience)
+        there = log.topics()  # these keep their partitions; a journal has to have one
+        for key, name in config.topics.names:
+            partitions = 1 if key == "journal" else there.get(name, config.topics.partitions)
+            log.create_topic(name, partitions)
+        return log
+    from streamnb.event_logs.kafka.kafka_log import KafkaLog  # noqa: PLC0415  only who uses Kafka needs it
+
+    return KafkaLog(
+        _answering(config.log.hang_timeout) | config.kafka.settings(config.log),
+        model=config.model.name,
+        journal_topic=config.topics.journal,
+        session_timeout=config.log.session_timeout,
+        transaction_timeout=config.kafka.transaction_timeout,
+        elected_within=_ELECTED_WITHIN,
+        patience=patience or OutageReporter(config.kafka.give_up_after),
+        library=library(config),
+    )
+
+
+def _answering(hang_timeout: float) -> dict[str, Any]:
+    """How long a request may wait, where 10 s might be taken for a hang."""
+    return {"request_timeout_ms": max(1_000, int(hang_timeout * 250))} if 0 < hang_timeout < _CALM else {}
+
+
+def library(config: Config) -> type[KafkaPython | Librdkafka]:
+    """What reads and writes on Kafka. Raises LogError where it is not installed."""
+    if config.log.client == "kafka-python":
+        from streamnb.event_logs.kafka.kafka_python_client import KafkaPython  # noqa: PLC0415  only who uses it needs it
+
+        return KafkaPython
+    try:
+        from streamnb.event_logs.kafka.librdkafka_client import Librdkafka  # noqa: PLC0415  an extra
+    except ImportError as error:
+        raise LogError(
+            f'log.client = "librdkafka" needs confluent-kafka ({error}); '
+            "pip install 'streamnb[librdkafka]', or set log.client = \"kafka-python\""
+        ) from error
+    return Librdkafka
+
+
+def existing_log(config: Config, patience: OutageListener | None = None) -> Log:
+    """The log, where there is one: nothing is created. Raises LogError."""
+    if config.log.is_kafka:
+        return open_log(config, patience)
+    if missing := no_log(config):
+        raise LogError(missing)
+    return _embedded_log(config, patience)
+
+
+def no_log(config: Config) -> str:
+    """That there is no embedded log, where there is none; else empty."""
+    if config.log.is_kafka or config.log.path.exists():
+        return ""
+    return f"there is no log at {config.log.path}: `streamnb topics create` makes one"
+
+
+def _embedded_log(config: Config, patience: OutageListener | None = None) -> SqliteLog:
+    return SqliteLog(
+        config.log.path,
+        journal_topic=config.topics.journal,
+        session_timeout=config.log.session_timeout,
+        patience=patience,
+    )
+
+
+def refuse_overwriting(flag: str, given: str, used: Iterable[str | None], how: str = "is read") -> None:
+    """Raise ConfigError for a file to be written that is a log, or is used; any device or pipe will do."""
+    out, is_log = Path(given), False
+    if out.is_file():
+        with out.open("rb") as file:
+            is_log = file.read(len(_SQLITE)) == _SQLITE
+    elif out.exists():
+        return
+    if is_log or any(_is_same(Path(one), out) for one in used if one):
+        how = "is a log" if is_log else how
+        raise ConfigError(f"{flag} {given}: {how}, and would be overwritten: name another file")
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    return one.samefile(other) if one.exists() and other.exists() else one.resolve() == other.resolve()

@@ -1,0 +1,58 @@
+"""Probability that the next label is new: Hoppe's urn with unknown concentration."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+import numpy as np
+
+from streamnb.kernels.array_types import Floats, Ints
+
+_LOWEST, _HIGHEST = -10, 20
+_BITS, _DIGITS = 10, 4
+CONCENTRATIONS = 2.0 ** np.arange(_LOWEST, _HIGHEST + 1)
+"""Number of hypotheses, one of them the urn's."""
+_LOGS = np.log(CONCENTRATIONS)
+_LOG_GAMMAS = np.array([math.lgamma(theta) for theta in CONCENTRATIONS])
+
+
+def new_class_probability(events: Ints, classes: Ints) -> Floats:
+    """Return P(the next label is a new one).
+
+    Args:
+        events: shape (m,), number of earlier labels, n.
+        classes: shape (m,), number of distinct ones, K <= n.
+    """
+    from scipy.special import gammaln  # noqa: PLC0415  slow to load, and only scoring labels needs it
+
+    weights = np.multiply.outer(classes, _LOGS) + _LOG_GAMMAS
+    weights -= gammaln(np.add.outer(events, CONCENTRATIONS))
+    weights = np.exp(weights - weights.max(axis=1, keepdims=True))
+    new = CONCENTRATIONS / np.add.outer(events, CONCENTRATIONS)
+    return np.asarray((weights * new).sum(axis=1) / weights.sum(axis=1))
+
+
+def published_new_class_probability(events: Ints, classes: Ints, held: Floats | float = 0.0) -> Floats:
+    """As `new_class_probability`, as predictions tell it: to four digits, u + (1 - u) h.
+
+    Here h is `held`, the probability of classes that were seen and may not be predicted. From 1,024 events on
+    u is worked out where their number has ten bits at most, and is linear between: what is worked out serves
+    many events.
+    """
+    step = np.left_shift(1, np.maximum(np.frexp(events)[1] - _BITS, 0))
+    low = events - events % step
+    starts = np.flatnonzero((np.diff(low, prepend=-1) != 0) | (np.diff(classes, prepend=-1) != 0))
+    columns = (each[starts].tolist() for each in (low, step, classes))
+    sides = [(_one(n, k), _one(n + more, k)) for n, more, k in zip(*columns, strict=True)]
+    times = np.diff(starts, append=events.size)
+    before, after = np.repeat(np.reshape(sides, (-1, 2)), times, axis=0).T
+    told = before + (after - before) * ((events - low) / step)
+    told = told + (1.0 - told) * held
+    scale = 10.0 ** (_DIGITS - 1 - np.floor(np.log10(told)))
+    return np.asarray(np.round(told * scale) / scale)
+
+
+@lru_cache(maxsize=1024)
+def _one(events: int, classes: int) -> float:
+    return float(new_class_probability(np.array([events]), np.array([classes]))[0])

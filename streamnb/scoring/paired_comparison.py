@@ -1,0 +1,28 @@
+"""Anytime-valid confidence interval for the mean score difference of two forecasters on the same events."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from streamnb.kernels.array_types import Floats
+
+_RATES = 0.5 ** np.arange(1, 21)  # of 1 / B: for squares that add up to between B^2 and 10^12 B^2
+_PSI = -np.log1p(-_RATES) - _RATES
+
+
+def interval(total: Floats, squares: Floats, n: Floats, bound: float, miss: float) -> tuple[Floats, Floats]:
+    """Between what the mean of the expected differences lies, at any time, but with probability `miss`.
+
+    Args:
+        total: sum of the n differences so far; any shape.
+        squares: sum of their squares.
+        n: how many, >= 1.
+        bound: of the absolute value of each.
+        miss: between 0 and 1.
+
+    Returns:
+        Lower and upper end, within [-bound, bound].
+    """
+    scaled = np.asarray(squares)[..., np.newaxis] / bound**2
+    reach = bound * ((np.log(2 * _RATES.size / miss) + _PSI * scaled) / _RATES).min(axis=-1)
+    return np.maximum((total - reach) / n, -bound), np.minimum((total + reach) / n, bound)

@@ -1,0 +1,38 @@
+"""Serve a model that follows a running learner: HTTP answers, the live page, and scorers.
+
+Nothing in this room learns. A `Replica` reads the journal and applies each commit to its own copy of
+the model. Requests and views are answered from that copy, under a lock that waiting threads take in
+turn.
+
+    journal -> JournalTail -> Replica -> QueryModel -> answers, predictions, pages
+
+    module                content
+    replica.py            the model, followed through the journal; it writes nothing
+    log_follower.py       a thread that follows a log, and starts again after an error
+    recent_records.py     ring buffers of the newest records of each topic
+    http_api.py           the paths, with FastAPI; http_schemas.py has their bodies
+    fast_path.py          one short text, answered without FastAPI
+    limits.py             token, size, rate and host of a request, before anything reads it
+    problem_details.py    every error as RFC 9457
+    http_server.py        uvicorn with bounded connections and times
+    live_page.py, live_views.py, learned_views.py   the live page: frame and forms, views, the model
+    scorer.py             predicts a share of the events, exactly once (Kafka only)
+    fair_lock.py          a lock that no thread takes twice while another waits
+
+States of a replica:
+
+    resting     started with `rests`: no request for a while, no model in memory
+    loading     recovering; a request gets an error that suggests to ask again
+    ready       following; it looks at the journal at least every 0.2 s
+    failing     `problem` has the reason; it keeps answering if it has a model, and starts again
+
+Invariants:
+
+* A replica answers by the configuration in the journal, not by its own; a difference is reported once.
+* After a rollback it starts again from the newest snapshot, and answers as before until that is done.
+* A label that arrives over HTTP is appended to the topic of labels. The learner reads it from there.
+* A scorer predicts only by a model at most `scorers.behind` journal records old, and waits otherwise.
+* Memory is bounded: ring buffers, body sizes, values in a body, connections.
+
+Start reading at `replica.py`, then `http_api.py`; `scorer.py` stands alone.
+"""

@@ -1,0 +1,240 @@
+"""The bodies of requests and answers, as OpenAPI describes them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from streamnb.formats.codec import UNNAMED
+from streamnb.values.example_weights import HEAVIEST
+
+MOST_EVENTS = 1000
+"""Events, or labels, in one request."""
+Asking = str | dict[str, Any]
+"""A text, or an event as on the events topic."""
+
+_MOST_KEYS = 20
+_STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class _Asked(BaseModel):
+    """A request, whose keys are counted first, so that a million wrong keys give one error."""
+
+    model_config = _STRICT
+
+    @model_validator(mode="before")
+    @classmethod
+    def _few(cls, given: Any) -> Any:
+        if isinstance(given, dict) and len(given) > _MOST_KEYS:
+            raise ValueError(f"expected at most {_MOST_KEYS} keys, found {len(given):,}")
+        return given
+
+
+class Question(_Asked):
+    """Events to be predicted: texts, or objects as on the events topic; ids may be left out."""
+
+    events: Annotated[list[Asking], Field(min_length=1, max_length=MOST_EVENTS, fail_fast=True)]
+
+
+class Predicted(BaseModel):
+    """The prediction of one event.
+
+    `warning` is present if the model has learned no value of the event, or values of another type of one of
+    its attributes. `decision` and `expected_cost` are present if the configuration has costs; a decision of
+    null decides nothing.
+    """
+
+    id: str | None
+    label: str
+    probability: float
+    probabilities: dict[str, float]
+    unseen: float
+    decision: str | None = None
+    expected_cost: float | None = None
+    rejected: str | None = None
+    novelty: float | None = None
+    warning: str | None = None
+
+
+class Answer(BaseModel):
+    """Predictions in the order of the events, by the model after one journal record."""
+
+    predictions: list[Predicted]
+    journal: int
+
+
+class Why(_Asked):
+    """An event whose prediction is to be explained, against the next label or a given one."""
+
+    event: Asking
+    against: str | None = None
+    top: Annotated[int, Field(ge=1, le=1000)] = 10
+
+
+Value = str | bool | float
+"""The value of an attribute."""
+
+
+class Evidence(BaseModel):
+    """One attribute value, and how much it adds to the log odds of the label (nats).
+
+    `counts` holds, for each label, the number of examples that had the value. `name` is the value as it is
+    shown: the empty word, which stands for the absent words of a text, has a name.
+    """
+
+    attribute: str
+    value: Value
+    name: Value
+    log_odds: float
+    counts: dict[str, float]
+
+
+class Turn(BaseModel):
+    """Values without which another label would be the most probable."""
+
+    without: list[Value]
+    named: list[str]
+    label: str
+    probability: float
+
+
+class Explained(BaseModel):
+    """The explanation of one prediction: the label, the label it is compared with, and the evidence.
+
+    `prior` is the part of the log odds that no value of the event adds (nats).
+    """
+
+    label: str
+    against: str
+    probabilities: dict[str, float]
+    prior: float
+    evidence: list[Evidence]
+    turns: Turn | None
+    decision: str | None = None
+    expected_cost: float | None = None
+    rejected: str | None = None
+    novelty: float | None = None
+    warning: str | None = None
+
+
+class Known(BaseModel):
+    """One word or value in one attribute that has it.
+
+    `counts` holds the examples by label, `weights` what the value alone adds to the log odds of each label
+    against all others (nats).
+    """
+
+    attribute: str
+    value: str
+    counts: dict[str, float]
+    weights: dict[str, float]
+    is_stop_word: bool
+
+
+class Token(BaseModel):
+    """The attributes in which the model knows a word or value."""
+
+    word: str
+    found: list[Known]
+
+
+class ModelState(BaseModel):
+    """The model: its classes with their weights, its readiness, and its position in the journal.
+
+    `journal` and `seconds_since_commit` are null before the first journal record was followed.
+    """
+
+    classes: dict[str, float]
+    attributes: int
+    status: Literal["empty", "warming", "ready"]
+    missing: list[str]
+    journal: int | None
+    learned: int
+    seconds_since_commit: float | None
+    seconds_since_look: float | None
+    learner: Literal["running", "silent", "stopped", "not known"]
+    actions: dict[str, Any] | None = None
+
+
+_Name = Annotated[str, Field(min_length=1, max_length=1000)]
+
+
+class LabelInput(_Asked):
+    """The label of an event, or null to take back what the source said; `ts` in seconds since 1970."""
+
+    id: _Name
+    label: _Name | None
+    source: _Name = UNNAMED
+    weight: Annotated[float, Field(ge=0.0, le=HEAVIEST)] = 1.0
+    ts: float | None = None
+
+
+class LabelInputs(_Asked):
+    """Labels to be written to the topic of labels."""
+
+    labels: Annotated[list[LabelInput], Field(min_length=1, max_length=MOST_EVENTS, fail_fast=True)]
+
+
+class Statement(BaseModel):
+    """The label that one source gave an event, and when; null takes back the source's earlier label."""
+
+    label: str | None
+    source: str
+    ts: float
+
+
+class Accepted(BaseModel):
+    """One label that was written, and what the replica knew of its event and class at that moment.
+
+    Attributes:
+        id: the event's id.
+        event_known: whether the event has come and still waits for labels; null if there is no model yet.
+        class_known: whether the model has learned the class; null if there is no model yet, and for a label
+            of null.
+        holds: the label in force at journal record `journal`, which does not include the label just written;
+            null if no label is in force.
+        warning: present if the model has learned no example of the label, but some of a class that differs
+            from it only by case, blanks or Unicode form; or if the learner will refuse the label, because
+            its source is one too many.
+    """
+
+    id: str
+    event_known: bool | None
+    class_known: bool | None
+    holds: Statement | None
+    warning: str | None = None
+
+
+class Written(BaseModel):
+    """The labels that were written durably, in the order of the request; the learner reads them from there.
+
+    `journal` is the journal record that `labels` speaks of; null if there is no model yet.
+    """
+
+    written: int
+    labels: list[Accepted]
+    journal: int | None
+
+
+class Held(BaseModel):
+    """The label in force for an event after one journal record, and what other sources said.
+
+    `label`, `source` and `ts` are null if no label is in force.
+    """
+
+    label: str | None
+    source: str | None
+    ts: float | None
+    journal: int
+    others: list[Statement]
+
+
+class Problem(BaseModel):
+    """An error (RFC 9457): `code` is stable and meant for programs, `detail` is meant for people."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    code: str

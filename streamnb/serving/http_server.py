@@ -1,0 +1,236 @@
+"""uvicorn with an application, bounded: connections, time for a request's head, time between requests."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any
+
+import h11
+import uvicorn
+from starlette.types import Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from streamnb.config import Config
+from streamnb.errors import AddressTaken, ConfigError
+from streamnb.events import LabelRecord
+from streamnb.serving.fast_path import FastPath
+from streamnb.serving.http_api import application, metrics_of
+from streamnb.serving.limits import RequestLimits
+from streamnb.serving.live_page import Replaying
+from streamnb.serving.problem_details import MEDIA_TYPE, encoded_problem
+from streamnb.serving.recent_records import RecentRecords
+from streamnb.serving.replica import Replica
+
+_MOST_CONNECTIONS = 256
+_MOST_BYTES = 4 << 20  # of a body
+_HEAD_SECONDS = 5.0
+_IDLE_SECONDS = 30
+_END_SECONDS = 5
+_TURN_SECONDS = 0.0005  # of a thread: who asks waits for the one that follows the journal
+
+
+@dataclass(frozen=True)
+class Listening:
+    """Where and to whom it answers.
+
+    Attributes:
+        address: host and port.
+        token: who asks has to bring it; empty is nobody.
+        certificate, private_key: files for TLS.
+        rate: requests a second.
+        is_local: whether the address is a loopback one.
+    """
+
+    address: tuple[str, int]
+    token: str
+    certificate: str | None
+    private_key: str | None
+    rate: float
+    is_local: bool
+
+
+_NOT_HTTP = encoded_problem(
+    400,
+    "this is not a request of HTTP/1.1: a request line, exactly one header Host, and valid headers",
+    "invalid-http",
+)
+_FULL = encoded_problem(503, f"there are {_MOST_CONNECTIONS} connections: close some, or ask again later")
+
+
+def _headers(body: bytes, *more: tuple[bytes, bytes]) -> list[tuple[bytes, bytes]]:
+    """Return the headers of an error after which the connection is closed."""
+    length = str(len(body)).encode()
+    kind = (b"content-type", MEDIA_TYPE.encode())
+    return [kind, (b"content-length", length), (b"connection", b"close"), *more]
+
+
+async def _refuse_connection(_scope: Scope, _receive: Receive, send: Send) -> None:
+    """Answer a request on a connection too many."""
+    headers = _headers(_FULL, (b"retry-after", b"1"))
+    await send({"type": "http.response.start", "status": 503, "headers": headers})
+    await send({"type": "http.response.body", "body": _FULL})
+
+
+class _Bounded(H11Protocol):
+    """Leaves a client that does not send the head of a request in time, or does not read what is answered.
+
+    And, where there is no place for another one, the one that has asked nothing for the longest.
+    """
+
+    quiet_since = 0.0
+    _head_timer: asyncio.TimerHandle | None = None
+    _read_timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self._await_head()
+        others = [one for one in self.connections if isinstance(one, _Bounded) and one is not self]
+        if (excess := len(self.connections) + 1 - _MOST_CONNECTIONS) > 0:
+            quiet = [one for one in others if not one.is_asking]
+            for one in sorted(quiet, key=attrgetter("quiet_since"))[:excess]:
+                one.transport.abort()
+                self.connections.discard(one)  # not only once that is told: a request may come before
+
+    @property
+    def app(self) -> Any:
+        """The application, or the answer 503 if there are too many connections or requests."""
+        is_full = max(len(self.connections), len(self.tasks)) >= _MOST_CONNECTIONS
+        return _refuse_connection if is_full else self._app
+
+    @app.setter
+    def app(self, app: Any) -> None:
+        self._app = app
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer what is not HTTP in the shape of all errors, and close the connection; see `problems`."""
+        del msg  # uvicorn's: that it is invalid
+        if self.conn.our_state in {h11.IDLE, h11.SEND_RESPONSE}:  # otherwise, an answer has begun
+            answer = h11.Response(status_code=400, headers=_headers(_NOT_HTTP), reason=b"Bad Request")
+            for event in (answer, h11.Data(data=_NOT_HTTP), h11.EndOfMessage()):
+                self.transport.write(self.conn.send(event))
+        self.transport.close()
+
+    @property
+    def is_asking(self) -> bool:
+        """Whether a request is being answered."""
+        return self.cycle is not None and not self.cycle.response_complete
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._await_head()
+
+    def _await_head(self) -> None:
+        """Begin to wait for the head of a request, or be done with that."""
+        self.quiet_since = time.monotonic()
+        if self.is_asking and self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+        elif not self.is_asking and self._head_timer is None:
+            self._head_timer = asyncio.get_running_loop().call_later(_HEAD_SECONDS, self.transport.abort)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._read_timer = asyncio.get_running_loop().call_later(_IDLE_SECONDS, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if self._read_timer is not None:
+            self._read_timer.cancel()
+
+    def timeout_keep_alive_handler(self) -> None:
+        """Also of a client that has not read the end of its answer, which `close` would wait for."""
+        self.transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        for timer in (self._head_timer, self._read_timer):
+            if timer is not None:
+                timer.cancel()
+        super().connection_lost(exc)
+
+
+def serve(
+    config: Config,
+    listening: Listening,
+    write: Callable[[list[LabelRecord]], object] | None,
+    replay: Replaying,
+    tell: Callable[[str], None],
+    *,
+    rests: bool,
+) -> int:
+    """Answer until a signal. Raises ConfigError where the address cannot be listened on."""
+    replica, watch = Replica(config, tell, rests=rests), RecentRecords(config, tell)
+    registry, count = metrics_of(replica)
+    app = application(replica, registry, write, watch, replay)
+    host, port = listening.address
+    guarded = RequestLimits(
+        FastPath(app, replica),
+        count=count,
+        token=listening.token,
+        is_local=listening.is_local,
+        most_bytes=_MOST_BYTES,
+        rate=listening.rate,
+        host=host,
+    )
+    settings = uvicorn.Config(
+        guarded,
+        host,
+        port,
+        http=_Bounded,
+        ws="none",
+        lifespan="off",
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        timeout_keep_alive=_IDLE_SECONDS,
+        timeout_graceful_shutdown=_END_SECONDS,
+        ssl_certfile=listening.certificate,
+        ssl_keyfile=listening.private_key,
+        h11_max_incomplete_event_size=16 << 10,
+    )
+    scheme = "http" if listening.certificate is None else "https"
+    told = "answering at {0}:{1}: /predict, /explain, /model ...; the page is {2}://{0}:{1}/"
+    shown = f"[{host}]" if ":" in host else host
+    server = _HttpServer(settings, lambda port: tell(told.format(shown, port, scheme)))
+    sys.setswitchinterval(_TURN_SECONDS)
+    replica.start()
+    watch.start()
+    try:
+        server.run()
+    except SystemExit as error:  # uvicorn's word for an OSError that it has met
+        is_taken = getattr(error.__context__, "errno", None) == errno.EADDRINUSE
+        raise (AddressTaken if is_taken else ConfigError)(
+            f"--listen {shown}:{port}: nothing can listen there; is it taken?"
+        ) from error
+    finally:
+        watch.close()
+        replica.close()
+    return 0
+
+
+class _HttpServer(uvicorn.Server):
+    """Says where it answers, once it does."""
+
+    def __init__(self, config: uvicorn.Config, tell: Callable[[int], None]) -> None:
+        super().__init__(config)
+        self._tell = tell
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """End by them, and be done: uvicorn would send them once more at the end."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self.handle_exit)
+        yield
+
+    async def startup(self, sockets: Any = None) -> None:
+        await super().startup(sockets)
+        for server in self.servers:
+            self._tell(server.sockets[0].getsockname()[1])
+            break

@@ -1,0 +1,203 @@
+"""Who may ask, how much, and how fast: an ASGI application around another one."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import time
+from base64 import b64decode
+from collections.abc import Awaitable, Callable, MutableMapping
+from contextlib import nullcontext, suppress
+from typing import Any
+from urllib.parse import urlsplit
+
+from streamnb.serving.problem_details import MEDIA_TYPE, encoded_problem
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+_OPEN = {"/live", "/ready"}
+BURST = 200.0
+"""Requests that may come at once, above the rate."""
+_BODY_SECONDS = 10.0  # for a body to come
+_MOST_HELD, _LARGE = 16 << 20, 64 << 10  # bytes of all bodies at a time; of one that may be refused for that
+_MOST_VALUES, _MANY = 100_000, 10_000  # of one body; of one that is answered while no other such one is
+_LOOPBACK = {"localhost", "127.0.0.1", "::1"}
+
+
+class _RefusedError(Exception):
+    """A request that is not answered: status, reason, and the code of `problems`."""
+
+    def __init__(self, status: int, why: str, code: str = "") -> None:
+        super().__init__(why)
+        self.status, self.code = status, code
+
+
+class RequestLimits:
+    """Passes on what is allowed.
+
+    Args:
+        app: what answers.
+        token: who asks has to bring it, as a bearer, or to the page as a password; empty is nobody. `/live`
+            and `/ready` are open.
+        is_local: listens on loopback alone: `Host` has to be a name of it, so that no page of another site
+            can ask by a name of its own.
+        host: on which it listens.
+        most_bytes: of a body.
+        rate: requests a second, on average, after a burst of `BURST`; `/live` and `/ready` do not count.
+        count: is told the path of each answer, as the application has it, and its status.
+    """
+
+    def __init__(
+        self,
+        app: Any,
+        *,
+        token: str,
+        is_local: bool,
+        most_bytes: int,
+        rate: float,
+        count: Callable[[str, int], None],
+        host: str = "localhost",
+    ) -> None:
+        self._app, self._token, self._is_local = app, token.encode(), is_local
+        self._most_bytes, self._rate, self._count = most_bytes, rate, count
+        self._names = _LOOPBACK | {host.lower()}
+        self._left, self._at = BURST, time.monotonic()
+        self._held, self._alone = 0, asyncio.Lock()
+
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        """Answer a request, or refuse it."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        if scope["method"] == "HEAD":  # the server leaves the body out
+            scope = {**scope, "method": "GET"}
+
+        async def counted(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                self._count(getattr(scope.get("route"), "path", "other"), message["status"])
+            await send(message)
+
+        held = 0
+
+        async def taken() -> Message:
+            nonlocal held
+            message = await receive()
+            held += (more := len(message.get("body", b"")))
+            self._held += more
+            return message
+
+        try:
+            self._check(scope)
+            async with asyncio.timeout(_BODY_SECONDS):
+                body = await self._body(taken)
+            values = _values(body)
+        except _RefusedError as error:
+            await _refuse(counted, error, is_page=_is_page(scope["path"]))
+        except TimeoutError:
+            late = _RefusedError(408, f"the body did not come within {_BODY_SECONDS:g} s")
+            await _refuse(counted, late, is_page=False)
+        else:
+            async with self._alone if values > _MANY else nullcontext():
+                await self._app(scope, given_once(body, receive), counted)
+        finally:
+            self._held -= held
+
+    def _check(self, scope: MutableMapping[str, Any]) -> None:
+        is_open = scope["path"] in _OPEN
+        headers = {name.lower(): value for name, value in scope["headers"]}
+        host = headers.get(b"host", b"").lower()
+        if self._is_local and _name(host) not in self._names:
+            raise _RefusedError(403, "this listens on loopback alone: ask it as localhost")
+        origin = headers.get(b"origin")
+        if origin is not None and origin.lower().partition(b"://")[2] != (host or b"?"):
+            raise _RefusedError(403, "pages of other origins may not ask")
+        if self._token and not is_open and not self._is_known(scope["path"], headers):
+            raise _RefusedError(401, "expected Authorization: Bearer TOKEN, with the token of --token-file")
+        if headers.get(b"content-encoding", b"identity").strip().lower() not in {b"identity", b""}:
+            raise _RefusedError(415, "send the body as it is, not compressed", "unsupported-encoding")
+        length = headers.get(b"content-length", b"0")
+        if not length.isdigit() or int(length) > self._most_bytes:
+            raise _RefusedError(413, f"a body has at most {self._most_bytes:,} bytes")
+        if is_open:  # a flood is no reason to end who is asked
+            return
+        now = time.monotonic()
+        self._left = min(BURST, self._left + (now - self._at) * self._rate)
+        self._at = now
+        if self._left < 1.0:
+            told = f"more than {self._rate:g} requests a second, after {BURST:g} at once: ask less often"
+            raise _RefusedError(429, told)
+        self._left -= 1.0
+
+    def _is_known(self, path: str, headers: dict[bytes, bytes]) -> bool:
+        """By the token; on the page, and there alone, also by a browser that was told it as a password."""
+        kind, _, said = headers.get(b"authorization", b"").partition(b" ")
+        if kind.lower() == b"basic" and _is_page(path):
+            with suppress(ValueError):
+                said = b64decode(said).partition(b":")[2]
+                return hmac.compare_digest(said, self._token)
+        return kind.lower() == b"bearer" and hmac.compare_digest(said.strip(b" "), self._token)
+
+    async def _body(self, receive: Receive) -> bytes:
+        parts, size = [], 0
+        while True:
+            message = await receive()
+            if message["type"] != "http.request":
+                raise _RefusedError(400, "the body was cut short", "cut-short")  # the client is gone
+            parts.append(message.get("body", b""))
+            size += len(parts[-1])
+            if size > self._most_bytes:
+                raise _RefusedError(413, f"a body has at most {self._most_bytes:,} bytes")
+            if size > _LARGE and self._held > _MOST_HELD:
+                raise _RefusedError(503, "others send too much at this moment: ask again")
+            if not message.get("more_body"):
+                return b"".join(parts)
+
+
+def _values(body: bytes) -> int:
+    """How many values a large body has at most, for while JSON is read all others wait; 0 of a small one.
+
+    Raises _RefusedError for too many.
+    """
+    found = sum(map(body.count, (b",", b"[", b"{"))) if len(body) > _LARGE else 0
+    if found > _MOST_VALUES:
+        raise _RefusedError(413, f"a body has at most {_MOST_VALUES:,} values: ask in parts")
+    return found
+
+
+def _is_page(path: str) -> bool:
+    """Whether it is of the page that a browser shows."""
+    return path == "/" or path.startswith("/page/")
+
+
+def _name(host: bytes) -> str | None:
+    """The name in a `Host`; None of what is no host."""
+    try:
+        return urlsplit(f"//{host.decode('latin-1')}").hostname
+    except ValueError:
+        return None
+
+
+def given_once(body: bytes, receive: Receive) -> Receive:
+    """Gives a body that has been read, then what comes after it."""
+    left = [body]
+
+    async def given() -> Message:
+        if left:
+            return {"type": "http.request", "body": left.pop(), "more_body": False}
+        return await receive()
+
+    return given
+
+
+async def _refuse(send: Send, error: _RefusedError, *, is_page: bool) -> None:
+    status = error.status
+    headers = [(b"content-type", MEDIA_TYPE.encode()), (b"connection", b"close")]
+    headers += [(b"retry-after", b"1")] if status in {429, 503} else []
+    headers += [(b"accept-encoding", b"identity")] if status == 415 else []
+    asks = b'Basic realm="streamnb: any name, and the token"' if is_page else b"Bearer"
+    headers += [(b"www-authenticate", asks)] if status == 401 else []
+    body = encoded_problem(status, str(error), error.code)
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

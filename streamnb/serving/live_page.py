@@ -1,0 +1,284 @@
+"""The live page: its frame, its forms, and who may use them; `views` makes what changes."""
+
+from __future__ import annotations
+
+import hmac
+import html
+import secrets
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from importlib.resources import files
+from typing import Annotated, NamedTuple
+from urllib.parse import parse_qsl, urlencode
+
+import msgspec
+from anyio import CapacityLimiter, Lock
+from anyio.to_thread import run_sync
+from fastapi import Depends, FastAPI, HTTPException, Request, Response
+
+from streamnb.charts import Markup, joined, stylesheet, tag
+from streamnb.charts.html_markup import visible
+from streamnb.runtime.resent_dead_letters import ResendResult
+from streamnb.serving.live_views import TITLES, PageViews
+from streamnb.serving.recent_records import RecentRecords
+from streamnb.serving.replica import Replica
+from streamnb.values.similar_labels import INVISIBLE, is_visible
+
+_FORBIDDEN, _UNKNOWN, _CONFLICT, _WRONG = 403, 404, 409, 422
+_DOUBLE_SECONDS = 2.0  # without its script the page sends both clicks of a double click
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+)
+_HEADERS = {
+    "Content-Security-Policy": _POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+
+
+Replaying = Callable[[frozenset[str], bool], ResendResult]
+"""Sends the dead letters of some places, or all where none are named; or only looks what would be sent."""
+_LETTER = "letter:"
+
+
+class PageActions(NamedTuple):
+    """What the page can write.
+
+    Attributes:
+        say: writes that an event has a label; None where labels cannot be written.
+        replay: sends dead letters again; None where nobody does.
+    """
+
+    say: Callable[[str, str], Awaitable[None]] | None
+    replay: Replaying | None
+
+
+def add_pages(app: FastAPI, watch: RecentRecords, replica: Replica, writing: PageActions) -> None:
+    """Mount the page.
+
+    Args:
+        app: where.
+        watch: what it shows.
+        replica: whom it asks.
+        writing: what its forms do.
+    """
+    csrf = secrets.token_urlsafe(32)
+    views = PageViews(watch, replica, csrf, is_writable=writing.say is not None)
+    frame = _PageFrame(watch.config.model.name, views, csrf)
+    _add_forms(app, frame, csrf, writing)
+
+    @app.get("/", include_in_schema=False)
+    def overview(request: Request) -> Response:
+        return _html(frame.page("", dict(request.query_params)))
+
+    @app.get("/page/page.css", include_in_schema=False)
+    def style() -> Response:
+        return Response(stylesheet() + _file("page.css"), media_type="text/css", headers=_HEADERS)
+
+    @app.get("/page/page.js", include_in_schema=False)
+    def script() -> Response:
+        return Response(_file("page.js"), media_type="text/javascript", headers=_HEADERS)
+
+    @app.get("/page/{name}", include_in_schema=False)
+    def page(name: str, request: Request) -> Response:
+        return _html(frame.page(_known(name), dict(request.query_params)))
+
+    @app.get("/page/{name}/live", include_in_schema=False)
+    def live(name: str, request: Request) -> Response:
+        known = "" if name == "overview" else _known(name)
+        return _html(views.live(known, dict(request.query_params)))
+
+
+async def _fields(request: Request) -> dict[str, str]:
+    """The fields of a form that a browser sent; the guard has compared its origin with the host."""
+    if "origin" not in request.headers:
+        raise HTTPException(_FORBIDDEN, "expected the Origin of a page: forms are sent by browsers")
+    return dict(parse_qsl((await request.body()).decode(errors="replace"), keep_blank_values=True))
+
+
+_Fields = Annotated[dict[str, str], Depends(_fields)]
+
+
+def _add_forms(app: FastAPI, frame: _PageFrame, csrf: str, writing: PageActions) -> None:
+    """The paths that forms of the page are sent to: each brings a secret that only who sees the page has."""
+
+    def own(found: _Fields) -> dict[str, str]:
+        if not hmac.compare_digest(found.get("csrf", "").encode(), csrf.encode()):
+            raise HTTPException(_FORBIDDEN, "this form is none of this page's: load the page anew")
+        return found
+
+    sent, once = Depends(own), _WriteOnce()
+
+    @app.post("/page/try", include_in_schema=False)
+    def ask(request: Request, found: dict[str, str] = sent) -> Response:
+        return frame.answer(request, "try", frame.views.tried(found.get("text", "")))
+
+    @app.post("/page/label", include_in_schema=False)
+    async def label(request: Request, found: dict[str, str] = sent) -> Response:
+        if writing.say is None:
+            raise HTTPException(_FORBIDDEN, "topics.labels is not set")
+        id_, said = _exact(found, "id"), _exact(found, "label")
+        if said and not is_visible(said):
+            raise HTTPException(_WRONG, INVISIBLE)
+        await once.write(id_, said, writing.say)
+        near = frame.views.alike_label(said)
+        names = (tag("bdi", visible(name)) for name in (id_, said))
+        more = () if near is None else (" Did you mean ", tag("bdi", visible(near)), "?")
+        told = tag("p", "Written: ", next(names), " is ", next(names), ".", *more, class_="done")
+        return _html(told if "x-live" in request.headers else frame.written(told))
+
+    one_sends = CapacityLimiter(1)
+
+    @app.post("/page/replay", include_in_schema=False)
+    async def replay(request: Request, found: dict[str, str] = sent) -> Response:
+        if writing.replay is None or one_sends.available_tokens < 1:
+            raise HTTPException(_CONFLICT, "dead letters are being sent: wait for what comes of it")
+        places = frozenset(name.removeprefix(_LETTER) for name in found if name.startswith(_LETTER))
+        is_sure = "sure" in found
+        came = await run_sync(writing.replay, places, not is_sure, limiter=one_sends)
+        told = tag("p", f"{came.message('sent' if is_sure else 'would be sent')}.", class_="done")
+        form = None if is_sure or not came.sent else frame.sure(places, came.sent)
+        return frame.answer(request, "dead-letters", joined([told, form]))
+
+
+class _WriteOnce:
+    """Writes a label that is sent twice within the time of a double click only once."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._written: dict[str, tuple[str, float]] = {}  # id -> its last label, and when
+
+    async def write(self, id_: str, label: str, say: Callable[[str, str], Awaitable[None]]) -> None:
+        """Write the label of an event. Raises as `say` does; a label that failed is not taken for written."""
+        async with self._lock:
+            since = time.monotonic() - _DOUBLE_SECONDS
+            self._written = {key: one for key, one in self._written.items() if one[1] > since}
+            if self._written.get(id_, ("", 0.0))[0] != label:
+                await say(id_, label)
+                self._written[id_] = label, time.monotonic()
+
+
+def _exact(found: dict[str, str], name: str) -> str:
+    """What a form says: as it was typed; or what the page gave it, as JSON, of which none is altered."""
+    given = found.get(f"{name}_json")
+    try:
+        return found.get(name, "") if given is None else msgspec.json.decode(given, type=str)
+    except msgspec.DecodeError as error:
+        raise HTTPException(_WRONG, f"{name}_json: {error}: load the page anew") from error
+
+
+def _known(name: str) -> str:
+    if name not in TITLES:
+        raise HTTPException(_UNKNOWN, "no such page")
+    return name
+
+
+def _html(made: Markup) -> Response:
+    return Response(made.encode(errors="replace"), 200, _HEADERS, "text/html; charset=utf-8")
+
+
+def _file(name: str) -> str:
+    return files("streamnb.serving").joinpath(name).read_text(encoding="utf-8")
+
+
+class _PageFrame:
+    """What stands around the views: navigation, search, and the form to try a message."""
+
+    def __init__(self, model: str, views: PageViews, csrf: str) -> None:
+        self._model, self.views, self._csrf = model, views, csrf
+
+    def answer(self, request: Request, name: str, made: Markup) -> Response:
+        """What came of a form, for the script; within its page where there is none."""
+        return _html(made if "x-live" in request.headers else self.page(name, {}, made))
+
+    def written(self, told: Markup) -> Markup:
+        """Return the page after a label was sent without the script.
+
+        It has no button to label with: a list that is newer than the one that was clicked would put another
+        event under the pointer.
+        """
+        back = tag("p", tag("a", "Back to the predictions", href="/page/events"))
+        return self._whole("events", tag("h1", TITLES["events"]), told, back)
+
+    def page(self, name: str, asked: dict[str, str], answer: Markup | None = None) -> Markup:
+        """A whole page, which works without its script, too."""
+        where = f"/page/{name or 'overview'}/live" + (f"?{urlencode(asked)}" if asked else "")
+        live = tag("div", self.views.live(name, asked), id="live", class_="cards", data_live=where)
+        said = tag("div", answer, id="answer", class_="cards", aria_live="polite")
+        forms: dict[str, Callable[[], Markup | None]] = {
+            "events": lambda: self._search(asked),
+            "try": self._try,
+            "dead-letters": self._replay,
+            "model": lambda: self.views.learned.form(asked),
+        }
+        above = forms[name]() if name in forms else None
+        return self._whole(name, tag("h1", TITLES[name]), above, said, live)
+
+    def _csrf_field(self) -> Markup:
+        return tag("input", type="hidden", name="csrf", value=self._csrf)
+
+    def _search(self, asked: dict[str, str]) -> Markup:
+        asked_for = Markup(html.escape(asked.get("q", "")))  # and not as it would be shown: it is sent back
+        fields = [
+            tag("label", "Search ids", for_="q"),
+            tag("input", id="q", name="q", type="search", value=asked_for, autocomplete="off"),
+            tag(
+                "span",
+                tag("input", id="wrong", name="wrong", type="checkbox", value="1", checked="wrong" in asked),
+                tag("label", "only wrong ones", for_="wrong"),
+                class_="check",
+            ),
+            tag("button", "Search"),
+        ]
+        return tag("form", *fields, action="/page/events", role="search", class_="ask", data_search=True)
+
+    def _try(self) -> Markup:
+        fields = [
+            tag("label", "A text, or an event as JSON; nothing is learned of it", for_="text"),
+            tag("textarea", id="text", name="text", rows=4, required=True),
+            tag("button", "Ask the model"),
+        ]
+        form = {"method": "post", "action": "/page/try", "class_": "ask tall", "data_send": True}
+        return tag("form", self._csrf_field(), *fields, **form)
+
+    def _replay(self) -> Markup:
+        told = (
+            "Those marked below, or all, up to 5,000 at once: what can be read now, and was not sent before."
+        )
+        form = {"method": "post", "action": "/page/replay", "class_": "ask", "data_send": True, "id": "again"}
+        return tag("form", self._csrf_field(), tag("button", "Send again ..."), tag("span", told), **form)
+
+    def sure(self, places: Iterable[str], n: int) -> Markup:
+        """Return the form that confirms that letters are sent."""
+        marked = (tag("input", type="hidden", name=f"{_LETTER}{place}", value=1) for place in sorted(places))
+        field = tag("input", type="hidden", name="sure", value=1)
+        form = {"method": "post", "action": "/page/replay", "class_": "ask", "data_send": True}
+        return tag("form", self._csrf_field(), field, *marked, tag("button", f"Send {n:,} again"), **form)
+
+    def _navigation(self, current: str) -> Markup:
+        links = (
+            tag("a", title, href=f"/page/{name}" if name else "/", aria_current=name == current and "page")
+            for name, title in TITLES.items()
+        )
+        return tag("nav", *links, aria_label="Views")
+
+    def _whole(self, name: str, *children: object) -> Markup:
+        head = tag(
+            "head",
+            tag("meta", charset="utf-8"),
+            tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+            tag("title", f"{TITLES[name]}, {self._model}, streamnb"),
+            tag("link", rel="icon", href="data:,"),
+            tag("link", rel="stylesheet", href="/page/page.css"),
+            tag("script", src="/page/page.js", defer=True),
+        )
+        brand = tag("a", "streamnb", href="/", class_="brand"), tag("span", self._model, class_="soft")
+        skip = tag("a", "To the content", href="#main", class_="skip")
+        status = tag("p", id="status", role="status")
+        header = tag("header", *brand, status, self._navigation(name))
+        toast = tag("div", id="toast", role="status")
+        body = tag("body", skip, header, tag("main", *children, id="main"), toast)
+        return joined([Markup("<!doctype html>"), tag("html", head, body, lang="en")])

@@ -1,0 +1,437 @@
+"""The views of the live page, as HTML: what the topics hold, or what is missing and how to get it."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+
+from streamnb.charts import Bar, Markup, Series, bars, count, joined, line, number, percent, table, tag
+from streamnb.charts.html_markup import visible
+from streamnb.errors import ConfigError, SnapshotError, StreamnbError
+from streamnb.events import AccuracyEstimate, MetricsReport, Prediction
+from streamnb.formats.codec import IN_EVENT
+from streamnb.formats.terminal_text import duration
+from streamnb.persistence.snapshot_folder import SnapshotFolder
+from streamnb.queries.answers import explained, value_name
+from streamnb.reports import report_charts
+from streamnb.reports.report_charts import card, listing, missing, tile
+from streamnb.reports.text_tables import action_text
+from streamnb.runtime.resent_dead_letters import DONE, NEVER
+from streamnb.serving.learned_views import ModelPage
+from streamnb.serving.recent_records import RecentRecords
+from streamnb.serving.replica import Replica
+from streamnb.values.similar_labels import folded
+
+SOURCE = "dashboard"
+"""Who says what is clicked on the page."""
+TITLES = {
+    "": "Overview",
+    "events": "Predictions",
+    "try": "Try a message",
+    "quality": "Quality",
+    "posterior": "Hypotheses",
+    "labels": "Labels",
+    "dead-letters": "Dead letters",
+    "model": "Model",
+    "operations": "Operations",
+}
+_ROWS, _CHOICES, _TOP = 25, 5, 8
+_STALLED_SECONDS = 15.0
+_MOST_TRIED = 32 << 10  # characters
+_PLACE = ("reason", "path", "topic", "partition", "offset")
+_NO_REPORT = "No report yet. A learner writes one about each second: `streamnb run`"
+
+
+class PageViews:
+    """What each page shows now.
+
+    Args:
+        watch: what was read of the topics.
+        replica: the model.
+        csrf: what a form has to bring.
+        is_writable: whether labels can be written.
+    """
+
+    def __init__(self, watch: RecentRecords, replica: Replica, csrf: str, *, is_writable: bool) -> None:
+        self._watch, self._replica, self._csrf, self._is_writable = watch, replica, csrf, is_writable
+        self.learned = ModelPage(watch.config, replica)
+
+    def alike_label(self, label: str) -> str | None:
+        """Return a class of the newest report that equals a new label but for case, blanks or Unicode."""
+        with self._watch.lock:
+            report, aliases = self._watch.report, self._watch.config.classes.aliases
+        known = [] if report is None or label in aliases else report.labels
+        alike = (name for name in known if folded(name) == folded(label))
+        return None if label in known else next(alike, None)
+
+    def live(self, name: str, asked: dict[str, str]) -> Markup:
+        """The part of a page that changes."""
+        if name == "model":  # asks the replica, and keeps nobody waiting who reads
+            return self.learned.shown(asked)
+        shown: dict[str, Callable[[], Iterable[object]]] = {
+            "": self._overview,
+            "events": lambda: self._events(asked),
+            "try": self._try,
+            "quality": self._quality,
+            "posterior": lambda: report_charts.posterior(list(self._watch.points)),
+            "labels": self._labels,
+            "dead-letters": self._letters,
+            "operations": self._operations,
+        }
+        with self._watch.lock:
+            return joined([self._trouble(), *shown.get(name, lambda: ())()])
+
+    def _trouble(self) -> Markup | None:
+        watch = self._watch
+        told = watch.problem or ("Reading the newest records ..." if watch.is_loading else "")
+        if watch.missing:
+            told = told or f"There is no topic {', '.join(watch.missing)}: `streamnb topics create` makes it"
+        return tag("p", told, class_="trouble") if told else None
+
+    # Overview
+
+    def _overview(self) -> Iterator[Markup]:
+        watch, report = self._watch, self._watch.report
+        yield self._state(report)
+        if report is None:
+            yield missing(_NO_REPORT)
+            return
+        if raised := [one.name for one in report.monitors if one.raised]:
+            yield tag("p", f"Alarms: {', '.join(raised)}", class_="trouble")
+        if report.actions is not None:
+            style = "trouble" if report.actions.is_paused else "missing"
+            yield tag("p", f"Alarms have acted: {action_text(report.actions)}", class_=style)
+        marks = [(drift.events, f"drift: {drift.detector} at {drift.id}") for drift in watch.drifts]
+        yield card(report_charts.accuracy(list(watch.points), report, marks), wide=True)
+        yield card(report_charts.log_loss(list(watch.points), report, marks))
+        yield card(report_charts.rates(report))
+        newest = list(watch.drifts)[:-11:-1]
+        rates = [(percent(one.error_rate), percent(one.recent_error_rate), _clock(one.ts)) for one in newest]
+        rows = [(one.detector, one.id, one.events, *more) for one, more in zip(newest, rates, strict=True)]
+        header = ["detector", "at event", "records read", "errors", "of the last 100", "when, UTC"]
+        yield listing("Drifts", header, rows, "None among the records read; `drift.detectors` look for them.")
+
+    def _state(self, report: MetricsReport | None) -> Markup:
+        watch, behind = self._watch, self._watch.behind()
+        state, style = watch.learner, "warn"
+        told = f"for {duration(watch.silent)}; " if state == "silent" else ""
+        if not watch.commits:
+            state = "has not begun" if state in {"stopped", "not known"} else state
+        else:
+            age = time.time() - watch.commits[-1].now
+            told += f"commit {duration(age)} ago"
+            if state in {"running", "not known"} and age <= _STALLED_SECONDS:
+                state, style = "learns", "good"
+            elif state == "running":
+                state, style = ("no commit", "warn") if behind else ("idle", "good")
+        tiles = [
+            tile("Learner", state, told, style=style),
+            tile("Records a second", count(watch.rate()), "over ten seconds"),
+            tile("Behind", number(behind), "records to read", behind),
+        ]
+        if report is not None:
+            scores, interval = report.window, report.window.accuracy_interval
+            between = "" if interval is None else f"{percent(interval.lower)} to {percent(interval.upper)}"
+            learned = f"{number(report.learned)} learned"
+            tiles += [
+                tile("Accuracy", percent(scores.accuracy), between, scores.accuracy),
+                tile("Log loss", number(scores.log_loss), "nats", scores.log_loss),
+                tile("Events read", number(report.events), learned, report.events),
+            ]
+        return report_charts.tiles(tiles)
+
+    # Predictions, and what is said of them
+
+    def _events(self, asked: dict[str, str]) -> Iterator[Markup]:
+        watch = self._watch
+        if not self._is_writable:
+            yield missing(_NO_LABELS)
+        if "id" in asked:
+            one = watch.prediction(asked["id"])
+            yield self._details(one) if one else missing("This event is not among those read.")
+            return
+        found = watch.predictions(asked.get("q", ""), _ROWS, wrong="wrong" in asked)
+        if not found:
+            yield missing("No such prediction among those read." if watch.n_seen else "No predictions yet.")
+            return
+        told = f"The newest of {watch.n_seen:,}; the list stands still while you point at it or are in it."
+        yield tag("p", told, class_="soft")
+        yield tag("ul", *(self._row(one) for one in found), class_="rows", data_hold=True)
+
+    def _row(self, one: Prediction) -> Markup:
+        link = tag("a", one.id, href=f"/page/events?id={quote(one.id, safe='')}", class_="id")
+        sure = [tag("bdi", visible(one.label or "")), " ", tag("bdi", percent(one.probability))]
+        guess = joined(sure) if one.label else "no class yet"
+        shown = _dashed([guess, *_decided(one)])
+        truth, said = self._truth(one)
+        return tag(
+            "li",
+            link,
+            tag("span", shown, class_="guess"),
+            truth,
+            self._buttons(one, said),
+            data_event=True,
+        )
+
+    def _truth(self, one: Prediction) -> tuple[Markup, str | None]:
+        """Return the label in force as far as it is known here, and the same if it came apart from the event.
+
+        A label may be older than what was read.
+        """
+        watch = self._watch
+        known = None if watch.knows_all_labels else self._replica.said_of(one.id)
+        if watch.judging.mentions(one.id) or any(each.source != IN_EVENT for each in known or ()):
+            said = watch.judging.label(one.id, one.truth, known or ())
+            return _tag("said: ", said or "nothing", "said"), said
+        is_known = watch.knows_all_labels or known is not None
+        if one.truth is None:
+            return _tag("no label" if is_known else "label not known here"), None
+        is_right, then = one.truth == one.label, "" if is_known else " when it came"
+        if is_right:
+            return _tag(f"right{then}", style="good"), None
+        return _tag(f"wrong{then}: ", one.truth, "warn"), None
+
+    def _buttons(self, one: Prediction, said: str | None) -> Markup | None:
+        """One for each of the most probable classes; pressed is the one of the label that was said."""
+        labels = [label for label, _ in Counter(one.probabilities).most_common(_CHOICES)]
+        made = [
+            tag(
+                "button",
+                visible(v),
+                name="label_json",
+                value=json.dumps(v),
+                aria_label=f"{one.id} is {visible(v)}",
+                aria_pressed=v == said and "true",
+            )
+            for v in labels
+        ]
+        return self._form(one, *made) if made else None
+
+    def _form(self, one: Prediction, *children: object) -> Markup | None:
+        if not self._is_writable:
+            return None
+        hidden = (("csrf", self._csrf), ("id_json", json.dumps(one.id)))
+        fields = (tag("input", type="hidden", name=name, value=value) for name, value in hidden)
+        sent = {"method": "post", "action": "/page/label", "class_": "say", "data_send": True}
+        return tag("form", *fields, *children, **sent)
+
+    def _details(self, one: Prediction) -> Markup:
+        told = f"Predicted {_clock(one.ts)} UTC by {one.model.name} after {one.model.events:,} events."
+        evidence = [
+            (f"{each.attribute}: {value_name(each.value)}", each.log_odds) for each in one.evidence or ()
+        ]
+        other = tag("input", name="label", required=True, maxlength=1000, aria_label="another label")
+        truth, said = self._truth(one)
+        head = (
+            tag("h2", one.id),
+            tag("p", truth),
+            tag("p", _dashed([told, *_decided(one, with_cost=True)]), class_="soft"),
+            self._buttons(one, said),
+            self._form(one, other, tag("button", "is its label")),
+        )
+        return joined([
+            tag("section", *head, data_event=True, data_hold=True),
+            _shares("Probabilities", one.probabilities),
+            _bars("Evidence, log odds", evidence) if evidence else card(missing(_NO_EVIDENCE)),
+            _shares("Hypotheses", one.hypotheses) if one.hypotheses else None,
+        ])  # fmt: skip
+
+    def _try(self) -> Iterator[Markup]:
+        self._replica.wake()
+        state = self._replica.state()
+        if state["journal"] is None:
+            yield missing(self._replica.status)
+        else:
+            learned, n = number(state["learned"]), number(state["journal"])
+            told = f"The model has learned {learned} events, up to journal record {n}."
+            yield tag("p", told, class_="soft")
+
+    def tried(self, text: str) -> Markup:
+        """What the model says of a message, and why; while it loads, what lets the script ask again."""
+        if len(text) > _MOST_TRIED:
+            return missing(f"At most {_MOST_TRIED:,} characters; ask `streamnb explain`.")
+        why: dict[str, Any] = {"evidence": ()}
+        problem = "No evidence."
+        try:
+            with self._replica.lock:
+                self._replica.wake()
+                if self._replica.is_loading:
+                    return tag("p", _LATER, class_="missing", data_again=True)
+                model = self._replica.asked()
+                event = model.event(text)
+                told = model.posteriors([event])
+                (probabilities,), (warning,) = model.by_label(told), model.warnings([event], told)
+                try:
+                    why = explained(model, event, None, 12)
+                except ConfigError as error:
+                    problem = str(error)
+        except StreamnbError as error:
+            return tag("p", str(error), class_="trouble")
+        evidence = [(f"{one['attribute']}: {one['name']}", one["log_odds"]) for one in why["evidence"]]
+        sides = [tag("bdi", visible(str(why.get(side)))) for side in ("label", "against")]
+        title = joined(["Evidence for ", sides[0], " against ", sides[1], ", log odds"])
+        because = _bars(title, evidence) if evidence else card(missing(problem))
+        warned = tag("p", f"Warning: {warning}", class_="trouble") if warning else None
+        return joined([warned, _shares("Probabilities", probabilities), because])
+
+    # How good it is
+
+    def _quality(self) -> Iterable[Markup]:
+        report = self._watch.report
+        return [missing(_NO_REPORT)] if report is None else report_charts.quality(report)
+
+    # Labels, dead letters, model, operations
+
+    def _labels(self) -> Iterator[Markup]:
+        report, watch = self._watch.report, self._watch
+        if not watch.config.topics.labels:
+            yield missing(_NO_LABELS)
+            return
+        found = None if report is None else report.verdicts
+        if found is None:
+            yield missing("No report of labels yet; a learner that reads them writes one.")
+        else:
+            judged = f"{number(found.judged)} of {number(found.served)}"
+            yield report_charts.tiles([
+                tile("Coverage", percent(found.coverage), judged, found.coverage),
+                tile("Waiting", number(found.pending), "events", found.pending),
+                tile("Without event", number(found.awaited), "ids that labels name", found.awaited),
+                tile("Median delay", _bound(found.median_delay), "of first labels", found.median_delay),
+                tile("90 % within", _bound(found.p90_delay), "of first labels", found.p90_delay),
+                *_unjudged(found.unjudged),
+            ])  # fmt: skip
+            most = [(one.most, one.events) for one in found.delays]
+            delays = [("longer than a week" if a is None else _bound(a), n) for a, n in most]
+            yield _bars("Delays of first labels, events", delays)
+            yield _bars("Sources, labels", Counter(found.sources).most_common(_TOP))
+            yield _bars("What became of labels", Counter(found.outcomes).most_common())
+        newest = list(watch.verdicts)[: -_ROWS - 1 : -1]
+        rows = [(one.id, one.label or "(taken back)", one.source, one.weight) for one in newest]
+        yield listing("Newest labels", ["event", "label", "source", "weight"], rows, "None yet.")
+
+    def _letters(self) -> Iterator[Markup]:
+        letters = list(self._watch.letters)
+        if not letters:
+            yield missing("No dead letters among the records read.")
+            return
+        reasons, sizes = Counter[str](), Counter[str]()
+        for one in letters:
+            reason = one.about.get("reason", "?")
+            reasons[reason] += 1
+            sizes[reason] += one.size
+        yield _bars(f"Reasons of the newest {len(letters):,}", reasons.most_common())
+        yield _bars("Their bytes", sizes.most_common())
+        rows = []
+        for one in letters[: -_ROWS - 1 : -1]:
+            reason, path, *place = (one.about.get(key, "?") for key in _PLACE)
+            whence = "{}/{}@{}".format(*place)
+            rows.append((_mark(one.place, reason), reason, path, whence, tag("code", one.value)))
+        header = ["letter", "reason", "path", "from", "beginning of the record"]
+        made = tag("h2", "Newest"), table(header, rows)
+        yield tag("section", *made, class_="card wide", data_hold=True)
+
+    def _operations(self) -> Iterator[Markup]:
+        commits, folder, now = list(self._watch.commits), self._watch.config.snapshot_folder, time.time()
+        if not commits:
+            yield missing("The journal is empty: nothing has been learned yet; `streamnb run` learns.")
+            return
+        kept = []
+        with suppress(SnapshotError, OSError):
+            kept = [
+                (one.n, one.size, now - one.path.stat().st_mtime) for one in SnapshotFolder(folder).list()
+            ]
+        last, at = commits[-1], self._replica.state()["journal"]
+        left = last.n - kept[-1][0] if kept else None
+        newest = f"newest {duration(kept[-1][2])} old" if kept else ""
+        yield report_charts.tiles([
+            tile("Journal record", number(last.n), f"{duration(now - last.now)} ago", last.n),
+            tile("Snapshots kept", number(len(kept)), newest, len(kept)),
+            tile("Recovery replays", number(left), "records after the newest snapshot", left),
+            tile("Replica at", number(at), "journal record" if at is not None else "no model is loaded", at),
+        ])  # fmt: skip
+        sizes = [sum(part.count for part in one.slices) for one in commits]
+        xs, series = [one.n for one in commits], [Series("records", sizes)]
+        yield card(line("Records in each commit", xs, series, within=(0, 1e12)), wide=True)
+        files = [(str(n), f"{size:,} bytes", f"{duration(age)} ago") for n, size, age in reversed(kept)]
+        nothing = f"None in {folder} of this machine."
+        yield listing("Snapshots", ["journal record", "size", "written"], files, nothing)
+        pairs = list(zip(commits, sizes, strict=True))[:-13:-1]
+        rows = [(str(one.n), one.kind, f"{size:,}", _clock(one.now)) for one, size in pairs]
+        yield listing("Newest commits", ["record", "kind", "records", "when, UTC"], rows)
+
+
+_NO_LABELS = (
+    "Labels cannot be said here: `topics.labels` is not set. Set it for the learner, too, such as "
+    '`topics.labels = "labels"`.'
+)
+_LATER = "The model is loading. The answer comes by itself; without scripts, ask again in a moment."
+_NO_EVIDENCE = "This prediction holds no evidence. `predictions.evidence = 10` lets the learner write it."
+
+
+def _bars(title: str, rows: Iterable[tuple[str, float]]) -> Markup:
+    return card(bars(title, [Bar(*row) for row in rows]))
+
+
+def _shares(title: str, given: Mapping[str, float]) -> Markup:
+    """The greatest of them."""
+    rows = sorted(given.items(), key=lambda item: -item[1])[:_TOP]
+    return card(bars(title, [Bar(*row) for row in rows], text=percent, most=1.0))
+
+
+def _mark(place: str, reason: str) -> Markup:
+    """Return the place of a letter, with what marks it for the form that sends letters, if it can be sent."""
+    if reason in NEVER:
+        return tag("span", place, " ", tag("span", _never(reason), class_="soft"))
+    box = tag("input", type="checkbox", name=f"letter:{place}", value=1, form="again", id=f"letter:{place}")
+    return tag("span", box, tag("label", place, for_=f"letter:{place}"), class_="check")
+
+
+def _never(reason: str) -> str:
+    """Return why a letter has nothing to mark it with."""
+    return f"never sent: {DONE.get(reason, 'its bytes cannot be read')}"
+
+
+def _tag(text: str, label: str = "", style: str = "") -> Markup:
+    """Return the state of an event's label: one line, whatever it holds."""
+    label = visible(label)
+    return tag("span", text, tag("bdi", label), class_=f"tag {style}".rstrip(), title=text + label)
+
+
+def _dashed(parts: Iterable[object]) -> Markup:
+    return joined(part for n, one in enumerate(parts) for part in (" - " if n else None, one))
+
+
+def _decided(one: Prediction, *, with_cost: bool = False) -> Iterator[Markup]:
+    """What was decided of an event, where that is asked for."""
+    if one.decision is not msgspec.UNSET:
+        decided = ("decided: ", tag("bdi", visible(one.decision or "")))
+        what = ["nothing is decided"] if one.decision is None else [*decided]
+        what += [" (novel)"] if one.rejected == "novel" else []
+        if with_cost and one.expected_cost is not None:
+            what.append(f", at an expected cost of {one.expected_cost:.4g}")
+        yield joined(what)
+
+
+def _clock(seconds: float) -> str:
+    try:
+        return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(seconds))
+    except (OverflowError, ValueError):  # an event may say any time
+        return f"{seconds:g} s after 1970"
+
+
+def _unjudged(estimate: AccuracyEstimate | None) -> Iterator[Markup]:
+    if estimate is not None:
+        between = f"{percent(estimate.interval.lower)} to {percent(estimate.interval.upper)}"
+        note = f"in doubt: {estimate.doubt}" if estimate.doubt else between
+        yield tile("Accuracy without labels", percent(estimate.accuracy), note, estimate.accuracy)
+
+
+def _bound(seconds: float | None) -> str:
+    return "-" if seconds is None else f"up to {duration(seconds)}" if seconds else "at once"

@@ -1,0 +1,250 @@
+"""What the live page shows: the newest records of each topic, in bounded rings, read beside any learner."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from itertools import islice
+from typing import NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+
+from streamnb.config import Config
+from streamnb.engine.ports import Log, Owner, Partition, Record
+from streamnb.errors import JournalError, MalformedEvent, UnknownTopic
+from streamnb.events import Drift, LabelRecord, MetricsReport, Prediction
+from streamnb.formats.codec import decode_metrics, decode_prediction
+from streamnb.formats.journal_record import JournalRecord, decode_journal
+from streamnb.queries.resolved_labels import ResolvedLabels
+from streamnb.serving.log_follower import FollowerThread
+
+_PREDICTIONS, _PREDICTION_BYTES = 100_000, 64 << 20
+_REPORTS, _OTHERS = 2000, 1000
+_LABELS = 20_000  # that are read, and events of which it is known what was said: about 10 MB
+_AT_ONCE = 1000
+_POLL_SECONDS, _PAUSE_SECONDS, _LOOK_SECONDS = 0.5, 0.3, 2.0
+_SILENT_SECONDS = 4.0  # a learner that runs shows itself each second
+_OLD_SECONDS = 15.0  # since the last look at it
+_LETTER_BYTES = 300
+_RATE_SECONDS = 10.0
+
+
+class RecentDeadLetter(NamedTuple):
+    """A dead letter: its place, its beginning, how many bytes it has, and what its headers say."""
+
+    place: str
+    value: str
+    size: int
+    about: dict[str, str]
+    ts: float
+
+
+class _RecordHead(msgspec.Struct):
+    """What is looked for in every prediction; the rest is decoded where it is shown."""
+
+    id: str
+    label: str | None = None
+    truth: str | None = None
+
+
+_head_of = msgspec.json.Decoder(_RecordHead).decode
+
+
+class _RecentPrediction(NamedTuple):
+    """A prediction as it was read; and the label that its event came with."""
+
+    id: str
+    label: str | None
+    truth: str | None
+    raw: bytes
+
+
+class RecentRecords(FollowerThread):
+    """Reads from near the end of each topic on.
+
+    Attributes:
+        points, drifts, letters, commits, verdicts: the newest ones, oldest first; points are reports without
+            what grows with the number of classes or sources.
+        report: the newest one, whole; None before there is one.
+        judging: which label holds of the events that the newest labels are about.
+        ends: where the topics end that the learner reads.
+        owner: the learner, as the log knew it at the last look; None is not known.
+        missing: topics that there are not.
+        is_loading: whether it is still on its way to the end.
+    """
+
+    _again = "the page reads again"
+    _join_seconds = 2 * _POLL_SECONDS  # a log that does not answer is not waited for
+
+    def __init__(self, config: Config, tell: Callable[[str], None]) -> None:
+        super().__init__(config, tell)
+        self.problem = "nothing has been read yet"
+        self._clear()
+
+    def _clear(self) -> None:
+        self.points: deque[MetricsReport] = deque(maxlen=_REPORTS)
+        self.drifts: deque[Drift] = deque(maxlen=_OTHERS)
+        self.letters: deque[RecentDeadLetter] = deque(maxlen=_OTHERS)
+        self.commits: deque[JournalRecord] = deque(maxlen=_OTHERS)
+        self.verdicts: deque[LabelRecord] = deque(maxlen=_OTHERS)
+        self.judging = ResolvedLabels(self.config, _LABELS)
+        self._reads_all_labels = False
+        self.report: MetricsReport | None = None
+        self.ends: dict[Partition, int] = {}
+        self.owner: Owner | None = None
+        self._looked = 0.0
+        self.missing: list[str] = []
+        self.is_loading = True
+        self._seen: deque[_RecentPrediction] = deque(maxlen=_PREDICTIONS)
+        self._seen_bytes = 0
+
+    @property
+    def learner(self) -> str:
+        """Whether a learner runs: `running`, `silent` (killed, or it hangs), `stopped` or `not known`."""
+        if self.owner is None or self.problem or time.monotonic() - self._looked > _OLD_SECONDS:
+            return "not known"
+        if self.owner.name is None:
+            return "stopped"
+        return "silent" if self.owner.silent > _SILENT_SECONDS else "running"
+
+    @property
+    def silent(self) -> float:
+        """Seconds since the last heartbeat of a learner that is silent; 0 of any other."""
+        if self.owner is None or self.learner != "silent":
+            return 0.0
+        return self.owner.silent + time.monotonic() - self._looked
+
+    @property
+    def knows_all_labels(self) -> bool:
+        """Whether an event without a label here has none: the topic was read from its first record on."""
+        return self._reads_all_labels and not self.is_loading and not self.judging.has_forgotten
+
+    @property
+    def n_seen(self) -> int:
+        """How many predictions are at hand."""
+        return len(self._seen)
+
+    def predictions(self, search: str, limit: int, *, wrong: bool) -> list[Prediction]:
+        """The newest ones whose id has a text in it, all or those predicted wrong; under the lock."""
+        newest = (one for one in reversed(self._seen) if search in one.id)
+        found = (one for one in newest if not wrong or self._is_wrong(one))
+        return list(islice(_decoded(found), limit))
+
+    def _is_wrong(self, one: _RecentPrediction) -> bool:
+        return self.judging.label(one.id, one.truth) not in {None, one.label}
+
+    def prediction(self, id_: str) -> Prediction | None:
+        """The newest one of an event; under the lock."""
+        return next(_decoded(one for one in reversed(self._seen) if one.id == id_), None)
+
+    def behind(self) -> int | None:
+        """Records that the learner has yet to read; None where that is not known. Under the lock."""
+        if not self.commits or not self.ends:
+            return None
+        positions = self.commits[-1].positions
+        return sum(
+            max(0, end - positions.get(topic, {}).get(str(number), 0))
+            for (topic, number), end in self.ends.items()
+        )
+
+    def rate(self) -> float:
+        """Records a second over the last ten seconds; under the lock."""
+        since = time.time() - _RATE_SECONDS
+        sizes = (part.count for one in self.commits if one.now >= since for part in one.slices)
+        return sum(sizes) / _RATE_SECONDS
+
+    def _follow(self, log: Log) -> None:
+        """Begin near the end of each topic, and go on until it is stopped. Raises StreamnbError."""
+        topics = self.config.topics
+        takers: dict[str, tuple[int, Callable[[Record], None]]] = {}
+        takers[topics.journal] = _OTHERS, self._add_commit
+        takers[topics.metrics] = _REPORTS, self._add_metrics
+        takers[topics.dead_letters] = _OTHERS, self._add_dead_letter
+        takers[topics.predictions] = _PREDICTIONS, self._add_prediction
+        if topics.labels:
+            takers[topics.labels] = _LABELS, self._add_label
+        with self.lock:
+            self._clear()
+            seen = {topic: self._extents(log, topic) for topic in {*takers, *topics.read}}
+        starts: dict[Partition, int] = {}
+        for topic, (n, _) in takers.items():
+            share = -(-n // max(1, len(seen[topic])))  # of the newest n records
+            starts |= {place: max(first, end - share) for place, (first, end) in seen[topic].items()}
+        self._reads_all_labels = not any(
+            start for place, start in starts.items() if place.topic == topics.labels
+        )
+        log.seek(starts)
+        read = [topic for topic in topics.read if seen[topic]]
+        self._looked = paused = 0.0
+        while not self._stopping:
+            if time.monotonic() > self._looked + _LOOK_SECONDS:
+                ends = {place: end for topic in read for place, (_, end) in log.offset_ranges(topic).items()}
+                owner = log.owner()
+                with self.lock:
+                    self.ends, self.owner = ends, owner
+                    self._looked = time.monotonic()
+            found = log.poll(_AT_ONCE, _POLL_SECONDS)
+            with self.lock:
+                for record in found:
+                    with suppress(MalformedEvent, JournalError, ValueError, RecursionError):  # no learner's
+                        takers[record.partition.topic][1](record)
+            self.problem = ""
+            if len(found) < _AT_ONCE and time.monotonic() > paused + _PAUSE_SECONDS:
+                paused = time.monotonic()
+                if sum(log.lag().values()) < _AT_ONCE:
+                    self.is_loading = False
+                    time.sleep(_PAUSE_SECONDS)  # a page that is looked at need not follow each commit
+
+    def _extents(self, log: Log, topic: str) -> Mapping[Partition, tuple[int, int]]:
+        """Where the partitions of a topic begin and end; none of one that there is not."""
+        try:
+            return log.offset_ranges(topic)
+        except UnknownTopic:
+            self.missing.append(topic)
+            return {}
+
+    def _add_commit(self, record: Record) -> None:
+        self.commits.append(decode_journal(record.value))
+
+    def _add_metrics(self, record: Record) -> None:
+        found = decode_metrics(record.value)
+        if isinstance(found, Drift):
+            self.drifts.append(found)
+            return
+        named = len(found.labels)
+        is_whole = [len(row) for row in found.confusion] == [named + 1] * named
+        if not is_whole or len(found.class_rates) not in {0, named}:
+            return  # no learner wrote it
+        while self.points and self.points[-1].events >= found.events:  # what was rolled back
+            self.points.pop()
+        self.points.append(replace(found, labels=(), confusion=(), class_rates=(), verdicts=None))
+        self.report = found
+
+    def _add_dead_letter(self, record: Record) -> None:
+        about = {name: value.decode(errors="replace")[:_LETTER_BYTES] for name, value in record.headers}
+        value = record.value[:_LETTER_BYTES].decode(errors="replace")
+        place = f"{record.partition.number}/{record.offset}"
+        self.letters.append(RecentDeadLetter(place, value, len(record.value), about, record.timestamp))
+
+    def _add_prediction(self, record: Record) -> None:
+        found = _head_of(record.value)
+        if len(self._seen) == _PREDICTIONS:
+            self._seen_bytes -= len(self._seen.popleft().raw)
+        self._seen.append(_RecentPrediction(found.id, found.label, found.truth, record.value))
+        self._seen_bytes += len(record.value)
+        while self._seen_bytes > _PREDICTION_BYTES:
+            self._seen_bytes -= len(self._seen.popleft().raw)
+
+    def _add_label(self, record: Record) -> None:
+        if found := self.judging.add(record):
+            self.verdicts.append(found)
+
+
+def _decoded(seen: Iterable[_RecentPrediction]) -> Iterator[Prediction]:
+    """All but those that no learner wrote."""
+    for one in seen:
+        with suppress(MalformedEvent):
+            yield decode_prediction(one.raw)

@@ -1,0 +1,189 @@
+"""A replica: the model of a running learner, followed through its journal. It writes nothing."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from streamnb.config import Config, restored
+from streamnb.engine.journal.journal_history import find
+from streamnb.engine.journal.recovery import JournalTail, recover, standing
+from streamnb.engine.labels.source_labels import SourceLabel
+from streamnb.engine.ports import Log
+from streamnb.engine.processing.event_processor import EventProcessor
+from streamnb.errors import SnapshotError
+from streamnb.queries.answers import rehearse_answers
+from streamnb.queries.query_model import QueryModel, query_model_of
+from streamnb.runtime import factories
+from streamnb.serving.log_follower import AGAIN_SECONDS, FollowerThread
+
+REST_SECONDS = 60.0
+"""After the last question, until a model that is held for questions alone is let go."""
+_RESTING_SECONDS = 0.1
+_IDLE_SECONDS = 0.2  # between two looks at a journal to which nothing comes
+
+
+class Replica(FollowerThread):
+    """Follows the journal.
+
+    Where it cannot go on, as after a rollback, it begins again with the newest snapshot, and answers as it
+    was until that is done.
+
+    Args:
+        config, tell: as of any follower.
+        rests: whether it follows only from the first question on, and until nobody has asked for a while.
+            Kernels are compiled then; else whoever starts it has done so.
+        look_seconds: between two looks at the journal, unless somebody asks for one. Where nothing comes, a
+            tenth of the time since, up to 0.2 s: each look is a request to the cluster.
+    """
+
+    _again = "the replica begins again"
+    _join_seconds = 5.0  # a cluster that does not answer is not waited for
+
+    def __init__(
+        self,
+        config: Config,
+        tell: Callable[[str], None],
+        *,
+        rests: bool = False,
+        look_seconds: float = 0.02,
+    ) -> None:
+        super().__init__(config, tell)
+        self._look_seconds, self._is_behind = look_seconds, threading.Event()
+        self._rests, self._wanted_until = rests, 0.0 if rests else math.inf
+        self._following: JournalTail | None = None
+        self._asked: tuple[object, QueryModel] | None = None  # under what it learned, and as it is asked
+        self._learned_at = self._looked_at = 0.0
+        self._differs = ""
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it can be asked: it rests between questions, or has looked at the journal of late."""
+        is_near = time.monotonic() - self._looked_at < 10 * AGAIN_SECONDS
+        return self._rests or (self._following is not None and is_near)
+
+    @property
+    def is_loading(self) -> bool:
+        """Whether there will be a model in a moment, as far as is known."""
+        return self._following is None and not self.problem
+
+    @property
+    def status(self) -> str:
+        """Why there is no model."""
+        return self.problem or "The model is loading"
+
+    def wake(self) -> None:
+        """Follow, if it rests, and go on for a while: somebody looks at what needs the model."""
+        self._wanted_until = max(self._wanted_until, time.monotonic() + REST_SECONDS)
+
+    def look(self) -> None:
+        """Look at the journal now: there is more of it."""
+        self._is_behind.set()
+
+    def asked(self) -> QueryModel:
+        """The model as it stands, to be asked under the lock. Raises SnapshotError before there is one."""
+        self.wake()
+        following = self._following
+        if following is None:
+            raise SnapshotError(self.status + "; ask again in a moment" * self.is_loading)
+        origin, learner = following.checkpoint.origin, following.learner
+        under = origin.config_hash, id(learner.model), id(learner.decisions)
+        if self._asked is None or self._asked[0] != under:
+            config, told = restored(origin.config), {"file": "the replica"}
+            self._asked = under, query_model_of(learner.model, config, told, learner.decisions)
+        return self._asked[1]
+
+    @property
+    def following(self) -> JournalTail | None:
+        """Its learner, and where that stands, to be asked under the lock; None before there is a model."""
+        return self._following
+
+    @property
+    def stands(self) -> int | None:
+        """At which journal record; None before there is a model."""
+        following = self._following
+        return None if following is None else following.checkpoint.n
+
+    def said_of(self, event_id: str) -> tuple[SourceLabel, ...] | None:
+        """Return what is said of the newest event of an id, the label inside it included.
+
+        None while no model is loaded, and of an event that the learner no longer keeps. It wakes no model.
+        """
+        with self.lock:
+            following = self._following
+            late = None if following is None else following.learner.late
+            return None if late is None else late.source_labels_of(event_id)
+
+    def state(self) -> Mapping[str, Any]:
+        """Where it stands: journal record, events learned, seconds since that record and since its look."""
+        following = self._following
+        if following is None:
+            return {"journal": None, "learned": 0, "seconds_since_commit": None, "seconds_since_look": None}
+        acted = following.learner.alarm_responses
+        return {
+            "journal": following.checkpoint.n,
+            "learned": following.learner.model.n_events,
+            **({} if acted is None else {"actions": msgspec.to_builtins(acted)}),
+            "seconds_since_commit": round(max(0.0, time.time() - self._learned_at), 3),
+            "seconds_since_look": round(time.monotonic() - self._looked_at, 3),
+        }
+
+    def _follow(self, log: Log) -> None:
+        """Recover, then go on as the journal does until it is over. Raises StreamnbError."""
+        config = factories.begun_configuration(self.config, log)
+        identity, snapshots = factories.identity(config), factories.snapshots(config)
+        stands = standing(log, snapshots, identity)
+        n = stands.n
+        if n < 0:
+            raise SnapshotError("the journal is empty: nothing has been learned yet; `streamnb run` learns")
+        self._compare(config, stands.origin.config)
+        if self._rests:
+            factories.warm_up(config, rehearse_answers)
+        learner: EventProcessor = factories.learner(config)
+        checkpoint = recover(log, snapshots, learner, identity, self._check, at=n)
+        found = find(log, log.partitions(identity.journal)[0], n)
+        self._learned_at = 0.0 if found is None else found.record.now
+        following = JournalTail(log, learner, identity, checkpoint, self._check, snapshots, self.lock)
+        with self.lock:
+            self._following = following
+        self.problem = ""
+        came_at = time.monotonic()
+        while not self._is_over():
+            for record in following.advance():
+                self._learned_at, came_at = record.now, time.monotonic()
+            self._looked_at = time.monotonic()
+            idle = min((self._looked_at - came_at) / 10, _IDLE_SECONDS)
+            self._is_behind.wait(max(self._look_seconds, idle))
+            self._is_behind.clear()
+
+    def _is_over(self) -> bool:
+        return self._stopping or time.monotonic() > self._wanted_until
+
+    def _is_due(self) -> bool:
+        if self._is_over():
+            with self.lock:
+                self._following = self._asked = None
+            self.problem = ""
+        while self._is_over() and not self._stopping:
+            time.sleep(_RESTING_SECONDS)
+        return not self._stopping
+
+    def _compare(self, config: Config, learned: Mapping[str, Any]) -> None:
+        """Tell, once, in what the configuration is not the learner's: it answers by that of the learner."""
+        told = ", ".join(
+            f"{one.key} is {one.after}, and the learner's {one.before}"
+            for one in factories.ConfiguredJob(config).changes_since(learned)
+            if one.key != "predictions.by"  # of which a scorer says itself what it waits for
+        )
+        if told and told != self._differs:
+            self._tell(f"{told}: give the configuration of the learner, --config FILE")
+        self._differs = told
+
+    def _check(self) -> None:
+        if self._is_over():
+            raise SnapshotError("stopped")

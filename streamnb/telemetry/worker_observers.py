@@ -1,0 +1,185 @@
+"""Who watches a worker (terminal, watchdog, Prometheus, probes), and who waits for a log out of reach."""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+
+from streamnb.config import Config
+from streamnb.engine.ports import OutageListener
+from streamnb.engine.sensor import Committed, Sensor, Sensors, WorkerState
+from streamnb.errors import AddressTaken, Unavailable
+from streamnb.events import MetricsReport
+from streamnb.formats.terminal_text import counted, printable
+from streamnb.telemetry.watchdog import Watchdog
+from streamnb.values.parameter_checks import pluralize
+
+_TICK_SECONDS = 1.0
+
+
+@contextmanager
+def watched(config: Config, *more: Sensor, is_brief: bool = False) -> Iterator[Sensor]:
+    """A sensor that tells a watchdog, the terminal, `more`, and, where it is to be served, HTTP's clients.
+
+    What `is_brief` goes on without these where another process listens at the address.
+    """
+    with ExitStack() as stack:
+        watchdogs: Sequence[Watchdog] = ()
+        if config.log.hang_timeout:
+            watchdogs = (Watchdog(config.log.hang_timeout),)
+            watchdogs[0].start()
+            stack.callback(watchdogs[0].close)
+        yield Sensors(*watchdogs, Ticker(), *more, *_served(config, stack, is_brief=is_brief))
+
+
+def _served(config: Config, stack: ExitStack, *, is_brief: bool) -> Sequence[Sensor]:
+    """Health and Prometheus, where they are to be served over HTTP; until the stack is left."""
+    if config.http.address is None:
+        return ()
+    from streamnb.telemetry.http_endpoints import Endpoints, Health  # noqa: PLC0415  only `run` needs it
+    from streamnb.telemetry.prometheus_sensor import PrometheusSensor  # noqa: PLC0415
+
+    health, metrics = Health(), PrometheusSensor()
+    try:
+        endpoints = Endpoints(config.http.address, health, metrics.web_app())
+    except AddressTaken as error:
+        if not is_brief:
+            raise
+        print(f"streamnb: {error}; going on without metrics and health", file=sys.stderr)
+        return ()
+    endpoints.start()
+    stack.callback(endpoints.close)
+    print(f"metrics and health at http://{endpoints.shown}/metrics, /live and /ready", file=sys.stderr)
+    return health, metrics
+
+
+class Ticker(Sensor):
+    """Says once a second how it goes, on standard error."""
+
+    def __init__(self) -> None:
+        self._told = time.monotonic()
+        self._consumed = self._predicted = 0  # since last told
+        self._behind: int | None = None
+        self._total = 0
+        self._report: MetricsReport | None = None
+        self._alerts: Counter[tuple[str, str, str]] = Counter()  # since last told
+        self._alerted = -math.inf
+
+    def entered(self, state: WorkerState) -> None:
+        """Say what is left to say, where nothing more comes."""
+        if state is WorkerState.STOPPED:
+            self._tell_alerts()
+
+    def recovered(self, seconds: float, events: int) -> None:
+        """Say what was known already."""
+        self._total, self._told = events, time.monotonic()
+        if events:
+            print(f"recovered {pluralize(events, 'record')} in {seconds:.1f} s", file=sys.stderr)
+
+    def reported(self, report: MetricsReport) -> None:
+        """Keep the scores for the line of this commit, and of those after it."""
+        self._report = report
+
+    def followed(self, behind: int) -> None:
+        """Keep how far behind the learner a scorer's model is."""
+        self._behind = behind
+
+    def unsaved(self, reason: str) -> None:
+        """Say so."""
+        print(f"no snapshot was kept: {printable(reason)}", file=sys.stderr)
+
+    def noted(self, text: str) -> None:
+        """Say so."""
+        print(printable(text), file=sys.stderr)
+
+    def committed(self, commit: Committed) -> None:
+        """Say how it goes, where it is time."""
+        self._consumed += commit.consumed
+        self._total += commit.consumed
+        self._predicted += commit.tally.predicted.total()
+        self._alerts.update(commit.tally.alerts)
+        now = time.monotonic()
+        if self._alerts and now - self._alerted >= _TICK_SECONDS:
+            self._tell_alerts()
+            self._alerted = now
+        if now - self._told < _TICK_SECONDS or (self._report is None and self._behind is None):
+            return
+        seconds, self._told = now - self._told, now
+        print(self._line(commit.n, seconds), file=sys.stderr)
+        self._consumed = self._predicted = 0
+
+    def _line(self, n: int, seconds: float) -> str:
+        """What a learner, or a scorer, did in so many seconds, up to a journal record."""
+        if self._report is None:
+            rate = f"{self._predicted / seconds:,.0f} predictions/s"
+            return f"{rate} by journal record {n}, {self._behind:,} behind the learner"
+        window = self._report.window
+        scores = (
+            f"accuracy {window.accuracy:.4f}  log loss {window.log_loss:.4f} of the last {window.events:,}"
+        )
+        if not window.events:
+            apart = self._report.verdicts
+            waiting = apart and f"{pluralize(apart.pending, 'event')} without a label so far"
+            scores = waiting or "no label scored yet"
+        return (
+            f"{counted(self._report, self._total)} ({self._consumed / seconds:,.0f}/s)  {scores}  "
+            f"dead letters {self._report.dead_letters}  journal {n}"
+        )
+
+    def _tell_alerts(self) -> None:
+        """One line for all alerts of a monitor that are alike."""
+        for (monitor, kind, state), count in self._alerts.items():
+            times = f", {pluralize(count, 'time')}" if count > 1 else ""
+            print(f"monitor {printable(monitor)} ({kind}): {state}{times}", file=sys.stderr)
+        self._alerts.clear()
+
+
+class OutageReporter(OutageListener, Sensor):
+    """Waits for a log that cannot be reached, and says so; gives up after a time, or when told to stop.
+
+    It hears the worker's states, to return to the one that the waiting interrupted.
+
+    Args:
+        give_up_after: seconds; 0 is at once.
+        stopping: whether whoever waits was told to stop.
+    """
+
+    def __init__(self, give_up_after: float, stopping: Callable[[], bool] = lambda: False) -> None:
+        self._give_up_after, self._stopping = give_up_after, stopping
+        self._state = WorkerState.STARTING
+        self._waits = False
+        self.sensor = Sensor()
+        """Who is told of the waiting; replaced by whoever has one."""
+
+    def entered(self, state: WorkerState) -> None:
+        """Note what the worker is doing."""
+        if state is not WorkerState.WAITING:
+            self._state = state
+
+    def unreachable(self, error: Unavailable, seconds: float) -> None:
+        """Say so once; raise `error` where that is enough."""
+        self.sensor.heartbeat()
+        if self._stopping():
+            raise error
+        if seconds >= self._give_up_after:
+            waited = f", given up after {seconds:.0f} s" if self._give_up_after else ""
+            raise Unavailable(f"{error}{waited}")
+        if not self._waits:
+            self._waits = True
+            print(f"waiting: {printable(error)}", file=sys.stderr)
+            self.sensor.entered(WorkerState.WAITING)
+
+    def waiting(self) -> None:
+        """Pass it on."""
+        self.sensor.heartbeat()
+
+    def reachable(self, seconds: float) -> None:
+        """Say so."""
+        if self._waits:
+            self._waits = False
+            print(f"the log answers again, after {seconds:.0f} s", file=sys.stderr)
+            self.sensor.entered(self._state)

@@ -1,0 +1,7 @@
+"""Naive Bayes that learns from events without a label, too, by incremental EM over a window.
+
+An unlabelled event counts as every class, by its responsibility. Events of the window are revisited in
+turn; an event that leaves the window is unlearned. Expected counts are whole units of 1/1024, so what
+was added can be taken out exactly; moments to rounding. `semi_supervised_mixture.py` weighs the
+labelled model against both.
+"""

@@ -1,0 +1,14 @@
+"""Values and conversions that every room shares: kinds, weights, names, checks of a state.
+
+    example_weights.py       weights and counts in units of 1/1024 example
+    nominal_values.py        the text by which nominal values are compared
+    number_ranges.py         whether a number is missing, finite, or in a range
+    json_conversion.py       times, durations, decimals and bytes as JSON values
+    parameter_checks.py      checks of constructor arguments
+    state_validation.py      what a saved state must be, as a table, checked before it is used
+    state_names.py           names and labels as a state holds them
+    savable.py, notebook_repr.py   hooks for files and notebooks, filled by other rooms
+
+A kernel checks no bounds, so `state_validation.checked` is the barrier
+between a file and an array that a kernel indexes.
+"""

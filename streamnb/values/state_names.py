@@ -1,0 +1,50 @@
+"""Names, labels and values as a saved state holds them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+
+from streamnb.errors import SnapshotError
+from streamnb.values.number_ranges import is_missing
+from streamnb.values.parameter_checks import brief
+
+_PLAIN = (str, bool, int, float)
+
+
+def plain(value: Any) -> str | bool | int | float:
+    """As JSON can hold it: numpy's scalars become Python's. Raises TypeError for what is none of these."""
+    found = value.item() if isinstance(value, np.generic) else value
+    if not isinstance(found, _PLAIN):
+        raise TypeError(f"{value!r} cannot be saved: only strings, booleans and numbers")
+    return found
+
+
+def plain_attribute(name: Any) -> str | bool | int | float | None:
+    """The name of an attribute as `plain` has it; one may be None."""
+    return None if name is None else plain(name)
+
+
+def checked_names(names: Any, declared: Sequence[Any] = ()) -> list[Any]:
+    """Names that begin with the `declared`, none missing or twice. Raises SnapshotError."""
+    found = checked_attributes(names)
+    if found[: len(declared)] != list(declared) or any(map(is_missing, found)):
+        begin = f" that begin with {brief(repr(list(declared)))}" if declared else ""
+        raise SnapshotError(f"expected names{begin}, none missing, found {brief(repr(names))}")
+    return list(found)
+
+
+def checked_attributes(names: Any) -> list[Any]:
+    """Names of attributes, of which one may be None; none twice. Raises SnapshotError."""
+    if not isinstance(names, list):
+        raise SnapshotError(f"expected a list of names, found {brief(repr(names))}")
+    if odd := [name for name in names if not (name is None or isinstance(name, _PLAIN))]:
+        raise SnapshotError(f"names that are none: {brief(repr(odd))}")
+    name, times = max(Counter(names).items(), key=itemgetter(1), default=(None, 0))
+    if times > 1:
+        raise SnapshotError(f"a name occurs twice: {brief(repr(name))}")
+    return names

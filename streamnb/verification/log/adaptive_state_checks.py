@@ -1,0 +1,81 @@
+"""Features, what is learned by gradient, and what forgets, beside a replay: it is the same bit for bit.
+
+Weights, powers, pools and counts that decay are sums that depend on the order of events. A replay of the
+journal gives their very bits, on one kind of machine; counts of features it gives on any. The first number
+of an array that is another is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from streamnb.models.interface.stream_model import StreamModel
+from streamnb.models.mixture.bayes_optimal_nb import BayesOptimalNB
+from streamnb.models.mixture.hypothesis_kinds import ByteSoftmax, OneDependence, Pool, Softmax
+from streamnb.values.type_aliases import Array
+from streamnb.verification.check_results import CheckResults
+
+OF_LEARNERS, DECAYED = "learned_", "decayed_"
+"""How the names of all arrays begin that are compared here."""
+_BY_GRADIENT = ("feature_weights", "bias", "powers", "pool_", "gram_told", "gram_squares")
+_UNPORTABLE = (DECAYED, *(f"{OF_LEARNERS}{name}" for name in _BY_GRADIENT))
+
+
+def learns(model: StreamModel) -> bool:
+    """Whether there is anything to compare: the model has learners, reads bins or features, or forgets."""
+    return isinstance(model, BayesOptimalNB) and any(
+        isinstance(h, (Softmax, ByteSoftmax, OneDependence, Pool))
+        or h.calibrated
+        or h.is_binned
+        or h.half_life is not None
+        for h in model.hypotheses
+    )
+
+
+def compare_learned(
+    arrays: Mapping[str, Array],
+    replayed: Mapping[str, Array],
+    check: str,
+    at: int,
+    findings: CheckResults,
+    *,
+    one: bool,
+) -> int:
+    """Tell of each array the first number that is another; how many numbers are the same bit for bit.
+
+    Args:
+        arrays: those of a model's state.
+        replayed: those of one that was replayed.
+        check: name of the check.
+        at: number of the journal record at which both stand.
+        findings: are told.
+        one: whether one kind of machine has written all; else only counts of features are compared.
+    """
+    same = 0
+    for name in sorted({**arrays, **replayed}):
+        if not name.startswith((OF_LEARNERS, DECAYED)) or (name.startswith(_UNPORTABLE) and not one):
+            continue
+        here, there = arrays.get(name), replayed.get(name)
+        if here is None or there is None or (here.shape, here.dtype) != (there.shape, there.dtype):
+            shapes = [None if array is None else array.shape for array in (here, there)]
+            text = f"at journal record {at}: {name} has the shape {shapes[0]}, and {shapes[1]} in a replay"
+            findings.differs(check, text, {"record": at})
+            continue
+        differs = _bits(here) != _bits(there)
+        others = int(np.count_nonzero(differs))
+        same += differs.size - others
+        if others:
+            index = [int(i) for i in np.unravel_index(int(np.argmax(differs)), here.shape)]
+            more = f", and {others - 1:,} more" if others > 1 else ""
+            found, expected = here[tuple(index)].item(), there[tuple(index)].item()
+            text = f"at journal record {at}: {name}{index} is {found}, {expected} in a replay{more}"
+            place: dict[str, str | int] = {"record": at, "array": name, "index": str(index)}
+            findings.differs(check, text, place, found=found, expected=expected)
+    return same
+
+
+def _bits(array: Array) -> Array:
+    """Floats as integers: a nan equals itself, and zeros of two signs do not."""
+    return np.ascontiguousarray(array).view(f"u{array.dtype.itemsize}")

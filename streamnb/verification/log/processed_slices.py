@@ -1,0 +1,166 @@
+"""The events that a journal says were processed, read once more, in order and in one pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+import msgspec
+
+from streamnb.engine.journal.job_identity import JournalOrigin
+from streamnb.engine.journal.slice_replay import SliceReader
+from streamnb.engine.ports import Log, Partition, Record, between
+from streamnb.engine.processing.alarm_responses import PAUSE
+from streamnb.engine.settings import Settings
+from streamnb.errors import JournalError, LogError, MalformedEvent, OutOfRange
+from streamnb.events import Event, LabelRecord, Retraction
+from streamnb.formats.codec import decode_event, decode_label
+from streamnb.formats.event_validity import LATEST
+from streamnb.formats.journal_record import AppliedAction, Slice
+from streamnb.verification.check_results import CheckResults
+from streamnb.verification.log.journal_chain import ChainEntry, LogScan, steps
+from streamnb.verification.log.published_outputs import ProcessedEvents
+from streamnb.verification.recount.event_recount import RecountPlan
+
+SLICES = "slices"
+Read = Event | LabelRecord | Retraction | None
+
+
+@dataclass(eq=False)
+class ProcessedReader:
+    """Reads what was processed, in order, in one pass.
+
+    Args:
+        log: which is only read.
+        seen: the journal.
+        origins: what snapshots say of the records at which they stand.
+        earliest: partition -> offset of the earliest record kept.
+        plans: how events are counted under a configuration.
+
+    Attributes:
+        slices: how many were as they had been.
+        gone: how many the log no longer keeps.
+        incomplete: the records of which something could not be read.
+    """
+
+    log: Log
+    seen: LogScan
+    origins: Mapping[int, JournalOrigin]
+    earliest: Mapping[Partition, int]
+    plans: Callable[[JournalOrigin], RecountPlan]
+
+    def __post_init__(self) -> None:
+        self._reader = SliceReader(self.log)
+        self._known: dict[str, RecountPlan] = {}
+        self.slices = 0
+        self.gone = 0
+        self.incomplete: set[int] = set()
+
+    def plan(self, origin: JournalOrigin) -> RecountPlan | None:
+        """How events are counted; None where the journal does not say under which configuration."""
+        if not origin.config_hash:
+            return None
+        if origin.config_hash not in self._known:
+            self._known[origin.config_hash] = self.plans(origin)
+        return self._known[origin.config_hash]
+
+    def __call__(self, findings: CheckResults) -> Iterator[ProcessedEvents]:
+        """Every record of the journal with its events; `findings` are told of slices that differ."""
+        self._reader = SliceReader(self.log)
+        for step in steps(self.log, self.seen, self.origins):
+            plan = self.plan(step.after.origin)
+            settings = None if plan is None else plan.settings
+            found = [record for part in self._slices(step, findings) for record in part]
+            read = [] if settings is None else [(r, _read(r, settings)) for r in found]
+            yield ProcessedEvents(step, _weighed(read, step.record.acted))
+
+    def _slices(self, step: ChainEntry, findings: CheckResults) -> Iterator[list[Record]]:
+        positions = dict(step.before.positions)
+        n = step.record.n
+        for part in step.record.slices:
+            partition = Partition(part.topic, part.partition)
+            position = positions.get(partition, 0)
+            positions[partition] = part.next
+            if not self.seen.is_kept(part, n, self.earliest):
+                self.gone += 1
+                self.incomplete.add(n)
+                continue
+            if part.first < position:  # which was told with the positions: read them once more
+                self._reader = SliceReader(self.log)
+            elif part.first > position:
+                self._look_between(partition, position, part, n, findings)
+            yield self._slice(partition, part, n, findings)
+
+    def _look_between(
+        self, partition: Partition, position: int, part: Slice, n: int, findings: CheckResults
+    ) -> None:
+        """A real broker's transactions leave gaps between records; no record may lie in one."""
+        start = max(position, self.earliest[partition])
+        gap = Slice(part.topic, part.partition, start, part.first, 0, 0)
+        try:
+            if start < part.first:
+                self._reader.read(gap, n)
+        except (JournalError, LogError):
+            findings.differs(
+                "positions",
+                f"journal record {n}: {part.topic}/{part.partition} offset {position}: "
+                f"skipped up to {part.first}",
+                _place(part, n) | {"offset": position},
+                found=part.first,
+                expected=position,
+            )
+
+    def _slice(self, partition: Partition, part: Slice, n: int, findings: CheckResults) -> list[Record]:
+        """The records of a slice. Where they are others than were learned, those that there are now."""
+        try:
+            records = self._reader.read(part, n)
+        except (JournalError, LogError) as error:
+            self.incomplete.add(n)
+            if isinstance(error.__cause__, OutOfRange) and self.log.offsets(partition)[0] > part.first:
+                self.gone += 1  # since verification began
+                return []
+            records = []
+            with suppress(LogError):
+                records.extend(between(self.log, partition, part.first, part.next, part.next - part.first))
+            findings.differs(SLICES, str(error), _place(part, n), found=len(records), expected=part.count)
+        else:
+            self.slices += 1
+        return records
+
+
+def _place(part: Slice, n: int) -> dict[str, str | int]:
+    return {"record": n, "topic": part.topic, "partition": part.partition, "offset": part.first}
+
+
+def _weighed(
+    read: Sequence[tuple[Record, Read]], acted: Sequence[AppliedAction]
+) -> list[tuple[Record, Read]]:
+    """What was read; labels weigh nothing that came while learning was paused."""
+    paused = {place for one in acted if one.action == PAUSE for place in range(one.first, one.stop)}
+    return [
+        (record, msgspec.structs.replace(one, weight=0.0))
+        if place in paused and isinstance(one, (Event, LabelRecord))
+        else (record, one)
+        for place, (record, one) in enumerate(read)
+    ]
+
+
+def _is_ahead(said: LabelRecord | Retraction, recorded: float, settings: Settings) -> bool:
+    """Return whether a label is of a time that the log had not reached, by more than a day.
+
+    It is the rule of docs/formats.md again, so that a learner that applies another one is found.
+    """
+    if said.ts is None or not 0.0 < recorded < LATEST or settings.schema.clock != "log":
+        return False
+    return said.ts > recorded + 86400.0
+
+
+def _read(record: Record, settings: Settings) -> Read:
+    try:
+        if settings.labels is not None and record.partition.topic == settings.labels.topic:
+            said = decode_label(record.value, settings.schema)
+            return None if _is_ahead(said, record.timestamp, settings) else said
+        return decode_event(record.value, settings.schema, record.key, record.timestamp)
+    except MalformedEvent:
+        return None

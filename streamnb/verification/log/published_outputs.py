@@ -1,0 +1,326 @@
+"""What was published beside what should have been: each event's prediction once, each refused record once.
+
+Both sides are multisets of keys as long as the log; they are compared in constant memory. Each key's hash is
+added on one side and taken away on the other; where sums come out uneven, only the keys of those buckets are
+looked at by name, in a second reading.
+
+Retention may have taken predictions. A prediction bears the time of its commit, so that it is compared only
+for commits of which all predictions are still there: those after the commit of the earliest that is kept.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import InitVar, dataclass
+from typing import NamedTuple
+
+import msgspec
+
+from streamnb.engine.journal.job_identity import JournalOrigin
+from streamnb.engine.journal.journal_history import entries
+from streamnb.engine.ports import Log, Partition, Record, between
+from streamnb.engine.settings import Settings
+from streamnb.errors import JournalError, LogError
+from streamnb.events import (
+    LABEL_REASONS,
+    TOO_MANY_CLASSES,
+    UNPUBLISHED,
+    Event,
+    LabelRecord,
+    ModelInfo,
+    Retraction,
+)
+from streamnb.verification.check_results import CheckResults, place
+from streamnb.verification.log.journal_chain import ChainEntry, LogScan, steps
+from streamnb.verification.log.multisets import Balance, bucket_of
+
+PREDICTIONS, LETTERS = "predictions", "dead letters"
+_READ_AT_ONCE = 5000
+_UNPUBLISHED = UNPUBLISHED.encode()
+_TOO_MANY_CLASSES = TOO_MANY_CLASSES.encode()
+_LEGIBLE = {reason.encode() for reason in (UNPUBLISHED, *LABEL_REASONS)}
+_MOST_BUCKETS = 16  # whose keys are looked at by name
+
+
+class ProcessedEvents(NamedTuple):
+    """A journal record and the records that it processed; None in place of an event is a refused record."""
+
+    step: ChainEntry
+    events: Sequence[tuple[Record, Event | LabelRecord | Retraction | None]]
+
+
+class _PredictionHead(msgspec.Struct):
+    """What is read of a prediction."""
+
+    id: str
+    ts: float
+    model: ModelInfo
+
+
+class _CommittedSince(NamedTuple):
+    """What a learner that goes on has committed since verification began: times, and how far it has come."""
+
+    times: frozenset[float]
+    positions: Mapping[Partition, int]
+
+
+@dataclass(eq=False)
+class PublishedOutputs:
+    """Compares outputs with what the journal says was processed.
+
+    Args:
+        log: which is only read.
+        settings: of the learner, all that it had in its life; the model's name was always the same.
+        seen: the journal.
+        origins: what snapshots say of the records at which they stand.
+        findings: are told.
+    """
+
+    log: Log
+    settings: InitVar[Sequence[Settings]]
+    seen: LogScan
+    origins: Mapping[int, JournalOrigin]
+    findings: CheckResults
+
+    def __post_init__(self, settings: Sequence[Settings]) -> None:
+        self._names = {s.name for s in settings}
+        self._skips = any(s.labels is not None and s.labels.repeats != "learn" for s in settings)
+        self._predictions = self._kept(PREDICTIONS, dict.fromkeys(s.predictions for s in settings))
+        self._letters = self._kept(LETTERS, dict.fromkeys(s.dead_letters for s in settings))
+        self._floor = -math.inf
+        self._since = _CommittedSince(frozenset(), {})
+        self._balances = {PREDICTIONS: Balance(), LETTERS: Balance()}
+        self._earlier = 0  # records whose outputs are not compared
+        self._by_scorers = False
+        self._strangers: set[tuple[Partition, int]] = set()  # told already
+        self._refused: frozenset[bytes] = frozenset()  # the places of records with a label too many
+        self._numbers: frozenset[int] = frozenset()  # of the partitions that a shard reads; of none: all
+
+    def begin(self) -> None:
+        """Find the commit from which on all is there, and the records that were refused for their label.
+
+        Whether these had to be is found by the recount, which counts dead letters, and by the replay.
+        """
+        self._refused = frozenset(self._refused_labels())
+        firsts = [self._at(p, first) for p, (first, end) in self._predictions.items() if 0 < first < end]
+        firsts += [math.inf for first, end in self._predictions.values() if 0 < first == end]
+        latest, earliest, is_whole = -math.inf, math.inf, True
+        for step in steps(self.log, self.seen, self.origins):
+            record = step.record
+            is_understood = step.after.origin.config_hash != ""
+            self._numbers |= {*step.after.origin.config.get("events", {}).get("partitions", ())}
+            if record.kind == "genesis":
+                self._floor = record.now
+            latest, earliest = max(latest, record.now), min(earliest, record.now)
+            is_kept = record.n > self.seen.unread and all(record.now > at for at in firsts)
+            if not (is_kept and is_understood):
+                self._floor = math.nextafter(latest, math.inf)
+                is_whole = False
+        if is_whole:  # a clock may have gone back since the genesis
+            self._floor = min(self._floor, earliest)
+        if self.seen.first is not None and self.seen.first.n > 0:
+            self._floor = max(self._floor, math.nextafter(self.seen.first.now, math.inf))
+            self._earlier = 1  # what the first record processed cannot be told without the one before
+
+    def _refused_labels(self) -> Iterator[bytes]:
+        """The places of records that have a label too many, as their dead letters say."""
+        ends = {partition: end for partition, (_, end) in self._letters.items()}
+        for letter in self._records(LETTERS, self._letters, ends):
+            if dict(letter.headers).get("reason") == _TOO_MANY_CLASSES:
+                with suppress(KeyError, ValueError):  # a stranger's, which is told later
+                    yield _place_key(*_place_of(letter))
+
+    def expect(self, processed: ProcessedEvents) -> None:
+        """Take note of what one commit has to have published."""
+        for kind, key in self._expected(processed):
+            self._balances[kind].expect(key)
+        self._earlier += processed.step.record.now < self._floor
+
+    def _expected(self, processed: ProcessedEvents) -> Iterator[tuple[str, bytes]]:
+        is_compared = processed.step.record.now >= self._floor
+        if processed.step.after.origin.config.get("predictions", {}).get("by") == "scorers":
+            is_compared, self._by_scorers = False, True
+        for record, event in processed.events:
+            at = _place_key(record.partition, record.offset)
+            if event is None or at in self._refused:
+                yield LETTERS, at
+            elif is_compared and isinstance(event, Event):
+                yield PREDICTIONS, event.id.encode()
+
+    def check(self, again: Callable[[], Iterator[ProcessedEvents]]) -> None:
+        """Read the outputs, once `expect` has heard of every commit; `again` reads the commits once more."""
+        ends = {p: self.log.offsets(p)[1] for p in (*self._predictions, *self._letters)}
+        if self._skips:
+            text = "events that came again may have none: those of the replay are compared with them"
+            self.findings.unchecked(PREDICTIONS, text)
+        else:
+            self._check(PREDICTIONS, lambda: self._found_predictions(ends), again)
+        if self.seen.is_whole and not any(first for first, _ in self._letters.values()):
+            self._check(LETTERS, lambda: self._found_dead_letters(ends), again)
+        else:
+            self.findings.unchecked(
+                LETTERS,
+                f"{self._balances[LETTERS].expected:,} refused records: {self._missing}",
+            )
+        if self._by_scorers:
+            text = "those of scorers bear the journal record of their model, and no commit has made them"
+            self.findings.unchecked(PREDICTIONS, text)
+        if self._earlier:
+            self.findings.unchecked(
+                PREDICTIONS,
+                f"those of the first {self._earlier:,} journal records that are kept: {self._missing}",
+            )
+
+    @property
+    def _missing(self) -> str:
+        """Why outputs cannot be compared with what was processed."""
+        why = (
+            f", or, of events up to journal record {self.seen.unread}, {self.seen.why}"
+            if self.seen.why
+            else ""
+        )
+        return f"some of them, or of the events, are gone{why}"
+
+    def _check(
+        self, kind: str, found: Callable[[], Iterator[bytes]], again: Callable[[], Iterator[ProcessedEvents]]
+    ) -> None:
+        """Twice where they differ: the second time it is known what was committed during the first."""
+        for _ in range(2):
+            self._since = self._committed_since()
+            balance = copy.deepcopy(self._balances[kind])
+            for key in found():
+                balance.find(key)
+            uneven = balance.uneven()
+            if not uneven:
+                noun = "events" if kind == PREDICTIONS else "refused records"
+                self.findings.ok(kind, f"{balance.found:,} of {balance.expected:,} {noun}, each once")
+                return
+        kept = self._predictions if kind == PREDICTIONS else self._letters
+        if any(self.log.offsets(partition)[0] > first for partition, (first, _) in kept.items()):
+            self.findings.unchecked(kind, "some were deleted while they were verified")
+            return
+        named = frozenset(uneven[:_MOST_BUCKETS])
+        counts: Counter[bytes] = Counter()
+        for processed in again():
+            counts.subtract(
+                key for which, key in self._expected(processed) if which == kind and bucket_of(key) in named
+            )
+        counts.update(key for key in found() if bucket_of(key) in named)
+        self._report(kind, balance, counts)
+
+    def _report(self, kind: str, balance: Balance, counts: Mapping[bytes, int]) -> None:
+        text = f"{balance.found:,} found for {balance.expected:,} that were processed, or others"
+        self.findings.differs(kind, text, found=balance.found, expected=balance.expected)
+        for key, more in sorted(counts.items()):
+            if more:
+                name = key.decode(errors="backslashreplace")
+                what = f"missing, {-more} of it" if more < 0 else f"there {more} times more than processed"
+                self.findings.differs(
+                    kind, f"{name!r} is {what}", {"id": name}, found=max(more, 0), expected=max(-more, 0)
+                )
+
+    def _committed_since(self) -> _CommittedSince:
+        times, positions = set(), dict(self.seen.end.positions)
+        for entry in entries(self.log, self.seen.journal, self.seen.end_offset):
+            times.add(entry.record.now)
+            for part in entry.record.slices:
+                positions[Partition(part.topic, part.partition)] = part.next
+        return _CommittedSince(frozenset(times), positions)
+
+    def _found_predictions(self, ends: Mapping[Partition, int]) -> Iterator[bytes]:
+        """The ids of predictions, and of events that have a dead letter in place of one."""
+        for record in self._records(PREDICTIONS, self._predictions, ends):
+            try:
+                prediction = _prediction(record.value)
+            except msgspec.MsgspecError as error:
+                self._strange(PREDICTIONS, record, str(error))
+                continue
+            is_ours = prediction.model.name in self._names and prediction.ts >= self._floor
+            is_ours = is_ours and prediction.model.journal is None
+            if is_ours and prediction.ts not in self._since.times:
+                yield prediction.id.encode()
+        for record in self._records(PREDICTIONS, self._letters, ends):
+            headers = dict(record.headers)
+            is_scorers = "journal" in headers
+            if headers.get("reason") == _UNPUBLISHED and not is_scorers and not self._is_others(record):
+                try:
+                    now = float(headers.get("ts", b"nan"))
+                except ValueError:
+                    self._strange(PREDICTIONS, record, "its headers do not say when it was published")
+                    continue
+                if now >= self._floor and now not in self._since.times:
+                    yield headers.get("id", b"")
+
+    def _found_dead_letters(self, ends: Mapping[Partition, int]) -> Iterator[bytes]:
+        for record in self._records(LETTERS, self._letters, ends):
+            headers = dict(record.headers)
+            if headers.get("reason") in _LEGIBLE:
+                continue
+            try:
+                partition, at = _place_of(record)
+            except (KeyError, ValueError):
+                self._strange(LETTERS, record, "its headers do not say whence it came")
+                continue
+            end, now = (p.get(partition, 0) for p in (self.seen.end.positions, self._since.positions))
+            if not end <= at < now and not self._is_others(record):
+                yield _place_key(partition, at)
+
+    def _is_others(self, letter: Record) -> bool:
+        """Whether the record of a dead letter is in a partition that another shard reads."""
+        with suppress(KeyError, ValueError):  # a stranger's, which is told
+            return bool(self._numbers) and _place_of(letter)[0].number not in self._numbers
+        return False
+
+    def _strange(self, kind: str, record: Record, reason: str) -> None:
+        if (record.partition, record.offset) in self._strangers:
+            return
+        self._strangers.add((record.partition, record.offset))
+        text = f"{record.partition} offset {record.offset} is none: {reason}"
+        self.findings.differs(kind, text, place(record.partition, record.offset))
+
+    def _records(
+        self, kind: str, partitions: Iterable[Partition], ends: Mapping[Partition, int]
+    ) -> Iterator[Record]:
+        for partition in partitions:
+            try:
+                first = self.log.offsets(partition)[0]
+                yield from between(self.log, partition, first, ends[partition], _READ_AT_ONCE)
+            except LogError as error:
+                self.findings.differs(kind, f"{partition} cannot be read: {error}")
+
+    def _at(self, partition: Partition, first: int) -> float:
+        """When the commit was whose prediction is the earliest kept in a partition; infinite if unknown."""
+        for record in self.log.read(partition, first, 1):
+            try:
+                return _prediction(record.value).ts
+            except msgspec.MsgspecError:
+                break
+        return math.inf
+
+    def _kept(self, kind: str, topics: Iterable[str]) -> dict[Partition, tuple[int, int]]:
+        """Partition -> the earliest offset kept and the end, of those topics that there are."""
+        kept: dict[Partition, tuple[int, int]] = {}
+        for topic in topics:
+            try:
+                kept.update(self.log.offset_ranges(topic))
+            except (LogError, JournalError) as error:
+                self.findings.differs(kind, f"topic {topic!r} cannot be read: {error}", {"topic": topic})
+        return kept
+
+
+_prediction = msgspec.json.Decoder(_PredictionHead).decode
+
+
+def _place_of(letter: Record) -> tuple[Partition, int]:
+    """Where the record of a dead letter lies. Raises KeyError or ValueError where it does not say."""
+    headers = dict(letter.headers)
+    topic, number, offset = (headers[name].decode() for name in ("topic", "partition", "offset"))
+    return Partition(topic, int(number)), int(offset)
+
+
+def _place_key(partition: Partition, offset: int) -> bytes:
+    return f"{partition}/{offset}".encode()

@@ -1,0 +1,225 @@
+"""The state that a recovery gives, and snapshots on the way to it, beside one made of the journal alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from streamnb.engine.journal.checkpoint import Checkpoint
+from streamnb.engine.journal.job_identity import JobIdentity
+from streamnb.engine.journal.recovery import recover
+from streamnb.engine.journal.snapshot_store import NoSnapshots, Snapshots
+from streamnb.engine.ports import Log, NewRecord
+from streamnb.engine.processing.event_processor import EventProcessor
+from streamnb.errors import StreamnbError
+from streamnb.formats.snapshot_container import SnapshotPart, part_digest
+from streamnb.models.naive_bayes.counting_model import CountingModel
+from streamnb.toolbox.hidden_markov.hidden_markov_nb import HiddenMarkovNB
+from streamnb.verification.check_results import CheckResults
+from streamnb.verification.log.adaptive_state_checks import DECAYED, OF_LEARNERS, compare_learned, learns
+from streamnb.verification.log.journal_chain import LogScan
+from streamnb.verification.log.kept_snapshots import KeptSnapshots
+from streamnb.verification.log.published_outputs import LETTERS, PREDICTIONS
+from streamnb.verification.log.replayed_outputs import ReplayedOutputs
+from streamnb.verification.log.replayed_tenant_stats import ReplayedTenantStats
+
+REPLAY, LEARNERS = "replay", "learners"
+_UNPORTABLE = ("posterior_", "entity_beliefs")  # sums of logarithms
+
+
+class _SnapshotsUpTo:
+    """Snapshots as they were when the first that is wanted was the newest."""
+
+    def __init__(self, snapshots: Snapshots, n: int) -> None:
+        self._snapshots, self._n = snapshots, n
+
+    def newest(self, at_most: int | None = None, alive: Callable[[], None] = lambda: None) -> Any:
+        return self._snapshots.newest(self._n if at_most is None else min(at_most, self._n), alive)
+
+    def offered(self, n: int) -> Any:
+        return self._snapshots.offered(n)
+
+
+@dataclass(eq=False)
+class StateReplay:
+    """Recovers states, and compares them.
+
+    Args:
+        log: which is only read.
+        snapshots: that are kept.
+        learner: makes one that has learned nothing.
+        identity: what the state has to belong to.
+        seen: the journal.
+        findings: are told.
+    """
+
+    log: Log
+    snapshots: Snapshots
+    learner: Callable[[], EventProcessor]
+    identity: JobIdentity
+    seen: LogScan
+    findings: CheckResults
+
+    def __post_init__(self) -> None:
+        self._outputs = ReplayedOutputs(self.log, self.findings)
+        self._standings = ReplayedTenantStats(self.log, self.findings)
+
+    def present(self, check: str, kept: KeptSnapshots) -> EventProcessor | None:
+        """The state that a learner would begin with; None, and told, where there is none."""
+        if kept.origins:
+            return self._recovered(self.snapshots, check)
+        return self._recovered(self.snapshots, check, lambda _, *said: self._expect(*said))
+
+    def _expect(self, replayed: EventProcessor, outputs: Sequence[NewRecord]) -> None:
+        """Compare what one commit has published, as a replay gives it."""
+        self._outputs.expect(self._standings.expect(replayed.settings.tenants, outputs))
+
+    def compare(self, learner: EventProcessor, kept: KeptSnapshots, base: int) -> None:
+        """The present state, and those of the snapshots on the way, beside a replay, bit for bit.
+
+        Scores are sums of logarithms: they are the same bits only on one kind of machine.
+
+        Args:
+            learner: the state.
+            kept: the snapshots that are kept.
+            base: the record of the snapshot with which a replay has to begin, where journal or events do
+                not reach back to the beginning; -1 where there is none.
+        """
+        model, has_learners = learner.model, learns(learner.model)
+        if not kept.origins:
+            self.findings.ok(REPLAY, "there are no snapshots: the state is the journal's own replay")
+            self._finish_outputs(learner, is_whole=self.seen.is_whole)
+            return
+        start: Snapshots = NoSnapshots()
+        if (unseen := self._unseen()) is not None:
+            later, text = unseen
+            self.findings.unchecked(REPLAY, text)
+            base = kept.oldest(max(base, self.seen.first_n, self.seen.unread, later), self.seen)
+            if base < 0:
+                return
+            start = _SnapshotsUpTo(self.snapshots, base)
+        one = self.seen.machines_since(base) <= {self.identity.machine} and kept.are_of(self.identity, base)
+
+        # Where nothing is recounted, or not all, the model is compared as a whole.
+        as_a_whole = isinstance(model, HiddenMarkovNB) or not isinstance(model, CountingModel)
+
+        def passed(checkpoint: Checkpoint, replayed: EventProcessor, outputs: Sequence[NewRecord]) -> None:
+            self._expect(replayed, outputs)
+            if (one and replayed.late is not None) or (one and as_a_whole and not has_learners):
+                kept.compare_model(checkpoint.n, replayed)
+            elif has_learners:
+                kept.compare_learned(checkpoint.n, replayed, one=one)
+
+        replayed = self._recovered(start, REPLAY, passed)
+        is_whole = isinstance(start, NoSnapshots)
+        self._finish_outputs(learner, is_whole=is_whole, failed=replayed is None)
+        if replayed is not None:
+            self._compare_parts(learner, replayed, one=one)
+            if has_learners:
+                self._compare_learned(learner, replayed, one=one)
+
+    def _unseen(self) -> tuple[int, str] | None:
+        """Up to which record the state cannot be replayed without snapshots, and why; None where it can."""
+        seen = self.seen
+        later = max(seen.program, seen.adopted)
+        if seen.adopted == later >= 0:
+            return later, (
+                f"what was learned up to journal record {later}, which took up a model that was learned "
+                "anew: streamnb verify --rebuilt learns it once more"
+            )
+        if later >= 0:
+            return later, f"what another version of the program learned, up to journal record {later}"
+        if not seen.is_whole:
+            return later, "the state without snapshots: events or journal are no longer kept"
+        return None
+
+    def _finish_outputs(self, learner: EventProcessor, *, is_whole: bool, failed: bool = False) -> None:
+        """What is there of the outputs beside what was replayed."""
+        reports, seen = {learner.settings.metrics, learner.settings.alerts}, self.seen
+        goes_on = self.log.offsets(seen.journal)[1] > seen.end_offset
+        one = seen.machines_since(-1) <= {self.identity.machine}
+
+        def told(topic: str) -> bool:
+            return (
+                topic not in reports and self.findings.count(PREDICTIONS) + self.findings.count(LETTERS) > 0
+            )
+
+        passed_over = "" if is_whole and one else "what was learned earlier, or elsewhere, is not replayed"
+        if seen.rollbacks and not passed_over:
+            passed_over = "what was rolled back is not replayed"
+        is_all = not passed_over and not goes_on
+        self._outputs.finish(reports, is_all=is_all, passed_over=passed_over, told=told)
+        due = learner.standings.due(learner.model) if learner.standings and seen.rollbacks else set()
+        self._standings.finish(is_all=is_all and not failed, goes_on=goes_on or failed, behind=due)
+
+    def _compare_parts(self, learner: EventProcessor, replayed: EventProcessor, *, one: bool) -> None:
+        """All but features, what is learned by gradient, and what forgets."""
+        sides = (learner.parts(), replayed.parts())
+        without = (OF_LEARNERS, DECAYED) if one else (OF_LEARNERS, DECAYED, *_UNPORTABLE)
+        for name in sorted(sides[0]):
+            state, other = (_portable(name, parts[name], without, one=one) for parts in sides)
+            if part_digest(*state) != part_digest(*other):
+                where = ", ".join(_other_values(state, other))
+                text = f"part {name!r} of the state is another with snapshots than without: {where}"
+                self.findings.differs(REPLAY, text, {"record": self.seen.end.n})
+        if not one:
+            text = "the scores' last bits: more than one kind of machine has written"
+            self.findings.unchecked(REPLAY, text)
+        if not self.findings.count(REPLAY):
+            without_any = "without" if self.seen.is_whole else "with the oldest of them alone"
+            text = f"with snapshots and {without_any}, the state is the same bit for bit"
+            self.findings.ok(REPLAY, text)
+
+    def _compare_learned(self, learner: EventProcessor, replayed: EventProcessor, *, one: bool) -> None:
+        """Features, what is learned by gradient, and what forgets."""
+        n = self.seen.end.n
+        if not one:
+            text = "weights, powers and what forgets: more than one kind of machine has written"
+            self.findings.unchecked(LEARNERS, text)
+        arrays, other = learner.model.state()[1], replayed.model.state()[1]
+        same = compare_learned(arrays, other, LEARNERS, n, self.findings, one=one)
+        if not self.findings.count(LEARNERS):
+            text = f"{same:,} numbers of what learns by gradient or forgets are the replay's, bit for bit"
+            self.findings.ok(LEARNERS, text, record=n)
+
+    def _recovered(
+        self,
+        snapshots: Snapshots,
+        check: str,
+        passed: Callable[[Checkpoint, EventProcessor, Sequence[NewRecord]], None] = lambda *_: None,
+    ) -> EventProcessor | None:
+        learner = self.learner()
+        n = self.seen.end.n
+
+        def on_the_way(checkpoint: Checkpoint, outputs: Sequence[NewRecord]) -> None:
+            passed(checkpoint, learner, outputs)
+
+        try:
+            recover(self.log, snapshots, learner, self.identity, at=n, passed=on_the_way)
+        except StreamnbError as error:
+            self.findings.differs(check, f"the state cannot be recovered: {error}", {"record": n})
+            return None
+        return learner
+
+
+def _portable(name: str, part: SnapshotPart, without: tuple[str, ...], *, one: bool) -> SnapshotPart:
+    """What is compared as a whole; between machines no sums of logarithms, and no powers."""
+    if name == "progressive" and not one:
+        return SnapshotPart({}, {})
+    return SnapshotPart(
+        part.meta, {key: array for key, array in part.arrays.items() if not key.startswith(without)}
+    )
+
+
+def _other_values(one: SnapshotPart, other: SnapshotPart) -> Iterator[str]:
+    """The names of what is another in two parts."""
+    for name in sorted({**one.meta, **other.meta}):
+        if one.meta.get(name) != other.meta.get(name):
+            yield name
+    for name in sorted({**one.arrays, **other.arrays}):
+        here, there = (
+            SnapshotPart({}, {name: p.arrays[name]} if name in p.arrays else {}) for p in (one, other)
+        )
+        if part_digest(*here) != part_digest(*there):
+            yield name

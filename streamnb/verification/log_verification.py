@@ -1,0 +1,293 @@
+"""Whether what was learned is what the log says: the journal's chain, its slices, a recount, and the outputs.
+
+It only reads, takes the journal's end as it is at the beginning, and so can look while a learner goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from streamnb.engine.journal.job_identity import JournalOrigin
+from streamnb.engine.journal.journal_entries import missing_records
+from streamnb.engine.journal.recovery import describe_changes, refuse_changes
+from streamnb.engine.processing.event_processor import EventProcessor
+from streamnb.engine.retraining import log_retraining
+from streamnb.errors import JournalError, LogError, SnapshotError
+from streamnb.events import Event, LabelRecord, Retraction
+from streamnb.models.interface.stream_model import StreamModel
+from streamnb.models.naive_bayes.counting_model import CountingModel
+from streamnb.models.tenants.tenant_models import TenantModels
+from streamnb.values.parameter_checks import pluralize
+from streamnb.verification.check_results import CheckResults
+from streamnb.verification.log.journal_chain import CHAIN, LEARNED, LogScan, earliest_kept, scan_log
+from streamnb.verification.log.kept_snapshots import SNAPSHOTS, KeptSnapshots
+from streamnb.verification.log.processed_slices import SLICES, ProcessedReader
+from streamnb.verification.log.published_outputs import ProcessedEvents, PublishedOutputs
+from streamnb.verification.log.replayed_states import StateReplay
+from streamnb.verification.recount.event_recount import Recount, RecountPlan
+from streamnb.verification.recount.label_recount import LabelRecount
+from streamnb.verification.recount.recount_comparison import Compared, LearnedState, compare, recount_of
+from streamnb.verification.recount.tenant_recount import TenantRecount
+
+RECOUNT, CONFIGURATION, LOG = "recount", "configuration", "log"
+
+
+@dataclass(frozen=True)
+class VerificationSource(log_retraining.RetrainingSource):
+    """What is verified.
+
+    Attributes:
+        plans: how events are counted under a configuration. May raise JournalError.
+    """
+
+    plans: Callable[[JournalOrigin], RecountPlan]
+
+
+@dataclass
+class VerificationResult:
+    """What was verified.
+
+    Attributes:
+        findings: all that was found.
+        n: the last record of the journal that was looked at; -1 where there is none.
+        events: records of every sort that were recounted, or, where nothing is counted, read again.
+        labels: how many of them were verdicts and withdrawals.
+        refused: how many of them were no events, and became dead letters.
+        commits: in how many commits they were learned.
+        adopted: the last record by which a model was taken up that had been learned anew; -1 is none.
+        compared: how many numbers of the state are equal to the recount's; None where it was not compared.
+    """
+
+    findings: CheckResults
+    n: int = -1
+    events: int = 0
+    labels: int = 0
+    refused: int = 0
+    commits: int = 0
+    adopted: int = -1
+    compared: Compared | None = None
+
+
+def verify(
+    source: VerificationSource, findings: CheckResults, progress: Callable[[int], None] = lambda _: None
+) -> VerificationResult:
+    """Check everything that can be checked, and tell all that differs.
+
+    1. The chain of the journal, and its positions.
+    2. Every slice that the log still holds; its events are counted by plain addition on the way, from the
+       journal's beginning, or from the oldest snapshot that what is kept reaches back to.
+    3. The recount beside every snapshot that it passes, and beside the state that a recovery gives.
+    4. That state, and what the snapshots have of features and of what is learned by gradient, beside one made
+       without snapshots.
+    5. Predictions and dead letters beside the events.
+
+    What a model has learned that is no table of counts cannot be recounted: in place of 3, it and the
+    snapshots on the way are compared with a replay, bit for bit.
+
+    Args:
+        source: what is verified.
+        findings: are told.
+        progress: called now and then with how many events have been read.
+
+    Raises:
+        LogError: the log, or its journal, cannot be read at all.
+    """
+    verified = VerificationResult(findings)
+    # Snapshots first: one that is kept meanwhile stands at a record beyond the journal's end as it is taken.
+    kept = KeptSnapshots(source.snapshots, findings)
+    kept.list()
+    earliest = earliest_kept(source.log, source.identity.topics)
+    journal = source.log.partitions(source.identity.journal)[0]
+    seen = scan_log(source.log, journal, earliest, kept.origins, findings)
+    verified.n, verified.adopted = seen.end.n, seen.adopted
+    if seen.first is None:
+        if not seen.is_broken:
+            findings.differs(CHAIN, "the journal is empty: nothing has been learned yet")
+        return verified
+    _check_present(source, seen, findings)
+    kept.check_places(seen)
+    recounting = _Recount(source, seen, kept, verified, progress)
+    try:
+        recounting.run(ProcessedReader(source.log, seen, kept.origins, earliest, source.plans))
+    except JournalError as error:  # a configuration that this program does not know
+        findings.differs(CONFIGURATION, str(error))
+    replays = StateReplay(source.log, source.snapshots, source.learner, source.identity, seen, findings)
+    learner = replays.present(RECOUNT, kept)
+    if learner is not None:
+        if recounting.counts:
+            _compare_recount(recounting.recount, learner, seen, verified)
+        recounting.report_corrections(learner.model)
+        replays.compare(learner, kept, recounting.base)
+    return verified
+
+
+def _check_present(source: VerificationSource, seen: LogScan, findings: CheckResults) -> None:
+    """The journal's end beside the configuration and the log as they are now."""
+    end = {"record": seen.end.n}
+    if not seen.is_broken:
+        findings.ok(CHAIN, f"records {seen.first_n:,} to {seen.end.n:,}, each follows the one before")
+    if seen.first_n > 0:
+        findings.unchecked(
+            CHAIN, f"the records before {seen.first_n:,} are no longer kept", record=seen.first_n
+        )
+    try:
+        changes = describe_changes(refuse_changes(seen.end, source.identity))
+        findings.ok(
+            CONFIGURATION, f"other from the next run on: {changes}" if changes else "that of the journal"
+        )
+    except JournalError as error:
+        findings.differs(CONFIGURATION, str(error), end)
+    try:
+        for line in missing_records(source.log, seen.end, source.identity):
+            findings.differs(LOG, line, end)
+    except LogError as error:
+        findings.differs(LOG, str(error), end)
+
+
+@dataclass(eq=False)
+class _Recount:
+    """One pass over the events: slices, the recount with the snapshots it passes, and what was published.
+
+    Attributes:
+        recount: None where there is nothing to begin with, or something is missing on the way.
+        counts: whether what is learned is a table of counts that can be recounted.
+        base: the record after which counting begins, where a snapshot stands; -1 where none is needed.
+    """
+
+    source: VerificationSource
+    seen: LogScan
+    kept: KeptSnapshots
+    verified: VerificationResult
+    progress: Callable[[int], None]
+
+    def __post_init__(self) -> None:
+        self.recount: Recount | None = None
+        self._findings = self.verified.findings
+        learner = self.source.learner()
+        self._of_tenants = isinstance(learner.model, TenantModels)
+        self.counts = self._of_tenants or isinstance(learner.model, CountingModel)
+        self._new = TenantRecount.for_model(learner.model)
+        self._late = None if learner.late is None else LabelRecount(self._new)
+        self.base = -1
+
+    def run(self, reader: ProcessedReader) -> None:
+        """Raises JournalError for a configuration that this program does not know."""
+        self._begin()
+        plans = [plan for origin in self.seen.origins.values() if (plan := reader.plan(origin)) is not None]
+        settings = [plan.settings for plan in plans]
+        published = PublishedOutputs(self.source.log, settings, self.seen, self.kept.origins, self._findings)
+        published.begin()
+        read = 0
+        for processed in reader(self._findings):
+            read += len(processed.events)
+            self.progress(read)
+            published.expect(processed)
+            self._count(processed, reader.plan(processed.step.after.origin))
+        if not self._findings.count(LEARNED):
+            self._findings.ok(LEARNED, "every event up to them was learned once: none twice, none skipped")
+        self._report_slices(reader)
+        published.check(lambda: reader(CheckResults()))
+
+    def _begin(self) -> None:
+        """Where the recount begins."""
+        seen = self.seen
+        least = max(seen.first_n, seen.unread, seen.relearned)
+        why = "the journal no longer keeps what they were learned by" if least else ""
+        if least == seen.relearned:
+            why = "they were learned anew there, under another configuration"
+        elif least == seen.unread:
+            why = seen.why
+        if why and (self._late is not None or self._of_tenants):
+            how = "labels that come apart" if self._late is not None else "what tenants have learned"
+            self._give_up(f"{how}, with events up to journal record {least}: {why}", record=least)
+            return
+        if not self.counts:
+            text = "what this kind of model learns is no table of counts: it is compared with a replay alone"
+            self._findings.unchecked(RECOUNT, text)
+            return
+        if not why:
+            self.recount = self._new
+            return
+        for n, state in self.kept.states(least, seen):
+            try:
+                self.recount, self.base = recount_of(state), n
+            except SnapshotError as error:
+                text = f"the snapshot at journal record {n}: {error}"
+                self._findings.differs(SNAPSHOTS, text, {"record": n})
+                continue
+            self._findings.unchecked(
+                RECOUNT,
+                f"{pluralize(self.recount.consumed, 'event')} up to journal record {n}, where the recount "
+                f"begins with a snapshot: {why}",
+                record=n,
+            )
+            return
+        text = f"events up to journal record {least}, and no snapshot stands after it: {why}"
+        self._findings.unchecked(RECOUNT, text, record=least)
+
+    def _give_up(self, why: str, **place: int) -> None:
+        """Count no more."""
+        self.recount = self._late = None
+        self.counts = False
+        self._findings.unchecked(RECOUNT, f"{why}: a replay alone tells what they taught", **place)
+
+    def _count(self, processed: ProcessedEvents, plan: RecountPlan | None) -> None:
+        """Go on with the recount, and look at the snapshot that stands there."""
+        record = processed.step.record
+        if plan is None or not self.seen.counts(record.n) or (self.recount is None and self.counts):
+            return
+        if record.kind == "adopt" and self._late is not None:
+            text = f"late labels from journal record {record.n} on, which took up a model learned anew"
+            self._give_up(text, record=record.n)
+        if record.n > self.base:
+            if self._late is not None:
+                self._late.take(processed.events, record.work, plan)
+            elif self.recount is not None:
+                for _, event in processed.events:
+                    if event is None or isinstance(event, Event):
+                        self.recount.take(event, plan)
+            self.verified.events += len(processed.events)
+            self.verified.labels += sum(
+                isinstance(one, LabelRecord | Retraction) for _, one in processed.events
+            )
+            self.verified.refused += sum(event is None for _, event in processed.events)
+            self.verified.commits += record.kind == "commit"
+        if self.recount is not None and not (self.seen.is_broken or self._of_tenants):
+            self.kept.compare(processed.step, self.recount, self.base)
+
+    def report_corrections(self, model: StreamModel) -> None:
+        """How many events were taken back, as their labels changed, and how much of them."""
+        n = 0 if self._late is None else self._late.recount.unlearned
+        if n and model.corrections == "exact":
+            self._findings.ok(RECOUNT, f"{pluralize(n, 'event')} taken back, as labels changed")
+        elif n:
+            back = "nothing" if model.corrections == "again" else "counts and moments alone"
+            text = f"{pluralize(n, 'event')} taught again, as labels changed; it takes back {back}"
+            self._findings.unchecked(RECOUNT, text)
+
+    def _report_slices(self, reader: ProcessedReader) -> None:
+        if reader.gone:
+            self._findings.unchecked(SLICES, f"{pluralize(reader.gone, 'slice')} no longer kept")
+        if self._findings.count(SLICES):
+            return
+        self._findings.ok(SLICES, f"what was learned is in {pluralize(reader.slices, 'slice')}")
+        lost = [n for n in sorted(reader.incomplete) if n > self.base and self.seen.counts(n)]
+        if lost and (self.recount or self._late) is not None:
+            self.recount = self._late = None
+            text = f"events of journal record {lost[0]} were deleted while they were verified"
+            self._findings.unchecked(RECOUNT, text, record=lost[0])
+
+
+def _compare_recount(
+    recount: Recount | None, learner: EventProcessor, seen: LogScan, verified: VerificationResult
+) -> None:
+    """The state that a learner would begin with, beside the recount."""
+    findings = verified.findings
+    if recount is None or seen.is_broken:
+        findings.unchecked(RECOUNT, "the state: what was learned could not be counted")
+        return
+    compared = compare(recount, LearnedState.of_processor(learner), RECOUNT, seen.end.n, findings)
+    verified.compared = compared
+    if not findings.count(RECOUNT):
+        findings.ok(RECOUNT, str(compared), record=seen.end.n)
