@@ -1,12 +1,12 @@
 """Monitors: they raise an alarm if an error rate, a class rate, calibration or a silence is out of bounds.
 
-A monitor of a rate runs one change test for each direction (`streamnb.scoring.change_test`). Two tests share its
-probability of a false alarm. It observes events one by one, in stream order, so its results do not depend on
-how the stream is cut into batches.
+A monitor of a rate runs one change test for each direction (`streamnb.scoring.change_test`). Two tests share
+its probability of a false alarm. It observes events one by one, in stream order, so its results do not depend
+on how the stream is cut into batches.
 
-A monitor of silence compares the times of commits, which are journalled. It raises its alarm in a commit only if
-the learner has checked that no records wait (`asked`), and the journal records that check. So a learner that was
-down does not report the records that it has not read yet as a silence.
+A monitor of silence compares the times of commits, which are journalled. It raises its alarm in a commit only
+if the learner has checked that no records wait (`asked`), and the journal records that check. So a learner
+that was down does not report the records that it has not read yet as a silence.
 
 A monitor of new classes reports each new class once, and has no alarm that ends.
 """
