@@ -97,4 +97,4 @@ def _progress() -> AbstractContextManager[object]:
     if "numba" not in sys.modules:
         return nullcontext()
     compiling = importlib.import_module("streamnb.cli.compilation_progress")
-    return cast("AbstractContextManager[object]", compiling.heard(compiling.Progress()))
+    return cast("AbstractContextManager[object]", compiling.listening(compiling.Progress()))
