@@ -1,4 +1,4 @@
-"""What a verification found: what was looked at, whether it is as it should be, and where it is not."""
+"""Results of a verification: the check, its outcome, and the place of each difference."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ _MOST = 5
 
 
 class Outcome(StrEnum):
-    """Whether something is as it should be."""
+    """Outcome of a check."""
 
     OK = "ok"
     DIFFERS = "differs"
     """Something is otherwise than it should be, or missing."""
     UNCHECKED = "not checked"
-    """What would be needed to tell is gone, as retention has it; or another fault is in the way."""
+    """The data needed for the check is no longer retained, or another fault prevents the check."""
 
 
 class CheckResult(NamedTuple):
-    """One thing found.
+    """One result of a check.
 
     Attributes:
-        check: what was looked at, such as ``journal`` or ``slices``.
-        verdict: whether it is as it should be.
-        text: the same as a sentence.
-        place: where: ``record`` of the journal, ``topic``, ``partition`` and ``offset``, ``attribute``,
-            ``value``, ``feature``, ``hypothesis`` and ``class``, as far as they apply.
-        found: what there is; None where the sentence says it all.
-        expected: what there should be.
+        check: name of the check, such as ``journal`` or ``slices``.
+        verdict: outcome.
+        text: the result as a sentence.
+        place: ``record`` of the journal, ``topic``, ``partition`` and ``offset``, ``attribute``, ``value``,
+            ``feature``, ``hypothesis`` and ``class``, as far as they apply.
+        found: actual value; None if the sentence contains everything.
+        expected: expected value.
     """
 
     check: str
@@ -44,7 +44,7 @@ class CheckResult(NamedTuple):
 
 
 def place(partition: Partition, offset: int, **more: str | int) -> dict[str, str | int]:
-    """Where something was found, and `more` of it."""
+    """Return the place of a result as a mapping, with the entries of `more`."""
     return {"topic": partition.topic, "partition": partition.number, "offset": offset, **more}
 
 
@@ -78,16 +78,16 @@ class CheckResults:
             self._found.append(CheckResult(check, Outcome.DIFFERS, text, place or {}, found, expected))
 
     def count(self, check: str) -> int:
-        """How much differs in this check."""
+        """Return the number of differences in this check."""
         return self._seen[check]
 
     @property
     def is_clean(self) -> bool:
-        """Whether nothing differs."""
+        """True if no check found a difference."""
         return not self._seen.total()
 
     def all(self) -> Sequence[CheckResult]:
-        """All that is told, in the order of its checks' first findings."""
+        """Return all results, grouped by check, in the order of the checks' first results."""
         order = list(dict.fromkeys(finding.check for finding in self._found))
         told = []
         for check in order:

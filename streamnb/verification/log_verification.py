@@ -1,6 +1,7 @@
-"""Whether what was learned is what the log says: the journal's chain, its slices, a recount, and the outputs.
+"""Compare the learned state with the log: the journal's chain, its slices, a recount, and the outputs.
 
-It only reads, takes the journal's end as it is at the beginning, and so can look while a learner goes on.
+Verification only reads. It stops at the end that the journal has when it begins, so a learner may run
+meanwhile.
 """
 
 from __future__ import annotations
@@ -35,10 +36,10 @@ RECOUNT, CONFIGURATION, LOG = "recount", "configuration", "log"
 
 @dataclass(frozen=True)
 class VerificationSource(log_retraining.RetrainingSource):
-    """What is verified.
+    """Log, snapshots and learner to verify.
 
     Attributes:
-        plans: how events are counted under a configuration. May raise JournalError.
+        plans: returns the recount plan of a configuration. May raise JournalError.
     """
 
     plans: Callable[[JournalOrigin], RecountPlan]
@@ -46,17 +47,17 @@ class VerificationSource(log_retraining.RetrainingSource):
 
 @dataclass
 class VerificationResult:
-    """What was verified.
+    """Results and counters of a verification.
 
     Attributes:
-        findings: all that was found.
-        n: the last record of the journal that was looked at; -1 where there is none.
-        events: records of every sort that were recounted, or, where nothing is counted, read again.
-        labels: how many of them were verdicts and withdrawals.
-        refused: how many of them were no events, and became dead letters.
-        commits: in how many commits they were learned.
-        adopted: the last record by which a model was taken up that had been learned anew; -1 is none.
-        compared: how many numbers of the state are equal to the recount's; None where it was not compared.
+        findings: results of all checks.
+        n: last journal record that was read; -1 if there is none.
+        events: records of all kinds that were recounted, or only read if nothing is counted.
+        labels: label records and retractions among `events`.
+        refused: dead letters among `events`.
+        commits: commits in which `events` were learned.
+        adopted: last record that installed a retrained model; -1 if there is none.
+        compared: numbers of the state that equal the recount; None if it was not compared.
     """
 
     findings: CheckResults
@@ -72,26 +73,26 @@ class VerificationResult:
 def verify(
     source: VerificationSource, findings: CheckResults, progress: Callable[[int], None] = lambda _: None
 ) -> VerificationResult:
-    """Check everything that can be checked, and tell all that differs.
+    """Run all checks, and report every difference.
 
     1. The chain of the journal, and its positions.
-    2. Every slice that the log still holds; its events are counted by plain addition on the way, from the
-       journal's beginning, or from the oldest snapshot that what is kept reaches back to.
-    3. The recount beside every snapshot that it passes, and beside the state that a recovery gives.
-    4. That state, and what the snapshots have of features and of what is learned by gradient, beside one made
-       without snapshots.
-    5. Predictions and dead letters beside the events.
+    2. Every slice that the log still holds. Its events are recounted from the beginning of the journal, or
+    from the oldest snapshot from which the log is complete.
+    3. The recount against every snapshot on the way, and against the recovered state.
+    4. The recovered state, and the features and gradient-trained parts of snapshots, against a replay without
+    snapshots.
+    5. Predictions and dead letters against the events.
 
-    What a model has learned that is no table of counts cannot be recounted: in place of 3, it and the
-    snapshots on the way are compared with a replay, bit for bit.
+    A model that is not a table of counts cannot be recounted. Instead of step 3, the model and the snapshots
+    on the way are compared with a replay, bit for bit.
 
     Args:
-        source: what is verified.
-        findings: are told.
-        progress: called now and then with how many events have been read.
+        source: log, snapshots and learner to verify.
+        findings: receives the results.
+        progress: called repeatedly with the number of events read so far.
 
     Raises:
-        LogError: the log, or its journal, cannot be read at all.
+        LogError: the log or its journal cannot be read at all.
     """
     verified = VerificationResult(findings)
     # Snapshots first: one that is kept meanwhile stands at a record beyond the journal's end as it is taken.
@@ -123,7 +124,6 @@ def verify(
 
 
 def _check_present(source: VerificationSource, seen: LogScan, findings: CheckResults) -> None:
-    """The journal's end beside the configuration and the log as they are now."""
     end = {"record": seen.end.n}
     if not seen.is_broken:
         findings.ok(CHAIN, f"records {seen.first_n:,} to {seen.end.n:,}, each follows the one before")
@@ -147,12 +147,12 @@ def _check_present(source: VerificationSource, seen: LogScan, findings: CheckRes
 
 @dataclass(eq=False)
 class _Recount:
-    """One pass over the events: slices, the recount with the snapshots it passes, and what was published.
+    """One pass over the events: slices, recount, snapshots on the way, and outputs.
 
     Attributes:
-        recount: None where there is nothing to begin with, or something is missing on the way.
-        counts: whether what is learned is a table of counts that can be recounted.
-        base: the record after which counting begins, where a snapshot stands; -1 where none is needed.
+        recount: None if there is no starting point, or if events are missing.
+        counts: True if the model is a table of counts that can be recounted.
+        base: record of the snapshot after which counting begins; -1 if no snapshot is needed.
     """
 
     source: VerificationSource
@@ -172,7 +172,6 @@ class _Recount:
         self.base = -1
 
     def run(self, reader: ProcessedReader) -> None:
-        """Raises JournalError for a configuration that this program does not know."""
         self._begin()
         plans = [plan for origin in self.seen.origins.values() if (plan := reader.plan(origin)) is not None]
         settings = [plan.settings for plan in plans]
@@ -190,20 +189,19 @@ class _Recount:
         published.check(lambda: reader(CheckResults()))
 
     def _begin(self) -> None:
-        """Where the recount begins."""
         seen = self.seen
         least = max(seen.first_n, seen.unread, seen.relearned)
         why = "the journal no longer keeps what they were learned by" if least else ""
         if least == seen.relearned:
-            why = "they were learned anew there, under another configuration"
+            why = "they were retrained there under another configuration"
         elif least == seen.unread:
             why = seen.why
         if why and (self._late is not None or self._of_tenants):
-            how = "labels that come apart" if self._late is not None else "what tenants have learned"
+            how = "labels that arrive separately" if self._late is not None else "what tenants have learned"
             self._give_up(f"{how}, with events up to journal record {least}: {why}", record=least)
             return
         if not self.counts:
-            text = "what this kind of model learns is no table of counts: it is compared with a replay alone"
+            text = "this kind of model is not a table of counts: it is compared only with a replay"
             self._findings.unchecked(RECOUNT, text)
             return
         if not why:
@@ -227,18 +225,17 @@ class _Recount:
         self._findings.unchecked(RECOUNT, text, record=least)
 
     def _give_up(self, why: str, **place: int) -> None:
-        """Count no more."""
         self.recount = self._late = None
         self.counts = False
-        self._findings.unchecked(RECOUNT, f"{why}: a replay alone tells what they taught", **place)
+        self._findings.unchecked(RECOUNT, f"{why}: only a replay checks them", **place)
 
     def _count(self, processed: ProcessedEvents, plan: RecountPlan | None) -> None:
-        """Go on with the recount, and look at the snapshot that stands there."""
+        """Continue the recount with one slice, and compare the snapshot at this record."""
         record = processed.step.record
         if plan is None or not self.seen.counts(record.n) or (self.recount is None and self.counts):
             return
         if record.kind == "adopt" and self._late is not None:
-            text = f"late labels from journal record {record.n} on, which took up a model learned anew"
+            text = f"late labels from journal record {record.n} on, which installed a retrained model"
             self._give_up(text, record=record.n)
         if record.n > self.base:
             if self._late is not None:
@@ -257,7 +254,7 @@ class _Recount:
             self.kept.compare(processed.step, self.recount, self.base)
 
     def report_corrections(self, model: StreamModel) -> None:
-        """How many events were taken back, as their labels changed, and how much of them."""
+        """Report the number of events that were unlearned because labels changed."""
         n = 0 if self._late is None else self._late.recount.unlearned
         if n and model.corrections == "exact":
             self._findings.ok(RECOUNT, f"{pluralize(n, 'event')} taken back, as labels changed")
@@ -282,7 +279,7 @@ class _Recount:
 def _compare_recount(
     recount: Recount | None, learner: EventProcessor, seen: LogScan, verified: VerificationResult
 ) -> None:
-    """The state that a learner would begin with, beside the recount."""
+    """Compare the recount with the state that a learner would begin with."""
     findings = verified.findings
     if recount is None or seen.is_broken:
         findings.unchecked(RECOUNT, "the state: what was learned could not be counted")

@@ -280,7 +280,7 @@ def test_every_damage_is_found(learned, tmp_path, damage, array):
     assert {check for check, _ in told(outcome)} == {"replay", "snapshots"}
     assert {place["record"] for place in places(outcome, "snapshots")} >= {6}
     (replayed,) = (text for check, text in told(outcome) if check == "replay")
-    assert "part 'model' of the state is another with snapshots than without" in replayed
+    assert "part 'model' of the state differs with and without snapshots" in replayed
     assert array in replayed
 
 

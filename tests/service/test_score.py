@@ -386,7 +386,9 @@ def test_scorers_begin_where_the_learner_left_off_and_wait_until_it_does(program
     assert {one["id"] for one in published(program) if "journal" not in one["model"]} == set(ids_of(before))
     assert len(list(read(program.address, program.topics["dead_letters"]))) == 1
     assert "by the model after journal record" in program.fail("explain", "--id", "8-e5", "--as-served")
-    assert "those of scorers bear the journal record" in program.run("verify", "--set", factories.LEARN_ONLY)
+    assert "scorers publish predictions outside commits" in program.run(
+        "verify", "--set", factories.LEARN_ONLY
+    )
     assert 'predictions.by was "scorers" and is absent' in program.fail("run", "--until-end", code=2)
 
 

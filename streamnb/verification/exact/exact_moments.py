@@ -1,11 +1,11 @@
 r"""Exact sums of the values of one cell, and how far Welford's recurrence may lie from them.
 
-A double is a multiple of 2^-1074, so that sums of doubles and of their squares are exact as whole numbers of
-such parts: mean and M2 are then fractions without any error.
+A double is a multiple of 2^-1074. In this unit, sums of doubles and of their squares are exact integers, so
+mean and M2 are exact fractions.
 
-How far the learned moments may be from them, to first order in u = 2^-53 and with every term of higher order
-covered by N + 8 in place of N + 6 and by a factor 1 + g (Higham, Accuracy and Stability, section 3.1, for
-g = N' u / (1 - N' u)). Let N be the updates made, X the largest |x|, n the weight in examples.
+The error of the learned moments follows, to first order in u = 2^-53. N + 8 in place of N + 6 and a factor
+1 + g cover the higher orders (Higham, Accuracy and Stability, section 3.1, for g = N' u / (1 - N' u)). Let N
+be the updates made, X the largest |x|, n the weight in examples.
 
     mean   With m = mean + e, one update is m' = (m + (x - m)(w/t)(1 + 3u))(1 + u), so that
            t e' = (t - w) e + w (x - m) 3u + t m' u. Summed up, |e| <= 3u 2X + N u X = (N + 6) u X.
@@ -20,13 +20,13 @@ In terms of the condition number k = X sqrt(n / M2) the relative error of M2 is 
 the form that Chan, Golub and LeVeque (1983), The American Statistician 37(3), give for updating. A product
 that underflows adds at most 2^-1075 before it is multiplied by a deviation of at most 2X.
 
-Where values are taken back, too, see `model.stats.moments`: let n be the weight now, m the most, l the least
-that was left by taking one back, and W the weight of all N updates since the cell was last empty. What one
-step makes wrong is carried on by its weight, so that
+If values are also unlearned (see `statistics.moments`), let n be the current weight, m the maximum, l the
+minimum after an unlearned value, and W the weight of all N updates since the cell was last empty. The error
+of one step propagates with its weight, so that
 
     |mean error| <= 4 N eps X m / n        |M2 error| <= (32 W m / l + 160 m) N eps X^2        eps = 2u
 
-and where no more than one example is left a narrow spread is taken for none: M2 may then lack what it was.
+and if at most one example remains, a small M2 is set to 0: the bound then includes its former value.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class ExactMoments:
         return sums
 
     def add(self, x: float, weight: int) -> None:
-        """Add `x`, finite, with `weight` units; take it back where they are below zero."""
+        """Add finite `x` with `weight` units; a negative weight unlearns it."""
         part = _parts(x)
         if self.n:
             self._ratio = max(self._ratio, (self.n + weight) / self.n)
@@ -98,7 +98,7 @@ class ExactMoments:
         return Fraction(squares, self.n * UNIT * _ONE * _ONE)
 
     def bounds(self) -> tuple[float, float]:
-        """How far a mean and an M2 that were learned one value at a time may be from the exact ones."""
+        """Return bounds on the error of a mean and an M2 that were learned one value at a time."""
         if self._updates == 0:
             return 0.0, 0.0
         if self._least:
@@ -118,6 +118,5 @@ class ExactMoments:
 
 
 def _parts(x: float) -> int:
-    """How many times the least double `x` is."""
     part, whole = x.as_integer_ratio()
     return part * (_ONE // whole)

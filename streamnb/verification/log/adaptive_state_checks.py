@@ -1,8 +1,8 @@
-"""Features, what is learned by gradient, and what forgets, beside a replay: it is the same bit for bit.
+"""Compare features, gradient-trained parts and decayed counts with a replay, bit for bit.
 
-Weights, powers, pools and counts that decay are sums that depend on the order of events. A replay of the
-journal gives their very bits, on one kind of machine; counts of features it gives on any. The first number
-of an array that is another is told.
+Weights, powers, pools and decayed counts are sums that depend on the order of events. A replay of the journal
+gives identical bits on one kind of machine; counts of features are identical on any. The first different
+number of each array is reported.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from streamnb.values.type_aliases import Array
 from streamnb.verification.check_results import CheckResults
 
 OF_LEARNERS, DECAYED = "learned_", "decayed_"
-"""How the names of all arrays begin that are compared here."""
+"""Prefixes of the arrays that are compared here."""
 _BY_GRADIENT = ("feature_weights", "bias", "powers", "pool_", "gram_told", "gram_squares")
 _UNPORTABLE = (DECAYED, *(f"{OF_LEARNERS}{name}" for name in _BY_GRADIENT))
 
 
 def learns(model: StreamModel) -> bool:
-    """Whether there is anything to compare: the model has learners, reads bins or features, or forgets."""
+    """Return True if the model has learners, reads bins or features, or decays counts."""
     return isinstance(model, BayesOptimalNB) and any(
         isinstance(h, (Softmax, ByteSoftmax, OneDependence, Pool))
         or h.calibrated
@@ -43,15 +43,15 @@ def compare_learned(
     *,
     one: bool,
 ) -> int:
-    """Tell of each array the first number that is another; how many numbers are the same bit for bit.
+    """Report the first different number of each array, and return how many numbers are bit-identical.
 
     Args:
-        arrays: those of a model's state.
-        replayed: those of one that was replayed.
+        arrays: arrays of a model's state.
+        replayed: arrays of the replayed state.
         check: name of the check.
-        at: number of the journal record at which both stand.
-        findings: are told.
-        one: whether one kind of machine has written all; else only counts of features are compared.
+        at: number of the journal record of both.
+        findings: receives the results.
+        one: True if one kind of machine wrote everything; else only counts of features are compared.
     """
     same = 0
     for name in sorted({**arrays, **replayed}):
@@ -77,5 +77,5 @@ def compare_learned(
 
 
 def _bits(array: Array) -> Array:
-    """Floats as integers: a nan equals itself, and zeros of two signs do not."""
+    """Return floats as integers: nan equals nan, and 0.0 differs from -0.0."""
     return np.ascontiguousarray(array).view(f"u{array.dtype.itemsize}")

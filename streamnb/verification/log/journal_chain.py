@@ -1,6 +1,6 @@
-"""The journal checked as a chain: numbers, digests, and positions that only its slices move.
+"""Check the journal as a chain: numbers, digests, and positions that move only by slices.
 
-One pass over the journal alone; what its slices hold is read by whoever needs it.
+One pass reads the journal only; the records of its slices are read by other checks.
 """
 
 from __future__ import annotations
@@ -38,28 +38,28 @@ class ChainEntry(NamedTuple):
 
 @dataclass
 class LogScan:
-    """What a pass over the journal has shown.
+    """Findings of one pass over the journal.
 
     Attributes:
-        journal: its partition.
-        end_offset: where it ended when verification began; what came later is left alone.
-        first: its first record, None where there is none.
-        end: where its last record stands.
-        commits: how many records are commits.
-        rollbacks: record -> the record that it takes up again.
-        path: which records made the state at the end.
-        machines: which fingerprints computed outputs -> the last record of each.
-        origins: config hash -> what the journal says of each configuration.
-        anew: partition -> the record that accepted that what came before in it is gone for good.
-        unread: the last record of which a slice can no longer be read, by what the log keeps, or at which
-            events were forgotten; -1 is none.
-        why: which of these.
-        relearned: the last record by which events were learned anew, from the beginning, under another
-            configuration than when they were learned first; -1 is none.
-        program: the last record with which another version of the program went on; -1 is none.
-        adopted: the last record by which a model was taken up that had been learned anew; -1 is none.
-        strays: the offsets of records that are none of the journal's, and that it can do without.
-        is_broken: whether a record is missing, altered, or not where it should be.
+        journal: partition of the journal.
+        end_offset: its end when verification began; later records are ignored.
+        first: first record, None if there is none.
+        end: checkpoint of the last record.
+        commits: number of commit records.
+        rollbacks: record -> the record that it returns to.
+        path: records that led to the state at the end.
+        machines: fingerprint that computed outputs -> its last record.
+        origins: config hash -> the journal's entry for each configuration.
+        anew: partition -> the record that accepted the loss of everything before it.
+        unread: last record with a slice that the log no longer holds, or with erased events; -1 if there is
+            none.
+        why: the reason for `unread`.
+        relearned: last record by which events were retrained from the beginning under another configuration;
+            -1 if there is none.
+        program: last record with which another version of the program continued; -1 if there is none.
+        adopted: last record that installed a retrained model; -1 if there is none.
+        strays: offsets of foreign records between complete journal records.
+        is_broken: True if a record is missing, altered or misplaced.
     """
 
     journal: Partition
@@ -87,25 +87,25 @@ class LogScan:
 
     @property
     def is_whole(self) -> bool:
-        """Whether journal and log reach back to the genesis."""
+        """True if journal and log reach back to the genesis."""
         return self.first_n == 0 and self.unread < 0
 
     def machines_since(self, n: int) -> set[str]:
-        """Which fingerprints computed outputs after a record."""
+        """Return the fingerprints that computed outputs after a record."""
         return {machine for machine, last in self.machines.items() if last > n}
 
     def counts(self, n: int) -> bool:
-        """Whether what a record learned is in the state at the end."""
+        """Return True if the state at the end contains what a record learned."""
         return is_on(self.path, n)
 
     def is_kept(self, part: Slice, n: int, earliest: Mapping[Partition, int]) -> bool:
-        """Whether the log still holds a slice of record `n`, by its offsets."""
+        """Return True if the log still holds a slice of record `n`, by its offsets."""
         partition = Partition(part.topic, part.partition)
         return part.first >= earliest.get(partition, part.next) and n >= self.anew.get(partition, 0)
 
 
 def steps(log: Log, seen: LogScan, origins: Mapping[int, JournalOrigin]) -> Iterator[ChainEntry]:
-    """The records that can be read, each number once, in order; what is wrong with them was told before."""
+    """Yield the readable records, each number once, in order; `scan_log` reports faults."""
     before: Checkpoint | None = None
     for offset, record in decoded(log, seen.journal, log.offsets(seen.journal)[0], seen.end_offset):
         if isinstance(record, JournalError) or offset in seen.strays:
@@ -121,10 +121,9 @@ def steps(log: Log, seen: LogScan, origins: Mapping[int, JournalOrigin]) -> Iter
 def _step(
     before: Checkpoint | None, record: JournalRecord, origins: Mapping[int, JournalOrigin]
 ) -> ChainEntry:
-    """A record with what holds before and after it.
+    """Return a record with the checkpoints before and after it.
 
-    Of what held before the first record that is there nothing is known, if it is not the genesis; a snapshot
-    says more, where one stands at a record.
+    The checkpoint before the first kept record is unknown unless the record is the genesis or has a snapshot.
     """
     if before is None:
         before = BEFORE if record.n == 0 else Checkpoint(record.n - 1, record.previous, "", {})
@@ -141,14 +140,14 @@ def scan_log(
     origins: Mapping[int, JournalOrigin],
     findings: CheckResults,
 ) -> LogScan:
-    """Check the chain; every fault is told with the record or the offset in the journal where it is.
+    """Check the chain, and report every fault with its record number or journal offset.
 
     Args:
-        log: which is only read.
-        journal: its partition.
-        earliest: partition -> offset of the earliest record kept, of the topics that are learned.
-        origins: what snapshots say of the records at which they stand.
-        findings: are told.
+        log: only read.
+        journal: partition of the journal.
+        earliest: partition -> offset of the earliest record kept, for the topics that are learned.
+        origins: record number -> origin in the snapshot at that record.
+        findings: receives the results.
     """
     seen = LogScan(journal, log.offsets(journal)[1])
     first = log.offsets(journal)[0]
@@ -194,21 +193,19 @@ def scan_log(
 
 
 def _follows(before: Checkpoint | None, record: JournalRecord | JournalError) -> bool:
-    """Whether nothing is missing between two records: the genesis follows what comes before all."""
     if isinstance(record, JournalError):
         return False
     return (record.n, record.previous) == ((0, START) if before is None else (before.n + 1, before.digest))
 
 
 def _report_foreign_records(strays: Sequence[ForeignRecord], seen: LogScan, findings: CheckResults) -> None:
-    """What is none of the journal's is no fault of it."""
     for offset, what in strays:
         seen.strays.add(offset)
         findings.ok(FOREIGN, f"{seen.journal} offset {offset}: {what}", **place(seen.journal, offset))
 
 
 def _report_unfollowed(foreign: Sequence[ForeignRecord], journal: Partition, findings: CheckResults) -> int:
-    """Foreign bytes may be records that were damaged, where the next one does not follow; how many."""
+    """Report foreign records before a gap, which may be damaged records, and return their number."""
     for offset, what in foreign:
         findings.differs(CHAIN, f"{journal} offset {offset}: {what}", place(journal, offset))
     return len(foreign)
@@ -221,7 +218,6 @@ def _check_link(
     at: Mapping[str, str | int],
     findings: CheckResults,
 ) -> None:
-    """Whether a record follows the one before, with so many between them that could not be read."""
     follows = record.n == before.n + 1
     if record.n != before.n + 1 + unreadable:
         text = (
@@ -242,7 +238,6 @@ def _check_link(
 
 
 def _check_positions(step: ChainEntry, findings: CheckResults) -> None:
-    """Whether positions move by the slices of a commit, or by an accepted loss, and by nothing else."""
     record = step.record
     if record.kind == "loss":
         _report_loss(step, findings)
@@ -273,13 +268,12 @@ def _differs(
 
 
 def _report_loss(step: ChainEntry, findings: CheckResults) -> None:
-    """What was accepted as lost is no fault: it is told."""
     n, topic_ids = step.record.n, step.before.origin.topic_ids
     for partition, after in sorted(step.after.positions.items()):
         before = step.before.positions.get(partition, 0)
         topic = partition.topic
         if step.record.topic_ids.get(topic) != topic_ids.get(topic, step.record.topic_ids.get(topic)):
-            told = f"its topic was made anew; it is read from offset {after}"
+            told = f"its topic was recreated; it is read from offset {after}"
         elif after < before:
             told = f"it was cut short, from offset {before} to {after}"
         elif after > before:
@@ -290,7 +284,7 @@ def _report_loss(step: ChainEntry, findings: CheckResults) -> None:
 
 
 def _note(seen: LogScan, step: ChainEntry, earliest: Mapping[Partition, int]) -> None:
-    """Take down what the rest of the verification needs of a record."""
+    """Update the scan with one record."""
     record = step.record
     seen.first = seen.first or record
     seen.end = step.after
@@ -315,12 +309,12 @@ def _note(seen: LogScan, step: ChainEntry, earliest: Mapping[Partition, int]) ->
 
 
 def _why_unread(seen: LogScan, step: ChainEntry, earliest: Mapping[Partition, int]) -> str:
-    """Why what came up to a record cannot be counted; empty where it can."""
+    """Return why slices up to a record cannot be counted; empty if they can."""
     record = step.record
     if record.kind == "adopt" and record.floor:
         return "some were forgotten there"
     if record.kind == "loss" and record.n in seen.anew.values():
-        return "their topic was made anew, or cut short"
+        return "their topic was recreated, or truncated"
     if not all(seen.is_kept(part, record.n, earliest) for part in record.slices):
         return "the log no longer keeps them"
     return ""

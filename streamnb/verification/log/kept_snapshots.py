@@ -1,4 +1,4 @@
-"""The snapshots that are kept, each beside the journal record at which it stands and the recount there."""
+"""Check each kept snapshot against its journal record and the recount there."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ SNAPSHOTS = "snapshots"
 
 
 class _SnapshotMark(NamedTuple):
-    """What is remembered of a snapshot; its state is loaded when it is needed."""
+    """Journal record and file of a snapshot; its state is loaded on demand."""
 
     digest: str
     fingerprint: dict[str, str]
 
 
 class KeptSnapshots:
-    """Checks every snapshot that can be read, one at a time.
+    """Checks of every readable snapshot, one at a time.
 
     Args:
-        snapshots: where they are found.
-        findings: are told.
+        snapshots: the kept snapshots.
+        findings: receives the results.
 
     Attributes:
-        origins: journal record -> what the snapshot there says of it.
+        origins: journal record -> origin in the snapshot there.
     """
 
     def __init__(self, snapshots: Snapshots, findings: CheckResults) -> None:
@@ -56,7 +56,7 @@ class KeptSnapshots:
             self._findings.differs(SNAPSHOTS, str(error))
 
     def are_of(self, identity: JobIdentity, least: int) -> bool:
-        """Whether this kind of machine wrote all of them from a record on."""
+        """Return True if this kind of machine wrote all snapshots from a record on."""
         return all(m.fingerprint == identity.fingerprint for n, m in self._marks.items() if n >= least)
 
     def oldest(self, least: int, seen: LogScan) -> int:
@@ -64,7 +64,7 @@ class KeptSnapshots:
         return min((n for n in self._marks if least <= n <= seen.end.n and seen.counts(n)), default=-1)
 
     def check_places(self, seen: LogScan) -> None:
-        """Tell those that do not stand on the way to the state at the journal's end."""
+        """Report snapshots that are not on the path to the state at the end of the journal."""
         for n in sorted(self._marks):
             if n > seen.end.n:
                 text = f"the snapshot stands at journal record {n}, beyond the journal's end {seen.end.n}"
@@ -125,12 +125,11 @@ class KeptSnapshots:
         self._findings.differs(SNAPSHOTS, f"the snapshot at journal record {n}{what}", {"record": n})
 
     def _model(self, n: int) -> SnapshotPart | None:
-        """That of the snapshot at a record, if there is one."""
         snapshot = self._load(n) if n in self._marks else None
         return None if snapshot is None else snapshot.parts.get("model")
 
     def _load(self, n: int) -> Snapshot | None:
-        """The snapshot at a record; None where it has been dropped since, as the oldest is."""
+        """Return the snapshot at a record; None if retention has deleted it since."""
         try:
             found = self._snapshots.newest(n)
         except SnapshotError:

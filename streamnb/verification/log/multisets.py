@@ -8,7 +8,7 @@ _BUCKETS = 4096
 
 
 def _hashed(key: bytes) -> tuple[int, int]:
-    """A bucket, and a number of 128 bits."""
+    """Return a bucket, and a hash of 128 bits."""
     digest = int.from_bytes(blake2b(key, digest_size=16).digest(), "little")
     return digest % _BUCKETS, digest
 
@@ -19,14 +19,14 @@ def bucket_of(key: bytes) -> int:
 
 
 class Balance:
-    """Whether what is found is what is expected, each as often, in any order.
+    """Comparison of two multisets in constant memory.
 
-    A key's hash is added where it is found, and taken away where it is expected. Multisets that differ come
-    out even with a chance of about 2^-116 for each bucket in which they do.
+    A key's hash is added if found, and subtracted if expected. A bucket with different keys sums to zero with
+    a probability of about 2^-116.
 
     Attributes:
-        expected: how many keys were.
-        found: how many keys were.
+        expected: number of expected keys.
+        found: number of found keys.
     """
 
     def __init__(self) -> None:
@@ -36,12 +36,12 @@ class Balance:
         self._sums = [0] * _BUCKETS
 
     def expect(self, key: bytes) -> None:
-        """It should be found once more."""
+        """Count an expected key."""
         self.expected += 1
         self._add(key, -1)
 
     def find(self, key: bytes) -> None:
-        """It was found once more."""
+        """Count a found key."""
         self.found += 1
         self._add(key, 1)
 

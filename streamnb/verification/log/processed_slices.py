@@ -1,4 +1,4 @@
-"""The events that a journal says were processed, read once more, in order and in one pass."""
+"""Read the events of the journal's slices again, in order and in one pass."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ Read = Event | LabelRecord | Retraction | None
 
 @dataclass(eq=False)
 class ProcessedReader:
-    """Reads what was processed, in order, in one pass.
+    """Reader of processed records, in order and in one pass.
 
     Args:
-        log: which is only read.
-        seen: the journal.
-        origins: what snapshots say of the records at which they stand.
+        log: only read.
+        seen: scan of the journal.
+        origins: record number -> origin in the snapshot at that record.
         earliest: partition -> offset of the earliest record kept.
-        plans: how events are counted under a configuration.
+        plans: returns the recount plan of a configuration.
 
     Attributes:
-        slices: how many were as they had been.
-        gone: how many the log no longer keeps.
-        incomplete: the records of which something could not be read.
+        slices: number of unchanged slices.
+        gone: number of slices that the log no longer keeps.
+        incomplete: records with a slice that could not be read completely.
     """
 
     log: Log
@@ -58,7 +58,7 @@ class ProcessedReader:
         self.incomplete: set[int] = set()
 
     def plan(self, origin: JournalOrigin) -> RecountPlan | None:
-        """How events are counted; None where the journal does not say under which configuration."""
+        """Return the recount plan; None if the journal does not name the configuration."""
         if not origin.config_hash:
             return None
         if origin.config_hash not in self._known:
@@ -66,7 +66,7 @@ class ProcessedReader:
         return self._known[origin.config_hash]
 
     def __call__(self, findings: CheckResults) -> Iterator[ProcessedEvents]:
-        """Every record of the journal with its events; `findings` are told of slices that differ."""
+        """Yield every journal record with its events, and report slices that differ."""
         self._reader = SliceReader(self.log)
         for step in steps(self.log, self.seen, self.origins):
             plan = self.plan(step.after.origin)
@@ -86,7 +86,7 @@ class ProcessedReader:
                 self.gone += 1
                 self.incomplete.add(n)
                 continue
-            if part.first < position:  # which was told with the positions: read them once more
+            if part.first < position:  # the check of positions reported this overlap: read the records again
                 self._reader = SliceReader(self.log)
             elif part.first > position:
                 self._look_between(partition, position, part, n, findings)
@@ -95,7 +95,7 @@ class ProcessedReader:
     def _look_between(
         self, partition: Partition, position: int, part: Slice, n: int, findings: CheckResults
     ) -> None:
-        """A real broker's transactions leave gaps between records; no record may lie in one."""
+        """Report records in gaps between slices; a real broker's transaction markers leave empty gaps."""
         start = max(position, self.earliest[partition])
         gap = Slice(part.topic, part.partition, start, part.first, 0, 0)
         try:
@@ -112,7 +112,7 @@ class ProcessedReader:
             )
 
     def _slice(self, partition: Partition, part: Slice, n: int, findings: CheckResults) -> list[Record]:
-        """The records of a slice. Where they are others than were learned, those that there are now."""
+        """Return the current records of a slice, and report it if they differ from the learned ones."""
         try:
             records = self._reader.read(part, n)
         except (JournalError, LogError) as error:
@@ -136,7 +136,7 @@ def _place(part: Slice, n: int) -> dict[str, str | int]:
 def _weighed(
     read: Sequence[tuple[Record, Read]], acted: Sequence[AppliedAction]
 ) -> list[tuple[Record, Read]]:
-    """What was read; labels weigh nothing that came while learning was paused."""
+    """Return the records, with weight 0 for labels that arrived while learning was paused."""
     paused = {place for one in acted if one.action == PAUSE for place in range(one.first, one.stop)}
     return [
         (record, msgspec.structs.replace(one, weight=0.0))
@@ -147,9 +147,9 @@ def _weighed(
 
 
 def _is_ahead(said: LabelRecord | Retraction, recorded: float, settings: Settings) -> bool:
-    """Return whether a label is of a time that the log had not reached, by more than a day.
+    """Return True if the time of a label is more than a day ahead of the log.
 
-    It is the rule of docs/formats.md again, so that a learner that applies another one is found.
+    This repeats the rule of docs/formats.md, so a learner that applies a different rule is detected.
     """
     if said.ts is None or not 0.0 < recorded < LATEST or settings.schema.clock != "log":
         return False

@@ -1,11 +1,10 @@
-"""What was published beside what should have been: each event's prediction once, each refused record once.
+"""Compare published outputs with processed records: a prediction an event, a dead letter a refused record.
 
-Both sides are multisets of keys as long as the log; they are compared in constant memory. Each key's hash is
-added on one side and taken away on the other; where sums come out uneven, only the keys of those buckets are
-looked at by name, in a second reading.
+Both sides are multisets of keys as long as the log, compared in constant memory. Each key's hash is added on
+one side and subtracted on the other. Only keys of buckets with a nonzero sum are listed, in a second pass.
 
-Retention may have taken predictions. A prediction bears the time of its commit, so that it is compared only
-for commits of which all predictions are still there: those after the commit of the earliest that is kept.
+Retention may have deleted predictions. A prediction has the time of its commit, so only commits after the
+commit of the earliest kept prediction are compared.
 """
 
 from __future__ import annotations
@@ -54,15 +53,13 @@ class ProcessedEvents(NamedTuple):
 
 
 class _PredictionHead(msgspec.Struct):
-    """What is read of a prediction."""
-
     id: str
     ts: float
     model: ModelInfo
 
 
 class _CommittedSince(NamedTuple):
-    """What a learner that goes on has committed since verification began: times, and how far it has come."""
+    """Times and positions that a running learner has committed since verification began."""
 
     times: frozenset[float]
     positions: Mapping[Partition, int]
@@ -70,14 +67,14 @@ class _CommittedSince(NamedTuple):
 
 @dataclass(eq=False)
 class PublishedOutputs:
-    """Compares outputs with what the journal says was processed.
+    """Comparison of outputs with the processed records of the journal.
 
     Args:
-        log: which is only read.
-        settings: of the learner, all that it had in its life; the model's name was always the same.
-        seen: the journal.
-        origins: what snapshots say of the records at which they stand.
-        findings: are told.
+        log: only read.
+        settings: all settings that the learner has had; the model's name never changed.
+        seen: scan of the journal.
+        origins: record number -> origin in the snapshot at that record.
+        findings: receives the results.
     """
 
     log: Log
@@ -96,14 +93,14 @@ class PublishedOutputs:
         self._balances = {PREDICTIONS: Balance(), LETTERS: Balance()}
         self._earlier = 0  # records whose outputs are not compared
         self._by_scorers = False
-        self._strangers: set[tuple[Partition, int]] = set()  # told already
+        self._strangers: set[tuple[Partition, int]] = set()  # reported already
         self._refused: frozenset[bytes] = frozenset()  # the places of records with a label too many
-        self._numbers: frozenset[int] = frozenset()  # of the partitions that a shard reads; of none: all
+        self._numbers: frozenset[int] = frozenset()  # partitions that a shard reads; all if empty
 
     def begin(self) -> None:
-        """Find the commit from which on all is there, and the records that were refused for their label.
+        """Find the first commit with complete outputs, and the records refused for their label.
 
-        Whether these had to be is found by the recount, which counts dead letters, and by the replay.
+        The recount of dead letters and the replay check if these records were refused rightly.
         """
         self._refused = frozenset(self._refused_labels())
         firsts = [self._at(p, first) for p, (first, end) in self._predictions.items() if 0 < first < end]
@@ -124,14 +121,14 @@ class PublishedOutputs:
             self._floor = min(self._floor, earliest)
         if self.seen.first is not None and self.seen.first.n > 0:
             self._floor = max(self._floor, math.nextafter(self.seen.first.now, math.inf))
-            self._earlier = 1  # what the first record processed cannot be told without the one before
+            self._earlier = 1  # the first record's slice is unknown without the record before it
 
     def _refused_labels(self) -> Iterator[bytes]:
-        """The places of records that have a label too many, as their dead letters say."""
+        """Yield the places of records refused for exceeding the class limit, from their dead letters."""
         ends = {partition: end for partition, (_, end) in self._letters.items()}
         for letter in self._records(LETTERS, self._letters, ends):
             if dict(letter.headers).get("reason") == _TOO_MANY_CLASSES:
-                with suppress(KeyError, ValueError):  # a stranger's, which is told later
+                with suppress(KeyError, ValueError):  # a foreign record, reported later
                     yield _place_key(*_place_of(letter))
 
     def expect(self, processed: ProcessedEvents) -> None:
@@ -152,10 +149,10 @@ class PublishedOutputs:
                 yield PREDICTIONS, event.id.encode()
 
     def check(self, again: Callable[[], Iterator[ProcessedEvents]]) -> None:
-        """Read the outputs, once `expect` has heard of every commit; `again` reads the commits once more."""
+        """Compare the outputs after all calls of `expect`; `again` reads the commits a second time."""
         ends = {p: self.log.offsets(p)[1] for p in (*self._predictions, *self._letters)}
         if self._skips:
-            text = "events that came again may have none: those of the replay are compared with them"
+            text = "events that arrived again may have none: they are compared with the replay"
             self.findings.unchecked(PREDICTIONS, text)
         else:
             self._check(PREDICTIONS, lambda: self._found_predictions(ends), again)
@@ -167,7 +164,7 @@ class PublishedOutputs:
                 f"{self._balances[LETTERS].expected:,} refused records: {self._missing}",
             )
         if self._by_scorers:
-            text = "those of scorers bear the journal record of their model, and no commit has made them"
+            text = "scorers publish predictions outside commits, with the journal record of their model"
             self.findings.unchecked(PREDICTIONS, text)
         if self._earlier:
             self.findings.unchecked(
@@ -177,7 +174,7 @@ class PublishedOutputs:
 
     @property
     def _missing(self) -> str:
-        """Why outputs cannot be compared with what was processed."""
+        """Return why outputs cannot be compared."""
         why = (
             f", or, of events up to journal record {self.seen.unread}, {self.seen.why}"
             if self.seen.why
@@ -188,7 +185,7 @@ class PublishedOutputs:
     def _check(
         self, kind: str, found: Callable[[], Iterator[bytes]], again: Callable[[], Iterator[ProcessedEvents]]
     ) -> None:
-        """Twice where they differ: the second time it is known what was committed during the first."""
+        """Compare twice if they differ: commits during the first pass are known in the second."""
         for _ in range(2):
             self._since = self._committed_since()
             balance = copy.deepcopy(self._balances[kind])
@@ -232,7 +229,7 @@ class PublishedOutputs:
         return _CommittedSince(frozenset(times), positions)
 
     def _found_predictions(self, ends: Mapping[Partition, int]) -> Iterator[bytes]:
-        """The ids of predictions, and of events that have a dead letter in place of one."""
+        """Yield the ids of predictions, and of events with a dead letter instead."""
         for record in self._records(PREDICTIONS, self._predictions, ends):
             try:
                 prediction = _prediction(record.value)
@@ -250,7 +247,7 @@ class PublishedOutputs:
                 try:
                     now = float(headers.get("ts", b"nan"))
                 except ValueError:
-                    self._strange(PREDICTIONS, record, "its headers do not say when it was published")
+                    self._strange(PREDICTIONS, record, "its headers lack the time of publication")
                     continue
                 if now >= self._floor and now not in self._since.times:
                     yield headers.get("id", b"")
@@ -263,15 +260,15 @@ class PublishedOutputs:
             try:
                 partition, at = _place_of(record)
             except (KeyError, ValueError):
-                self._strange(LETTERS, record, "its headers do not say whence it came")
+                self._strange(LETTERS, record, "its headers lack the place of the refused record")
                 continue
             end, now = (p.get(partition, 0) for p in (self.seen.end.positions, self._since.positions))
             if not end <= at < now and not self._is_others(record):
                 yield _place_key(partition, at)
 
     def _is_others(self, letter: Record) -> bool:
-        """Whether the record of a dead letter is in a partition that another shard reads."""
-        with suppress(KeyError, ValueError):  # a stranger's, which is told
+        """Return True if the record of a dead letter is in a partition that another shard reads."""
+        with suppress(KeyError, ValueError):  # a foreign record, reported elsewhere
             return bool(self._numbers) and _place_of(letter)[0].number not in self._numbers
         return False
 
@@ -293,7 +290,7 @@ class PublishedOutputs:
                 self.findings.differs(kind, f"{partition} cannot be read: {error}")
 
     def _at(self, partition: Partition, first: int) -> float:
-        """When the commit was whose prediction is the earliest kept in a partition; infinite if unknown."""
+        """Return the time of the commit with the earliest kept prediction; infinite if unknown."""
         for record in self.log.read(partition, first, 1):
             try:
                 return _prediction(record.value).ts
@@ -302,7 +299,7 @@ class PublishedOutputs:
         return math.inf
 
     def _kept(self, kind: str, topics: Iterable[str]) -> dict[Partition, tuple[int, int]]:
-        """Partition -> the earliest offset kept and the end, of those topics that there are."""
+        """Return partition -> (earliest kept offset, end) for existing topics."""
         kept: dict[Partition, tuple[int, int]] = {}
         for topic in topics:
             try:
@@ -316,7 +313,7 @@ _prediction = msgspec.json.Decoder(_PredictionHead).decode
 
 
 def _place_of(letter: Record) -> tuple[Partition, int]:
-    """Where the record of a dead letter lies. Raises KeyError or ValueError where it does not say."""
+    """Return the place of a refused record; raise KeyError or ValueError if its letter has none."""
     headers = dict(letter.headers)
     topic, number, offset = (headers[name].decode() for name in ("topic", "partition", "offset"))
     return Partition(topic, int(number)), int(offset)

@@ -1,8 +1,7 @@
-"""What was published beside what a replay gives, byte for byte.
+"""Compare published outputs with a replay, byte for byte.
 
-A topic's records lie in the order in which commits made them, in each partition, with those of other models
-between them. Both sides are read side by side: of what was published, a window is held of what no commit has
-asked for yet.
+Records of one partition are in the order of commits, interleaved with records of other models. Published and
+replayed records are read in parallel; a window holds published records that no commit has matched yet.
 """
 
 from __future__ import annotations
@@ -26,13 +25,11 @@ _SHOWN = 200  # characters of a record
 
 
 class _OutputModel(msgspec.Struct):
-    """Which model published something."""
-
     name: str
 
 
 class _OutputHead(msgspec.Struct):
-    """What tells a prediction, a report, a drift or an alert from others."""
+    """Fields that identify a prediction, report, drift or alert."""
 
     ts: float
     model: _OutputModel
@@ -41,19 +38,19 @@ class _OutputHead(msgspec.Struct):
 
 
 Name = tuple[Any, ...]
-"""What an altered record still is, whatever its bytes: see `_what` and `_place`."""
+"""Identity of a record independent of its other bytes: see `_what` and `_place`."""
 
 
 class ReplayedOutputs:
-    """Compares what a replay gives with what readers of the topics see.
+    """Comparison of a replay's outputs with the records in the topics.
 
-    Told are records that are there with other bytes, those that are not there though their topic reaches back
-    to its beginning, and reports that no commit made. Whether each event has its prediction, and each refused
-    record its dead letter, is told by others before: these are not told twice.
+    It reports records with different bytes, missing records of topics that are complete, and reports that no
+    commit published. Predictions and dead letters that `PublishedOutputs` reports as missing are not reported
+    again.
 
     Args:
-        log: which is only read, up to where its topics end now.
-        findings: are told.
+        log: only read, up to the current ends of its topics.
+        findings: receives the results.
     """
 
     def __init__(self, log: Log, findings: CheckResults) -> None:
@@ -63,7 +60,7 @@ class ReplayedOutputs:
         self._equal = 0
 
     def expect(self, outputs: Sequence[NewRecord]) -> None:
-        """What one commit has published, as a replay gives it, in order."""
+        """Compare the outputs of one replayed commit, in order."""
         for output in outputs:
             if output.topic not in self._topics:
                 self._topics[output.topic] = _OutputWindow(self._log, output)
@@ -79,13 +76,13 @@ class ReplayedOutputs:
     def finish(
         self, reports: AbstractSet[str], *, is_all: bool, passed_over: str, told: Callable[[str], bool]
     ) -> None:
-        """Tell what is missing and what is too many, and that all else is equal.
+        """Report missing and surplus records, and the number of equal ones.
 
         Args:
-            reports: the topics of reports and alerts, of which nobody else says whether all are there.
-            is_all: whether every commit there is was expected, so that no other record can be the model's.
+            reports: topics of reports and alerts, which no other check covers.
+            is_all: True if every existing commit was expected, so any other record is a surplus.
             passed_over: which commits were not replayed, if any.
-            told: whether somebody else has told what is missing in a topic.
+            told: returns True if another check has reported the missing records of a topic.
         """
         self._open(reports)
         rest = 0
@@ -109,13 +106,13 @@ class ReplayedOutputs:
                 rest += sum(1 for _ in left)
         if rest and passed_over:
             self._findings.unchecked(
-                OUTPUTS, f"{pluralize(rest, 'record')} beside those of a replay: {passed_over}"
+                OUTPUTS, f"{pluralize(rest, 'record')} in addition to a replay: {passed_over}"
             )
         if self._equal and not self._findings.count(OUTPUTS):
             self._findings.ok(OUTPUTS, f"{pluralize(self._equal, 'record')} as published, byte for byte")
 
     def _open(self, reports: AbstractSet[str]) -> None:
-        """Those topics of which a replay gives nothing: strangers may have written to them."""
+        """Open the topics for which a replay has no output: foreign records may be in them."""
         for topic in reports - self._topics.keys():
             window = _OutputWindow(self._log, NewRecord(topic, None, b""))
             if not window.errors:  # else there is none, and nothing in it is missed
@@ -123,7 +120,6 @@ class ReplayedOutputs:
 
     @property
     def _names(self) -> set[str]:
-        """The models whose records were expected."""
         return {name for window in self._topics.values() for name in window.models}
 
     def _report_missing(self, missed: int, first: NewRecord) -> None:
@@ -175,11 +171,11 @@ class _OutputWindow:
 
     @property
     def is_full(self) -> bool:
-        """Whether nothing more is read until some of it is asked for."""
+        """True if the window must shrink before more is read."""
         return self._size >= _WINDOW
 
     def take(self, output: NewRecord) -> Record | None:
-        """The record that should be this one, once: of its bytes, else of its name; None if there is none."""
+        """Remove and return the record with these bytes, else with this name; None if there is none."""
         name = self._name(output)
         if name is None:
             return None
@@ -202,19 +198,19 @@ class _OutputWindow:
         return next((found for found in self._unmet.get(name, ()) if bytes_of(found) == wanted), None)
 
     def _forget(self, name: Name) -> None:
-        """Other models' records, and those that were rolled back: commits that went before asked for none."""
+        """Drop records of other models and of rolled-back commits: earlier commits did not match them."""
         self._unmet = {n: found for n, found in self._unmet.items() if found and n >= name[:1]}
         self._size = sum(len(one.value) for found in self._unmet.values() for one in found)
 
     def left(self, models: AbstractSet[str]) -> Iterator[Record]:
-        """What nobody asked for, of these models; of dead letters nobody knows whose they are."""
+        """Yield the unmatched records of these models; dead letters do not name a model."""
         while self._unmet or self._read():
             for name, found in self._unmet.items():
                 yield from found if _models(name) & models else ()
             self._unmet, self._size = {}, 0
 
     def _read(self) -> bool:
-        """Read on in every partition; whether there was anything."""
+        """Read the next records of every partition; return False if there were none."""
         is_more = False
         for partition, (offset, end) in list(self._ahead.items()):
             try:
@@ -241,7 +237,7 @@ _said = msgspec.json.Decoder(_OutputHead).decode
 
 
 def _place(letter: NewRecord | Record) -> Name | None:
-    """Of a dead letter: where the refused record lies."""
+    """Return the place of a dead letter's refused record."""
     place = dict(letter.headers)
     return (
         (-math.inf, *(place.get(name, b"") for name in ("topic", "partition", "offset"))) if place else None
@@ -249,12 +245,11 @@ def _place(letter: NewRecord | Record) -> Name | None:
 
 
 def _models(name: Name) -> set[str]:
-    """The model that a record names; none of a dead letter."""
     return set() if name[0] == -math.inf else {name[3]}
 
 
 def _what(output: NewRecord | Record) -> Name | None:
-    """Of a prediction, report, drift or alert: its commit, event, kind and model; None for anything else."""
+    """Return commit, event, kind and model of a prediction, report, drift or alert; else None."""
     try:
         said = _said(output.value)
     except (msgspec.MsgspecError, UnicodeDecodeError):
@@ -263,7 +258,7 @@ def _what(output: NewRecord | Record) -> Name | None:
 
 
 def _differences(found: Record, output: NewRecord) -> Iterator[str]:
-    """What is other than it should be, field by field where it is JSON."""
+    """Yield the differences, field by field for JSON."""
     try:
         here, there = (msgspec.json.decode(value, type=dict) for value in (found.value, output.value))
     except (msgspec.MsgspecError, UnicodeDecodeError):

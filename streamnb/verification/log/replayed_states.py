@@ -1,4 +1,4 @@
-"""The state that a recovery gives, and snapshots on the way to it, beside one made of the journal alone."""
+"""Compare the recovered state, and the snapshots on the way, with a replay of the journal alone."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _UNPORTABLE = ("posterior_", "entity_beliefs")  # sums of logarithms
 
 
 class _SnapshotsUpTo:
-    """Snapshots as they were when the first that is wanted was the newest."""
+    """View of the snapshots up to a record, as if it were the newest."""
 
     def __init__(self, snapshots: Snapshots, n: int) -> None:
         self._snapshots, self._n = snapshots, n
@@ -43,15 +43,15 @@ class _SnapshotsUpTo:
 
 @dataclass(eq=False)
 class StateReplay:
-    """Recovers states, and compares them.
+    """Recovery and comparison of states.
 
     Args:
-        log: which is only read.
-        snapshots: that are kept.
-        learner: makes one that has learned nothing.
-        identity: what the state has to belong to.
-        seen: the journal.
-        findings: are told.
+        log: only read.
+        snapshots: kept snapshots.
+        learner: returns a learner that has learned nothing.
+        identity: identity of the job that the state must belong to.
+        seen: scan of the journal.
+        findings: receives the results.
     """
 
     log: Log
@@ -66,25 +66,24 @@ class StateReplay:
         self._standings = ReplayedTenantStats(self.log, self.findings)
 
     def present(self, check: str, kept: KeptSnapshots) -> EventProcessor | None:
-        """The state that a learner would begin with; None, and told, where there is none."""
+        """Return the state that a learner would begin with; report the fault and return None on failure."""
         if kept.origins:
             return self._recovered(self.snapshots, check)
         return self._recovered(self.snapshots, check, lambda _, *said: self._expect(*said))
 
     def _expect(self, replayed: EventProcessor, outputs: Sequence[NewRecord]) -> None:
-        """Compare what one commit has published, as a replay gives it."""
         self._outputs.expect(self._standings.expect(replayed.settings.tenants, outputs))
 
     def compare(self, learner: EventProcessor, kept: KeptSnapshots, base: int) -> None:
-        """The present state, and those of the snapshots on the way, beside a replay, bit for bit.
+        """Compare the present state, and the snapshots on the way, with a replay, bit for bit.
 
-        Scores are sums of logarithms: they are the same bits only on one kind of machine.
+        Scores are sums of logarithms: their bits are the same only on one kind of machine.
 
         Args:
             learner: the state.
-            kept: the snapshots that are kept.
-            base: the record of the snapshot with which a replay has to begin, where journal or events do
-                not reach back to the beginning; -1 where there is none.
+            kept: kept snapshots.
+            base: record of the snapshot from which a replay must begin because journal or events do not reach
+                back to the genesis; -1 if there is none.
         """
         model, has_learners = learner.model, learns(learner.model)
         if not kept.origins:
@@ -101,7 +100,7 @@ class StateReplay:
             start = _SnapshotsUpTo(self.snapshots, base)
         one = self.seen.machines_since(base) <= {self.identity.machine} and kept.are_of(self.identity, base)
 
-        # Where nothing is recounted, or not all, the model is compared as a whole.
+        # If the recount is missing or incomplete, compare the model as a whole.
         as_a_whole = isinstance(model, HiddenMarkovNB) or not isinstance(model, CountingModel)
 
         def passed(checkpoint: Checkpoint, replayed: EventProcessor, outputs: Sequence[NewRecord]) -> None:
@@ -120,13 +119,13 @@ class StateReplay:
                 self._compare_learned(learner, replayed, one=one)
 
     def _unseen(self) -> tuple[int, str] | None:
-        """Up to which record the state cannot be replayed without snapshots, and why; None where it can."""
+        """Return the last record that needs a snapshot to replay, and why; None if there is none."""
         seen = self.seen
         later = max(seen.program, seen.adopted)
         if seen.adopted == later >= 0:
             return later, (
-                f"what was learned up to journal record {later}, which took up a model that was learned "
-                "anew: streamnb verify --rebuilt learns it once more"
+                f"what was learned up to journal record {later}, which installed a retrained "
+                "model: check it with streamnb verify --rebuilt"
             )
         if later >= 0:
             return later, f"what another version of the program learned, up to journal record {later}"
@@ -135,7 +134,7 @@ class StateReplay:
         return None
 
     def _finish_outputs(self, learner: EventProcessor, *, is_whole: bool, failed: bool = False) -> None:
-        """What is there of the outputs beside what was replayed."""
+        """Report the remaining differences between outputs and replay."""
         reports, seen = {learner.settings.metrics, learner.settings.alerts}, self.seen
         goes_on = self.log.offsets(seen.journal)[1] > seen.end_offset
         one = seen.machines_since(-1) <= {self.identity.machine}
@@ -154,14 +153,14 @@ class StateReplay:
         self._standings.finish(is_all=is_all and not failed, goes_on=goes_on or failed, behind=due)
 
     def _compare_parts(self, learner: EventProcessor, replayed: EventProcessor, *, one: bool) -> None:
-        """All but features, what is learned by gradient, and what forgets."""
+        """Compare all but features, gradient-trained parts and decayed counts."""
         sides = (learner.parts(), replayed.parts())
         without = (OF_LEARNERS, DECAYED) if one else (OF_LEARNERS, DECAYED, *_UNPORTABLE)
         for name in sorted(sides[0]):
             state, other = (_portable(name, parts[name], without, one=one) for parts in sides)
             if part_digest(*state) != part_digest(*other):
                 where = ", ".join(_other_values(state, other))
-                text = f"part {name!r} of the state is another with snapshots than without: {where}"
+                text = f"part {name!r} of the state differs with and without snapshots: {where}"
                 self.findings.differs(REPLAY, text, {"record": self.seen.end.n})
         if not one:
             text = "the scores' last bits: more than one kind of machine has written"
@@ -172,7 +171,7 @@ class StateReplay:
             self.findings.ok(REPLAY, text)
 
     def _compare_learned(self, learner: EventProcessor, replayed: EventProcessor, *, one: bool) -> None:
-        """Features, what is learned by gradient, and what forgets."""
+        """Compare features, gradient-trained parts and decayed counts."""
         n = self.seen.end.n
         if not one:
             text = "weights, powers and what forgets: more than one kind of machine has written"
@@ -204,7 +203,7 @@ class StateReplay:
 
 
 def _portable(name: str, part: SnapshotPart, without: tuple[str, ...], *, one: bool) -> SnapshotPart:
-    """What is compared as a whole; between machines no sums of logarithms, and no powers."""
+    """Return what is compared as a whole; across machines without sums of logarithms and powers."""
     if name == "progressive" and not one:
         return SnapshotPart({}, {})
     return SnapshotPart(
@@ -213,7 +212,7 @@ def _portable(name: str, part: SnapshotPart, without: tuple[str, ...], *, one: b
 
 
 def _other_values(one: SnapshotPart, other: SnapshotPart) -> Iterator[str]:
-    """The names of what is another in two parts."""
+    """Yield the names of entries that differ."""
     for name in sorted({**one.meta, **other.meta}):
         if one.meta.get(name) != other.meta.get(name):
             yield name

@@ -1,4 +1,4 @@
-"""The last record of each tenant beside the last that a replay gives: a compacted topic keeps no others."""
+"""Compare each tenant's last record with the last one of a replay, as a compacted topic keeps only that."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _READ_AT_ONCE = 5000
 
 
 class ReplayedTenantStats:
-    """Compares what a topic says of each tenant with what a replay gives.
+    """Comparison of tenant records in a topic with a replay.
 
     Args:
-        log: which is only read, up to where the topic ends now.
-        findings: are told.
+        log: only read, up to the current end of the topic.
+        findings: receives the results.
     """
 
     def __init__(self, log: Log, findings: CheckResults) -> None:
@@ -27,7 +27,7 @@ class ReplayedTenantStats:
         self._last: dict[str, dict[bytes | None, bytes]] = {}  # topic -> tenant -> value
 
     def expect(self, topic: str, outputs: Sequence[NewRecord]) -> Sequence[NewRecord]:
-        """Remember what one commit said of tenants in this topic; its other outputs."""
+        """Remember the tenant records of one commit in this topic, and return its other outputs."""
         if not topic:
             return outputs
         own = [output for output in outputs if output.topic == topic]
@@ -35,12 +35,12 @@ class ReplayedTenantStats:
         return [output for output in outputs if output.topic != topic] if own else outputs
 
     def finish(self, *, is_all: bool, goes_on: bool, behind: AbstractSet[str]) -> None:
-        """Tell what is another record, or one too many.
+        """Report records that differ or are surplus.
 
         Args:
-            is_all: whether every commit there is was expected, so that no other record can be the model's.
-            goes_on: whether there were commits since, which may have said something later.
-            behind: the tenants of which the last record may be of what was rolled back since.
+            is_all: True if every existing commit was expected, so any other record is a surplus.
+            goes_on: True if later commits exist, which may have published newer records.
+            behind: tenants whose last record may come from a commit that was rolled back since.
         """
         for topic, expected in self._last.items():
             try:
@@ -66,7 +66,6 @@ class ReplayedTenantStats:
                 )
 
     def _found(self, topic: str) -> dict[bytes | None, Record]:
-        """The last record of each key."""
         found: dict[bytes | None, Record] = {}
         for partition in self._log.partitions(topic):
             first, end = self._log.offsets(partition)
@@ -76,7 +75,6 @@ class ReplayedTenantStats:
         return found
 
     def _report(self, pairs: Sequence[tuple[bytes | None, Record, bytes]], *, tells: bool) -> None:
-        """Say what the last record of each is, and what it should be; or that nobody knows."""
         if pairs and not tells:
             text = f"{pluralize(len(pairs), 'tenant')}: their last records are none that was replayed"
             self._findings.unchecked(STANDINGS, text)
@@ -94,5 +92,4 @@ class ReplayedTenantStats:
 
 
 def _name(key: bytes | None) -> str:
-    """Of a tenant, by the key of its record."""
     return (key or b"").decode(errors="backslashreplace")

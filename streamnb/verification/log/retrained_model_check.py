@@ -1,4 +1,4 @@
-"""The model that was last learned anew, learned once more from the log alone."""
+"""Retrain the last retrained model again from the log alone, and compare."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ REBUILT = "learned anew"
 def check_rebuilt(
     source: RetrainingSource, adopted: int, findings: CheckResults, chosen: Chosen | None = None
 ) -> None:
-    """Compare the model that a journal record took up with one that is learned anew now, bit for bit.
+    """Compare the model that a journal record installed with one retrained now, bit for bit.
 
     Args:
         source: log and snapshots.
-        adopted: the record; -1 where there is none.
-        findings: are told.
+        adopted: the record; -1 if there is none.
+        findings: receives the results.
         chosen: events that the model must never have seen.
     """
     found = find(source.log, source.log.partitions(source.identity.journal)[0], adopted)
     if found is None:
-        findings.differs(REBUILT, "the journal took up no model that was learned anew: nothing was forgotten")
+        findings.differs(REBUILT, "the journal never installed a retrained model: nothing was erased")
         return
     record = found.record
     if record.machine != source.identity.machine:

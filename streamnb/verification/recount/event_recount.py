@@ -1,7 +1,7 @@
-"""What was learned, counted again by plain addition: dictionaries, integers and fractions.
+"""Recount what was learned by plain addition: dictionaries, integers and fractions.
 
-It shares with the learner how bytes become events, and nothing else: no kernel, no vocabulary, no array. A
-row is a word of a text or a value of a nominal attribute; rows keep the order in which they were met.
+The recount shares only the decoding of events with the learner: no kernel, no vocabulary, no array. A row is
+a word of a text or a value of a nominal attribute. Rows keep the order of their first occurrence.
 """
 
 from __future__ import annotations
@@ -45,18 +45,17 @@ def in_units(weight: float) -> int:
 
 @dataclass(frozen=True)
 class RecountPlan:
-    """How events are read and counted under one configuration.
+    """Decoding and counting of events under one configuration.
 
     Attributes:
-        settings: of the learner.
+        settings: settings of the learner.
         kinds: declared attribute -> its kind.
-        sources: what is counted beside words and values.
-        entity: the attribute that says whose chain or tenant an event is of, which is not counted; None is
-            none.
-        room: how many rows, attributes and classes there may be; None is any number.
-        own: how the events of one tenant are counted; None where there is one model.
-        tenants: how many tenants have a model of their own.
-        shares: whether what all of them teach is counted, too.
+        sources: counts in addition to words and values.
+        entity: attribute with the chain or tenant of an event, which is not counted; None if there is none.
+        room: limits of rows, attributes and classes; None is unlimited.
+        own: plan for the events of one tenant; None if there is one model.
+        tenants: number of tenants with a model of their own.
+        shares: True if a shared model of all tenants is counted, too.
     """
 
     settings: Settings
@@ -70,9 +69,9 @@ class RecountPlan:
 
     @classmethod
     def of_model(cls, settings: Settings, model: StreamModel) -> RecountPlan:
-        """The plan of a learner with these settings and this model, of which only the parameters count.
+        """Return the plan of a learner with these settings and the parameters of this model.
 
-        What a model learns that is no table of counts is not counted.
+        The plan excludes parts of a model that are not tables of counts.
         """
         if isinstance(model, TenantModels):
             alone, shared = cls.of_model(settings, model.tenant()), model.shared
@@ -104,13 +103,13 @@ class RecountPlan:
         return self.kinds.get(name, undeclared)
 
     def attributes(self, classes: int) -> int:
-        """How many attributes of a kind, discrete or continuous, there may be with so many classes."""
+        """Return the maximum number of discrete, or of continuous, attributes with `classes` classes."""
         most = sys.maxsize if self.own is None else _OF_TENANTS
         return most if self.room is None else min(most, self.room.attributes(classes))
 
 
 class LabelChange(NamedTuple):
-    """Units of a label; below zero they are taken back, of an event learned after so many prunings."""
+    """Weight of a label in units; a negative weight unlearns an event learned after `prunings` prunings."""
 
     label: str
     weight: int
@@ -122,19 +121,19 @@ class Recount:
     """Counts of everything that a naive Bayes model learns, in units of 1/1024 example.
 
     Attributes:
-        consumed: records of every sort.
-        dead_letters: records that are no events.
-        events: events learned, less those taken back.
-        met: events that were predicted, and those of them that were learned later.
-        unlearned: events taken back, as often as they were.
-        corrected: events learned again that weighed no hypotheses, as often as they were.
-        prunings: how often words were forgotten.
+        consumed: records of all kinds.
+        dead_letters: records that are not valid events.
+        events: events learned, minus events unlearned.
+        met: events that were predicted, including those learned later.
+        unlearned: number of times that events were unlearned.
+        corrected: number of times that events without effect on hypotheses were learned again.
+        prunings: number of prunings.
         classes: class -> weight.
-        rows: (group, word or value) -> class -> weight, in the order in which they were met.
+        rows: (group, word or value) -> class -> weight, in order of first occurrence.
         totals: group -> class -> words, texts (Bernoulli) or events that have it (nominal).
         stopped: words that are never counted again.
         moments: (continuous attribute, class) -> sums.
-        sources: what is counted beside these, below.
+        sources: the additional counts below.
         presence: (group, word) -> class -> texts that hold the word.
         texts: group of texts -> class -> texts.
     """
@@ -161,8 +160,8 @@ class Recount:
         self.texts: dict[Group, dict[str, int]] = defaultdict(lambda: defaultdict(int))
         self.sources = Sources()
         self.fields: set[str] = set()  # continuous attributes that are known
-        self.held = 0  # classes for which room is kept: those there are, and those of the record at hand
-        self._long_bytes = 0  # of words that are longer than a cell, stopped ones too
+        self.held = 0  # capacity is reserved for known classes and for classes of the current record
+        self._long_bytes = 0  # words longer than a cell, including stopped ones
 
     def begin_with(self, fields: Iterable[str]) -> None:
         """Begin with the rows that there are, and with these continuous attributes."""
@@ -170,7 +169,7 @@ class Recount:
         self._long_bytes = sum(map(_long, [*self.rows, *self.stopped]))
 
     def take(self, event: Event | None, plan: RecountPlan) -> None:
-        """Count one record; None is one that is no event."""
+        """Count one record; None is a record that is not a valid event."""
         self.consumed += 1
         if event is None or not self.admits({event.label}, plan):
             self.dead_letters += 1
@@ -187,7 +186,7 @@ class Recount:
             self.evict(len(self.classes), plan)
 
     def admits(self, labels: set[str | None], plan: RecountPlan) -> bool:
-        """Whether there may be these labels; room is made for those that are new."""
+        """Return True if the class limit admits these labels; evict rows to admit new ones."""
         new = labels - self.classes.keys() - {None}
         classes, most = len(self.classes) + len(new), plan.settings.max_classes or sys.maxsize
         if plan.room is not None:
@@ -200,16 +199,16 @@ class Recount:
         return True
 
     def change_budget(self, plan: RecountPlan) -> None:
-        """Where there is another room now, what was learned so far has no part in what is met later."""
+        """Note a changed memory budget, which counts as a pruning: earlier events have no later rows."""
         if plan.room != self._room and self.consumed:
             self.prunings += 1
             self._changed = self.prunings
         self._room = plan.room
 
     def evict(self, classes: int, plan: RecountPlan) -> None:
-        """Where too little is left for so many classes, forget the lightest rows, and of equals the oldest.
+        """If capacity is short, evict the lightest rows, of equal weight the oldest.
 
-        Of long words those whose bytes are too many go first, then of all what are too many rows.
+        Evict long words above the byte limit first, then rows above the row limit.
         """
         room = plan.room
         if room is None or not room.is_short(len(self.rows) + len(self.stopped), self._long_bytes, classes):
@@ -235,9 +234,9 @@ class Recount:
         self.teach(event.x, LabelChange(label, weight, plan))
 
     def unlearn(self, event: Event, label: str, weight: int, plan: RecountPlan, prunings: int) -> None:
-        """Take back an event that was learned so after so many prunings.
+        """Unlearn an event that was learned after `prunings` prunings.
 
-        What was forgotten since is not taken out of what was counted since.
+        Rows evicted since then are not subtracted from later counts.
         """
         if not weight:
             return
@@ -279,7 +278,7 @@ class Recount:
         return counted
 
     def _is_counted(self, attribute: Group, plan: RecountPlan, prunings: int | None) -> bool:
-        """Whether there is room for an attribute, or was when what is taken back was learned."""
+        """Return True if there is, or was at the time of an unlearned event, capacity for an attribute."""
         kind, name = attribute
         is_number = kind == CONTINUOUS
         is_known = name in self.fields if is_number else attribute in self._groups
@@ -322,7 +321,6 @@ class Recount:
                 texts[label] = texts.get(label, 0) + weight
 
     def _fits(self, row: Row, plan: RecountPlan) -> bool:
-        """Whether there may be one more row."""
         room = plan.room
         return room is None or (
             len(self.rows) + len(self.stopped) < room.rows(self.held)
@@ -330,14 +328,13 @@ class Recount:
         )
 
     def _row(self, row: Row) -> dict[str, int]:
-        """The counts of a row, which is made where there is none."""
         self._long_bytes += 0 if row in self.rows else _long(row)
         if self.prunings and row not in self.rows:
             self._born[row] = self.prunings
         return self.rows.setdefault(row, {})
 
     def _held(self, row: Row, prunings: int) -> bool:
-        """Whether a row was there after so many prunings, and has been since."""
+        """Return True if a row has existed continuously since `prunings` prunings."""
         return row in self.rows and self._born.get(row, 0) <= prunings
 
     def prune(self, pruning: Pruning) -> None:
@@ -373,7 +370,7 @@ class Recount:
 
 
 def _long(row: Row) -> int:
-    """How many bytes a row takes beside its cell of 16, of which one holds the length."""
+    """Return the bytes of a row outside its cell of 16, of which one holds the length."""
     n_bytes = len(row[1].encode())
     return n_bytes if n_bytes > _CELL else 0
 

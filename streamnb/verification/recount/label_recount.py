@@ -1,8 +1,8 @@
-"""What labels teach that come apart from their events, told once more from the log in the journal's order.
+"""Recount labels that arrive separately from their events, from the log in the order of the journal.
 
-Every event that waits is kept whole, with all that each source says of it, in dictionaries: no array, chunk
-or batch. What docs/labels.md says is followed record by record. Where another label comes to hold, what was
-counted is subtracted and the new label counted, which is exact in whole numbers.
+Every waiting event is kept whole, with each source's label, in dictionaries: no array, block or batch. The
+code follows docs/labels.md record by record. If another label comes into force, the old one is subtracted and
+the new one added, which is exact for integers.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ _size = msgspec.msgpack.encode
 
 
 Place = tuple[float, str, int, int]
-"""Time, topic, partition and offset: the order of all that one source says."""
+"""Time, topic, partition and offset: the order of one source's labels."""
 
 
 class _SourceEntry(NamedTuple):
-    """The last that a source says of an event; the one with the greatest place counts."""
+    """Latest label of a source for an event, by greatest place."""
 
     place: Place
     is_label: bool
@@ -45,13 +45,13 @@ class _SourceEntry(NamedTuple):
     weight: float
 
 
-Words = dict[str, _SourceEntry]  # by source
+Words = dict[str, _SourceEntry]  # source -> entry
 Read = Event | LabelRecord | Retraction | None
 
 
 @dataclass
 class _WaitingEvent:
-    """An event, when it was recorded, the bytes before it, what is said of it, and what was learned."""
+    """An event, the time of its record, the bytes before it, its labels, and the learned label."""
 
     event: Event
     time: float
@@ -77,9 +77,9 @@ class LabelRecount:
     _earliest: float = -math.inf
     _taken: int = 0  # bytes, of all events
     _least: int = 0
-    _learned: int | None = None  # events, with those that were taken back; None before labels came apart
+    _learned: int | None = None  # events, including those unlearned; None before labels arrived separately
     _waiting: dict[int, _WaitingEvent] = field(default_factory=dict)
-    _newest: dict[str, int] = field(default_factory=dict)  # of an id
+    _newest: dict[str, int] = field(default_factory=dict)  # event id -> index
     _first: int = 0  # the numbers of the oldest that waits, and of the next
     _next: int = 0
     _early: dict[str, tuple[Words, float]] = field(default_factory=dict)
@@ -103,7 +103,7 @@ class LabelRecount:
             self._work()
 
     def _take(self, record: Record, read: Read) -> None:
-        """Count one record; None is one that is none of these."""
+        """Process one record; None is a record of another kind."""
         recount = self.recount
         if self._learned is None:
             assert read is None or isinstance(read, Event)  # noqa: S101
@@ -132,7 +132,7 @@ class LabelRecount:
         recount.consumed += 1
 
     def _work(self) -> None:
-        """Take back what a withdrawn source said of some events that wait."""
+        """Retract the labels of withdrawn sources for a part of the waiting events."""
         if not self._sweeps:
             return
         self.recount.held = len(self.recount.classes)
@@ -190,7 +190,7 @@ class LabelRecount:
     def _hear(
         self, event_id: str, source: str, place: Place, label: str | None, weight: float, recorded: float
     ) -> None:
-        """A verdict, or the label of an event that came again."""
+        """Process a label record, or the label of an event that arrived again."""
         if source not in self._sources and len(self._sources) >= _SOURCES:
             self._refuse()
             return
@@ -229,7 +229,7 @@ class LabelRecount:
         )
 
     def _keep(self, event_id: str, source: str, word: _SourceEntry, recorded: float) -> None:
-        """Until its event comes, or no room is left for it."""
+        """Keep a label until its event arrives, or until memory is short."""
         words, _ = self._early.get(event_id, ({}, 0.0))
         if len({*words, source}) > _SPEAKERS:
             self._refuse()
@@ -248,7 +248,7 @@ class LabelRecount:
                 self._refuse()
 
     def _refuse(self) -> None:
-        """A verdict that is not taken is a dead letter, the first ten in a thousand records."""
+        """Count a rejected label as a dead letter, at most ten in a thousand records."""
         block, told = self.recount.consumed // 1000, self._told[1]
         self._told = block, 1 + (told if block == self._told[0] else 0)
         self.recount.dead_letters += self._told[1] <= 10
@@ -256,7 +256,7 @@ class LabelRecount:
     # -- what waits ---------------------------------------------------------------------------------------
 
     def _drop(self, size: int) -> None:
-        """Take so many bytes, and drop what has waited too long."""
+        """Reserve `size` bytes, and drop events that have waited too long."""
         self._taken += size
         self._earliest = max(self._earliest, self._time - self._settings.window)
         self._least = max(self._least, self._taken - self._settings.memory)
@@ -275,7 +275,7 @@ class LabelRecount:
         return self._waiting[number] if self._waits(number) else None
 
     def _follow(self, one: _WaitingEvent, *, prunes: bool = True, is_met: bool = False) -> None:
-        """Count an event by the label that holds now, if it is another than before."""
+        """Learn an event with the label in force, if that label has changed."""
         truth, before = self._truth(one.words), one.truth
         if truth == before:
             return
@@ -296,7 +296,7 @@ class LabelRecount:
             recount.evict(len(recount.classes), self._plan)
 
     def _truth(self, words: Words) -> tuple[str, float] | None:
-        """Label and weight: of the highest rank, then the latest, then the last name."""
+        """Return label and weight of the highest rank, then the latest, then the last name."""
         ranks = self._settings.ranks
         standing = [
             (ranks.get(source, 0 if source == IN_EVENT else 1), word.place[0], source)

@@ -1,13 +1,13 @@
-r"""Whether the posterior over hypotheses agrees with its own losses, and they with the bound.
+r"""Check a posterior over hypotheses against its own losses, and the losses against their bound.
 
 With losses L(h) = -ln P(D | h), and L = -ln P(D) of the mixture:
 
     no switching      ln P(h | D) = ln P0(h) - L(h) + L                 Bayes' theorem, for the whole stream
     switching rate r  L <= L(h) + ln 1/P0(h) + T ln 1/(1 - r)           the bound, for every h
 
-One update adds three numbers to ln P(h | D), of which none is above S = L(h) + ln 1/P0(h) + L and what a
-switching rate adds, and rounds each time: T updates are within 8 T u S of the exact ones, u = 2^-53. What the
-hypotheses said of each event is not counted again here: a replay does that.
+One update adds three numbers to ln P(h | D), each at most S = L(h) + ln 1/P0(h) + L plus the term of the
+switching rate, and rounds each time: T updates are within 8 T u S of the exact ones, u = 2^-53. The
+hypotheses' predictions for each event are not recomputed here: a replay does that.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _ROUNDING = 2.0**-53
 
 
 class PosteriorFault(NamedTuple):
-    """A number of the posterior that cannot be.
+    """A number of the posterior that is outside its bounds.
 
     Attributes:
-        what: which.
-        hypothesis: whose; empty where it is the mixture's.
-        found: what it is.
-        expected: what it should be, or what it may be at most.
+        what: name of the number.
+        hypothesis: its hypothesis; empty for the mixture.
+        found: actual value.
+        expected: expected value, or its maximum.
     """
 
     what: str
@@ -49,12 +49,12 @@ class PosteriorAudit(NamedTuple):
 
     @classmethod
     def of_model(cls, model: CountingModel) -> PosteriorAudit | None:
-        """Those of a model; None where it weighs no hypotheses."""
+        """Return the audit of a model; None if it does not weigh hypotheses."""
         return cls(model.posterior, model.n_met) if isinstance(model, BayesOptimalNB) else None
 
     @classmethod
     def read(cls, part: SnapshotPart) -> PosteriorAudit | None:
-        """Those of a state. Raises SnapshotError where they are none."""
+        """Return the audit of a state; raise SnapshotError if the part has no posterior."""
         described: Mapping[str, Any] | None = part.meta.get("posterior")
         if described is None:
             return None

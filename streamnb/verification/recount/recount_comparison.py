@@ -1,4 +1,4 @@
-"""What was counted beside what was learned: every number, by attribute, value and class."""
+"""Compare a recount with the learned state: every number, by attribute, value and class."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ _AT_ONCE = 4096  # rows
 
 
 class LearnedState(NamedTuple):
-    """What a learner has learned, how many records it has seen, and how it weighs hypotheses.
+    """Learned state, number of records it has seen, and its posterior over hypotheses.
 
-    Where tenants have models of their own, `statistics` are those of the model of all.
+    With models for each tenant, `statistics` belong to the shared model.
     """
 
     statistics: SufficientStatistics
@@ -46,7 +46,7 @@ class LearnedState(NamedTuple):
 
     @classmethod
     def of_processor(cls, learner: EventProcessor) -> LearnedState:
-        """That of a learner."""
+        """Return the state of a learner."""
         model, seen = learner.model, (learner.consumed, learner.dead_letters)
         if isinstance(model, TenantModels):
             shared = model.shared
@@ -57,7 +57,7 @@ class LearnedState(NamedTuple):
 
     @classmethod
     def read(cls, parts: Mapping[str, SnapshotPart]) -> LearnedState:
-        """That of a snapshot. Raises SnapshotError where it holds none."""
+        """Return the state in a snapshot; raise SnapshotError if it holds none."""
         with state_errors("such a learner", IndexError, ValueError):
             meta, arrays = model = parts["model"]
             counters = parts["learner"].meta
@@ -70,7 +70,7 @@ class LearnedState(NamedTuple):
 
 
 def _check_features(arrays: Mapping[str, Array]) -> None:
-    """Raise ValueError for a feature that is there twice, or out of order: a model that loads it hides it."""
+    """Raise ValueError for duplicate or unordered features, which a model that loads them would hide."""
     if "learned_features" in arrays:
         rows, once = arrays["learned_features"][:, KEY], arrays["learned_features_met_once"]
         keys = np.append(rows.astype(np.uint64), once & KEY_BITS)
@@ -80,10 +80,10 @@ def _check_features(arrays: Mapping[str, Array]) -> None:
 
 @dataclass
 class Compared:
-    """How many numbers are equal.
+    """Numbers of values that are equal.
 
     Attributes:
-        counts: of classes, rows and totals.
+        counts: counts of classes, rows and totals.
         moments: cells of continuous attributes.
     """
 
@@ -95,7 +95,7 @@ class Compared:
 
 
 class _Row(NamedTuple):
-    """A row of a table: its counts above or below zero, the texts that hold it, and whether it is stopped."""
+    """A row of a table: its nonzero counts, the texts that hold it, and its stop flag."""
 
     row: Row
     counts: dict[str, int]
@@ -104,7 +104,7 @@ class _Row(NamedTuple):
 
 
 def _cells(table: Ints, labels: Sequence[str]) -> Iterator[dict[str, int]]:
-    """Label -> count of each row, of what is not zero."""
+    """Yield label -> nonzero count for each row."""
     for first in range(0, len(table), _AT_ONCE):
         part = table[first : first + _AT_ONCE]
         cells: list[dict[str, int]] = [{} for _ in part]
@@ -115,7 +115,7 @@ def _cells(table: Ints, labels: Sequence[str]) -> Iterator[dict[str, int]]:
 
 
 def _rows(statistics: SufficientStatistics) -> Iterator[_Row]:
-    """Every row, in the order in which they were met."""
+    """Yield all rows in order of first occurrence."""
     owners, labels = list(statistics.layout.groups), [str(label) for label in statistics.classes]
     vocabulary = statistics.vocabulary
     groups = vocabulary.groups[: vocabulary.size].tolist()
@@ -127,7 +127,6 @@ def _rows(statistics: SufficientStatistics) -> Iterator[_Row]:
 
 
 def _totals(statistics: SufficientStatistics, table: Ints) -> dict[Group, dict[str, int]]:
-    """The totals of groups, by class."""
     return {
         (kind, str(name)): {
             str(label): int(total) for label, total in zip(statistics.classes, totals.tolist(), strict=False)
@@ -184,17 +183,17 @@ def recount_of(state: LearnedState) -> Recount:
 
 
 def compare(recount: Recount, state: LearnedState, check: str, at: int, findings: CheckResults) -> Compared:
-    """Tell every number that differs; how many are equal.
+    """Report every number that differs, and return how many are equal.
 
-    Counts are exact. Means and M2 are compared with exact ones, and may be as far from them as rounding can
-    bring them (see `exact.moments`).
+    Counts are exact. Means and M2 may differ from exact ones by at most the rounding bound of
+    `exact.moments`.
 
     Args:
-        recount: what was counted.
-        state: what was learned.
+        recount: counted numbers.
+        state: learned numbers.
         check: name of the check.
-        at: number of the journal record at which both stand.
-        findings: are told.
+        at: number of the journal record of both.
+        findings: receives the results.
     """
     comparing = _Comparing(check, at, findings)
     for name, counted, learned in (
@@ -212,15 +211,13 @@ def compare(recount: Recount, state: LearnedState, check: str, at: int, findings
 
 
 class _Comparing:
-    """Tells what differs, and counts what does not."""
-
     def __init__(self, check: str, at: int, findings: CheckResults) -> None:
         self.equal = Compared()
         self._check, self._at, self._findings = check, at, findings
         self._whose: dict[str, str] = {}  # the tenant whose model is compared
 
     def tenants(self, recount: Recount, models: TenantModels) -> None:
-        """The models of tenants, one by one, and that of all."""
+        """Compare the model of each tenant, and the shared model."""
         assert isinstance(recount, TenantRecount)  # noqa: S101
         if models.shared is not None:
             self.tables(recount, models.shared.statistics)
@@ -239,7 +236,6 @@ class _Comparing:
         self._whose = {}
 
     def tables(self, recount: Recount, statistics: SufficientStatistics) -> None:
-        """Every number of one model."""
         self.number("events learned", {}, recount.events, statistics.events)
         self.by_class("weight", {}, recount.classes, _classes(statistics))
         self.rows(recount, statistics)
@@ -273,7 +269,7 @@ class _Comparing:
         counted: Mapping[str, int],
         learned: Mapping[str, int],
     ) -> None:
-        """Weights by class, told in examples; a class without any weight is as good as absent."""
+        """Compare weights by class, reported in examples; a class of weight 0 counts as absent."""
         for label in {**counted, **learned}:
             pair = counted.get(label, 0), learned.get(label, 0)
             if pair[0] == pair[1]:
@@ -287,12 +283,10 @@ class _Comparing:
         counted: Mapping[Group, Mapping[str, int]],
         learned: Mapping[Group, Mapping[str, int]],
     ) -> None:
-        """Weights by attribute and class."""
         for group in {**counted, **learned}:
             self.by_class(what, {"attribute": group[1]}, counted.get(group, {}), learned.get(group, {}))
 
     def books(self, recount: Recount, books: PosteriorAudit) -> None:
-        """What a posterior says of itself."""
         observed = recount.events + recount.unlearned - recount.corrected
         self.number("observations of the posterior", {}, observed, books.posterior.observations)
         self.number("events that the hypotheses met", {}, recount.met, books.met)
@@ -300,7 +294,7 @@ class _Comparing:
             self.number(what, {"hypothesis": hypothesis}, expected, found)
 
     def rows(self, recount: Recount, statistics: SufficientStatistics) -> None:
-        """The words and values: each that was learned, and those that were counted and not learned."""
+        """Compare words and values: learned ones, and ones that were only counted."""
         seen: set[Row] = set()
         unlearned = (_Row(row, {}, {}, is_stopped=False) for row in recount.rows if row not in seen)
         for row, learned, presence, is_stopped in chain(_rows(statistics), unlearned):
@@ -320,7 +314,6 @@ class _Comparing:
     def cell(
         self, name: str, label: str, counted: ExactMoments | None, learned: tuple[int, float, float]
     ) -> None:
-        """Moments of one continuous attribute within one class."""
         place = {"attribute": name, "class": label}
         n, *values = learned
         if counted is None or counted.n != n:

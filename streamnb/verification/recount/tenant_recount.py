@@ -10,10 +10,10 @@ _NOBODY = ""  # whose events name no tenant, or one too many
 
 
 class TenantRecount(Recount):
-    """Counts of what each tenant's model learns; its own are those of the model of all, where there is one.
+    """Recount for each tenant; its own counts belong to the shared model, if there is one.
 
     Attributes:
-        tenants: name -> what was counted of its events, in the order in which tenants were met.
+        tenants: name -> recount of its events, in order of first occurrence.
     """
 
     def __init__(self) -> None:
@@ -39,7 +39,7 @@ class TenantRecount(Recount):
             self.count_event(change)
 
     def _tenant(self, x: Values, plan: RecountPlan) -> str:
-        """The tenant whose model learns an event: those beyond the most that there may be have nobody's."""
+        """Return the tenant whose model learns an event; tenants above the limit have none."""
         value = None if plan.entity is None else x.get(plan.entity)
         name = _NOBODY if value is None else as_text(value)
         has_place = len(self.tenants) - (_NOBODY in self.tenants) < plan.tenants

@@ -135,7 +135,7 @@ def test_what_was_rolled_back_is_not_counted_and_its_outputs_are(open_log, tmp_p
     outcome = verified(open_log(), tmp_path / "snapshots")
     assert_clean(outcome, 120 + 150)  # records 1 to 4 of the first run, and all of the second
     rolled_back = ("snapshots", "the snapshot at journal record 5: what it holds was rolled back")
-    not_replayed = ("outputs", "31 records beside those of a replay: what was rolled back is not replayed")
+    not_replayed = ("outputs", "31 records in addition to a replay: what was rolled back is not replayed")
     assert told(outcome, Outcome.UNCHECKED) == [rolled_back, not_replayed]
     assert ("predictions", "300 of 300 events, each once") in told(outcome, Outcome.OK)
 
@@ -172,7 +172,7 @@ def test_a_topic_made_anew_is_told_and_is_no_fault(tmp_path):
         outcome = verified(log, tmp_path / "snapshots")
         assert_clean(outcome, 210)
         assert any(
-            "made anew" in text for check, text in told(outcome, Outcome.OK) if check == "accepted loss"
+            "recreated" in text for check, text in told(outcome, Outcome.OK) if check == "accepted loss"
         )
 
 

@@ -606,7 +606,7 @@ def test_a_dead_letter_of_what_was_not_processed_is_named(learned, folder, open_
     )
     texts = [text for check, text in told(verified(learned, folder)) if check == "dead letters"]
     assert any("'events/0/999999' is there 1 times more" in text for text in texts)
-    assert any("do not say whence it came" in text for text in texts)
+    assert any("lack the place of the refused record" in text for text in texts)
 
 
 def test_events_deleted_before_they_were_learned_are_reported(learned, folder, open_log):
@@ -633,4 +633,4 @@ def test_a_dead_letter_whose_time_is_none_is_named(learned, folder, ts):
     """The topic may be shared, and anybody may write to it."""
     learned.append([NewRecord("dead-letters", None, b"?", (("reason", b"prediction-oversize"), ("ts", ts)))])
     outcome = verified(learned, folder)
-    assert any("is none: its headers do not say when it was published" in text for _, text in told(outcome))
+    assert any("is none: its headers lack the time of publication" in text for _, text in told(outcome))

@@ -162,7 +162,7 @@ def test_a_snapshot_that_is_another_is_told(learned, tmp_path, name, n):
     texts = told(outcome)
     at = f"at journal record {newest if n == END else n}"
     assert any(check == "snapshots" and text.startswith(at) and what in text for check, text in texts)
-    replayed = f"part 'model' of the state is another with snapshots than without: {array}"
+    replayed = f"part 'model' of the state differs with and without snapshots: {array}"
     assert (("replay", replayed) in texts) == (n == END)
     assert {check for check, _ in texts} == (
         {"snapshots", "recount", "replay"} if n == END else {"snapshots"}
