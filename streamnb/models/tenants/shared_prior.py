@@ -210,7 +210,7 @@ def _score_event(shared: CountViews, batch: Any, e: int, own: Any, score: Any, s
 @kernel
 def run_below(shared: CountViews, batch: Any, own: Any, learn: bool, score: JointScore, scratch: Any) -> None:
     """Predict each event by what its tenant and all others taught before it, then let both learn it."""
-    probabilities, has = own.add.probabilities, own.add.has
+    probabilities, has = own.said.probabilities, own.said.has
     for e in range(own.slots.size):
         if e + 1 < own.slots.size:
             fetch_event(shared.table, batch, e + 1)
