@@ -39,5 +39,5 @@ Invariants:
 * Scores of served predictions are sums of integers, so a replaced score leaves no trace.
 
 Start reading at `delayed_labels.py`, then `source_labels.py`, `watermark.py` and `label_buffer.py`.
-`label_block.py` has the columns, and `label_state_copy.py` the part of a snapshot.
+`label_block.py` has the columns, and `label_buffer.py` the copy for a snapshot.
 """

@@ -1,4 +1,4 @@
-"""Verdicts as they come, many at once, and what they did."""
+"""Batches of predicted events and of label records, and the result of applying label records."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class EventBatch(NamedTuple):
     """n events that are predicted together.
 
     Attributes:
-        events, records: what each says, and where it lies.
-        places: of each record among those that are processed.
-        earliest: float64[n], events that were recorded before wait no longer.
+        events, records: decoded events, and their log records.
+        places: index of each record in the processed batch.
+        earliest: float64[n], the watermark's time limit: events recorded before it have expired.
     """
 
     events: Sequence[Event]
@@ -29,13 +29,13 @@ class EventBatch(NamedTuple):
 
 
 class LabelBatch(NamedTuple):
-    """n verdicts as they came.
+    """n label records in log order.
 
     Attributes:
-        verdicts, records: what each says, and where it lies.
-        places: of each record among those that are processed.
-        times: float64[n], when the log recorded each.
-        earliest: float64[n], events that were recorded before wait no longer.
+        labels, records: decoded label records, and their log records.
+        places: index of each record in the processed batch.
+        times: float64[n], log timestamps in seconds since the epoch.
+        earliest: float64[n], the watermark's time limit: events recorded before it have expired.
     """
 
     labels: Sequence[LabelRecord]
@@ -46,15 +46,15 @@ class LabelBatch(NamedTuple):
 
 
 class LabelColumns(NamedTuple):
-    """What n verdicts say, as columns.
+    """n label records as columns.
 
     Attributes:
-        sources: int64[n], number of the source; `NONE` of one that is one too many.
-        times: float64[n], when it was said.
-        partitions: int64[n], number of the partition of its record.
-        offsets: int64[n], of its record.
-        labels: each a class, or None.
-        weights: float64[n], that of the source included.
+        sources: int64[n], interned source; `NONE` beyond the maximum number of sources.
+        times: float64[n], time of the label in seconds since the epoch.
+        partitions: int64[n], interned partition of the record.
+        offsets: int64[n], offset of the record.
+        labels: a class each, or None.
+        weights: float64[n], including the weight of the source.
     """
 
     sources: npt.NDArray[np.int64]
@@ -66,12 +66,12 @@ class LabelColumns(NamedTuple):
 
 
 class RejectedLabel(NamedTuple):
-    """A verdict that changes nothing, and of which somebody should know.
+    """A label record without effect, which must be reported.
 
     Attributes:
         reason: see `streamnb.events.REASONS`.
-        record: what it said, and where it lies.
-        place: among the records that are processed, of the one that it was found by.
+        record: the rejected label record.
+        place: index in the processed batch of the record that caused the rejection.
     """
 
     reason: str
@@ -80,20 +80,20 @@ class RejectedLabel(NamedTuple):
 
     @property
     def path(self) -> str:
-        """The path of the value that is refused."""
+        """JSON path of the rejected value."""
         return "$.id" if self.reason == "unknown-event" else "$.source"
 
 
 class FirstLabel(NamedTuple):
-    """An event that was scored for the first time, long after its prediction perhaps.
+    """The first score of an event, possibly long after its prediction.
 
     Attributes:
         id: of the event.
-        label: what it is.
-        is_right: whether it was predicted right; None where an empty model met it.
-        confidence: the probability of what was predicted.
-        age: how many events the model had learned before it predicted.
-        place: of the verdict among the records.
+        label: the resolved label.
+        is_right: if the prediction was correct; None if the model was empty.
+        confidence: probability of the predicted class.
+        age: number of events the model had learned before it predicted.
+        place: index of the label record in the processed batch.
     """
 
     id: str
@@ -105,13 +105,13 @@ class FirstLabel(NamedTuple):
 
 
 class LabelBatchResult(NamedTuple):
-    """What verdicts did.
+    """Effects of a batch of label records.
 
     Attributes:
-        firsts: events that were scored for the first time, some by some; each is made when it is asked for.
-        refused: verdicts that were not taken.
-        learned: label -> events learned by it.
-        small_weights: verdicts whose weight, that of the source included, is above 0 and below 1/1024.
+        firsts: events that were scored for the first time, lazily and in several parts.
+        refused: rejected label records.
+        learned: label -> number of events learned with it.
+        small_weights: number of labels whose weight, including the source's, is above 0 and below 1/1024.
     """
 
     firsts: list[Iterable[FirstLabel]]

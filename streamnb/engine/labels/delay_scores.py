@@ -1,4 +1,4 @@
-"""Scores of what was served of events that wait, by the classes that the model knew when it was served."""
+"""Scores of served predictions, on the classes that the model knew when it served them."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from streamnb.scoring.revisable_scores import NOTHING, RevisableScore, ServedSco
 from streamnb.values.state_names import checked_names
 
 DELAYS = (1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14400.0, 43200.0, 86400.0, 259200.0, 604800.0)
-"""Bounds of delays, seconds: bucket 0 holds labels that came with their events, bucket i those of at most the
-i-th bound, and a last one the rest."""
+"""Upper bounds of delay buckets 1, 2, ... in seconds. Bucket 0 holds labels inside events, the last all later
+ones."""
 
 _CELLS_AT_ONCE = 1 << 20  # events times classes
 
 
 class DelayScoring:
-    """What served predictions are worth.
+    """Scores of served predictions, and of labels by their delay.
 
     Args:
-        pending: the events that wait.
+        pending: the waiting events.
         window: labelled events in the sliding window of scores.
 
     Attributes:
-        scores: of what was served.
-        delays: of first verdicts, for each bucket of `DELAYS`: events, predicted right, loss times 2^44.
-        names: of classes, in the order in which they were served or said.
-        decisions: what was decided of the events, which is scored with them; None where nothing is.
+        scores: of served predictions.
+        delays: events, correct predictions and loss times 2^44 by delay bucket of first labels.
+        names: interned classes, in the order of first use.
+        decisions: scores of decisions; None without a decision rule.
     """
 
     def __init__(self, pending: LabelBuffer, window: int) -> None:
@@ -44,27 +44,27 @@ class DelayScoring:
         self.names: Interner[str] = Interner()
         self.decisions: ServedDecisions | None = None
         self._pending = pending
-        self._former: list[tuple[int, list[str]]] = []  # orders of classes, each of events before a number
-        self._by_column = self._places([])  # number in the model -> here, and of none
+        self._former: list[tuple[int, list[str]]] = []  # (event number limit, class order)
+        self._by_column = self._places([])  # class index in the model -> in `names`; last: none
 
     def columns_of(self, classes: Sequence[Any]) -> list[int]:
-        """The numbers by which classes are scored."""
+        """Return the interned numbers of classes."""
         return [self.names[label] for label in classes]
 
     def follow(self, classes: Sequence[Any]) -> None:
-        """Know the classes of a model."""
+        """Extend the mapping by the current classes of the model."""
         known = self._by_column.size - 1
         if len(classes) != known:
-            known = known if len(classes) > known else 0  # of another state
+            known = known if len(classes) > known else 0  # the model was replaced
             self._by_column = np.append(self._by_column[:known], self._places(classes[known:]))
 
     def reserve(self, numbers: int) -> None:
-        """Give no class a number below this: scores are of classes that a model learned anew has no more."""
+        """Reserve class numbers below `numbers`, for scores of classes that the model no longer has."""
         for number in range(len(self.names), numbers):
             self.names[f"\0{number}"]
 
     def follow_other_model(self) -> None:
-        """Another model follows, with classes in another order."""
+        """Start a new class order, for a newly installed model."""
         names = [self.names.names[k] for k in self._by_column[:-1].tolist()]
         self._former.append((self._pending.next, names))
         self._by_column = self._places([])
@@ -72,7 +72,7 @@ class DelayScoring:
     def count(
         self, numbers: npt.NDArray[np.int64], truth: npt.NDArray[np.int64], delays: npt.NDArray[np.int64]
     ) -> RevisableScore:
-        """Count events that are scored for the first time, with these buckets of delays."""
+        """Score events for the first time, with the given delay buckets."""
         score = self._scored(numbers, truth)
         first = self.scores.add(score)
         self._pending.write(numbers, score=first + np.arange(numbers.size), delay=delays)
@@ -82,7 +82,7 @@ class DelayScoring:
         return score
 
     def replace(self, number: int, before: str | None, after: str | None) -> None:
-        """Another label holds of an event that was scored before; None is none."""
+        """Replace the score of an event whose resolved label changed; None means unlabelled."""
         one = np.array([number])
         scores = [
             None if label is None else self._scored(one, np.array([self.names[label]]))
@@ -96,9 +96,9 @@ class DelayScoring:
             self.decisions.replace(number, before, after)
 
     def unlabelled(self, mass: float) -> AccuracyEstimate | None:
-        """How accurate the newest predictions probably are that were never judged, as many as the window has.
+        """Estimate the accuracy of the newest unlabelled predictions, at most one window of them.
 
-        Those of an empty model are left out; None where there is none.
+        Predictions of an empty model are excluded. Return None if no prediction remains.
         """
         numbers = self._pending.newest_unlabelled(self.scores.window_size)
         known = self._pending.column("known", numbers.copy())
@@ -117,14 +117,14 @@ class DelayScoring:
             row[2] += times * int(score.terms[inside, 0].sum())
 
     def _scored(self, numbers: npt.NDArray[np.int64], truth: npt.NDArray[np.int64]) -> RevisableScore:
-        """The scores of what was served of events, given the numbers of their labels."""
+        """Score served predictions against label numbers, in the class order of their model."""
         predicted, terms = np.zeros_like(truth), np.zeros((truth.size, 3), dtype=np.int64)
         models = np.searchsorted([until for until, _ in self._former], numbers, side="right")
         for model in np.unique(models).tolist():
             is_former = model < len(self._former)
             by_column = self._places(self._former[model][1]) if is_former else self._by_column
             classes = by_column.size - 1
-            columns = np.full(len(self.names), classes)  # number here -> in the model
+            columns = np.full(len(self.names), classes)  # number in `names` -> class index in the model
             columns[by_column[:-1]] = np.arange(classes)
             step = max(1, _CELLS_AT_ONCE // max(1, classes))
             of = np.flatnonzero(models == model)
@@ -134,17 +134,16 @@ class DelayScoring:
         return RevisableScore(truth, predicted, terms)
 
     def _places(self, classes: Sequence[Any]) -> npt.NDArray[np.int64]:
-        """The numbers of classes, and what stands for none, in the last place."""
         return np.array([*self.columns_of(classes), NOTHING], dtype=np.int64)
 
     def state(self) -> dict[str, Any]:
-        """As JSON has it; the scores have a part of their own."""
+        """Return the state as JSON values; `scores` has its own snapshot part."""
         former = {"former": [[until, names] for until, names in self._former]} if self._former else {}
         delays = [[events, right, str(loss)] for events, right, loss in self.delays]
         return {"delays": delays, "names": list(self.names), **former}
 
     def load(self, state: Mapping[str, Any]) -> None:
-        """Go on from a `state`. Raises SnapshotError where it is none."""
+        """Restore from a `state`; raise SnapshotError if it is invalid."""
         self.delays = [[total(n) for n in (events, right, loss)] for events, right, loss in state["delays"]]
         if len(self.delays) != len(DELAYS) + 2:
             raise SnapshotError(f"delays: expected {len(DELAYS) + 2} rows, found {len(self.delays)}")

@@ -1,8 +1,8 @@
-"""Labels that come apart from their events: what is learned, unlearned and scored for each.
+"""Labels that arrive separately from their events: match, learn, unlearn and score them.
 
-An event is predicted when it comes. Whatever is said of it later is compared with what was served then, and
-taught to the model with the attributes that the event had then. Of several verdicts the effective one counts,
-see `verdicts`; where it changes, what was learned and scored before is taken back.
+An event is predicted when it arrives. A later label is scored against the served prediction, and the model
+learns it with the attributes the event had then. If the label in force changes (see `source_labels`), the
+earlier learning and score are reversed.
 """
 
 from __future__ import annotations
@@ -26,8 +26,7 @@ from streamnb.engine.labels.batches import (
 )
 from streamnb.engine.labels.delay_scores import DELAYS, DelayScoring
 from streamnb.engine.labels.label_block import NONE, SEVERAL, WaitingEvents, kept_probabilities, lengths
-from streamnb.engine.labels.label_buffer import ABSENT, LabelBuffer
-from streamnb.engine.labels.label_state_copy import DelayedLabelsCopy
+from streamnb.engine.labels.label_buffer import ABSENT, DelayedLabelsCopy, LabelBuffer
 from streamnb.engine.labels.model_updater import ModelUpdater
 from streamnb.engine.labels.revoked_intervals import RevokedIntervals
 from streamnb.engine.labels.source_label_store import SourceLabelStore
@@ -55,27 +54,27 @@ from streamnb.values.example_weights import UNIT
 from streamnb.values.state_validation import count, state_errors, tally
 
 _TOO_MANY = "too-many-sources"
-_OVERHEAD = 256  # bytes of an event that waits, beside its id and attributes
-_EARLY = 8  # one part in so many of the memory is for verdicts before their events
-_SEVERAL_BYTES = 800  # of what one more source says of an event
-_SWEPT = 256  # events worked through at once
+_OVERHEAD = 256  # bytes of a waiting event without its id and attributes
+_EARLY = 8  # 1/8 of the memory is for labels before their events
+_SEVERAL_BYTES = 800  # bytes of each further source label of an event
+_SWEPT = 256  # events in each step of a retraction
 _encode = msgspec.msgpack.Encoder().encode
-_BLOCK, _TOLD = 1000, 10  # records, and how many verdicts among them become dead letters
+_BLOCK, _MAX_REJECTIONS = 1000, 10  # at most 10 label dead letters in 1,000 records
 
 
 class DelayedLabels:
-    """What waits for labels, and what came of those that came.
+    """Events that wait for labels, and the effects of the labels that arrived.
 
     Args:
-        settings: how they are taken.
+        settings: retention, ranks and weights of labels.
         window: labelled events in the sliding window of scores.
 
     Attributes:
-        pending: the events that wait.
-        scoring: of what was served of them.
+        pending: the waiting events.
+        scoring: scores of their served predictions.
         served: events predicted so far.
-        learned: events learned so far; unlike the model's own number it only grows.
-        outcomes: what became of verdicts -> how many.
+        learned: events learned so far; never falls, unlike the model's own number.
+        outcomes: outcome of label records -> count.
     """
 
     def __init__(self, settings: LabelSettings, window: int) -> None:
@@ -87,16 +86,16 @@ class DelayedLabels:
         self._early = UnmatchedLabels(settings.memory // _EARLY)
         self._sayings = SourceLabelStore(self.pending, self.scoring.names)
         self._voids = RevokedIntervals()
-        # Source that was withdrawn -> the number of the event that is next; ~ that, where all come once more.
+        # Retracted source -> next event number to visit; its complement (~) if another full pass must follow.
         self._sweeps: dict[str, int] = {}
-        self._prunings = 0  # of the model, so far
-        self._told = 0, 0  # verdicts that became dead letters in a block of records
+        self._prunings = 0  # of the model
+        self._told = 0, 0  # block of records, its dead letters of labels
 
     @classmethod
     def after(
         cls, settings: LabelSettings, before: ProgressiveValidation, classes: Sequence[str]
     ) -> DelayedLabels:
-        """For a stream whose labels came in their events until now: what was scored goes on counting."""
+        """Return the state of a stream whose labels so far were inside events; scores continue."""
         made = cls(settings, before.window_size)
         made.scoring.scores = ServedScores.after(before)
         made.served = made.learned = made.scoring.scores.events
@@ -105,18 +104,18 @@ class DelayedLabels:
         return made
 
     def apply_settings(self, settings: LabelSettings) -> None:
-        """Go on under other settings; a smaller window ends more waits, a larger one revives none."""
+        """Apply changed settings; a smaller window expires events, a larger one revives none."""
         self.settings = settings
         self.pending.horizon.limit(settings.window, settings.memory)
         self._early.memory = settings.memory // _EARLY
 
     def adopt(self, first: int, pruned: npt.NDArray[np.int32], gone: npt.NDArray[np.int64]) -> None:
-        """Go on with another model. What was served stays, by the classes that the one before knew.
+        """Follow an installed model; served predictions keep the class order of their own model.
 
         Args:
             first: number of an event.
-            pruned: of each event from there on, how often the model had been pruned when it learned it.
-            gone: numbers of events that wait no longer.
+            pruned: int32[n], the model's number of prunings when it learned each event from `first` on.
+            gone: numbers of events to redact.
         """
         self.scoring.follow_other_model()
         self.pending.redact(gone)
@@ -125,10 +124,8 @@ class DelayedLabels:
         if (self.pending.column("pruned", numbers.copy()) != pruned).any():
             self.pending.write(numbers, pruned=pruned)
 
-    # -- events -------------------------------------------------------------------------------------------
-
     def source_labels_before(self, arrived: EventBatch) -> list[tuple[SourceLabel, ...]]:
-        """What is said of each event as it comes: in itself, and by verdicts that came before it."""
+        """Return the source labels of each arriving event: its own, and those that arrived before it."""
         events, records, _, earliest = arrived
         if not len(self._early) and not any(event.label for event in events):
             return [()] * len(events)
@@ -151,27 +148,27 @@ class DelayedLabels:
 
     @staticmethod
     def _in_event(event: Event, record: Record, share: float) -> SourceLabel:
-        """Return what an event says of itself; its source counts `share` examples."""
+        """Return the label inside an event, weighted by the `share` of its source."""
         weight = event.weight * share
         return SourceLabel(IN_EVENT, record.timestamp, event.label, weight, record.partition, record.offset)
 
     @property
     def awaited(self) -> int:
-        """Events of which labels speak, and that have not come."""
+        """Number of events that have labels but have not arrived."""
         return len(self._early)
 
     def labels_before(self, event_id: str) -> set[str | None]:
-        """The labels that are said of an event that has not come."""
+        """Return the labels of an event that has not arrived."""
         return self._early.labels(event_id)
 
     def resolve(self, said: tuple[SourceLabel, ...]) -> ResolvedLabel | None:
-        """What holds of what is said."""
+        """Return the label in force among source labels."""
         return effective(said, self.settings.ranks)
 
     def source_labels_of(self, event_id: str, time: float | None = None) -> tuple[SourceLabel, ...] | None:
-        """What is said of the newest event of an id, if it is the one of this time; what holds comes first.
+        """Return the source labels of the newest event of an id, the label in force first.
 
-        None of an event that is kept no longer, or has not come.
+        None if the event has not arrived or is no longer kept, or if `time` is another event's timestamp.
         """
         anytime = np.array([-np.inf]), np.array([np.iinfo(np.int64).min])
         numbers = self.pending.find([event_id.encode()], *anytime)
@@ -182,7 +179,7 @@ class DelayedLabels:
         return tuple(sorted(said, key=lambda one: one is not best))
 
     def has_no_room(self, source: str, said: Sequence[SourceLabel] | None) -> bool:
-        """Return if a label of this source would be refused, on an event with these labels."""
+        """Return if a label of this source would be rejected, on an event with these labels."""
         is_of_event = any(one.source == source for one in said or ())
         return not self._sayings.has_room(source) or (not is_of_event and len(said or ()) >= MOST_SOURCES)
 
@@ -196,9 +193,9 @@ class DelayedLabels:
         model: StreamModel,
         decided: DecisionBatch | None = None,
     ) -> None:
-        """Let events wait that were predicted, and learned where their truth is known; and score these."""
+        """Buffer predicted events, and score those with a resolved label, which are already learned."""
         events = arrived.events
-        # As they came, whatever is processed together: before the classes that all of them made.
+        # Intern in arrival order, before the model's classes, so that batching cannot change the numbers.
         self.scoring.columns_of([one.label for some in said for one in some if one.label is not None])
         self._follow(model)
         horizon = self.pending.horizon
@@ -232,43 +229,38 @@ class DelayedLabels:
             )
 
     def first_repeat(self, events: Sequence[Event], earliest: npt.NDArray[np.float64]) -> int:
-        """The place of the first event whose id waits already, or is one before it; else their number."""
+        """Return the index of the first event whose id waits already or repeats; else their number."""
         if self.settings.repeats == "learn":
             return len(events)
         ids = [event.id.encode() for event in events]
         least = self.pending.horizon.taking(_sizes(ids, [_encode(event.x) for event in events]))
-        for stop in (1, len(ids)):  # where the next one is, it is found at once
+        for stop in (1, len(ids)):  # the common case: the next event is the repeat
             waits = self.pending.find(ids[:stop], earliest[:stop], least[:stop])
             met: set[bytes] = set()
             for place, (event_id, number) in enumerate(zip(ids, waits.tolist(), strict=False)):
                 if number != ABSENT or event_id in met:
                     return place
-                if event_id.decode() in self._early:  # what is said of it takes memory: it goes alone
+                if event_id.decode() in self._early:  # its source labels take memory: process it alone
                     return max(place, 1)
                 met.add(event_id)
         return len(events)
 
     def may_publish_rejection(self, consumed: int) -> bool:
-        """Whether one more verdict that was not taken may become a dead letter: ten in a thousand records."""
+        """Return if another rejected label may become a dead letter: ten in 1,000 records."""
         block, told = self._told
         told = told if block == consumed // _BLOCK else 0
         self._told = consumed // _BLOCK, told + 1
-        return told < _TOLD
+        return told < _MAX_REJECTIONS
 
     def passed(self, times: npt.NDArray[np.float64]) -> None:
-        """Records of these times have been processed."""
+        """Advance the watermark by processed records of these timestamps."""
         self.pending.horizon.passed(times)
         self.pending.drop()
 
-    # -- verdicts -----------------------------------------------------------------------------------------
-
     def take(
-        self,
-        heard: LabelBatch,
-        model: StreamModel,
-        alive: Callable[[], None] = lambda: None,
+        self, heard: LabelBatch, model: StreamModel, alive: Callable[[], None] = lambda: None
     ) -> LabelBatchResult:
-        """What verdicts change, in order. That may take long: `alive` is called now and then."""
+        """Apply label records in order; call `alive` now and then, as this may take long."""
         self._follow(model)
         n = len(heard.labels)
         least = np.full(n, self.pending.horizon.least)
@@ -281,7 +273,7 @@ class DelayedLabels:
         teacher = ModelUpdater(self.pending, model, alive)
         at, limit = 0, self.pending.horizon.least
         while at < n:
-            if self.pending.horizon.least > limit:  # what several sources say of an event takes memory
+            if self.pending.horizon.least > limit:  # labels of several sources take memory
                 limit = self.pending.horizon.least
                 self.pending.forget(found[at:], limit)
                 is_plain &= found != ABSENT
@@ -298,7 +290,7 @@ class DelayedLabels:
         return taken
 
     def _plain(self, numbers: npt.NDArray[np.int64], words: LabelColumns) -> npt.NDArray[np.bool_]:
-        """Which verdicts are the first word on an event that waits: most are, and are taken together."""
+        """Return which label records are the first for a waiting event: those are applied in bulk."""
         found = np.flatnonzero(numbers != ABSENT)
         is_plain = np.zeros(numbers.size, dtype=np.bool_)
         if found.size:
@@ -321,7 +313,7 @@ class DelayedLabels:
         some: slice,
         teacher: ModelUpdater,
     ) -> Iterable[FirstLabel]:
-        """The first verdicts on events that wait, of different ones."""
+        """Apply first labels of distinct waiting events."""
         numbers, weights = numbers[some], words.weights[some]
         labels: Any = words.labels[some]
         truth = np.array(self.scoring.columns_of(labels))
@@ -341,7 +333,6 @@ class DelayedLabels:
         verdicts: Sequence[LabelRecord],
         places: Sequence[int],
     ) -> Iterable[FirstLabel]:
-        """What there is to tell of events that were scored for the first time."""
         ages = self.pending.column("age", numbers)
         columns = (column.tolist() for column in (score.truth, score.predicted, score.confidence, ages))
         for verdict, place, truth, predicted, confidence, age in zip(verdicts, places, *columns, strict=True):
@@ -358,7 +349,7 @@ class DelayedLabels:
         teacher: ModelUpdater,
         taken: LabelBatchResult,
     ) -> None:
-        """Any verdict."""
+        """Apply any single label record."""
         record, place = heard.records[at], heard.places[at]
         if words.sources[at] == NONE:
             self._refuse_source(taken, record, place)
@@ -377,7 +368,7 @@ class DelayedLabels:
             now = merged(before, said)
             if now is before:
                 self.outcomes["repeated"] += 1
-            elif any(map(said.repeats, before)):  # another record may lie between the two
+            elif any(map(said.repeats, before)):  # also if another record lies between the two
                 self.outcomes["repeated"] += 1
                 self._sayings.move(number, now)
             elif len(now) > MOST_SOURCES:
@@ -395,7 +386,7 @@ class DelayedLabels:
         heard: LabelBatch | None = None,
         at: int = 0,
     ) -> Iterable[FirstLabel]:
-        """Let this be said of an event: unlearn, learn and score what is different by that."""
+        """Store the source labels `now` of an event; unlearn, learn and score the difference."""
         was, truth = self._sayings.truth_of(number), self.resolve(now)
         one = np.array([number])
         prunings = int(self.pending.column("pruned", one)[0])
@@ -418,15 +409,12 @@ class DelayedLabels:
         return ()
 
     def _refuse_source(self, taken: LabelBatchResult, record: Record, place: int) -> None:
-        """Count a label record whose source is one too many, for its event or in all."""
+        """Reject a label beyond the maximum number of sources, of its event or in total."""
         self.outcomes["too_many_sources"] += 1
         taken.refused.append(RejectedLabel(_TOO_MANY, record, place))
 
     def _not_taken(self, dropped: DroppedLabels, place: int) -> RejectedLabel:
-        """A verdict without an event.
-
-        It is told as it was said, without what its source counts, so that it can be said again.
-        """
+        """Reject a label without an event, as it was written: without the weight of its source."""
         event_id, said = dropped
         share = self.settings.weights.get(said.source, 1.0)
         weight = said.weight / share if share else 1.0
@@ -438,12 +426,10 @@ class DelayedLabels:
             place,
         )
 
-    # -- sources that are withdrawn -----------------------------------------------------------------------
-
     def retract(self, withdrawal: Retraction, record: Record) -> bool:
-        """Nothing counts any more of what a source said; events that wait are worked through by `work`.
+        """Revoke labels of a source; `work` then visits the waiting events.
 
-        False, and nothing is changed, where more sources were withdrawn than are kept in mind.
+        Return False without effect if the maximum number of retracted sources is reached.
         """
         source, is_taken = withdrawal.source, self._voids.add(withdrawal, record)
         if is_taken and source in self._sayings.sources:
@@ -453,21 +439,21 @@ class DelayedLabels:
 
     @property
     def by_source(self) -> Mapping[str, int]:
-        """Source -> its verdicts."""
+        """Source -> number of its label records."""
         return self._sayings.by_source
 
     @property
     def fullness(self) -> float:
-        """The share of the memory for verdicts before their events that is taken."""
+        """Used share of the memory for labels before their events."""
         return self._early.fullness
 
     @property
     def has_work(self) -> bool:
-        """Whether there are events left to be worked through."""
+        """True while a retraction has waiting events to visit."""
         return bool(self._sweeps)
 
     def work(self, model: StreamModel) -> None:
-        """Take back what a withdrawn source said of some hundreds of events; otherwise as `take`."""
+        """Remove the labels of a retracted source from the next few hundred waiting events."""
         if not self._sweeps:
             return
         self._follow(model)
@@ -490,16 +476,14 @@ class DelayedLabels:
                 self._sweeps[source] = 0
 
     def _labels_by_source(self, source: str, first: int) -> Iterator[int]:
-        """The events from number `first` on of which a source may have said something."""
+        """Yield the events from number `first` on that may have a label of a source."""
         wanted = self._sayings.sources.get(source, NONE)
         for begin, chunk, places in self.pending.waiting(first):
             heard = chunk.columns["source"][places]
             yield from (begin + places[(heard == wanted) | (heard == SEVERAL)]).tolist()
 
-    # -- state --------------------------------------------------------------------------------------------
-
     def copying(self, held: Container[str]) -> DelayedLabelsCopy:
-        """All of it as it is now; blobs among `held` are stored already."""
+        """Return a consistent copy of the state; blobs in `held` are stored already."""
         meta = {
             "horizon": self.pending.horizon.state(),
             "next": self.pending.next,
@@ -514,10 +498,8 @@ class DelayedLabels:
             "voids": self._voids.state(),
             "sweeps": [[source, first] for source, first in self._sweeps.items()],
         }
-        early = msgspec.msgpack.encode(self._early.state())
-        return DelayedLabelsCopy(
-            meta, early, SnapshotPart(*self.scoring.scores.state()), self.pending.copying(held)
-        )
+        early, scores = msgspec.msgpack.encode(self._early.state()), self.scoring.scores.state()
+        return DelayedLabelsCopy(meta, early, SnapshotPart(*scores), self.pending.copying(held))
 
     @classmethod
     def from_state(
@@ -527,7 +509,7 @@ class DelayedLabels:
         segments: Mapping[str, bytes],
         classes: Sequence[Any],
     ) -> DelayedLabels:
-        """Go on from the parts of a snapshot. Raises SnapshotError where they are none of such a stream."""
+        """Restore from snapshot parts. Raises SnapshotError if they are invalid."""
         made = cls(settings, 1)
         with state_errors("labels that come late", ValueError, msgspec.MsgspecError):
             meta = parts["labels"].meta
@@ -546,25 +528,20 @@ class DelayedLabels:
                 made._sayings.partitions[partition]
             made._voids.load(meta["voids"])
             made._sweeps = {source: int(first) for source, first in meta["sweeps"]}
+            scoring, store = made.scoring, made._sayings
+            sizes = len(scoring.names), len(store.sources), len(store.partitions), len(scoring.delays)
             for chunk in made.pending.blocks().values():
-                known = made._sayings
-                chunk.check(
-                    len(made.scoring.names),
-                    len(known.sources),
-                    len(known.partitions),
-                    len(made.scoring.delays),
-                )
+                chunk.check(*sizes)
         made.scoring.follow(classes)
         return made
 
     def _follow(self, model: StreamModel) -> None:
-        """Know the classes of a model, and how often it was pruned."""
         self._prunings = model.n_prunings
         self.scoring.follow(model.classes)
 
 
 def _sizes(ids: Sequence[bytes], xs: Sequence[bytes]) -> npt.NDArray[np.int64]:
-    """What each event takes while it waits, as it is reckoned: never less than it does."""
+    """Return the accounted bytes of waiting events: an upper bound of their memory."""
     return _OVERHEAD + lengths(ids) + lengths(xs)
 
 

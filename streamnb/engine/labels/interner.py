@@ -1,4 +1,4 @@
-"""Names that are kept once, and known by numbers."""
+"""Interning of names as consecutive integers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ T = TypeVar("T", bound=Hashable)
 
 
 class Interner(dict[T, int]):
-    """Name -> its number: 0, 1, ... in the order in which they were asked for; `get` and `in` do not ask.
+    """Name -> its number 0, 1, ... in the order of first lookup; `get` and `in` add nothing.
 
     Attributes:
         names: in this order.

@@ -1,6 +1,7 @@
-"""Events that wait for their labels, some thousands together: what was served of each, what is said of it.
+"""Columns of some thousand waiting events: served predictions and source labels.
 
-What never changes stands apart from what does, so that a snapshot writes only what is new: see `blobs`.
+Immutable and mutable columns are stored separately, so that a snapshot writes only what changed: see
+`fixed_blob` and `changing_blob`.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ from streamnb.values.example_weights import HEAVIEST
 from streamnb.values.state_validation import MOST, checked, reject, whole
 
 FULL = 4096
-"""The most events in a chunk."""
-_FULL_BYTES = 1 << 20  # of ids, attributes and probabilities, after which a chunk takes no more events
+"""Maximum number of events in a block."""
+_FULL_BYTES = 1 << 20  # of ids, attributes and probabilities; a block beyond is full
 NONE, SEVERAL = -1, -2
-_ALL, _TOP = 16, 8  # of up to so many classes all probabilities are kept, else the greatest
+_ALL, _TOP = 16, 8  # up to 16 classes keep all probabilities, else the 8 largest
 _FIXED: dict[str, str] = {
     "time": "<f8",
     "ts": "<f8",
@@ -44,9 +45,9 @@ _CHANGING: dict[str, str] = {
     "delay": "<i1",
     "pruned": "<i4",
 }
-_OF_NOBODY = {"label", "source", "score", "delay"}  # at first
+_INITIALLY_NONE = {"label", "source", "score", "delay"}
 DTYPES = {**_FIXED, **_CHANGING}
-"""Of columns."""
+"""NumPy type of each column."""
 _X = msgspec.msgpack.Decoder(dict[str, str | bool | float])
 _encode = msgspec.msgpack.encode
 
@@ -56,11 +57,10 @@ class WaitingEvents(NamedTuple):
 
     Attributes:
         ids: UTF-8.
-        xs: their attributes, as they were predicted, as msgpack.
-        probabilities: what `kept_probabilities` kept of their predictions.
-        columns: name -> float64[n] or int64[n]: ts, the time of each, or NaN; time, when the log recorded it;
-            place, bytes of all events before it; age, how many events the model had learned before; known,
-            how many classes it knew.
+        xs: attributes at prediction time, as msgpack.
+        probabilities: their predictions, from `kept_probabilities`.
+        columns: name -> float64[n] or int64[n]: ts, the event time, or NaN; time, the log timestamp; place,
+            bytes of all events before; age, events the model had learned before; known, classes it knew.
     """
 
     ids: Sequence[bytes]
@@ -69,7 +69,7 @@ class WaitingEvents(NamedTuple):
     columns: Mapping[str, npt.NDArray[Any]]
 
     def part(self, first: int, stop: int) -> WaitingEvents:
-        """Those from one to before another."""
+        """Return events `first` up to, but not including, `stop`."""
         columns = {name: column[first:stop] for name, column in self.columns.items()}
         return WaitingEvents(
             self.ids[first:stop], self.xs[first:stop], self.probabilities[first:stop], columns
@@ -77,12 +77,12 @@ class WaitingEvents(NamedTuple):
 
 
 def lengths(values: Sequence[bytes]) -> npt.NDArray[np.int64]:
-    """How long each is."""
+    """Return the length of each value, int64[n]."""
     return np.fromiter(map(len, values), dtype=np.int64, count=len(values))
 
 
 class SavedBlock(NamedTuple):
-    """Under which names the last snapshot holds a chunk, as it was at a version; of an open one neither."""
+    """Names of the blobs of a block in the last snapshot, and its version then; an open block has none."""
 
     fixed: str = ""
     changing: str = ""
@@ -90,25 +90,25 @@ class SavedBlock(NamedTuple):
 
 
 class LabelBlock:
-    """Up to `FULL` events.
+    """Up to `FULL` waiting events.
 
     Attributes:
-        size: how many.
-        columns: name -> column. Never changed are those of `Waiting`, and start, where its bytes begin in
-            `payload`. The others: label and weight, the truth that holds, the number of its class or `NONE`;
-            source and said_at, the number of the source that says so, `NONE` or `SEVERAL`, and when it did;
-            partition and offset, the number of the partition of the record that says so, and its offset;
-            score, its number in the window of scores, or `NONE`; delay, the bucket of the delay of its first
-            verdict, or `NONE`; pruned, how often the vocabulary had been pruned when the event was learned.
-        oldest: the least time at which one was recorded.
-        said: place -> what is said of it, where several sources speak.
-        version: grows with every change.
-        saved: what a snapshot holds of it.
+        size: number of events.
+        columns: name -> array. Immutable: the columns of `WaitingEvents`, and start, the offset of the
+            event's bytes in `payload`. Mutable: label and weight, the resolved label as class number or
+            `NONE`; source and said_at, the source number, `NONE` or `SEVERAL`, and the time of its label;
+            partition and offset of the label record; score, the number in the window of scores, or `NONE`;
+            delay, the delay bucket of the first label, or `NONE`; pruned, the model's number of prunings when
+            it learned the event.
+        oldest: minimum log timestamp.
+        said: index -> source labels, of events with several sources.
+        version: increases with every change.
+        saved: names of its blobs in the last snapshot.
     """
 
     def __init__(self) -> None:
         self.size = 0
-        first = {name: NONE if name in _OF_NOBODY else 0 for name in DTYPES}
+        first = {name: NONE if name in _INITIALLY_NONE else 0 for name in DTYPES}
         self.columns = {name: np.full(FULL, first[name], dtype) for name, dtype in DTYPES.items()}
         self.payload = bytearray()
         self.oldest = math.inf
@@ -118,17 +118,17 @@ class LabelBlock:
 
     @property
     def is_full(self) -> bool:
-        """Whether it takes no more events."""
+        """True if no further event can be appended."""
         return self.size == FULL or len(self.payload) >= _FULL_BYTES
 
     @property
     def n_bytes(self) -> int:
-        """Memory, about."""
+        """Approximate memory in bytes."""
         columns = sum(column.nbytes for column in self.columns.values())
         return columns + len(self.payload) + 300 * len(self.said)
 
     def append(self, events: WaitingEvents) -> int:
-        """Take more events until it is full, which it is not; how many were taken."""
+        """Append events until the block is full; return the number appended. Must not be full before."""
         id_bytes, *more = map(lengths, events[:3])
         ends = len(self.payload) + np.cumsum(sum(more, id_bytes))
         taken = min(FULL - self.size, 1 + int(np.searchsorted(ends[:-1], _FULL_BYTES)))
@@ -149,37 +149,36 @@ class LabelBlock:
         return taken
 
     def _shrink(self) -> None:
-        """Give back what columns do not need."""
         self.columns = {name: column[: self.size].copy() for name, column in self.columns.items()}
 
     def alive(self, earliest: float, least: int) -> npt.NDArray[np.bool_]:
-        """Which of its events still wait; see `Watermark`."""
+        """Return the mask of events that still wait; see `Watermark`."""
         if self._all_wait(earliest, least):
             return np.ones(self.size, dtype=np.bool_)
         time, place = self.columns["time"][: self.size], self.columns["place"][: self.size]
         return (time >= earliest) & (place >= least)
 
     def n_alive(self, earliest: float, least: int) -> int:
-        """How many these are."""
+        """Return the number of events that still wait."""
         return self.size if self._all_wait(earliest, least) else int(self.alive(earliest, least).sum())
 
     def _all_wait(self, earliest: float, least: int) -> bool:
         return self.oldest >= earliest and int(self.columns["place"][0]) >= least
 
     def id(self, place: int) -> bytes:
-        """The id of one event."""
+        """Return the id of one event."""
         start = int(self.columns["start"][place])
         return bytes(self.payload[start : start + int(self.columns["id_bytes"][place])])
 
     def ids(self) -> list[bytes]:
-        """Those of all."""
+        """Return the ids of all events."""
         starts = self.columns["start"][: self.size].tolist()
         lengths = self.columns["id_bytes"][: self.size].tolist()
         payload = bytes(self.payload)
         return [payload[start : start + n] for start, n in zip(starts, lengths, strict=True)]
 
     def events(self, places: npt.NDArray[np.int64]) -> tuple[list[dict[str, Any]], list[float | None]]:
-        """The attributes of some events, and their times."""
+        """Return attributes and times of events."""
         starts, stops, known = self._extents(places)
         begins = (starts + self.columns["id_bytes"][places]).tolist()
         ends = (stops - _probability_bytes(known)).tolist()
@@ -191,7 +190,7 @@ class LabelBlock:
         return xs, ts.tolist()
 
     def served(self, places: npt.NDArray[np.int64], classes: int) -> npt.NDArray[np.float64]:
-        """What was served of events, shape (n, classes), 0 beyond those known; see `kept_probabilities`."""
+        """Return served probabilities, shape (n, classes), 0 for later classes; see `kept_probabilities`."""
         _, stops, known = self._extents(places)
         rows = np.zeros((places.size, classes))
         payload = np.frombuffer(self.payload, dtype=np.uint8)
@@ -203,13 +202,13 @@ class LabelBlock:
         return rows
 
     def sizes(self, places: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Bytes of the ids, attributes and probabilities of events."""
+        """Return the bytes of ids, attributes and probabilities of events."""
         starts, stops, _ = self._extents(places)
         return stops - starts
 
     def redact(self, places: npt.NDArray[np.int64]) -> None:
-        """Overwrite what events were, but for their scores; they never wait again."""
-        self.columns["time"][places] = np.nan  # before no time, and after none
+        """Overwrite events except their scores; they never wait again."""
+        self.columns["time"][places] = np.nan  # NaN fails every comparison
         for begin, end in zip(*(edge.tolist() for edge in self._extents(places)[:2]), strict=True):
             self.payload[begin:end] = bytes(end - begin)
         self.oldest = math.nan
@@ -220,7 +219,7 @@ class LabelBlock:
         self.saved = SavedBlock()
 
     def _extents(self, places: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], ...]:
-        """Where the bytes of events begin and end, and how many classes were known."""
+        """Return start and end of the events' bytes, and their number of known classes."""
         start = self.columns["start"]
         following = np.minimum(places + 1, self.size - 1)
         stops = np.where(places + 1 < self.size, start[following], len(self.payload)).astype(np.int64)
@@ -230,16 +229,16 @@ class LabelBlock:
         return [self.columns[name][: self.size].tobytes() for name in names]
 
     def fixed_blob(self) -> bytes:
-        """What never changes, once the chunk is full: columns, then payload."""
+        """Return the immutable columns and the payload; constant once the block is full."""
         return b"".join([*self._blobs(_FIXED), self.payload])
 
     def changing_blob(self) -> bytes:
-        """What changes: columns, then what several sources say."""
+        """Return the mutable columns and the labels of events with several sources."""
         return b"".join([*self._blobs(_CHANGING), _encode(sorted(self.said.items())) if self.said else b""])
 
     @classmethod
     def from_blobs(cls, size: int, fixed: bytes, changing: bytes) -> LabelBlock:
-        """The chunk that gave these. Raises SnapshotError, ValueError or msgspec.MsgspecError for others."""
+        """Restore from both blobs; raise SnapshotError, ValueError or msgspec.MsgspecError."""
         made = cls()
         made.size = size
         made.payload = bytearray(made._fill(_FIXED, fixed))
@@ -254,7 +253,7 @@ class LabelBlock:
         return made
 
     def check(self, classes: int, sources: int, partitions: int, delays: int) -> None:
-        """Raise SnapshotError if a class, source, partition or bucket of delays is not one of so many."""
+        """Raise SnapshotError for a class, source, partition or delay bucket beyond these numbers."""
         numbers = {
             "label": (NONE, classes - 1),
             "source": (SEVERAL, sources - 1),
@@ -272,7 +271,7 @@ class LabelBlock:
             },
         )
         weight = self.columns["weight"][: self.size]
-        reject("weight", ~((weight >= 0.0) & (weight <= HEAVIEST)), "it is no weight")
+        reject("weight", ~((weight >= 0.0) & (weight <= HEAVIEST)), f"a weight is in [0, {HEAVIEST}]")
         reject("known", self.columns["known"][: self.size] > classes, f"there are {classes} classes")
 
     def _check(self) -> None:
@@ -284,11 +283,15 @@ class LabelBlock:
             raise SnapshotError("events that wait for labels: their bytes do not lie one after the other")
         several = np.flatnonzero(self.columns["source"][:n] == SEVERAL).tolist()
         if any(not 0 <= place < n for place in self.said) or not self.said.keys() >= set(several):
-            raise SnapshotError("events that wait for labels: something is said of one that is not there")
-        self.events(np.flatnonzero(~np.isnan(self.columns["time"][:n])))  # those that are blank say nothing
+            raise SnapshotError(
+                "events that wait for labels: source labels of an event that is not in the block"
+            )
+        self.events(
+            np.flatnonzero(~np.isnan(self.columns["time"][:n]))
+        )  # redacted events have no bytes to decode
 
     def _fill(self, names: Iterable[str], blob: bytes) -> bytes:
-        """Write the columns that a blob begins with; what is left of it."""
+        """Fill columns from the beginning of a blob; return the rest of it."""
         at = 0
         for name in names:
             column = self.columns[name]
@@ -305,10 +308,10 @@ def _probability_bytes(known: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
 
 
 def kept_probabilities(rows: npt.NDArray[np.float64], known: npt.NDArray[np.int64]) -> list[bytes]:
-    """What is kept of each row of probabilities, of its known classes.
+    """Encode each row of probabilities of its known classes.
 
-    All, or beyond 16 the eight greatest with their numbers: what the others have together is shared out among
-    them evenly when a prediction is scored.
+    Beyond 16 classes only the eight largest are kept, with their class numbers. When a prediction is scored,
+    the remaining probability is divided evenly among the remaining classes.
     """
     if rows.shape[1] <= _ALL:
         kept, width = rows.tobytes(), 8 * rows.shape[1]
@@ -324,7 +327,7 @@ def _kept(row: npt.NDArray[np.float64]) -> bytes:
 
 
 def restored(kept: npt.NDArray[np.uint8], known: int) -> npt.NDArray[np.float64]:
-    """The probabilities by which n predictions are scored, shape (n, known), of what was kept: (n, bytes)."""
+    """Decode the bytes of n predictions, shape (n, bytes), to probabilities, shape (n, known)."""
     if known <= _ALL:
         return kept.view("<f8")
     n = np.arange(len(kept))[:, np.newaxis]

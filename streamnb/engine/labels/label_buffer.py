@@ -1,8 +1,8 @@
-"""All events that wait for their labels, found by their ids.
+"""Buffer of all events that wait for a label, indexed by event id.
 
-They lie in chunks in the order of the stream, numbered without end: where a chunk begins and ends depends on
-the events alone, so that equal streams have equal chunks. When the memory of one is given back is up to this
-class, and cannot be told from outside: whether an event still waits is decided by `Watermark`, each time.
+Events lie in blocks in the order of the stream, with consecutive numbers. Block boundaries depend on the
+events alone, so equal streams have equal blocks. When a block's memory is freed is not observable:
+`Watermark` alone decides if an event still waits.
 """
 
 from __future__ import annotations
@@ -21,14 +21,15 @@ from streamnb.engine.labels.watermark import Watermark
 from streamnb.errors import SnapshotError
 from streamnb.features.tokenizer import TokenBuffer
 from streamnb.features.vocabulary import Vocabulary
+from streamnb.formats.snapshot_container import SnapshotPart
 
 ABSENT = -1
-"""In place of the number of an event that does not wait."""
-_MOST_DEAD = 2  # ids that nobody asks for, for each that is waited for
+"""Number of an event that does not wait."""
+_MOST_DEAD = 2  # ids of expired events for each waiting one
 
 
 class _Ids:
-    """Ids and the newest event of each. It is no state: chunks have all that it holds."""
+    """Index from ids to their newest event, derived from the blocks."""
 
     def __init__(self) -> None:
         self._vocabulary = Vocabulary()
@@ -36,32 +37,29 @@ class _Ids:
 
     @property
     def n_bytes(self) -> int:
-        """Memory."""
         vocabulary = self._vocabulary
         arrays = vocabulary.slots, vocabulary.cells, vocabulary.arena, vocabulary.groups, self._newest
         return sum(array.nbytes for array in arrays)
 
     @property
     def size(self) -> int:
-        """How many there are, of events that were dropped too."""
         return self._vocabulary.size
 
     def add(self, ids: Sequence[bytes], first: int) -> None:
-        """Events from number `first` on have these ids."""
         rows = self._rows(ids, adds=True)
         if self.size > self._newest.size:
             self._newest = np.pad(self._newest, (0, self.size + self.size // 2 - self._newest.size))
-        self._newest[rows] = np.arange(first, first + len(ids))  # the last of equal ones stays
+        self._newest[rows] = np.arange(first, first + len(ids))  # the last of equal ids wins
 
     def find(self, ids: Sequence[bytes]) -> npt.NDArray[np.int64]:
-        """The newest event of each id, `ABSENT` where there is none."""
+        """Return the newest event of each id, or `ABSENT`."""
         if not self.size:
             return np.full(len(ids), ABSENT)
         rows = self._rows(ids, adds=False)
         return np.where(rows >= 0, self._newest[np.maximum(rows, 0)], ABSENT)
 
     def drop(self, before: int) -> None:
-        """Forget the ids of events with smaller numbers."""
+        """Remove the ids of events with smaller numbers."""
         self._newest = self._newest[: self.size]
         stays = self._newest >= before
         self._newest = self._newest[stays]
@@ -76,33 +74,36 @@ class _Ids:
 
 
 class _CopiedRows:
-    """What of a chunk changes from here on, and is not stored yet."""
+    """Mutable data of a block that is not stored yet."""
 
     def __init__(self, first: int, chunk: LabelBlock, held: Container[str]) -> None:
         saved = chunk.saved
         self.first, self.chunk, self.size, self.version = first, chunk, chunk.size, chunk.version
         self.is_new, self.is_full = saved.fixed not in held, chunk.is_full
-        self.fixed = None if chunk.is_full else chunk.fixed_blob()  # one that is full changes no more
+        self.fixed = None if chunk.is_full else chunk.fixed_blob()  # a full block is immutable here
         is_same = saved.version == chunk.version and saved.changing in held
         self.changing = None if is_same else chunk.changing_blob()
 
 
 class LabelBufferCopy:
-    """The chunks as they are at one moment, hashed in slices while the stream goes on.
+    """Consistent copy of the blocks, hashed in slices while the stream continues.
 
     Args:
-        chunks: number of the first event -> chunk, those with an event that still waits.
+        chunks: number of the first event -> block; blocks with a waiting event.
         held: names of blobs that are stored already.
+
+    Attributes:
+        rows: first event, size and blob names of each block, complete once all is hashed.
     """
 
     def __init__(self, chunks: Mapping[int, LabelBlock], held: Container[str]) -> None:
         self._held = held
-        self._rows: list[list[Any]] = []
+        self.rows: list[list[Any]] = []
         self.segments: dict[str, bytes] = {}
         self._left = [_CopiedRows(first, chunk, held) for first, chunk in reversed([*chunks.items()])]
 
     def advance(self, n_bytes: int) -> bool:
-        """Hash about so many bytes more; whether that is all."""
+        """Hash about `n_bytes` more; return if all is hashed."""
         while self._left and n_bytes > 0:
             copied = self._left.pop()
             fixed, changing, _ = copied.chunk.saved
@@ -114,12 +115,8 @@ class LabelBufferCopy:
                 changing = self._keep(copied.changing)
                 n_bytes -= len(copied.changing)
             copied.chunk.saved = SavedBlock(fixed if copied.is_full else "", changing, copied.version)
-            self._rows.append([copied.first, copied.size, fixed, changing])
+            self.rows.append([copied.first, copied.size, fixed, changing])
         return not self._left
-
-    def rows(self) -> list[list[Any]]:
-        """First event, size and the names of both blobs of each chunk, once all is hashed."""
-        return self._rows
 
     def _keep(self, blob: bytes) -> str:
         name = hashlib.sha256(blob).hexdigest()
@@ -128,39 +125,67 @@ class LabelBufferCopy:
         return name
 
 
+class DelayedLabelsCopy:
+    """All state at one moment, copied in slices."""
+
+    def __init__(
+        self, meta: dict[str, Any], early: bytes, scores: SnapshotPart, pending: LabelBufferCopy
+    ) -> None:
+        name = hashlib.sha256(early).hexdigest()
+        self._meta, self._scores, self._pending = {**meta, "early": name}, scores, pending
+        self._early = {name: early}
+
+    def advance(self, n_bytes: int) -> bool:
+        """Copy about `n_bytes` more; return if the copy is complete."""
+        return self._pending.advance(n_bytes)
+
+    def parts(self) -> dict[str, SnapshotPart]:
+        """Return the parts of a snapshot."""
+        self._pending.advance(1 << 62)
+        rows = self._pending.rows
+        segments = [*self._early, *(name for _, _, fixed, changing in rows for name in (fixed, changing))]
+        meta = {**self._meta, "chunks": rows, "segments": segments}
+        return {"labels": SnapshotPart(meta, {}), "progressive": self._scores}
+
+    def segments(self) -> dict[str, bytes]:
+        """Return the segments that are not stored already."""
+        self._pending.advance(1 << 62)
+        return self._early | self._pending.segments
+
+
 class LabelBuffer:
-    """The events that wait.
+    """Waiting events.
 
     Attributes:
         next: number of the next event.
-        horizon: until when an event waits.
+        horizon: the watermark that expires events.
     """
 
     def __init__(self, horizon: Watermark) -> None:
         self.horizon = horizon
         self.next = 0
-        self._chunks: dict[int, LabelBlock] = {}  # by the number of the first event
-        self._firsts: list[int] = []  # these, rising
+        self._chunks: dict[int, LabelBlock] = {}  # by first event number
+        self._firsts: list[int] = []  # its keys, ascending
         self._ids = _Ids()
 
     @property
     def n_bytes(self) -> int:
-        """Memory of all, about."""
+        """Approximate memory in bytes."""
         return self._ids.n_bytes + sum(chunk.n_bytes for chunk in self._chunks.values())
 
     @property
     def size(self) -> int:
-        """How many wait by now."""
+        """Number of waiting events."""
         horizon = self.horizon
         return sum([one.n_alive(horizon.earliest, horizon.least) for one in self._chunks.values()])
 
     @property
     def oldest(self) -> int:
-        """Number of an event: none before it waits. It is the same after a restart."""
+        """Number of the first event that may wait; the same after a restart."""
         return next((begin for begin, *_ in self.waiting(0)), self.next)
 
     def append(self, events: WaitingEvents) -> int:
-        """Let more events wait; the number of the first."""
+        """Append waiting events; return the number of the first."""
         first = self.next
         self._ids.add(events.ids, first)
         done = 0
@@ -176,7 +201,7 @@ class LabelBuffer:
     def find(
         self, ids: Sequence[bytes], earliest: npt.NDArray[np.float64], least: npt.NDArray[np.int64]
     ) -> npt.NDArray[np.int64]:
-        """The newest event of each id that waits, or `ABSENT`; limits as in `Watermark`, as of each id."""
+        """Return the newest waiting event of each id, or `ABSENT`; limits per id as in `Watermark`."""
         found = self._ids.find(ids)
         for chunk, places, of in self.parts(found):
             time, place = chunk.columns["time"][places], chunk.columns["place"][places]
@@ -184,16 +209,16 @@ class LabelBuffer:
         return found
 
     def forget(self, numbers: npt.NDArray[np.int64], least: int) -> None:
-        """Let those with fewer bytes before them be `ABSENT`."""
+        """Replace events with fewer than `least` bytes before them by `ABSENT`, in place."""
         for chunk, places, of in self.parts(numbers):
             numbers[of[chunk.columns["place"][places] < least]] = ABSENT
 
     def parts(
         self, numbers: npt.NDArray[np.int64]
     ) -> Iterator[tuple[LabelBlock, npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
-        """The chunks of some events: the places of those that are in it, and which of `numbers` these are.
+        """Yield the blocks of events, with indexes in the block and in `numbers`.
 
-        Those of chunks that were given back become `ABSENT`.
+        Events of freed blocks become `ABSENT` in place.
         """
         owners = np.searchsorted(self._firsts, numbers, side="right") - 1
         is_one = owners.size and owners[0] == owners.min() == owners.max()
@@ -206,14 +231,14 @@ class LabelBuffer:
                 yield self._chunks[first], numbers[of] - first, of
 
     def column(self, name: str, numbers: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
-        """One column of events that wait."""
+        """Return one column of waiting events."""
         found: npt.NDArray[Any] = np.zeros(numbers.size, dtype=DTYPES[name])
         for chunk, places, of in self.parts(numbers):
             found[of] = chunk.columns[name][places]
         return found
 
     def write(self, numbers: npt.NDArray[np.int64], **columns: Any) -> None:
-        """Change columns of events that wait, each to an array or to one value."""
+        """Set columns of waiting events, each to an array or a scalar."""
         given = {name: np.broadcast_to(values, numbers.shape) for name, values in columns.items()}
         for chunk, places, of in self.parts(numbers):
             chunk.version += 1
@@ -221,7 +246,7 @@ class LabelBuffer:
                 chunk.columns[name][places] = values[of]
 
     def events(self, numbers: npt.NDArray[np.int64]) -> tuple[list[dict[str, Any]], list[float | None]]:
-        """The attributes of events, and their times."""
+        """Return attributes and times of events."""
         xs: list[dict[str, Any]] = []
         ts: list[float | None] = []
         order = [numbers[:0]]
@@ -237,36 +262,36 @@ class LabelBuffer:
         return xs, ts
 
     def sizes(self, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Bytes of the ids, attributes and probabilities of events."""
+        """Return the bytes of ids, attributes and probabilities of events."""
         found = np.zeros(numbers.size, dtype=np.int64)
         for chunk, places, of in self.parts(numbers):
             found[of] = chunk.sizes(places)
         return found
 
     def served(self, numbers: npt.NDArray[np.int64], classes: int) -> npt.NDArray[np.float64]:
-        """What was served of events, shape (n, classes)."""
+        """Return served probabilities, shape (n, classes)."""
         rows = np.zeros((numbers.size, classes))
         for chunk, places, of in self.parts(numbers):
             rows[of] = chunk.served(places, classes)
         return rows
 
     def blocks(self) -> dict[int, LabelBlock]:
-        """All of them, by the number of the first event."""
+        """Return all blocks by the number of their first event."""
         return dict(self._chunks)
 
     def redact(self, numbers: npt.NDArray[np.int64]) -> None:
-        """Forget events: what they were is overwritten, and they wait no longer."""
+        """Overwrite events, which wait no longer."""
         numbers = numbers[(numbers >= 0) & (numbers < self.next)]
         for chunk, places, _ in self.parts(numbers):
             chunk.redact(places)
 
     def at(self, number: int) -> tuple[LabelBlock, int]:
-        """The chunk of an event that waits, and its place there."""
+        """Return the block of a waiting event, and its index there."""
         first = self._firsts[bisect_right(self._firsts, number) - 1]
         return self._chunks[first], number - first
 
     def drop(self) -> None:
-        """Give back the memory of chunks of which no event waits any more."""
+        """Free the leading blocks without a waiting event."""
         horizon, gone = self.horizon, 0
         for first in self._firsts:
             chunk = self._chunks[first]
@@ -279,7 +304,7 @@ class LabelBuffer:
             self._ids.drop(self._firsts[0])
 
     def waiting(self, first: int) -> Iterator[tuple[int, LabelBlock, npt.NDArray[np.int64]]]:
-        """Of each chunk with events from number `first` on: where it begins, and the places of those."""
+        """Yield the first number and the indexes of waiting events of each block, from `first` on."""
         for begin, chunk, mask in self._alive():
             places = np.flatnonzero(mask)
             places = places[places + begin >= first]
@@ -287,7 +312,7 @@ class LabelBuffer:
                 yield begin, chunk, places
 
     def newest_unlabelled(self, most: int) -> npt.NDArray[np.int64]:
-        """The newest events that wait and were never judged, at most so many; the oldest first."""
+        """Return the newest waiting events without a score, at most `most`, oldest first."""
         found, left = [], most
         for first in reversed(self._firsts):
             chunk = self._chunks[first]
@@ -300,13 +325,13 @@ class LabelBuffer:
         return np.concatenate([np.zeros(0, dtype=np.int64), *found[::-1]])
 
     def copying(self, held: Container[str]) -> LabelBufferCopy:
-        """All of it as it is now; blobs among `held` need not be stored again."""
-        # The last one is there also where none waits: who goes on from the copy fills it, as this one does.
+        """Return a consistent copy; blobs in `held` are stored already."""
+        # The open block is kept even if no event waits: a restored buffer continues to fill it.
         kept = {first: chunk for first, chunk, mask in self._alive() if mask.any() or not chunk.is_full}
         return LabelBufferCopy(kept, held)
 
     def load(self, rows: Sequence[Sequence[Any]], segments: Mapping[str, bytes], following: int) -> None:
-        """Go on from what a copy gave. Raises SnapshotError where it is none."""
+        """Restore from the rows of a copy; raise SnapshotError if they are invalid."""
         self._chunks, self._ids, self.next = {}, _Ids(), following
         end = 0
         for first, size, fixed, changing in rows:

@@ -1,4 +1,4 @@
-"""What a metrics report says of labels that come apart from their events."""
+"""Section of a metrics report on labels that arrive separately from their events."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ _MOST = (0.0, *DELAYS, None)
 
 
 def label_report(late: DelayedLabels, mass: float | None) -> LabelReport:
-    """How many events are judged, by whom, how late, how they were predicted.
+    """Return label counts, delays and scores; with `mass`, also estimates of unlabelled accuracy.
 
-    With an interval of `mass` it says how those probably are that are not judged, and how many events labels
-    are ahead of; None is to say neither, as former readings do.
+    `mass` is the probability of the credible interval. None omits estimates and the number of awaited events.
     """
     judged = late.scoring.scores.events
     return LabelReport(
@@ -40,7 +39,7 @@ def label_report(late: DelayedLabels, mass: float | None) -> LabelReport:
 
 
 def _quantile(late: DelayedLabels, share: float) -> float | None:
-    """The least bound of delays that so many of the judged events keep."""
+    """Return the smallest delay bound that a `share` of the labelled events keeps."""
     events = [row[0] for row in late.scoring.delays]
     total = sum(events)
     for most, below in zip(_MOST, accumulate(events), strict=True):

@@ -1,4 +1,4 @@
-"""What a model is to learn and to unlearn, handed over in order, and as much at once as is alike."""
+"""Batches of learn and unlearn calls, in order."""
 
 from __future__ import annotations
 
@@ -20,23 +20,18 @@ _Task = Literal["learn", "learn again", "unlearn"]
 
 
 class ModelUpdater:
-    """Hands changes over to a model.
+    """Ordered learn and unlearn calls; adjacent calls of one kind are joined.
 
     Args:
-        pending: the events.
-        model: learns.
+        pending: the waiting events.
+        model: learns and unlearns.
         alive: called now and then.
 
     Attributes:
-        learned: label -> events learned.
+        learned: label -> number of events learned.
     """
 
-    def __init__(
-        self,
-        pending: LabelBuffer,
-        model: StreamModel,
-        alive: Callable[[], None],
-    ) -> None:
+    def __init__(self, pending: LabelBuffer, model: StreamModel, alive: Callable[[], None]) -> None:
         self.learned: Counter[str] = Counter()
         self._pending, self._model, self._alive = pending, model, alive
         self._numbers: list[int] = []
@@ -48,9 +43,9 @@ class ModelUpdater:
     def correct(
         self, number: int, was: ResolvedLabel | None, truth: ResolvedLabel | None, prunings: int
     ) -> None:
-        """Take back what an event taught when the model had been pruned so often, and learn what holds now.
+        """Unlearn label `was` of an event, learned after `prunings` prunings, and learn `truth`.
 
-        Nothing of either where there is no label, or no weight.
+        A label of None or of weight 0 is skipped.
         """
         is_again = was is not None and was.weight > 0.0
         self._queue(number, was, prunings, "unlearn")
@@ -59,7 +54,7 @@ class ModelUpdater:
     def learn_each(
         self, numbers: npt.NDArray[np.int64], labels: Sequence[str], weights: npt.NDArray[np.float64]
     ) -> None:
-        """Learn events, each with its own label; nothing of one without weight."""
+        """Learn events, each with its own label, except those of weight 0."""
         if self._task != "learn":
             self.finish()
         self._task = "learn"
@@ -81,7 +76,7 @@ class ModelUpdater:
         self._prunings.append(prunings)
 
     def finish(self) -> None:
-        """Hand over what has not been handed over, a few megabytes at once."""
+        """Apply all queued calls, a few megabytes at a time."""
         numbers = np.array(self._numbers, dtype=np.int64)
         ends = np.cumsum(self._pending.sizes(numbers)) if numbers.size else numbers
         first = 0

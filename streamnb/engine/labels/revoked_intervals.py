@@ -1,7 +1,7 @@
-"""What sources said in spans that were withdrawn, and does not count.
+"""Time intervals of sources whose labels are revoked.
 
-A span is one of the total order of labels: (time, partition, offset). A withdrawal without a time of its own
-ends its span at its own record, so that the next line of the same file counts, whatever the log's clock says.
+An interval lies in the total order of labels: (time, partition, offset). A retraction without a time of its
+own ends its interval at its own record, so the next line of the same file counts, whatever the log's clock.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ from streamnb.engine.ports import Partition, Record
 from streamnb.events import Retraction
 
 Place = tuple[float, Partition, int]
-"""Of a label in the order of all that its source says."""
+"""Position in the total order of a source's labels."""
 _FIRST, _LAST = Partition("", -1), Partition("\U0010ffff", 0)
 _Row = tuple[float | None, float, str, int, int]
 _MOST_SOURCES = 1000
-_MOST_SPANS = 1000  # of one source
+_MOST_SPANS = 1000  # for each source
 
 
 class RevokedIntervals:
-    """Of each source, the spans in which what it said does not count, whenever it comes."""
+    """Intervals of each source in which its labels do not count, even if they arrive later."""
 
     def __init__(self) -> None:
-        self.spans: dict[str, list[tuple[Place, Place]]] = {}  # apart from each other, rising
+        self.spans: dict[str, list[tuple[Place, Place]]] = {}  # disjoint, ascending
 
     def add(self, withdrawal: Retraction, record: Record) -> bool:
-        """Let what a record withdraws not count; False if it is of a source too many."""
+        """Revoke an interval of labels; return False if its source exceeds the maximum."""
         source = withdrawal.source
         if source not in self.spans and len(self.spans) >= _MOST_SOURCES:
             return False
         since = _begin(withdrawal.since)
         until: Place = (record.timestamp, record.partition, record.offset)
-        if withdrawal.ts is not None:  # all that was said at that time, too
+        if withdrawal.ts is not None:  # labels at that time included
             until = withdrawal.ts, _LAST, 0
         spans = self.spans.get(source, [])
         touched = [span for span in spans if span[0] <= until and since <= span[1]]
@@ -49,7 +49,7 @@ class RevokedIntervals:
         return True
 
     def cover(self, said: SourceLabel) -> bool:
-        """Whether it does not count."""
+        """Return if a label is revoked."""
         spans = self.spans.get(said.source)
         if not spans:
             return False
@@ -57,11 +57,11 @@ class RevokedIntervals:
         return place >= 0 and said.order <= spans[place][1]
 
     def state(self) -> dict[str, Any]:
-        """Return of each span its beginning, null if it has none, and the place of its end."""
+        """Return start (null if unbounded) and end position of each interval, by source."""
         return {source: [_row(*span) for span in spans] for source, spans in self.spans.items()}
 
     def load(self, state: Mapping[str, Sequence[Sequence[Any]]]) -> None:
-        """Go on from a `state`. Raises msgspec.ValidationError for another one."""
+        """Restore from a `state`; raise msgspec.ValidationError if it is invalid."""
         rows = msgspec.convert(state, dict[str, list[_Row]])
         self.spans = {
             source: [

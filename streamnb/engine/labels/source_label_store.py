@@ -1,4 +1,4 @@
-"""What sources say of events that wait, and which label holds of that."""
+"""Source labels of waiting events, and their resolved label."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ _HEAVIEST = float(HEAVIEST)
 
 
 class SourceLabelStore:
-    """What is said of each event that waits.
+    """Source labels of each waiting event.
 
     Args:
-        pending: the events.
-        names: of classes, by the numbers that `pending` knows them by.
+        pending: the waiting events.
+        names: interned classes, whose numbers `pending` stores.
 
     Attributes:
-        sources: those that ever spoke.
-        partitions: those of the records that say what is said of events.
-        by_source: source -> its verdicts.
+        sources: interned sources.
+        partitions: interned partitions of label records.
+        by_source: source -> number of its label records.
     """
 
     def __init__(self, pending: LabelBuffer, names: Interner[str]) -> None:
@@ -41,11 +41,11 @@ class SourceLabelStore:
         self.by_source: Counter[str] = Counter()
 
     def add_batch(self, heard: LabelBatch, shares: Mapping[str, float]) -> LabelColumns:
-        """What verdicts say; their sources are known from here on, as far as there is room for more.
+        """Convert label records to columns, and intern new sources up to the maximum.
 
         Args:
-            heard: these.
-            shares: source -> what its labels count, in examples.
+            heard: label records.
+            shares: source -> weight factor of its labels, default 1.
         """
         sources = [verdict.source for verdict in heard.labels]
         for source in dict.fromkeys(sources):
@@ -68,11 +68,11 @@ class SourceLabelStore:
         )
 
     def has_room(self, source: str) -> bool:
-        """Return if the labels of a source can be kept: it is known, or one more can be."""
+        """Return if a source is interned, or can be."""
         return source in self.sources or len(self.sources) < MOST_SOURCES_IN_ALL
 
     def add(self, words: LabelColumns, place: int) -> SourceLabel:
-        """Return one of what verdicts say; its source is one of those that are known."""
+        """Return the row `place` of label columns; its source must be interned."""
         return SourceLabel(
             self.sources.names[words.sources[place]],
             words.times[place].item(),
@@ -83,7 +83,7 @@ class SourceLabelStore:
         )
 
     def truth_of(self, number: int) -> ResolvedLabel | None:
-        """The label that holds."""
+        """Return the resolved label of an event."""
         chunk, at = self._pending.at(number)
         label = int(chunk.columns["label"][at])
         return (
@@ -91,7 +91,7 @@ class SourceLabelStore:
         )
 
     def labels_of(self, number: int) -> tuple[SourceLabel, ...]:
-        """All that is said of an event."""
+        """Return all source labels of an event."""
         chunk, at = self._pending.at(number)
         source = int(chunk.columns["source"][at])
         if source == SEVERAL:
@@ -109,7 +109,7 @@ class SourceLabelStore:
         return self._names.names[number]
 
     def _interned(self, said: SourceLabel) -> SourceLabel:
-        """The same, with names that are kept once."""
+        """Return an equal label that shares its strings."""
         label = None if said.label is None else self._class(self._names[said.label])
         return said._replace(
             source=self.sources.names[self.sources[said.source]],
@@ -124,7 +124,7 @@ class SourceLabelStore:
         truths: Sequence[ResolvedLabel | None],
         prunings: int,
     ) -> None:
-        """Write down what is said of events, and what holds of that."""
+        """Store the source labels of events and their resolved labels."""
         self._pending.write(
             numbers,
             label=[NONE if truth is None else self._names[truth.label] for truth in truths],
@@ -144,7 +144,7 @@ class SourceLabelStore:
                 chunk.said[at] = tuple(map(self._interned, one))
 
     def move(self, number: int, said: tuple[SourceLabel, ...]) -> None:
-        """Write down that another record says the same of an event: nothing but its place changes."""
+        """Store a repeated label: only its record's position changes."""
         chunk, at = self._pending.at(number)
         one = np.array([number])
         if len(said) > 1:

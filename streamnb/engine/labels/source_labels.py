@@ -1,10 +1,9 @@
-"""Which of several labels of one event holds.
+"""Resolution of the labels of several sources to the label in force.
 
-Of each source the last verdict counts, in the total order (time, partition, offset): of two verdicts with
-one time the one further down its partition, as a later line of a file corrects an earlier one. Of those that
-stand, the one of the source with the highest rank is effective; of equals the latest, then by the names of
-sources. A null label takes back what its own source said, and nothing else. So the label that holds follows
-from the records in the log, and not from the order in which they are read.
+Of each source its last label counts, in the total order (time, partition, offset): of two labels with equal
+time the later in the partition, as a later line of a file corrects an earlier one. Among these the source
+with the highest rank wins, then the latest label, then the name of the source. A null label revokes only the
+label of its own source. So the resolved label depends on the records in the log, not on the order of reading.
 """
 
 from __future__ import annotations
@@ -16,19 +15,19 @@ from streamnb.engine.ports import Partition
 from streamnb.formats.codec import IN_EVENT
 
 MOST_SOURCES = 4
-"""How many sources may speak on one event."""
+"""Maximum number of sources that may label one event."""
 _RANK_IN_EVENT, _RANK = 0, 1
 
 
 class SourceLabel(NamedTuple):
-    """What one source says of one event.
+    """Label of one source for one event.
 
     Attributes:
         source: its name.
-        time: when it said so, seconds since the epoch.
-        label: the class; None where it takes back what it said.
-        weight: in examples, that of the source included.
-        partition, offset: of the record that says so.
+        time: time of the label, seconds since the epoch.
+        label: the class; None revokes the source's label.
+        weight: in examples, including the weight of the source.
+        partition, offset: of the label record.
     """
 
     source: str
@@ -40,23 +39,23 @@ class SourceLabel(NamedTuple):
 
     @property
     def order(self) -> tuple[float, Partition, int]:
-        """The place among all that its source says: the greatest is the last."""
+        """Position in the total order of the source's labels; the greatest counts."""
         return self.time, self.partition, self.offset
 
     def repeats(self, other: SourceLabel) -> bool:
-        """Return whether another record says the same, at the same time."""
+        """Return whether both are equal except for their records."""
         return self[:4] == other[:4]
 
 
 class ResolvedLabel(NamedTuple):
-    """The label that holds, and how many examples the event counts for."""
+    """The label in force, and its weight in examples."""
 
     label: str
     weight: float
 
 
 def merged(said: tuple[SourceLabel, ...], more: SourceLabel) -> tuple[SourceLabel, ...]:
-    """What is said once one more verdict is in; the same object where that changes nothing."""
+    """Return source labels with one more merged in; the same object if nothing changes."""
     for i, one in enumerate(said):
         if one.source == more.source:
             return said if more.order <= one.order else (*said[:i], more, *said[i + 1 :])
@@ -64,17 +63,16 @@ def merged(said: tuple[SourceLabel, ...], more: SourceLabel) -> tuple[SourceLabe
 
 
 def effective(said: Iterable[SourceLabel], ranks: Mapping[str, int]) -> ResolvedLabel | None:
-    """The label that holds, None where none does."""
+    """Return the resolved label, None without one."""
     best = holding(said, ranks)
     return None if best is None else ResolvedLabel(best.label or "", best.weight)
 
 
 def holding(said: Iterable[SourceLabel], ranks: Mapping[str, int]) -> SourceLabel | None:
-    """What is said that holds; it has a label. None where nothing does."""
+    """Return the source label in force, None without one."""
     standing = [one for one in said if one.label is not None]
     return max(standing, key=lambda one: (_rank(one.source, ranks), one.time, one.source), default=None)
 
 
 def _rank(source: str, ranks: Mapping[str, int]) -> int:
-    """As configured; else labels inside events give way to what is said later."""
-    return ranks.get(source, _RANK_IN_EVENT if source == IN_EVENT else _RANK)
+    return ranks.get(source, _RANK_IN_EVENT if source == IN_EVENT else _RANK)  # later labels win by default

@@ -1,22 +1,21 @@
-"""How accurate predictions are whose labels have not come, told by those whose labels have.
+"""Estimated accuracy of unlabelled predictions, from labelled ones.
 
-Of judged events of about one confidence it is known how many were predicted right: a Beta posterior. Events
-that are not judged are taken to be right as often, corrected by how much surer or less sure their predictions
-were. With n judged events in a bin, of which r are right, of mean confidence c, and m of M unjudged ones of
-mean confidence u:
+Labelled events of similar confidence give a Beta posterior of the accuracy. Unlabelled events are assumed to
+have the same accuracy, corrected by the difference in mean confidence. With n labelled events in a bin, of
+which r are correct, of mean confidence c, and m of M unlabelled events of mean confidence u:
 
-    theta ~ Beta(r + 2 c, n - r + 2 (1 - c))            as if two events had been as confident as these
-    mu    = E[theta] + u - c                            accuracy of the bin's unjudged events
+    theta ~ Beta(r + 2 c, n - r + 2 (1 - c))            prior: two events with this confidence
+    mu    = E[theta] + u - c                            accuracy of the bin's unlabelled events
     E     = sum m/M mu
     Var   = sum (m/M)^2 Var[theta] + sum m/M mu (1 - mu) / M
 
-so that both count: what is not known of the calibration, and chance among the M events.
+The variance covers both uncertain calibration and sampling of the M events.
 
-Two things cannot be seen from confidences: that predictions become worse at the same confidence, and that
-labels come for easier events than others. The first shows in labels as soon as some come. So the newer half
-of judged events is estimated by the older one, and labels tell by how many standard deviations z that was
-wrong. The variance is multiplied by 2 + z^2; beyond z^2 = 2 the estimate is in doubt. The interval is that of
-the Beta distribution with this mean and variance. docs/labels.md says how often it holds the truth.
+Confidences cannot show two faults: predictions that become worse at equal confidence, and labels that arrive
+for easier events first. The first shows as soon as some labels arrive. So the older half of labelled events
+predicts the newer half, and its error is z standard deviations. The variance is multiplied by 2 + z^2; beyond
+z^2 = 2 the estimate is marked doubtful. The interval is that of a Beta distribution with this mean and
+variance. docs/labels.md reports its coverage.
 
 Source: confidence-based performance estimation, Bialek et al. (2024), "Estimating model performance under
 covariate shift without labels", arXiv 2401.08348. They calibrate once and give no uncertainty.
@@ -34,7 +33,7 @@ from streamnb.statistics.credible_intervals import beta_intervals
 from streamnb.values.type_aliases import Flags
 
 FEWEST = 100
-"""Judged events, below which an estimate is in doubt."""
+"""Minimum number of labelled events of an estimate without doubt."""
 _PRIOR = 2.0  # events
 _FEW_IN_BIN, _MOST_STRANGE = 10, 0.1
 _USUAL, _SURPRISE = 2.0, 2.0
@@ -42,12 +41,12 @@ _LEAST = 1e-9
 
 
 def expected_accuracy(confidence: Floats, judged: LabelledOutcomes, mass: float) -> AccuracyEstimate:
-    """The accuracy of M >= 1 predictions of these confidences whose labels are not known.
+    """Estimate the accuracy of M >= 1 unlabelled predictions.
 
     Args:
         confidence: float64[M].
-        judged: by which it is told; none is no knowledge, and a wide interval.
-        mass: the probability of the interval, 0 < mass < 1.
+        judged: labelled predictions; an empty sample gives a wide interval.
+        mass: probability of the interval, 0 < mass < 1.
     """
     half = judged.confidence.size // 2
     older, newer = judged.part(slice(half)), judged.part(slice(half, None))
@@ -64,7 +63,7 @@ def expected_accuracy(confidence: Floats, judged: LabelledOutcomes, mass: float)
 
 
 def _doubt(confidence: Floats, judged: LabelledOutcomes, surprise: float) -> str:
-    """Why an estimate is not to be trusted, if it is not; see `AccuracyEstimate`."""
+    """Return the reason to doubt an estimate, or ""; see `AccuracyEstimate`."""
     if judged.confidence.size < FEWEST:
         return "few-labels"
     is_strange = _counts(judged.confidence) < _FEW_IN_BIN
@@ -74,7 +73,7 @@ def _doubt(confidence: Floats, judged: LabelledOutcomes, surprise: float) -> str
 
 
 def _moments(confidence: Floats, judged: LabelledOutcomes) -> tuple[float, float]:
-    """Mean and variance of the accuracy of predictions of these confidences, by judged ones."""
+    """Return mean and variance of the accuracy at these confidences."""
     share = _counts(confidence) / confidence.size
     n, right = _counts(judged.confidence), _counts(judged.confidence, judged.is_right)
     sure = _means(confidence, np.zeros(BINS))
@@ -88,13 +87,13 @@ def _moments(confidence: Floats, judged: LabelledOutcomes) -> tuple[float, float
 
 
 def _counts(confidence: Floats, weights: Floats | Flags | None = None) -> Floats:
-    """How many there are in each bin of confidence, or their weight."""
+    """Return the number, or weight, of predictions in each bin of confidence."""
     bins = np.maximum(0, np.ceil(confidence * BINS).astype(np.int64) - 1)
     counts: Floats = np.bincount(bins, weights, minlength=BINS).astype(np.float64)
     return counts
 
 
 def _means(confidence: Floats, otherwise: Floats) -> Floats:
-    """Mean confidence in each bin, where there is any."""
+    """Return mean confidence in each bin, `otherwise` in an empty bin."""
     n = _counts(confidence)
     return np.divide(_counts(confidence, confidence), n, out=otherwise.copy(), where=n > 0)

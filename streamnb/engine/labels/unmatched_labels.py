@@ -1,4 +1,4 @@
-"""Verdicts that came before their events, as happens where one topic is read faster than another."""
+"""Labels that arrive before their events, as happens if one topic is read faster than another."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ import msgspec
 
 from streamnb.engine.labels.source_labels import MOST_SOURCES, SourceLabel, merged
 
-_OBJECTS, _OBJECTS_OF_LABEL = 200, 280  # bytes, no less than an entry and a label take besides their texts
+_OBJECTS, _OBJECTS_OF_LABEL = 200, 280  # bytes of an entry and of a label without their texts, at least
 _Row = tuple[str, tuple[SourceLabel, ...], float]
 
 
 class DroppedLabels(NamedTuple):
-    """A verdict whose event did not come in time, or that had to make room."""
+    """A label whose event did not arrive in time, or that was evicted."""
 
     id: str
     said: SourceLabel
 
 
 class _UnmatchedLabel(NamedTuple):
-    """What is said of one event; when the log recorded the last of it that was read."""
+    """Source labels of one event, and the log timestamp of the last."""
 
     said: tuple[SourceLabel, ...]
     time: float
 
 
 class UnmatchedLabels:
-    """What is said of events that have not come yet.
+    """Source labels of events that have not arrived.
 
     Args:
-        memory: bytes; where more come, the oldest make room.
+        memory: bytes; beyond, the oldest entries are evicted.
 
     Attributes:
         memory: the same.
@@ -45,14 +45,14 @@ class UnmatchedLabels:
 
     @property
     def fullness(self) -> float:
-        """The share of the memory that is taken."""
+        """Used share of the memory."""
         return self._bytes / self.memory
 
     def __contains__(self, event_id: str) -> bool:
         return event_id in self._entries
 
     def labels(self, event_id: str) -> set[str | None]:
-        """Those that are said of an event that has not come."""
+        """Return the labels of an event that has not arrived."""
         entry = self._entries.get(event_id)
         return set() if entry is None else {one.label for one in entry.said}
 
@@ -62,10 +62,10 @@ class UnmatchedLabels:
     def add(
         self, event_id: str, said: SourceLabel, recorded: float, earliest: float
     ) -> list[DroppedLabels] | None:
-        """Keep a verdict that was `recorded` then; what makes room, or has waited since before `earliest`.
+        """Keep a label; return the labels that are evicted or were recorded before `earliest`.
 
-        None where it is of a source too many. An event of which something is said again moves behind all
-        others, as `_evict`, which looks only at the oldest, expects.
+        None if its source exceeds the maximum. A further label moves its event to the end, as `_make_room`
+        looks only at the oldest entry.
         """
         entry = self._entries.get(event_id)
         before = () if entry is None else entry.said
@@ -78,7 +78,7 @@ class UnmatchedLabels:
         return list(self._make_room(earliest))
 
     def take(self, event_id: str) -> tuple[tuple[SourceLabel, ...], float]:
-        """What was said of an event that comes now, and when it was last heard."""
+        """Remove and return the labels of an arriving event, and the log timestamp of the last."""
         entry = self._entries.pop(event_id, None)
         if entry is None:
             return (), math.inf
@@ -95,12 +95,12 @@ class UnmatchedLabels:
             yield from (DroppedLabels(event_id, one) for one in entry.said)
 
     def state(self) -> list[Any]:
-        """Return of each event its id, what is said of it, and when the last of that was recorded."""
+        """Return id, source labels and last log timestamp of each event."""
         return [[event_id, *entry] for event_id, entry in self._entries.items()]
 
     def load(self, state: bytes) -> None:
-        """Go on from a `state` as msgpack. Raises msgspec.MsgspecError for another one."""
-        once: dict[Any, Any] = {}  # of equal sources and partitions only one is kept
+        """Restore from a `state` as msgpack; raise msgspec.MsgspecError if it is invalid."""
+        once: dict[Any, Any] = {}  # equal sources and partitions share one object
         for event_id, found, time in msgspec.msgpack.decode(state, type=list[_Row]):
             said = tuple(
                 one._replace(
@@ -114,6 +114,6 @@ class UnmatchedLabels:
 
 
 def _size(event_id: str, said: Sequence[SourceLabel]) -> int:
-    """Bytes of an entry, about."""
+    """Return the approximate bytes of an entry."""
     texts = (len(one.source) + len(one.label or "") for one in said)
     return _OBJECTS + len(event_id) + _OBJECTS_OF_LABEL * len(said) + sum(texts)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from streamnb.engine.labels.label_state_copy import DelayedLabelsCopy
+from streamnb.engine.labels.label_buffer import DelayedLabelsCopy
 from streamnb.formats.snapshot_container import SnapshotPart
 from streamnb.models.interface.stream_model import StateCopying
 
