@@ -27,16 +27,15 @@ _LEARNERS = "commit", "loss"
 
 
 class MergedModelPublisher:
-    """In a learner's place: it lets the journal of the merged model take up one sum after another.
+    """Publisher of merged models, in the role of a learner: its journal installs one sum after another.
 
     Args:
-        config: of the merged model.
-        log: that its topics are on; the worker closes it.
-        worker: that has recovered: nobody else writes to the journal.
-        folder: of the merged model's snapshots.
-        identity: of the merged model.
-        sensor: is told what happens.
-
+        config: configuration of the merged model.
+        log: log with its topics; the worker closes it.
+        worker: a recovered worker, the only writer of the journal.
+        folder: snapshots of the merged model.
+        identity: identity of the merged model.
+        sensor: receives events.
     """
 
     def __init__(
@@ -50,19 +49,19 @@ class MergedModelPublisher:
     ) -> None:
         self._config, self._log, self._worker = config, log, worker
         self._folder, self._identity, self._sensor = folder, identity, sensor
-        self._digests: frozenset[str] = frozenset()  # of the states of which the last one is the sum
+        self._digests: frozenset[str] = frozenset()  # states in the last published sum
         self._told = ""
 
     def publish(self, state: ShardState) -> int:
-        """Let the journal take it up; the journal's record.
+        """Install a state, and return its journal record.
 
-        1. Refuse a state of other topics than those of this log, and one that knows less than is published.
-        2. Offer the model, as a file that nobody reads yet.
-        3. Write the journal record that takes it up, with the offsets that it stands for. From here on it
-           holds: followers load all of it, or go on as they were.
-        4. Keep a snapshot, so that a follower that begins need not look further back.
+        1. Reject a state of foreign topics, or with lower offsets than the published one.
+        2. Offer the model as a file without readers.
+        3. Write the journal record that installs it, with its offsets. From here on the model is in force:
+        followers load all of it, or continue unchanged.
+        4. Keep a snapshot, so that a new follower need not read older records.
 
-        Raises ConfigError and JournalError where it is refused; then nothing was written.
+        Raises ConfigError and JournalError for a rejected state; then nothing was written.
         """
         self.refuse(state)
         at = self._worker.checkpoint
@@ -78,17 +77,16 @@ class MergedModelPublisher:
         return n
 
     def undone(self, state: ShardState) -> list[str]:
-        """A line that says so, where a sum is of fewer events than the last one."""
+        """Return a warning if a sum has fewer events than the last one."""
         before, events = self._worker.learner.model.n_events, state.model.n_events
         told = (
             f"this sum is of {pluralize(events, 'event')}, and the last one was of {before:,}: a "
-            "shard was rolled "
-            "back, or learned anew; `streamnb snapshot list` of each tells which"
+            "shard was rolled back, or retrained; compare `streamnb snapshot list` of each"
         )
         return [told] if events < before else []
 
     def missing(self, state: ShardState) -> list[str]:
-        """The partitions that nobody has learned: a line for each topic that has some."""
+        """Return a line for each topic with partitions that no shard has learned."""
         found = []
         known = self._positions(state)
         for topic in self._config.topics.events:
@@ -104,10 +102,10 @@ class MergedModelPublisher:
     def follow(
         self, places: Sequence[str], every: float, stopping: Callable[[], bool], patience: OutageListener
     ) -> None:
-        """Publish the sum of these sources, each time it is another one, until told to stop.
+        """Publish the sum of these sources, each time it changes, until `stopping`.
 
-        What a shard has to do is waited for, and told. Raises ConfigError where only people can help, and
-        what the log of the merged model raises.
+        It reports and retries faults of shards. Raises ConfigError for a fault of the configuration, and
+        errors of the merged model's log.
         """
         while not stopping():
             due = time.monotonic() + every
@@ -129,7 +127,7 @@ class MergedModelPublisher:
                 time.sleep(_LOOK_SECONDS)
 
     def report(self, text: str) -> None:
-        """Once, until there is something else to tell."""
+        """Report a text once, until it changes."""
         if text and text != self._told:
             self._sensor.noted(text)
         self._told = text
@@ -149,7 +147,7 @@ class MergedModelPublisher:
             if ids.get(place.topic) != place.topic_id:
                 raise ConfigError(
                     f"{one.by!r} has learned topic {place.topic!r}, which topics.events does not name, or "
-                    "which is another cluster's, or was made anew: its offsets mean nothing here; correct "
+                    "which is another cluster's, or was recreated: its offsets mean nothing here; correct "
                     "that, or write the sum to a file (--out)"
                 )
         end = last(self._log, self._log.partitions(self._identity.journal)[0])

@@ -1,4 +1,4 @@
-"""What learners have committed, each of its own partitions, and the sum of it."""
+"""Committed states of learners, each of its own partitions, and their sum."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ from streamnb.values.parameter_checks import brief
 from streamnb.values.state_validation import state_errors
 
 _OWN = "model.name", "events.partitions", "topics.", "predictions."
-"""In what shards may differ beside what may change in the life of a model: these, and what begins so."""
+"""Keys, and prefixes of keys, in which shards may differ, in addition to changes allowed in a model's life.
+"""
 
 
 class PartitionId(NamedTuple):
@@ -41,20 +42,20 @@ class PartitionId(NamedTuple):
 
 
 class LearnedPosition(NamedTuple):
-    """How far a partition was learned, as the offset of the next record, and the model that has it."""
+    """Offset of the next record of a partition, and the model that learned it."""
 
     position: int
     by: str
 
 
 class ShardState(NamedTuple):
-    """A model as it was committed.
+    """Committed state of a model.
 
     Attributes:
-        config: under which it was learned.
-        model: the sum of what it stands for.
-        positions: how far, by whom.
-        digests: of the states that it is the sum of.
+        config: configuration under which it was learned.
+        model: the sum of the partitions.
+        positions: partition -> position.
+        digests: digests of the states in the sum.
     """
 
     config: Config
@@ -64,7 +65,7 @@ class ShardState(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Of the model."""
+        """Name of the model."""
         return self.config.model.name
 
     @property
@@ -84,7 +85,7 @@ class ShardState(NamedTuple):
 def state_of_source(
     place: str, alive: Callable[[], None] = lambda: None, patience: OutageListener | None = None
 ) -> ShardState:
-    """That of a text, or of the learner that a configuration is of. Raises StreamnbError, with the file."""
+    """Return the state in a text, or of the learner of a configuration; raise StreamnbError with the file."""
     expected = "expected a learner's configuration, or what `streamnb model export` wrote"
     try:
         with Path(place).open("rb") as file:
@@ -105,7 +106,7 @@ def state_of_source(
 
 
 def of_text(text: bytes) -> ShardState:
-    """The state that a text holds. Raises SnapshotError, with the line or the fact, where it is none."""
+    """Return the state in a text; raise SnapshotError, with the line or the fact, if there is none."""
     about: dict[str, list[StatisticFact]] = {"configuration": [], "position": [], "model": []}
     for fact in decode_text(text):
         about[fact[0] if fact[0] in about else "model"].append(fact)
@@ -123,10 +124,10 @@ def of_text(text: bytes) -> ShardState:
 def of_learner(
     config: Config, alive: Callable[[], None] = lambda: None, patience: OutageListener | None = None
 ) -> ShardState:
-    """The newest state that a learner has kept, and that its journal has the record of.
+    """Return the newest state that a learner has kept, and that its journal confirms.
 
-    Where it has learned from no record yet, that of its journal's end. Raises ConfigError for a model that is
-    no sum, SnapshotError where none is kept yet, and as `recover`.
+    Return the state at the end of the journal if no record was learned yet. Raises ConfigError for a model
+    that cannot be added, SnapshotError if no state is kept, and the errors of `recover`.
     """
     with closing(context.existing_log(config, patience)) as log:
         identity, snapshots = factories.identity(config), factories.snapshots(config)
@@ -155,7 +156,7 @@ def of_learner(
 
 
 def _unlearned(log: Log, snapshots: Snapshots, identity: JobIdentity) -> Checkpoint:
-    """The journal's end, where none of its records has learned anything; else `BEFORE`."""
+    """Return the end of the journal if none of its records has learned anything, else `BEFORE`."""
     journal = log.partitions(identity.journal)[0]
     has_learned = any(entry.record.slices for entry in entries(log, journal))
     return BEFORE if has_learned else standing(log, snapshots, identity)
@@ -191,12 +192,12 @@ def merged(states: Sequence[ShardState], config: Config) -> ShardState:
 
 
 def _model(config: Config) -> NaiveBayes:
-    """That has learned nothing, of the one kind that `refuse_of_shards` lets pass."""
+    """Return an empty model, of the only kind that `refuse_of_shards` permits."""
     return cast("NaiveBayes", factories.model(config))
 
 
 def _refuse_others(state: ShardState, config: Config) -> None:
-    """Raise ConfigError for a state whose events were counted otherwise than this configuration says."""
+    """Raise ConfigError for a state whose events were counted differently than in this configuration."""
     refused = [
         f"{one.key} is {brief(one.before)}, and {brief(one.after)} of the merged model"
         for one in changes(semantic_config_of(state.config), semantic_config_of(config))
@@ -222,7 +223,7 @@ def _refuse_foreign(config: Config, facts: Sequence[StatisticFact]) -> None:
         one.name: of_kind[one.event_model or usual if one.kind == "text" else one.kind]
         for one in config.attributes
     }
-    # Where none is declared they are told by what their values are.
+    # Undeclared attributes have the kind of their values.
     others = set() if declared else of_kind["nominal"] | of_kind["continuous"]
     declared = declared or {"text": of_kind[usual]}
     for what, name in {fact[:2] for fact in facts if fact[0] not in {"events", "class"}}:

@@ -43,16 +43,16 @@ _VALUES = (
     "Softmax",
     "Text",
 )
-"""What parameters are made of, beside classifiers and JSON's own values."""
+"""Components that parameters may contain, in addition to classifiers and JSON values."""
 
 
 class LoadedModel(NamedTuple):
     """A model from a file.
 
     Attributes:
-        model: as it was there: a classifier, or what the engine made of one.
-        config: under which a service learned it; None of a classifier's own file.
-        snapshot: where it stands.
+        model: a classifier, or the engine's model.
+        config: configuration of the service that learned it; None for a classifier's own file.
+        snapshot: content of the file.
         path: the file.
     """
 
@@ -101,7 +101,7 @@ def partial_of(encoded: bytes) -> Partial:
     parts = decode(encoded).parts
     if parts.keys() != {_PARTIAL, _CLASSIFIER}:
         raise SnapshotError(
-            f"a snapshot of {', '.join(sorted(parts))} is no partial: load it by streamnb.load"
+            f"a snapshot of {', '.join(sorted(parts))} is not a partial: load it by streamnb.load"
         )
     with state_errors("a partial", ValueError):
         model = _value(parts[_CLASSIFIER].meta["made"])
@@ -111,18 +111,17 @@ def partial_of(encoded: bytes) -> Partial:
 
 
 def load(where: str | os.PathLike[str], config: str | os.PathLike[str] | None = None) -> Any:
-    """The classifier that a file holds; it predicts as it did, to the bit, and goes on learning.
+    """Load a classifier from a file; its predictions are bit-identical, and it can continue to learn.
 
     Args:
-        where: a file that `save` has written; a snapshot of a service, or the folder of its snapshots, of
-            which the newest is taken; or the URL of its log, ``sqlite:///mails.db``, for the folder that goes
-            with it.
-        config: a TOML file that says which folder that is, where it is not the default one. Environment
-            variables say so, too. How events are read, and what the model is, the snapshot says itself.
+        where: a file from `save`; a snapshot of a service; a folder of snapshots, for the newest; or the URL
+            of a log, ``sqlite:///mails.db``, for its folder of snapshots.
+        config: TOML file with the snapshot folder of that log, if it is not the default. Environment
+            variables apply, too. The schema and the model's configuration are in the snapshot.
 
     Raises:
-        SnapshotError: there is none, or it is damaged, of a later version, or of no classifier; it names the
-            file, the cause and what to do.
+        SnapshotError: there is no file, or it is damaged, of a later version, or without a classifier; the
+            message has the file, the cause and the remedy.
 
     Examples:
         >>> import os, tempfile
@@ -144,15 +143,15 @@ def load(where: str | os.PathLike[str], config: str | os.PathLike[str] | None = 
 
 
 def newest(folder: Path, report: Callable[[Damaged], None]) -> LoadedModel:
-    """The newest model of a folder of snapshots; those that cannot be read are reported and passed over.
+    """Return the newest model of a folder; report and skip unreadable snapshots.
 
-    Raises SnapshotError where there is none.
+    Raises SnapshotError if there is none.
     """
     found = SnapshotFolder(folder, report=report, whole=False).newest()
     if found is None:
         raise SnapshotError(
             f"there is no snapshot in {folder}: `streamnb run` keeps one as it learns, and when it stops; "
-            "`--log` and `--config` say of which log, and `streamnb snapshot list` shows what there is"
+            "`--log` and `--config` select the log, and `streamnb snapshot list` lists its snapshots"
         )
     return _loaded(found.snapshot, found.path)
 
@@ -184,7 +183,7 @@ def _loaded(snapshot: Snapshot, path: Path) -> LoadedModel:
             if _CLASSIFIER in parts:
                 config, model = None, _value(parts[_CLASSIFIER].meta["made"])
                 if not isinstance(model, Savable):
-                    raise SnapshotError(f"a {type(model).__name__} is no classifier")
+                    raise SnapshotError(f"a {type(model).__name__} is not a classifier")
             else:
                 config = configuration.restored(origin_of(snapshot).config)
                 model = configured(config)
@@ -205,25 +204,22 @@ def _warn(damaged: Damaged) -> None:
 
 
 def _form(value: Any) -> Any:
-    """A parameter as JSON: itself, a list, or an object of one key that says what is made of the rest."""
+    """Return a parameter as JSON: itself, a list, or an object whose only key is its type."""
     if value is None or isinstance(value, (str, bool, int, float, np.generic)):
         return None if value is None else plain(value)
     if isinstance(value, list):
         return [_form(one) for one in value]
     if isinstance(value, tuple):
         return {"tuple": [_form(one) for one in value]}
-    if isinstance(value, Mapping):  # in its order, and with keys that are no strings
+    if isinstance(value, Mapping):  # preserve order and keys of any type
         return {"mapping": [[_form(key), _form(one)] for key, one in value.items()]}
     kind = type(value).__name__
     if _class(kind) is not type(value):
-        raise SnapshotError(
-            f"a {kind} has no form in a file: only classifiers of streamnb have, and what makes them"
-        )
+        raise SnapshotError(f"a {kind} cannot be saved: only streamnb classifiers and their components can")
     return {kind: {name: _form(one) for name, one in _made_with(value).items()}}
 
 
 def _value(form: Any) -> Any:
-    """The parameter of a form."""
     if isinstance(form, list):
         return [_value(one) for one in form]
     if not isinstance(form, dict):
@@ -246,7 +242,7 @@ def _class(name: str) -> Any:
 
 
 def _made_with(value: Any) -> Mapping[str, Any]:
-    """The arguments that make another one like it, before it has learned anything."""
+    """Return the constructor arguments of a value."""
     names = inspect.signature(type(value)).parameters
     found = getattr(value, "made_with", None)
     return {name: getattr(value, name) for name in names} if found is None else found

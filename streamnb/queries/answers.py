@@ -1,4 +1,4 @@
-"""What a model says of one event, and of one word, as JSON has it."""
+"""Answers of a model for one event or one word, as JSON values."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ _AT_ONCE = 25  # events that have something left out
 def explained(
     model: QueryModel, event: Event, against: str | None, top: int, of: str | None = None
 ) -> dict[str, Any]:
-    """Why an event has its label; or what speaks for another one, `of`, where the model counts.
+    """Return why an event has its label, or the evidence for label `of` if the model counts.
 
-    Raises StreamnbError where nothing can be said.
+    Raises StreamnbError if the model has no explanation.
     """
     model, event = model.own(event)
     told = model.posteriors([event])
@@ -51,9 +51,9 @@ def explained(
 
 
 def held(said: Sequence[SourceLabel], journal: int) -> dict[str, Any]:
-    """Which label holds of an event after a journal record, who said so and when, and what others said.
+    """Return the label in force after a journal record, its source and time, and the other labels.
 
-    `said` is what is said of it, as `DelayedLabels` has it: what holds comes first.
+    `said` are the labels of `DelayedLabels`: the label in force comes first.
     """
     told = [{"label": one.label, "source": one.source, "ts": one.time} for one in said]
     is_held = bool(told) and told[0]["label"] is not None
@@ -66,7 +66,7 @@ def rehearse_answers(learner: EventProcessor, config: Config) -> None:
     model = query_model_of(learner.model, config, {"file": "a rehearsal"}, learner.decisions)
     learner.process([rehearsed(model.schema, number) for number in range(20)], 1.0)
     event = model.decode(rehearsed(model.schema, 1).value)
-    with suppress(StreamnbError):  # what this kind of model says nothing of
+    with suppress(StreamnbError):  # this kind of model may have no explanation
         explained(model, event, None, 10)
     with suppress(StreamnbError):
         known_of(model, "one")
@@ -78,7 +78,7 @@ def value_name(value: Any) -> Any:
 
 
 def decision_of(answer: Mapping[str, Any]) -> str:
-    """What an answer decides, for people."""
+    """Return a decision as text."""
     decision = answer["decision"]
     told = "nothing is decided" if decision is None else f"decision {decision}"
     usual = f", as unusual as {answer['novelty']:.2%} of its class" if "novelty" in answer else ""
@@ -93,12 +93,10 @@ def _explanation(
     of: str | None,
     told: Posteriors,
 ) -> Explanation:
-    """What the model says for its label. Raises ConfigError where it cannot say anything."""
+    """Return the model's explanation for its label; raise ConfigError if there is none."""
     known = model.with_examples(said)
     if against is not None and against == (known[0] if of is None and known else of):
-        raise ConfigError(
-            f"against {against}: that is the label which is explained; name another one, or none"
-        )
+        raise ConfigError(f"against {against}: that is the explained label; name another label, or none")
     if against is not None and against not in known:
         gone = "all of its examples were taken back" if against in said else "no such label"
         if against in model.quarantined:
@@ -146,10 +144,10 @@ def _described(model: Any, item: Item) -> dict[str, Any]:
 
 
 def _turning(model: QueryModel, event: Event, found: Explanation, label: str) -> dict[str, Any] | None:
-    """Words and values without which the label is another one; None where none were found.
+    """Return words and values whose removal changes the label; None if there are none.
 
-    One, where one is enough. Else the leading ones are left out, one more each time, until the label is
-    another one; and then none of them can be spared.
+    Try each alone. Else remove the strongest ones cumulatively until the label changes, and keep a minimal
+    set.
     """
     leaving = [item for item in found.items if item.value != ""][:_MOST_LEFT_OUT]
     speaking = [item for item in leaving if item.log_odds > 0]
@@ -159,7 +157,7 @@ def _turning(model: QueryModel, event: Event, found: Explanation, label: str) ->
         return None
     chosen, said = turned
     before = 0
-    while len(chosen) != before:  # what could not be spared may be when others are
+    while len(chosen) != before:  # an item that was needed may be redundant once another is kept
         before = len(chosen)
         for item in chosen[::-1]:
             rest = [one for one in chosen if one is not item]
@@ -175,7 +173,7 @@ def _turning(model: QueryModel, event: Event, found: Explanation, label: str) ->
 def _turned(
     model: QueryModel, event: Event, tried: Iterable[Sequence[Item]], label: str
 ) -> Iterator[tuple[Sequence[Item], dict[str, float]]]:
-    """Those of some sets of words and values without which the label is another one, and what it is."""
+    """Yield the sets of words and values whose removal changes the label, with the new probabilities."""
     said = {name: words(str(event.x[name])) for name in model.texts if name in event.x}
     left = iter(tried)
     while part := list(islice(left, _AT_ONCE)):
@@ -184,7 +182,7 @@ def _turned(
 
 
 def _without(event: Event, items: Sequence[Item], said: Mapping[Any, Sequence[str]]) -> Event:
-    """The event without some of its words and values; the order of the other words stays."""
+    """Return the event without some of its words and values, in the same order."""
     x: dict[Any, Any] = dict(event.x)
     for name in {item.attribute for item in items}:
         gone = {item.value for item in items if item.attribute == name}
@@ -196,7 +194,7 @@ def _without(event: Event, items: Sequence[Item], said: Mapping[Any, Sequence[st
 
 
 def known_of(model: QueryModel, word: str) -> dict[str, Any]:
-    """What is known of a word or value. Raises StreamnbError where nothing is counted."""
+    """Return counts and weights of a word or value; raise StreamnbError if the model does not count."""
     if not isinstance(model.model, CountingModel):
         raise ConfigError(
             "this kind of model keeps no counts of words: model.kind=mixture and naive_bayes do"
@@ -206,7 +204,7 @@ def known_of(model: QueryModel, word: str) -> dict[str, Any]:
 
 
 def _entries(asked_of: QueryModel, model: CountingModel, word: str) -> Iterator[dict[str, Any]]:
-    """What is known of the word in each attribute that has it."""
+    """Yield an entry for each attribute that has the word."""
     tokens = list(dict.fromkeys(words(word)))
     stopped = model.statistics.stop_words()
     for kind, name in model.statistics.layout.groups:
@@ -223,7 +221,7 @@ def _entries(asked_of: QueryModel, model: CountingModel, word: str) -> Iterator[
 
 
 def _weights(model: QueryModel, name: Any, value: str, *, is_text: bool) -> dict[str, float]:
-    """What it adds, alone, to the log odds of each label against all others (nats)."""
+    """Return the value's contribution, alone, to the log odds of each label against all others (nats)."""
     base: dict[Any, Any] = {name: ""} if is_text else {}
     with_it, without = model.predicted([Event("-", {name: value}), Event("-", base)])
     odds = {v: log_odds(p, 1.0 - p) - log_odds(without[v], 1.0 - without[v]) for v, p in with_it.items()}

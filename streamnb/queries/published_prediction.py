@@ -1,4 +1,4 @@
-"""What was published of an event of the log, and the state that said so, derived once more."""
+"""Derive a published prediction again, from the state that made it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _DECIDED, _WHY = ("decision", "expected_cost"), ("rejected", "novelty")
 
 
 def reader(log: Log, config: Config) -> tuple[Checkpoint, Read]:
-    """Where the journal stands, and how events are read there. Raises JournalError where it is empty."""
+    """Return the end of the journal, and a reader of events there; raise JournalError if it is empty."""
     end = standing(log, factories.snapshots(config), factories.identity(config))
     if end.n < 0:
         raise JournalError("the journal is empty: nothing has been learned yet; `streamnb run` learns")
@@ -61,7 +61,7 @@ def found(
 
 
 def described(event: EventLocation, published: PublishedPrediction | None = None) -> dict[str, Any]:
-    """Where an event is, and what was published of it, which is the last there is, as JSON has it."""
+    """Return the place of an event, and its last published prediction, as JSON values."""
     (topic, number), offset = event.record.partition, event.record.offset
     told: dict[str, Any] = {
         "event": {"id": event.event.id, "topic": topic, "partition": number, "offset": offset},
@@ -86,9 +86,9 @@ def described(event: EventLocation, published: PublishedPrediction | None = None
 
 
 def label_of(config: Config, event: EventLocation) -> dict[str, Any] | None:
-    """Which label holds of an event by the newest snapshot, who said so and when, and what others said.
+    """Return the event's label in force by the newest snapshot, its source and time, and other labels.
 
-    None where no label came apart from it, and where it is kept no longer.
+    None if no separate label arrived, or if the event is no longer retained.
     """
     found = factories.snapshots(config).newest()
     if found is None or "labels" not in found.snapshot.parts:
@@ -112,10 +112,10 @@ def derived(
     against: str | None,
     top: int,
 ) -> dict[str, Any]:
-    """What the state just before the event says of it, and whether its prediction is the published one.
+    """Return the prediction of the state just before the event, compared with the published one.
 
-    The state is the newest snapshot before its commit, what the journal processed since, and the commit's
-    records before the event's. Nothing is written. Raises StreamnbError where that is there no more.
+    The state is the newest snapshot before its commit, the journal since then, and the commit's records
+    before the event. Nothing is written. Raises StreamnbError if any of them is no longer retained.
     """
     config = factories.begun_configuration(config, log)
     learner: EventProcessor = factories.learner(config)
@@ -126,7 +126,7 @@ def derived(
     asked = query_model_of(learner.model, under, told, learner.decisions)
     try:
         answer = explained(asked, event.event, against, top)
-    except StreamnbError as error:  # there is no evidence, and the prediction is derived all the same
+    except StreamnbError as error:  # without an explanation, the prediction is still derived
         why = str(error) if learner.model.classes else "nothing had been learned before it"
         answer = {"evidence": None, "why_none": why}
     made = learner.process([event.record], event.commit.now)
@@ -148,7 +148,7 @@ def derived(
 def _recovered(
     log: Log, config: Config, end: Checkpoint, n: int, learner: EventProcessor
 ) -> tuple[Checkpoint, int]:
-    """The state at a journal record, and how many records were processed again for it."""
+    """Return the state at a journal record, and the number of records replayed for it."""
     snapshots, identity, replayed = factories.snapshots(config), factories.identity(config), 0
 
     def passed(*_: object) -> None:

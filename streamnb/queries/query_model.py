@@ -1,4 +1,4 @@
-"""What the commands that ask a model share: which one is asked, how old it is, and what it is asked of."""
+"""Model that commands query: which one, its age, and its questions."""
 
 from __future__ import annotations
 
@@ -43,17 +43,17 @@ _MOST_TOLD = 10
 
 
 class QueryModel(NamedTuple):
-    """A model that is asked.
+    """A model that answers queries.
 
     Attributes:
-        model: what predicts.
-        schema: how events are read.
-        texts: which of their attributes are texts.
-        told: what there is to say of the snapshot: where it is, its journal record, how old it is, how many
-            records the journal has behind it; None is not known. And whether it is none of this log's.
-        labels: what says where labels come from, for who has none.
-        decisions: by which it is decided; None where it is not.
-        min_learns: the examples with which a class may be predicted.
+        model: the classifier.
+        schema: decodes events.
+        texts: attributes that are texts.
+        told: facts about the snapshot: file, journal record, age, number of later journal records (None if
+            unknown), and whether it belongs to another log.
+        labels: hint for logs without labels.
+        decisions: decision rule; None without one.
+        min_learns: examples that a class needs to be predicted.
     """
 
     model: Any
@@ -90,12 +90,12 @@ class QueryModel(NamedTuple):
         return Event("-", {self.texts[0]: text})
 
     def knows(self, attribute: str) -> bool:
-        """Whether the model has learned of an attribute; it has of all where it does not say so."""
+        """Return True if the model has learned of an attribute, or does not list what it has learned."""
         knows = getattr(self.model, "knows", None)
         return attribute == ENTITY or knows is None or knows(attribute)
 
     def strange(self, event: Event) -> str:
-        """What is to be said where an event has nothing that the model has learned; empty where it has."""
+        """Return a warning if the model has learned none of the event's attributes; else empty."""
         if any(map(self.knows, event.x)):
             return ""
         learned = getattr(self.model, "learned_attributes", [place.name for place in self.schema.places])
@@ -104,14 +104,9 @@ class QueryModel(NamedTuple):
         return f"{asked_of}; the model has learned {some_of(dict.fromkeys(learned))}{near}" if learned else ""
 
     def warnings(self, events: Sequence[Event], posteriors: Posteriors) -> list[str]:
-        """Return what the caller should know of each event; empty for an event that the model understands.
+        """Return a warning for each event; empty for an event that the model understands.
 
-        That is: no value of the event is any that the model has learned, or an attribute comes with values of
-        another type than the model has learned.
-
-        Args:
-            events: the events.
-            posteriors: what `posteriors` said of them.
+        A warning means that the model has learned no value of the event, or other types of its values.
         """
         if posteriors.used is None:
             return [self._warning(event) for event in events]
@@ -120,7 +115,6 @@ class QueryModel(NamedTuple):
         return [self._unused(e, near) if is_used else self._nothing_used(e) for e, is_used, near in used]
 
     def _warning(self, event: Event) -> str:
-        """Return the warning of one event by the model of its own tenant."""
         model, event = self.own(event)
         if not isinstance(model.model, CountingModel):
             return model.strange(event)
@@ -128,7 +122,6 @@ class QueryModel(NamedTuple):
         return warning
 
     def _nothing_used(self, event: Event) -> str:
-        """Return why no value of an event is used."""
         unused = self.model.unused_values({name: value for name, value in event.x.items() if name != ENTITY})
         if all(one.reason == "attribute" for one in unused):
             return self.strange(event)
@@ -143,7 +136,7 @@ class QueryModel(NamedTuple):
         return "; ".join(one.message for one in found[:_MOST_TOLD])
 
     def own(self, event: Event) -> tuple[QueryModel, Event]:
-        """The model that speaks of an event, where tenants have models of their own, and what it is told."""
+        """Return the model of the event's tenant, if there are tenants, and the event without its tenant."""
         if not isinstance(self.model, TenantModels):
             return self, event
         name = self.model.tenant_of(event.x)
@@ -160,7 +153,7 @@ class QueryModel(NamedTuple):
         return self.by_label(self.posteriors(events))
 
     def posteriors(self, events: Iterable[Event]) -> Posteriors:
-        """What may be told of events. Raises SnapshotError where that is nothing."""
+        """Return the posteriors of events; raise SnapshotError if nothing may be predicted."""
         events = list(events)
         try:
             posteriors: Posteriors = self.model.predict_posteriors(
@@ -200,14 +193,14 @@ class QueryModel(NamedTuple):
         return [dict(sorted(each, key=lambda one: -one[1])) for each in told]
 
     def unseen(self, posteriors: Posteriors) -> Floats:
-        """The probability that the label of each is a new one, or one that may not be told."""
+        """Return for each the probability of a new or a quarantined label."""
         n = len(posteriors.known)
         return published_new_class_probability(
             np.full(n, self.model.n_events), posteriors.known, posteriors.held
         )
 
     def decided(self, posteriors: Posteriors) -> list[dict[str, Any]]:
-        """What to decide of each, and what that is expected to cost; nothing without a rule."""
+        """Return decision and expected cost for each; empty without a rule."""
         if self.decisions is None:
             return [{}] * len(posteriors.known)
         is_weighing, learned = self.decisions.rule.is_weighing, self.model.class_weights
@@ -226,7 +219,7 @@ class QueryModel(NamedTuple):
         return [label for label, p in said.items() if p or weights.get(label)]
 
     def say(self) -> None:
-        """Tell which snapshot answers, on standard error."""
+        """Print the snapshot that answers, on standard error."""
         n, behind = self.told["journal"], self.told["behind"]
         at = "" if n is None else f", journal record {n}"
         if self.told["strange"]:
@@ -239,7 +232,7 @@ class QueryModel(NamedTuple):
 
 
 def _with_id(given: Mapping[str, Any], name: str, *more: str) -> Mapping[str, Any]:
-    """The same with an id where it has none, or null; what cannot hold one stays."""
+    """Return the event with an id if it has none, or null; leave a value that cannot hold one."""
     found = given.get(name)
     if more and isinstance(found, dict | None):
         return {**given, name: _with_id(found or {}, *more)}
@@ -247,14 +240,14 @@ def _with_id(given: Mapping[str, Any], name: str, *more: str) -> Mapping[str, An
 
 
 def open_query_model(options: argparse.Namespace, snapshot: str | None = None) -> QueryModel:
-    """The model that the options name: the newest snapshot, or another one. Raises StreamnbError."""
+    """Open the model that the options name: the newest snapshot, or another; raise StreamnbError."""
     config = context.load_config(options)
     loaded = _loaded(config, snapshot or options.snapshot)
     model, learned = loaded.model, loaded.config
     if not hasattr(model, "predict_posteriors"):
         if not (hasattr(model, "predict_proba_one") and hasattr(model, "clone")):  # as River's have both
             raise SnapshotError(
-                f"{loaded.path}: a {type(model).__name__} is no classifier; `streamnb.load` loads it"
+                f"{loaded.path}: a {type(model).__name__} is not a classifier; `streamnb.load` loads it"
             )
         model = RiverStreamModel(model, "")
     told = _describe_loaded(loaded, config)
@@ -289,10 +282,10 @@ def log_odds(p: float, q: float) -> float:
 
 
 def readiness(weights: Mapping[Any, float], min_learns: int) -> dict[str, Any]:
-    """Whether a model tells classes apart by now, and what is missing.
+    """Return if a model distinguishes classes yet, and what is missing.
 
-    Its status is "empty" where nothing was learned, "warming" where fewer than two classes may be predicted,
-    and else "ready"; what is missing then is of further ones.
+    The status is "empty" if nothing was learned, "warming" if fewer than two classes may be predicted, else
+    "ready"; then only further classes are missing.
     """
     met = {str(label): weight for label, weight in weights.items() if weight > 0.0}
     few = [label for label, weight in met.items() if weight < min_learns] if min_learns > 1 else []
@@ -314,7 +307,7 @@ def _loaded(config: Config, given: str | None) -> LoadedModel:
 
 
 def _describe_loaded(loaded: LoadedModel, config: Config) -> dict[str, Any]:
-    """What there is to say of a snapshot; the journal is asked where that is cheap: of an embedded log."""
+    """Return facts about a snapshot; read the journal only of an embedded log, which is fast."""
     snapshot, written, behind, strange = loaded.snapshot, None, None, False
     with suppress(StreamnbError):
         if snapshot.journal_n >= 0 and not config.log.is_kafka:

@@ -1,4 +1,4 @@
-"""Which label holds of an event, by the records of the topic of labels at hand."""
+"""Resolve the label of an event from records of the labels topic."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from streamnb.runtime import context
 
 
 class ResolvedLabels:
-    """What sources say of events, by the rules of the learner.
+    """Labels of events by source, resolved by the rules of the learner.
 
     Args:
-        config: says what labels are read as, and the ranks of sources.
-        most: of so many events that were spoken of last; None is of all.
+        config: decoding of labels, and the ranks of sources.
+        most: keep only this number of most recently labelled events; None keeps all.
 
     Attributes:
-        has_forgotten: whether labels of other events were dropped for `most`.
+        has_forgotten: True if `most` has evicted labels of other events.
     """
 
     def __init__(self, config: Config, most: int | None = None) -> None:
@@ -33,7 +33,7 @@ class ResolvedLabels:
         self.has_forgotten = False
 
     def add(self, record: Record) -> LabelRecord | None:
-        """A record of the topic; None where it takes back a source. Raises MalformedEvent."""
+        """Add a record of the topic; return None for a retraction; raise MalformedEvent."""
         found = decode_label(record.value, self._schema, record.timestamp)
         if not isinstance(found, LabelRecord):
             self._voids.add(found, record)
@@ -47,13 +47,13 @@ class ResolvedLabels:
         return replace(found, ts=time)
 
     def mentions(self, event_id: str) -> bool:
-        """Whether anything is said of an event apart from it."""
+        """Return True if any separate label of an event is known."""
         return event_id in self._said
 
     def label(self, event_id: str, in_event: str | None, known: tuple[SourceLabel, ...] = ()) -> str | None:
-        """The label that holds of an event that came with another one, or none; None where none does.
+        """Return the label in force, given the event's own label; None if there is none.
 
-        `known` is what is said of it besides, such as in records that are not at hand.
+        `known` are further labels, such as from records that were not added.
         """
         said = known
         if not known and in_event is not None:
@@ -65,6 +65,6 @@ class ResolvedLabels:
 
 
 def _merged_with_limit(said: tuple[SourceLabel, ...], more: SourceLabel) -> tuple[SourceLabel, ...]:
-    """Return the labels with one more, except if its source is one too many; the learner refuses it, too."""
+    """Return the labels with one more, unless its source exceeds the limit, as in the learner."""
     found = merged(said, more)
     return found if len(found) <= MOST_SOURCES else said

@@ -1,4 +1,4 @@
-"""How each class is predicted, by the confusion of classes."""
+"""Table of scores by class, from the confusion matrix."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ HEADER = ("class", "events", "precision", "recall", "lift")
 
 
 class ClassScore(msgspec.Struct, frozen=True):
-    """How one class is predicted.
+    """Scores of one class.
 
     Attributes:
         label: the class.
-        events: how many had it.
-        precision: the share of what was taken for it that was it; None where nothing was.
-        recall: the share of its events that were taken for it; None where there are none.
-        lift: how many times as frequent it is among what was taken for it as among all events.
+        events: events of the class.
+        precision: share of its predictions that were right; None without predictions.
+        recall: share of its events that were predicted as it; None without events.
+        lift: its frequency among its predictions, divided by its frequency among all events.
     """
 
     label: str
@@ -34,7 +34,7 @@ class ClassScore(msgspec.Struct, frozen=True):
 
 
 def by_class(report: MetricsReport) -> list[ClassScore]:
-    """Of each class of a report, in its order; none beyond 100 classes, whose confusion is not reported.
+    """Return the scores of each class in a report; empty above 100 classes, which have no confusion matrix.
 
     Events of classes that were never learned do not count.
     """
@@ -50,29 +50,29 @@ def by_class(report: MetricsReport) -> list[ClassScore]:
 
 
 def cells(found: Sequence[ClassScore]) -> list[tuple[object, ...]]:
-    """As rows below `HEADER`; an empty cell where there is nothing to divide by."""
+    """Return the rows below `HEADER`; undefined scores are empty."""
     rows = [(one.label, one.events, one.precision, one.recall, one.lift) for one in found]
     return [tuple("" if value is None else value for value in row) for row in rows]
 
 
 def print_by_class(report: MetricsReport, more: Mapping[str, Any]) -> None:
-    """How each class is predicted, where they are few; how two are ranked, and what new ones cost."""
+    """Print scores by class if there are few classes, AUC, and the loss that includes new labels."""
     if report.cumulative.events and report.classes <= MOST_CLASSES:
         print("\n" + table(cells(by_class(report)), HEADER))
     if (auc := more["one_less_auc"]) is not None:
-        print(f"1-AUC {100.0 * auc:.4f} %: so many pairs, one of each class, are in the wrong order")
+        print(f"1-AUC {100.0 * auc:.4f} %: the share of pairs, one of each class, in the wrong order")
     if (loss := more["open_log_loss"]) is not None:
-        print(f"log loss {loss:.4f} where a label that is new costs -ln P(new), and not 34.5")
+        print(f"log loss {loss:.4f} if a new label costs -ln P(new) instead of 34.5")
 
 
 def print_chance(error: float, chance: ByChance) -> None:
-    """How much of a calibration error is chance."""
+    """Print the part of a calibration error that is due to chance."""
     told = f"{chance.mean:.4f} on average, and above {chance.upper:.4f} in one stream of twenty"
     print(f"calibration error {error:.4f}; of probabilities that are right it is {told}")
 
 
 def print_improbable(found: Sequence[Mapping[str, Any]]) -> None:
-    """How often what was called improbable came."""
+    """Print the frequency of outcomes that were predicted as improbable."""
     if found:
         rows = [
             (f"up to {one['upper']:g}", f"{one['told']:.2g}", f"{one['came']:.2g}", one["times"])

@@ -27,13 +27,13 @@ Marks = Sequence[tuple[float, str]]
 
 
 def missing(told: str) -> Markup:
-    """What there is not, and how to get it; what stands between backticks is to be typed."""
+    """Return a note on missing data and how to get it; text in backticks is shown as code."""
     parts = (tag("code", part) if n % 2 else part for n, part in enumerate(told.split("`")))
     return tag("p", *parts, class_="missing")
 
 
 def card(*children: object, wide: bool = False) -> Markup:
-    """What stands together."""
+    """Return a card of elements."""
     return tag("section", *children, class_="card wide" if wide else "card")
 
 
@@ -43,7 +43,7 @@ def listing(title: str, header: Sequence[str], rows: Sequence[Sequence[object]],
 
 
 def tiles(made: Iterable[Markup]) -> Markup:
-    """Numbers beside each other."""
+    """Return tiles in a row."""
     return tag("div", *made, class_="tiles")
 
 
@@ -57,7 +57,7 @@ def tile(name: str, shown: str, note: str = "", value: float | None = None, *, s
 
 
 def rates(report: MetricsReport) -> Markup:
-    """How frequent classes are."""
+    """Return a chart of class frequencies."""
     if not report.class_rates:
         return missing("No class rates: nothing was learned yet, or there are more than 100 classes.")
     pairs = sorted(zip(report.labels, report.class_rates, strict=True), key=lambda pair: -pair[1].weight)
@@ -66,7 +66,7 @@ def rates(report: MetricsReport) -> Markup:
 
 
 def confusion(report: MetricsReport) -> Markup:
-    """Which class was taken for which."""
+    """Return the confusion matrix."""
     if not report.confusion:
         return missing("No confusion: nothing was scored yet, or there are more than 100 classes.")
     sums = [sum(row) for row in report.confusion]
@@ -85,7 +85,7 @@ def scores(name: str, one: Scores) -> list[object]:
 
 
 def bands(weighed: Sequence[PosteriorReport]) -> list[Series]:
-    """The hypotheses that ever weighed most, the others together."""
+    """Return the series of the hypotheses with the greatest weights, and the sum of all further ones."""
     shares = [{each.name: each.posterior for each in one.hypotheses} for one in weighed]
     most = {name: max(one.get(name, 0.0) for one in shares) for name in shares[-1]}
     kept = sorted(most, key=lambda name: -most[name])[:_BANDS]
@@ -121,7 +121,7 @@ def log_loss(points: Sequence[MetricsReport], report: MetricsReport, marks: Mark
 
 
 def quality(report: MetricsReport) -> Iterable[Markup]:
-    """How good predictions are: calibration, confusion, all scores."""
+    """Return the charts of prediction quality: calibration, confusion, all scores."""
     scopes = ((f"the last {report.window_size:,}", report.window), ("all", report.cumulative))
     for name, one in scopes:
         yield card(calibration(f"Calibration, {name}", one.reliability))

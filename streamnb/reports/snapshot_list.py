@@ -1,4 +1,4 @@
-"""``streamnb snapshot list``: what every snapshot file says, and whether the journal knows it."""
+"""``streamnb snapshot list``: the content of every snapshot file, and its state in the journal."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from streamnb.runtime import context
 
 
 def listed(config: Config) -> dict[str, Any]:
-    """What every file says, and whether the journal knows it; where there is no log, what the files say."""
+    """Return a description of every file, with its state in the journal if the log exists."""
     folder = SnapshotFolder(config.snapshot_folder)
     found = folder.list()
     journal, unread = None, None
@@ -33,15 +33,10 @@ def listed(config: Config) -> dict[str, Any]:
 
 
 class _Journal:
-    """What the journal says of snapshots.
-
-    Args:
-        log: where it is.
-        config: which topic it is.
-        numbers: journal records at which snapshots stand, rising.
+    """States of snapshots in the journal.
 
     Attributes:
-        known: of these, number -> record.
+        known: record number -> record, for records that have snapshots.
     """
 
     def __init__(self, log: Log, config: Config, numbers: Sequence[int]) -> None:
@@ -56,7 +51,6 @@ class _Journal:
         self._path = path_to(self._last, rollbacks)
 
     def state(self, n: int, digest: str) -> str:
-        """How a snapshot stands in the journal."""
         record = self.known.get(n)
         if record is None and n > self._last:
             return f"beyond the journal's end, record {self._last}"
@@ -87,7 +81,7 @@ def _described(folder: SnapshotFolder, entry: SnapshotFile, journal: _Journal | 
 def print_list(answer: Mapping[str, Any]) -> None:
     """The list as a table."""
     if answer["unread"]:
-        print(f"what the files say, without the journal: {printable(answer['unread'])}", file=sys.stderr)
+        print(f"snapshot files only, without the journal: {printable(answer['unread'])}", file=sys.stderr)
     if not answer["snapshots"]:
         print(f"{answer['folder']} holds no snapshots")
         return

@@ -1,4 +1,4 @@
-"""What was learned between two journal records: the states at both, side by side."""
+"""Compare the states at two journal records: what was learned between them."""
 
 from __future__ import annotations
 
@@ -80,7 +80,6 @@ def state_at(log: Log, config: Config, n: int, alive: Callable[[], None] = lambd
 
 
 def _moved(old: Mapping[Any, Any], new: Mapping[Any, Any], missing: Any = None) -> Iterator[tuple[Any, Any]]:
-    """What is not the same in both, with its two sides."""
     for key in {**old, **new}:
         before, after = old.get(key, missing), new.get(key, missing)
         if before != after:
@@ -90,7 +89,7 @@ def _moved(old: Mapping[Any, Any], new: Mapping[Any, Any], missing: Any = None) 
 def _met_and_gone(
     before: StateAt, after: StateAt, old: _CountTable, new: _CountTable
 ) -> dict[str, int] | None:
-    """How many words and values are in one alone; None of models that are no tables of counts."""
+    """Return the numbers of new and removed words and values; None if a model is not a table of counts."""
     if any(_statistics(state.learner) is None for state in (before, after)):
         return None
     return {"new": len(new.rows.keys() - old.rows.keys()), "gone": len(old.rows.keys() - new.rows.keys())}
@@ -117,7 +116,7 @@ def _summary(state: StateAt) -> dict[str, Any]:
 
 
 def _configuration(before: Checkpoint, after: Checkpoint) -> list[dict[str, str]]:
-    """Keys that are newer than a record have their defaults there."""
+    """Return the changed keys; keys newer than a record have their defaults there."""
     if before.origin.config_hash == after.origin.config_hash:
         return []
     then, later = (semantic_config_of(restored(checkpoint.origin.config)) for checkpoint in (before, after))
@@ -125,7 +124,7 @@ def _configuration(before: Checkpoint, after: Checkpoint) -> list[dict[str, str]
 
 
 def _probabilities(learner: EventProcessor) -> Mapping[Any, float]:
-    """P(h | D) of each hypothesis; none where none are weighed."""
+    """Return P(h | D) of each hypothesis; empty without hypotheses."""
     posterior = posterior_of(learner.model)
     return {} if posterior is None else posterior.probabilities
 
@@ -150,11 +149,9 @@ class _CountTable:
         self.rows: dict[Key, int] = {(names[groups[row]], keys[row]): int(row) for row in live}
 
     def rows_of(self, keys: Sequence[Key]) -> npt.NDArray[np.int64]:
-        """The row of each key, -1 without one."""
         return np.array([self.rows.get(key, -1) for key in keys], dtype=np.int64)
 
     def count_of(self, rows: npt.NDArray[np.int64], label: Any) -> npt.NDArray[np.int64]:
-        """The count of each row in a class; 0 without one."""
         found = np.zeros(rows.size, dtype=np.int64)
         if label in self.labels:
             there = rows >= 0
@@ -184,7 +181,7 @@ def _strongest(old: _CountTable, new: _CountTable, top: int) -> list[dict[str, A
 
 
 def _numbers(statistics: SufficientStatistics | None) -> Mapping[Any, Mapping[str, float]]:
-    """(label, attribute) -> weight, mean and standard deviation of its numbers; those that have any."""
+    """Return (label, attribute) -> weight, mean and standard deviation, for nonzero weights."""
     if statistics is None:
         return {}
     found = {}
@@ -199,10 +196,7 @@ def _numbers(statistics: SufficientStatistics | None) -> Mapping[Any, Mapping[st
 
 
 def _are_close(before: Mapping[str, float] | None, after: Mapping[str, float] | None) -> bool:
-    """Whether two sides are the same but for rounding: a sum of shards adds in another order.
-
-    Weights are whole, and never rounded.
-    """
+    """Return True if two sides differ only by rounding: a sum of shards adds in another order."""
     if before is None or after is None or before["weight"] != after["weight"]:
         return False
     slack = _ROUNDING * max(abs(before["mean"]), before["deviation"])
@@ -210,7 +204,6 @@ def _are_close(before: Mapping[str, float] | None, after: Mapping[str, float] | 
 
 
 def _statistics(learner: EventProcessor) -> SufficientStatistics | None:
-    """What a model has counted; None of one that is no table of counts: its words have no weight to tell."""
     return learner.model.statistics if isinstance(learner.model, CountingModel) else None
 
 
@@ -253,7 +246,6 @@ def _number(side: Mapping[str, float] | None) -> str:
 
 
 def _short(value: object) -> object:
-    """A name or a value of an event may be as long as the event; the JSON has it whole."""
     return brief(value) if isinstance(value, str) else value
 
 

@@ -11,12 +11,12 @@ from streamnb.values.parameter_checks import brief
 
 
 def tenants(model: TenantModels, top: int) -> dict[str, Any]:
-    """How many have a model, and of the largest: events learned, predicted, and predicted right."""
+    """Return the number of models, and events, predictions and right predictions of the largest."""
     return {"models": model.n_tenants, "largest": [one._asdict() for one in model.top(top)]}
 
 
 def print_tenants(described: dict[str, Any] | None) -> None:
-    """The same as text, where there are any; the model of events without a tenant has no name."""
+    """Print the same as text, if there are tenants; the model of events without one is unnamed."""
     if described is None:
         return
     print(f"\n{described['models']:,} tenants have a model of their own; the models with the most events:")

@@ -12,12 +12,12 @@ from streamnb.values.attribute_kinds import NOMINAL
 from streamnb.values.parameter_checks import pluralize
 
 MOST_CLASSES = 10
-"""Beyond so many a table of classes is no help."""
+"""Maximum number of classes with a readable table."""
 _TELLING = 8
 
 
 def print_summary(report: MetricsReport) -> None:
-    """How many events, how many of them were predicted right, and the confusion of classes."""
+    """Print the number of events, the accuracy, and the confusion of classes."""
     if not _print_numbers(report):
         return
     scores = ((report.cumulative, "accuracy"), (report.window, f"of the last {report.window.events:,}"))
@@ -29,7 +29,7 @@ def print_summary(report: MetricsReport) -> None:
 
 
 def print_informative(model: StreamModel) -> None:
-    """The words and values that say most for each class, where there are few, and a table of counts."""
+    """Print the most informative words and values of each class, for few classes and a model of counts."""
     labels = [label for label, weight in model.class_weights.items() if weight]
     if not isinstance(model, CountingModel) or not 2 <= len(labels) <= MOST_CLASSES:
         return
@@ -42,7 +42,6 @@ def print_informative(model: StreamModel) -> None:
 
 
 def _named(model: CountingModel, one: InformativeValue) -> str:
-    """A word as it is, a value with its attribute."""
     return (
         f"{one.attribute}={one.value}"
         if (NOMINAL, one.attribute) in model.statistics.layout.groups
@@ -51,7 +50,7 @@ def _named(model: CountingModel, one: InformativeValue) -> str:
 
 
 def print_report(report: MetricsReport) -> None:
-    """Scores, the confusion of classes where there are few, and the hypotheses where there are some."""
+    """Print scores, and the confusion of few classes and the hypotheses if there are any."""
     if not _print_numbers(report):
         return
     names = ("accuracy", "log_loss", "macro_f1", "kappa", "brier", "calibration_error")
@@ -73,12 +72,12 @@ def print_report(report: MetricsReport) -> None:
 
 
 def words_and_values(n: int) -> str:
-    """How many there are; nothing where that is none, or no question, as of tenants."""
+    """Return the number as text; empty for 0, as for tenants."""
     return f", {n:,} words and values" if n else ""
 
 
 def _print_numbers(report: MetricsReport) -> bool:
-    """How much there was; whether any of it was scored."""
+    """Print numbers of events; return True if any was scored."""
     told = counted(report, report.events)
     print(
         f"{told}, {report.learned:,} learned, {pluralize(report.dead_letters, 'dead letter')}; "
@@ -90,7 +89,6 @@ def _print_numbers(report: MetricsReport) -> bool:
 
 
 def _print_decisions(report: MetricsReport) -> None:
-    """What decisions turned out to be worth, where it is decided."""
     if report.decisions is None:
         return
     scopes = report.decisions.cumulative, report.decisions.window
@@ -112,7 +110,6 @@ def _print_confusion(report: MetricsReport) -> None:
 
 
 def _print_rates(report: MetricsReport) -> None:
-    """How frequent each class is, where the report says it."""
     if report.interval_mass is None or not report.class_rates:
         return
     rows = (
@@ -123,9 +120,9 @@ def _print_rates(report: MetricsReport) -> None:
 
 
 def print_posterior(report: PosteriorReport) -> None:
-    """The hypotheses, the most probable first; and how far the mixture of all is behind the best.
+    """Print the hypotheses, the most probable first, and the regret of their mixture against the best.
 
-    Losses are those of the hypotheses and of their mixture, whichever of them the predictions are made by.
+    Losses belong to the hypotheses and their mixture, independent of the model that predicts.
     """
     print()
     events = report.observations
@@ -144,7 +141,7 @@ def print_posterior(report: PosteriorReport) -> None:
 
 
 def action_text(acted: ActionReport) -> str:
-    """What alarms did beside being told."""
+    """Return the effects of alarms as text."""
     paused = "learning is paused" if acted.is_paused else "learning goes on"
     renewed = f"the model was renewed {pluralize(acted.renewed, 'time')}"
     return f"{paused}, {pluralize(acted.passed_over, 'label')} passed over so far; {renewed}"

@@ -1,4 +1,4 @@
-"""What every command opens: its configuration and the log, and no model, which takes longest to import."""
+"""Context of every command: configuration and log, but no model, which is slow to import."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from streamnb.event_logs.kafka.kafka_python_client import KafkaPython
     from streamnb.event_logs.kafka.librdkafka_client import Librdkafka
 
-_ELECTED_WITHIN = 1.0  # seconds of one try: whoever stands by looks around in between
+_ELECTED_WITHIN = 1.0  # seconds of one attempt: a standby does other work in between
 _CALM = 40.0  # seconds; four times what a request waits by itself
 _SQLITE = b"SQLite format 3\0"
 
@@ -36,7 +36,7 @@ def load_config(options: argparse.Namespace, *more: str) -> Config:
     unread = config.model.prune.unread
     if unread and getattr(options, "holdout", None) is None:
         raise ConfigError(
-            f"model.prune.{unread} says what to forget, but model.prune.every is 0, which is never: "
+            f"model.prune.{unread} selects words to remove, but model.prune.every is 0, which is never: "
             "set model.prune.every too, the events between two prunings, such as 10000"
         )
     if config.events.partitions:
@@ -58,7 +58,7 @@ def layers(options: argparse.Namespace, *more: str) -> tuple[Path | None, Mappin
 
 
 def schema(config: Config) -> EventSchema:
-    """How events are read."""
+    """Return the schema of events."""
     return EventSchema(
         attributes=tuple(
             AttributeSpec(a.name, a.kind, a.path, a.values, a.min, a.max) for a in config.attributes
@@ -74,10 +74,10 @@ def schema(config: Config) -> EventSchema:
 
 
 def open_log(config: Config, patience: OutageListener | None = None) -> Log:
-    """The log; the embedded one with its topics, a Kafka cluster as it is.
+    """Open the log: create an embedded log with its topics, or connect to a Kafka cluster.
 
-    `patience` says how long to wait for a cluster, or a file that is locked; without one for a cluster as
-    long as the configuration allows, and for a file not at all.
+    `patience` limits the wait for a cluster or a locked file. The default waits for a cluster as configured,
+    and not for a file.
     """
     if not config.log.is_kafka:
         log = _embedded_log(config, patience)
@@ -86,7 +86,7 @@ def open_log(config: Config, patience: OutageListener | None = None) -> Log:
             partitions = 1 if key == "journal" else there.get(name, config.topics.partitions)
             log.create_topic(name, partitions)
         return log
-    from streamnb.event_logs.kafka.kafka_log import KafkaLog  # noqa: PLC0415  only who uses Kafka needs it
+    from streamnb.event_logs.kafka.kafka_log import KafkaLog  # noqa: PLC0415  only Kafka needs it
 
     return KafkaLog(
         _answering(config.log.hang_timeout) | config.kafka.settings(config.log),
@@ -101,14 +101,14 @@ def open_log(config: Config, patience: OutageListener | None = None) -> Log:
 
 
 def _answering(hang_timeout: float) -> dict[str, Any]:
-    """How long a request may wait, where 10 s might be taken for a hang."""
+    """Return a request timeout below the hang timeout, if that is short."""
     return {"request_timeout_ms": max(1_000, int(hang_timeout * 250))} if 0 < hang_timeout < _CALM else {}
 
 
 def library(config: Config) -> type[KafkaPython | Librdkafka]:
-    """What reads and writes on Kafka. Raises LogError where it is not installed."""
+    """Return the Kafka client class; raise LogError if it is not installed."""
     if config.log.client == "kafka-python":
-        from streamnb.event_logs.kafka.kafka_python_client import KafkaPython  # noqa: PLC0415  only who uses it needs it
+        from streamnb.event_logs.kafka.kafka_python_client import KafkaPython  # noqa: PLC0415  only its users need it
 
         return KafkaPython
     try:
@@ -122,7 +122,7 @@ def library(config: Config) -> type[KafkaPython | Librdkafka]:
 
 
 def existing_log(config: Config, patience: OutageListener | None = None) -> Log:
-    """The log, where there is one: nothing is created. Raises LogError."""
+    """Open an existing log without creating anything; raise LogError if there is none."""
     if config.log.is_kafka:
         return open_log(config, patience)
     if missing := no_log(config):
@@ -131,7 +131,7 @@ def existing_log(config: Config, patience: OutageListener | None = None) -> Log:
 
 
 def no_log(config: Config) -> str:
-    """That there is no embedded log, where there is none; else empty."""
+    """Return an error message if the embedded log does not exist; else empty."""
     if config.log.is_kafka or config.log.path.exists():
         return ""
     return f"there is no log at {config.log.path}: `streamnb topics create` makes one"

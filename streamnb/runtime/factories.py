@@ -1,4 +1,4 @@
-"""From the configuration to what learns: the one place, with `opening`, where the config is taken apart."""
+"""Build learner, worker and snapshot folder from the configuration; `context` builds schema and log."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from streamnb.scoring.decision_rule import DecisionRule
 from streamnb.statistics.credible_intervals import beta_intervals
 
 LEARN_ONLY = "predictions.by=scorers"
-"""What `run --learn-only` sets."""
+"""Setting that `run --learn-only` applies."""
 _MOST_BUDGET = 1 << 30  # bytes
 _COLLECTED_AFTER = 20_000, 20, 10  # objects, collections of those, and of the latter
 _BESIDE_A_BODY = 40 << 10  # bytes of a dead letter's key and headers
@@ -51,7 +51,7 @@ _TURN_SECONDS = 0.05  # ten times what the interpreter begins with
 
 
 def model(config: Config) -> StreamModel:
-    """A model that has learned nothing yet; what it puts away beyond its memory goes to a file."""
+    """Return an empty model; it evicts tenants beyond its memory to a file."""
     made = model_in_memory(config)
     if isinstance(made, TenantModels):
         made.evict_within(mapped_beyond(made.memory, config.snapshot_folder))
@@ -59,12 +59,12 @@ def model(config: Config) -> StreamModel:
 
 
 def learner(config: Config, given: StreamModel | None = None) -> EventProcessor:
-    """A learner that has learned nothing yet, of the configured model or of another one."""
+    """Return an empty learner, of the configured model or of `given`."""
     return EventProcessor(settings(config), given or model(config))
 
 
 def settings(config: Config) -> Settings:
-    """What a learner does beside learning."""
+    """Return the learner's settings other than the model."""
     prune = config.model.prune
     return Settings(
         schema=context.schema(config),
@@ -91,7 +91,7 @@ def settings(config: Config) -> Settings:
 
 
 def rule(config: Config) -> DecisionRule | None:
-    """By which it is decided; None where it is not."""
+    """Return the decision rule; None if none is configured."""
     return DecisionRule(**msgspec.structs.asdict(config.decision)) if config.decision.is_given else None
 
 
@@ -119,10 +119,10 @@ class ConfiguredJob:
         self.semantic_config: Mapping[str, Any] = semantic_config_of(config)
 
     def changes_since(self, before: Mapping[str, Any]) -> Sequence[ConfigChange]:
-        """What is different from what was journalled, newer keys apart that have their defaults.
+        """Return the changes against a journalled configuration, without new keys that have their defaults.
 
-        Both as a journal gives them back: a number is written as it was given, 0 or 0.0. A budget that is not
-        given is the journal's.
+        Both are normalised as a journal restores them, so 0 equals 0.0. An unset budget is the journal's
+        budget.
         """
         then, now = (semantic_config_of(restored(shaping)) for shaping in (before, self.semantic_config))
         if now["memory"]["budget"] is None:
@@ -140,7 +140,7 @@ class ConfiguredJob:
 
 
 def identity(config: Config) -> JobIdentity:
-    """What has to stay the same for a journal to be continued."""
+    """Return the identity that a journal requires to continue."""
     return JobIdentity(
         config.topics.read,
         config.topics.journal,
@@ -159,22 +159,22 @@ def commit_policy(config: Config) -> CommitPolicy:
 
 
 def as_journalled(config: Config, shaping: Mapping[str, Any]) -> Config:
-    """What a journal says of the configuration, and of log and durability what the present one says."""
+    """Return a journalled configuration, with log and durability settings of the present one."""
     return msgspec.structs.replace(restored(shaping), **{name: getattr(config, name) for name in SHAPELESS})
 
 
 def snapshots(config: Config) -> SnapshotFolder:
-    """Where snapshots lie."""
+    """Return the snapshot folder."""
     return SnapshotFolder(config.snapshot_folder, config.snapshots.keep, report_damaged_snapshot)
 
 
 def report_damaged_snapshot(damaged: Damaged) -> None:
-    """Say that a snapshot could not be read."""
+    """Print that a snapshot could not be read."""
     print(printable(f"passing over {damaged.path}: {damaged.reason}"), file=sys.stderr)
 
 
 def owner() -> str:
-    """What a learner of this process is called."""
+    """Return the name of a learner in this process."""
     return f"{socket.gethostname()}:{os.getpid()}"
 
 
@@ -190,7 +190,7 @@ def check_topics(config: Config, log: Log) -> None:
 
 
 def fitted(config: Config, log: Log) -> Config:
-    """The configuration with a limit of predictions that the topics take; says so where it is another."""
+    """Return the configuration with the topics' limit of predictions; print the limit if it changes."""
     sizes = log.sizes([name for key, name in config.topics.names if key not in {"events", "labels"}])
     letters, needed = config.topics.dead_letters, largest_body(config.events.max_bytes) + _BESIDE_A_BODY
     taken = [topic for topic in (config.topics.predictions, config.topics.metrics) if topic in sizes]
@@ -200,14 +200,14 @@ def fitted(config: Config, log: Log) -> Config:
     tenants = config.topics.tenants
     if sizes.get(tenants, TENANT_BYTES) < TENANT_BYTES:
         raise ConfigError(
-            f"topic {tenants} takes records of up to {sizes[tenants]:,} bytes, and that of a tenant may have "
-            f"{TENANT_BYTES:,}; `streamnb doctor` says how to raise its max.message.bytes"
+            f"topic {tenants} takes records of up to {sizes[tenants]:,} bytes, and a tenant's may have "
+            f"{TENANT_BYTES:,}; `streamnb doctor` shows how to raise its max.message.bytes"
         )
     most = config.predictions.max_bytes
     for topic in taken:
         if not 0 < most <= sizes[topic]:
             most = sizes[topic]
-            _report_limit(topic, most, "larger predictions tell fewer labels, and of dead letters")
+            _report_limit(topic, most, "larger predictions have fewer labels, and of dead letters")
     events, takes = config.events, sizes.get(letters, needed)
     if takes < needed and not 0 < events.letter_bytes <= takes:
         events = msgspec.structs.replace(events, letter_bytes=takes)
@@ -219,16 +219,16 @@ def fitted(config: Config, log: Log) -> Config:
 def _report_limit(topic: str, most: int, cut: str) -> None:
     print(
         f"topic {topic} takes records of up to {most:,} bytes: {cut} the beginning is kept; "
-        "`streamnb doctor` says how to raise its max.message.bytes",
+        "`streamnb doctor` shows how to raise its max.message.bytes",
         file=sys.stderr,
     )
 
 
 def begun_configuration(config: Config, log: Log, kept: Snapshots | None = None) -> Config:
-    """Return the configuration with the budget that it leaves to the log.
+    """Return the configuration, with the memory budget of its journal if it sets none.
 
-    That of its journal holds where a configuration does not say. A journal of which the beginning is gone has
-    it in snapshots: those `kept`, or those that the configuration names.
+    If the beginning of the journal was deleted, snapshots have the budget: `kept`, or those of the
+    configuration.
     """
     if config.memory.budget is not None:
         return config
@@ -236,20 +236,20 @@ def begun_configuration(config: Config, log: Log, kept: Snapshots | None = None)
 
 
 def _begun(config: Config, log: Log, kept: Snapshots) -> Mapping[str, Any] | None:
-    """Under which configuration a log was begun, as far as it says so; None where it is yet to begin."""
+    """Return the configuration with which a log began, as far as known; None if it is empty."""
     first = next(entries(log, log.partitions(config.topics.journal)[0]), None)
     if first is None or first.record.n == 0:
         return None if first is None else first.record.config
     try:
         return standing(log, kept, identity(config)).origin.config
-    except JournalError:  # that it cannot be recovered says who recovers it
+    except JournalError:  # recovery reports this error
         return {}
 
 
 def _with_budget(config: Config, begun: Mapping[str, Any] | None) -> Config:
     """Return the configuration with the budget with which its journal began.
 
-    Where it is yet to begin, that is half of the memory there is, up to `_MOST_BUDGET`, but none for a shard.
+    An empty journal gets half of the available memory, up to `_MOST_BUDGET`; a shard gets no budget.
     """
     if begun is not None:
         budget = begun.get("memory", {}).get("budget")
@@ -276,21 +276,21 @@ def worker(
 
 
 def refuse_before_kernels(config: Config, log: Log) -> None:
-    """Raise JournalError for a configuration under which a recovery would, where kernels are to be compiled.
+    """If kernels must be compiled, raise JournalError early for a configuration that recovery rejects.
 
-    Where they are there already a recovery says so as soon: it need not look through the journal twice.
+    With compiled kernels recovery itself reports it soon, so the journal is not read twice.
     """
     if not kernel_cache.is_ready(reach(config)):
         changes_of(config, log)
 
 
 def changes_of(config: Config, log: Log) -> Sequence[ConfigChange]:
-    """What a start would change of the journalled configuration; raises OtherStream where it would refuse."""
+    """Return the changes that a start would make to the configuration; raise OtherStream if it refuses."""
     try:
         config = begun_configuration(config, log)
         of = identity(config)
         end = standing(log, snapshots(config), of)
-    except StreamnbError:  # that it cannot be recovered says who recovers it
+    except StreamnbError:  # recovery reports this error
         return ()
     return refuse_changes(end, of) if end.n >= 0 else ()
 
@@ -317,20 +317,20 @@ def warm_up(
 
 
 def reach(config: Config) -> str:
-    """What decides which kernels are needed."""
+    """Return a key of everything that selects the kernels."""
     return repr((semantic_config_of(config), config.predictions.evidence > 0))
 
 
 def tune_interpreter() -> None:
-    """Set the interpreter up for a process that learns or answers, and goes on doing so.
+    """Tune the interpreter for a long-running process that learns or answers.
 
-    The garbage collector passes over what is there by now, for it stays: modules, kernels, the model.
-    Otherwise it looks at all of it every few commits, and the learner stands still meanwhile. And it looks
-    more rarely: an event makes some dicts and tuples, which hold no cycles and go with their commit; looking
-    at them after every few hundred events takes a sixth of the time that an event costs.
+    The garbage collector ignores existing objects (modules, kernels, the model), which are permanent.
+    Otherwise it scans them every few commits while the learner waits. It also runs less often: an event makes
+    a few dicts and tuples without cycles that are freed with their commit. Scanning them every few hundred
+    events takes a sixth of the time of an event.
 
-    Threads that are all busy take turns less often. One learns, others write what was learned before: each
-    finds the caches full of what the other one needed. Who waits for the network lets go of its turn anyway.
+    Busy threads switch less often: learner and writer threads evict each other's caches. A thread that waits
+    for the network releases the interpreter anyway.
     """
     gc.collect()
     gc.freeze()

@@ -1,4 +1,4 @@
-"""The commands that messages suggest, with the log and the configuration of the command that says so."""
+"""Commands suggested in messages, with the log and configuration options of the current command."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _COMMAND = re.compile(
 
 
 def repeated(text: str, options: argparse.Namespace) -> str:
-    """The text, fit to be pasted: each command in it has the options that say of which log it is, and how."""
+    """Return the text with the options for log and configuration added to each command in it."""
     given = [
         f" {flag} {quote(value)}"
         for flag, values in (

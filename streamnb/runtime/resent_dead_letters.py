@@ -1,9 +1,9 @@
-"""Which dead letters of a partition were sent again, as one position and a note keep it.
+"""Record of the dead letters of a partition that were sent again: one position and a note.
 
-Letters are sent in any order: those that cannot be read yet wait, while later ones go. So the position says
-that every letter below it is settled, and the note holds ranges of settled offsets above it. Offsets between
-two letters that wait count as settled, too, so that there is at most one range more than letters that wait,
-and never more than letters that were sent.
+Letters are sent in any order: unreadable ones wait, while later ones are sent. Every letter below the
+position is settled, and the note holds ranges of settled offsets above it. Offsets between two waiting
+letters count as settled, too, so the number of ranges is at most one more than waiting letters, and at most
+the number of sent letters.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ DONE = {
     "too-many-sources": "the learner would refuse it again: an event takes labels of 4 sources, and a stream "
     "of 1,000; `streamnb label` with the name of one of these sources can correct the event",
 }
-"""Reasons for which a record is not sent again, each with what to say."""
+"""Reasons for which a record is not sent again, each with its explanation."""
 OF_BYTES = {"invalid-utf8", "invalid-json", "lone-surrogate"}
 """Reasons that no configuration changes."""
 NEVER = OF_BYTES | DONE.keys()
 """Reasons of letters that are never sent again."""
 Range = tuple[int, int]
-"""The first offset, and the one after the last."""
+"""First offset, and the offset after the last."""
 
 
 _MORE = "; there may be more: `streamnb dlq replay` looks at all"
@@ -43,9 +43,9 @@ _PASSED = "; those settled before are not counted here, `streamnb dlq list` coun
 
 
 class ResendResult(NamedTuple):
-    """How many letters were sent, how many of those selected were not, by the reason, and if that is all.
+    """Number of letters sent, reasons of those not sent, and if all letters were considered.
 
-    `has_passed` says that others were passed over, which were sent before, or never will be.
+    `has_passed` is True if letters were skipped that were sent before, or are never sent.
     """
 
     sent: int
@@ -61,10 +61,10 @@ class ResendResult(NamedTuple):
 
 
 class ResentDeadLetters:
-    """The letters of one partition, walked through once in the order of their offsets.
+    """Dead letters of one partition, in one pass in the order of their offsets.
 
     Args:
-        at: what the log keeps; None where nothing was ever sent.
+        at: stored position and note; None if nothing was ever sent.
 
     Attributes:
         start: every letter below this offset is settled.
@@ -73,13 +73,13 @@ class ResentDeadLetters:
     def __init__(self, at: Forwarded | None = None) -> None:
         self.start = 0 if at is None else at.offset
         self._known = [] if at is None else _decoded(at.note)
-        self._settled: list[Range] = []  # of this walk, with a letter that was sent in each
-        self._begin = self.start  # of the range that is under way
+        self._settled: list[Range] = []  # of this pass, each with a letter that was sent
+        self._begin = self.start  # start of the current range
         self._has_sent = False  # in that range
         self._waiting: list[int] = []
 
     def has(self, offset: int) -> bool:
-        """Whether a letter is settled already."""
+        """Return True if a letter is settled."""
         place = bisect_right(self._known, offset, key=itemgetter(0)) - 1
         return offset < self.start or (place >= 0 and offset < self._known[place][1])
 

@@ -1,4 +1,4 @@
-"""How a service that runs until a signal is told to stop, also while it prepares what takes minutes."""
+"""Stop a service on a signal, also during preparations that take minutes."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ def warm_up(config: Config, alive: Callable[[], None]) -> None:
 
 
 class _StopSignalError(KeyboardInterrupt):
-    """Told to stop. A KeyboardInterrupt that leaves an `exec` ends Python by SIGINT though it is caught."""
+    """Stop request. A KeyboardInterrupt that leaves an `exec` ends Python by SIGINT even if it is caught."""
 
 
 class Stop:
-    """Whether a signal has asked to stop; it tells the worker, too, once there is one.
+    """Stop request by a signal, forwarded to the worker if there is one.
 
     Attributes:
-        worker: is told.
-        signal: which signal asked, 0 for none.
+        worker: worker to stop.
+        signal: number of the received signal; 0 for none.
     """
 
     def __init__(self) -> None:
@@ -48,13 +48,13 @@ class Stop:
         self.signal = 0
         self._interrupts = False
         stops = [signal.SIGTERM, signal.SIGINT]
-        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # which nohup sees to
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # set by nohup
             stops.append(signal.SIGHUP)
         for number in stops:
             signal.signal(number, self._note)
 
     def __call__(self) -> bool:
-        """Whether it was."""
+        """Return True after a stop request."""
         return self.signal != 0
 
     def interrupts(self, work: Callable[[], object]) -> bool:

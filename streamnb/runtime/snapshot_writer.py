@@ -23,13 +23,13 @@ LONGEST_WRITE = 600.0
 
 
 class Saving:
-    """Keeps the snapshot of a learner that stands at a checkpoint.
+    """Snapshot in progress of a learner at a checkpoint.
 
     Args:
-        store: where it is kept.
-        checkpoint: acknowledged.
-        learner: which may go on at once.
-        identity: what the state belongs to.
+        store: where the snapshot is kept.
+        checkpoint: an acknowledged checkpoint.
+        learner: may continue at once.
+        identity: identity of the job.
 
     Attributes:
         at: number of the journal record.
@@ -55,9 +55,9 @@ class Saving:
         return self._kept is not None and self._kept.done()
 
     def finish(self, alive: Callable[[], None] = lambda: None) -> Path:
-        """Wait for it; the file. It may take long: `alive` is called meanwhile.
+        """Wait for the snapshot, and return its file; call `alive` while waiting.
 
-        Raises SnapshotError, also where it has not been written within `LONGEST_WRITE`.
+        Raises SnapshotError, also if it was not written within `LONGEST_WRITE`.
         """
         waited = 0.0
         while not self.advance():

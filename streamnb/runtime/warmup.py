@@ -12,12 +12,12 @@ from streamnb.formats.codec import encode_label
 from streamnb.formats.event_schema import EventSchema
 
 _EVENTS = 60  # enough for a tree to be drawn
-_TOO_MANY = 1 << 30  # classes, for which something has to be forgotten
+_TOO_MANY = 1 << 30  # classes, which forces evictions
 _VALUES = {"text": "one two", "nominal": "red", "continuous": 1.5}
 
 
 def rehearse(learner: EventProcessor, schema: EventSchema) -> None:
-    """Learn and predict, report, prune where that is due, forget for a budget, keep the state and load it."""
+    """Learn, predict, report, prune, evict, save and load, to compile all kernels."""
     records = [rehearsed(schema, number) for number in range(_EVENTS)]
     for begin in range(0, _EVENTS, 20):
         learner.process(records[begin : begin + 20], 1.0)
@@ -34,13 +34,13 @@ def rehearse(learner: EventProcessor, schema: EventSchema) -> None:
 
 
 def _verdict(topic: str, number: int) -> Record:
-    """Each event gets a label, and then another one."""
+    """Return a label; each event gets two different ones."""
     verdict = LabelRecord(str(number % _EVENTS), "abc"[number * number % 3], ts=float(number))
     return Record(Partition(topic, 0), number, None, encode_label(verdict), 1.0)
 
 
 def rehearsed(schema: EventSchema, number: int) -> Record:
-    """Of one of three classes, or none; with every attribute that is declared, or with a few."""
+    """Return an event of one of three classes, or none; with every declared attribute, or a few."""
     event: dict[str, Any] = {}
     _put(event, schema.id_keys, str(number))
     for place in schema.places:
@@ -60,7 +60,7 @@ def rehearsed(schema: EventSchema, number: int) -> Record:
 
 
 def _put(event: dict[str, Any], keys: tuple[str, ...], value: object) -> None:
-    """Leave it out where another value is in the way, or there already."""
+    """Set a value unless its path is taken."""
     *above, last = keys
     for key in above:
         event = event.setdefault(key, {})

@@ -49,8 +49,8 @@ _TURN_SECONDS = 0.5
 _STAND_BY_SECONDS = 0.2
 _LOOK_SECONDS = 1.0
 _CALM_SECONDS = 1.0  # without an event
-_COMMIT_BYTES = 16 << 20  # of events, or of outputs
-_RUNS = 2000  # of records of one partition, each at most 400 bytes in a journal record
+_COMMIT_BYTES = 16 << 20  # bytes of events, or of outputs
+_RUNS = 2000  # runs of one partition's records, each at most 400 bytes in a journal record
 _PARTITION_SECONDS = 5.0
 _SHORT_OF_MEMORY = 0.8
 _WHEN_FULL = {
@@ -61,8 +61,8 @@ _WHEN_FULL = {
     "waiting": "beyond that the oldest events wait no longer",
 }
 _RAISED = {"waiting": ("labels.memory", ", up to an eighth of memory.budget")}
-_EARLY_MOST, _EARLY_AGAIN = 0.5, 0.25  # of the memory for labels before their events
-_STANDS_SECONDS = 60.0  # for a model that was learned anew, at most
+_EARLY_MOST, _EARLY_AGAIN = 0.5, 0.25  # share of the memory for labels before their events
+_STANDS_SECONDS = 60.0  # maximum pause for a retrained model
 _WORK = 4  # steps in a commit of what takes longer than one
 _OFFER_SECONDS = 0.05
 _STRAYS_TOLD = 5
@@ -94,7 +94,7 @@ class CommitPolicy:
 
 
 class _CommitBegun(NamedTuple):
-    """A commit under way, and what to tell of it once it is durable."""
+    """A commit in flight, with the data for its report."""
 
     commit: CommitInFlight
     n: int
@@ -104,26 +104,26 @@ class _CommitBegun(NamedTuple):
 
 
 class _WorkerStoppedError(Exception):
-    """Told to stop before recovery was done."""
+    """Stop request before recovery was complete."""
 
 
 class Worker:
-    """Runs a learner on a log: it recovers, then commits what it has learned, until it is told to stop.
+    """Loop that runs a learner on a log: it recovers, then commits until it is stopped.
 
     Args:
-        log: not acquired yet; it is closed by `run`.
-        snapshots: where snapshots are kept.
-        learner: fresh; recovery brings it to where the journal stands.
-        identity: what has to be the same as when the journal began.
+        log: not acquired yet; `run` closes it.
+        snapshots: store of snapshots.
+        learner: empty; recovery brings it to the end of the journal.
+        identity: identity that the journal must have.
         pace: when commits and snapshots are due.
-        clock: seconds since the epoch; the time of a commit is read once and journalled.
-        sensor: is told what happens.
-        accepts_loss: go on where records are gone that were never learned, and journal that.
-        elected: asked once the log is acquired, when nobody else can begin the journal: the identity that
-            holds then, whose settings and model the learner has by then.
+        clock: returns seconds since the epoch; read once a commit and journalled.
+        sensor: receives events.
+        accepts_loss: continue if records are lost that were never learned, and journal that.
+        elected: called after the log is acquired, when no other process can begin the journal; returns the
+            identity, and updates settings and model of the learner.
 
     Attributes:
-        checkpoint: where the journal stands, once it has recovered.
+        checkpoint: end of the journal, after recovery.
     """
 
     def __init__(
@@ -144,16 +144,16 @@ class Worker:
         self._sensor, self._accepts_loss, self._elected = sensor, accepts_loss, elected
         self._left: Sequence[Record] = ()  # read, and not processed: the outputs of others filled a commit
         self._stopping = False
-        self._stood_for = ""  # who asked for it last, and may ask still
+        self._stood_for = ""  # last process that asked for a pause
         self._only_events = False  # until those come of which labels are there
-        self._ends: Mapping[Partition, int] = {}  # of what there was to read as labels began to wait
+        self._ends: Mapping[Partition, int] = {}  # ends of the event topics when labels began to wait
         self._labels_read: Mapping[Partition, int] = {}  # as far as, when they last waited
         self._ahead = False  # the model knows records that no commit holds, or one that failed
         self._begun: _CommitBegun | None = None
         self.checkpoint = BEFORE  # after the commit under way
         self._saving: Saving | None = None  # the snapshot on its way
         self._saving_since = 0.0
-        self._stuck = False  # the snapshot on its way, and that was told
+        self._stuck = False  # the snapshot in progress is stuck, and this was reported
         self._unsaved = False  # something was committed since the last snapshot was begun
         self._saved_consumed = 0
         self._saved_at = 0.0
@@ -162,25 +162,27 @@ class Worker:
         self._began = -math.inf  # when the last commit did
         self._running_since = math.inf
         self._reported = -math.inf  # when a commit last held a report
-        self._waiting: dict[Partition, tuple[int, float]] = {}  # where who lags stands, since when
-        self._told = -math.inf  # when it was said what they wait for
-        self._forgets = True  # as far as anybody was told
-        self._short: set[str] = set()  # parts of which it was told that they are nearly full
+        self._waiting: dict[
+            Partition, tuple[int, float]
+        ] = {}  # partition that lags -> its position, since when
+        self._told = -math.inf  # when the last reason for waiting was logged
+        self._forgets = True  # as far as reported
+        self._short: set[str] = set()  # parts of memory that were reported as nearly full
         self._looked = self._listed = 0.0  # when at the lag, and at the partitions
 
     @property
     def is_restored(self) -> bool:
-        """Whether `start` came to its end: before, the model is none."""
+        """True after `start` has completed; before that, the model is not usable."""
         return self.checkpoint.n >= 0
 
     def stop(self) -> None:
-        """Let `run` return after the commit at hand; may be called from a signal handler."""
+        """Let `run` return after the current commit; may be called from a signal handler."""
         self._stopping = True
 
     def await_leadership(self, owner: str, waiting: Callable[[NotElected], None]) -> None:
-        """`start` as soon as no other learner is alive, or return without it after `stop`.
+        """Call `start` once no other learner is alive; return without it after `stop`.
 
-        `waiting` is told who is in the way, again where that changes.
+        `waiting` receives the error with the present learner, again if that changes.
         """
         told = ""
         self._sensor.entered(WorkerState.STARTING)
@@ -210,8 +212,8 @@ class Worker:
         self._identity = self._identity if self._elected is None else self._elected()
         began, now = time.monotonic(), self._clock()
         strays: dict[int, ForeignRecord] = {}
-        floors: list[int] = []  # that were passed
-        replayed: list[int] = []  # how many records it had seen after the first record of the journal
+        floors: list[int] = []  # checkpoints at an origin's floor
+        replayed: list[int] = []  # records seen after the first replayed journal record
 
         def passed(at: Checkpoint, _: object) -> None:
             if at.n == at.origin.floor:
@@ -232,7 +234,7 @@ class Worker:
         )
         seconds = time.monotonic() - began
         self._report_foreign_records(strays.values())
-        # What was replayed is in no snapshot: one may be due before anything new comes.
+        # No snapshot has the replayed records: one may be due before a new record arrives.
         self._saved_consumed, self._saved_at = min([self.learner.consumed, *replayed]), time.monotonic()
         self._unsaved |= bool(replayed)
         checkpoint = self._install_offered_model(checkpoint, now, is_due=bool(floors))
@@ -241,7 +243,7 @@ class Worker:
         self.checkpoint = checkpoint
         self._topic_ids = checkpoint.origin.topic_ids
         self._check_topics()
-        self.learner.tally = Counters()  # what recovery learned was told before
+        self.learner.tally = Counters()  # recovered events were reported before
         self._sensor.recovered(seconds, self.learner.consumed)
         self._sensor.reported(self.learner.report(now))
         self._running_since = time.monotonic()
@@ -275,14 +277,14 @@ class Worker:
         return checkpoint
 
     def _pause_for_handover(self, asker: str) -> None:
-        """Commit nothing until the model is there that the asker learned anew, and take it up.
+        """Pause commits until the asker offers a retrained model, and install it.
 
-        Once for each: who has what it asked for may go on asking for a moment.
+        Pause once for each asker, which may repeat its request shortly after.
         """
         self._stood_for, self._waiting = asker, {}
         self._await_commit()
         self._finish_saving(self._turn)
-        self._sensor.noted("standing still, for a model that was learned anew is to be taken up")
+        self._sensor.noted("pausing commits until a retrained model is installed")
         deadline = time.monotonic() + _STANDS_SECONDS
         why = "none came"
         while self._snapshots.asked_by() == asker and not self._stopping and time.monotonic() < deadline:
@@ -299,7 +301,7 @@ class Worker:
         self._sensor.noted(f"going on with the model as it was: {why}")
 
     def _offered(self, checkpoint: Checkpoint) -> RetrainedModel | None:
-        """The model that is there for whoever stands at a checkpoint. Raises SnapshotError if damaged."""
+        """Return the model offered for a checkpoint; raise SnapshotError if it is damaged."""
         found = self._snapshots.offered(checkpoint.n)
         is_ours = found is not None and found.digest == checkpoint.digest
         return RetrainedModel.from_parts(found.parts) if found is not None and is_ours else None
@@ -310,13 +312,11 @@ class Worker:
         becomes: JobIdentity | None = None,
         merges: Mapping[str, Any] = MappingProxyType({}),
     ) -> Checkpoint:
-        """Take up a model that was learned anew, and followed the journal to where it stands.
+        """Install a retrained model that is at the end of the journal, or a sum of others.
 
-        Or one that is the sum of others, of which the journal says what it `merges`.
-
-        It is journalled, and a snapshot is kept at once. Where it was learned under another configuration,
-        which is that of the identity that this learner `becomes`, the same record says so. Raises
-        SnapshotError where the model is none of this learner: then nothing has changed.
+        The journal records the installation, with the merged states `merges` of a sum, and a snapshot is
+        written. A model retrained under another configuration comes with its identity `becomes`, which the
+        same record stores. Raises SnapshotError, without any change, if the model does not fit this learner.
         """
         self._await_commit()
         if becomes is None:
@@ -330,14 +330,14 @@ class Worker:
             self._log, self.checkpoint, rebuilt, self._identity, self._clock(), merges
         )
         self._ahead = False
-        what = "the sum of others" if merges else "a model that was learned anew"
-        self._sensor.noted(f"journal record {self.checkpoint.n} took up {what}")
+        what = "the sum of others" if merges else "a retrained model"
+        self._sensor.noted(f"journal record {self.checkpoint.n} installed {what}")
         self._begin_saving(self.checkpoint)
         self._finish_saving(self._turn)
         return self.checkpoint
 
     def _report_foreign_records(self, strays: Collection[ForeignRecord]) -> None:
-        """Name the first of those that lie between the journal's records, and are none."""
+        """Log the first foreign records between the records of the journal."""
         for stray in sorted(strays)[:_STRAYS_TOLD]:
             self._sensor.noted(f"passing over offset {stray.offset} of the journal's topic: {stray.what}")
         if len(strays) > _STRAYS_TOLD:
@@ -370,14 +370,14 @@ class Worker:
             self._report_if_due(0.0)
             while until_end and self.is_restored and not self._stopping and self.learner.has_pending_report:
                 self._step([])
-        finally:  # what was processed before is committed, whatever stopped the rest
+        finally:  # commit the processed records, whatever stopped the rest
             self._await_commit()
 
     def close(self) -> None:
-        """Keep a last snapshot, if anything was learned since the one before, and give the log up.
+        """Write a last snapshot if anything was learned since the last one, and release the log.
 
-        After a commit that failed the model is ahead of the journal, and no snapshot may hold it: what it has
-        learned beyond the journal would be learned again.
+        After a failed commit the model is ahead of the journal and must not be saved: recovery would learn
+        the same records again.
         """
         try:
             self._finish_saving(self._sensor.heartbeat)
@@ -389,18 +389,18 @@ class Worker:
             self._sensor.entered(WorkerState.STOPPED)
 
     def _turn(self) -> None:
-        """Show the log, and whoever watches, that the loop turns."""
+        """Send heartbeats to the log and the sensor."""
         self._log.heartbeat()
         self._sensor.heartbeat()
 
     def _heartbeat(self) -> None:
-        """Between two journal records of a recovery: it may take long, and need not be finished."""
+        """Send heartbeats during a recovery, which may be long, and raise on a stop request."""
         self._turn()
         if self._stopping:
             raise _WorkerStoppedError
 
     def _read(self, *, until_end: bool) -> Sequence[Record]:
-        """See `_gather`. Raises JournalError where what is next is gone."""
+        """Return the records of `_gather`; raise JournalError if the next records are lost."""
         try:
             return self._gather(until_end=until_end)
         except OutOfRange as error:
@@ -411,17 +411,15 @@ class Worker:
             raise JournalError("; ".join([*missing, *([_OUTLAST] if eaten else []), _WITHOUT])) from error
 
     def _gather(self, *, until_end: bool = False) -> Sequence[Record]:
-        """Records for one commit: what came until it is due, or as many as allowed; none where none came.
+        """Return records for one commit: until it is due, or up to the limit; empty if none arrived.
 
-        With `until_end` it does not wait where there is nothing more to read.
+        With `until_end` it does not wait at the end of the log. Number and bytes of the records are bounded,
+        and so is memory.
 
-        They are bounded in number and in bytes, so that memory is, however fast they come.
-
-        A commit is due `commit_seconds` after the one before began, not after it ended: what came while the
-        log committed has waited that long already. Where it is overdue, as after a pause of the stream, what
-        is there is taken without waiting for more. So it is while there is work that no record asks for.
-        Waits in short turns, between which it shows that it is alive and sees that it is to stop. What the
-        commit before left comes first, and at once.
+        A commit is due `commit_seconds` after the start of the last one: records that arrived during that
+        commit have waited already. If it is overdue, as after a pause of the stream, or if work is pending
+        that needs no record, available records are taken without waiting. Waits are short, with heartbeats
+        and checks for `stop` in between. Records left over from the last commit come first, without a wait.
         """
         if self._left:
             self._turn()
@@ -448,21 +446,19 @@ class Worker:
         return records
 
     def _step(self, records: Sequence[Record]) -> None:
-        """One commit, of as many of the records as its outputs and its journal record leave room for.
+        """Commit as many of the records as outputs and journal record can hold; none makes a report.
 
-        One of no records is a report.
+        1. Read the clock: `now` is journalled, and nothing learned or published depends on any other clock.
+        The silences that monitors evaluate are journalled, too.
+        2. Predict and learn the records in order, and encode the outputs. If outputs are large, as for many
+        classes, leave the rest for the next commit: batching changes nothing else.
+        3. Make the journal record of the processed records.
+        4. Wait until the last commit is durable.
+        5. Begin to write outputs, journal record and positions in one transaction. Meanwhile, read and learn
+        the next records.
 
-        1. Read the clock: `now` is journalled, and nothing that is learned or published depends on another.
-           So is for which silences the monitors are asked.
-        2. Predict and learn the records, in order; encode the outputs. Where these are large, as predictions
-           of many classes are, the rest is for the next commit: how a stream is cut changes nothing else.
-        3. Make the journal record that says what was processed.
-        4. Wait until the commit before is durable.
-        5. Begin to write outputs, journal record and positions in one transaction. While the log does so the
-           next records are read, and learned.
-
-        A crash before the transaction is committed loses nothing: the records are read again. A crash after
-        it repeats nothing: the journal says that they were processed, and recovery learns them silently.
+        A crash before the end of the transaction loses nothing: the records are read again. A crash after it
+        repeats nothing: the journal lists the processed records, and recovery learns them without output.
         """
         self._began = time.monotonic()
         self._check_topics()
@@ -496,10 +492,10 @@ class Worker:
         self._finish_commit_if_over()
 
     def _silence(self, now: float) -> float:
-        """The longest silence, in seconds, about which a monitor is to be asked now; 0 where none is.
+        """Return the longest silence in seconds that monitors must evaluate now; 0 if there is none.
 
-        Where something waits to be read that is one which this learner has seen itself: it may just have
-        begun, and not have read what came while there was none.
+        With unread records only silences since the start of this learner count: it may have just started, and
+        not have read the records of a longer silence.
         """
         overdue = self.learner.monitors.overdue(now)
         if overdue and any(self._log.lag().values()):
@@ -508,21 +504,20 @@ class Worker:
         return max(overdue, default=0.0)
 
     def _report_if_due(self, seconds: float) -> None:
-        """Report the last events before a pause, where the report before is so old, in a commit of its own.
+        """Commit a report of the last events before a pause, if the last report is too old.
 
-        How old is told by a clock that nobody sets; a replay takes the commit as it is.
+        The age is measured by the monotonic clock; a replay takes the commit as it is.
         """
         old = time.monotonic() - self._reported >= seconds
         if old and self.is_restored and self.learner.has_pending_report:
             self._step([])
 
     def _finish_commit_if_over(self) -> None:
-        """Tell what a commit did as soon as it is known."""
         if self._begun is not None and self._begun.commit.is_over():
             self._await_commit()
 
     def _await_commit(self) -> None:
-        """Wait for the commit under way, if any is; where it fails, the model is ahead of the journal."""
+        """Wait for the commit in flight, if any; if it fails, the model is ahead of the journal."""
         begun, self._begun = self._begun, None
         if begun is None:
             return
@@ -532,7 +527,6 @@ class Worker:
         self._report_commit(begun, seconds)
 
     def _report_commit(self, begun: _CommitBegun, seconds: float) -> None:
-        """What a commit did that took the log so many seconds."""
         at, records = begun.at + seconds, begun.records
         if begun.tally.report is not None:
             self._sensor.reported(begun.tally.report)
@@ -541,7 +535,7 @@ class Worker:
         self._warn_if_nothing_is_evicted()
 
     def _look_around(self) -> None:
-        """Now and then: how much waits, and whether partitions were added."""
+        """Check lag, memory, new partitions and hand-over requests periodically."""
         now = time.monotonic()
         if now - self._listed >= _PARTITION_SECONDS:
             self._listed = now
@@ -563,14 +557,14 @@ class Worker:
                 self._pause_for_handover(asker)
 
     def _warn_if_nothing_is_evicted(self) -> None:
-        """Say once that half-lives are configured in vain."""
+        """Log once that half-lives are configured without effect."""
         why = why_nothing_is_evicted(self.learner.model) if self._forgets else ""
         if why:
             self._forgets = False
             self._sensor.noted(f'{why}; events.clock = "log" goes by when the log recorded each')
 
     def _warn_if_memory_is_short(self, memory: MemoryUse) -> None:
-        """Say of each part once that most of its share is taken, and what will happen."""
+        """Log once for each part of memory that it is nearly full, and the consequence."""
         for name, part in memory.parts.items():
             if part.share > _SHORT_OF_MEMORY and name not in self._short:
                 self._short.add(name)
@@ -584,16 +578,16 @@ class Worker:
                 )
 
     def _lag(self) -> Mapping[Partition, int]:
-        """Of each partition that is read, how many offsets there are after what was processed."""
+        """Return the number of unprocessed offsets of each partition."""
         left = Counter(record.partition for record in self._left)
         return {partition: behind + left[partition] for partition, behind in self._log.lag().items()}
 
     def _wait_for_events(self, lag: Mapping[Partition, int]) -> None:
-        """Read no labels while too many wait for events that are there, and have not been read.
+        """Pause reading labels while too many wait for events that are not read yet.
 
-        Where labels are read faster than events, they would have to be dropped: nobody could tell them from
-        labels of events that never come. They wait for the events that were there as they began to, for a
-        stream that never stands still has always others, and for no partition of which nothing can be read.
+        Labels that are read faster than events would be dropped, like labels of events that never arrive.
+        They wait for the events that existed when the wait began, since a continuous stream always has later
+        ones, and for no partition that cannot be read.
         """
         late = self.learner.late
         if late is None or not self.is_restored:
@@ -609,7 +603,7 @@ class Worker:
             for p, (place, since) in self._waiting.items()
             if place == at.get(p) and now - since >= _STUCK_SECONDS
         }
-        # Markers of transactions come after the last record, and are no lag.
+        # Transaction markers follow the last record, and do not count as lag.
         is_behind = any(at[p] < end and lag.get(p) for p, end in self._ends.items() if p not in stuck)
         waits = is_behind and late.fullness > (_EARLY_AGAIN if self._only_events else _EARLY_MOST)
         if waits != self._only_events:
@@ -618,7 +612,7 @@ class Worker:
             self._seek()
 
     def _seek(self) -> None:
-        """Read on where the journal stands, everything or events alone."""
+        """Seek to the positions of the checkpoint, in all topics or without labels."""
         positions, late = self.checkpoint.positions, self.learner.late
         if self._only_events and late is not None:
             positions = {p: at for p, at in positions.items() if p.topic != late.settings.topic}
@@ -626,7 +620,7 @@ class Worker:
         self._log.seek(positions)
 
     def _report_waiting_events(self, lag: Mapping[Partition, int], now: float) -> None:
-        """Say where partitions have had records for a while that nobody can read."""
+        """Log partitions whose records could not be read for a while."""
         at, before = self.checkpoint.positions, self._waiting
         lagging = [partition for partition, records in lag.items() if records and partition in at]
         unmoved = {p for p in lagging if p in before and before[p][0] == at[p]}
@@ -638,24 +632,26 @@ class Worker:
                 self._sensor.noted(f"waiting for {max(long.values()):.0f} s: {line}")
 
     def _check_topics(self) -> None:
-        """Raises JournalError where a topic is no longer the one that was learned.
+        """Raise JournalError if a topic was deleted or recreated.
 
-        Asked after records were read and before they are learned: a client may go on at the old offset of a
-        topic that was made anew, and an id never comes back.
+        Check between reading and learning: a client may continue at the old offset of a recreated topic, and
+        an id is never reused.
         """
         found = self._log.topic_ids([*self._topic_ids, self._identity.journal])
         for topic, known in self._topic_ids.items():
             if topic not in found:
                 raise UnknownTopic(f"topic {topic!r} was deleted while this learner ran")
             if found[topic] != known:
-                raise JournalError(f"topic {topic!r} was deleted and made anew: its events are other ones")
+                raise JournalError(
+                    f"topic {topic!r} was deleted and recreated: offsets in the journal do not apply to it"
+                )
         self._journal.check(found.get(self._identity.journal, ""))
 
     def _survive_trimming(self) -> None:
-        """Where the journal's beginning was deleted, stand on a record and a snapshot of now.
+        """If the beginning of the journal was deleted, write a current record and a snapshot.
 
-        Otherwise, where the record of the newest snapshot is among what is gone, nothing brings back what was
-        learned once this learner has ended.
+        Otherwise the record of the newest snapshot may be lost, and nothing could recover the state after
+        this learner ends.
         """
         first = self._journal.trimmed()
         if first is None:
@@ -667,7 +663,7 @@ class Worker:
         self._begin_saving(self.checkpoint)
 
     def _take_new_partitions(self) -> None:
-        """Read partitions that were added, too, from their beginning; the next commit journals them."""
+        """Read new partitions from their beginning; the next commit journals them."""
         self._check_topics()
         found = partitions_of(self._log, self._identity)
         if not set(found) <= set(self.checkpoint.positions):
@@ -675,9 +671,10 @@ class Worker:
             self._seek()
 
     def _save_if_due(self, *, is_idle: bool) -> None:
-        """Go on with the snapshot on its way, or begin one where it is due.
+        """Continue the snapshot in progress, or begin one if it is due.
 
-        While events come it waits for rows that are moved with them; where none has come, nobody is held up.
+        While events arrive it waits until no rows are being rehashed; without events the delay does not
+        matter.
         """
         if self._saving is not None:
             if not self._saving.advance():
@@ -694,7 +691,7 @@ class Worker:
             self._begin_saving(self.checkpoint)
 
     def _warn_if_stuck(self) -> None:
-        """Say once that the disk does not answer; no other snapshot is begun before it does."""
+        """Log once that the disk does not respond; no further snapshot begins until it does."""
         if not self._stuck and time.monotonic() - self._saving_since > LONGEST_WRITE:
             self._stuck = True
             self._sensor.unsaved(f"one has not been written for {LONGEST_WRITE:g} s: does the disk answer?")
@@ -706,7 +703,7 @@ class Worker:
         self._unsaved = self._stuck = False
 
     def _finish_saving(self, alive: Callable[[], None]) -> None:
-        """Wait for the snapshot on its way; where it fails, go on without: it only makes recovery longer."""
+        """Wait for the snapshot in progress; continue if it fails, as that only lengthens recovery."""
         saving, self._saving = self._saving, None
         if saving is None:
             return
@@ -721,7 +718,7 @@ class Worker:
 
 
 def _named(records: Sequence[Record]) -> int:
-    """How many records one journal record can name: it names each run of records of one partition."""
+    """Return how many records fit in one journal record, which lists runs of one partition."""
     runs = 0
     for number, (before, record) in enumerate(pairwise(records), 1) if len(records) > _RUNS else ():
         runs += before.partition != record.partition

@@ -38,7 +38,7 @@ _SCHEMA = pa.schema(
 )
 # Events, and events times classes, which bounds the memory of their predictions.
 _MOST_AT_ONCE, _CELLS_AT_ONCE = 10_000, 1 << 21
-_replicas: dict[str, DeltaState] = {}  # of this process by folder
+_replicas: dict[str, DeltaState] = {}  # folder -> replica of this process
 
 
 @dataclass(frozen=True)

@@ -190,7 +190,7 @@ class _Judging:
         self._accuracy = gauge(
             "streamnb_delay_accuracy_ratio", "Share predicted right, by the bound of the delay.", ["most"]
         )
-        told = "How accurate predictions probably are that have no label yet, and the bounds of its interval."
+        told = "Estimated accuracy of predictions that have no label yet, and the bounds of its interval."
         self._unjudged = gauge("streamnb_unjudged_accuracy_ratio", told, ["bound"])
         self._doubt = gauge("streamnb_unjudged_accuracy_doubt", "1 if that estimate is in doubt, else 0.")
 

@@ -1,4 +1,4 @@
-"""Who watches a worker (terminal, watchdog, Prometheus, probes), and who waits for a log out of reach."""
+"""Observers of a worker (terminal, watchdog, Prometheus, probes), and waiting for an unreachable log."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _TICK_SECONDS = 1.0
 
 @contextmanager
 def watched(config: Config, *more: Sensor, is_brief: bool = False) -> Iterator[Sensor]:
-    """A sensor that tells a watchdog, the terminal, `more`, and, where it is to be served, HTTP's clients.
+    """Yield a sensor for a watchdog, the terminal, `more`, and HTTP if it is configured.
 
-    What `is_brief` goes on without these where another process listens at the address.
+    With `is_brief`, continue without HTTP if the address is taken.
     """
     with ExitStack() as stack:
         watchdogs: Sequence[Watchdog] = ()
@@ -37,7 +37,7 @@ def watched(config: Config, *more: Sensor, is_brief: bool = False) -> Iterator[S
 
 
 def _served(config: Config, stack: ExitStack, *, is_brief: bool) -> Sequence[Sensor]:
-    """Health and Prometheus, where they are to be served over HTTP; until the stack is left."""
+    """Serve health and Prometheus metrics over HTTP if configured, until the stack closes."""
     if config.http.address is None:
         return ()
     from streamnb.telemetry.http_endpoints import Endpoints, Health  # noqa: PLC0415  only `run` needs it
@@ -49,7 +49,7 @@ def _served(config: Config, stack: ExitStack, *, is_brief: bool) -> Sequence[Sen
     except AddressTaken as error:
         if not is_brief:
             raise
-        print(f"streamnb: {error}; going on without metrics and health", file=sys.stderr)
+        print(f"streamnb: {error}; continuing without metrics and health", file=sys.stderr)
         return ()
     endpoints.start()
     stack.callback(endpoints.close)
@@ -58,24 +58,24 @@ def _served(config: Config, stack: ExitStack, *, is_brief: bool) -> Sequence[Sen
 
 
 class Ticker(Sensor):
-    """Says once a second how it goes, on standard error."""
+    """Progress line on standard error, once a second."""
 
     def __init__(self) -> None:
         self._told = time.monotonic()
-        self._consumed = self._predicted = 0  # since last told
+        self._consumed = self._predicted = 0  # since the last line
         self._behind: int | None = None
         self._total = 0
         self._report: MetricsReport | None = None
-        self._alerts: Counter[tuple[str, str, str]] = Counter()  # since last told
+        self._alerts: Counter[tuple[str, str, str]] = Counter()  # since the last line
         self._alerted = -math.inf
 
     def entered(self, state: WorkerState) -> None:
-        """Say what is left to say, where nothing more comes."""
+        """Print the remaining alerts at the end."""
         if state is WorkerState.STOPPED:
             self._tell_alerts()
 
     def recovered(self, seconds: float, events: int) -> None:
-        """Say what was known already."""
+        """Print the number of recovered records."""
         self._total, self._told = events, time.monotonic()
         if events:
             print(f"recovered {pluralize(events, 'record')} in {seconds:.1f} s", file=sys.stderr)
@@ -89,15 +89,15 @@ class Ticker(Sensor):
         self._behind = behind
 
     def unsaved(self, reason: str) -> None:
-        """Say so."""
+        """Print that no snapshot was kept."""
         print(f"no snapshot was kept: {printable(reason)}", file=sys.stderr)
 
     def noted(self, text: str) -> None:
-        """Say so."""
+        """Print the text."""
         print(printable(text), file=sys.stderr)
 
     def committed(self, commit: Committed) -> None:
-        """Say how it goes, where it is time."""
+        """Print the progress line if it is due."""
         self._consumed += commit.consumed
         self._total += commit.consumed
         self._predicted += commit.tally.predicted.total()
@@ -113,7 +113,6 @@ class Ticker(Sensor):
         self._consumed = self._predicted = 0
 
     def _line(self, n: int, seconds: float) -> str:
-        """What a learner, or a scorer, did in so many seconds, up to a journal record."""
         if self._report is None:
             rate = f"{self._predicted / seconds:,.0f} predictions/s"
             return f"{rate} by journal record {n}, {self._behind:,} behind the learner"
@@ -131,7 +130,7 @@ class Ticker(Sensor):
         )
 
     def _tell_alerts(self) -> None:
-        """One line for all alerts of a monitor that are alike."""
+        """Print one line for all equal alerts of a monitor."""
         for (monitor, kind, state), count in self._alerts.items():
             times = f", {pluralize(count, 'time')}" if count > 1 else ""
             print(f"monitor {printable(monitor)} ({kind}): {state}{times}", file=sys.stderr)
@@ -139,13 +138,13 @@ class Ticker(Sensor):
 
 
 class OutageReporter(OutageListener, Sensor):
-    """Waits for a log that cannot be reached, and says so; gives up after a time, or when told to stop.
+    """Waits for an unreachable log, and prints it; gives up after a time, or on a stop request.
 
-    It hears the worker's states, to return to the one that the waiting interrupted.
+    It observes the worker's states, to restore the state before the wait.
 
     Args:
-        give_up_after: seconds; 0 is at once.
-        stopping: whether whoever waits was told to stop.
+        give_up_after: seconds; 0 gives up at once.
+        stopping: returns True after a stop request.
     """
 
     def __init__(self, give_up_after: float, stopping: Callable[[], bool] = lambda: False) -> None:
@@ -153,7 +152,7 @@ class OutageReporter(OutageListener, Sensor):
         self._state = WorkerState.STARTING
         self._waits = False
         self.sensor = Sensor()
-        """Who is told of the waiting; replaced by whoever has one."""
+        """Sensor that is informed of the wait; may be replaced."""
 
     def entered(self, state: WorkerState) -> None:
         """Note what the worker is doing."""
@@ -161,7 +160,7 @@ class OutageReporter(OutageListener, Sensor):
             self._state = state
 
     def unreachable(self, error: Unavailable, seconds: float) -> None:
-        """Say so once; raise `error` where that is enough."""
+        """Print once that the log is unreachable; raise `error` after the timeout."""
         self.sensor.heartbeat()
         if self._stopping():
             raise error
@@ -178,7 +177,7 @@ class OutageReporter(OutageListener, Sensor):
         self.sensor.heartbeat()
 
     def reachable(self, seconds: float) -> None:
-        """Say so."""
+        """Print that the log answers again."""
         if self._waits:
             self._waits = False
             print(f"the log answers again, after {seconds:.0f} s", file=sys.stderr)

@@ -486,11 +486,11 @@ def test_what_is_wrong_is_said_with_what_to_do(tmp_path):
         assert "empty.snb: nothing has been learned yet" in done.stderr
     LinearRegression().save(tmp_path / "line.snb")
     done = ask(tmp_path, "predict", "free", code=1, flags=["--snapshot", "line.snb"])
-    assert "a LinearRegression is no classifier" in done.stderr
+    assert "a LinearRegression is not a classifier" in done.stderr
     for odd in (streamnb.SigmoidUnit(), streamnb.HiddenMarkovModel()):
         odd.save(tmp_path / "odd.snb")
         assert (
-            "is no classifier"
+            "is not a classifier"
             in ask(tmp_path, "predict", "free", code=1, flags=["--snapshot", "odd.snb"]).stderr
         )
     one = MultinomialNB()

@@ -141,7 +141,7 @@ def test_a_list_needs_no_log(learned, log):
     elif log == "not a log":
         (learned.folder / "log.db").write_text("nothing of the kind" * 100)
     done = learned.command("snapshot", "list")
-    assert "what the files say, without the journal: " in done.stderr
+    assert "snapshot files only, without the journal: " in done.stderr
     assert "readable" in done.stdout
     listed = learned.answer("snapshot", "list")
     assert listed["unread"]

@@ -218,7 +218,7 @@ def test_every_merge_is_a_sum_of_what_shards_have_committed_whoever_is_killed(st
     whole = of_text(stormed.merged.run("model", "export").encode())
     assert differences(counted(whole.model), recount(fed)) == []
     merger = begin["merger"]()
-    merger.await_word(" took up the sum")
+    merger.await_word(" installed the sum")
     stormed.broker.nodes[0].kill()  # who is told to stop meanwhile waits no longer, and has not failed
     until(lambda: re.search("waiting: |the last merge stays", merger.add()))
     merger.stop().output()

@@ -436,9 +436,7 @@ def test_a_topic_that_takes_no_records_of_tenants_is_refused_at_the_start(size, 
             return {topic: size for topic in topics if topic == "tenants"}
 
     config = configured("model.kind=tenants", "topics.tenants=tenants")
-    said = (
-        r"topic tenants takes records of up to 32,767 bytes, and that of a tenant may have 32,768; .*doctor"
-    )
+    said = r"topic tenants takes records of up to 32,767 bytes, and a tenant's may have 32,768; .*doctor"
     with nullcontext() if is_taken else pytest.raises(ConfigError, match=said):
         assert factories.fitted(config, Sizes()).topics == config.topics
 

@@ -53,7 +53,7 @@ def test_events_of_a_topic_made_anew_are_never_learned_at_the_old_offset(open_lo
     produce(open_log(**TOPICS), RAWS)
     worker = new_worker(Replaced(open_log(), "poll"), tmp_path / "s", pace=PACE)
     worker.start("first")
-    with pytest.raises(JournalError, match="made anew"):
+    with pytest.raises(JournalError, match="recreated"):
         worker.run(until_end=True)
     worker.close()
     assert predictions(open_log()) == []
@@ -67,7 +67,7 @@ def test_a_topic_made_anew_during_the_start_is_refused(open_log, tmp_path, at):
     first.run(until_end=True)
     first.close()
     worker = new_worker(Replaced(open_log(), at), tmp_path / "s", pace=PACE)
-    with pytest.raises(JournalError, match="made anew"):
+    with pytest.raises(JournalError, match="recreated"):
         worker.start("second")
     worker.close()
 

@@ -386,14 +386,14 @@ def test_it_stands_still_once_for_each_who_asks(open_log, tmp_path, monkeypatch)
         worker.run(until_end=True)
         told_of = []
         worker._sensor = type("Heard", (Sensor,), {"noted": lambda _, text: told_of.append(text)})()
-        standing = "standing still, for a model that was learned anew is to be taken up"
+        standing = "pausing commits until a retrained model is installed"
         for n in (1, 2):
             rebuilding = Retraining(source(open_log(), tmp_path))
             with worker._snapshots.asking():
                 worker._snapshots.offer(rebuilding.snapshot(rebuilding.retrained()))
                 for _ in range(3):
                     worker._look_around()
-            taken_up_by = f"journal record {worker.checkpoint.n} took up a model that was learned anew"
+            taken_up_by = f"journal record {worker.checkpoint.n} installed a retrained model"
             assert told_of[-2:] == [standing, taken_up_by]
             assert len(told_of) == 2 * n
 
