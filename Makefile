@@ -15,10 +15,8 @@ export PYTHONDONTWRITEBYTECODE :=
 WORKERS ?= 5
 PYTEST := $(BIN)/python -m pytest --dist loadfile --no-loadscope-reorder --durations 25 --durations-min 20
 
-# What takes long because it simulates, recounts or compiles, and is no unit.
-NOT_FAST := $(addprefix tests/, engine/rebuilding engine/verification engine/labels/test_late_labels.py engine/test_monitors.py laws/test_budgets_that_change.py model/compiled/test_jit.py)
 test-fast: $(VENV)/dev.stamp  ## laws and units: no broker, no process of its own
-	HYPOTHESIS_PROFILE=fast $(PYTEST) -n 2 -q -m "not broker and not thorough" tests/laws tests/model tests/wire tests/config tests/engine $(NOT_FAST:%=--ignore %)
+	HYPOTHESIS_PROFILE=fast $(PYTEST) -n 2 -q -m "not broker and not thorough and not slow" tests/laws tests/model tests/wire tests/config tests/engine
 
 CHECKED := tests/house/test_layering.py tests/house/test_docs.py tests/house/test_site.py tests/house/test_language.py
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import math
 import os
 import re
 import socket
@@ -40,149 +41,14 @@ settings.load_profile(PROFILE)
 STREAMS = Path(os.environ.get("LABELLED_STREAMS", Path(__file__).resolve().parents[2] / "shared" / "data"))
 
 
-LONG = ["storm", "golden", "replicas", "shards", "kafka_outage", "crash_points", "zombies", "kafka_security", "watchdog", "wheel", "poison",
-        "negative_controls", "late_storm", "river_checks", "end_to_end", "rollback", "changes_between_starts", "drift",
-        "long_work", "latency", "service_bench", "kafka_log", "brokers", "states", "rebuild", "explain", "log_contract",
-        "worker", "serve", "dashboard", "score", "topic_plan", "late_labels", "lives_by_command",
-        "verify_features", "actions", "tenants", "tenant_models", "memory_of_tenants", "other_configuration",
-        "monitors", "commands", "memory", "jit", "laws_on_logs", "aliases", "packaging", "labels_on_logs", "kubernetes",
-        "dlq", "corrections", "history", "budgets_that_change", "laws", "doctor", "hand_over", "report",
-        "times", "damage", "dry_run", "killed_take_up", "learner", "saved", "ask", "librdkafka", "deploy", "alarms",
-        "odd_values", "whereabouts", "entity_chains", "standings"]  # fmt: skip
-"""Files that take long begin first: those that wait beside those that keep the processors busy with many lives."""
-
-THOROUGH = (
-    "adapters/kafka/test_brokers.py",
-    "adapters/kafka/test_failures.py",
-    "adapters/kafka/test_kafka_log.py",
-    "adapters/kafka/test_kafka_outage.py",
-    "adapters/kafka/test_kafka_security.py",
-    "adapters/kafka/test_lost_markers.py",
-    "adapters/test_watchdog.py",
-    "benchmarks/test_bench.py",
-    "benchmarks/test_latency.py",
-    "benchmarks/test_service_bench.py",
-    "cli/test_compiling.py",
-    "cli/test_rehearsal.py",
-    "cli/test_snapshot_command.py",
-    "cli/test_wheel.py",
-    "crashes/",
-    "engine/rebuilding/test_killed_take_up.py",
-    "engine/test_changes_between_starts.py",
-    "engine/test_rollback.py",
-    "engine/test_saving.py",
-    "engine/test_strays.py",
-    "engine/verification/test_verify.py",
-    "engine/verification/test_verify_damage.py",
-    "hostile/",
-    "laws/test_river_checks.py",
-    "laws/test_streams.py",
-    "model/concepts/",
-    "model/evaluation/test_drift.py",
-    "model/linear/test_logistic_regression.py",
-    "model/mixture/test_binned_density.py",
-    "model/mixture/test_evidence.py",
-    "model/mixture/test_hypotheses.py",
-    "model/mixture/test_learners.py",
-    "model/posterior/",
-    "model/pairs/",
-    "service/test_mixture.py",
-    "storm/test_replicas.py",
-    "storm/test_late_storm.py",
-    "worker/test_commit_under_way.py",
-    "worker/test_long_work.py",
-    "worker/test_unattended.py",
-)
-"""What `make test-all` runs after `make test`: what takes half a minute or more, and more of a kind of which that has one."""
-
-SAMPLED = {
-    "adapters/log/test_log_contract.py": r"\[librdkafka\b|after_a_silence.*heartbeat|does_not_follow.*\[kafka-(successor-[139]|same-[019])",
-    "adapters/kafka/test_librdkafka.py": "expires_inside",
-    "cli/test_commands.py": r"give_the_same\[evidence",
-    "cli/test_dlq.py": r"outcome_is_unknown.*\[kafka-False",
-    "cli/test_doctor.py": "user_lacks|wrong_password",
-    "cli/test_dry_run.py": r"does_not_notice\[kafka",
-    "cli/test_explain.py": r"\[kafka-|derived_again.*\[sqlite-(semi_supervised|logistic|naive)|a_large_event|(rolled_back|has_taken).*\[kafka|(which_label|were_forgotten|not_what_was|comes_again|then_and_now).*\[kafka",
-    "cli/test_history.py": r"\[(kafka-mixture|sqlite-naive_bayes)|rolled_back_or_forgotten.*\[kafka|(retention_took|labels_in_events).*\[kafka",
-    "cli/test_odd_fields.py": "long_stream",
-    "cli/test_report.py": "in_a_browser",
-    "engine/labels/test_labels_on_logs.py": r"\[kafka-(?!ranks|hypotheses)|(weigh_no_hypotheses|can_be_added).*\[kafka",
-    "engine/labels/test_late_labels.py": "go_through_prunings|source_never_spoke|default_mixture_takes",
-    "engine/labels/test_laws_on_logs.py": r"(learned_anew_is|delay_in_events|labels_inside).*\[kafka",
-    "engine/rebuilding/test_aliases.py": r"\[(kafka|sqlite)-model1",
-    "engine/rebuilding/test_hand_over.py": r"on_a_full_disk|in_all_partitions\[kafka",
-    "engine/rebuilding/test_other_configuration.py": r"\[kafka-(?!to a mixture)|\[sqlite-(with other|to naive|that forgets)",
-    "engine/rebuilding/test_quarantine_rebuilt.py": r"\[kafka-naive_bayes",
-    "engine/rebuilding/test_rebuild.py": r"\[kafka-(naive_bayes|pruned|attribute|key)\b|\[sqlite-(naive_bayes|pruned)\b|(brings_it_back|carried_their_labels)\[kafka|twentieth.*\[sqlite|everything_was_forgotten.*\[kafka|once_for_each_who_asks\[kafka",
-    "engine/test_actions.py": r"restarts_change_nothing\[\((1, 17|130, 333, 50)\)|everyone_repeats_it\[kafka-(?!both-True)",
-    "engine/test_learner.py": r"cut_is_unobservable\[evidence",
-    "engine/test_memory.py": "labels_come_late|not_for_their_features",
-    "engine/test_memory_of_tenants.py": "labels_come_late|as_many_labels_as",
-    "engine/test_monitors.py": r"rare_as_stated.*\[(spam-predictions|sure)|misses.*\[spam",
-    "engine/test_topic_plan.py": "planned_acls|may_nothing",
-    "engine/test_whereabouts.py": r"\[librdkafka|\[kafka-PutBack",
-    "engine/verification/test_verify_features.py": r"\[10-",
-    "engine/verification/test_verify_hypotheses.py": r"\[10-",
-    "house/test_kubernetes.py": "pods_run",
-    "house/test_packaging.py": "built|wheel|readme",
-    "laws/test_beside.py": "def network",
-    "laws/test_budgets_that_change.py": r"not_taken_back.*\[(chains|mixture)",
-    "model/compiled/test_jit.py": r"told_to_stop.*\[(run-(1|2)-|serve)|damaged_is_compiled_again|came_with_the_package",
-    "model/encoding/test_vocabulary.py": r"same_dictionary.*\[16384",
-    "model/evaluation/test_progressive.py": "ten_million",
-    "model/mixture/test_bayes_optimal.py": r"real_stream\[0\.01",
-    "model/mixture/test_one_dependence.py": "run_again_and_verified",
-    "model/naive_bayes/test_semi_supervised.py": "long_stream",
-    "model/tenants/test_tenant_models.py": r"be_alone\[reading\d-(4000|40000)\]",
-    "service/test_alarms.py": r"no_other\[kafka-(gradual|flipped|stopped)",
-    "service/test_end_to_end.py": r"\[librdkafka\b|kill_9",
-    "service/test_score.py": "program1|kills_freezes|-deliver|-send|dies|without|beside|found|waited_for|gone|large",
-    "service/test_serve.py": r"(rollback_and_a_rebuild|not_the_learners|what_is_wrong|let_in).*\[kafka",
-    "service/test_shards.py": r"whoever_is_killed|is_found\[(twice|ahead|less)",
-    "service/test_standings.py": r"labels_come_late|tombstone\[kafka|last_record\[kafka",
-    "service/test_times.py": r"(of_before|half_lives|after_the_record|lost_their_way).*\[kafka",
-    "worker/test_worker.py": r"log_changes_nothing\[kafka-1-|no_restart\[kafka-1|log_changes_nothing\[kafka-(64|1000)-",
+GATES = {
+    "not slow": r"(?m)^pytestmark = .*\bmark\.slow\b",
+    "not storm": r"(?m)^pytestmark = .*\bmark\.storm\b",
+    "not thorough": r"(?m)^pytestmark = .*\bmark\.(thorough|storm)\b",
+    "storm": r"\bmark\.storm",
+    "thorough": r"\bmark\.(thorough|storm)",
 }
-"""Of these files `make test` runs a sample, and `make test-all` what the names of tests say here: the same law on Kafka
-for other models or through the other client, where `make test` has it on the embedded log; further cases of a law; long
-streams; storms but the one; and what needs a broker with ACLs or of its own, a wheel, or pods, which `make test-all` alone
-makes."""
-
-STORMS = {
-    "adapters/kafka/test_kafka_outage.py": r"cut_at_any_step.*\[librdkafka|outlive_an_outage\[silence|lost_are_written_once\[librdkafka",
-    "adapters/kafka/test_kafka_security.py": r"down_for_a_while.*\[librdkafka|(exactly_the_acls|see_and_not_write|bearer_token|dry_run).*\[librdkafka|one_acl.*-librdkafka",
-    "adapters/test_watchdog.py": r"the_client_that_hangs.*\[poll|left_in_peace",
-    "benchmarks/test_bench.py": "",
-    "benchmarks/test_latency.py": "",
-    "benchmarks/test_service_bench.py": "",
-    "cli/test_explain.py": r"\[kafka-(?!mixture)|(which_label|were_forgotten|not_what_was|comes_again|then_and_now).*\[kafka",
-    "cli/test_wheel.py": "",
-    "crashes/test_crash_points.py": r"on_kafka\[(kafka-3|librdkafka|hidden_markov)",
-    "crashes/test_negative_controls.py": r"learned_again\[ReadsBefore|\[kafka-",
-    "engine/rebuilding/test_killed_take_up.py": "another kind",
-    "engine/rebuilding/test_other_configuration.py": r"\[kafka-(?!to a mixture)",
-    "engine/rebuilding/test_quarantine_rebuilt.py": r"\[kafka-naive_bayes",
-    "engine/rebuilding/test_rebuild.py": r"twentieth.*\[kafka|\[kafka-(naive_bayes|pruned|attribute|key)\b|everything_was_forgotten.*\[kafka|once_for_each_who_asks\[kafka",
-    "engine/test_actions.py": r"everyone_repeats_it\[kafka-(?!both-True)",
-    "engine/test_changes_between_starts.py": r"\[kafka-(?!name|model.alpha|values|True)",
-    "engine/test_rollback.py": r"any_life.*\[kafka-[12]|goes_on_from_there\[kafka-90-(?!deleted)|earlier_record\[kafka-(?!4)|any_life.*\[sqlite-[345]",
-    "adapters/kafka/test_kafka_log.py": r"standby_takes_over.*\[librdkafka",
-    "hostile/test_any_record.py": r"\[librdkafka",
-    "hostile/test_poison.py": r"\[librdkafka|of_its_own\[sqlite|900_characters\[sqlite",
-    "laws/test_river_checks.py": r"test_river_checks\[(LogOpinionPool|CalibratedNB|CategoricalNB|BernoulliNB|HiddenMarkovNB)\]|native_hypotheses\[map, forgetting|of_a_mixture\[[12]\]",
-    "model/evaluation/test_drift.py": r"cut_is_unobservable\[evidence|(may_change|give_the_same).*\[kafka",
-    "service/test_alarms.py": r"no_other\[kafka-(gradual|flipped|stopped_stream)",
-    "service/test_end_to_end.py": r"\[librdkafka\b",
-    "service/test_score.py": "program1-(?!send)",
-    "service/test_shards.py": "whoever_is_killed",
-    "storm/test_late_storm.py": "",
-    "storm/test_replicas.py": r"\[",
-    "worker/test_worker.py": r"log_changes_nothing\[kafka-(64|1000)-",
-}
-"""Of what is thorough `make storm` alone runs what is a storm, what takes minutes and restates a law through the other client,
-for another model or with another seed, and the tests of the tools that measure."""
-
-BROKERS = {"broker", "cluster", "lone", "lone_broker", "own", "secured_broker", "three_nodes"}
+"""Of each term of a gate's expression, what the text of a file holds all of whose tests it leaves out, and some of whose it takes."""
 
 
 def pytest_configure(config):
@@ -201,41 +67,70 @@ def pytest_unconfigure(config):
         config.stash[HELD].close()
 
 
-def inside(path):
-    """As the tuples above name it."""
-    return path.relative_to(TESTS).as_posix() if path.is_relative_to(TESTS) else ""
-
-
-def is_of(sample, item):
-    rest = sample.get(inside(item.path))
-    return rest is not None and re.search(rest, item.name) is not None
-
-
-def is_thorough(item):
-    return inside(item.path).startswith(THOROUGH) or is_of(SAMPLED, item)
-
-
 def pytest_ignore_collect(collection_path, config):
-    """To import and rewrite a file whose tests are all left out takes as long as many of them."""
-    wanted = {"not thorough": False, "thorough": True}.get(config.option.markexpr.rpartition(" and ")[2])
-    name = inside(collection_path)
-    is_left_out = wanted is not None and name.startswith(THOROUGH) != wanted and name not in SAMPLED
-    return True if is_left_out and collection_path.suffix == ".py" else None
+    """Ignore a file that has no test of the gate: to import it and to rewrite its assertions takes longer than to read it."""
+    if collection_path.suffix != ".py":
+        return None
+    if not collection_path.name.startswith("test_"):
+        return True  # programs and what tests share: doctests stand in the package alone
+    text = collection_path.read_text("utf-8")
+    for term in config.option.markexpr.split(" and "):
+        if term in GATES and bool(re.search(GATES[term], text)) == term.startswith("not "):
+            return True
+    return None
+
+
+def has_case(item, case):
+    """Return True if these words of an id follow each other in that of the item, as `kafka-pruned` do in `kafka-pruned-7`."""
+    return hasattr(item, "callspec") and f"-{case}-" in f"-{item.callspec.id}-"
+
+
+def is_meant(mark, item):
+    """Return True if a mark `thorough_for` or `storm_for` is about this case of a test."""
+    but = mark.kwargs.get("but", ())
+    exceptions = (but,) if isinstance(but, str) else but
+    return any(has_case(item, case) for case in mark.args) and not any(
+        has_case(item, case) for case in exceptions
+    )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pycollect_makeitem(name, obj):
+    """Complain of a case in the mark of a test that the test does not have: it would be in another gate than it says."""
+    items = yield
+    cases = (
+        [item for item in items or () if isinstance(item, pytest.Function)] if isinstance(items, list) else []
+    )
+    for mark in getattr(obj, "pytestmark", ()) if cases else ():
+        if mark.name in {"thorough_for", "storm_for"}:
+            but = mark.kwargs.get("but", ())
+            for case in (*mark.args, *((but,) if isinstance(but, str) else but)):
+                if not any(has_case(item, case) for item in cases):
+                    raise pytest.UsageError(f"{name} has no case {case!r}, which its mark {mark.name} names")
+    return items
+
+
+def pytest_itemcollected(item):
+    """Add the marks by which gates select to those that the test has."""
+    for gate in ("storm", "thorough"):
+        if any(is_meant(mark, item) for mark in item.iter_markers(f"{gate}_for")):
+            item.add_marker(gate)
+    if item.get_closest_marker("storm"):
+        item.add_marker("thorough")
+    log = item.callspec.params.get("open_log") if hasattr(item, "callspec") else None
+    if log not in {None, "sqlite"} or "run_broker" in getattr(item, "fixturenames", ()):
+        item.add_marker("broker")
+
+
+def place(item):
+    mark = item.get_closest_marker("early")
+    return mark.args[0] if mark else math.inf
 
 
 def pytest_collection_modifyitems(config, items):
-    order = {f"test_{name}": place for place, name in enumerate(LONG)}
-    items.sort(key=lambda item: order.get(item.path.stem, len(order)))  # the sort is stable
+    items.sort(key=place)  # the sort is stable
     for law in {item.function for item in items if hasattr(getattr(item, "obj", None), "hypothesis")}:
         _have_fewer_examples(law, is_a_gate=config.option.markexpr == "not thorough")
-    for item in items:
-        if is_thorough(item):
-            item.add_marker("thorough")
-        if is_of(STORMS, item):
-            item.add_marker("storm")
-        log = item.callspec.params.get("open_log") if hasattr(item, "callspec") else None
-        if log not in {None, "sqlite"} or BROKERS & set(getattr(item, "fixturenames", ())):
-            item.add_marker("broker")
 
 
 def pytest_collection_finish():

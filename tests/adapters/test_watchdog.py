@@ -13,7 +13,6 @@ from itertools import product
 
 import commands
 import pytest
-from broker_fixtures import running
 from cluster import Cluster
 from program import PATIENCE, Program, until
 from service import raw_events
@@ -21,6 +20,8 @@ from service import raw_events
 from streamnb.engine.processing.counters import Counters
 from streamnb.engine.sensor import Committed, WorkerState
 from streamnb.telemetry.watchdog import Watchdog
+
+pytestmark = [pytest.mark.thorough, pytest.mark.early(8)]
 
 RAWS = raw_events(120, seed=31)
 IDS = [json.loads(raw)["id"] for raw in RAWS]
@@ -254,6 +255,7 @@ def test_a_process_that_was_stopped_and_goes_on_is_not_taken_for_one_that_hangs(
     learner.stop()
 
 
+@pytest.mark.storm
 def test_a_recovery_and_a_batch_that_take_long_are_left_in_peace(embedded):
     """Each step is shorter than the silence allowed, all of them together are not."""
     embedded.file.write_text(embedded.file.read_text().replace('"2s"', '"4s"'))
@@ -268,6 +270,7 @@ def test_a_recovery_and_a_batch_that_take_long_are_left_in_peace(embedded):
     assert embedded.ids("predictions") == IDS
 
 
+@pytest.mark.storm
 def test_a_standby_is_left_in_peace_and_serves_when_the_learner_hangs(embedded):
     learner = Driven(embedded, "run", method=f"{SQLITE} poll", hang_at=150)
     until(lambda: embedded.ids("predictions") == IDS)
@@ -283,9 +286,9 @@ def test_a_standby_is_left_in_peace_and_serves_when_the_learner_hangs(embedded):
 
 
 @pytest.fixture(scope="module")
-def own(tmp_path_factory):
+def own(run_broker, tmp_path_factory):
     """A broker of this file, which is stopped in the middle of things."""
-    yield from running("own", lambda: Cluster(tmp_path_factory.mktemp("own")))
+    yield from run_broker("own", lambda: Cluster(tmp_path_factory.mktemp("own")))
 
 
 @pytest.fixture
@@ -324,6 +327,7 @@ def test_a_broker_that_is_silent_is_waited_for(own, make):
     learner.stop()
 
 
+@pytest.mark.storm_for("poll")
 @pytest.mark.parametrize(
     ("method", "hang_at", "state"),
     [(f"{KAFKA} poll", 30, "running"), ("kafka KafkaAdminClient list_partition_offsets", 40, "running")],

@@ -13,6 +13,8 @@ from test_commands import streamnb as measure
 
 from streamnb import BayesOptimalNB
 
+pytestmark = pytest.mark.storm
+
 ROWS = [{"id": f"{i}", "text": f"It's {w}: a|b\nc", "label": w} for i, w in enumerate(["free", "lunch"] * 40)]
 TEXTS, LABELS = [row["text"] for row in ROWS], [row["label"] for row in ROWS]
 VOWPAL = "Vowpal Wabbit, logistic"

@@ -28,6 +28,8 @@ from streamnb.event_logs.sqlite.sqlite_log import SqliteLog
 from streamnb.formats.codec import decode_event
 from streamnb.formats.event_schema import EventSchema
 
+pytestmark = [pytest.mark.storm, pytest.mark.early(19)]
+
 PATIENCE = 120.0
 MEASURE = Path(__file__).with_name("measure.py")
 STEPS = ["due -> sent", "sent -> appended", "appended -> taken", "taken -> written", "written -> visible"]

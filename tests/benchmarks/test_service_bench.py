@@ -25,6 +25,8 @@ from streamnb.formats.codec import decode_event
 from streamnb.formats.event_schema import EventSchema
 from streamnb.runtime import context
 
+pytestmark = [pytest.mark.storm, pytest.mark.early(20)]
+
 ROWS = [{"id": "same", "text": f"word{i} it's", "label": "spam" if i % 3 else "ham"} for i in range(50)]
 EVENTS = [(f"e-{i}".encode(), json.dumps({**ROWS[i % 50], "id": f"e-{i}"}).encode()) for i in range(700)]
 

@@ -53,22 +53,28 @@ def running(name, make):
 
 
 @pytest.fixture(scope="session")
-def broker(request, tmp_path_factory):
+def run_broker():
+    """Return `running`. Every fixture that starts a broker asks for this one, by which conftest.py knows the tests that need a broker."""
+    return running
+
+
+@pytest.fixture(scope="session")
+def broker(request, run_broker, tmp_path_factory):
     """One node, which all workers of a run share: a test that stops or pauses it wants a `lone_broker`."""
     host = getattr(request.config, "workerinput", {}).get("broker_host")
     make = (lambda: Cluster(tmp_path_factory.mktemp("kafka"))) if host is None else (lambda: Shared(host))
-    yield from running("broker", make)
+    yield from run_broker("broker", make)
 
 
 @pytest.fixture
-def lone_broker(tmp_path_factory):
+def lone_broker(run_broker, tmp_path_factory):
     """One node for one test."""
-    yield from running("lone_broker", lambda: Cluster(tmp_path_factory.mktemp("lone")))
+    yield from run_broker("lone_broker", lambda: Cluster(tmp_path_factory.mktemp("lone")))
 
 
 @pytest.fixture(scope="module")  # they keep a processor busy while nobody asks them anything
-def three_nodes(tmp_path_factory):
-    yield from running("three_nodes", lambda: Cluster(tmp_path_factory.mktemp("cluster"), nodes=3))
+def three_nodes(run_broker, tmp_path_factory):
+    yield from run_broker("three_nodes", lambda: Cluster(tmp_path_factory.mktemp("cluster"), nodes=3))
 
 
 @pytest.fixture
@@ -78,9 +84,9 @@ def cluster(three_nodes):
 
 
 @pytest.fixture(scope="module")
-def secured_broker(tmp_path_factory):
+def secured_broker(run_broker, tmp_path_factory):
     """One node that wants TLS, a password and ACLs."""
-    yield from running("secured_broker", lambda: SecuredBroker(tmp_path_factory.mktemp("secured")))
+    yield from run_broker("secured_broker", lambda: SecuredBroker(tmp_path_factory.mktemp("secured")))
 
 
 @pytest.hookimpl(wrapper=True)

@@ -35,6 +35,8 @@ from streamnb.queries.answers import explained, known_of
 from streamnb.queries.query_model import QueryModel, query_model_of
 from streamnb.values.parameter_checks import pluralize
 
+pytestmark = pytest.mark.early(64)
+
 MAILS = [
     ("free entry win cash", "spam", "x.org", 3),
     ("lunch at noon", "ham", "work", 0),

@@ -27,6 +27,8 @@ from streamnb.events import ReliabilityBin
 from streamnb.reports.class_table import print_improbable
 from streamnb.scoring.ranking import by_chance
 
+pytestmark = pytest.mark.early(41)
+
 
 def streamnb(*arguments, cwd=None, check=True, **environment):
     done = commands.run(arguments, cwd=cwd, environment=environment)
@@ -108,6 +110,7 @@ def test_who_answers_over_http_says_what_that_needs(command, tmp_path, monkeypat
     )
 
 
+@pytest.mark.thorough_for("evidence")
 @pytest.mark.parametrize(
     ("model", "events"),
     [(["model.kind=naive_bayes", "model.alpha=0.5"], 2500), (["predictions.evidence=2"], 300)],

@@ -17,6 +17,8 @@ from streamnb.cli import main
 from streamnb.config import Config
 from streamnb.runtime import factories, shutdown
 
+pytestmark = pytest.mark.thorough
+
 ONE = """
 import numba, numpy
 from streamnb.cli.compilation_progress import Progress, listening

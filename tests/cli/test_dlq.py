@@ -18,6 +18,8 @@ from streamnb.event_logs.kafka.kafka_python_client import _KafkaPythonTransactio
 from streamnb.event_logs.sqlite.sqlite_log import SqliteLog
 from streamnb.event_logs.sqlite.sqlite_store import SqliteStore
 
+pytestmark = pytest.mark.early(49)
+
 LARGE = json.dumps({"id": "large", "text": "word " * 60, "label": "a"})
 FINE = json.dumps({"id": "fine", "text": "word", "label": "a"})
 LINES = [
@@ -29,7 +31,7 @@ LINES = [
 ]
 
 
-@pytest.fixture(params=["sqlite", "kafka"])
+@pytest.fixture(params=["sqlite", pytest.param("kafka", marks=pytest.mark.broker)])
 def ask(request, tmp_path, monkeypatch, capsys):
     """Run a command in this process: its exit code, what it says as JSON, and its complaints."""
     monkeypatch.chdir(tmp_path)
@@ -205,6 +207,7 @@ def test_two_that_send_at_once_send_each_letter_once(tmp_path, monkeypatch):
     assert sorted(sent) == sorted(rows)
 
 
+@pytest.mark.thorough_for("kafka-False")
 @pytest.mark.parametrize("is_committed", [False, True])
 def test_one_whose_outcome_is_unknown_is_started_again(ask, monkeypatch, is_committed):
     """Nothing is lost where the commit did not come to pass, nothing is sent twice where it did."""

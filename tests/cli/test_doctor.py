@@ -57,6 +57,8 @@ from streamnb.formats.journal_record import JournalRecord, encode_journal, seal
 from streamnb.persistence.snapshot_folder import SnapshotFolder
 from streamnb.runtime import context
 
+pytestmark = pytest.mark.early(54)
+
 OK, WARNING, PROBLEM, UNKNOWN = Severity.OK, Severity.WARNING, Severity.PROBLEM, Severity.UNKNOWN
 TOOLS = KafkaTools(ToolCommand("a:1", is_secured=False))
 ROLES = ("events", "predictions", "metrics", "dead_letters", "journal")
@@ -765,6 +767,7 @@ def test_records_are_found_among_the_gaps(flags):
 # -- a broker that minds ACLs -------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_what_the_user_lacks_is_named(capsys, secured_broker, tmp_path):
     name = f"doctored{next(NUMBERS)}"
     admins = secured_flags(secured_broker, tmp_path, name, "admin")
@@ -791,6 +794,7 @@ def test_what_the_user_lacks_is_named(capsys, secured_broker, tmp_path):
     assert [finding.state for finding in found["permissions"]] == [OK]
 
 
+@pytest.mark.thorough
 def test_a_wrong_password_is_said(capsys, secured_broker, tmp_path):
     flags_ = secured_flags(secured_broker, tmp_path, "whoever", "streamnb")
     (tmp_path / "streamnb" / "password").write_text("wrong")

@@ -9,6 +9,8 @@ import pytest
 from program import Program
 from service import raw_events
 
+pytestmark = pytest.mark.early(60)
+
 RAWS = raw_events(60, seed=3)
 
 
@@ -22,7 +24,7 @@ def timeless(lines):
     return [{name: value for name, value in json.loads(line).items() if name != "ts"} for line in lines]
 
 
-@pytest.fixture(params=["sqlite", "kafka"])
+@pytest.fixture(params=["sqlite", pytest.param("kafka", marks=pytest.mark.broker)])
 def learned(request, tmp_path):
     """A program that has learned half of the events; the others wait, one that is none among them."""
     is_kafka = request.param == "kafka"
@@ -66,6 +68,7 @@ def test_it_says_what_run_then_publishes_and_writes_nothing(learned):
     assert everything(learned) != before
 
 
+@pytest.mark.thorough_for("kafka")
 def test_a_learner_that_runs_does_not_notice(learned):
     running = learned.start("run")
     running.await_word("reads ")

@@ -21,12 +21,14 @@ from streamnb.engine.ports import NewRecord, Partition
 from streamnb.event_logs.sqlite.sqlite_log import SqliteLog
 from streamnb.runtime import context
 
+pytestmark = pytest.mark.early(25)
+
 N = 150
 ODD = "x\x1b[31m<script>alert(1)</script>\u202e"
 PACE = {"commit": {"events": 40}, "snapshots": {"every_events": 70, "keep": 100}}
 
 
-@pytest.fixture(params=["sqlite", "kafka"])
+@pytest.fixture(params=["sqlite", pytest.param("kafka", marks=pytest.mark.broker)])
 def start(request, tmp_path, monkeypatch, capsys):
     """Make a program that has learned some events, with a function that asks it in this process."""
     monkeypatch.chdir(tmp_path)
@@ -105,6 +107,10 @@ def events(kind):
     return [json.dumps(one).encode() for one in raws]
 
 
+@pytest.mark.storm_for("kafka", but="kafka-mixture")
+@pytest.mark.thorough_for(
+    "kafka", "sqlite-naive_bayes", "sqlite-semi_supervised", "sqlite-logistic_regression"
+)
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_was_served_is_derived_again_bit_for_bit(start, kind):
     """Evidence that was published says that the state is that just before the event, not before its commit."""
@@ -172,6 +178,7 @@ def test_an_event_is_found_by_its_id_and_its_place_and_explained_by_the_newest_s
         assert why in start.ask(program, *arguments, code=code)
 
 
+@pytest.mark.storm_for("kafka")
 def test_which_label_holds_by_now_is_told_with_its_source_and_what_it_stands_before(start):
     raws = events("naive_bayes")
     labels = {"topics": {"labels": f"labels-{uuid4()}"}, "labels": {"ranks": {"app": 3}}}
@@ -211,6 +218,7 @@ def numbers(program):
     return sorted(int(file.stem[-20:]) for file in Path(snapshots(program)).glob("snapshot-*"))
 
 
+@pytest.mark.storm_for("kafka")
 def test_then_and_now_stand_beside_each_other(start):
     program = start(events("naive_bayes"), model_keys={"kind": "naive_bayes"})
     first, *_, last = numbers(program)
@@ -234,6 +242,7 @@ def _log_odds(p, label, against):
     return math.log(p[label] / p[against])
 
 
+@pytest.mark.storm_for("kafka")
 def test_an_id_that_comes_again_is_the_last_and_each_has_its_place(start):
     raws = events("mixture")
     again = [raws[3].replace(b'"text": "', b'"text": "w1 '), raws[3], raws[7]]
@@ -246,6 +255,7 @@ def test_an_id_that_comes_again_is_the_last_and_each_has_its_place(start):
         assert found["served"]["probabilities"] == read["probabilities"]
 
 
+@pytest.mark.storm_for("kafka")
 def test_what_is_not_what_was_served_is_told(start):
     """Somebody has put another prediction in its place; where there is none any more, it is derived alone."""
     program = start(events("mixture"))
@@ -268,6 +278,7 @@ def test_what_is_not_what_was_served_is_told(start):
     assert "NOT what is derived" in start.ask(program, "--id", "e100", "--as-served", code=1)
 
 
+@pytest.mark.thorough_for("kafka")
 def test_what_retention_or_forgetting_has_taken_is_told_with_what_to_do(start):
     program = start(events("mixture"))
     (low, *_), folder = numbers(program), Path(snapshots(program))
@@ -288,6 +299,7 @@ def test_what_retention_or_forgetting_has_taken_is_told_with_what_to_do(start):
     assert "the journal does not have its commit any more: --place" in told
 
 
+@pytest.mark.storm_for("kafka")
 def test_what_was_served_before_events_were_forgotten_is_not_derived(start):
     program = start(events("mixture"), model_keys={"kind": "naive_bayes"})
     (program.folder / "ids").write_text("e5\n")
@@ -301,6 +313,7 @@ def test_what_was_served_before_events_were_forgotten_is_not_derived(start):
     assert start.ask(program, "--id", "e80", "--json")["event"]["id"] == "e80"
 
 
+@pytest.mark.thorough_for("kafka")
 def test_what_was_rolled_back_was_served_all_the_same(start):
     program = start(events("mixture"))
     first = numbers(program)[0]
@@ -311,6 +324,7 @@ def test_what_was_rolled_back_was_served_all_the_same(start):
         assert start.ask(program, "--id", id_, "--as-served", "--json")["derived"]["same"] is True
 
 
+@pytest.mark.thorough
 def test_a_large_event_is_found_and_explained(tmp_path, monkeypatch, capsys):
     """Of nearly a megabyte, as events.max_bytes allows."""
     monkeypatch.chdir(tmp_path)

@@ -35,6 +35,8 @@ from streamnb.evaluation.log_history import (
 from streamnb.runtime import factories
 from streamnb.runtime.worker import CommitPolicy
 
+pytestmark = pytest.mark.early(51)
+
 PACE = CommitPolicy(commit_events=7, commit_seconds=0.0, snapshot_events=30)
 BAYES = MODELS["naive_bayes"]
 
@@ -66,6 +68,7 @@ def test_what_is_left_of_a_withdrawal_is_worked_off(tmp_path):
     assert learner.model.n_events == 0
 
 
+@pytest.mark.thorough_for("sqlite-naive_bayes", "kafka-mixture")
 @pytest.mark.parametrize("kind", ["naive_bayes", "mixture"])
 def test_with_late_labels_it_says_what_the_learner_published(open_log, tmp_path, kind):
     """Two lives, verdicts that change and come early; and noting costs changes nothing, and adds up."""
@@ -85,6 +88,7 @@ def test_with_late_labels_it_says_what_the_learner_published(open_log, tmp_path,
     assert costs.right.mean() == pytest.approx(scores.accuracy, rel=1e-12)
 
 
+@pytest.mark.thorough_for("kafka")
 def test_with_labels_in_events_it_is_that_of_a_file(open_log, tmp_path):
     log = open_log(**TOPICS)
     append(log, random_stream(random.Random(3), 90, 0, labelled=0.8).records)
@@ -103,6 +107,7 @@ def test_with_labels_in_events_it_is_that_of_a_file(open_log, tmp_path):
     assert sides[0].costs.loss.mean() == pytest.approx(told(worker.learner).cumulative.log_loss, rel=1e-12)
 
 
+@pytest.mark.thorough_for("kafka")
 def test_what_retention_took_is_told_and_left_out(open_log, tmp_path, capsys):
     log = open_log(**TOPICS)
     append(log, random_stream(random.Random(3), 90, 0, labelled=1.0).records)
@@ -131,6 +136,7 @@ def test_it_refuses_what_is_no_history_and_topics_that_are_not_read(open_log, tm
         lived(open_log(), tmp_path, *BAYES)
 
 
+@pytest.mark.thorough_for("kafka")
 def test_what_was_rolled_back_or_forgotten_is_no_part_of_it_and_withdrawals_are(open_log, tmp_path):
     log, sets = open_log(**TOPICS), [*LATE, *BAYES]
     records = random_stream(random.Random(5), 60, 90).records

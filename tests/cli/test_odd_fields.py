@@ -266,6 +266,7 @@ def test_classes_that_came_by_labels_alone_are_told_when_they_come():
     assert odd.news() == []
 
 
+@pytest.mark.thorough
 def test_a_long_stream_is_told_of_what_turns_up_late(told):
     """The first thousand are looked at, then one of each commit."""
     late = [{"id": "l", "text": "a", "label": "a", "plan": "pro"}] * 2 * LOOKED_AT

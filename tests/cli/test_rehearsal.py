@@ -13,6 +13,8 @@ from streamnb.config import load
 from streamnb.runtime import context, factories
 from streamnb.runtime.warmup import rehearse
 
+pytestmark = pytest.mark.thorough
+
 PROGRAM = """
 import sys
 from streamnb.event_logs.sqlite.sqlite_log import SqliteLog

@@ -19,6 +19,8 @@ from streamnb.cli import main
 from streamnb.evaluation.evaluation_page import EvaluationPage
 from streamnb.event_logs.sqlite.sqlite_log import SqliteLog
 
+pytestmark = pytest.mark.early(57)
+
 EVIL = "</title></style><script>alert(1)</script>\"'&\u202e\x07"
 VOID = {"meta", "input", "br", "link"}
 
@@ -197,6 +199,7 @@ def test_a_page_that_was_there_stays_whole_where_the_command_ends_early(evaluate
     assert [file.name for file in tmp_path.iterdir() if file.suffix == ".tmp"] == []
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(bool(MISSING), reason=f"there is no {', '.join(MISSING)}")
 def test_in_a_browser_it_is_readable_at_any_size(evaluate, tmp_path):
     axe = files("axe_core_python").joinpath("axe.min.js").read_text(encoding="utf-8")

@@ -17,6 +17,8 @@ from streamnb.event_logs.sqlite.sqlite_log import SqliteLog
 from streamnb.formats.journal_record import decode_journal
 from streamnb.persistence.snapshot_folder import SnapshotFolder
 
+pytestmark = pytest.mark.thorough
+
 RAWS = raw_events(300, seed=41)
 FLAGS = ["--log", "sqlite:///log.db", "--set", "commit.events=20", "--set", "snapshots.every_events=1",
          "--set", "snapshots.keep=100", "--set", "http.listen=", "--set", "log.session_timeout=500ms",

@@ -14,6 +14,8 @@ import pytest
 
 from streamnb.kernels import kernel_cache
 
+pytestmark = [pytest.mark.storm, pytest.mark.early(9)]
+
 LEVEL = "x86-64-v3"
 if LEVEL not in {target[1] for target in kernel_cache.targets(kernel_cache._host())}:
     pytest.skip(f"this processor is not of level {LEVEL}", allow_module_level=True)

@@ -14,6 +14,8 @@ from crashes.stages import KafkaStages, SqliteStages, Stream
 from every_case import failures
 from numbered import NUMBERS
 
+pytestmark = [pytest.mark.thorough, pytest.mark.early(5)]
+
 EVENTS = 70
 KILLED = -signal.SIGKILL
 AT_ONCE = {"sqlite": 3, "kafka": 16}  # most of a life on Kafka is waiting
@@ -202,6 +204,7 @@ def sure(points):
     return [point for point in points if point[0] not in {"poll", "read journal"} or point[1] == 0]
 
 
+@pytest.mark.storm_for("librdkafka", "kafka-3-12")
 @pytest.mark.parametrize(
     ("library", "partitions", "stride"), [("kafka", 1, 6), ("kafka", 3, 12), ("librdkafka", 1, 6)]
 )
@@ -218,7 +221,7 @@ def test_a_death_at_any_step_on_kafka(kafka_stages, library, partitions, stride)
     assert failures(dying(stages), points, AT_ONCE["kafka"]) == {}
 
 
-@pytest.mark.parametrize("kind", ["hidden_markov", "tenants"])
+@pytest.mark.parametrize("kind", [pytest.param("hidden_markov", marks=pytest.mark.storm), "tenants"])
 def test_a_death_of_what_goes_by_keys_on_kafka(kafka_stages, kind):
     """The entity, or the tenant, is the key of a record, as a broker keeps it; one tenant's model is at work at a time."""
     stages = kafka_stages(kind=kind)

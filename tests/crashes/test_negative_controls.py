@@ -42,6 +42,8 @@ from streamnb.event_logs.kafka.kafka_python_client import send_all
 from streamnb.event_logs.kafka.kafka_transactions import Transactions
 from streamnb.runtime.worker import CommitPolicy
 
+pytestmark = [pytest.mark.thorough, pytest.mark.early(11)]
+
 SPAWN = multiprocessing.get_context("spawn")
 STREAM = list(events(5, 200))
 COMMIT = 25
@@ -271,7 +273,7 @@ def stopped(process):
     return os.WIFSTOPPED(status)
 
 
-@pytest.mark.parametrize("kind", [RightWithStop, ReadsBeforeFencing])
+@pytest.mark.parametrize("kind", [RightWithStop, pytest.param(ReadsBeforeFencing, marks=pytest.mark.storm)])
 def test_a_zombie_that_passed_the_check_and_commits_when_its_slice_was_learned_again(stage, kind):
     zombie = SPAWN.Process(target=serve, args=(stage, kind, sys.path))
     zombie.start()
@@ -509,6 +511,7 @@ def miscounted(learner):
     return differences(counted(learner.model), expected)
 
 
+@pytest.mark.storm_for("kafka")
 @pytest.mark.parametrize("kind", [EventProcessor, Merging])
 def test_a_snapshot_applied_twice_with_nothing_after_it(open_log, tmp_path, kind):
     folder = tmp_path / "snapshots"
@@ -522,6 +525,7 @@ def test_a_snapshot_applied_twice_with_nothing_after_it(open_log, tmp_path, kind
     assert (miscounted(learner) == []) == (kind is EventProcessor)
 
 
+@pytest.mark.storm_for("kafka")
 @pytest.mark.parametrize("kind", [EventProcessor, Merging])
 def test_a_snapshot_applied_twice_with_events_after_it(open_log, tmp_path, kind):
     folder = tmp_path / "snapshots"

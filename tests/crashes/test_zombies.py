@@ -19,6 +19,8 @@ from program import Program, until
 from service import raw_events
 from test_kafka_outage import prove_exactly_once
 
+pytestmark = [pytest.mark.thorough, pytest.mark.early(6)]
+
 EVENTS, HELD = 70, 10
 AT_ONCE = 8  # nearly all of it is waiting
 SESSION = 1.5  # seconds, on SQLite
@@ -266,7 +268,7 @@ def test_a_zombie_that_was_about_to_end_does_no_harm_on_kafka(kafka_stages):
 # -- the command line ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "kafka"])
+@pytest.mark.parametrize("kind", ["sqlite", pytest.param("kafka", marks=pytest.mark.broker)])
 def test_the_first_of_two_commands_is_stopped_and_fenced(request, tmp_path, kind):
     raws = raw_events(80, seed=31)
     for name, part in (("early", raws[:40]), ("late", raws[40:])):

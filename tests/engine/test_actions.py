@@ -28,6 +28,8 @@ from streamnb.serving.replica import Replica
 from streamnb.verification.check_results import CheckResults
 from streamnb.verification.log.retrained_model_check import check_rebuilt
 
+pytestmark = pytest.mark.early(35)
+
 BOUNDS = "kind='error-rate', tolerated=0.05, alarming=0.4, false_alarm=1e-6"
 PAUSE = f"{{name='errors', {BOUNDS}, action='pause'}}"
 SHORT = f"{{name='errors', {BOUNDS}, action='pause', pause_records=150}}"
@@ -132,6 +134,7 @@ def wholes():
 CUTS = [(1, 17), (99, 101, 3), (EVERY,), (130, 333, 50)]
 
 
+@pytest.mark.thorough_for("(1, 17)", "(130, 333, 50)")
 @pytest.mark.parametrize(("action", "late"), STREAMS)
 @pytest.mark.parametrize("cuts", CUTS, ids=str)
 def test_cuts_and_restarts_change_nothing(wholes, action, late, cuts):
@@ -155,6 +158,7 @@ def append(log, records):
     log.append([NewRecord(record.partition.topic, record.key, record.value) for record in records])
 
 
+@pytest.mark.storm_for("kafka", but="kafka-both-True")
 @pytest.mark.parametrize(("action", "late"), STREAMS[1:])
 def test_the_journal_says_what_was_done_and_everyone_repeats_it(open_log, tmp_path, action, late):
     """A learner, its replay, its snapshots, the recount, and a model that is learned anew and follows."""

@@ -39,6 +39,8 @@ from streamnb.persistence.snapshot_folder import SnapshotFolder
 from streamnb.runtime import factories
 from streamnb.runtime.worker import CommitPolicy
 
+pytestmark = [pytest.mark.thorough, pytest.mark.early(16)]
+
 RAWS = raw_events(400, seed=17)
 EVENTS = Partition("events", 0)
 PATIENCE = 60
@@ -131,6 +133,7 @@ ACCEPTED = [
 SAYS = {flags[0]: (flags, says) for flags, says in ACCEPTED}
 
 
+@pytest.mark.storm_for("kafka-events.id=$.features.subject", "kafka-topics.predictions=others")
 @on_logs(
     "changed", SAYS, kafka=["model.alpha=0.25", "events.id=$.features.subject", "topics.predictions=others"]
 )
@@ -256,6 +259,7 @@ def test_of_many_changes_the_first_are_told(open_log, tmp_path):
     assert str(refusal.value).count(" and is ") == 5
 
 
+@pytest.mark.storm_for("kafka-input")
 @on_logs("name", REFUSED, kafka=["name", "input"])
 def test_what_may_not_change_is_refused_with_key_and_both_values(open_log, tmp_path, name):
     changed, says = REFUSED[name]
@@ -313,6 +317,7 @@ def of_another_version(config, **differences):
     return dataclasses.replace(found, config_hash="another", configuration=Lacking(config, **differences))
 
 
+@pytest.mark.storm_for("kafka-False")
 @pytest.mark.parametrize("keeps", [True, False])
 def test_a_journal_of_an_older_version_goes_on(open_log, tmp_path, keeps):
     """It lacks keys that the program has; their defaults are what was done before there were such keys."""
@@ -635,6 +640,7 @@ def rounding():
 ANOTHER = dataclasses.replace(IDENTITY, fingerprint={"python": "3", "cpu": "another"})
 
 
+@pytest.mark.storm_for("kafka-False")
 @pytest.mark.parametrize("kept", [True, False])
 def test_outputs_of_another_machine_are_not_compared_and_counts_are_equal(open_log, tmp_path, kept):
     folder = tmp_path / "snapshots"

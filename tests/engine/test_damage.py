@@ -38,6 +38,8 @@ from streamnb.models.naive_bayes.naive_bayes_variants import MultinomialNB
 from streamnb.persistence.snapshot_folder import SnapshotFolder
 from streamnb.runtime.worker import CommitPolicy
 
+pytestmark = pytest.mark.early(59)
+
 RAWS = raw_events(200, seed=29)
 JOURNAL = Partition("journal", 0)
 EVENTS = Partition("events", 0)

@@ -19,6 +19,8 @@ from streamnb.formats.codec import decode_metrics
 from streamnb.formats.event_schema import AttributeSpec, EventSchema
 from streamnb.scoring.new_class_probability import published_new_class_probability
 
+pytestmark = pytest.mark.early(62)
+
 RAWS = raw_events(300)
 
 
@@ -35,7 +37,7 @@ def process_in_parts(learner, rows, cuts, now=1.0):
     scope="module",
     params=[
         {},
-        {"evidence": 3},
+        pytest.param({"evidence": 3}, marks=pytest.mark.thorough),
         {"pruning": Pruning(every=40, min_count=2, drop_most_frequent=1, max_attributes=60)},
         {"report_every": 7, "window": 11},
     ],

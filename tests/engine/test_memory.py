@@ -31,6 +31,8 @@ from streamnb.statistics.memory_budget import MemoryBudget
 from streamnb.statistics.memory_split import of_features
 from streamnb.statistics.memory_use import MemoryComponent, MemoryUse
 
+pytestmark = pytest.mark.early(42)
+
 FEW = settings(max_examples=8)  # each is several lives
 SEEDS = st.integers(0, 10**6).map(random.Random)
 MODELS = {
@@ -99,6 +101,7 @@ def test_neither_cuts_nor_a_restart_decide_what_is_forgotten_and_a_recount_forge
         assert differing(late, stream) == []
 
 
+@pytest.mark.thorough
 @settings(max_examples=20)
 @example(rng=random.Random(3), name="naive_bayes")  # a new label that is refused holds no room afterwards
 @given(rng=SEEDS, name=st.sampled_from(["naive_bayes", "mixture"]))
@@ -113,6 +116,7 @@ def test_so_it_is_where_labels_come_late_are_changed_and_taken_back(rng, name):
     assert digests(learners[0]) == digests(learners[1])
 
 
+@pytest.mark.thorough
 @FEW
 @given(rng=SEEDS, memory=st.sampled_from([6000, 15_000, 60_000]), labels=st.integers(2, 6))
 def test_so_it_is_where_there_is_room_for_words_and_not_for_their_features(rng, memory, labels):

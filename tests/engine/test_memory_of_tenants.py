@@ -17,6 +17,8 @@ from streamnb.formats.event_schema import EventSchema
 from streamnb.models.tenants.tenant_models import SharedModel, TenantModels
 from streamnb.statistics.memory_budget import MemoryBudget
 
+pytestmark = pytest.mark.early(38)
+
 FEW = settings(max_examples=8)  # each is several lives
 TEXTS = {"text": "text", "subject": "text"}
 
@@ -72,6 +74,7 @@ def test_the_shared_model_forgets_what_one_model_of_the_stream_forgets_whatever_
     assert digests(again) == digests(whole)
 
 
+@pytest.mark.thorough
 @settings(max_examples=20)
 @example(rng=random.Random(3))
 @given(rng=SEEDS)
@@ -127,6 +130,7 @@ def test_a_word_that_the_model_of_all_forgot_says_what_the_tenant_knows_of_it():
     assert told.probabilities[:, told.classes.index("yes")] == pytest.approx([1.0, 0.0, 0.5], abs=0.01)
 
 
+@pytest.mark.thorough
 def test_one_event_of_many_words_and_as_many_labels_as_there_may_be_keep_the_bound_at_every_moment(
     monkeypatch,
 ):

@@ -14,6 +14,8 @@ from streamnb.engine.processing.monitors import MonitoredBatch, Monitors, delays
 from streamnb.engine.settings import MonitorSettings
 from streamnb.scoring.change_test import ChangeDecision
 
+pytestmark = [pytest.mark.slow, pytest.mark.early(40)]
+
 STREAMS, LENGTH, BEFORE = 10_000, 1000, 100
 FALSE_ALARM, MISS = 0.05, 0.1
 SPENT = {"false_alarm": FALSE_ALARM, "miss": MISS}
@@ -67,6 +69,7 @@ CASES = [
 ]
 
 
+@pytest.mark.thorough_for("spam-predictions", "sure")
 @pytest.mark.parametrize(("settings", "rate"), CASES)
 def test_false_alarms_are_as_rare_as_stated_at_any_stopping_time(settings, rate):
     if settings is LABELS and rate < settings.tolerated[0]:
@@ -74,6 +77,7 @@ def test_false_alarms_are_as_rare_as_stated_at_any_stopping_time(settings, rate)
     assert 0.0 < share_of_false_alarms(settings, rate) <= FALSE_ALARM
 
 
+@pytest.mark.thorough_for("spam", "sure")
 @pytest.mark.parametrize(
     ("settings", "good", "bad"),
     [

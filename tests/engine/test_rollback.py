@@ -38,6 +38,8 @@ from streamnb.formats.journal_record import decode_journal
 from streamnb.persistence.snapshot_folder import SnapshotFolder
 from streamnb.runtime.worker import CommitPolicy
 
+pytestmark = [pytest.mark.thorough, pytest.mark.early(15)]
+
 RAWS = raw_events(700, seed=21)
 EVENTS = Partition("events", 0)
 JOURNAL = Partition("journal", 0)
@@ -97,6 +99,7 @@ def damage(path):
 AFTERWARDS = ["kept", "never written", "deleted", "damaged"]
 
 
+@pytest.mark.storm_for("kafka", but="kafka-90-deleted")
 @on_logs("every,afterwards", product([30, 90, 10**9], AFTERWARDS), kafka=product([90], AFTERWARDS))
 def test_the_state_is_that_of_the_target_and_goes_on_from_there(open_log, tmp_path, every, afterwards):
     """Records 1 to 10 commit 30 events each; what follows record 4 is undone; then come a hundred more."""
@@ -178,6 +181,7 @@ def test_damage_on_the_path_is_not_the_beginning(open_log, tmp_path):
         state(open_log, SnapshotFolder(folder))
 
 
+@pytest.mark.storm_for("kafka", but="kafka-4")
 @pytest.mark.parametrize("to", [-1, 3, 4, 99])
 def test_only_to_an_earlier_record(open_log, tmp_path, to):
     learned(open_log, tmp_path / "snapshots", 90)
@@ -301,6 +305,7 @@ def expected(numbers):
     return digests(undisturbed(numbers))
 
 
+@pytest.mark.storm_for("sqlite-3", "sqlite-4", "sqlite-5", "kafka-1", "kafka-2")
 @on_logs("seed", range(6), kafka=range(3))
 def test_any_life_is_the_list_of_what_was_learned(open_log, tmp_path, seed):
     log = open_log(**TOPICS)

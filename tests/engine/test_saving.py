@@ -30,6 +30,8 @@ from streamnb.persistence.snapshot_folder import SnapshotFolder
 from streamnb.runtime import snapshot_writer as saving
 from streamnb.runtime.worker import CommitPolicy
 
+pytestmark = pytest.mark.thorough
+
 RAWS = raw_events(400, seed=31)
 
 

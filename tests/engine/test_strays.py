@@ -38,6 +38,8 @@ from streamnb.serving.scorer import _behind
 from streamnb.values.parameter_checks import brief
 from streamnb.verification.check_results import Outcome
 
+pytestmark = pytest.mark.thorough
+
 RAWS = raw_events(120, seed=71)
 PACE = CommitPolicy(commit_events=20, snapshot_events=40)
 JOURNAL = Partition("journal", 0)

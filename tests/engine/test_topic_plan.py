@@ -33,6 +33,8 @@ from streamnb.errors import LogError, NotElected, Unavailable
 from streamnb.event_logs.kafka.tool_command import ToolCommand
 from streamnb.event_logs.sqlite.sqlite_log import SqliteLog
 
+pytestmark = pytest.mark.early(31)
+
 NAMES = [
     ("events", "mails"),
     ("events", "calls"),
@@ -513,6 +515,7 @@ def needed(name):
     return [acl for acl in all_of(name) if acl.operation != "DESCRIBE_CONFIGS"]
 
 
+@pytest.mark.thorough
 def test_the_adapter_works_with_exactly_the_planned_acls(secured_broker, secured):
     name, _ = secured
     produce(secured_broker, name)
@@ -521,6 +524,7 @@ def test_the_adapter_works_with_exactly_the_planned_acls(secured_broker, secured
     learn(secured_broker, name, 1)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("left_out", range(9))
 def test_none_of_the_planned_acls_can_be_left_out(secured_broker, secured, left_out):
     name, _ = secured
@@ -533,6 +537,7 @@ def test_none_of_the_planned_acls_can_be_left_out(secured_broker, secured, left_
         learn(secured_broker, name, 0)
 
 
+@pytest.mark.thorough
 def test_who_may_nothing_sees_nothing(capsys, secured_broker, secured, tmp_path):
     name, _ = secured
     flags = secured_flags(secured_broker, tmp_path, name, "streamnb")

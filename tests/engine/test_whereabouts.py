@@ -16,6 +16,8 @@ from streamnb.formats.codec import decode_event, decode_prediction
 from streamnb.formats.event_schema import EventSchema
 from streamnb.runtime.worker import CommitPolicy
 
+pytestmark = pytest.mark.early(69)
+
 LOGS = ["sqlite", "kafka", "librdkafka"]
 JOURNAL = Partition("journal", 0)
 
@@ -56,6 +58,7 @@ def learned(open_log, tmp_path, clock, lives=4):
         log = open_log()
 
 
+@pytest.mark.thorough_for("librdkafka", "kafka-PutBack")
 @pytest.mark.parametrize("clock", [Ticking, PutBack])
 def test_an_event_is_where_reading_all_of_the_log_finds_it(open_log, tmp_path, clock, request):
     learned(open_log, tmp_path, clock())
@@ -93,6 +96,7 @@ def test_an_event_is_where_reading_all_of_the_log_finds_it(open_log, tmp_path, c
             assert one.event.id == id_
 
 
+@pytest.mark.thorough_for("librdkafka")
 def test_how_far_it_looked_is_said(open_log, tmp_path):
     log = open_log(**TOPICS)
     produce(log, raw_events(300))

@@ -8,6 +8,8 @@ from golden_cases import CASES, ON_KAFKA, ON_STREAMS
 from golden_texts import TEXTS
 from numbered import NUMBERS
 
+pytestmark = pytest.mark.early(2)
+
 
 @pytest.fixture(scope="module")
 def frozen():

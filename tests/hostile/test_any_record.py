@@ -19,6 +19,8 @@ from verifying import new_worker, told, verified
 from streamnb.engine.ports import NewRecord
 from streamnb.formats.codec import decode_prediction
 
+pytestmark = pytest.mark.thorough
+
 LOGS = ["sqlite", "kafka", "librdkafka"]
 TOPICS = {"events": 2, "labels": 2, "predictions": 1, "metrics": 1, "dead_letters": 1, "journal": 1}
 MODELS = {
@@ -192,6 +194,7 @@ def test_any_records_are_committed_past(open_log, tmp_path_factory, rng, model):
     learned(open_log.other(), tmp_path_factory.mktemp("any"), model, stamped)
 
 
+@pytest.mark.storm_for("librdkafka")
 def test_a_batch_of_any_records_and_thousands_of_labels(open_log, tmp_path):
     """On each log, by either client; with records that fill their topic."""
     rng = random.Random(7)

@@ -10,6 +10,8 @@ import pytest
 
 from streamnb.errors import StreamnbError
 
+pytestmark = pytest.mark.thorough
+
 
 def test_no_bytes_stop_a_reader_or_a_learner():
     assert fuzz.fuzz(4.0, seed=random.SystemRandom().randrange(10**6)) == []

@@ -34,6 +34,8 @@ from streamnb.models.mixture.hypothesis_kinds import Softmax
 from streamnb.models.softmax import feature_table
 from streamnb.runtime import context, factories
 
+pytestmark = pytest.mark.thorough
+
 SECRETS = st.tuples(st.integers(0, 2**64 - 1), st.integers(0, 2**64 - 1))
 FEW = 1_000
 """Slots in a row that 100,000 words do not fill by chance in a table that is three quarters full."""

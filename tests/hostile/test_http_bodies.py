@@ -20,6 +20,8 @@ from streamnb.serving.http_api import application
 from streamnb.serving.http_schemas import Answer, Explained, ModelState, Problem, Token, Written
 from streamnb.serving.limits import RequestLimits
 
+pytestmark = pytest.mark.thorough
+
 SCALARS = (
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(exclude_categories=()))
 )

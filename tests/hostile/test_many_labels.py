@@ -21,6 +21,8 @@ from streamnb.formats.codec import decode_metrics, decode_prediction
 from streamnb.formats.journal_record import decode_journal
 from streamnb.runtime.worker import CommitPolicy, _named
 
+pytestmark = pytest.mark.thorough
+
 LABELS = 120
 LONG = [
     json.dumps({"id": f"e{i}", "text": "a word", "label": f"{i % LABELS:03}" + "é" * 400}).encode()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -12,6 +13,8 @@ from streamnb import BayesOptimalNB
 from streamnb.features import feature_layout
 from streamnb.models.softmax.quantile_bins import QuantileBins, check_bins, expected_bins, note_value
 from streamnb.values.state_validation import checked, named
+
+pytestmark = pytest.mark.thorough
 
 FIELDS = 20_000
 

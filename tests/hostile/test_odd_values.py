@@ -49,6 +49,8 @@ from streamnb.formats.canonical_json import refuse_unportable
 from streamnb.formats.snapshot_container import Snapshot, SnapshotPart, decode, encode, part_digest
 from streamnb.values.nominal_values import value_text
 
+pytestmark = [pytest.mark.thorough, pytest.mark.early(68)]
+
 
 class Grade(IntEnum):
     HUGE = 10**400

@@ -11,6 +11,8 @@ import pytest
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 from program import Program
 
+pytestmark = [pytest.mark.storm_for("librdkafka"), pytest.mark.thorough, pytest.mark.early(10)]
+
 MOST = 1 << 30  # bytes of a process
 CLIENTS = {"sqlite": None, "kafka": "kafka-python", "librdkafka": "librdkafka"}
 
@@ -31,7 +33,12 @@ def narrowed(broker, program, limit):
         admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, name, settings) for name in names])
 
 
-@pytest.fixture(params=sorted(CLIENTS))
+@pytest.fixture(
+    params=[
+        "sqlite",
+        *(pytest.param(client, marks=pytest.mark.broker) for client in sorted(CLIENTS) if CLIENTS[client]),
+    ]
+)
 def learn(request, tmp_path):
     """Let a learner with these events run to their end: the program, and the most memory that it took."""
     client = CLIENTS[request.param]
@@ -67,6 +74,7 @@ def event(i, text, label):
     return json.dumps({"id": f"e{i}", "text": text, "label": label}).encode()
 
 
+@pytest.mark.storm_for("sqlite")
 def test_a_label_for_each_event_each_with_a_word_of_its_own(learn, request):
     """What takes memory is the learner's, whatever the log; on a broker predictions grow until they name 1,000."""
     number = 6000 if request.node.callspec.params["learn"] == "sqlite" else 1500
@@ -77,6 +85,7 @@ def test_a_label_for_each_event_each_with_a_word_of_its_own(learn, request):
     assert last["rest"] + sum(last["probabilities"].values()) == pytest.approx(1.0)
 
 
+@pytest.mark.storm_for("sqlite")
 def test_labels_of_900_characters(learn):
     """All predictions at once are larger than what a process may take; from the 1,000th on all are as large."""
     program, most = learn([event(i, f"a word {i % 50}", f"{i:04}" + "x" * 896) for i in range(1500)])

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from mutated_states import MODELS
 
+pytestmark = [pytest.mark.thorough, pytest.mark.early(23)]
+
 
 @pytest.fixture(scope="module")
 def worker():

@@ -40,6 +40,8 @@ from streamnb.statistics.memory_use import MemoryComponent, MemoryUse
 from streamnb.telemetry.http_endpoints import Endpoints, Health
 from streamnb.telemetry.prometheus_sensor import PrometheusSensor
 
+pytestmark = pytest.mark.early(66)
+
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"
 COMPOSE = yaml.safe_load((DEPLOY / "compose.yaml").read_text())

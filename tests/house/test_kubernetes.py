@@ -21,6 +21,8 @@ from test_deploy import PATIENCE, ROOT, VARIABLES, VERSION, await_that, last, pa
 from streamnb import config
 from streamnb.kernels import kernel_cache
 
+pytestmark = pytest.mark.early(48)
+
 KUBERNETES = ROOT / "deploy/kubernetes"
 FOLDERS = ("base", "monitored")
 TOKEN = "a token of the tests alone"  # noqa: S105
@@ -255,6 +257,7 @@ class Pod:
         return self.ended()
 
 
+@pytest.mark.thorough
 def test_pods_run_where_nothing_can_be_written_but_their_volumes(tmp_path):
     if not can_shut_in():
         pytest.skip("this user may not make namespaces")

@@ -20,6 +20,8 @@ from interpreters import claimed
 
 from streamnb.kernels import kernel_cache
 
+pytestmark = pytest.mark.early(46)
+
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 BASE = f"{PROJECT['name']}-{PROJECT['version']}"
@@ -46,6 +48,7 @@ def metadata(built):
         return email.message_from_bytes(wheel.read(f"{BASE}.dist-info/METADATA"))
 
 
+@pytest.mark.thorough
 def test_what_is_built_makes_the_same_bytes_again(built, tmp_path):
     """From its own source distribution, elsewhere, with other times and modes of files."""
     with tarfile.open(built[0]) as source:
@@ -58,6 +61,7 @@ def test_what_is_built_makes_the_same_bytes_again(built, tmp_path):
         assert first.read_bytes() == second.read_bytes(), first.name
 
 
+@pytest.mark.thorough
 def test_twine_accepts_what_is_built(built):
     done = subprocess.run(
         [sys.executable, "-m", "twine", "check", "--strict", *built],
@@ -68,6 +72,7 @@ def test_twine_accepts_what_is_built(built):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.thorough
 def test_the_readme_needs_no_file_beside_it(metadata):
     text = metadata.get_payload()
     assert "# streamnb" in text
@@ -75,6 +80,7 @@ def test_the_readme_needs_no_file_beside_it(metadata):
     assert "`docs/guarantees.md`" in text
 
 
+@pytest.mark.thorough
 def test_the_wheel_holds_the_program_and_its_licence_alone(built, metadata):
     with zipfile.ZipFile(built[1]) as wheel:
         assert {name.split("/")[0] for name in wheel.namelist()} == {"streamnb", f"{BASE}.dist-info"}
@@ -115,6 +121,7 @@ def clean(built, tmp_path_factory):
     return folder / "bin"
 
 
+@pytest.mark.thorough
 def test_the_quick_start_is_pasted_where_only_the_wheel_is(clean, tmp_path):
     """Its commands, as they stand, in one shell that ends at the first that fails."""
     environ = {

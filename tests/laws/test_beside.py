@@ -40,7 +40,7 @@ def test_ways_to_fill_gaps_agree_with_counting_all_of_them():
     [
         ("def hinge", ("hinge", "lasso", "perceptron"), "sms_spam.jsonl.gz", 0.92),
         ("def exponential", ("exponential",), "river_phishing.jsonl.gz", 0.8),
-        ("def network", ("network",), "elec2.jsonl.gz", 0.75),
+        pytest.param("def network", ("network",), "elec2.jsonl.gz", 0.75, marks=pytest.mark.thorough),
     ],
 )
 def test_other_losses_are_scored_by_evaluate(

@@ -29,6 +29,8 @@ from streamnb.verification.recount.label_recount import LabelRecount
 from streamnb.verification.recount.recount_comparison import LearnedState, compare
 from streamnb.verification.recount.tenant_recount import TenantRecount
 
+pytestmark = [pytest.mark.slow, pytest.mark.early(52)]
+
 
 class Tenants(TenantModels):
     """Whose shared model has a room that is given."""
@@ -72,6 +74,7 @@ def looks_often(monkeypatch):
     look_for_room_often(monkeypatch)
 
 
+@pytest.mark.thorough_for("chains", "mixture")
 @pytest.mark.parametrize("name", MODELS)
 @settings(max_examples=12)
 @given(seed=st.integers(0, 10**6))

@@ -38,6 +38,8 @@ from streamnb.models.interface.river_stream_model import RiverStreamModel
 from streamnb.toolbox.semi_supervised.semi_supervised_mixture import labelled_and_both
 from streamnb.values.attribute_kinds import BERNOULLI, MULTINOMIAL, NOMINAL
 
+pytestmark = pytest.mark.early(50)
+
 UNIT = 1024
 KINDS = {"body": MULTINOMIAL, "subject": BERNOULLI, "colour": NOMINAL, "late": NOMINAL}
 NAIVE = {"body": Text(), "subject": Text(event_model="bernoulli"), "colour": Nominal()}

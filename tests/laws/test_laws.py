@@ -16,6 +16,8 @@ from streamnb import BernoulliNB, CategoricalNB, GaussianNB, MultinomialNB, Naiv
 from streamnb.errors import SmallWeightWarning, UnlearnError
 from streamnb.values.example_weights import units
 
+pytestmark = pytest.mark.early(53)
+
 SPEC = {"body": Text(), "subject": Text(event_model="bernoulli", alpha=0.5), "colour": Nominal(m=2.0)}
 WORDS = st.sampled_from([f"w{i}" for i in range(12)] + ["Größe", "ΣΑΣ"])
 TEXT = st.lists(WORDS, max_size=8).map(" ".join)

@@ -28,6 +28,8 @@ from streamnb import (
     SemiSupervisedNB,
 )
 
+pytestmark = [pytest.mark.thorough, pytest.mark.early(13)]
+
 CLASSIFIERS = [
     NaiveBayes,
     MultinomialNB,
@@ -68,6 +70,7 @@ def test_the_checks_that_run_are_these(classifier):
     assert ran == Counter(ONCE + PER_DATASET * datasets(classifier))
 
 
+@pytest.mark.storm_for("BernoulliNB", "CategoricalNB", "HiddenMarkovNB")
 @pytest.mark.parametrize("classifier", CLASSIFIERS)
 def test_river_checks(classifier):
     assert failed_checks(classifier()) == {}
@@ -99,6 +102,7 @@ def test_the_checks_that_run_on_a_mixture_are_these(i):
     assert ran == Counter(ONCE + per_dataset * (3 if model._multiclass else 2))
 
 
+@pytest.mark.storm_for("1", "2")
 @pytest.mark.parametrize("i", range(len(OF_OTHERS)))
 def test_river_checks_of_a_mixture(i):
     assert failed_checks(mixture(i)) == {}
@@ -149,6 +153,7 @@ def test_the_checks_that_run_on_native_hypotheses_are_these():
     assert ran == Counter(ONCE + PER_DATASET * 3)
 
 
+@pytest.mark.storm_for("map, forgetting")
 @pytest.mark.parametrize("name", SHARED)
 def test_river_checks_of_native_hypotheses(name):
     assert failed_checks(shared(name)) == {}

@@ -43,6 +43,8 @@ from streamnb.formats.snapshot_container import Snapshot, SnapshotPart, encode
 from streamnb.runtime.context import open_log
 from streamnb.values.savable import Savable
 
+pytestmark = pytest.mark.early(63)
+
 SAVABLE = {name: one for name, one in MODELS.items() if isinstance(one.make(), Savable)}
 
 

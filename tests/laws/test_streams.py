@@ -14,6 +14,8 @@ from streamnb import BayesOptimalNB, Hypothesis, NaiveBayes
 from streamnb.models.mixture.default_hypotheses import NAIVE_HYPOTHESES
 from streamnb.scoring.prequential_scores import ESCAPE
 
+pytestmark = pytest.mark.thorough
+
 NAIVE_BAYES = ("--set", "model.kind=naive_bayes")
 
 

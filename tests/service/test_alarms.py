@@ -23,6 +23,8 @@ from streamnb.formats.journal_record import decode_journal
 from streamnb.persistence.snapshot_folder import SnapshotFolder
 from streamnb.runtime.worker import CommitPolicy
 
+pytestmark = pytest.mark.early(67)
+
 TOPICS = dict.fromkeys(("events", "labels", "predictions", "metrics", "dead_letters", "journal", "alerts"), 1)
 IDENTITY = JobIdentity(("events", "labels"), "journal", "c0ffee", {"python": "3"})
 CHUNK, HEALTHY, PATIENCE = 50, 12, 120
@@ -158,6 +160,8 @@ def gradual_drift(_, send):
     send(0.95)
 
 
+@pytest.mark.storm_for("kafka", but=("kafka-stopped_labels", "kafka-abrupt_drift"))
+@pytest.mark.thorough_for("kafka", but="kafka-abrupt_drift")
 @pytest.mark.parametrize(
     "situation", [stopped_stream, stopped_labels, flipped_labels, abrupt_drift, gradual_drift]
 )

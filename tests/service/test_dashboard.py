@@ -22,6 +22,8 @@ from streamnb.engine.ports import NewRecord
 from streamnb.runtime import context
 from streamnb.serving.live_views import TITLES
 
+pytestmark = pytest.mark.early(29)
+
 EVIL = "<script>document.title='evil'</script>"
 NEEDS_BROWSER = pytest.mark.skipif(
     bool(MISSING) and os.environ.get("CI") != "true",

@@ -40,6 +40,8 @@ from streamnb.formats.snapshot_container import part_digest
 from streamnb.persistence.snapshot_folder import SnapshotFolder
 from streamnb.runtime import context, factories
 
+pytestmark = pytest.mark.early(14)
+
 PATIENCE = 90  # seconds after which a test that waits has failed
 ROLES = ("events", "predictions", "metrics", "dead_letters", "journal")
 COMMITTED, UNCOMMITTED = IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED
@@ -599,6 +601,8 @@ def kill_within_a_commit(site, run, role):
         return admin.describe_transactions([site.group])[site.group].state.value == "Ongoing"
 
 
+@pytest.mark.storm_for("librdkafka")
+@pytest.mark.thorough
 @pytest.mark.parametrize("client", ["kafka-python", "librdkafka"])
 def test_kill_9_within_commits(make_site, client):
     """Killed in three commits: no event is lost, none is learned or shown twice."""
@@ -642,6 +646,7 @@ def test_a_standby_takes_over(make_site):
     check_learned_once(site, raws)
 
 
+@pytest.mark.storm_for("librdkafka")
 @pytest.mark.parametrize("client", ["kafka-python", "librdkafka"])
 def test_two_topics_and_partitions_added_meanwhile(make_site, client):
     site = make_site(partitions=1, inputs=("one", "two"), client=client)

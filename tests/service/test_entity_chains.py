@@ -23,6 +23,8 @@ from streamnb.verification.check_results import CheckResults
 from streamnb.verification.recount.event_recount import RecountPlan
 from streamnb.verification.recount.recount_comparison import LearnedState, compare, recount_of
 
+pytestmark = pytest.mark.early(70)
+
 KIND = "model.kind=hidden_markov"
 KEPT = [KIND, "model.entities=7", "model.time_to_live=3h"]
 TOPICS = {"events": 1, "predictions": 1, "metrics": 1, "dead-letters": 1, "journal": 1}

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 
 from streamnb.cli import main
 
+pytestmark = pytest.mark.early(33)
+
 ERRORS = "monitors=[{name='errors', kind='error-rate', tolerated=0.05, alarming=0.3%s}]"
 COSTS = "decision.costs={spam={ham=1}, ham={spam=1}}"
 LATE = "topics.labels=labels"

@@ -45,6 +45,8 @@ from streamnb.persistence.snapshot_folder import SnapshotFolder
 from streamnb.runtime import factories
 from streamnb.runtime.worker import CommitPolicy, Worker
 
+pytestmark = pytest.mark.thorough
+
 MODES = ["mixture", "map", "gibbs"]
 ATTRIBUTES = (
     'attributes=[{name="text", kind="text"}, {name="subject", kind="text", alpha=0.5}, '

@@ -28,6 +28,8 @@ from streamnb.engine.journal.snapshot_store import NoSnapshots
 from streamnb.formats.codec import decode_event
 from streamnb.runtime import context, factories
 
+pytestmark = pytest.mark.early(30)
+
 SESSION = 2.0
 STEPS = ("deliver", "send_offsets_to_transaction", "commit_transaction")
 """Of a transaction; before each a process may stand still."""
@@ -229,6 +231,8 @@ def too_old(program, predictions, behind):
 # -- where a process stands still, or dies ----------------------------------------------------------------------------
 
 
+@pytest.mark.thorough_for("program1", "program0-deliver", "program0-send_offsets_to_transaction")
+@pytest.mark.storm_for("program1", but="program1-send_offsets_to_transaction")
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("program", [{"client": "kafka-python"}, {"client": "librdkafka"}], indirect=True)
 def test_a_scorer_that_stood_still_publishes_nothing_of_what_is_anothers(program, step):
@@ -254,6 +258,7 @@ def test_a_scorer_that_stood_still_publishes_nothing_of_what_is_anothers(program
     assert list(otherwise(program, predictions)) == []
 
 
+@pytest.mark.thorough
 def test_without_the_membership_a_zombie_predicts_once_more(program):
     """Negative control of the test before."""
     raws = raw_events(200, seed=1)
@@ -268,6 +273,7 @@ def test_without_the_membership_a_zombie_predicts_once_more(program):
     assert 2 in Counter(one["id"] for one in published(program)).values()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("step", STEPS)
 def test_a_scorer_that_dies_within_a_transaction_is_followed_by_another(program, step):
     raws = raw_events(200, seed=3)
@@ -280,6 +286,7 @@ def test_a_scorer_that_dies_within_a_transaction_is_followed_by_another(program,
     assert Counter(one["id"] for one in published(program)) == ids_of(raws)
 
 
+@pytest.mark.thorough
 def test_with_offsets_beside_the_transaction_one_that_dies_is_repeated(program):
     """Negative control of the test before."""
     raws = raw_events(200, seed=3)
@@ -294,6 +301,7 @@ def test_with_offsets_beside_the_transaction_one_that_dies_is_repeated(program):
 # -- a storm ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("program", [{"scorers": {"behind": 20}}], indirect=True)
 def test_three_scorers_predict_each_event_once_through_kills_freezes_and_rebalances(program):
     rng, raws = random.Random(4), raw_events(4000, seed=4)
@@ -353,6 +361,7 @@ def lagging(program, first=""):
     return published(program)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("program", [{"scorers": {"behind": 10}}], indirect=True)
 def test_a_replica_too_far_behind_is_waited_for(program):
     predictions = lagging(program)
@@ -360,6 +369,7 @@ def test_a_replica_too_far_behind_is_waited_for(program):
     assert list(otherwise(program, predictions)) == []
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("program", [{"scorers": {"behind": 10}}], indirect=True)
 def test_a_replica_that_is_not_waited_for_is_found(program):
     """Negative control of the test before."""
@@ -392,6 +402,7 @@ def test_scorers_begin_where_the_learner_left_off_and_wait_until_it_does(program
     assert 'predictions.by was "scorers" and is absent' in program.fail("run", "--until-end", code=2)
 
 
+@pytest.mark.thorough
 def test_a_broker_that_goes_away_is_waited_for(tmp_path, lone_broker):
     """It ends in the middle of a backlog, without an answer to whatever is under way, and comes back."""
     program = made(tmp_path, lone_broker)
@@ -409,6 +420,7 @@ def test_a_broker_that_goes_away_is_waited_for(tmp_path, lone_broker):
     assert Counter(one["id"] for one in published(program)) == ids_of(raws)
 
 
+@pytest.mark.thorough
 def test_a_prediction_that_is_too_large_is_a_dead_letter_of_the_scorer(tmp_path, broker):
     program = made(tmp_path, broker, predictions={"top": 0, "max_bytes": "200B"})
     raws = raw_events(50, seed=13)
@@ -424,6 +436,7 @@ def test_a_prediction_that_is_too_large_is_a_dead_letter_of_the_scorer(tmp_path,
     program.run("verify", "--set", factories.LEARN_ONLY)
 
 
+@pytest.mark.thorough
 def test_scorers_that_begin_together_are_not_told_that_offsets_are_gone(program):
     """The one looks where its group stands, then the other begins, then the one looks whether any has predicted."""
     raws = raw_events(300, seed=15)
@@ -463,6 +476,7 @@ def test_a_scorer_under_another_name_predicts_nothing_again(program):
     assert Counter(one["id"] for one in published(program)) == ids_of(raws)
 
 
+@pytest.mark.thorough
 def test_events_that_are_gone_are_told_and_passed_over_where_that_is_wanted(program):
     learned(program, raw_events(50, seed=11))
     with closing(KafkaAdminClient(bootstrap_servers=program.address)) as admin:
@@ -477,6 +491,7 @@ def test_events_that_are_gone_are_told_and_passed_over_where_that_is_wanted(prog
     assert len(published(program)) == 35
 
 
+@pytest.mark.thorough
 def test_a_journal_that_is_gone_ends_a_scorer(program):
     raws = raw_events(50, seed=14)
     learned(program, raws)
@@ -500,6 +515,7 @@ def test_a_scorer_whose_replica_has_ended_ends_too(program):
     assert "the thread that follows the journal has ended by the error above" in scorer.add().splitlines()[-1]
 
 
+@pytest.mark.thorough
 def test_predictions_that_are_gone_end_a_scorer_and_are_named(program):
     raws = raw_events(50, seed=16)
     learned(program, raws)

@@ -43,6 +43,8 @@ from streamnb.serving.http_schemas import Problem
 from streamnb.serving.http_server import _MOST_CONNECTIONS, _Bounded
 from streamnb.serving.replica import Replica
 
+pytestmark = pytest.mark.early(28)
+
 WORDS = {"spam": ["free", "win", "cash"], "ham": ["lunch", "noon", "home"]}
 TOKEN = "a-token-of-some-length"  # noqa: S105
 
@@ -121,6 +123,7 @@ def present(program):
     return checkpoint.n, learner.model
 
 
+@pytest.mark.thorough_for("kafka")
 def test_it_says_where_its_configuration_is_not_the_learners(made):
     """Once; and answers by that of the learner."""
     program, _ = made
@@ -264,6 +267,7 @@ def assert_head_is_get_without_a_body(port):
             assert found["HEAD"] == (*found["GET"][:2], 0)
 
 
+@pytest.mark.thorough_for("kafka")
 def test_a_replica_is_the_learner_bit_for_bit_after_a_rollback_and_a_rebuild_too(made):
     program, append = made
     replica = Replica(configured(program), print)
@@ -311,6 +315,7 @@ def forgotten(program):
     return str(file)
 
 
+@pytest.mark.thorough_for("kafka")
 def test_what_is_wrong_is_said_and_harms_nobody(made):
     program, _ = made
     command, port, ask = serving(program)
@@ -439,6 +444,7 @@ def test_labels_for_a_topic_that_no_learner_reads_are_refused(made):
     assert (unwarned.process.returncode, unwarned.add()) == (0, "")
 
 
+@pytest.mark.thorough_for("kafka")
 def test_others_are_let_in_with_a_token_alone(made, tmp_path):
     program, _ = made
     file = tmp_path / "token"

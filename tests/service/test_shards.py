@@ -22,6 +22,8 @@ from storm.recount import counted, differences, recount
 import streamnb
 from streamnb.merging.shard_states import of_text
 
+pytestmark = pytest.mark.early(3)
+
 TWICE = """
 from streamnb.merging import shard_states as states
 merged = states.merged
@@ -167,6 +169,7 @@ def stormed(tmp_path, lone_broker):
     made.close()
 
 
+@pytest.mark.storm
 def test_every_merge_is_a_sum_of_what_shards_have_committed_whoever_is_killed(stormed):
     rng, raws = random.Random(5), raw_events(40_000, seed=5)
     started = {n: one.start("run") for n, one in enumerate(stormed.learners)}
@@ -224,6 +227,7 @@ def test_every_merge_is_a_sum_of_what_shards_have_committed_whoever_is_killed(st
     merger.stop().output()
 
 
+@pytest.mark.thorough_for("twice", "ahead", "less")
 @pytest.mark.parametrize("fault", ["", TWICE, AHEAD, LESS], ids=["none", "twice", "ahead", "less"])
 def test_a_sum_that_is_none_is_found(shards, fault):
     """Negative controls of the test before, and one that is right."""

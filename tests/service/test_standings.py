@@ -33,6 +33,8 @@ from streamnb.formats.snapshot_container import SnapshotPart
 from streamnb.runtime import factories
 from streamnb.runtime.worker import CommitPolicy
 
+pytestmark = [pytest.mark.thorough_for("kafka"), pytest.mark.early(71)]
+
 SETS = ["model.kind=tenants", "model.tenants=6", "model.memory=1B", "metrics.every_events=7"]
 TOLD = [*SETS, "topics.tenants=tenants"]
 LATE = [*TOLD, "topics.labels=labels", "labels.window=1000d"]
@@ -216,6 +218,7 @@ def test_so_it_is_on_a_broker(open_log, tmp_path, rng):
     dies_and_goes_on(open_log.other(), tmp_path, rng)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("open_log", ["sqlite"], indirect=True)
 @settings(ON_LOGS, max_examples=15)
 @given(SEEDS)

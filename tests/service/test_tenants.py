@@ -17,6 +17,8 @@ from streamnb.engine.ports import NewRecord
 from streamnb.errors import ConfigError
 from streamnb.runtime import factories
 
+pytestmark = pytest.mark.early(36)
+
 SETS = ["model.kind=tenants", "model.tenants=7", "model.memory=1B"]
 SHARED = [*SETS, "model.shared=true"]
 TOPICS = {"events": 1, "predictions": 1, "metrics": 1, "dead-letters": 1, "journal": 1}

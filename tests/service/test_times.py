@@ -20,6 +20,8 @@ from streamnb.formats.event_schema import EventSchema
 from streamnb.runtime import context, factories
 from streamnb.runtime.worker import CommitPolicy, Worker
 
+pytestmark = pytest.mark.early(58)
+
 HYPOTHESES = 'hypotheses=[{name="all"}, {half_life="6h"}]'
 PACE = CommitPolicy(commit_events=50, snapshot_events=120)
 DAY = 86400.0
@@ -78,6 +80,7 @@ def clock(learner):
     return learner.model.statistics.decayed.tables.clock.tolist()
 
 
+@pytest.mark.thorough_for("kafka")
 def test_labels_that_lost_their_way_are_dead_letters_and_say_where_they_belong(open_log, tmp_path):
     config = configured()
     learner = lived(open_log, tmp_path, config, [*RAWS, *LABEL_RECORDS, *NOT_LABELS])
@@ -91,6 +94,7 @@ def test_labels_that_lost_their_way_are_dead_letters_and_say_where_they_belong(o
     assert told(verified(open_log(), tmp_path, HYPOTHESES)) == []
 
 
+@pytest.mark.thorough_for("kafka")
 def test_a_time_after_the_record_is_refused_and_forgetting_goes_on(open_log, tmp_path):
     config, now = configured(), time.time()
     ahead = [at(now + 2 * DAY, "soon"), at(4_000_000_000, "2096"), at(now * 1000, "ms")]
@@ -143,6 +147,7 @@ def test_another_clock_may_be_chosen_later_and_is_journalled(open_log, tmp_path)
     assert told(verified(open_log(), tmp_path, HYPOTHESES)) == []
 
 
+@pytest.mark.thorough_for("kafka")
 def test_half_lives_without_effect_are_told_once(open_log, tmp_path):
     sensor = Told()
     lived(open_log, tmp_path, configured("events.clock=event"), TIMELESS * 10, sensor)

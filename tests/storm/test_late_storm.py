@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from storm.embedded import NoCluster
 from storm.plans import short_late
 from storm.weathered import weathered
+
+pytestmark = [pytest.mark.storm, pytest.mark.early(12)]
 
 
 def test_a_storm_whose_labels_come_late(tmp_path):

@@ -8,7 +8,10 @@ from storm.plans import replicated
 from storm.replicas import differences
 from storm.weathered import weathered
 
+pytestmark = [pytest.mark.thorough, pytest.mark.early(2)]
 
+
+@pytest.mark.storm
 @pytest.mark.parametrize("log", ["sqlite", pytest.param("kafka", marks=pytest.mark.broker)])
 def test_replicas_hold_what_learners_hold_and_write_only_what_they_were_sent(log, request, tmp_path):
     cluster = NoCluster(tmp_path) if log == "sqlite" else request.getfixturevalue("lone_broker")

@@ -6,6 +6,7 @@ import random
 from dataclasses import replace
 from itertools import islice
 
+import pytest
 from storm.late_labels import events_and_verdicts, scores_differ, truths_of
 from storm.plans import chains, full, late, short, short_late
 from storm.reading import Found
@@ -18,6 +19,8 @@ from storm.weathered import weathered
 from streamnb.config import load
 from streamnb.engine.ports import Partition, Record
 from streamnb.runtime import factories
+
+pytestmark = pytest.mark.early(1)
 
 
 def test_a_storm(lone_broker, tmp_path):

@@ -27,6 +27,8 @@ from streamnb.errors import LogError
 from streamnb.persistence.snapshot_folder import SnapshotFolder
 from streamnb.runtime.worker import CommitPolicy
 
+pytestmark = pytest.mark.thorough
+
 RAWS = raw_events(200, seed=12)
 PACE = CommitPolicy(commit_events=20, commit_seconds=1.0)
 PACE_AND_SNAPSHOTS = CommitPolicy(commit_events=20, commit_seconds=1.0, snapshot_events=50)

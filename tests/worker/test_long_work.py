@@ -14,6 +14,8 @@ from streamnb.errors import NotElected
 from streamnb.persistence.snapshot_folder import SnapshotFolder
 from streamnb.runtime.worker import CommitPolicy
 
+pytestmark = [pytest.mark.thorough, pytest.mark.early(18)]
+
 PIECE, PIECES = 0.7, 10  # seconds, so that the whole is longer than a member may be silent
 SILENT_MS = 4000
 RAWS = raw_events(60, seed=2)

@@ -19,6 +19,8 @@ from streamnb.formats.journal_record import decode_journal
 from streamnb.persistence.snapshot_folder import SnapshotFolder
 from streamnb.runtime.worker import CommitPolicy
 
+pytestmark = pytest.mark.thorough
+
 RAWS = raw_events(90, seed=61)
 PACE = CommitPolicy(commit_events=30)
 

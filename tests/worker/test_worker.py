@@ -48,6 +48,8 @@ from streamnb.formats.snapshot_container import Snapshot
 from streamnb.persistence.snapshot_folder import SnapshotFolder
 from streamnb.runtime.worker import CommitPolicy, Worker
 
+pytestmark = pytest.mark.early(27)
+
 RAWS = raw_events(500, seed=3)
 
 
@@ -65,6 +67,8 @@ def replayed(log):
     return learner, checkpoint
 
 
+@pytest.mark.storm_for("kafka-64-500", "kafka-1000-500")
+@pytest.mark.thorough_for("kafka", but="kafka-7-500")
 @pytest.mark.parametrize(("commit_events", "events"), [(1, 120), (7, 500), (64, 500), (1000, 500)])
 def test_a_log_changes_nothing(open_log, tmp_path, commit_events, events):
     """The same predictions and the same bytes as without a log, at any size of commit."""
@@ -93,6 +97,7 @@ def test_three_partitions_equal_the_replay_of_the_journal(open_log, tmp_path):
     worker.close()
 
 
+@pytest.mark.thorough_for("kafka-1", "kafka-1000000000")
 @pytest.mark.parametrize("snapshot_events", [1, 60, 10**9])
 def test_restart_is_no_restart(open_log, tmp_path, snapshot_events):
     """Stopped and started again after every hundred events, with and without snapshots in between."""

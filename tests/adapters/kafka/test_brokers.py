@@ -30,6 +30,8 @@ from kafka.errors import (
 from kafka.net.compat import KafkaNetClient
 from numbered import NUMBERS
 
+pytestmark = [pytest.mark.thorough, pytest.mark.early(22)]
+
 SERVE = Path(jars.__file__).with_name("serve.py")
 
 

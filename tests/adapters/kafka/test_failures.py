@@ -21,6 +21,8 @@ from streamnb.event_logs.kafka import error_messages
 from streamnb.event_logs.kafka.error_actions import Action, Refusal, classify, meant
 from streamnb.event_logs.kafka.error_messages import translate
 
+pytestmark = pytest.mark.thorough
+
 RETRY, RESEND, DEPOSED, CORRUPTED, FATAL = Action
 
 # Outside a commit -> inside one -> names; of a class with two names, both.

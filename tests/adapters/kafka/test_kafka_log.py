@@ -34,6 +34,8 @@ from streamnb.event_logs.kafka.kafka_log import KafkaLog
 from streamnb.event_logs.kafka.kafka_transactions import Transactions
 from streamnb.runtime.worker import CommitPolicy
 
+pytestmark = [pytest.mark.thorough, pytest.mark.early(21)]
+
 RAWS = raw_events(120, seed=11)
 PACE = CommitPolicy(commit_events=20)
 SESSION = 6.0
@@ -146,6 +148,7 @@ def test_candidates_that_come_and_go_disturb_no_learner(connect, tmp_path):
     worker.close()
 
 
+@pytest.mark.storm_for("librdkafka")
 @both
 def test_a_standby_takes_over_from_one_that_leaves_and_from_one_that_falls_silent(connect, tmp_path):
     def stand_by(name):

@@ -12,7 +12,6 @@ import time
 from contextlib import closing
 
 import pytest
-from broker_fixtures import running
 from cluster import Cluster, free_ports
 from kafka import KafkaAdminClient, errors
 from program import Program, until
@@ -27,6 +26,8 @@ from streamnb.event_logs.kafka.error_messages import translate
 from streamnb.formats.snapshot_container import part_digest
 from streamnb.persistence.snapshot_folder import SnapshotFolder
 from streamnb.runtime import context, factories
+
+pytestmark = [pytest.mark.thorough, pytest.mark.early(4)]
 
 RAWS = raw_events(3000, seed=21)
 IDS = [json.loads(raw)["id"] for raw in RAWS]
@@ -162,10 +163,10 @@ class Proxied(Cluster):
 
 
 @pytest.fixture(scope="module")
-def lone(tmp_path_factory):
+def lone(run_broker, tmp_path_factory):
     """The cluster of this file."""
     proxy = Proxy()
-    yield from running("lone", lambda: Proxied(tmp_path_factory.mktemp("lone"), proxy))
+    yield from run_broker("lone", lambda: Proxied(tmp_path_factory.mktemp("lone"), proxy))
     proxy.close()
 
 
@@ -282,6 +283,7 @@ def silence(cluster):
     cluster.node.pause()
 
 
+@pytest.mark.storm_for("silence")
 @pytest.mark.parametrize(("leave", "seconds"), [(silence, 20), (crash, 60)], ids=["silence", "crash"])
 def test_a_learner_and_a_producer_outlive_an_outage(make, cluster, events, leave, seconds):
     """Connections stay open and silent, within a session; or nobody listens, for a minute.
@@ -327,6 +329,7 @@ def test_a_cluster_that_is_gone_for_good_is_given_up_and_nothing_claimed_that_is
     prove_exactly_once(program, RAWS[: len(written)])
 
 
+@pytest.mark.storm_for("librdkafka")
 @pytest.mark.parametrize("client", ["kafka-python", "librdkafka"])
 def test_events_whose_acknowledgement_is_lost_are_written_once(make, cluster, events, client):
     program = make()
@@ -380,6 +383,7 @@ TRAPS = [
 ]
 
 
+@pytest.mark.storm_for("librdkafka")
 @pytest.mark.parametrize("settings", [QUICK, LIBRDKAFKA], ids=["kafka-python", "librdkafka"])
 def test_a_commit_that_is_cut_at_any_step_is_made_once(make, cluster, settings):
     """Each request of a transaction is lost, or its answer is; the connection ends, or stays open and silent."""

@@ -26,6 +26,8 @@ from service import raw_events
 from streamnb.errors import Fenced, LogError, Unavailable
 from streamnb.event_logs.kafka.error_messages import translate
 
+pytestmark = [pytest.mark.thorough, pytest.mark.early(7)]
+
 RAWS = raw_events(50, seed=5)
 WRONG = "wr0ng-passw0rd"
 TLS = {"security_protocol": "SASL_SSL", "sasl_mechanism": "SCRAM-SHA-512"}
@@ -143,6 +145,7 @@ def events(tmp_path):
 # -- what works -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.storm_for("librdkafka")
 @pytest.mark.parametrize("library", ["kafka-python", "librdkafka"])
 def test_a_model_learns_with_exactly_the_acls_that_topics_create_prints(
     program, grant, allow_as_told, admin, events, library
@@ -172,6 +175,7 @@ def test_a_model_learns_with_exactly_the_acls_that_topics_create_prints(
     assert learner.ids("predictions") == [json.loads(raw)["id"] for raw in RAWS]
 
 
+@pytest.mark.storm_for("librdkafka")
 @pytest.mark.parametrize("library", ["kafka-python", "librdkafka"])
 def test_scorers_predict_with_exactly_the_acls_that_topics_create_prints(
     program, allow_as_told, events, library
@@ -202,6 +206,7 @@ def test_a_password_may_come_from_a_file(program, grant, secured_broker, events)
     assert "is set" in program().run("config", "show")
 
 
+@pytest.mark.storm_for("librdkafka")
 @pytest.mark.parametrize("library", ["kafka-python", "librdkafka"])
 def test_to_read_is_enough_for_a_dry_run(program, grant, events, library):
     """No group is joined, and no transaction begun: the broker would refuse both."""
@@ -221,6 +226,7 @@ def bearer(user, seconds=3600):
     return ".".join([*(urlsafe_b64encode(part).rstrip(b"=").decode() for part in parts), ""])
 
 
+@pytest.mark.storm_for("librdkafka")
 @pytest.mark.parametrize("library", ["kafka-python", "librdkafka"])
 def test_a_bearer_token_comes_from_a_file(program, secrets, events, library):
     """Of an administrator, of somebody without leave, and of nobody any more."""
@@ -266,6 +272,7 @@ def mortal(secured_broker):
     secured_broker.start()
 
 
+@pytest.mark.storm_for("librdkafka")
 @pytest.mark.parametrize("library", ["kafka-python", "librdkafka"])
 def test_a_broker_that_is_down_for_a_while_is_waited_for(program, mortal, events, library):
     """Whatever the client's log says of TLS meanwhile: it is the broker that is gone, not the trust."""
@@ -364,6 +371,7 @@ def test_who_is_not_let_in_is_told_why_at_once(program, secured_broker, broker, 
 # -- what is not allowed ----------------------------------------------------------------------------------
 
 
+@pytest.mark.storm_for("librdkafka")
 @pytest.mark.parametrize(
     ("missing", "library"),
     [(acl, "kafka-python") for acl in ACLS] + [(acl, "librdkafka") for acl in ACLS if acl[1] is None],
@@ -385,6 +393,7 @@ def test_a_learner_that_lacks_one_acl_names_it(program, grant, events, missing, 
     assert f"no permission to {leave} {what}; check the ACLs that `streamnb topics plan --config" in line
 
 
+@pytest.mark.storm_for("librdkafka")
 @pytest.mark.parametrize("library", ["kafka-python", "librdkafka"])
 def test_a_learner_that_may_see_and_not_write_names_that(program, grant, events, library):
     operator = program("admin")

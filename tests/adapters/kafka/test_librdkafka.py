@@ -35,6 +35,8 @@ from streamnb.event_logs.kafka.librdkafka_errors import as_kafka_python, raised_
 from streamnb.event_logs.kafka.librdkafka_settings import producing, reading, transacting, translated_settings
 from streamnb.runtime.worker import CommitPolicy
 
+pytestmark = pytest.mark.early(65)
+
 RAWS = raw_events(120, seed=21)
 PACE = CommitPolicy(commit_events=20)
 PATIENCE = 60.0  # seconds until what does not happen is taken to happen never
@@ -510,6 +512,7 @@ def test_a_transaction_that_delivers_nothing_is_asked_why(begun, error, kind, sa
     assert begun._producer.flushed == pytest.approx(seconds)
 
 
+@pytest.mark.thorough
 def test_a_batch_that_expires_inside_a_transaction_makes_the_commit_fail(lone_broker):
     """The broker is silent until the client gives the batch up, and back before it is asked to commit."""
     clients, topic = Clients({"bootstrap_servers": lone_broker.address}), topic_of_seven(lone_broker)

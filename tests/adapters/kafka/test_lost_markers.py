@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 
 import pytest
-from broker_fixtures import running
 from cluster import Cluster
 from kafka import TopicPartition, errors
 from service import TOPICS
@@ -16,6 +15,8 @@ from streamnb.event_logs.kafka.kafka_python_client import send
 from streamnb.event_logs.kafka.lost_transaction_markers import commit_again
 from streamnb.event_logs.kafka.open_transactions import open_transactions
 
+pytestmark = pytest.mark.thorough
+
 
 class Unverified(Cluster):
     """One node, which takes records of transactions that their coordinator knows nothing of."""
@@ -25,8 +26,8 @@ class Unverified(Cluster):
 
 
 @pytest.fixture(scope="module")
-def broker(tmp_path_factory):
-    yield from running("unverified", lambda: Unverified(tmp_path_factory.mktemp("unverified")))
+def broker(run_broker, tmp_path_factory):
+    yield from run_broker("unverified", lambda: Unverified(tmp_path_factory.mktemp("unverified")))
 
 
 @pytest.fixture

@@ -28,6 +28,8 @@ from streamnb.event_logs.kafka.kafka_transactions import Transactions
 from streamnb.event_logs.sqlite.sqlite_log import SqliteLog
 from streamnb.event_logs.sqlite.sqlite_store import SqliteStore
 
+pytestmark = [pytest.mark.thorough_for("librdkafka"), pytest.mark.early(26)]
+
 EVENTS, JOURNAL, OUT = Partition("events", 0), Partition("journal", 0), Partition("out", 0)
 NOWHERE = Partition("nowhere", 0)
 LOGS = ["sqlite", "kafka", "librdkafka"]
@@ -723,6 +725,7 @@ def test_a_record_larger_than_the_broker_takes_is_refused_where_it_is_appended(o
     assert type(caught.value) is LogError
 
 
+@pytest.mark.thorough_for("kafka", but=("kafka-same-3", "kafka-successor-0"))
 @pytest.mark.parametrize("n", [0, 1, 3, 9])
 @pytest.mark.parametrize("who", ["same", "successor"])
 def test_a_number_that_does_not_follow_the_journal_is_fenced(open_log, n, who):

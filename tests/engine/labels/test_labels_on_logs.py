@@ -44,6 +44,8 @@ from streamnb.runtime import worker as worker_module
 from streamnb.runtime.worker import CommitPolicy
 from streamnb.verification.check_results import Outcome
 
+pytestmark = pytest.mark.early(47)
+
 TOPICS = {"events": 1, "labels": 1, "predictions": 1, "metrics": 1, "dead_letters": 1, "journal": 1}
 IDENTITY = JobIdentity(("events", "labels"), "journal", "c0ffee", {"python": "3"})
 
@@ -135,6 +137,7 @@ def by_the_alphabet(said, more):
     return (*said, more)
 
 
+@pytest.mark.thorough_for("kafka", but="kafka-ranks")
 @pytest.mark.parametrize(
     ("of", "name", "wrong"),
     [
@@ -239,6 +242,7 @@ def test_the_last_line_of_a_file_holds_whatever_the_clock_says(open_log, tmp_pat
     assert Retraining(where).retrained().digest == model_digest(expected)
 
 
+@pytest.mark.thorough_for("kafka-semi_supervised")
 @pytest.mark.parametrize("kind", ["hypotheses", "semi_supervised"])
 def test_what_is_taught_again_is_told(open_log, tmp_path, kind):
     log = open_log(**TOPICS)
@@ -251,6 +255,7 @@ def test_what_is_taught_again_is_told(open_log, tmp_path, kind):
     assert (outcome.compared is None) == (kind != "hypotheses")
 
 
+@pytest.mark.thorough_for("kafka")
 def test_corrections_weigh_no_hypotheses(open_log, tmp_path):
     log, flags, losses = open_log(**TOPICS), FLAGS[:2], []
     events = [
@@ -277,6 +282,7 @@ def test_corrections_weigh_no_hypotheses(open_log, tmp_path):
     assert told(verified(open_log(), tmp_path / "kept", *flags)) == []
 
 
+@pytest.mark.thorough_for("kafka")
 def test_the_topic_can_be_added_to_a_running_model_and_not_taken_away(open_log, tmp_path):
     records = random_stream(random.Random(6), 60, 60, labelled=0.5).records
     log = open_log(**TOPICS)
@@ -396,6 +402,7 @@ def test_labels_that_are_read_before_their_events_wait_for_them(open_log, tmp_pa
     assert (learner.model.n_events, learner.late.outcomes["unknown"]) == (600, 0)
 
 
+@pytest.mark.thorough_for("kafka")
 @pytest.mark.parametrize("ends", ["busy", "hanging", "marked"])
 def test_a_stream_that_never_stands_still_does_not_starve_labels(open_log, tmp_path, monkeypatch, ends):
     """Most are of events that never come; or of one partition nothing can be read, as in a long transaction.

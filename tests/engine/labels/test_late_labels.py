@@ -33,6 +33,8 @@ from streamnb.formats.codec import decode_alert
 from streamnb.models.mixture.bayes_optimal_nb import BayesOptimalNB
 from streamnb.scoring.revisable_scores import LabelledOutcomes
 
+pytestmark = [pytest.mark.slow, pytest.mark.early(32)]
+
 FOREVER = 1e9  # seconds
 NEW_CLASSES = (MonitorSettings("new", "new-class"),)
 FEW = settings(max_examples=20)  # each is a whole life
@@ -220,6 +222,7 @@ def test_labels_inside_their_events_are_learned_and_published_as_without_the_top
     assert one.cumulative.log_loss == pytest.approx(other.cumulative.log_loss, rel=1e-12)
 
 
+@pytest.mark.thorough
 @FEW
 @given(rng=SEEDS)
 def test_a_withdrawn_source_never_spoke(rng):
@@ -415,6 +418,7 @@ def test_many_classes_are_scored_by_the_greatest_eight_and_the_rest(rng):
     assert learner.late.scoring.scores.cumulative().log_loss * 80 == pytest.approx(loss, rel=1e-9)
 
 
+@pytest.mark.thorough
 @FEW
 @given(rng=SEEDS)
 def test_corrections_go_through_prunings(rng):
@@ -432,6 +436,7 @@ def test_corrections_go_through_prunings(rng):
     )
 
 
+@pytest.mark.thorough
 @settings(max_examples=8)  # each takes half a second
 @given(rng=SEEDS)
 @example(rng=random.Random(12863))  # a label without weight comes before those that teach

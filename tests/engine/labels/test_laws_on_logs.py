@@ -22,6 +22,8 @@ from streamnb import NaiveBayes
 from streamnb.engine.ports import Partition
 from streamnb.engine.retraining.log_retraining import Retraining
 
+pytestmark = pytest.mark.early(44)
+
 ON_LOGS = settings(  # an example takes seconds, so that none is made smaller
     max_examples=4,
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
@@ -119,6 +121,7 @@ def test_any_history_ends_in_what_a_plain_recount_finds(open_log, tmp_path, rng,
     assert learner.late.scoring.scores.events == 0
 
 
+@pytest.mark.thorough_for("kafka")
 @pytest.mark.parametrize("labelled", [0.0, 0.7])
 @settings(ON_LOGS, max_examples=2)
 @given(rng=SEEDS)
@@ -134,6 +137,7 @@ def test_labels_inside_events_are_as_without_the_topic_and_none_teach_nothing(
     assert labelled or worker.learner.model.n_events == 0
 
 
+@pytest.mark.thorough_for("kafka")
 @ON_LOGS
 @given(rng=SEEDS, kind=st.sampled_from(sorted(MODELS)), gone=st.sets(st.integers(0, 59), max_size=20))
 def test_a_model_learned_anew_is_the_one_of_an_undisturbed_run(open_log, tmp_path, rng, kind, gone):
@@ -150,6 +154,7 @@ def test_a_model_learned_anew_is_the_one_of_an_undisturbed_run(open_log, tmp_pat
     assert (rebuilding.retrained().digest, rebuilding.forgotten) == (model_digest(expected), len(ids))
 
 
+@pytest.mark.thorough_for("kafka")
 @ON_LOGS
 @given(rng=SEEDS, delay=st.integers(1, 15))
 def test_a_delay_in_events_is_scored_as_by_river(open_log, tmp_path, rng, delay):

@@ -23,6 +23,8 @@ from streamnb.runtime import factories
 from streamnb.verification.check_results import CheckResults
 from streamnb.verification.log.retrained_model_check import check_rebuilt
 
+pytestmark = [pytest.mark.slow, pytest.mark.early(45)]
+
 ALIASES = {"a": "b", "c": "", "x": "y", "z": ""}
 SETS = "classes.aliases={a='b', c='', x='y', z=''}"
 
@@ -87,6 +89,7 @@ def learn_anew(log, folder, *sets):
         return worker.install_model(rebuilt).n
 
 
+@pytest.mark.thorough_for("sqlite-model1", "kafka-model1")
 @pytest.mark.parametrize("model", [["model.kind=naive_bayes"], []])
 def test_they_hold_from_now_on_and_of_all_once_the_model_is_learned_anew(open_log, tmp_path, model):
     raws = raw_events(150, seed=5)

@@ -26,6 +26,8 @@ from streamnb.runtime.worker import CommitPolicy
 from streamnb.verification.check_results import CheckResults
 from streamnb.verification.log.retrained_model_check import check_rebuilt
 
+pytestmark = [pytest.mark.slow, pytest.mark.early(56)]
+
 OUTPUTS = {"predictions": 1, "metrics": 1, "dead_letters": 1, "journal": 1}
 SETS = ["model.kind=naive_bayes"]
 LATE = [*SETS, "topics.labels=labels", "labels.window=1000d"]
@@ -69,6 +71,7 @@ def of_key(key):
     return _chosen(build_parser().parse_args(["forget", "--key", key]))
 
 
+@pytest.mark.thorough_for("kafka")
 def test_a_key_is_forgotten_in_all_partitions(open_log, tmp_path):
     """Events of three partitions, labels of two: nothing of the key is left, and verify says so."""
     log = open_log(events=3, labels=2, **OUTPUTS)
@@ -144,6 +147,7 @@ def test_where_a_topic_was_made_anew_it_says_that_and_what_to_do(open_log, tmp_p
         serving(open_log(), tmp_path, LATE, accepts_loss=True).close()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("open_log", ["sqlite"], indirect=True)
 def test_on_a_full_disk_the_learner_goes_on_and_the_command_says_why(open_log, tmp_path):
     """The process that hands a model over cannot write its file: nothing of it is left, and it can be repeated."""

@@ -23,6 +23,8 @@ from streamnb.engine.retraining.log_retraining import Retraining
 from streamnb.event_logs.sqlite.sqlite_log import SqliteLog
 from streamnb.runtime import factories
 
+pytestmark = [pytest.mark.thorough, pytest.mark.early(61)]
+
 KIND = "model.kind=naive_bayes"
 TOPICS = ["events", "labels", "predictions", "metrics", "dead-letters", "journal"]
 
@@ -51,7 +53,7 @@ def take_up(folder, point, becomes, trace=None):
     "becomes",
     [
         pytest.param(KIND, id="as before"),
-        pytest.param("posterior.seed=3", id="another kind", marks=pytest.mark.thorough),
+        pytest.param("posterior.seed=3", id="another kind", marks=pytest.mark.storm),
     ],
 )
 def test_a_learner_that_is_killed_at_any_step_of_a_take_up_leaves_one_model_or_the_other(tmp_path, becomes):

@@ -24,6 +24,8 @@ from streamnb.runtime import factories
 from streamnb.verification.check_results import CheckResults
 from streamnb.verification.log.retrained_model_check import check_rebuilt
 
+pytestmark = [pytest.mark.slow, pytest.mark.early(39)]
+
 BAYES = MODELS["naive_bayes"]
 CHAINS = ["model.kind=hidden_markov"]
 OTHERS = {
@@ -35,6 +37,14 @@ OTHERS = {
 }
 
 
+@pytest.mark.storm_for("kafka", but="kafka-to a mixture")
+@pytest.mark.thorough_for(
+    "kafka",
+    "sqlite-to naive Bayes",
+    "sqlite-with other hypotheses",
+    "sqlite-that forgets words",
+    but="kafka-to a mixture",
+)
 @pytest.mark.parametrize(("before", "after"), OTHERS.values(), ids=OTHERS)
 def test_it_is_the_model_of_a_run_under_the_other_and_what_follows_is_too(open_log, tmp_path, before, after):
     log, folder = open_log(**TOPICS), tmp_path / "snapshots"

@@ -17,6 +17,8 @@ from streamnb.runtime import factories
 from streamnb.verification.check_results import CheckResults
 from streamnb.verification.log.retrained_model_check import check_rebuilt
 
+pytestmark = pytest.mark.slow
+
 LEAST = 5
 FLAG = f"classes.min_learns={LEAST}"
 KINDS = {"naive_bayes": ["model.kind=naive_bayes"], "mixture": []}
@@ -47,6 +49,7 @@ class Told:
         self.hears()
 
 
+@pytest.mark.storm_for("kafka-naive_bayes")
 @pytest.mark.parametrize("kind", KINDS)
 def test_who_may_be_predicted_hangs_on_the_labels_that_hold_also_in_a_model_learned_anew(
     open_log, tmp_path, kind
@@ -103,6 +106,7 @@ def test_who_may_be_predicted_hangs_on_the_labels_that_hold_also_in_a_model_lear
     assert [one.verdict.name for one in findings.all()] == ["OK"]
 
 
+@pytest.mark.storm_for("kafka-naive_bayes")
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_past_that_is_lived_through_again_has_the_quarantine_of_the_candidate(open_log, tmp_path, kind):
     """What `compare` does: it answers as a learner would have that had the number from the beginning."""

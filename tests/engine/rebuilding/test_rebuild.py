@@ -32,6 +32,8 @@ from streamnb.runtime.worker import CommitPolicy
 from streamnb.verification.check_results import CheckResults
 from streamnb.verification.log.retrained_model_check import check_rebuilt
 
+pytestmark = [pytest.mark.slow, pytest.mark.early(24)]
+
 TOPICS = {"events": 1, "labels": 1, "predictions": 1, "metrics": 1, "dead_letters": 1, "journal": 1}
 LATE = ["topics.labels=labels", "labels.window=1000d", "decision.reject=0.3"]
 MODELS = {
@@ -83,6 +85,8 @@ def processed(log):
     return [*read_topic(log, "events"), *read_topic(log, "labels")]
 
 
+@pytest.mark.storm_for("kafka-naive_bayes", "kafka-pruned")
+@pytest.mark.thorough_for("kafka", "sqlite-naive_bayes", "sqlite-pruned")
 @pytest.mark.parametrize("kind", MODELS)
 def test_it_is_the_model_of_a_run_whose_events_carried_their_labels(open_log, tmp_path, kind):
     log = open_log(**TOPICS)
@@ -99,6 +103,8 @@ def test_it_is_the_model_of_a_run_whose_events_carried_their_labels(open_log, tm
         assert model_digest(expected) != model_digest(worker.learner)
 
 
+@pytest.mark.storm_for("kafka-naive_bayes", "kafka-pruned")
+@pytest.mark.thorough_for("sqlite-naive_bayes", "sqlite-pruned", "kafka-naive_bayes", "kafka-pruned")
 @pytest.mark.parametrize("kind", MODELS)
 def test_it_follows_the_journal_and_is_taken_up(open_log, tmp_path, kind):
     sets = MODELS[kind]
@@ -164,6 +170,8 @@ def forgotten(ids):
     return lambda event, _: event.id in ids
 
 
+@pytest.mark.storm_for("kafka-naive_bayes", "kafka-pruned")
+@pytest.mark.thorough_for("kafka", "sqlite-naive_bayes", "sqlite-pruned")
 @pytest.mark.parametrize("kind", MODELS)
 def test_what_is_forgotten_was_never_there_and_nothing_brings_it_back(open_log, tmp_path, kind):
     sets, gone = MODELS[kind], {f"e{i}" for i in range(0, 120, 7)}
@@ -222,6 +230,8 @@ def adopted(worker, rebuilding, model=None):
     return worker.install_model(rebuilt if model is None else rebuilt._replace(model=model)).n
 
 
+@pytest.mark.storm_for("kafka")
+@pytest.mark.thorough
 @pytest.mark.parametrize("flags", [["--key", "s3"], ["--where", "sender=s3"]], ids=["key", "attribute"])
 def test_a_twentieth_of_the_senders_is_forgotten(open_log, tmp_path, flags):
     """Of 2,000 events with verdicts; and where one of them were to teach still, it would be found."""
@@ -262,6 +272,7 @@ def test_a_twentieth_of_the_senders_is_forgotten(open_log, tmp_path, flags):
     worker.close()
 
 
+@pytest.mark.storm_for("kafka")
 def test_where_everything_was_forgotten_a_model_is_learned_anew(open_log, tmp_path):
     """Nothing waits for a label then, and nothing that did is in a snapshot."""
     log = open_log(**TOPICS)
@@ -376,6 +387,7 @@ def test_it_goes_on_where_nobody_hands_a_model_over(open_log, tmp_path, monkeypa
     worker.close()
 
 
+@pytest.mark.storm_for("kafka")
 def test_it_stands_still_once_for_each_who_asks(open_log, tmp_path, monkeypatch):
     """Who has what it asked for may ask a moment longer, and who comes next at once after it."""
     monkeypatch.setattr("streamnb.runtime.worker._STANDS_SECONDS", 0.3)
@@ -566,6 +578,7 @@ def test_a_model_that_was_just_taken_up_is_not_removed_by_who_asks_next(open_log
     assert offered.exists()
 
 
+@pytest.mark.storm_for("kafka")
 @pytest.mark.parametrize("content", [None, b"", b"foreign"])
 def test_a_learner_stands_still_once_for_each_who_asks(open_log, tmp_path, monkeypatch, content):
     """Whoever asks may hang, and what is offered may be damaged: the learner goes on, and stays on."""

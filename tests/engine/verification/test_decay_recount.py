@@ -26,6 +26,8 @@ from streamnb.reports.state_diff import differences, print_differences
 from streamnb.values.example_weights import UNIT
 from streamnb.verification.recount.recount_comparison import LearnedState, recount_of
 
+pytestmark = pytest.mark.slow
+
 DAY = 86_400.0
 HYPOTHESES = [
     Hypothesis("multinomial"),

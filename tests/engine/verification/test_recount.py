@@ -27,6 +27,8 @@ from streamnb.verification.exact.exact_moments import ExactMoments
 from streamnb.verification.recount.event_recount import Recount, RecountPlan
 from streamnb.verification.recount.recount_comparison import LearnedState, compare, recount_of
 
+pytestmark = pytest.mark.slow
+
 WORDS = st.sampled_from([f"w{i}" for i in range(12)] + ["ΣΑΣ", "Größe", "İ", "x_1"])
 TEXTS = st.lists(WORDS, max_size=8).map(" ".join)
 FEATURES = st.fixed_dictionaries(

@@ -17,6 +17,8 @@ from streamnb.models.tenants.serialized_tenants import run_of
 from streamnb.models.tenants.tenant_models import TenantModels
 from streamnb.verification.recount.tenant_recount import TenantRecount
 
+pytestmark = pytest.mark.slow
+
 
 def raw(i, tenant, features, label="a"):
     own = {} if tenant is None else {"tenant": tenant}

@@ -24,6 +24,8 @@ from streamnb.runtime import factories
 from streamnb.runtime.worker import CommitPolicy
 from streamnb.verification.check_results import Outcome
 
+pytestmark = pytest.mark.thorough
+
 RAWS = raw_events(300, seed=5)
 EVENTS, JOURNAL, PREDICTIONS = (Partition(name, 0) for name in ("events", "journal", "predictions"))
 

@@ -31,6 +31,8 @@ from streamnb.runtime import factories
 from streamnb.verification.check_results import Outcome
 from streamnb.verification.log.multisets import Balance, bucket_of
 
+pytestmark = pytest.mark.thorough
+
 RAWS = [*raw_events(298, seed=8), b"{", b"[]"]
 END = 10  # 300 records in commits of 30; snapshots at 3, 6, 9 and 10
 

@@ -39,6 +39,8 @@ from streamnb.runtime.worker import CommitPolicy
 from streamnb.verification.check_results import CheckResults, Outcome
 from streamnb.verification.log_verification import verify
 
+pytestmark = [pytest.mark.slow, pytest.mark.early(34)]
+
 MIXTURE = "model.kind=mixture"
 RAWS = [*raw_events(298, seed=8), b"{", b"[]"]
 END = 10  # 300 records in commits of 30; snapshots at 3, 6, 9 and 10
@@ -440,7 +442,7 @@ SHAPES = {
 
 
 @pytest.mark.parametrize("name", SHAPES)
-@pytest.mark.parametrize("n", [3, END])
+@pytest.mark.parametrize("n", [3, pytest.param(END, marks=pytest.mark.thorough)])
 def test_features_of_another_shape_are_told(log, folder, name, n):
     edit_snapshot(folder / "snapshots", SHAPES[name], n)
     outcome = outcome_of(log, folder)
@@ -472,7 +474,7 @@ GRADIENTS = {
 
 
 @pytest.mark.parametrize("name", GRADIENTS)
-@pytest.mark.parametrize("n", [3, END])
+@pytest.mark.parametrize("n", [3, pytest.param(END, marks=pytest.mark.thorough)])
 def test_one_number_learned_by_gradient_that_is_another_is_told(log, folder, name, n):
     edit, what = GRADIENTS[name]
     edit_snapshot(folder / "snapshots", edit, n)

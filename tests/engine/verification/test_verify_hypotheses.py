@@ -21,6 +21,8 @@ from streamnb.verification.check_results import CheckResults, Outcome
 from streamnb.verification.log_verification import VerificationSource, verify
 from streamnb.verification.recount.event_recount import RecountPlan
 
+pytestmark = pytest.mark.slow
+
 RAWS = [*raw_events(298, seed=8), b"{", b"[]"]
 END = 10  # 300 records in commits of 30; snapshots at 3, 6, 9 and 10
 HYPOTHESES = [
@@ -133,7 +135,7 @@ DECAYED = {
 
 
 @pytest.mark.parametrize("name", DECAYED)
-@pytest.mark.parametrize("n", [3, END])
+@pytest.mark.parametrize("n", [3, pytest.param(END, marks=pytest.mark.thorough)])
 def test_one_bit_of_what_forgets_is_told_with_its_place(learned, tmp_path, name, n):
     """By a replay, whether the snapshot is the newest or an older one."""
     place, newest = DECAYED[name], edit_snapshot(tmp_path / "snapshots", lambda _: None)
@@ -152,7 +154,7 @@ def test_one_bit_of_what_forgets_is_told_with_its_place(learned, tmp_path, name,
 
 
 @pytest.mark.parametrize("name", DAMAGE)
-@pytest.mark.parametrize("n", [3, END])
+@pytest.mark.parametrize("n", [3, pytest.param(END, marks=pytest.mark.thorough)])
 def test_a_snapshot_that_is_another_is_told(learned, tmp_path, name, n):
     """With right checksums: an older one by the recount and the posterior's books, the newest by a replay, too."""
     edit, what, array = DAMAGE[name]

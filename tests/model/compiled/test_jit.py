@@ -21,6 +21,8 @@ from streamnb.engine.ports import Partition
 from streamnb.event_logs.sqlite.sqlite_log import SqliteLog
 from streamnb.kernels import jit, kernel_cache
 
+pytestmark = [pytest.mark.slow, pytest.mark.early(43)]
+
 PACKAGES = Path(streamnb.__file__).parents[1]
 SHARED = """
 from streamnb.kernels import kernel_cache as kept_code
@@ -166,6 +168,7 @@ print(numba.njit(lambda a: numpy.dot(numpy.linalg.inv(a), a))(matrix).round(9).t
     assert done.stdout.splitlines() == ["x False", "[[1.0, 0.0], [0.0, 1.0]] True"]
 
 
+@pytest.mark.thorough
 def test_what_is_kept_is_loaded_and_what_is_damaged_is_compiled_again(tmp_path):
     assert doubled(tmp_path) == [12, 2]
     assert doubled(tmp_path) == [12, 0]
@@ -177,6 +180,7 @@ def test_what_is_kept_is_loaded_and_what_is_damaged_is_compiled_again(tmp_path):
         assert doubled(tmp_path) == [12, 0]
 
 
+@pytest.mark.thorough
 def test_code_that_came_with_the_package_goes_before_what_is_compiled_here(tmp_path):
     """It is for a level of processors, if this one is of that level."""
     level = [
@@ -243,9 +247,9 @@ def test_what_is_told_to_stop_in_code_that_is_made_of_text_ends_as_it_says():
     ("command", "number", "says"),
     [
         ("run", signal.SIGTERM, [STOPPED]),
-        ("run", signal.SIGINT, [STOPPED]),
-        ("run", signal.SIGHUP, [STOPPED]),
-        ("serve --listen 127.0.0.1:0", signal.SIGTERM, []),
+        pytest.param("run", signal.SIGINT, [STOPPED], marks=pytest.mark.thorough),
+        pytest.param("run", signal.SIGHUP, [STOPPED], marks=pytest.mark.thorough),
+        pytest.param("serve --listen 127.0.0.1:0", signal.SIGTERM, [], marks=pytest.mark.thorough),
     ],
 )
 def test_a_service_that_is_told_to_stop_while_kernels_are_compiled_stops(tmp_path, command, number, says):

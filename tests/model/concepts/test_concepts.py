@@ -28,6 +28,8 @@ from streamnb.errors import SmallWeightWarning, SnapshotError, UnlearnError
 from streamnb.formats.snapshot_container import Snapshot, SnapshotPart, decode, encode
 from streamnb.toolbox.concepts.conjunctions import MOST_HYPOTHESES
 
+pytestmark = pytest.mark.thorough
+
 law = settings(deadline=None, max_examples=150)
 VALUES = ["u", "v", 3, True]
 MISSING = [None, math.nan, math.inf, -math.inf]

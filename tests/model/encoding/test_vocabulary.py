@@ -139,7 +139,10 @@ def test_keys_of_any_length_are_told_apart(batches, random):
     assert selected.used[0] == sum(len(key) for key in selected.keys() if len(key) > 15)  # noqa: SIM118  no dictionary
 
 
-@pytest.mark.parametrize(("few", "swept", "for_each"), [(0, 5, 0), (0, 1024, 8), (1 << 14, 1024, 8)])
+@pytest.mark.parametrize(
+    ("few", "swept", "for_each"),
+    [(0, 5, 0), (0, 1024, 8), pytest.param(1 << 14, 1024, 8, marks=pytest.mark.thorough)],
+)
 def test_it_is_the_same_dictionary_while_rows_are_moved(few, swept, for_each, monkeypatch):
     """Between any two slices, as it grows, and after some of it was forgotten, whatever came meanwhile."""
     for name, number in (("_FEW", few), ("_SWEPT", swept), ("_SWEPT_FOR_EACH", for_each)):

@@ -40,6 +40,8 @@ from streamnb.runtime import factories
 from streamnb.runtime.worker import CommitPolicy
 from streamnb.scoring.drift_detectors import HORIZON, RECENT, DriftDetectors
 
+pytestmark = [pytest.mark.thorough, pytest.mark.early(17)]
+
 RIVER = {
     "adwin": river_drift.ADWIN,
     "page_hinkley": river_drift.PageHinkley,
@@ -347,7 +349,7 @@ def never_reporting_by_time(options):
     scope="module",
     params=[
         {},
-        {"evidence": 2},
+        pytest.param({"evidence": 2}, marks=pytest.mark.storm),
         {"report_every": 7},
         {"pruning": Pruning(every=40, min_count=2, max_attributes=20)},
     ],
@@ -427,6 +429,7 @@ def alone_with(raws, detectors=DETECTORS):
     return learner, [timeless(drift) for drift in drifts(learner.process(records(raws), 1.0))]
 
 
+@pytest.mark.storm_for("kafka")
 @pytest.mark.parametrize("size", [1000, 61])
 def test_kill_and_restart_and_replay_give_the_same(open_log, tmp_path, size):
     """A learner dies in the midst twice; the next one goes on from its snapshots, or from the journal alone."""
@@ -504,6 +507,7 @@ CHANGES = [(), ("adwin", "ddm"), ("ddm", "fhddm"), ("fhddm",), ("ddm", "fhddm"),
 """Detectors come, stay, go, and come back knowing nothing."""
 
 
+@pytest.mark.storm_for("kafka")
 def test_detectors_may_change_and_replay_knows_when(open_log, tmp_path):
     raws, folder, sensor = flipping(1200, 150), tmp_path / "s", Watching()
     alone, expected = factories.learner(configured()), []

@@ -286,6 +286,7 @@ def test_window_does_not_drift_after_many_wraps_with_extreme_losses():
     assert validation.window().brier == pytest.approx(2 * 2**-106, rel=1e-12, abs=0)
 
 
+@pytest.mark.thorough
 def test_ten_million_events_keep_twelve_digits():
     block = 10**6
     rng = np.random.default_rng(5)

@@ -19,6 +19,8 @@ from streamnb.formats.snapshot_container import Snapshot, SnapshotPart, decode, 
 from streamnb.models.calibration.newton import optimum
 from streamnb.models.calibration.sequential_laplace import LaplaceUnits, log_sigmoid, sigmoid
 
+pytestmark = pytest.mark.thorough
+
 law = settings(deadline=None, max_examples=60)
 
 

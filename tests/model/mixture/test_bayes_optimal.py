@@ -258,7 +258,7 @@ def real_models():
     }
 
 
-@pytest.mark.parametrize("rate", [0.0, 0.01])
+@pytest.mark.parametrize("rate", [0.0, pytest.param(0.01, marks=pytest.mark.thorough)])
 def test_the_bound_on_real_classifiers_and_a_real_stream(rate):
     """Phishing pages, 1,250 of them; each classifier's loss from a run of its own."""
     stream = list(datasets.Phishing())

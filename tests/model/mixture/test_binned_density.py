@@ -26,6 +26,8 @@ from streamnb import BayesOptimalNB, Hypothesis, Pool, Softmax
 from streamnb.errors import UnlearnError
 from streamnb.models.softmax.feature_table import COUNTS
 
+pytestmark = pytest.mark.thorough
+
 READ = Hypothesis("presence", density="binned")
 ALONE = [READ, Hypothesis("multinomial", m=2.0, density="binned", calibrated=True)]
 

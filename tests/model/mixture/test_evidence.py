@@ -45,6 +45,8 @@ from streamnb.formats.event_schema import EventSchema
 from streamnb.models.interface.attribution import LIMIT
 from streamnb.models.mixture.default_hypotheses import DEFAULT_HYPOTHESES
 
+pytestmark = pytest.mark.thorough
+
 DECAYING = [
     Hypothesis("presence", half_life=30.0),
     Hypothesis("multinomial", half_life=9.0, calibrated=True),

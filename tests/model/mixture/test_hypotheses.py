@@ -22,6 +22,8 @@ from streamnb.errors import UnlearnError
 from streamnb.scoring.prequential_scores import ESCAPE
 from streamnb.statistics.counter_rng import choose, uniforms
 
+pytestmark = pytest.mark.thorough
+
 LIKELIHOODS = ["multinomial", "presence", "bernoulli", "complement"]
 MODES = ["mixture", "map", "gibbs"]
 

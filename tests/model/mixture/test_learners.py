@@ -49,6 +49,8 @@ from streamnb.models.softmax.feature_table import (
 from streamnb.models.softmax.quantile_bins import FIRST_EDGES, QuantileBins, bin_of, first_edge, note_value
 from streamnb.scoring.prequential_scores import ESCAPE
 
+pytestmark = pytest.mark.thorough
+
 TEXTS = {"text", "title"}
 ATTRIBUTES = {"text": "text", "title": "text", "code": "nominal"}
 SOME = [

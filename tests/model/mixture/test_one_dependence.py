@@ -169,6 +169,7 @@ def test_what_speaks_for_a_prediction_adds_up(chosen):
         assert model.explanation_one(x).log_odds == pytest.approx(told, rel=1e-6, abs=1e-6)
 
 
+@pytest.mark.thorough
 def test_it_is_run_stopped_run_again_and_verified(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     config = load(None, {}, CONFIGURED)

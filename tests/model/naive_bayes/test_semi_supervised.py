@@ -530,6 +530,7 @@ def test_a_bad_event_teaches_nothing(y):
         model.learn_one({"a": 1.0}, "x")
 
 
+@pytest.mark.thorough
 def test_a_long_stream_without_labels_stays_finite():
     rng = np.random.default_rng(2)
     model = SemiSupervisedNB(mixed_model(), 1.0, 20, 5)

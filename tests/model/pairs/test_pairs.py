@@ -16,6 +16,8 @@ from streamnb.errors import SnapshotError
 from streamnb.models.one_dependence.pair_model import PairModel
 from streamnb.models.one_dependence.value_codes import magnitudes
 
+pytestmark = pytest.mark.thorough
+
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
 @settings(max_examples=300, deadline=None)

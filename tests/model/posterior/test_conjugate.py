@@ -18,6 +18,8 @@ from streamnb.formats import snapshot_container
 from streamnb.statistics.credible_intervals import beta_intervals
 from streamnb.statistics.rising_factorial import log_beta, log_rising, log_rising_ratio
 
+pytestmark = pytest.mark.thorough
+
 mpmath.mp.dps = 60
 
 POSITIVE = st.floats(0.01, 50.0)

@@ -34,6 +34,8 @@ from streamnb.statistics.credible_intervals import beta_intervals
 from streamnb.telemetry.http_endpoints import Endpoints, Health
 from streamnb.telemetry.prometheus_sensor import PrometheusSensor
 
+pytestmark = pytest.mark.thorough
+
 LOGS = ["sqlite"]
 RAWS = raw_events(500, seed=3)
 FALSE_ALARM = 1e-6  # of each statistical test below, were the intervals as good as they say

@@ -24,6 +24,8 @@ from streamnb.statistics.hypothesis_weights import (
     weighted_mean,
 )
 
+pytestmark = pytest.mark.thorough
+
 law = settings(deadline=None, max_examples=200)
 NO = -math.inf
 

@@ -16,6 +16,8 @@ from streamnb.models.tenants.cold_store import ColdStore, ColdStoreCopy, in_memo
 from streamnb.models.tenants.eviction_kernels import HEADER
 from streamnb.models.tenants.tenant_models import TenantModels
 
+pytestmark = pytest.mark.early(37)
+
 DECLARED = {
     "text": Text(alpha=0.3),
     "colour": Nominal(values=("red", "green", "blue")),
@@ -90,6 +92,7 @@ class EachAlone:
         return {label: p for label, p in told.items() if p}
 
 
+@pytest.mark.thorough_for("4000", "40000")
 @pytest.mark.parametrize("memory", MEMORY)
 @pytest.mark.parametrize("reading", READINGS)
 def test_each_model_is_what_it_would_be_alone(reading, memory):
