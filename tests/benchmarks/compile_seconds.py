@@ -21,7 +21,7 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
-from streamnb.adapters.fingerprint import fingerprint
+from streamnb.persistence.platform_fingerprint import fingerprint
 
 RECORD = Path(__file__).with_suffix(".json")
 SETS = {"default": [], "all": ["--all"]}

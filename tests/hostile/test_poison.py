@@ -35,8 +35,9 @@ def narrowed(broker, program, limit):
 
 @pytest.fixture(
     params=[
+        pytest.param("kafka", marks=pytest.mark.broker),
+        pytest.param("librdkafka", marks=pytest.mark.broker),
         "sqlite",
-        *(pytest.param(client, marks=pytest.mark.broker) for client in sorted(CLIENTS) if CLIENTS[client]),
     ]
 )
 def learn(request, tmp_path):
