@@ -279,7 +279,7 @@ def _toml(value):
 def rounded(value, digits=9):
     """A JSON value whose floats have at most nine significant digits, and twelve behind the point."""
     if isinstance(value, float):
-        return float(f"{round(value, digits + 3):.{digits}g}")
+        return float(f"{round(value, digits + 3) + 0.0:.{digits}g}")
     if isinstance(value, dict):
         return {key: rounded(one, digits) for key, one in value.items()}
     if isinstance(value, list | tuple):
@@ -319,7 +319,7 @@ def array_digest(array, *, exact):
     head = f"{array.dtype}{list(array.shape)}"
     if array.dtype.kind == "f" and not exact:
         digits = 9 if array.dtype.itemsize == 8 else 6
-        return f"{head} {digest(*(f'{round(one, digits + 3):.{digits}g}' for one in array.ravel().tolist()))}"
+        return f"{head} {digest(*(f'{round(one, digits + 3) + 0.0:.{digits}g}' for one in array.ravel().tolist()))}"
     return f"{head} {digest(np.ascontiguousarray(array).tobytes())}"
 
 
