@@ -29,13 +29,7 @@ _LEARNERS = "commit", "loss"
 class MergedModelPublisher:
     """Publisher of merged models, in the role of a learner: its journal installs one sum after another.
 
-    Args:
-        config: configuration of the merged model.
-        log: log with its topics; the worker closes it.
-        worker: a recovered worker, the only writer of the journal.
-        folder: snapshots of the merged model.
-        identity: identity of the merged model.
-        sensor: receives events.
+    The worker must have recovered, so it is the only writer of the journal; it closes the log.
     """
 
     def __init__(

@@ -49,14 +49,7 @@ class LearnedPosition(NamedTuple):
 
 
 class ShardState(NamedTuple):
-    """Committed state of a model.
-
-    Attributes:
-        config: configuration under which it was learned.
-        model: the sum of the partitions.
-        positions: partition -> position.
-        digests: digests of the states in the sum.
-    """
+    """Committed state of a model: configuration, sum, learned positions, and the digests of its summands."""
 
     config: Config
     model: NaiveBayes
@@ -192,12 +185,10 @@ def merged(states: Sequence[ShardState], config: Config) -> ShardState:
 
 
 def _model(config: Config) -> NaiveBayes:
-    """Return an empty model, of the only kind that `refuse_of_shards` permits."""
     return cast("NaiveBayes", factories.model(config))
 
 
 def _refuse_others(state: ShardState, config: Config) -> None:
-    """Raise ConfigError for a state whose events were counted differently than in this configuration."""
     refused = [
         f"{one.key} is {brief(one.before)}, and {brief(one.after)} of the merged model"
         for one in changes(semantic_config_of(state.config), semantic_config_of(config))
@@ -211,7 +202,6 @@ def _refuse_others(state: ShardState, config: Config) -> None:
 
 
 def _refuse_foreign(config: Config, facts: Sequence[StatisticFact]) -> None:
-    """Raise SnapshotError for facts about attributes that this configuration does not have."""
     usual = config.model.event_model
     of_kind = {
         "multinomial": {"word"},

@@ -236,13 +236,11 @@ def _value(form: Any) -> Any:
 
 
 def _class(name: str) -> Any:
-    """Return the class of this name, or None if files do not name it."""
     found = Hooks.public(name)
     return found if name in _VALUES or (isinstance(found, type) and issubclass(found, Savable)) else None
 
 
 def _made_with(value: Any) -> Mapping[str, Any]:
-    """Return the constructor arguments of a value."""
     names = inspect.signature(type(value)).parameters
     found = getattr(value, "made_with", None)
     return {name: getattr(value, name) for name in names} if found is None else found

@@ -241,7 +241,6 @@ class SnapshotFolder:
         return {}
 
     def _read(self, path: Path, n: int, alive: Callable[[], None] = lambda: None) -> Snapshot:
-        """Return a snapshot, with its segments if `whole`."""
         snapshot = read_file(path, alive)
         if snapshot.journal_n != n:
             raise SnapshotError(f"it stands at journal record {snapshot.journal_n}, its name has {n}")
@@ -348,7 +347,6 @@ class SnapshotFolder:
             path.unlink(missing_ok=True)
 
     def _offers(self, numbers: range) -> Sequence[Path]:
-        """Return the files offered to learners at one of these journal records."""
         found = [(path, _OFFERED.fullmatch(path.name)) for path in self.path.iterdir()]
         return [path for path, match in found if match and int(match[1]) in numbers]
 
@@ -389,7 +387,6 @@ def save_file(snapshot: Snapshot, path: Path, mode: int | None = 0o666) -> None:
 
 
 def _in_background(work: Callable[[], _T]) -> Future[_T]:
-    """Run `work` in a daemon thread and return its future."""
     outcome: Future[_T] = Future()
 
     def run() -> None:
@@ -449,7 +446,6 @@ def _open_file(name: str, flags: int) -> int:
 
 
 def _named_in(path: Path) -> Sequence[str]:
-    """Return the segments that a snapshot file names."""
     with io.FileIO(path, opener=_open_file) as raw, io.BufferedReader(raw) as file:
         return segment_names(load_parts(file))
 

@@ -29,10 +29,7 @@ _AT_ONCE = 25  # events that have something left out
 def explained(
     model: QueryModel, event: Event, against: str | None, top: int, of: str | None = None
 ) -> dict[str, Any]:
-    """Return why an event has its label, or the evidence for label `of` if the model counts.
-
-    Raises StreamnbError if the model has no explanation.
-    """
+    """Return why an event has its label, or the evidence for label `of`; raise StreamnbError without one."""
     model, event = model.own(event)
     told = model.posteriors([event])
     (said,) = model.by_label(told)
@@ -51,10 +48,7 @@ def explained(
 
 
 def held(said: Sequence[SourceLabel], journal: int) -> dict[str, Any]:
-    """Return the label in force after a journal record, its source and time, and the other labels.
-
-    `said` are the labels of `DelayedLabels`: the label in force comes first.
-    """
+    """Return the label in force after a journal record, its source and time, and the other labels."""
     told = [{"label": one.label, "source": one.source, "ts": one.time} for one in said]
     is_held = bool(told) and told[0]["label"] is not None
     holds = told.pop(0) if is_held else {"label": None, "source": None, "ts": None}
@@ -93,7 +87,6 @@ def _explanation(
     of: str | None,
     told: Posteriors,
 ) -> Explanation:
-    """Return the model's explanation for its label; raise ConfigError if there is none."""
     known = model.with_examples(said)
     if against is not None and against == (known[0] if of is None and known else of):
         raise ConfigError(f"against {against}: that is the explained label; name another label, or none")
@@ -182,7 +175,6 @@ def _turned(
 
 
 def _without(event: Event, items: Sequence[Item], said: Mapping[Any, Sequence[str]]) -> Event:
-    """Return the event without some of its words and values, in the same order."""
     x: dict[Any, Any] = dict(event.x)
     for name in {item.attribute for item in items}:
         gone = {item.value for item in items if item.attribute == name}
@@ -204,7 +196,6 @@ def known_of(model: QueryModel, word: str) -> dict[str, Any]:
 
 
 def _entries(asked_of: QueryModel, model: CountingModel, word: str) -> Iterator[dict[str, Any]]:
-    """Yield an entry for each attribute that has the word."""
     tokens = list(dict.fromkeys(words(word)))
     stopped = model.statistics.stop_words()
     for kind, name in model.statistics.layout.groups:

@@ -86,10 +86,7 @@ def described(event: EventLocation, published: PublishedPrediction | None = None
 
 
 def label_of(config: Config, event: EventLocation) -> dict[str, Any] | None:
-    """Return the event's label in force by the newest snapshot, its source and time, and other labels.
-
-    None if no separate label arrived, or if the event is no longer retained.
-    """
+    """Return the label in force by the newest snapshot, its source and time, and others; None if unknown."""
     found = factories.snapshots(config).newest()
     if found is None or "labels" not in found.snapshot.parts:
         return None
@@ -105,12 +102,7 @@ def label_of(config: Config, event: EventLocation) -> dict[str, Any] | None:
 
 
 def derived(
-    log: Log,
-    config: Config,
-    end: Checkpoint,
-    event: EventLocation,
-    against: str | None,
-    top: int,
+    log: Log, config: Config, end: Checkpoint, event: EventLocation, against: str | None, top: int
 ) -> dict[str, Any]:
     """Return the prediction of the state just before the event, compared with the published one.
 
@@ -148,7 +140,6 @@ def derived(
 def _recovered(
     log: Log, config: Config, end: Checkpoint, n: int, learner: EventProcessor
 ) -> tuple[Checkpoint, int]:
-    """Return the state at a journal record, and the number of records replayed for it."""
     snapshots, identity, replayed = factories.snapshots(config), factories.identity(config), 0
 
     def passed(*_: object) -> None:

@@ -259,10 +259,7 @@ def open_query_model(options: argparse.Namespace, snapshot: str | None = None) -
 
 
 def query_model_of(
-    model: Any,
-    learned: Config,
-    told: dict[str, Any],
-    decisions: ServedDecisions | None = None,
+    model: Any, learned: Config, told: dict[str, Any], decisions: ServedDecisions | None = None
 ) -> QueryModel:
     """A model that was learned under a configuration, and the decisions that it served, if any yet."""
     rule = factories.rule(learned)

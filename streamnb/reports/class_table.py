@@ -34,10 +34,7 @@ class ClassScore(msgspec.Struct, frozen=True):
 
 
 def by_class(report: MetricsReport) -> list[ClassScore]:
-    """Return the scores of each class in a report; empty above 100 classes, which have no confusion matrix.
-
-    Events of classes that were never learned do not count.
-    """
+    """Return the scores of learned classes; empty above 100 classes, which have no confusion matrix."""
     found, confusion = [], report.confusion
     total = sum(map(sum, confusion))
     for k, label in enumerate(report.labels):

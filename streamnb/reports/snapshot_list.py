@@ -33,11 +33,7 @@ def listed(config: Config) -> dict[str, Any]:
 
 
 class _Journal:
-    """States of snapshots in the journal.
-
-    Attributes:
-        known: record number -> record, for records that have snapshots.
-    """
+    """States of snapshots in the journal, with the records that have snapshots."""
 
     def __init__(self, log: Log, config: Config, numbers: Sequence[int]) -> None:
         topic = log.partitions(config.topics.journal)[0]

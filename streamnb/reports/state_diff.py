@@ -124,19 +124,12 @@ def _configuration(before: Checkpoint, after: Checkpoint) -> list[dict[str, str]
 
 
 def _probabilities(learner: EventProcessor) -> Mapping[Any, float]:
-    """Return P(h | D) of each hypothesis; empty without hypotheses."""
     posterior = posterior_of(learner.model)
     return {} if posterior is None else posterior.probabilities
 
 
 class _CountTable:
-    """Counts by word or value and class.
-
-    Attributes:
-        table: int64[rows, classes].
-        labels: class -> column.
-        rows: word or value with any count -> row.
-    """
+    """Counts by word or value and class: int64[rows, classes], and the indices of rows and classes."""
 
     def __init__(self, statistics: SufficientStatistics) -> None:
         size = statistics.vocabulary.size

@@ -77,7 +77,6 @@ def words_and_values(n: int) -> str:
 
 
 def _print_numbers(report: MetricsReport) -> bool:
-    """Print numbers of events; return True if any was scored."""
     told = counted(report, report.events)
     print(
         f"{told}, {report.learned:,} learned, {pluralize(report.dead_letters, 'dead letter')}; "

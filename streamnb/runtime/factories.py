@@ -101,7 +101,6 @@ def _monitor(config: MonitorConfig) -> MonitorSettings:
 
 
 def _letter_bytes(config: Config) -> int:
-    """The limit of dead letters where topics take less than usual."""
     most = config.predictions.max_bytes
     return most if most < USUAL_LIMIT else 0
 
@@ -276,10 +275,7 @@ def worker(
 
 
 def refuse_before_kernels(config: Config, log: Log) -> None:
-    """If kernels must be compiled, raise JournalError early for a configuration that recovery rejects.
-
-    With compiled kernels recovery itself reports it soon, so the journal is not read twice.
-    """
+    """If kernels must be compiled, reject early what recovery would reject after compiling."""
     if not kernel_cache.is_ready(reach(config)):
         changes_of(config, log)
 
@@ -298,11 +294,9 @@ def changes_of(config: Config, log: Log) -> Sequence[ConfigChange]:
 def warm_up(
     config: Config | None = None, asks: Callable[[EventProcessor, Config], object] = lambda *_: None
 ) -> float:
-    """Compile, or load, the kernels that a configuration can reach, or else all; the seconds that it took.
+    """Compile or load the kernels of a configuration, or all kernels; return the seconds that it took.
 
-    Args:
-        config: the configuration.
-        asks: is given a learner that has learned, to be asked what a real one will be.
+    `asks` receives a learner that has learned, to compile the queries of a real one.
     """
     started = time.monotonic()
     if config is None:

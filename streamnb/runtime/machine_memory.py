@@ -19,7 +19,6 @@ def machine_memory() -> int:
 
 
 def _limit(path: str) -> int:
-    """Return the limit in a file of the control group; 0 for none."""
     try:
         said = Path(path).read_text(encoding="ascii").strip()
     except OSError:

@@ -61,14 +61,7 @@ class ResendResult(NamedTuple):
 
 
 class ResentDeadLetters:
-    """Dead letters of one partition, in one pass in the order of their offsets.
-
-    Args:
-        at: stored position and note; None if nothing was ever sent.
-
-    Attributes:
-        start: every letter below this offset is settled.
-    """
+    """Dead letters of one partition in the order of their offsets; all below `start` are settled."""
 
     def __init__(self, at: Forwarded | None = None) -> None:
         self.start = 0 if at is None else at.offset
@@ -119,7 +112,6 @@ class ResentDeadLetters:
 
 
 def _encoded(start: int, ranges: Sequence[Range]) -> str:
-    """Return ranges as text: the steps from each of their ends to the next."""
     ends = [start, *(end for one in ranges for end in one)]
     steps = " ".join(str(after - before) for before, after in pairwise(ends))
     raw = base64.b85encode(zlib.compress(f"{start} {steps}".encode(), 9)).decode()
@@ -127,7 +119,6 @@ def _encoded(start: int, ranges: Sequence[Range]) -> str:
 
 
 def _decoded(note: str) -> list[Range]:
-    """Return the ranges of a text. Raises LogError."""
     if not note:
         return []
     try:

@@ -36,12 +36,7 @@ class _StopSignalError(KeyboardInterrupt):
 
 
 class Stop:
-    """Stop request by a signal, forwarded to the worker if there is one.
-
-    Attributes:
-        worker: worker to stop.
-        signal: number of the received signal; 0 for none.
-    """
+    """Stop request by a signal, whose number is `signal`; it stops the worker, if there is one."""
 
     def __init__(self) -> None:
         self.worker: Worker | None = None

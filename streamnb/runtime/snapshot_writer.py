@@ -23,17 +23,7 @@ LONGEST_WRITE = 600.0
 
 
 class Saving:
-    """Snapshot in progress of a learner at a checkpoint.
-
-    Args:
-        store: where the snapshot is kept.
-        checkpoint: an acknowledged checkpoint.
-        learner: may continue at once.
-        identity: identity of the job.
-
-    Attributes:
-        at: number of the journal record.
-    """
+    """Snapshot in progress at an acknowledged checkpoint; the learner may continue at once."""
 
     def __init__(
         self, store: SnapshotStore, checkpoint: Checkpoint, learner: EventProcessor, identity: JobIdentity

@@ -34,7 +34,6 @@ def rehearse(learner: EventProcessor, schema: EventSchema) -> None:
 
 
 def _verdict(topic: str, number: int) -> Record:
-    """Return a label; each event gets two different ones."""
     verdict = LabelRecord(str(number % _EVENTS), "abc"[number * number % 3], ts=float(number))
     return Record(Partition(topic, 0), number, None, encode_label(verdict), 1.0)
 
@@ -60,7 +59,6 @@ def rehearsed(schema: EventSchema, number: int) -> Record:
 
 
 def _put(event: dict[str, Any], keys: tuple[str, ...], value: object) -> None:
-    """Set a value unless its path is taken."""
     *above, last = keys
     for key in above:
         event = event.setdefault(key, {})

@@ -94,8 +94,6 @@ class CommitPolicy:
 
 
 class _CommitBegun(NamedTuple):
-    """A commit in flight, with the data for its report."""
-
     commit: CommitInFlight
     n: int
     at: float
@@ -301,7 +299,6 @@ class Worker:
         self._sensor.noted(f"going on with the model as it was: {why}")
 
     def _offered(self, checkpoint: Checkpoint) -> RetrainedModel | None:
-        """Return the model offered for a checkpoint; raise SnapshotError if it is damaged."""
         found = self._snapshots.offered(checkpoint.n)
         is_ours = found is not None and found.digest == checkpoint.digest
         return RetrainedModel.from_parts(found.parts) if found is not None and is_ours else None
@@ -337,18 +334,13 @@ class Worker:
         return self.checkpoint
 
     def _report_foreign_records(self, strays: Collection[ForeignRecord]) -> None:
-        """Log the first foreign records between the records of the journal."""
         for stray in sorted(strays)[:_STRAYS_TOLD]:
             self._sensor.noted(f"passing over offset {stray.offset} of the journal's topic: {stray.what}")
         if len(strays) > _STRAYS_TOLD:
             self._sensor.noted(f"and {len(strays) - _STRAYS_TOLD} more; `streamnb verify` counts them")
 
     def run(self, *, until_end: bool = False) -> None:
-        """Poll, learn and commit until `stop`, or until there is nothing more to read.
-
-        Args:
-            until_end: return where everything has been read.
-        """
+        """Poll, learn and commit until `stop`, or with `until_end` until everything has been read."""
         try:
             while self.is_restored and not self._stopping:
                 records = self._read(until_end=until_end)
@@ -389,7 +381,6 @@ class Worker:
             self._sensor.entered(WorkerState.STOPPED)
 
     def _turn(self) -> None:
-        """Send heartbeats to the log and the sensor."""
         self._log.heartbeat()
         self._sensor.heartbeat()
 
@@ -557,7 +548,6 @@ class Worker:
                 self._pause_for_handover(asker)
 
     def _warn_if_nothing_is_evicted(self) -> None:
-        """Log once that half-lives are configured without effect."""
         why = why_nothing_is_evicted(self.learner.model) if self._forgets else ""
         if why:
             self._forgets = False
@@ -578,7 +568,6 @@ class Worker:
                 )
 
     def _lag(self) -> Mapping[Partition, int]:
-        """Return the number of unprocessed offsets of each partition."""
         left = Counter(record.partition for record in self._left)
         return {partition: behind + left[partition] for partition, behind in self._log.lag().items()}
 
@@ -612,7 +601,6 @@ class Worker:
             self._seek()
 
     def _seek(self) -> None:
-        """Seek to the positions of the checkpoint, in all topics or without labels."""
         positions, late = self.checkpoint.positions, self.learner.late
         if self._only_events and late is not None:
             positions = {p: at for p, at in positions.items() if p.topic != late.settings.topic}

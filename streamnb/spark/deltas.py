@@ -274,7 +274,6 @@ def _describe_ranges(ranges: Iterable[SourceRange]) -> str:
 
 
 def _lock(file: TextIO) -> None:
-    """Lock the file while it is open, and write the holder into it. Raises JournalError."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

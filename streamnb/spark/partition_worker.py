@@ -107,7 +107,6 @@ def replica(folder: str, number: int) -> DeltaState:
 
 
 def _pieces(batches: Iterator[pa.RecordBatch], most: int) -> Iterator[list[Record]]:
-    """Yield the records of one partition, at most `most` at once; a tombstone is read as empty."""
     for batch in batches:
         topics, numbers, offsets, keys, values, times = (batch.column(name) for name in READS)
         places = [

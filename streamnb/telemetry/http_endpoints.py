@@ -129,7 +129,6 @@ def _shown(host: str, port: int) -> str:
 
 
 def _application(health: Health, metrics: WSGIApplication) -> WSGIApplication:
-    """Return the application for all three paths, for GET."""
 
     def answer(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         match environ["REQUEST_METHOD"], environ["PATH_INFO"]:
@@ -162,8 +161,6 @@ def _respond(
 
 
 class _RequestBytes(RawIOBase):
-    """Bytes of a request, up to a time limit and a size limit."""
-
     def __init__(self, connection: socket.socket, seconds: float, most: int) -> None:
         super().__init__()
         self._connection = connection
@@ -184,8 +181,6 @@ class _RequestBytes(RawIOBase):
 
 
 class _Request(WSGIRequestHandler):
-    """One request, whose client may be slow or disconnect without causing an error."""
-
     timeout = 5.0  # for the request as a whole, and for the answer as a whole
     most_bytes = 64 << 10  # maximum size of a request
 
@@ -210,7 +205,6 @@ class _Request(WSGIRequestHandler):
                 self._answer.truncate(len(headers) + len(end))
 
     def finish(self) -> None:
-        """Send the answer within the timeout."""
         with suppress(OSError):
             self.connection.settimeout(self.timeout)
             self.connection.sendall(self._answer.getvalue())

@@ -136,7 +136,6 @@ class _Series:
         self._names: set[str] = set()  # names with series
 
     def set(self, named: Mapping[str, object]) -> None:
-        """Store these values, and remove the series of all other names."""
         for field, gauge in self._gauges.items():
             for gone in self._names - named.keys():
                 gauge.remove(*self._labels, gone)
@@ -147,8 +146,6 @@ class _Series:
 
 
 class _Weighing:
-    """Additional metrics of a model that weighs hypotheses."""
-
     def __init__(self, registry: CollectorRegistry) -> None:
         gauge = partial(Gauge, registry=registry)
         self._posterior = gauge(
@@ -174,8 +171,6 @@ class _Weighing:
 
 
 class _Judging:
-    """Metrics of labels that arrive separately from their events."""
-
     def __init__(self, registry: CollectorRegistry) -> None:
         gauge = partial(Gauge, registry=registry)
         self._sources = BoundedNames()

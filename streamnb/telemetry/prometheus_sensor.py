@@ -267,7 +267,6 @@ class _BatchHistogram:
         self._sum += float(positive.sum())
 
     def collect(self) -> Iterable[Metric]:
-        """Return the current histogram."""
         names = [*map(str, self._bounds), "+Inf"]
         totals = self._counts.cumsum().tolist()
         buckets = list(zip(names, totals, strict=True))

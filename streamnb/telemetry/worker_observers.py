@@ -37,7 +37,6 @@ def watched(config: Config, *more: Sensor, is_brief: bool = False) -> Iterator[S
 
 
 def _served(config: Config, stack: ExitStack, *, is_brief: bool) -> Sequence[Sensor]:
-    """Serve health and Prometheus metrics over HTTP if configured, until the stack closes."""
     if config.http.address is None:
         return ()
     from streamnb.telemetry.http_endpoints import Endpoints, Health  # noqa: PLC0415  only `run` needs it
@@ -130,7 +129,6 @@ class Ticker(Sensor):
         )
 
     def _tell_alerts(self) -> None:
-        """Print one line for all equal alerts of a monitor."""
         for (monitor, kind, state), count in self._alerts.items():
             times = f", {pluralize(count, 'time')}" if count > 1 else ""
             print(f"monitor {printable(monitor)} ({kind}): {state}{times}", file=sys.stderr)

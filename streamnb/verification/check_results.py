@@ -23,16 +23,11 @@ class Outcome(StrEnum):
 
 
 class CheckResult(NamedTuple):
-    """One result of a check.
+    """One result of a check: its name, outcome, text and place, and the actual and expected value.
 
-    Attributes:
-        check: name of the check, such as ``journal`` or ``slices``.
-        verdict: outcome.
-        text: the result as a sentence.
-        place: ``record`` of the journal, ``topic``, ``partition`` and ``offset``, ``attribute``, ``value``,
-            ``feature``, ``hypothesis`` and ``class``, as far as they apply.
-        found: actual value; None if the sentence contains everything.
-        expected: expected value.
+    `place` has ``record`` of the journal, ``topic``, ``partition`` and ``offset``, ``attribute``, ``value``,
+    ``feature``, ``hypothesis`` and ``class``, as far as they apply. The values are None if the text contains
+    everything.
     """
 
     check: str

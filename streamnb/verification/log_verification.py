@@ -36,11 +36,7 @@ RECOUNT, CONFIGURATION, LOG = "recount", "configuration", "log"
 
 @dataclass(frozen=True)
 class VerificationSource(log_retraining.RetrainingSource):
-    """Log, snapshots and learner to verify.
-
-    Attributes:
-        plans: returns the recount plan of a configuration. May raise JournalError.
-    """
+    """Log, snapshots and learner to verify; `plans` may raise JournalError for a configuration."""
 
     plans: Callable[[JournalOrigin], RecountPlan]
 
@@ -73,7 +69,7 @@ class VerificationResult:
 def verify(
     source: VerificationSource, findings: CheckResults, progress: Callable[[int], None] = lambda _: None
 ) -> VerificationResult:
-    """Run all checks, and report every difference.
+    """Run all checks, and report every difference to `findings`.
 
     1. The chain of the journal, and its positions.
     2. Every slice that the log still holds. Its events are recounted from the beginning of the journal, or
@@ -84,15 +80,10 @@ def verify(
     5. Predictions and dead letters against the events.
 
     A model that is not a table of counts cannot be recounted. Instead of step 3, the model and the snapshots
-    on the way are compared with a replay, bit for bit.
+    on the way are compared with a replay, bit for bit. `progress` is called repeatedly with the number of
+    events read so far.
 
-    Args:
-        source: log, snapshots and learner to verify.
-        findings: receives the results.
-        progress: called repeatedly with the number of events read so far.
-
-    Raises:
-        LogError: the log or its journal cannot be read at all.
+    Raises LogError if the log or its journal cannot be read at all.
     """
     verified = VerificationResult(findings)
     # Snapshots first: one that is kept meanwhile stands at a record beyond the journal's end as it is taken.
@@ -230,7 +221,6 @@ class _Recount:
         self._findings.unchecked(RECOUNT, f"{why}: only a replay checks them", **place)
 
     def _count(self, processed: ProcessedEvents, plan: RecountPlan | None) -> None:
-        """Continue the recount with one slice, and compare the snapshot at this record."""
         record = processed.step.record
         if plan is None or not self.seen.counts(record.n) or (self.recount is None and self.counts):
             return
@@ -254,7 +244,6 @@ class _Recount:
             self.kept.compare(processed.step, self.recount, self.base)
 
     def report_corrections(self, model: StreamModel) -> None:
-        """Report the number of events that were unlearned because labels changed."""
         n = 0 if self._late is None else self._late.recount.unlearned
         if n and model.corrections == "exact":
             self._findings.ok(RECOUNT, f"{pluralize(n, 'event')} taken back, as labels changed")
@@ -279,7 +268,6 @@ class _Recount:
 def _compare_recount(
     recount: Recount | None, learner: EventProcessor, seen: LogScan, verified: VerificationResult
 ) -> None:
-    """Compare the recount with the state that a learner would begin with."""
     findings = verified.findings
     if recount is None or seen.is_broken:
         findings.unchecked(RECOUNT, "the state: what was learned could not be counted")

@@ -45,13 +45,7 @@ def compare_learned(
 ) -> int:
     """Report the first different number of each array, and return how many numbers are bit-identical.
 
-    Args:
-        arrays: arrays of a model's state.
-        replayed: arrays of the replayed state.
-        check: name of the check.
-        at: number of the journal record of both.
-        findings: receives the results.
-        one: True if one kind of machine wrote everything; else only counts of features are compared.
+    Without `one`, more than one kind of machine wrote the arrays: only counts of features are compared.
     """
     same = 0
     for name in sorted({**arrays, **replayed}):

@@ -205,7 +205,6 @@ def _report_foreign_records(strays: Sequence[ForeignRecord], seen: LogScan, find
 
 
 def _report_unfollowed(foreign: Sequence[ForeignRecord], journal: Partition, findings: CheckResults) -> int:
-    """Report foreign records before a gap, which may be damaged records, and return their number."""
     for offset, what in foreign:
         findings.differs(CHAIN, f"{journal} offset {offset}: {what}", place(journal, offset))
     return len(foreign)
@@ -284,7 +283,6 @@ def _report_loss(step: ChainEntry, findings: CheckResults) -> None:
 
 
 def _note(seen: LogScan, step: ChainEntry, earliest: Mapping[Partition, int]) -> None:
-    """Update the scan with one record."""
     record = step.record
     seen.first = seen.first or record
     seen.end = step.after

@@ -21,18 +21,12 @@ SNAPSHOTS = "snapshots"
 
 
 class _SnapshotMark(NamedTuple):
-    """Journal record and file of a snapshot; its state is loaded on demand."""
-
     digest: str
     fingerprint: dict[str, str]
 
 
 class KeptSnapshots:
     """Checks of every readable snapshot, one at a time.
-
-    Args:
-        snapshots: the kept snapshots.
-        findings: receives the results.
 
     Attributes:
         origins: journal record -> origin in the snapshot there.

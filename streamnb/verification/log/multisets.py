@@ -8,7 +8,6 @@ _BUCKETS = 4096
 
 
 def _hashed(key: bytes) -> tuple[int, int]:
-    """Return a bucket, and a hash of 128 bits."""
     digest = int.from_bytes(blake2b(key, digest_size=16).digest(), "little")
     return digest % _BUCKETS, digest
 
@@ -19,14 +18,10 @@ def bucket_of(key: bytes) -> int:
 
 
 class Balance:
-    """Comparison of two multisets in constant memory.
+    """Comparison of two multisets in constant memory, with the numbers of expected and found keys.
 
     A key's hash is added if found, and subtracted if expected. A bucket with different keys sums to zero with
     a probability of about 2^-116.
-
-    Attributes:
-        expected: number of expected keys.
-        found: number of found keys.
     """
 
     def __init__(self) -> None:

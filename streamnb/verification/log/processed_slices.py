@@ -32,11 +32,8 @@ class ProcessedReader:
     """Reader of processed records, in order and in one pass.
 
     Args:
-        log: only read.
-        seen: scan of the journal.
         origins: record number -> origin in the snapshot at that record.
         earliest: partition -> offset of the earliest record kept.
-        plans: returns the recount plan of a configuration.
 
     Attributes:
         slices: number of unchanged slices.

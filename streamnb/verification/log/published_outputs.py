@@ -59,8 +59,6 @@ class _PredictionHead(msgspec.Struct):
 
 
 class _CommittedSince(NamedTuple):
-    """Times and positions that a running learner has committed since verification began."""
-
     times: frozenset[float]
     positions: Mapping[Partition, int]
 
@@ -69,12 +67,8 @@ class _CommittedSince(NamedTuple):
 class PublishedOutputs:
     """Comparison of outputs with the processed records of the journal.
 
-    Args:
-        log: only read.
-        settings: all settings that the learner has had; the model's name never changed.
-        seen: scan of the journal.
-        origins: record number -> origin in the snapshot at that record.
-        findings: receives the results.
+    `settings` are all settings that the learner has had; the model's name never changed. `origins` are the
+    origins in snapshots, by record number.
     """
 
     log: Log
@@ -124,7 +118,6 @@ class PublishedOutputs:
             self._earlier = 1  # the first record's slice is unknown without the record before it
 
     def _refused_labels(self) -> Iterator[bytes]:
-        """Yield the places of records refused for exceeding the class limit, from their dead letters."""
         ends = {partition: end for partition, (_, end) in self._letters.items()}
         for letter in self._records(LETTERS, self._letters, ends):
             if dict(letter.headers).get("reason") == _TOO_MANY_CLASSES:
@@ -160,8 +153,7 @@ class PublishedOutputs:
             self._check(LETTERS, lambda: self._found_dead_letters(ends), again)
         else:
             self.findings.unchecked(
-                LETTERS,
-                f"{self._balances[LETTERS].expected:,} refused records: {self._missing}",
+                LETTERS, f"{self._balances[LETTERS].expected:,} refused records: {self._missing}"
             )
         if self._by_scorers:
             text = "scorers publish predictions outside commits, with the journal record of their model"
@@ -174,7 +166,6 @@ class PublishedOutputs:
 
     @property
     def _missing(self) -> str:
-        """Return why outputs cannot be compared."""
         why = (
             f", or, of events up to journal record {self.seen.unread}, {self.seen.why}"
             if self.seen.why
@@ -267,7 +258,6 @@ class PublishedOutputs:
                 yield _place_key(partition, at)
 
     def _is_others(self, letter: Record) -> bool:
-        """Return True if the record of a dead letter is in a partition that another shard reads."""
         with suppress(KeyError, ValueError):  # a foreign record, reported elsewhere
             return bool(self._numbers) and _place_of(letter)[0].number not in self._numbers
         return False
@@ -299,7 +289,6 @@ class PublishedOutputs:
         return math.inf
 
     def _kept(self, kind: str, topics: Iterable[str]) -> dict[Partition, tuple[int, int]]:
-        """Return partition -> (earliest kept offset, end) for existing topics."""
         kept: dict[Partition, tuple[int, int]] = {}
         for topic in topics:
             try:

@@ -29,8 +29,6 @@ class _OutputModel(msgspec.Struct):
 
 
 class _OutputHead(msgspec.Struct):
-    """Fields that identify a prediction, report, drift or alert."""
-
     ts: float
     model: _OutputModel
     id: str = ""
@@ -42,15 +40,11 @@ Name = tuple[Any, ...]
 
 
 class ReplayedOutputs:
-    """Comparison of a replay's outputs with the records in the topics.
+    """Comparison of a replay's outputs with the records in the topics, up to their current ends.
 
     It reports records with different bytes, missing records of topics that are complete, and reports that no
     commit published. Predictions and dead letters that `PublishedOutputs` reports as missing are not reported
     again.
-
-    Args:
-        log: only read, up to the current ends of its topics.
-        findings: receives the results.
     """
 
     def __init__(self, log: Log, findings: CheckResults) -> None:
@@ -112,7 +106,6 @@ class ReplayedOutputs:
             self._findings.ok(OUTPUTS, f"{pluralize(self._equal, 'record')} as published, byte for byte")
 
     def _open(self, reports: AbstractSet[str]) -> None:
-        """Open the topics for which a replay has no output: foreign records may be in them."""
         for topic in reports - self._topics.keys():
             window = _OutputWindow(self._log, NewRecord(topic, None, b""))
             if not window.errors:  # else there is none, and nothing in it is missed
@@ -147,12 +140,12 @@ class ReplayedOutputs:
 
 
 class _OutputWindow:
-    """A topic's records from what was asked for last to as far as it has been read.
+    """Records of a topic between the last matched one and the last read one.
 
     Attributes:
-        is_whole: whether the topic reaches back to its beginning.
-        models: those whose records were asked for.
-        errors: why it cannot be read.
+        is_whole: True if the topic reaches back to its beginning.
+        models: models with expected records.
+        errors: why the topic cannot be read.
     """
 
     def __init__(self, log: Log, first: NewRecord) -> None:
@@ -171,7 +164,6 @@ class _OutputWindow:
 
     @property
     def is_full(self) -> bool:
-        """True if the window must shrink before more is read."""
         return self._size >= _WINDOW
 
     def take(self, output: NewRecord) -> Record | None:
@@ -198,19 +190,16 @@ class _OutputWindow:
         return next((found for found in self._unmet.get(name, ()) if bytes_of(found) == wanted), None)
 
     def _forget(self, name: Name) -> None:
-        """Drop records of other models and of rolled-back commits: earlier commits did not match them."""
         self._unmet = {n: found for n, found in self._unmet.items() if found and n >= name[:1]}
         self._size = sum(len(one.value) for found in self._unmet.values() for one in found)
 
     def left(self, models: AbstractSet[str]) -> Iterator[Record]:
-        """Yield the unmatched records of these models; dead letters do not name a model."""
         while self._unmet or self._read():
             for name, found in self._unmet.items():
                 yield from found if _models(name) & models else ()
             self._unmet, self._size = {}, 0
 
     def _read(self) -> bool:
-        """Read the next records of every partition; return False if there were none."""
         is_more = False
         for partition, (offset, end) in list(self._ahead.items()):
             try:
@@ -237,7 +226,6 @@ _said = msgspec.json.Decoder(_OutputHead).decode
 
 
 def _place(letter: NewRecord | Record) -> Name | None:
-    """Return the place of a dead letter's refused record."""
     place = dict(letter.headers)
     return (
         (-math.inf, *(place.get(name, b"") for name in ("topic", "partition", "offset"))) if place else None
@@ -258,7 +246,6 @@ def _what(output: NewRecord | Record) -> Name | None:
 
 
 def _differences(found: Record, output: NewRecord) -> Iterator[str]:
-    """Yield the differences, field by field for JSON."""
     try:
         here, there = (msgspec.json.decode(value, type=dict) for value in (found.value, output.value))
     except (msgspec.MsgspecError, UnicodeDecodeError):

@@ -43,16 +43,7 @@ class _SnapshotsUpTo:
 
 @dataclass(eq=False)
 class StateReplay:
-    """Recovery and comparison of states.
-
-    Args:
-        log: only read.
-        snapshots: kept snapshots.
-        learner: returns a learner that has learned nothing.
-        identity: identity of the job that the state must belong to.
-        seen: scan of the journal.
-        findings: receives the results.
-    """
+    """Recovery and comparison of states; `learner` returns a learner that has learned nothing."""
 
     log: Log
     snapshots: Snapshots
@@ -77,13 +68,9 @@ class StateReplay:
     def compare(self, learner: EventProcessor, kept: KeptSnapshots, base: int) -> None:
         """Compare the present state, and the snapshots on the way, with a replay, bit for bit.
 
-        Scores are sums of logarithms: their bits are the same only on one kind of machine.
-
-        Args:
-            learner: the state.
-            kept: kept snapshots.
-            base: record of the snapshot from which a replay must begin because journal or events do not reach
-                back to the genesis; -1 if there is none.
+        Scores are sums of logarithms: their bits are the same only on one kind of machine. The replay begins
+        at the snapshot of record `base` if journal or events do not reach back to the genesis, else `base` is
+        -1.
         """
         model, has_learners = learner.model, learns(learner.model)
         if not kept.origins:
@@ -134,7 +121,6 @@ class StateReplay:
         return None
 
     def _finish_outputs(self, learner: EventProcessor, *, is_whole: bool, failed: bool = False) -> None:
-        """Report the remaining differences between outputs and replay."""
         reports, seen = {learner.settings.metrics, learner.settings.alerts}, self.seen
         goes_on = self.log.offsets(seen.journal)[1] > seen.end_offset
         one = seen.machines_since(-1) <= {self.identity.machine}
@@ -171,7 +157,6 @@ class StateReplay:
             self.findings.ok(REPLAY, text)
 
     def _compare_learned(self, learner: EventProcessor, replayed: EventProcessor, *, one: bool) -> None:
-        """Compare features, gradient-trained parts and decayed counts."""
         n = self.seen.end.n
         if not one:
             text = "weights, powers and what forgets: more than one kind of machine has written"
@@ -212,7 +197,6 @@ def _portable(name: str, part: SnapshotPart, without: tuple[str, ...], *, one: b
 
 
 def _other_values(one: SnapshotPart, other: SnapshotPart) -> Iterator[str]:
-    """Yield the names of entries that differ."""
     for name in sorted({**one.meta, **other.meta}):
         if one.meta.get(name) != other.meta.get(name):
             yield name

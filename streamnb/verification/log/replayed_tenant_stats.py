@@ -15,12 +15,7 @@ _READ_AT_ONCE = 5000
 
 
 class ReplayedTenantStats:
-    """Comparison of tenant records in a topic with a replay.
-
-    Args:
-        log: only read, up to the current end of the topic.
-        findings: receives the results.
-    """
+    """Comparison of tenant records in a topic, up to its current end, with a replay."""
 
     def __init__(self, log: Log, findings: CheckResults) -> None:
         self._log, self._findings = log, findings

@@ -18,11 +18,7 @@ def check_rebuilt(
 ) -> None:
     """Compare the model that a journal record installed with one retrained now, bit for bit.
 
-    Args:
-        source: log and snapshots.
-        adopted: the record; -1 if there is none.
-        findings: receives the results.
-        chosen: events that the model must never have seen.
+    The model must never have seen the `chosen` events. If no record installed a model, `adopted` is -1.
     """
     found = find(source.log, source.log.partitions(source.identity.journal)[0], adopted)
     if found is None:

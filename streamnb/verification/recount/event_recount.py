@@ -206,10 +206,7 @@ class Recount:
         self._room = plan.room
 
     def evict(self, classes: int, plan: RecountPlan) -> None:
-        """If capacity is short, evict the lightest rows, of equal weight the oldest.
-
-        Evict long words above the byte limit first, then rows above the row limit.
-        """
+        """If capacity is short, evict long words above their limit, then the lightest and oldest rows."""
         room = plan.room
         if room is None or not room.is_short(len(self.rows) + len(self.stopped), self._long_bytes, classes):
             return
@@ -234,10 +231,7 @@ class Recount:
         self.teach(event.x, LabelChange(label, weight, plan))
 
     def unlearn(self, event: Event, label: str, weight: int, plan: RecountPlan, prunings: int) -> None:
-        """Unlearn an event that was learned after `prunings` prunings.
-
-        Rows evicted since then are not subtracted from later counts.
-        """
+        """Unlearn an event learned after `prunings` prunings; rows evicted since are not subtracted again."""
         if not weight:
             return
         self.unlearned += 1
@@ -334,7 +328,6 @@ class Recount:
         return self.rows.setdefault(row, {})
 
     def _held(self, row: Row, prunings: int) -> bool:
-        """Return True if a row has existed continuously since `prunings` prunings."""
         return row in self.rows and self._born.get(row, 0) <= prunings
 
     def prune(self, pruning: Pruning) -> None:

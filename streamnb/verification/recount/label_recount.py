@@ -37,8 +37,6 @@ Place = tuple[float, str, int, int]
 
 
 class _SourceEntry(NamedTuple):
-    """Latest label of a source for an event, by greatest place."""
-
     place: Place
     is_label: bool
     label: str
@@ -103,7 +101,6 @@ class LabelRecount:
             self._work()
 
     def _take(self, record: Record, read: Read) -> None:
-        """Process one record; None is a record of another kind."""
         recount = self.recount
         if self._learned is None:
             assert read is None or isinstance(read, Event)  # noqa: S101
@@ -190,7 +187,6 @@ class LabelRecount:
     def _hear(
         self, event_id: str, source: str, place: Place, label: str | None, weight: float, recorded: float
     ) -> None:
-        """Process a label record, or the label of an event that arrived again."""
         if source not in self._sources and len(self._sources) >= _SOURCES:
             self._refuse()
             return
@@ -229,7 +225,6 @@ class LabelRecount:
         )
 
     def _keep(self, event_id: str, source: str, word: _SourceEntry, recorded: float) -> None:
-        """Keep a label until its event arrives, or until memory is short."""
         words, _ = self._early.get(event_id, ({}, 0.0))
         if len({*words, source}) > _SPEAKERS:
             self._refuse()
@@ -275,7 +270,6 @@ class LabelRecount:
         return self._waiting[number] if self._waits(number) else None
 
     def _follow(self, one: _WaitingEvent, *, prunes: bool = True, is_met: bool = False) -> None:
-        """Learn an event with the label in force, if that label has changed."""
         truth, before = self._truth(one.words), one.truth
         if truth == before:
             return

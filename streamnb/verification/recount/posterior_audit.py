@@ -26,14 +26,7 @@ _ROUNDING = 2.0**-53
 
 
 class PosteriorFault(NamedTuple):
-    """A number of the posterior that is outside its bounds.
-
-    Attributes:
-        what: name of the number.
-        hypothesis: its hypothesis; empty for the mixture.
-        found: actual value.
-        expected: expected value, or its maximum.
-    """
+    """A number of the posterior that is outside its bounds; without `hypothesis`, of the mixture."""
 
     what: str
     hypothesis: str

@@ -80,12 +80,7 @@ def _check_features(arrays: Mapping[str, Array]) -> None:
 
 @dataclass
 class Compared:
-    """Numbers of values that are equal.
-
-    Attributes:
-        counts: counts of classes, rows and totals.
-        moments: cells of continuous attributes.
-    """
+    """Numbers of values that are equal: counts, and cells of continuous attributes."""
 
     counts: int = 0
     moments: int = 0
@@ -95,8 +90,6 @@ class Compared:
 
 
 class _Row(NamedTuple):
-    """A row of a table: its nonzero counts, the texts that hold it, and its stop flag."""
-
     row: Row
     counts: dict[str, int]
     presence: dict[str, int]
@@ -104,7 +97,6 @@ class _Row(NamedTuple):
 
 
 def _cells(table: Ints, labels: Sequence[str]) -> Iterator[dict[str, int]]:
-    """Yield label -> nonzero count for each row."""
     for first in range(0, len(table), _AT_ONCE):
         part = table[first : first + _AT_ONCE]
         cells: list[dict[str, int]] = [{} for _ in part]
@@ -115,7 +107,6 @@ def _cells(table: Ints, labels: Sequence[str]) -> Iterator[dict[str, int]]:
 
 
 def _rows(statistics: SufficientStatistics) -> Iterator[_Row]:
-    """Yield all rows in order of first occurrence."""
     owners, labels = list(statistics.layout.groups), [str(label) for label in statistics.classes]
     vocabulary = statistics.vocabulary
     groups = vocabulary.groups[: vocabulary.size].tolist()
@@ -183,17 +174,10 @@ def recount_of(state: LearnedState) -> Recount:
 
 
 def compare(recount: Recount, state: LearnedState, check: str, at: int, findings: CheckResults) -> Compared:
-    """Report every number that differs, and return how many are equal.
+    """Report every number that differs at journal record `at`, and return how many are equal.
 
     Counts are exact. Means and M2 may differ from exact ones by at most the rounding bound of
     `exact.moments`.
-
-    Args:
-        recount: counted numbers.
-        state: learned numbers.
-        check: name of the check.
-        at: number of the journal record of both.
-        findings: receives the results.
     """
     comparing = _Comparing(check, at, findings)
     for name, counted, learned in (
@@ -217,7 +201,6 @@ class _Comparing:
         self._whose: dict[str, str] = {}  # the tenant whose model is compared
 
     def tenants(self, recount: Recount, models: TenantModels) -> None:
-        """Compare the model of each tenant, and the shared model."""
         assert isinstance(recount, TenantRecount)  # noqa: S101
         if models.shared is not None:
             self.tables(recount, models.shared.statistics)
@@ -294,7 +277,6 @@ class _Comparing:
             self.number(what, {"hypothesis": hypothesis}, expected, found)
 
     def rows(self, recount: Recount, statistics: SufficientStatistics) -> None:
-        """Compare words and values: learned ones, and ones that were only counted."""
         seen: set[Row] = set()
         unlearned = (_Row(row, {}, {}, is_stopped=False) for row in recount.rows if row not in seen)
         for row, learned, presence, is_stopped in chain(_rows(statistics), unlearned):

@@ -10,11 +10,7 @@ _NOBODY = ""  # whose events name no tenant, or one too many
 
 
 class TenantRecount(Recount):
-    """Recount for each tenant; its own counts belong to the shared model, if there is one.
-
-    Attributes:
-        tenants: name -> recount of its events, in order of first occurrence.
-    """
+    """Recount for each tenant, in order of first occurrence, and of the shared model if there is one."""
 
     def __init__(self) -> None:
         super().__init__()
