@@ -1,4 +1,4 @@
-"""What every classifier that counts has: events become arrays, and arrays counts and moments."""
+"""The common base of classifiers that learn counts and moments."""
 
 from __future__ import annotations
 
@@ -54,10 +54,10 @@ from streamnb.values.user_warnings import warn_user
 
 
 class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  # River is untyped here
-    """A classifier that learns counts and moments, and nothing that cannot be read from them or beside them.
+    """A classifier that learns sufficient statistics, and derives everything else from them.
 
-    It reads events, and owns the statistics, their state and the order of learning. What the counts say of an
-    event is the affair of those that inherit it: `_posteriors`, `_learn`, `_taken_apart` and `_reading`.
+    It reads events, and owns the statistics, their state and the order of learning. Subclasses define how the
+    statistics score an event: `_posteriors`, `_learn`, `_taken_apart` and `_reading`.
     """
 
     def __init__(self, reader: EventReader) -> None:
@@ -67,21 +67,21 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
     # -- reading ------------------------------------------------------------------------------------------
 
     tells_evidence = False
-    """Whether predictions have `evidence`. That of hidden Markov models has none."""
+    """If True, predictions have `evidence`; False for hidden Markov models."""
 
     @property
     def declared(self) -> dict[Any, Attribute]:
-        """What attributes are by declaration, or by name alone; others go by the type of their value."""
+        """Attributes whose kind is declared or implied by name; others go by the type of their value."""
         return dict(self._reader.declared)
 
     @property
     def classes(self) -> list[Any]:
-        """Every class met, in the order in which they were met."""
+        """Every class met, in order of first appearance."""
         return list(self._statistics.classes)
 
     @property
     def statistics(self) -> SufficientStatistics:
-        """All that was learned, without holes. Not to be asked for while an event is being learned."""
+        """Everything learned, without holes. Do not use it while an event is being learned."""
         if not self.is_settled:
             self._statistics.finish_copy()
         return self._statistics
@@ -94,33 +94,33 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
 
     @property
     def n_events(self) -> int:
-        """How many events were learned, less those unlearned."""
+        """Number of events learned, less those unlearned."""
         return self._statistics.events
 
     corrections: Corrections = "exact"
-    """How a label that changes is taken: see `StreamModel`."""
+    """Method by which a changed label is corrected: see `StreamModel`."""
 
     @property
     def n_prunings(self) -> int:
-        """How often words were forgotten; see `unlearn_many`."""
+        """Number of prunings so far; see `unlearn_many`."""
         return self._statistics.survivors.size
 
     @property
     def n_attributes(self) -> int:
-        """How many words and nominal values have a count above zero."""
+        """Number of words and nominal values with a count above zero."""
         return int(self._statistics.counts.live.sum())
 
     @property
     def n_bytes(self) -> int:
-        """Memory of all that was learned, bytes, spare capacity included."""
+        """Memory of everything learned, in bytes, including spare capacity."""
         return self._statistics.n_bytes
 
     def class_counts(self, name: Any) -> dict[str, dict[Any, float]]:
-        """Word or value -> class -> weight of one text or nominal attribute. Raises KeyError."""
+        """Return word or value -> class -> weight of a text or nominal attribute. Raises KeyError."""
         return self._statistics.class_counts(name)
 
     def value_counts(self, name: Any, value: Any) -> dict[Any, float]:
-        """Class -> weight of one word or value of an attribute, as far as it was learned."""
+        """Return class -> learned weight of one word or value of an attribute."""
         rows = self._encode_earlier([{name: value}]).batch.rows
         if rows.size != 1 or rows[0] < 0:
             return {}
@@ -128,27 +128,27 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
         return {label: int(found[k]) / UNIT for label, k in self._statistics.classes.items() if found[k]}
 
     def class_moments(self, name: Any) -> dict[Any, Moment]:
-        """Class -> moments of one continuous attribute. Raises KeyError."""
+        """Return class -> moments of a continuous attribute. Raises KeyError."""
         return self._statistics.class_moments(name)
 
     def predict_proba_one(self, x: Any) -> dict[Any, float]:
-        """P(v | x) of every class v with examples; they sum to 1. Empty while nothing has been learned."""
+        """Return P(v | x) of every class v with examples; they sum to 1. Empty before any learning."""
         return self._by_class(self._posteriors(self._encode_question([x])).probabilities[0])
 
     @property
     def learned_attributes(self) -> list[Any]:
-        """The names of attributes that were learned, in the order in which they were met, numbers last."""
+        """Names of learned attributes in order of first appearance, continuous attributes last."""
         layout = self._statistics.layout
         return [*dict.fromkeys((*(name for _, name in layout.groups), *layout.fields))]
 
     def knows(self, name: Any) -> bool:
-        """Whether anything was learned of an attribute."""
+        """Return whether anything was learned of an attribute."""
         layout = self._statistics.layout
         return bool(learned_types(layout, name))
 
     @property
     def learned_types(self) -> LearnedTypes:
-        """The types by which attributes were learned so far; it does not change as the model learns."""
+        """The types by which attributes were learned so far, unaffected by later learning."""
         layout = self._statistics.layout
         return LearnedTypes(frozenset(layout.groups), frozenset(layout.fields))
 
@@ -213,7 +213,6 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
         ]
 
     def _learned_values(self, pairs: Iterable[tuple[Any, str]]) -> dict[tuple[Any, str], bool]:
-        """Return whether each value of an attribute was learned."""
         distinct = list(dict.fromkeys(pairs))
         if not distinct:
             return {}
@@ -221,27 +220,25 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
         return dict(zip(distinct, used.tolist(), strict=True))
 
     def predict_posteriors(self, xs: Events, ts: Times = None) -> Posteriors:
-        """P(v | x) of many events, by the model as it is, or as it will be at the times `ts` (seconds)."""
+        """Return P(v | x) of many events, by the current model, decayed to the times `ts` (seconds)."""
         encoded = self._encode(xs, ts=ts)
         return self._posteriors(encoded)._replace(used=has_used(encoded.batch))
 
     def predict_proba_many(self, X: Any) -> Any:
-        """P(v | x) of each row of a data frame (NaN = missing), as a data frame; columns = classes."""
+        """Return P(v | x) of each row of a data frame (NaN = missing) as a data frame; columns = classes."""
         if not is_frame(X):
             raise TypeError(f"X is a data frame, not {type(X).__name__}: see predict_posteriors")
-        import pandas as pd  # noqa: PLC0415  optional: whoever passes a data frame has it
+        import pandas as pd  # noqa: PLC0415  optional: callers that pass a data frame have it
 
         probabilities = self._posteriors(self._encode_question(X)).probabilities
         columns = {label: probabilities[:, k] for label, k in self._known().items()}
         return pd.DataFrame(columns, index=X.index)
 
     def explain_one(self, x: Any, top: int | None = None, t: float | None = None) -> list[Item]:
-        """What each attribute value adds to the log odds of the predicted class against the runner-up.
+        """Return what each attribute value adds to the log odds of the predicted class against the runner-up.
 
-        At the time `t` (seconds), for models that decay.
-
-        The strongest first, at most `top`; values that say nothing are left out. Empty with fewer than two
-        classes. See `evidence` for what an item is.
+        Strongest items first, at most `top`, at the time `t` (seconds) for models that decay. Values without
+        effect are left out. Empty with fewer than two classes. See `evidence` for the form of an item.
         """
         explanation = self.explanation_one(x, t)
         if explanation is None:
@@ -251,10 +248,10 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
     def explanation_one(
         self, x: Any, t: float | None = None, against: Any = None, of: Any = None
     ) -> Explanation | None:
-        """`explain_one` in full: the two classes, the prior's log odds, and all items.
+        """Return `explain_one` in full: the two classes, the log odds of the prior, and all items.
 
-        In place of the most probable class it may be `of` any other, and in place of the runner-up `against`
-        any. None with fewer than two classes. Raises ValueError for a class without examples.
+        `of` replaces the most probable class and `against` the runner-up. None with fewer than two classes.
+        Raises ValueError for a class without examples.
         """
         encoded = self._encode([x], ts=[t])
         probabilities = self._by_class(self._posteriors(encoded).probabilities[0])
@@ -274,11 +271,10 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
     def learn_one(self, x: Any, y: Any, w: float = 1.0, t: float | None = None) -> None:
         """Learn one event `x` of class `y`, counted `w` times (in steps of 1/1024), of time `t` (seconds).
 
-        Time matters to models that decay alone; None is the latest so far.
+        Only models that decay use the time; None is the latest so far. Warns if an undeclared attribute looks
+        like a text, because it is learned as one value.
 
-        Warns where an attribute that is not declared looks like a text: it is taken for one value.
-
-        Raises TypeError or ValueError, and learns nothing, for a value that its attribute does not take.
+        Raises TypeError or ValueError, and learns nothing, if an attribute does not accept its value.
         """
         if t is not None or self._statistics.room is not None or not self._learned(x, y, w):
             self._learn(self._encode([x], [y], [w], [t]))
@@ -287,7 +283,7 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
     def learn_many(self, X: Any, y: Any, w: Weights = None, ts: Times = None) -> None:
         """Learn many events in order: a data frame and a series, or any iterables of one length.
 
-        Warns as `learn_one`, of the first one; of a data frame also of columns and labels that look
+        Warns like `learn_one`, for the first event; for a data frame also of columns and labels that look
         unintended.
         """
         before = self.n_events
@@ -302,26 +298,27 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
     def predict_then_learn_many(
         self, xs: Events, ys: Labels, ws: Weights = None, ts: Times = None
     ) -> Posteriors:
-        """Predict each event by all that was learned before it, then learn it, strictly in order.
+        """Predict each event by everything learned before it, then learn it, strictly in order.
 
-        An event whose label is None is only predicted. How a stream is cut into calls changes nothing, but
-        that classes first met in a later call have no column in an earlier one's answer.
+        An event whose label is None is only predicted. The division of a stream into calls changes nothing,
+        except that an answer has no column for classes first met in a later call.
 
         Args:
             xs: the events; a data frame has one in each row (NaN = missing), and is the fastest for tables.
             ys: their labels.
             ws: their weights; 1 by default.
-            ts: their times in seconds, for models that decay; the others count alike at all times.
+            ts: their times in seconds, for models that decay; other models ignore them.
         """
         return self._posteriors(self._encode(xs, ys, ws, ts), learn=True)
 
     def unlearn_one(self, x: Any, y: Any, w: float = 1.0) -> None:
         """Undo ``learn_one(x, y, w)``: exactly on counts, to rounding on moments.
 
-        That is the rounding of the largest value that the class has held of the attribute (see `moments` for
-        the bound): one that is some 1e7 standard deviations of the others away leaves noise of their size.
+        The error is the rounding of the largest value that the class has held of the attribute (see `moments`
+        for the bound). A value some 1e7 standard deviations away from the rest leaves noise as large as the
+        rest.
 
-        Raises UnlearnError, and changes nothing, where the counts show that this was never learned.
+        Raises UnlearnError, and changes nothing, if the counts prove that this was never learned.
         """
         if is_missing(y) and units(w):
             raise UnlearnError("an event without a label was never learned")
@@ -330,17 +327,17 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
     def unlearn_many(
         self, xs: Events, ys: Labels, ws: Weights = None, ts: Times = None, prunings: Prunings = None
     ) -> None:
-        """Take back that these events were learned, in order; see `StreamModel`.
+        """Unlearn these events in order; see `StreamModel`.
 
-        Counts exactly, moments as `unlearn_one` says, and nothing of what a model learns beside them. How
-        events are cut into calls changes nothing.
+        Exact on counts, on moments as in `unlearn_one`. Anything else that a model learns stays. The division
+        of events into calls changes nothing.
 
-        Raises UnlearnError at the first event that the counts show was never learned so. What came before it
-        is unlearned, it and what comes after it is not.
+        Raises UnlearnError at the first event that, by the counts, was never learned so. Events before it are
+        unlearned; it and later events are not.
         """
         events = self._as_learned(EncodedExamples.from_examples(xs, ys, ws, prunings))
         encoded = self._encode_earlier(events.xs)
-        # There is an attribute that was never learned, and not for want of room: of which event?
+        # An attribute was never learned, and not for lack of memory: find its event.
         was_short = self._statistics.room is not None or self._statistics.room_changes
         is_unknown = encoded.skipped and not was_short
         if is_unknown and len(events.xs) > 1:
@@ -363,69 +360,63 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
     def learn_late_many(
         self, xs: Events, ys: Labels, ws: Weights = None, ts: Times = None, *, again: bool = False
     ) -> None:
-        """Learn events that were predicted earlier, when their labels were not known: as any others."""
+        """Learn events that were predicted earlier without a label, like any other events."""
         self._learn(self._encode_earlier(xs, ys, ws, ts))
 
     def prune(self, min_count: float = 0.0, drop_most_frequent: int = 0, max_attributes: Most = None) -> int:
-        """Forget words of the text attributes; returns how many.
+        """Forget words of the text attributes; return how many.
 
-        Drops the `drop_most_frequent` most frequent words for good (they are stop words from then on), then
-        those with a total weight below `min_count`, then the rarest until at most `max_attributes` words
-        and values are left. Of equals, those met later go first. What was forgotten is not unlearned
-        again, see `unlearn_many`.
+        Drops the `drop_most_frequent` most frequent words for good (they become stop words), then words with
+        a total weight below `min_count`, then the rarest until at most `max_attributes` words and values
+        remain. Of equals, the latest go first. Forgotten words are not unlearned again, see `unlearn_many`.
 
         Joachims (1996) removed the 100 most frequent words and those seen fewer than 3 times.
         """
         return self._statistics.prune(min_count, drop_most_frequent, max_attributes)
 
     def keep_within(self, n_bytes: int) -> None:
-        """Let all that is learned, with a copy of it, take so many bytes, from now on; see `evict`.
+        """Limit the memory of everything learned, with a copy of it, to `n_bytes`; see `evict`.
 
-        Features of softmax regressions take up to the `memory` that the model was made with, whatever these.
+        Features of softmax regressions use up to the `memory` given to the model in any case.
         """
         self._statistics.room = self._budget(n_bytes)
 
     def has_capacity(self, classes: int, n_bytes: int, words: int) -> bool:
-        """Whether so many words and values, of so many bytes, can be learned as if no bound were set.
+        """Return whether `words` words and values of `n_bytes` bytes fit, with this number of classes.
 
-        With so many classes then.
-
-        Where they cannot, what is learned before the next `evict` goes as far as there is room.
+        If they do not fit, learning before the next `evict` stops adding rows when the memory is used up.
         """
         self._statistics.hold(len(self._statistics.classes))
         return self._statistics.has_capacity(classes, n_bytes, words)
 
     def reset_adaptive(self) -> None:
-        """Counts stay: what is true of most of a stream is in them."""
+        """Do nothing: counts hold what is true of most of a stream."""
 
     def change_budget(self, before: StreamModel) -> None:
-        """Go on with what another model learned, in the memory that this one may take; see `StreamModel`."""
+        """Continue from another model's statistics with this model's memory budget; see `StreamModel`."""
         if isinstance(before, CountingModel):
             self._statistics.change_budget(before._statistics.room)  # noqa: SLF001  of this class
 
     def evict(self, classes: int) -> None:
-        """Evict the values that matter least, if this number of classes leaves too little memory.
-
-        See `SufficientStatistics`.
-        """
+        """Evict the values that matter least, if this number of classes leaves too little memory."""
         self._statistics.evict(classes)
 
     @property
     def memory_use(self) -> MemoryUse:
-        """What it takes of the memory that it may take."""
+        """Share of the memory budget in use."""
         return self._statistics.memory_use
 
     @property
     def most_classes(self) -> int:
-        """How many classes there may be."""
+        """Maximum number of classes within the memory budget."""
         layout, room = self._statistics.layout, self._statistics.room
         return sys.maxsize if room is None else room.classes(len(layout.groups) + len(layout.fields))
 
     def partial(self, *_: Any, **__: Any) -> Any:
-        """Refused with ValueError, as is `apply`, where what was learned is no sum of what events teach."""
+        """Raise ValueError, as does `apply`, if the model is not a sum over events."""
         raise ValueError(
-            f"what an event teaches a {type(self).__name__} depends on the events before it, so no part of a "
-            "stream is learned apart: learn all in order (learn_many), or the counts alone, by a NaiveBayes"
+            f"a {type(self).__name__} depends on the order of events, so it has no partials: learn all "
+            "events in order (learn_many), or the counts alone, by a NaiveBayes"
         )
 
     apply = partial
@@ -433,26 +424,26 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
     # -- state --------------------------------------------------------------------------------------------
 
     def state(self) -> State:
-        """All that was learned: JSON-able values, and arrays. Equal states have equal bytes.
+        """Return everything learned: JSON-able values, and arrays. Equal states have equal bytes.
 
-        Raises TypeError for labels and names that are not strings, booleans or numbers, and SnapshotError
-        for those that no JSON holds: a lone surrogate, an integer beyond 64 bits.
+        Raises TypeError for labels and names that are not strings, booleans or numbers, and SnapshotError if
+        JSON cannot represent them: a lone surrogate, an integer beyond 64 bits.
         """
         return self.copying().state()
 
     @property
     def is_settled(self) -> bool:
-        """Whether no rows are left to be moved to where others were forgotten."""
+        """True if the vocabulary has no holes."""
         return not self._statistics.vocabulary.holes
 
     def copying(self, _aside: Aside = concatenated, /) -> StateCopying:
-        """The `state` as it is now, to be copied while the model goes on learning."""
+        """Begin to copy the current `state` while the model continues to learn."""
         return self._statistics.copying(type(self).__name__)
 
     def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
-        """Replace all that was learned by the `state` of a model of the same class; returns self.
+        """Replace everything learned by the `state` of a model of the same class; return self.
 
-        Raises ValueError for one of another class, and SnapshotError for one that is damaged.
+        Raises ValueError for another class, and SnapshotError for a damaged state.
         """
         if meta.get("type") != type(self).__name__:
             raise ValueError(f"this is the state of a {meta.get('type')}, not of a {type(self).__name__}")
@@ -466,24 +457,22 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
     _multiclass = True
 
     def _warn_of_sentences(self, x: Any) -> None:
-        """Python shows it once for each line of the user's that learns, whatever of ours calls whom."""
+        """Warn of texts. Python shows a warning once per line of user code, whatever line here raises it."""
         for name in self._reader.sentences(x):
             kind = type(self).__name__
             warn_user(
                 f"attribute {name!r} looks like a text, and is taken for one value: "
-                f"{kind}(attributes={{{name!r}: 'text'}}) reads its words, 'nominal' says that it is a value",
+                f"{kind}(attributes={{{name!r}: 'text'}}) reads its words, 'nominal' keeps it as one value",
                 UndeclaredTextWarning,
             )
 
     def _encode_question(self, xs: Events) -> Encoded:
-        """Encode events that are only predicted; warn of values of another type than was learned."""
         encoded = self._encode(xs)
         if encoded.skipped:
             self._warn_of_types(xs)
         return encoded
 
     def _warn_of_types(self, xs: Any) -> None:
-        """Warn once for each attribute of a data frame, or of the first event."""
         x = {name: one for name in xs for one in xs[name].dropna().head(1)} if is_frame(xs) else xs[0]
         for one in self.other_types(x):
             if one.attribute not in self._reader.told_types:
@@ -491,15 +480,14 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
                 warn_user(one.message, OtherTypeWarning)
 
     def _budget(self, n_bytes: int) -> MemoryBudget:
-        """A third for rows, as much for a copy of them, and the rest for what is met beside them."""
+        """Return a budget: a third for rows, as much for a copy of them, and the rest for other tables."""
         return MemoryBudget(n_bytes // 3, n_bytes)
 
     @abstractmethod
     def _posteriors(self, encoded: Encoded, *, learn: bool = False) -> Posteriors:
-        """Predict events in order, and learn them where they are to be learned."""
+        """Predict events in order, and learn them if `learn`."""
 
     def _asked_evidence(self, encoded: Encoded) -> Floats | None:
-        """Room for the evidence of events, where it is told."""
         return np.empty(encoded.known.size) if self.tells_evidence else None
 
     @abstractmethod
@@ -508,23 +496,22 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
 
     @abstractmethod
     def _taken_apart(self, x: Any, encoded: Encoded, first: Any, second: Any) -> tuple[float, list[Item]]:
-        """What the prior and each value add to the log odds of the first class against the second."""
+        """Return what the prior and each value add to the log odds of the first class against the second."""
 
     @abstractmethod
     def _reading(self) -> SmoothingParams:
-        """Smoothing (alpha, m, p, declared) of groups, weights of given priors, and the prior's mode, now."""
+        """Return smoothing (alpha, m, p, declared) of groups, given prior weights, and prior mode."""
 
     def _learned(self, x: Any, y: Any, w: float) -> bool:
-        """Learn an event without a batch; False, and nothing learned, where it needs one."""
+        """Try to learn an event without a batch; return False, and learn nothing, if it needs one."""
         return False
 
     def _encode(self, xs: Events, ys: Labels | None = None, ws: Weights = None, ts: Times = None) -> Encoded:
-        """Events as arrays; those with a label and a weight get their class, groups and rows."""
         rows: Any = xs if isinstance(xs, Sequence) or is_frame(xs) else list(xs)
         return self._statistics.encode(self._reader.written(rows), Targets.from_labels(len(rows), ys, ws, ts))
 
     def _encode_earlier(self, *events: Any) -> Encoded:
-        """As `_encode`, of events that were taken earlier: other values may have been listed then."""
+        """Encode events that were accepted earlier, when other values may have been listed."""
         reader = self._reader
         if not reader.closed:
             return self._encode(*events)
@@ -536,7 +523,7 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
             self._reader = reader
 
     def _as_learned(self, events: EncodedExamples) -> EncodedExamples:
-        """Without the attributes for which there was no room, and is since the room became another."""
+        """Remove attributes that had no capacity when their event was learned, and have it now."""
         if events.prunings is None or not self._statistics.room_changes:
             return events
         groups, fields = self._statistics.layout.groups, self._statistics.layout.fields
@@ -554,9 +541,9 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
         return events._replace(xs=list(map(learned, events.xs, known)))
 
     def _in_order(self, encoded: Encoded, most: int, step: Callable[[int], int], *, learn: bool) -> None:
-        """Let `step` take events in order, from the one that it is given on.
+        """Call `step` with the next event to take until all are done.
 
-        It returns n, or the event before which histograms lack capacity for `most` more counts.
+        `step` returns n, or the event before which histograms lack capacity for `most` more counts.
         """
         batch, done = encoded.batch, 0
         if learn:
@@ -569,9 +556,9 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
             self._statistics.events += int(np.count_nonzero(batch.label >= 0))
 
     def _taken_out(self, encoded: Encoded, batch: Batch) -> int:
-        """Take out the events of `batch`, which is `encoded` as it was learned, in order; how many.
+        """Unlearn the events of `batch`, which is `encoded` as it was learned; return how many.
 
-        Fewer than all where the next one cannot have been learned.
+        Stops before the first event that cannot have been learned.
         """
         begins, starts = self._first_of_chains(encoded)
 
@@ -581,7 +568,6 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
         return self._as_far_as(step, batch.label.size, encoded.most)
 
     def _as_far_as(self, step: Callable[[int], int], n: int, most: int) -> int:
-        """Let `step` take out events from the one that it is given on; how many. See `unlearn_events`."""
         done = step(0)
         while 0 <= done < n:
             self._statistics.reserve_texts(most)
@@ -589,28 +575,24 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
         return done if done >= 0 else -1 - done
 
     def _first_of_chains(self, encoded: Encoded) -> tuple[Flags, Ints]:
-        """Which events are chains by themselves, and the counts of first states; empty without chains."""
+        """Return the flags of events that are chains by themselves, and the counts of first states."""
         return np.zeros(0, dtype=np.bool_), np.zeros(0, dtype=np.int64)
 
     def _tables(self) -> CountViews:
-        """The statistics as the kernels take them, with the smoothing and priors to read them by."""
         return self._statistics.tables(self._reading())
 
     def _by_group(self, columns: Floats, column: Callable[[Any], Any]) -> Floats:
-        """`columns` of the groups, and one for each met since then, which `column` makes of its attribute."""
+        """Return `columns` of the groups, extended by `column(attribute)` for each group added since."""
         groups = self._statistics.layout.groups
         if columns.shape[-1] == len(groups):
             return columns
-        made = [column(name) for _, name in islice(groups, columns.shape[-1], None)]
-        more = np.array(made, dtype=np.float64).reshape(len(made), *columns.shape[-2::-1]).T
-        # By rows, always: kernels are compiled for a layout, and numpy would choose it by those of both.
+        added = [column(name) for _, name in islice(groups, columns.shape[-1], None)]
+        more = np.array(added, dtype=np.float64).reshape(len(added), *columns.shape[-2::-1]).T
+        # Row-major: kernels are compiled for one layout, and numpy would choose it by both inputs.
         return np.ascontiguousarray(np.concatenate([columns, more], axis=-1))
 
     def _n_declared(self, name: Any) -> int:
-        """How many values are declared of an attribute, with those learned before they were; 0 for none.
-
-        The latter can grow no more: values that are not listed are refused.
-        """
+        """Return the number of declared values, plus undeclared ones learned before; 0 if undeclared."""
         spec = self._reader.declared.get(name)
         declared = spec.declared if isinstance(spec, Nominal) else 0
         if name in self._reader.closed:
@@ -618,7 +600,6 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
         return declared
 
     def _check_p(self, p: float | None) -> None:
-        """Raise ValueError where p, or an attribute's own, does not sum to 1 over its declared values."""
         for name, spec in self._reader.declared.items():
             if isinstance(spec, Nominal):
                 spec.check_p(name, p if (spec.alpha, spec.m) == (None, None) else spec.p)
@@ -626,14 +607,13 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
     def _smoothing_of(
         self, name: Any, alpha: float | None, m: float | None, p: float | None
     ) -> tuple[float, float, float]:
-        """alpha, m (-1: use alpha) and p (nan: uniform) of an attribute: its own, or those given."""
+        """Return alpha, m (-1: use alpha) and p (nan: uniform) of an attribute: its own, or the defaults."""
         spec = self._reader.declared.get(name)
         if isinstance(spec, (Text, Nominal)) and (spec.alpha, spec.m) != (None, None):
             alpha, m, p = spec.alpha, spec.m, spec.p
         return alpha or 0.0, -1.0 if m is None else m, np.nan if p is None else p
 
     def _known(self) -> dict[Any, int]:
-        """Label -> column, of the classes with examples."""
         weights = self._statistics.class_weights
         return {label: k for label, k in self._statistics.classes.items() if weights[k] > 0}
 

@@ -11,11 +11,11 @@ is the same in all classes, and its factor is dropped. A class that never had th
 mean and T. Nothing but moments is stored, so learning, unlearning and merging are unchanged.
 
 A class leans on the pooled variance as an m-estimate leans on its prior: with few examples H counts, with
-many M2 / n. A class without spread gets m H / (n + m), at least H / 5. Without this floor a class that is
-constant so far gains log(n) / 2 nats at its value, for each such attribute.
+many M2 / n. A class without spread gets m H / (n + m), at least H / 5. Without this floor, a class that is
+constant so far gains log(n) / 2 nats at its value from each such attribute.
 
 Why H is a harmonic mean (of variances weighted by n - 3): the arithmetic mean is the variance of the widest
-class. One rare class far from the others would widen all others until nothing tells them apart. With many
+class. One rare class far from the rest would widen every class until no class can be separated. With many
 examples H / 5 is below the variance of any class that has spread and a fifth of all examples. (n - 3) / M2 is
 the unbiased estimate of the precision of a Gaussian from n values. T counts as m examples in H. So if no
 class has spread, H is T, and a flag that equals the label decides.
@@ -45,7 +45,7 @@ LEAST_SHARE = 0.2
 NO_SPREAD = 8 * 2.0**-52
 """A standard deviation up to this share of the mean is rounding; see `streamnb.statistics.moments`."""
 _NARROWEST = 1e-9
-_FEW = 3.0  # examples; with so few the expected precision is infinite
+_FEW = 3.0  # with at most 3 examples the expected precision is infinite
 _LEAST_VARIANCE = 1e-320  # moments may be subnormal; the inverse root of this is finite
 
 
@@ -58,7 +58,7 @@ def spread(n: Any, mean: Any, M2: Any, k: int) -> float:
 
 @inlined
 def _overall(n: Any, mean: Any, M2: Any) -> tuple[float, float]:
-    """Return the overall mean and T; T is 0 if the attribute says nothing."""
+    """Return the overall mean and T; T is 0 if the attribute has no effect."""
     first, weight, squares, away = -1, 0.0, 0.0, 0.0
     for k in range(n.size):
         if n[k] > 0:
@@ -82,7 +82,7 @@ def _overall(n: Any, mean: Any, M2: Any) -> tuple[float, float]:
 
 @inlined
 def pooled_moments(n: Any, mean: Any, M2: Any, worth: float) -> tuple[float, float, float]:
-    """Return (overall mean, T, H) of an attribute; T is 0 if it says nothing.
+    """Return (overall mean, T, H) of an attribute; T is 0 if the attribute has no effect.
 
     Args:
         n: weight by class, in units of 1/1024 example; int64[K] or float64[K].
@@ -119,10 +119,7 @@ def moments_of(
 
 @inlined
 def score_value(n: Any, mean: Any, M2: Any, worth: float, classes: Any, x: float, joint: Floats) -> None:
-    """Add log N(x; mean, variance) to joint[k] of every class; the arguments are those of `pooled_moments`.
-
-    An attribute that says nothing adds nothing.
-    """
+    """Add log N(x; mean, variance) to joint[k] of every class, if T > 0; arguments as in `pooled_moments`."""
     pooled = pooled_moments(n, mean, M2, worth)
     if pooled[1] <= 0.0:
         return

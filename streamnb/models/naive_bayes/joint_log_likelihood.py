@@ -8,14 +8,14 @@
     continuous         its value         Gaussian density; see `gaussian` for its mean and variance
 
 with s = alpha, S = alpha |V| (alpha smoothing) or s = m p, S = m (the m-estimate). Tokens and values whose
-counts are all zero are skipped, but for those of a nominal field whose values are declared, until as many are
-met as are declared. Counts are in units of 1/1024 example, and so are s and S here.
+counts are all zero are skipped, except in a nominal field with declared values, until as many are met as are
+declared. Counts, s and S are in units of 1/1024 example.
 
-Factors are multiplied, not summed as logs: a product of doubles is split into mantissa and exponent before it
-can overflow, which is exact, so that a token costs one multiplication per class, and a nominal value or a
-number a division or two. Of a density the exponential part is summed, of course.
+Factors are multiplied, not summed as logs, and a product is split exactly into mantissa and exponent before
+it can overflow. So a token costs one multiplication per class, and a nominal value or a number a division or
+two. Only the exponential parts of densities are summed.
 
-alpha = 0 is read as the limit alpha -> 0: each factor alpha is counted as a *miss* and left out; only the
+alpha = 0 is the limit alpha -> 0: each factor alpha is counted as a *miss* and left out; only the
 classes with the fewest misses keep any probability (see `logspace.normalise`).
 """
 
@@ -36,14 +36,14 @@ from streamnb.statistics.logspace import LN2, factors_until_overflow, power_of
 from streamnb.values.attribute_kinds import BERNOULLI, NOMINAL
 from streamnb.values.example_weights import UNIT
 
-SMALL = 1e-140  # so that the product of two of them is a normal number
+SMALL = 1e-140  # the product of two of them is a normal number
 _LARGE = 1e140
 _FEW = 4  # words
 _NEAR_ZERO = 1.0 / 64.0
 
 
 class JointScore(NamedTuple):
-    """The score of each of K classes: joint + log(product 2^exponent), and how many factors were left out.
+    """The score of each of K classes: joint + log(product 2^exponent), and the number of factors left out.
 
     Attributes:
         joint: float64[K].
@@ -60,18 +60,18 @@ class JointScore(NamedTuple):
 
 @allocating
 def score_of(K: int) -> JointScore:
-    """Scratch for K classes."""
+    """Allocate scratch for K classes."""
     joint, product = np.empty(K, dtype=np.float64), np.empty(K, dtype=np.float64)
     return JointScore(joint, np.empty(K, dtype=np.int64), product, np.empty(K, dtype=np.int64))
 
 
 @inlined
 def smoothing_of(tables: Any, g: int) -> tuple[float, float, float, float, float]:
-    """(s, S, S - s, share, floor) of group g: what is added to a count and to a total, in units.
+    """Return (s, S, S - s, share, floor) of group g: s is added to a count and S to a total, in units.
 
-    S - s is worked out by itself: for a p near 1 a difference would lose its digits. `share`, s / S, is
-    what a class without any observation gives to a value. A miss (see above) is a factor alpha x floor / n.
-    For a Bernoulli group the values are two, present and absent.
+    S - s is computed separately, because for p near 1 a difference would lose digits. `share` = s / S is the
+    probability of a value in a class without observations. A miss (see above) is a factor alpha x floor / n.
+    A Bernoulli group has two values, present and absent.
     """
     values = 2.0 if tables.kinds[g] == BERNOULLI else max(float(tables.live[g]), tables.declared[g], 1.0)
     if tables.m[g] < 0.0:
@@ -83,7 +83,7 @@ def smoothing_of(tables: Any, g: int) -> tuple[float, float, float, float, float
 
 @inlined
 def known(table: Any, row: int, K: int) -> bool:
-    """Whether anything is counted in this row."""
+    """Return whether anything is counted in this row."""
     for k in range(K):  # noqa: SIM110  any() of a generator does not compile
         if table[row, k] != 0:
             return True
@@ -92,16 +92,13 @@ def known(table: Any, row: int, K: int) -> bool:
 
 @inlined
 def is_declared(tables: Any, g: int) -> bool:
-    """Whether a value without a count is one of those that are declared: some of these were not met yet.
-
-    A text has none declared.
-    """
+    """Return whether fewer values are met than declared. False for texts."""
     return bool(tables.live[g] < tables.declared[g])
 
 
 @inlined
 def split(product: Floats, exponent: Ints, K: int) -> None:
-    """Move the exponent of each product to `exponent`: product in [1/2, 1) again."""
+    """Move the exponent of each product to `exponent`, so that product is in [1/2, 1) again."""
     for k in range(K):
         mantissa, power = math.frexp(product[k])
         product[k] = mantissa
@@ -110,14 +107,14 @@ def split(product: Floats, exponent: Ints, K: int) -> None:
 
 @inlined
 def score_priors(classes: Any, weights: Any, mode: int, given: Floats, joint: Floats) -> None:
-    """joint[k] = log P(class k); -inf for a class without examples.
+    """Set joint[k] = log P(class k), -inf for a class without examples.
 
     Args:
-        classes: weight learned of each class, zero where there is none.
-        weights: by which frequencies are learned.
+        classes: learned weight of each class.
+        weights: weights that give the learned frequencies.
         mode: LEARNED, UNIFORM or GIVEN.
         given: relative weights, for GIVEN.
-        joint: gets the result.
+        joint: receives the result.
     """
     K = joint.size
     total = 0.0
@@ -131,7 +128,7 @@ def score_priors(classes: Any, weights: Any, mode: int, given: Floats, joint: Fl
             else:
                 joint[k] = given[k]
         total += joint[k]
-    if total == 0.0:  # priors were given for other classes only, or all is forgotten: these are all alike
+    if total == 0.0:  # no class with a given prior has examples: use equal priors
         for k in range(K):
             joint[k] = 1.0 if classes[k] > 0 else 0.0
             total += joint[k]
@@ -143,7 +140,6 @@ def score_priors(classes: Any, weights: Any, mode: int, given: Floats, joint: Fl
 def _score_unmet(
     tables: Any, g: int, units: int, s: float, floor: float, joint: Floats, misses: Ints
 ) -> None:
-    """Add the logarithms of what is added to a count, as of a value that was declared and never met."""
     for k in range(joint.size):
         if s > 0.0:
             joint[k] += units / UNIT * math.log(s)
@@ -154,7 +150,6 @@ def _score_unmet(
 
 @kernel
 def _score_shares(tables: Any, batch: Any, first: int, last: int, score: JointScore) -> None:
-    """Add the factors of items first..last, all of one multinomial or nominal group."""
     joint, misses, product, exponent = score
     K = joint.size
     g = batch.item_group[first]
@@ -203,7 +198,7 @@ def _score_shares(tables: Any, batch: Any, first: int, last: int, score: JointSc
 
 @inlined
 def multiply(factor: float, k: int, product: Floats, exponent: Ints) -> None:
-    """Multiply the score of class k by a factor between 1e-160 and 1e165, as all are that come here."""
+    """Multiply the score of class k by a factor between 1e-160 and 1e165."""
     product[k] *= factor
     if not SMALL < product[k] < _LARGE:
         product[k], power = math.frexp(product[k])
@@ -212,7 +207,7 @@ def multiply(factor: float, k: int, product: Floats, exponent: Ints) -> None:
 
 @inlined
 def _score_nominal(tables: Any, batch: Any, item: int, score: JointScore) -> None:
-    """Multiply by the factor of one nominal value: what `_score_shares` does, without logarithms."""
+    """Do `_score_shares` for one nominal value, without logarithms."""
     joint, _, product, exponent = score
     K = joint.size
     g = batch.item_group[item]
@@ -232,9 +227,9 @@ def _score_nominal(tables: Any, batch: Any, item: int, score: JointScore) -> Non
 
 @inlined
 def log_away(here: float, away: float) -> float:
-    """Log of away / (here + away), to all digits whichever is small."""
+    """Return the log of away / (here + away) at full precision, whichever is small."""
     x = here / (here + away)
-    if x < _NEAR_ZERO:  # ln(1 - x) by its series, whose terms from x^11 on are lost beside x
+    if x < _NEAR_ZERO:  # ln(1 - x) by its series; terms from x^11 on are below rounding
         series = 1.0 / 10.0
         for n in range(9, 0, -1):
             series = series * x + 1.0 / n
@@ -246,7 +241,7 @@ def log_away(here: float, away: float) -> float:
 def _multiply_absent(
     count: Any, words: Any, n: Any, s: float, rest: float, floor: float, whole: float, scale: float, sums: Any
 ) -> Any:
-    """`sums` (total, product, factors in it, misses), and in them the absence of words with this count."""
+    """Add the absence of `words` words with this count to `sums` (total, product, its factors, misses)."""
     total, product, multiplied, misses = sums
     away = float(n - count) + rest
     if away <= 0.0:
@@ -266,15 +261,14 @@ def _multiply_absent(
 
 @inlined
 def log_absent(histograms: Histograms, b: int, n: Any, s: float, rest: float, floor: float) -> Any:
-    """(Log probability that a text of a class lacks every word of histogram b, misses), for n + s + rest > 0.
+    """Return (log probability that a text of a class lacks every word of histogram b, misses).
 
-    The factor of a count that a few words alone have, as frequent words do, is multiplied, which costs less
-    than a logarithm. Many words share a count where it is low, and such a factor is so near 1 that it would
-    lose digits. Counts that are not whole come first, so that the order is that of the counts, wherever the
-    whole ones stand.
+    Requires n + s + rest > 0. A count of few words, as frequent words have, is multiplied, which is cheaper
+    than a logarithm. A low count is shared by many words, and its factor is so near 1 that a product would
+    lose digits. Fractional counts come first, so the order does not depend on where whole counts are stored.
     """
     whole = n + s + rest
-    scale = 2.0 ** -power_of(whole)  # exact, so that the factors are away / whole but for one that all share
+    scale = 2.0 ** -power_of(whole)  # exact: all factors are away / whole times one common factor
     sums = (0.0, 1.0, 0, 0)
     weight, words, used = histograms.weight, histograms.words, histograms.used[b]
     for i in range(used):
@@ -335,7 +329,7 @@ def _score_presence(tables: Any, batch: Any, first: int, last: int, score: Joint
                     joint[k] += math.log(share) - math.log1p(-share)
                 elif here > 0.0 and away > 0.0:
                     product[k] *= here / away
-                elif here > 0.0:  # present always: its absence was counted as a miss
+                elif here > 0.0:  # always present: its absence was counted as a miss
                     misses[k] -= UNIT
                     joint[k] -= math.log(floor_absent * UNIT / n)
                 else:
@@ -368,7 +362,7 @@ def _multiply_value(n: Any, mean: Any, M2: Any, classes: Any, x: float, score: J
 
 @inlined
 def score_event(tables: Any, batch: Any, e: int, score: JointScore) -> None:
-    """joint[k] = log P(class k, event e), without the factors counted in `misses` (units of one factor)."""
+    """Set joint[k] = log P(class k, event e), without the factors counted in `misses`."""
     joint, misses, product, exponent = score
     K = joint.size
     score_priors(tables.classes, tables.classes, tables.prior_mode, tables.prior, joint)
@@ -388,7 +382,7 @@ def score_event(tables: Any, batch: Any, e: int, score: JointScore) -> None:
             continue
         while last < stop and batch.item_group[last] == batch.item_group[first]:
             last += 1
-        if not is_split:  # whoever multiplies many factors counts on a product in [1/2, 1)
+        if not is_split:  # both functions below expect a product in [1/2, 1)
             split(product, exponent, K)
             is_split = True
         if kind == BERNOULLI:
@@ -400,6 +394,6 @@ def score_event(tables: Any, batch: Any, e: int, score: JointScore) -> None:
         f = batch.value_field[v]
         n, mean, M2 = tables.n[f], tables.mean[f], tables.M2[f]
         _multiply_value(n, mean, M2, tables.classes, batch.value[v], score)
-    split(product, exponent, K)  # or the last digit would hang on where it was split before
+    split(product, exponent, K)  # else the last digit would depend on earlier splits
     for k in range(K):
         joint[k] += math.log(product[k]) + exponent[k] * LN2

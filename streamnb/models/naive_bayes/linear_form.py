@@ -1,20 +1,20 @@
-"""Naive Bayes as what it is for two classes: a linear function of the event, and its logistic form.
+"""Naive Bayes for two classes as a linear function of the event, and its logistic form.
 
     log P(v1|x)/P(v0|x) = bias + sum_i w_i x_i        P(v1|x) = 1 / (1 + exp(-(bias + sum_i w_i x_i)))
 
     prior              bias   log P(v1)/P(v0)
-    multinomial word   w_i    log p_i/q_i, times how often it occurs      p_i = P(a_i|v1), q_i = P(a_i|v0)
+    multinomial word   w_i    log p_i/q_i, times its occurrences          p_i = P(a_i|v1), q_i = P(a_i|v0)
     nominal value      w_i    log p_i/q_i
-    Bernoulli word     w_i    log p_i (1 - q_i) / (q_i (1 - p_i)); where the text is there at all, the bias
-                              gains sum_i log (1 - p_i)/(1 - q_i), which is the text without any word
+    Bernoulli word     w_i    log p_i (1 - q_i) / (q_i (1 - p_i)); if the event has the text, the bias
+                              gains sum_i log (1 - p_i)/(1 - q_i), the log odds of the empty text
     continuous         square (x - c)^2 + weight (x - c) + bias; equal variances leave no square, and then
                        this is (mu_1 - mu_0)/s^2 x + (mu_0^2 - mu_1^2)/(2 s^2)
 
-What is missing from an event, and words and values never seen, drop out with their term. Here are the
-weights as functions of counts and moments; `linear_view` puts them together.
+Missing attributes, and words and values never seen, drop out with their term. This module computes weights
+from counts and moments; `linear_view` combines them.
 
 With alpha = 0, read as the limit, a weight is a number plus a multiple of log(alpha) -> -inf. The linear form
-holds for such pairs; as plain numbers the weights are infinite, and those of both signs would not add up.
+holds for such pairs. As plain numbers the weights would be infinite, and weights of both signs would not add.
 
 References: Mitchell, Machine Learning (1997), chapter 6; Minsky (1961), Steps toward artificial intelligence.
 """
@@ -29,34 +29,34 @@ import numpy as np
 from streamnb.values.example_weights import UNIT
 from streamnb.values.type_aliases import Array
 
-_FARTHEST = 1e150  # standard deviations from a mean; the model's density falls no further than there
+_FARTHEST = 1e150  # standard deviations from a mean, beyond which the model's density is constant
 
 
 class LogLimit(NamedTuple):
-    """log + misses x log(alpha) for alpha -> 0: `misses` counts factors alpha. Two arrays, or two numbers."""
+    """log + misses x log(alpha) for alpha -> 0; `misses` counts factors alpha. Two arrays, or two numbers."""
 
     log: Any
     misses: Any
 
     def less(self, other: LogLimit) -> LogLimit:
-        """The difference."""
+        """Return the difference."""
         return LogLimit(self.log - other.log, self.misses - other.misses)
 
     def plain(self) -> Any:
-        """As plain numbers: infinite where there are misses."""
+        """Return plain numbers, infinite if there are misses."""
         return np.where(self.misses == 0, self.log, np.where(self.misses > 0, -np.inf, np.inf))
 
 
 class SmoothingCoefficients(NamedTuple):
-    """How counts are smoothed: (n_c + s) / (n + S), in the units of the counts.
+    """Smoothing of counts: (n_c + s) / (n + S), in the units of the counts.
 
     Attributes:
         s: added to a count.
         S: added to a total.
-        rest: S - s, which a difference would not give exactly.
-        share: what a class without any observation gives to a value.
-        floor: where s is zero a count of zero is a miss, a factor alpha x floor / n.
-        floor_absent: the same of a Bernoulli word that no text of the class lacks.
+        rest: S - s, computed separately to be exact.
+        share: probability of a value in a class without observations.
+        floor: if s is zero, a count of zero is a miss, a factor alpha x floor / n.
+        floor_absent: the same for the absence of a Bernoulli word that is in every text of the class.
     """
 
     s: float
@@ -68,7 +68,7 @@ class SmoothingCoefficients(NamedTuple):
 
 
 def smoothing(alpha: float, m: float, p: float, values: float) -> SmoothingCoefficients:
-    """The m-estimate, or alpha where m < 0; p = nan is uniform over so many values (Bernoulli: two)."""
+    """Return the m-estimate, or alpha if m < 0; p = nan is uniform over `values` values (Bernoulli: two)."""
     if m < 0.0:
         s = alpha * UNIT
         return SmoothingCoefficients(s, s * values, s * (values - 1.0), 1.0 / values, 1.0, 1.0)
@@ -77,10 +77,10 @@ def smoothing(alpha: float, m: float, p: float, values: float) -> SmoothingCoeff
 
 
 def log_odds_of_values(counts: Array, totals: Array, how: SmoothingCoefficients) -> LogLimit:
-    """Log p_i/q_i of each word or value of a multinomial or nominal attribute.
+    """Return log p_i/q_i of each word or value of a multinomial or nominal attribute.
 
-    `counts` has a row for each and a column for each of the two classes, the positive first; `totals` is of
-    shape (2,). A value that neither of them had has a weight too, if their totals differ.
+    `counts` has a row per value and a column per class, the positive class first; `totals` has shape (2,). A
+    value that neither class has gets a weight, too, if the totals differ.
     """
     positive, negative = (_shares(counts[:, k], float(totals[k]), how) for k in (0, 1))
     return positive.less(negative)
@@ -89,9 +89,9 @@ def log_odds_of_values(counts: Array, totals: Array, how: SmoothingCoefficients)
 def log_odds_of_presence(
     counts: Array, totals: Array, how: SmoothingCoefficients
 ) -> tuple[LogLimit, LogLimit]:
-    """Log p_i (1 - q_i) / (q_i (1 - p_i)) of each word of a Bernoulli text, and what the empty text says.
+    """Return log p_i (1 - q_i) / (q_i (1 - p_i)) of each Bernoulli word, and the log odds of an empty text.
 
-    Shapes as for `log_odds_of_values`; totals count texts.
+    Shapes as in `log_odds_of_values`; totals count texts.
     """
     positive, negative = (_presence(counts[:, k], float(totals[k]), how) for k in (0, 1))
     absent = positive[1].less(negative[1])
@@ -99,7 +99,6 @@ def log_odds_of_presence(
 
 
 def _shares(count: Array, n: float, how: SmoothingCoefficients) -> LogLimit:
-    """Log P(value | class) of each value."""
     if how.s > 0.0:
         return LogLimit(np.log((count + how.s) / (n + how.S)), np.zeros(count.size, dtype=np.int64))
     if n == 0:
@@ -109,7 +108,6 @@ def _shares(count: Array, n: float, how: SmoothingCoefficients) -> LogLimit:
 
 
 def _presence(count: Array, n: float, how: SmoothingCoefficients) -> tuple[LogLimit, LogLimit]:
-    """Log of P(present | class) / P(absent | class), and log P(absent | class), of each word."""
     misses = np.zeros(count.size, dtype=np.int64)
     if n == 0 and how.S == 0.0:
         odds = math.log(how.share) - math.log1p(-how.share)
@@ -118,7 +116,7 @@ def _presence(count: Array, n: float, how: SmoothingCoefficients) -> tuple[LogLi
     here, away = count + how.s, (n - count) + how.rest
     whole = here + away
     never, always = here <= 0.0, away <= 0.0
-    # The many rare words: log(1 - here / whole) loses no digit this way.
+    # For the many rare words: log(1 - here / whole) keeps all digits.
     few = np.where(here < away, here, 0.0)
     here, away = np.where(never, how.floor * UNIT, here), np.where(always, how.floor_absent * UNIT, away)
     absent = np.where(few > 0.0, np.log1p(-few / whole), np.log(away / whole))
@@ -126,18 +124,18 @@ def _presence(count: Array, n: float, how: SmoothingCoefficients) -> tuple[LogLi
 
 
 class Curve(NamedTuple):
-    """What a number x adds to the log odds: square (x - centre)^2 + weight (x - centre) + bias.
+    """Contribution of a number x to the log odds: square (x - centre)^2 + weight (x - centre) + bias.
 
-    The centre is the mean of the class with the smaller variance. With it no term is larger than a few times
-    (x - mean)^2 / variance of the two classes, so that the terms add up without loss wherever x lies. Those
-    of an expansion at 0 would be larger by far for values such as seconds since 1970.
+    The centre is the mean of the class with the smaller variance. So no term exceeds a few times (x - mean)^2
+    / variance of the two classes, and the sum is accurate for every x. An expansion at 0 would have far
+    larger terms for values such as seconds since 1970.
 
     Attributes:
         attribute: the attribute's name.
         centre: see above.
-        square: per squared unit of x; zero where the variances are equal.
+        square: per squared unit of x; zero if the variances are equal.
         weight: per unit of x.
-        bias: its share of the bias, there where the number is there.
+        bias: added to the bias if the event has the number.
         means: of the positive and of the negative class.
         variances: the same.
     """
@@ -151,7 +149,7 @@ class Curve(NamedTuple):
     variances: tuple[float, float]
 
     def log_odds(self, x: float) -> float:
-        """The curve at x. Where the densities stop falling, which no quadratic does, their difference."""
+        """Return the curve at x, or the difference of densities if x is beyond the range of the quadratic."""
         d = x - self.centre
         value = self.square * d * d + self.weight * d + self.bias
         far = [abs(x - mean) / math.sqrt(s2) for mean, s2 in zip(self.means, self.variances, strict=True)]
@@ -163,13 +161,13 @@ class Curve(NamedTuple):
 
 
 def curve(attribute: Any, means: tuple[float, float], variances: tuple[float, float]) -> Curve:
-    """Log N(x; mean, variance) of the positive class less that of the negative, as a polynomial in x.
+    """Return log N(x; mean, variance) of the positive minus the negative class, as a polynomial in x.
 
-    Why the terms stay small: with c = mu_1, s_1 <= s_0, d = x - mu_1 and g = mu_1 - mu_0 they are
-    d^2 (1/s_0^2 - 1/s_1^2) / 2, g d / s_0^2 and g^2 / (2 s_0^2), and g^2 <= 2 (x - mu_0)^2 + 2 d^2.
+    Why the terms stay small: with c = mu_1, s_1 <= s_0, d = x - mu_1 and g = mu_1 - mu_0 they are d^2
+    (1/s_0^2 - 1/s_1^2) / 2, g d / s_0^2 and g^2 / (2 s_0^2), and g^2 <= 2 (x - mu_0)^2 + 2 d^2.
     """
     centre = means[0] if variances[0] <= variances[1] else means[1]
-    # Products may exceed what a double holds: `Curve.log_odds` then takes the densities themselves.
+    # Products may overflow: `Curve.log_odds` then uses the densities themselves.
     with np.errstate(over="ignore", invalid="ignore"):
         s2, s2_other = np.float64(variances[0]), np.float64(variances[1])
         d, d_other = centre - means[0], centre - means[1]

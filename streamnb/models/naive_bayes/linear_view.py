@@ -1,4 +1,4 @@
-"""The weights of a model of two classes, or of two classes of a model, put together; see `linear_form`."""
+"""Weights of a model as a linear function that separates two classes; see `linear_form`."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ class Weight(NamedTuple):
     Attributes:
         attribute: the attribute's name.
         value: the word or value.
-        weight: what it adds to the log odds (nats): each occurrence of a word, the presence of a word of a
-            Bernoulli text, or the value. Infinite where alpha = 0 rules one of the classes out.
-        positive: how often it was seen in the positive class, in examples.
-        negative: how often in the negative class.
+        weight: added to the log odds (nats) by an occurrence of a word, the presence of a Bernoulli word, or
+            the value. Infinite if alpha = 0 excludes one of the classes.
+        positive: its weight in the positive class, in examples.
+        negative: its weight in the negative class, in examples.
     """
 
     attribute: Any
@@ -52,16 +52,11 @@ class Weight(NamedTuple):
 
 
 class _Group(NamedTuple):
-    """The words or values of one attribute.
+    """Words or values (`keys`) of one attribute, and their weights.
 
-    Attributes:
-        kind, name: which attribute.
-        keys: the words or values.
-        weights: of each.
-        absent: what a Bernoulli text says that holds none of them; of other kinds nothing.
-        seen: float64[n, 2], how often in the positive and in the negative class, in examples.
-        adds: float64[n, 2], what each adds to the log odds of its class in an average event of that class.
-        unmet: what a value adds that is not among the keys: nothing, unless it is one of those declared.
+    `absent` is the log odds of a Bernoulli text without any key, and `unmet` the weight of a declared value
+    that is not a key. `seen` (examples) and `adds` (to the log odds of a class in its average event) are
+    float64[n, 2], positive class first.
     """
 
     kind: int
@@ -74,13 +69,12 @@ class _Group(NamedTuple):
     unmet: LogLimit
 
     def weight(self, place: int | None) -> LogLimit:
-        """Of the key at this place; None is that of a word or value that is no key."""
+        """Return the weight of the key at this place; None is a word or value without a key."""
         if place is None:
             return self.unmet
         return LogLimit(float(self.weights.log[place]), float(self.weights.misses[place]))
 
     def items(self, places: Iterator[int] | range) -> Iterator[Weight]:
-        """Those at these places."""
         weights = self.weights.plain()
         for i in places:
             value = self.keys[i].decode(errors="replace")
@@ -88,15 +82,15 @@ class _Group(NamedTuple):
 
 
 class LinearView(Shown):
-    """The log odds of one class against another as a linear function. `NaiveBayes.linear_view` makes it.
+    """The log odds of one class against another as a linear function; see `NaiveBayes.linear_view`.
 
-    It is of the model as it was: what is learned later does not change it.
+    A copy: later learning does not change it.
 
     Attributes:
-        positive: the class v1, for which positive weights speak.
+        positive: the class v1, favoured by positive weights.
         negative: the class v0.
-        bias: log P(v1)/P(v0), of every event; infinite where a given prior is zero.
-        curves: of the continuous attributes, without those that say nothing.
+        bias: log P(v1)/P(v0), of every event; infinite if a given prior is zero.
+        curves: continuous attributes, except those without effect.
     """
 
     def __init__(
@@ -119,28 +113,27 @@ class LinearView(Shown):
 
     @property
     def absent(self) -> dict[Any, float]:
-        """Bernoulli text -> its share of the bias, there where the text is there."""
+        """Bernoulli text -> its share of the bias in events that have the text."""
         return {g.name: float(g.absent.plain()) for g in self._groups if g.kind == BERNOULLI}
 
     @property
     def items(self) -> Iterator[Weight]:
-        """Every word and value with its weight, attribute by attribute."""
+        """All words and values with their weights, attribute by attribute."""
         for group in self._groups:
             yield from group.items(range(len(group.keys)))
 
     def top(self, n: int = 10) -> dict[Any, list[Weight]]:
-        """Class -> the words and values that add most to its log odds in an average event of that class.
+        """Return class -> the words and values that add most to its log odds in its average event.
 
-        Ranked by how often an event of the class has the value x the log odds. By the weights alone words
-        that were seen once would come first. The log odds are those of alpha = 1 here, so that infinite
-        weights have a rank too; of equals the first of `items` comes first.
+        Ranked by frequency in the class x log odds; weights alone would favour words seen once. These log
+        odds use alpha = 1, so infinite weights have a rank, too. Equals keep the order of `items`.
         """
         return {self.positive: self._strongest(0, n), self.negative: self._strongest(1, n)}
 
     def log_odds(self, x: Any) -> float:
-        """Log P(v1|x)/P(v0|x), nats; infinite where alpha = 0 or a given prior rules one class out.
+        """Return log P(v1|x)/P(v0|x) in nats, infinite if alpha = 0 or a given prior excludes a class.
 
-        Raises TypeError or ValueError for a value that its attribute's kind does not take.
+        Raises TypeError or ValueError for a value that does not fit the kind of its attribute.
         """
         features = _Features()
         self._write(features, x)
@@ -162,12 +155,11 @@ class LinearView(Shown):
         return float(LogLimit(log, misses).plain())
 
     def probability(self, x: Any) -> float:
-        """P(v1|x) = 1 / (1 + exp(-log odds)); of a model of more classes, P(v1 | x, v1 or v0)."""
+        """Return P(v1|x) = 1 / (1 + exp(-log odds)); with more classes, P(v1 | x, v1 or v0)."""
         return sigmoid(self.log_odds(x))
 
     @cached_property
     def _numbered(self) -> dict[tuple[int, Any], tuple[_Group, dict[bytes, int]]]:
-        """(kind, name) -> group, and where each of its keys stands."""
         return {(g.kind, g.name): (g, {key: i for i, key in enumerate(g.keys)}) for g in self._groups}
 
     @cached_property
@@ -175,7 +167,6 @@ class LinearView(Shown):
         return {curve.attribute: curve for curve in self.curves}
 
     def _strongest(self, k: int, n: int) -> list[Weight]:
-        """See `top`, of the positive (0) or the negative class (1)."""
         ranked = []
         for group in self._groups:
             sign = group.weights.plain() * (1.0 if k == 0 else -1.0)
@@ -188,12 +179,7 @@ class LinearView(Shown):
 
 
 class _Features(EventWriter):
-    """Takes an event as a model writes it, and keeps what the weights are multiplied with.
-
-    Attributes:
-        texts: (kind, name) of each Bernoulli text that is there.
-        times: ((kind, name), word or value) -> how often.
-    """
+    """A writer that keeps Bernoulli texts as (kind, name), and the occurrences of every word and value."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -201,7 +187,6 @@ class _Features(EventWriter):
         self.times: dict[tuple[tuple[int, Hashable], bytes], float] = {}
 
     def values(self) -> Iterator[tuple[Hashable, float]]:
-        """The continuous attributes."""
         names = list(self._fields)
         return zip((names[i] for i in self._field), self._value, strict=True)
 
@@ -223,7 +208,7 @@ def linear_view(
     negative: Any,
     write: Callable[[EventWriter, Any], None],
 ) -> LinearView:
-    """The view of two classes; `write` puts an event into a writer. See `NaiveBayes.linear_view`."""
+    """Return the view of two classes; `write` passes an event to a writer. See `NaiveBayes.linear_view`."""
     pair = _pair(statistics, positive, negative)
     columns = np.array([statistics.classes[label] for label in pair])
     curves = []
@@ -238,7 +223,6 @@ def linear_view(
 
 
 def _pair(statistics: SufficientStatistics, positive: Any, negative: Any) -> tuple[Any, Any]:
-    """The two classes, both with examples. Raises ValueError."""
     known = [label for label, k in statistics.classes.items() if statistics.class_weights[k] > 0]
     if negative is None:
         others = [label for label in known if label != positive]
@@ -249,17 +233,18 @@ def _pair(statistics: SufficientStatistics, positive: Any, negative: Any) -> tup
         if label not in known:
             raise ValueError(f"nothing has been learned of a class {label!r}")
     if positive == negative:
-        raise ValueError(f"the log odds of a class against itself ({positive!r}) say nothing")
+        raise ValueError(
+            f"the log odds of a class against itself ({positive!r}) are always 0: name another class"
+        )
     return positive, negative
 
 
 def _prior(tables: CountViews, columns: Array, pair: tuple[Any, Any]) -> float:
-    """Log P(v1)/P(v0). Raises ValueError where both are zero."""
     weights = tables.classes.astype(np.float64)
     if tables.prior_mode != LEARNED:
         given = 1.0 if tables.prior_mode == UNIFORM else tables.prior
         weights = np.where(tables.classes > 0, given, 0.0)
-    if not weights.any():  # priors were given for other classes only: these are all alike
+    if not weights.any():  # no class with a given prior has examples: use equal priors
         return 0.0
     positive, negative = weights[columns]
     if positive == negative == 0.0:
@@ -269,7 +254,6 @@ def _prior(tables: CountViews, columns: Array, pair: tuple[Any, Any]) -> float:
 
 
 def _groups(statistics: SufficientStatistics, tables: CountViews, columns: Array) -> list[_Group]:
-    """The weights of every discrete attribute, in one pass over the rows."""
     size, K = statistics.vocabulary.size, tables.classes.size
     owner = statistics.vocabulary.groups[:size]
     rows = np.flatnonzero((owner >= 0) & tables.table[:size, :K].any(axis=1))
@@ -299,7 +283,6 @@ def _groups(statistics: SufficientStatistics, tables: CountViews, columns: Array
 def _weights(
     kind: int, counts: Array, totals: Array, how: SmoothingCoefficients
 ) -> tuple[LogLimit, LogLimit]:
-    """The weights of one attribute, and what it says without any of its words."""
     if kind == BERNOULLI:
         return log_odds_of_presence(counts, totals, how)
     return log_odds_of_values(counts, totals, how), LogLimit(0.0, 0)

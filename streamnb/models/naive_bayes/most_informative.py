@@ -1,4 +1,4 @@
-"""Which words and values speak most for a class: for people who want to see what was learned."""
+"""Most informative words and values of a class, to inspect what a model learned."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from streamnb.values.example_weights import UNIT
 
 
 class InformativeValue(NamedTuple):
-    """A word or value, with what it says for a class.
+    """A word or value, with its log odds for a class.
 
     Attributes:
         attribute: the attribute's name.
         value: the word or value.
         log_odds: log P(value | class) - log P(value | all other classes together), alpha = 1 (nats).
-        weight: how often it was seen in the class, in examples.
+        weight: its weight in the class, in examples.
     """
 
     attribute: Any
@@ -28,10 +28,10 @@ class InformativeValue(NamedTuple):
 
 
 def strongest(statistics: SufficientStatistics, label: Any, top: int = 10) -> list[InformativeValue]:
-    """The words and values that add most to an average event of a class, the strongest first.
+    """Return the words and values that add most to an average event of a class, strongest first.
 
     Ranked by P(value | class) x log odds, the value's share of the Kullback-Leibler divergence of the class
-    from the rest: rare words with large odds and common words with small ones both say little.
+    from the rest. So rare words with large odds and common words with small odds both rank low.
     """
     k, K = statistics.classes[label], len(statistics.classes)
     size = statistics.vocabulary.size

@@ -1,9 +1,4 @@
-"""Naive Bayes over any mixture of text, nominal and continuous attributes, one event at a time.
-
-    v_NB = argmax_v P(v) prod_i P(a_i | v)        Mitchell, Machine Learning (1997), section 6.9
-
-The state is sufficient statistics only: counts and moments. Smoothing and priors are applied when it is read.
-"""
+"""Naive Bayes over any mixture of text, nominal and continuous attributes, one event at a time."""
 
 from __future__ import annotations
 
@@ -40,7 +35,7 @@ _NONE, _NO_EVIDENCE = np.empty((0, 0)), np.empty(0)
 
 
 class SmoothedModel(CountingModel):
-    """A model whose counts have one smoothing and one prior; its parameters are those of `NaiveBayes`."""
+    """A counting model with one smoothing and one prior; its parameters are those of `NaiveBayes`."""
 
     _reads_by: ClassVar[type[EventReader]] = EventReader
 
@@ -62,20 +57,19 @@ class SmoothedModel(CountingModel):
         self.prior, self.event_model = prior, event_model
         self._read_with: tuple[Any, ...] = ()
         self._smoothing = np.zeros((4, 0))  # alpha, m, p and declared values of each group
-        self._given = np.zeros(0)  # relative weight of each class where priors are given
+        self._given = np.zeros(0)  # relative weight of each class if priors are given
         self._single_events = SingleEvents()
 
     def smoothing_of(self, name: Any) -> tuple[float, float, float, float]:
-        """alpha, m (-1: use alpha), p (nan: uniform) and number of declared values of an attribute.
+        """Return alpha, m (-1: use alpha), p (nan: uniform) and number of declared values of an attribute.
 
-        As of a model that has learned nothing.
+        The result does not depend on what was learned.
         """
         spec = self._reader.declared.get(name)
         declared = float(spec.declared) if isinstance(spec, Nominal) else 0.0
         return *self._smoothing_of(name, self.alpha, self.m, self.p), declared
 
     def _has_unlisted(self, name: Any) -> bool:
-        """Whether it has learned values of an attribute that its list of them does not have."""
         is_known = (NOMINAL, name) in self._statistics.layout.groups
         return is_known and self._n_declared(name) > len(self._reader.closed[name])
 
@@ -85,7 +79,7 @@ class SmoothedModel(CountingModel):
         return self._single_events.learned(self._statistics, reading, event, y, weight)
 
     def _encoded_event(self, x: Any) -> EncodedEvent | None:
-        """The event as arrays; None where it needs a batch, which refuses what is not to be taken."""
+        """Return the event as arrays; None if it needs a batch, which raises the errors."""
         if self._reader.closed and not self._reader.takes(x):
             return None
         return self._single_events.of_shape(self._statistics, x, self._reader.kind)
@@ -100,7 +94,6 @@ class SmoothedModel(CountingModel):
         return odds(joints[0], dict.fromkeys(joints[0], 0.0), first, second), ranked(items)
 
     def _joints(self, xs: Sequence[Any]) -> list[dict[Any, float]]:
-        """Log P(v, x) of every class v with examples, of each event."""
         joints = np.empty((len(xs), len(self._statistics.classes)))
         self._run(self._encode(xs), self._tables, joints, predict=True)
         return [self._by_class(row) for row in joints]
@@ -123,19 +116,19 @@ class SmoothedModel(CountingModel):
         predict: bool = False,
         learn: bool = False,
     ) -> Floats:
-        """Predict and learn events in order; the probabilities, where they were asked for.
+        """Predict and learn events in order; return the probabilities if `predict`.
 
-        By `tables`, made anew where they grew. `joints` gets log P(v, x) where it has rows, and `evidence`
-        what `evidence_per_token` says.
+        `tables` is called again after tables have grown. `joints` receives log P(v, x) if it has rows, and
+        `evidence` the values of `evidence_per_token`.
         """
         batch, most = encoded.batch, encoded.most
         n = batch.label.size if predict else 0
         probabilities = np.empty((n, len(self._statistics.classes)))
-        told = probabilities, joints, _NO_EVIDENCE if evidence is None else evidence
+        outputs = probabilities, joints, _NO_EVIDENCE if evidence is None else evidence
         score = score_of(probabilities.shape[1])
 
         def step(done: int) -> int:
-            return int(run(done, most, tables(), batch, learn, told, score))
+            return int(run(done, most, tables(), batch, learn, outputs, score))
 
         self._in_order(encoded, most, step, learn=learn)
         return probabilities
@@ -150,7 +143,7 @@ class SmoothedModel(CountingModel):
         )
         if self._given.size != len(self._statistics.classes) or type(self.prior) is not str:
             given = prior_weights(self.prior, self._statistics.classes)
-            if given.tobytes() != self._given.tobytes():  # single events know it by where it stands
+            if given.tobytes() != self._given.tobytes():  # single events compare it by identity
                 self._given = given
         return self._smoothing, self._given, prior_mode(self.prior)
 
@@ -159,19 +152,19 @@ class NaiveBayes(SmoothedModel):
     """Naive Bayes over text, nominal and continuous attributes, one likelihood factor each.
 
     A missing attribute (absent, None, or a number that is not finite) drops its factor, in learning and in
-    predicting. Words and nominal values never seen are skipped, but for values that are declared; where a
-    list declares them, others are refused (see `Nominal`). Attributes that are not declared are taken by the
-    type of their value: strings and booleans are nominal, other numbers continuous; but what is called `text`
-    is a text, as it is in the events of a log, unless it is a number, as in River's bags of words.
+    predicting. Words and nominal values never seen are skipped, except for declared values; a declared list
+    refuses all others (see `Nominal`). Undeclared attributes go by the type of their value: strings and
+    booleans are nominal, other numbers continuous. An attribute called `text` is a text, as in the events of
+    a log, unless its value is a number, as in River's bags of words.
 
     Args:
         attributes: name -> `Text`, `Nominal` or `Continuous`, or just "text", "nominal", "continuous".
-        alpha: smoothing of every discrete attribute that does not say otherwise; 0 is read as the limit.
+        alpha: default smoothing of discrete attributes; 0 is read as the limit.
         m: use the m-estimate (n_c + m p) / (n + m) in place of alpha.
-        p: prior estimate of the m-estimate; None is uniform over the values declared or seen. Where values
-            are declared it is refused unless it sums to 1 over them.
-        prior: "learned" (frequency), "uniform", or label -> relative weight (a label left out has none).
-        event_model: of texts that do not say otherwise, "multinomial" or "bernoulli".
+        p: prior estimate of the m-estimate; None is uniform over the values declared or seen. It must
+            sum to 1 over declared values.
+        prior: "learned" (frequency), "uniform", or label -> relative weight (labels left out get 0).
+        event_model: default for texts, "multinomial" or "bernoulli".
 
     Examples:
         >>> from streamnb import NaiveBayes
@@ -186,9 +179,9 @@ class NaiveBayes(SmoothedModel):
     """
 
     def learn_one(self, x: Any, y: Any, w: float = 1.0, t: float | None = None) -> None:
-        """See its base class. Where a table is full the event goes without a batch once it has grown.
+        """Learn one event, see the base class, and grow full tables without a batch.
 
-        So nothing is compiled for batches by those who have none.
+        So a program without batches does not compile the kernels of batches.
         """
         if self._statistics.room is not None:
             super().learn_one(x, y, w, t)
@@ -206,19 +199,19 @@ class NaiveBayes(SmoothedModel):
     def partial(
         self, xs: Events, ys: Labels, ws: Weights = None, ranges: Iterable[tuple[str, int, int]] = ()
     ) -> tuple[Posteriors, Partial]:
-        """Predict events by the model as it is, and learn them apart; nothing changes here before `apply`.
+        """Predict events by the current model and learn them into a partial, for `apply`.
 
-        So parts of a stream can be learned in parallel, in processes of their own that have the same model,
-        or one that is a little older: counts do not depend on it. An event without a label is only predicted.
+        So parts of a stream can be learned in parallel, in separate processes with the same model or a
+        slightly older one: counts do not depend on it. An event without a label is only predicted.
 
         Args:
             xs: the events, or a data frame.
             ys: their labels.
             ws: their weights; 1 by default.
-            ranges: where they are in a log: of each partition its name, the first offset, and the one past
-                the last. By these `merge_all` puts partials in order, and notices one that is missing.
+            ranges: (partition, first offset, offset after the last) of the events in a log. `merge_all` sorts
+                partials by their ranges, and detects a missing one.
 
-        Raises ValueError for ranges that overlap or leave a gap, and what `learn_many` raises.
+        Raises ValueError for ranges that overlap or leave a gap, and the errors of `learn_many`.
         """
         placed, labels, rows = joined(ranges), list(ys), rows_of(xs)
         targets = Targets.from_labels(len(rows), labels, ws)
@@ -228,26 +221,26 @@ class NaiveBayes(SmoothedModel):
         alone: Self = self.clone()
         taught = targets.chosen(is_learned)
         encoded = alone.statistics.encode(self._reader.written(list(compress(rows, is_learned))), taught)
-        told = self._posteriors(alone.statistics.seen_by(self._statistics, encoded)).probabilities
-        probabilities[is_learned] = told
+        before = self._posteriors(alone.statistics.seen_by(self._statistics, encoded)).probabilities
+        probabilities[is_learned] = before
         alone._learn(encoded)
         truths = np.array([classes.get(label, len(classes)) for label in taught.labels], dtype=np.int64)
-        partial = Partial(alone, Tested.of_predictions(told, truths), placed)
+        partial = Partial(alone, Tested.of_predictions(before, truths), placed)
         return Posteriors(self.classes, probabilities, np.full(is_learned.size, len(classes))), partial
 
     def apply(self, partial: Partial) -> Self:
-        """Add what a partial has learned, as if its events had been learned here; returns self.
+        """Add what a partial has learned, as if this model had learned its events; return self.
 
-        It takes as long as the partial is large, however large the model is. Errors as of `merge`.
+        Takes time proportional to the partial, not to this model. Raises the errors of `merge`.
         """
         return self.merge(partial.model)
 
     def merge(self, other: Self) -> Self:
-        """Add all that `other` has learned, as if its events had been learned here; returns self.
+        """Add everything `other` has learned, as if this model had learned its events; return self.
 
-        Exact on counts; moments by Chan's formula. It takes as long as `other` is large, however large this
-        one is. Words that were stopped here are left out (see `prune`). Raises ValueError where the two were
-        built differently, or the other one has stopped words that were not stopped here.
+        Exact on counts; moments by Chan's formula. Takes time proportional to `other`, not to this model.
+        Stop words of this model are left out (see `prune`). Raises ValueError if the two differ in class or
+        parameters, or `other` has stop words that this model does not have.
         """
         if type(other) is not type(self) or other._get_params() != self._get_params():
             raise ValueError("only models of the same class and parameters can be merged")
@@ -257,25 +250,25 @@ class NaiveBayes(SmoothedModel):
         return self
 
     def joint_log_likelihood(self, x: Any) -> dict[Any, float]:
-        """Log P(v, x) of every class v with examples (nats); -inf where alpha = 0 rules a class out.
+        """Return log P(v, x) of every class v with examples (nats); -inf if alpha = 0 excludes a class.
 
-        Raises TypeError or ValueError for a value that its attribute's kind does not take.
+        Raises TypeError or ValueError for a value that does not fit the kind of its attribute.
         """
         return self._joints([x])[0]
 
     def predict_proba_one(self, x: Any) -> dict[Any, float]:
-        """P(v | x) of every class v with examples; they sum to 1. Empty while nothing has been learned."""
+        """Return P(v | x) of every class v with examples; they sum to 1. Empty before any learning."""
         if not self._statistics.classes:
-            self._reader.written([x])  # which refuses what is not to be taken
+            self._reader.written([x])  # raises the errors of invalid values
             return {}
         found = self._single_events.predicted(self._statistics, self._reading(), self._encoded_event(x))
         return super().predict_proba_one(x) if found is None else found
 
     def linear_view(self, positive: Any, negative: Any = None) -> LinearView:
-        """Log P(positive | x) / P(negative | x) as a linear function, of the model as it is.
+        """Return log P(positive | x) / P(negative | x) as a linear function of the current model.
 
-        `negative` may be left out where there are two classes. Raises ValueError where one of the two has no
-        examples, or given priors rule out both.
+        `negative` may be omitted with two classes. Raises ValueError if a class has no examples, or given
+        priors exclude both.
 
         Examples:
             >>> model = NaiveBayes({"text": "text"})

@@ -1,6 +1,6 @@
-"""The one hot path: predict events and learn them, strictly in order.
+"""The hot path: predict events and learn them, strictly in order.
 
-Whoever learns or predicts, one event or many, comes through `run`; so that no result depends on the way.
+All prediction and learning goes through `run`, for one event or many, so batching cannot change results.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from streamnb.values.attribute_kinds import BERNOULLI
 from streamnb.values.example_weights import UNIT
 
 _NEAR = 1 << 16  # counts that the caches hold
-_SMALL = 1e-250  # a factor more, which is above 1e-17, leaves a normal number
+_SMALL = 1e-250  # times one more factor, which is above 1e-17, is still a normal number
 
 
 @inlined
 def _count_event(tables: CountViews, batch: Any, e: int, k: int, weight: int) -> Any:
-    """Add `weight` (which may be negative) to every count of event e; the lowest count that was reached."""
+    """Add `weight` (which may be negative) to every count of event e; return the lowest resulting count."""
     K = tables.classes.size
     tables.classes[k] += weight
     lowest = tables.classes[k]
@@ -83,7 +83,6 @@ def learn_event(tables: CountViews, batch: Any, e: int) -> None:
 
 @kernel
 def _words_in_more_texts_than_there_are(tables: CountViews, batch: Any, e: int, k: int) -> bool:
-    """Whether class k has a word in more texts than it has, of a Bernoulli text that event e has."""
     columns = tables.totals.shape[1]
     for item in range(batch.event_items[e], batch.event_items[e + 1]):
         g = batch.item_group[item]
@@ -96,7 +95,7 @@ def _words_in_more_texts_than_there_are(tables: CountViews, batch: Any, e: int, 
 
 @kernel
 def unlearn_event(tables: CountViews, batch: Any, e: int) -> bool:
-    """Take event e out of its class; False, and nothing changed, where it cannot have been learned."""
+    """Unlearn event e; return False, and change nothing, if it cannot have been learned."""
     k, weight = batch.label[e], batch.weight[e]
     for j in range(batch.item_rows[batch.event_items[e]], batch.item_rows[batch.event_items[e + 1]]):
         if batch.rows[j] == UNKNOWN:
@@ -115,12 +114,11 @@ def unlearn_event(tables: CountViews, batch: Any, e: int) -> bool:
 
 @kernel
 def unlearn_events(first: int, most: int, tables: CountViews, batch: Any, begins: Any, starts: Ints) -> Any:
-    """From event `first` on: take each event out of its class, in order.
+    """Unlearn events in order, from event `first`.
 
-    Where ``begins[e]`` its weight is taken out of ``starts[k]``, too; `begins` may be empty.
-
-    Returns n; or the event before which the histograms lack capacity for `most` more counts; or -1 - e for
-    an event that cannot have been learned: it is as it was, and so are those after it.
+    If ``begins[e]``, its weight is also subtracted from ``starts[k]``; `begins` may be empty. Returns n; or
+    the event before which the histograms lack capacity for `most` more counts; or -1 - e if event e cannot
+    have been learned, which leaves it and all later events as they were.
     """
     for e in range(first, batch.label.size):
         k, is_start = batch.label[e], begins.size > 0 and begins[e]
@@ -137,7 +135,7 @@ def unlearn_events(first: int, most: int, tables: CountViews, batch: Any, begins
 
 @inlined
 def fetch_event(table: Any, batch: Any, e: int) -> None:
-    """Bring the counts of an event into the cache, while the event before it is worked on."""
+    """Prefetch the counts of an event while the event before it is processed."""
     columns = table.shape[1]
     for j in range(batch.item_rows[batch.event_items[e]], batch.item_rows[batch.event_items[e + 1]]):
         row = np.int64(batch.rows[j])
@@ -150,7 +148,7 @@ def fetch_event(table: Any, batch: Any, e: int) -> None:
 def predict_event(
     tables: CountViews, batch: Any, e: int, score: JointScore, probabilities: Floats, joints: Floats
 ) -> None:
-    """Fill the row of event e of `probabilities`, and of `joints` where that has rows; see `run`."""
+    """Fill row e of `probabilities`, and of `joints` if it has rows; see `run`."""
     score_event(tables, batch, e, score)
     normalise(score.joint, score.misses, probabilities[e])
     if joints.shape[0] > 0:
@@ -162,7 +160,7 @@ def predict_event(
 def _multiply_share(
     tables: CountViews, g: int, row: int, times: float, joint: Floats, product: Floats
 ) -> None:
-    """Multiply each class by its share of a value of group g; row < 0: by that of values never met."""
+    """Multiply each class by its share of a value of group g; row < 0 is a value never met."""
     for k in range(joint.size):
         count = tables.table[row, k] if row >= 0 else 0
         share = (count + UNIT) / (tables.totals[g, k] + UNIT * (tables.live[g] + 1.0))
@@ -177,18 +175,17 @@ def _multiply_share(
 
 @kernel
 def evidence_per_token(tables: CountViews, batch: Any, e: int, joint: Floats, product: Floats) -> float:
-    """How well event e fits in the class that it fits best: its log likelihood a token, nats.
+    """Return the log likelihood per token of event e in the class that it fits best, in nats.
 
         l(x) = max over v of 1/T [ sum over tokens and nominal values of log (n_v(a) + 1) / (n_v + V + 1)
                                    + sum over numbers of log N(x; mean_v, variance_v) ]
 
-    over the T of them that the event has, with V values met of the attribute. One value more, of which n_v(a)
-    is 0, stands for all that were never met: these are skipped where classes are told apart, for they tell
-    nothing of that, and here they tell the most. No prior is in it, or l would fall where a class becomes
-    rare. It hangs on counts and moments alone, and on no smoothing that is declared. It is nan where nothing
-    was learned of any attribute of the event.
+    over the T tokens, values and numbers of the event, with V values met of the attribute. One more value,
+    with n_v(a) = 0, stands for all values never met: prediction skips them, but they are the strongest sign
+    of an unusual event. The prior is left out, or l would fall when a class becomes rare. l depends on counts
+    and moments only, not on the declared smoothing. It is nan if no attribute of the event was ever learned.
 
-    `joint` and `product`, float64[K], are scratch. Numbers that never differed are skipped.
+    `joint` and `product`, float64[K], are scratch. Numbers that never varied are skipped.
     """
     K = joint.size
     for k in range(K):
@@ -197,7 +194,7 @@ def evidence_per_token(tables: CountViews, batch: Any, e: int, joint: Floats, pr
     tokens = 0.0
     for item in range(batch.event_items[e], batch.event_items[e + 1]):
         g, times = batch.item_group[item], batch.item_amount[item] / UNIT
-        if tables.live[g] == 0:  # the next event brought it, perhaps
+        if tables.live[g] == 0:  # perhaps first learned with the next event
             continue
         for j in range(batch.item_rows[item], batch.item_rows[item + 1]):
             row = batch.rows[j]
@@ -221,12 +218,12 @@ def evidence_per_token(tables: CountViews, batch: Any, e: int, joint: Floats, pr
 def run(
     first: int, most: int, tables: CountViews, batch: Any, learn: bool, told: Any, score: JointScore
 ) -> Any:
-    """From event `first` on: predict each event by what was learned before it, then learn it.
+    """Predict each event from event `first` by what was learned before it, then learn it.
 
-    Fills the three arrays that are `told`: probabilities[n, K] where it has rows, and joints[n, K] too where
-    that has: log P(class, event), -inf for a class that has no examples or that alpha = 0 rules out; and
-    evidence[n], of `evidence_per_token`, where it has any. Returns n, or the event before which the
-    histograms lack capacity for `most` more counts (`mark_repeats` tells how many). `score` is scratch.
+    `told` is three output arrays: probabilities[n, K] if it has rows; joints[n, K], log P(class, event), -inf
+    for a class without examples or excluded by alpha = 0, if it has rows; evidence[n] of
+    `evidence_per_token`, if not empty. Returns n, or the event before which the histograms lack capacity for
+    `most` more counts (see `mark_repeats`). `score` is scratch.
     """
     probabilities, joints, evidence = told
     is_far = tables.table.size > _NEAR

@@ -1,4 +1,4 @@
-"""What the kernels take: a batch of events, and the tables of a model, as named tuples of arrays."""
+"""Arguments of the kernels: a batch of events, and the tables of a model, as named tuples of arrays."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ SmoothingParams = tuple[Floats, Floats, int]
 
 @struct_type
 class CountViews(NamedTuple):
-    """The state of a model, and the smoothing and priors with which it is read.
+    """The state of a model, with its smoothing and priors.
 
     Attributes:
-        classes: int64[K], weight of each class in units; zero = nothing learned, takes no part.
+        classes: int64[K], weight of each class in units; a class of weight zero takes no part.
         table, totals, live, kinds, slot, histograms: see `counts.Counts`.
         n, mean, M2: see `moments.Moments`.
-        alpha: float64[G], per group; used where m < 0.
+        alpha: float64[G], per group; used if m < 0.
         m: float64[G], m of the m-estimate, or -1.
         p: float64[G], p of the m-estimate, or nan for uniform.
-        declared: float64[G], how many values of a nominal group are declared; 0 where none are.
-        prior: float64[K], relative weights; used where the mode is neither LEARNED nor UNIFORM.
+        declared: float64[G], number of declared values of a nominal group; 0 without a declaration.
+        prior: float64[K], relative weights; used if the mode is neither LEARNED nor UNIFORM.
         prior_mode: int.
     """
 

@@ -1,4 +1,4 @@
-"""The variants of `NaiveBayes` of which every attribute is of one kind, whatever its value."""
+"""Variants of `NaiveBayes` whose attributes are all of one kind, whatever their values."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _FINEST = 1 << 20
 
 
 class _WordsReader(EventReader):
-    """Of one text: strings are cut into words, numbers count the word that is their name."""
+    """A reader of one text: strings are split into words, a number counts the word that is its name."""
 
     _implied: ClassVar[Mapping[Any, Attribute]] = {}
 
@@ -47,7 +47,7 @@ class _WordsReader(EventReader):
         return {"text": bag}, frozenset({"text"})
 
     def columns(self, frame: Any) -> None:
-        """A column is a word, or a text, as its values have it."""
+        """Check nothing: a column is a word or a text, depending on its values."""
 
     def write_all(self, writer: EventWriter, xs: Sequence[Any]) -> None:
         if not self.write_texts(writer, text_kind(self.event_model), "text", xs):
@@ -74,8 +74,6 @@ class _NumberReader(EventReader):
 
 
 class _WordsNB(NaiveBayes):
-    """A model of one text."""
-
     _reads_by = _WordsReader
     _event_model: EventModel
 
@@ -96,8 +94,8 @@ class MultinomialNB(_WordsNB):
 
         P(w_k | v_j) = (n_k + alpha) / (n + alpha |Vocabulary|)
 
-    `x` is a text, or a mapping whose strings are texts (``\w+`` words, lower case) and whose numbers, not
-    negative, say how often the word that is their name occurs. Words never seen are skipped.
+    `x` is a text, or a mapping. Its strings are texts (``\w+`` words, lower case), and its numbers, not
+    negative, count the word that is their name. Words never seen are skipped.
 
     Args:
         alpha: added to every count; 0 is read as the limit.
@@ -130,7 +128,7 @@ class BernoulliNB(_WordsNB):
         P(d | y) = prod_i P(w_i = 1 | y)^b_i P(w_i = 0 | y)^(1 - b_i)
         P(w_i = 1 | y) = (n_i + alpha) / (n + 2 alpha)
 
-    `x` as for `MultinomialNB`; a number above zero says that the word that is its name is present. An event
+    `x` as for `MultinomialNB`; a number above zero marks the word that is its name as present. An event
     without any attribute has no text and gets the prior; one whose words are all zero is an empty text.
 
     Args:
@@ -162,7 +160,7 @@ class CategoricalNB(NaiveBayes):
         m: use the m-estimate in place of alpha.
         p: prior estimate of the m-estimate; None is 1 / k.
         prior: "learned", "uniform", or label -> relative weight.
-        attributes: name -> `Nominal`, of those whose values are declared or that have smoothing of their own.
+        attributes: name -> `Nominal`, for attributes with declared values or their own smoothing.
 
     Examples:
         >>> from streamnb import CategoricalNB
@@ -196,11 +194,11 @@ class CategoricalNB(NaiveBayes):
         alpha: float = 0.0,
         times: int = 1,
     ) -> Self:
-        """The model of given probabilities: `tables` is attribute -> label -> value -> P(value | label).
+        """Return a model of given `tables`: attribute -> label -> value -> P(value | label).
 
-        Probabilities are read as fractions with a denominator of at most 2^20, which decimals of six digits
-        are exactly. Each distribution is learned as the fewest whole examples that have it, `times` over, and
-        what is learned later adds to them.
+        Probabilities are read as fractions with a denominator of at most 2^20, which is exact for decimals of
+        six digits. Each distribution is learned as the fewest whole examples that have it, `times` times.
+        Later learning adds to these examples.
 
         Raises ValueError for a distribution that does not sum to 1, or would need more than 2^20 examples.
 
@@ -231,13 +229,12 @@ class GaussianNB(NaiveBayes):
 
         P(x_i | y) = N(x_i; mu_iy, var_iy),  mu = sum x / n,  var = (sum (x - mu)^2 + 10 H) / (n + 10)
 
-    H is the variance pooled over classes (see docs/model.md). The variance of a class leans on H while it has
-    few examples, and is at least H / 5. So a number that is constant in every class still tells classes
-    apart, and one that is the same in all classes says nothing. `class_moments` returns sum (x - mu)^2 / n,
-    without H. Values that differ by no more than rounding have no spread: where the standard deviation is at
-    most 8 eps |mean|, some 2e-15 of it. One value of 1e12 among values near 1 is most of a variance for good:
-    where values have ends, read those beyond as the nearer end (``min(max(x, low), high)``) in learning and
-    in predicting.
+    H is the variance pooled over classes (see docs/model.md). With few examples the variance of a class is
+    close to H, and it is at least H / 5. So a number that is constant in every class still separates classes,
+    and one that is the same in all classes has no effect. `class_moments` returns sum (x - mu)^2 / n, without
+    H. Values that differ only by rounding (a standard deviation of at most 8 eps |mean|) have no spread. One
+    value of 1e12 among values near 1 dominates a variance for good: clip values to their known range
+    (``min(max(x, low), high)``) in learning and in predicting.
 
     Args:
         prior: "learned", "uniform", or label -> relative weight.

@@ -1,9 +1,8 @@
-"""What some events teach, learned apart from a model, in parallel, and added to it afterwards.
+"""Partial aggregates: learned from some events in parallel, and added to a model afterwards.
 
-A partial is a model that has learned these events alone; beside it stands how well the model that made it had
-predicted them, and where in a log they are. Counts and scores are sums of integers: however a stream is cut,
-and in whatever order the parts come, they are those of the whole, bit for bit. Moments are merged by Chan's
-formula, in the order of the log.
+A partial is a model that learned only these events, with the scores of its parent model on them and their
+place in a log. Counts and scores are sums of integers, so partials merged in any order equal the whole, bit
+for bit. Moments are merged by Chan's formula, in the order of the log.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _SPARSE = "table_lengths", "table_classes", "table_weights"
 
 
 class SourceRange(NamedTuple):
-    """Records of a partition: from the offset `first` up to the one before `past`."""
+    """Records of a partition, from offset `first` up to but not including `past`."""
 
     partition: str
     first: int
@@ -35,7 +34,7 @@ class SourceRange(NamedTuple):
 
 
 class Tested(NamedTuple):
-    """How labelled events had been predicted: how many, how many right, and their losses in 2^-30 nats."""
+    """Scores of predictions: labelled events, events predicted right, sum of losses (2^-30 nats)."""
 
     events: int
     right: int
@@ -43,19 +42,19 @@ class Tested(NamedTuple):
 
     @classmethod
     def of_predictions(cls, probabilities: Floats, truths: Ints) -> Tested:
-        """Of n events, as `ProgressiveValidation` scores each."""
+        """Score n predictions, each as `ProgressiveValidation` does."""
         labels, terms = score_each(probabilities, truths)
         losses = np.rint(terms[:, 0] * _LOSS_UNIT).astype(np.int64)
         return cls(truths.size, int(np.count_nonzero(labels[:, 0] == labels[:, 1])), int(losses.sum()))
 
 
 class Partial(NamedTuple):
-    """What some events teach a model, and how it had predicted them: `NaiveBayes.partial` makes it.
+    """A model of some events only, with the scores of earlier predictions of them; see `NaiveBayes.partial`.
 
     Attributes:
-        model: a `NaiveBayes`, or variant of it, that has learned these events alone.
-        tested: how those with a label had been predicted, in integers that may be added.
-        ranges: where the events are in a log, by partition; empty where that was not said.
+        model: a `NaiveBayes`, or a variant, that has learned only these events.
+        tested: additive integer scores of the labelled events, predicted before they were learned.
+        ranges: offsets of the events by partition; empty if not given.
     """
 
     model: Any
@@ -64,49 +63,51 @@ class Partial(NamedTuple):
 
     @property
     def accuracy(self) -> float:
-        """The share of labelled events that had been predicted right; 0 of none."""
+        """Share of labelled events that were predicted right; 0 without any."""
         return self.tested.right / max(1, self.tested.events)
 
     @property
     def log_loss(self) -> float:
-        """The mean of -ln P(truth), nats; 0 of no event."""
+        """Mean of -ln P(truth) in nats; 0 without events."""
         return self.tested.loss / _LOSS_UNIT / max(1, self.tested.events)
 
     def to_bytes(self) -> bytes:
-        """Canonical: equal partials are equal bytes, whatever machine made them; a snapshot without a place.
+        """Return canonical bytes, equal for equal partials on every machine: a snapshot without positions.
 
-        Raises SnapshotError for what has no form in a file (see `save`), and more than 2^27 words x classes.
+        Raises SnapshotError for a model that cannot be saved (see `save`) or more than 2^27 words x classes.
         """
         return Hooks.model_files().partial_bytes(self)
 
     @staticmethod
     def from_bytes(encoded: bytes) -> Partial:
-        """The partial of `to_bytes`. Raises SnapshotError for bytes that are damaged, or of no partial."""
+        """Return the partial of `to_bytes`. Raises SnapshotError for damaged or other bytes."""
         partial: Partial = Hooks.model_files().partial_of(encoded)
         return partial
 
     def state(self) -> State:
-        """As a model's `state`, with those counts alone that are not zero."""
+        """Return the model's `state` with a sparse table of counts."""
         meta, arrays = self.model.state()
         table = arrays["table"]
         check_size(*table.shape)
         rows, classes = np.nonzero(table)
         sparse = np.bincount(rows, minlength=len(table)), classes, table[rows, classes]
         others = {name: array for name, array in arrays.items() if name != "table"}
-        told = {"tested": list(self.tested), "ranges": list(map(list, self.ranges))}
+        scores = {"tested": list(self.tested), "ranges": list(map(list, self.ranges))}
         narrow = (array.astype(_narrowest(array)) for array in sparse)
-        return {**meta, **told}, {**others, **dict(zip(_SPARSE, narrow, strict=True))}
+        return {**meta, **scores}, {**others, **dict(zip(_SPARSE, narrow, strict=True))}
 
     @classmethod
     @state_errors("a partial", ValueError)
     def from_state(cls, model: Any, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Partial:
-        """The partial of a `state`, by a model made like the one it had, which takes it over.
+        """Return the partial of a `state`, loaded into `model`, which has the same parameters.
 
-        Raises SnapshotError where it is none.
+        Raises SnapshotError for an invalid state.
         """
         tested = Tested(*meta["tested"])
         if {*map(type, tested)} != {int} or not 0 <= tested.right <= tested.events <= MOST > tested.loss >= 0:
-            raise SnapshotError(f"tested: {tested} is no number of events, those right, and their loss")
+            raise SnapshotError(
+                f"tested: {tested} must be a number of events, how many were right, and their loss"
+            )
         ranges = joined(SourceRange(*given) for given in meta["ranges"])
         if [*map(list, ranges)] != meta["ranges"]:
             raise SnapshotError("ranges: not in order, or not joined")
@@ -115,12 +116,11 @@ class Partial(NamedTuple):
 
 
 def merge_all(partials: Iterable[Partial]) -> Partial:
-    """The partial of all their events; the same, to the byte, in whatever order they come.
+    """Return one partial of all the events, identical to the byte for any order of `partials`.
 
-    They are merged in the order of their ranges, and those without any in that of their bytes.
-
-    Raises ValueError, which names partition and offsets, where ranges overlap or leave a gap; for models of
-    different classes or parameters; and where there is no partial.
+    Partials are merged in the order of their ranges; partials without ranges in the order of their bytes.
+    Raises ValueError for ranges that overlap or leave a gap (with partition and offsets), for models of
+    different classes or parameters, and without any partial.
 
     Examples:
         >>> from streamnb import MultinomialNB, merge_all
@@ -133,7 +133,7 @@ def merge_all(partials: Iterable[Partial]) -> Partial:
     """
     in_order = sorted(partials, key=lambda one: (one.ranges, b"" if one.ranges else one.to_bytes()))
     if not in_order:
-        raise ValueError("there is no partial to merge: give one at least")
+        raise ValueError("no partial to merge: pass at least one")
     ranges = joined(one for partial in in_order for one in partial.ranges)
     model = in_order[0].model.clone()
     for partial in in_order:
@@ -143,12 +143,12 @@ def merge_all(partials: Iterable[Partial]) -> Partial:
 
 
 def joined(ranges: Iterable[tuple[str, int, int]]) -> tuple[SourceRange, ...]:
-    """Ranges in order, one for each partition. Raises ValueError for what is none, an overlap or a gap."""
+    """Join adjacent ranges, sorted. Raises ValueError if invalid, overlapping or with gaps."""
     given, found = list(ranges), list[SourceRange]()
     for partition, first, past in given:
         if type(partition) is not str or {type(first), type(past)} != {int} or not 0 <= first < past <= MOST:
             raise ValueError(
-                f"a range is a partition's name, its first offset and the one past its last, not "
+                f"a range is a partition's name, its first offset and its last plus 1, not "
                 f"{(partition, first, past)!r}"
             )
     for partition, first, past in sorted(given):
@@ -164,7 +164,7 @@ def joined(ranges: Iterable[tuple[str, int, int]]) -> tuple[SourceRange, ...]:
 
 
 def check_size(rows: int, classes: int) -> None:
-    """Raise SnapshotError for a table that a few bytes of a file may ask for, and no memory has."""
+    """Raise SnapshotError for a table too large for memory, which a few bytes of a file may claim."""
     if rows * classes > _MOST_COUNTS:
         raise SnapshotError(
             f"a partial of {rows:,} words and values x {classes:,} classes is too large for bytes "
@@ -173,12 +173,10 @@ def check_size(rows: int, classes: int) -> None:
 
 
 def _narrowest(array: Array) -> npt.DTypeLike:
-    """The smallest type that holds these numbers, none of them below zero."""
     return np.min_scalar_type(int(array.max(initial=0)))
 
 
 def _dense(classes: int, arrays: Mapping[str, Array]) -> Ints:
-    """The table, int64[rows, K], of the counts that are not zero. Raises SnapshotError."""
     rows = arrays["groups"].size
     check_size(rows, classes)
     lows, highs, sizes = (0, 0, 1), (classes, classes - 1, MOST), ("rows", "counts", "counts")
@@ -188,7 +186,7 @@ def _dense(classes: int, arrays: Mapping[str, Array]) -> Ints:
     }
     found = checked({name: arrays[name] for name in _SPARSE}, expected, rows=rows)
     lengths, columns, weights = (found[name].astype(np.int64) for name in _SPARSE)
-    reject(_SPARSE[0], lengths.sum() != columns.size, f"{columns.size} counts are not those of its rows")
+    reject(_SPARSE[0], lengths.sum() != columns.size, f"does not add up to the {columns.size} counts")
     places = np.repeat(np.arange(rows) * classes, lengths) + columns
     reject(_SPARSE[1], np.diff(places) <= 0, "not in order")
     table = np.zeros((rows, classes), dtype=np.int64)

@@ -1,9 +1,8 @@
-"""One event without a batch: what it costs is the kernel's work, and one call.
+"""The fast path of one event without a batch: one call of a kernel.
 
-The kernel is told where the arrays of the model stand, and gets those of the event. It cuts, looks up,
-predicts and learns by what a batch goes through; and it grows nothing. For one that is to be learned, and has
-a new attribute or class, or needs room, the tables grow first. Others, and those that are not written like
-most, are left to a batch of one.
+The kernel gets the addresses of the model's arrays, and the arrays of the event. It tokenizes, looks up,
+predicts and learns like a batch, but cannot grow tables. Tables grow before an event with a new attribute or
+class is learned. Other events, and unusual values, go through a batch of one.
 """
 
 from __future__ import annotations
@@ -27,10 +26,10 @@ from streamnb.values.attribute_kinds import BERNOULLI, CONTINUOUS, NOMINAL
 from streamnb.values.type_aliases import Codes
 
 EncodedEvent = tuple[
-    npt.NDArray[np.uint8],  # the text of all items, with bytes to spare
-    Ints,  # (1 or 2, items): how many bytes each has, and how often it occurs; else once
-    Codes,  # the group of each item, or of all, and ~group where it is one token; then fields
-    Floats,  # the values of the fields
+    npt.NDArray[np.uint8],  # text of all items, and spare bytes
+    Ints,  # (1 or 2, items): bytes of each, and occurrences (1 by default)
+    Codes,  # group of each item, or of all, ~group for a single token; then fields
+    Floats,  # values of the fields
 ]
 _Encoded = tuple[npt.NDArray[np.uint8], Ints]  # the first two of it
 Kind = Callable[[Any, Any], int]
@@ -46,17 +45,10 @@ _AS_TEXT: dict[type, Callable[[Any], str]] = {
 
 
 class _Shape(NamedTuple):
-    """How events of the same attributes, of the same types, are taken apart.
+    """Converters of events with the same attributes of the same types; each is None if it has nothing to do.
 
-    Attributes:
-        strings: picks the values of the discrete attributes; None where there is none.
-        as_text: what makes each of them text; None where all are strings.
-        pack_lengths: packs how many bytes each of them has.
-        whole: whether each of them is one token.
-        numbers: picks the values of the continuous attributes; None where there is none.
-        pack_values: packs them.
-        fields: how many they are.
-        attributes: of both, as in `EncodedEvent`.
+    `strings` and `numbers` pick the values of discrete and continuous attributes. `whole` is True for values
+    that are one token; `attributes` is as in `EncodedEvent`.
     """
 
     strings: Callable[[Any], Any] | None
@@ -70,22 +62,22 @@ class _Shape(NamedTuple):
 
 
 class SingleEvents:
-    """Makes single events arrays, and sends them through the kernel.
+    """A converter of single events to arrays, which also runs the kernel.
 
-    It knows nothing that the statistics do not know: it can be thrown away at any time, and a copy is empty.
+    It is a cache: it can be dropped at any time, and a copy is empty.
     """
 
     def __init__(self) -> None:
         self._shapes: dict[tuple[Any, ...], _Shape | None] = {}
-        self._last: tuple[Any, ...] | None = None  # the shape that was asked for last, by what
+        self._last: tuple[Any, ...] | None = None  # key of the last shape
         self._last_shape: _Shape | None = None
-        # Whoever tests, then trains asks for the same event twice: what came last, and as what. Each is one
-        # tuple, that is replaced whole, for other threads may ask, too.
+        # Test-then-train converts the same event twice, so the last conversion is cached. Each cache is one
+        # tuple that is replaced as a whole, because other threads may read it.
         self._last_text: tuple[str, _Encoded] | None = None
         self._last_bag: tuple[Any, Any, _Encoded] | None = None
         self._last_strings: tuple[_Shape, Any, _Encoded] | None = None
         self._groups: dict[int, Codes] = {}
-        self._statistics: SufficientStatistics | None = None  # whose groups and fields the shapes name
+        self._statistics: SufficientStatistics | None = None  # owner of the shapes' groups and fields
 
     def __reduce__(self) -> tuple[type[SingleEvents], tuple[()]]:
         return SingleEvents, ()
@@ -93,7 +85,7 @@ class SingleEvents:
     def of_text(
         self, statistics: SufficientStatistics, kind: int, name: Any, text: str
     ) -> EncodedEvent | None:
-        """An event that is a text; None where the text is not met yet, or no UTF-8 can hold it."""
+        """Convert an event that is a text; None if the text attribute is new or UTF-8 cannot encode it."""
         group = statistics.layout.groups.get((kind, name))
         if group is None:
             return None
@@ -108,7 +100,7 @@ class SingleEvents:
         return *last[1], self._alone(group), _NO_VALUE
 
     def of_bag(self, statistics: SufficientStatistics, kind: int, name: Any, x: Any) -> EncodedEvent | None:
-        """An event that is a bag of words, each with an integer."""
+        """Convert an event that is a bag of words, each with an integer."""
         group = statistics.layout.groups.get((kind, name))
         if group is None or type(x) is not dict:
             return None
@@ -123,7 +115,7 @@ class SingleEvents:
                     return None
                 text, lengths = joined
                 sizes = np.fromiter(chain(lengths, counts), dtype=np.int64, count=2 * len(counts))
-            except (TypeError, OverflowError):  # a word that is no string; more than 64 bits hold
+            except (TypeError, OverflowError):  # a word that is not a string, or a count beyond 64 bits
                 return None
             sizes = sizes.reshape(2, -1)
             if kind == BERNOULLI:
@@ -132,14 +124,13 @@ class SingleEvents:
         return *last[2], self._alone(~group), _NO_VALUE
 
     def _alone(self, group: int) -> Codes:
-        """A group as an array."""
         found = self._groups.get(group)
         if found is None:
             found = self._groups[group] = np.array([group], dtype=np.int32)
         return found
 
     def of_shape(self, statistics: SufficientStatistics, x: Any, kind_of: Kind) -> EncodedEvent | None:
-        """An event of strings, booleans, integers and floats, all attributes of which have been met."""
+        """Convert an event of strings, booleans, integers and floats whose attributes are all known."""
         if type(x) is not dict:
             return None
         values = tuple(x.values())
@@ -156,12 +147,11 @@ class SingleEvents:
             value = np.empty(shape.fields)
             try:
                 shape.pack_values(value, 0, *shape.numbers(values))
-            except (OverflowError, struct.error):  # an integer that no double holds
+            except (OverflowError, struct.error):  # an integer beyond the range of doubles
                 return None
         return text, sizes, shape.attributes, value
 
     def _of_strings(self, shape: _Shape, strings: tuple[Any, ...]) -> _Encoded | None:
-        """Discrete values as text; None where no UTF-8 can hold one."""
         last = self._last_strings
         if last is None or last[0] is not shape or last[1] != strings:
             texts = strings
@@ -179,7 +169,7 @@ class SingleEvents:
     def predicted(
         self, statistics: SufficientStatistics, reading: SmoothingParams, event: EncodedEvent | None
     ) -> dict[Any, float] | None:
-        """P(class | event) of every class with examples; None where the event needs a batch."""
+        """Return P(class | event) of every class with examples; None if the event needs a batch."""
         if event is None or not statistics.classes:
             return None
         unknown, scratch = _sent(statistics, reading, event, -1, 0)
@@ -200,7 +190,7 @@ class SingleEvents:
         label: Any,
         weight: int,
     ) -> bool:
-        """Learn the event; False, and nothing learned, where it needs a batch."""
+        """Learn the event; return False, and learn nothing, if it needs a batch."""
         if event is None or weight == 0 or statistics.is_copied:
             return False
         try:
@@ -216,7 +206,6 @@ class SingleEvents:
     def _shape(
         self, key: tuple[Any, ...], statistics: SufficientStatistics, x: Mapping[Any, Any], kind_of: Kind
     ) -> _Shape | None:
-        """The shape of an event; None where it needs a batch."""
         if self._statistics is not statistics or len(self._shapes) > _MOST_SHAPES:
             self._shapes, self._statistics, self._last, self._last_shape = {}, statistics, None, None
         if key == self._last:
@@ -234,7 +223,7 @@ class SingleEvents:
 def _shape_of(
     statistics: SufficientStatistics, x: Mapping[Any, Any], kind_of: Kind
 ) -> tuple[bool, _Shape | None]:
-    """Whether all attributes have been met; and the shape, None where a value of such types needs a batch."""
+    """Return (are all attributes known, shape); the shape is None if values of such types need a batch."""
     strings, numbers, as_text, whole, group, field = [], [], [], [], [], []
     has_other = False
     for position, (name, value) in enumerate(x.items()):
@@ -267,7 +256,7 @@ def _shape_of(
 
 
 def _picker(positions: list[int]) -> Callable[[Any], Any] | None:
-    """Picks these values; the first one as a slice where it is alone, for it has to stay a tuple."""
+    """Return a getter of these values as a tuple, also for a single position."""
     if not positions:
         return None
     return itemgetter(*positions) if len(positions) > 1 else itemgetter(slice(positions[0], positions[0] + 1))
@@ -276,12 +265,12 @@ def _picker(positions: list[int]) -> Callable[[Any], Any] | None:
 def _joined(
     strings: tuple[str, ...], whole: list[bool] | None = None
 ) -> tuple[npt.NDArray[np.uint8], Any] | None:
-    """The UTF-8 of all strings with bytes to spare, and the length of each; None for a lone surrogate.
+    """Return the UTF-8 of all strings with spare bytes, and their lengths; None for a lone surrogate.
 
-    Those that are not `whole` are to be cut into words.
+    Strings that are not `whole` will be split into words.
     """
     together = "".join((*strings, _PAD))
-    if together.isascii():  # then there are as many bytes as characters
+    if together.isascii():  # one byte per character
         return np.frombuffer(together.encode(), dtype=np.uint8), map(len, strings)
     try:
         if whole is None:
@@ -295,14 +284,9 @@ def _joined(
 
 
 class _Pinned(NamedTuple):
-    """The arrays of a model as they stand, and what they are read by.
+    """Addresses of a model's arrays (`words`) for one `edition`, with smoothing and prior.
 
-    Attributes:
-        edition: of the statistics' `PinnedArrays`.
-        smoothing, prior, mode: the `Reading`.
-        n_classes: how many classes had been met.
-        words: where the arrays stand.
-        arrays: the arrays themselves, which must live as long as anybody reads where they stand.
+    `arrays` must outlive every use of their addresses.
     """
 
     edition: object
@@ -317,8 +301,7 @@ class _Pinned(NamedTuple):
 def _sent(
     statistics: SufficientStatistics, reading: SmoothingParams, event: EncodedEvent, label: int, weight: int
 ) -> tuple[int, Floats]:
-    """Send an event through the kernel: its answer, and the scratch memory."""
-    pinned = _pinned(statistics, reading)  # held here, whatever other threads replace meanwhile
+    pinned = _pinned(statistics, reading)  # a local reference, because other threads may replace it
     text, lengths, attributes, value = event
     scratch = np.empty(scratch_words(text.size, lengths.shape[1], value.size, pinned.n_classes))
     size = statistics.vocabulary.size
@@ -326,7 +309,7 @@ def _sent(
 
 
 def _pinned(statistics: SufficientStatistics, reading: SmoothingParams) -> _Pinned:
-    """Where the arrays of the model stand, noted anew after any was replaced."""
+    """Return the addresses of the model's arrays, renewed after an array was replaced."""
     smoothing, prior, mode = reading
     pinned: _Pinned | None = statistics.pin.noted
     if (

@@ -1,4 +1,4 @@
-"""The kernel that takes one event all the way: cut, looked up, predicted or learned."""
+"""The kernel for one event: tokenize, look up, then predict or learn."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _HEAVIEST = 1 << 20
 
 @struct_type
 class ModelArrays(NamedTuple):
-    """What an event needs of a model: its tables, the arrays of `Vocabulary`, the `character_table`."""
+    """Model arrays for one event: its tables, the arrays of `Vocabulary`, the `character_table`."""
 
     tables: CountViews
     keys: KeyArrays
@@ -37,7 +37,7 @@ class ModelArrays(NamedTuple):
 
     @classmethod
     def of_model(cls, tables: CountViews, keys: Vocabulary, characters: Codes) -> ModelArrays:
-        """As they are now."""
+        """Return the current arrays."""
         return cls(tables, keys.arrays, keys.secret, characters)
 
 
@@ -50,18 +50,18 @@ _pin, _pinned = pinning(ModelArrays.of_model(_TABLES, Vocabulary(), np.zeros(0, 
 
 @kernel
 def pin_arrays(words: Ints, arrays: ModelArrays) -> None:
-    """Write where the arrays stand, int64[PINNED_WORDS], for `run_single`."""
+    """Write the addresses of the arrays to int64[PINNED_WORDS], for `run_single`."""
     _pin(words, arrays)
 
 
 def scratch_words(n_bytes: int, items: int, values: int, classes: int) -> int:
-    """As many words of eight bytes as `run_single` works in at most, and some more."""
+    """Return an upper bound of the scratch that `run_single` needs, in words of eight bytes."""
     return 3 * n_bytes + 11 * items + 2 * values + 5 * classes + 64
 
 
 @inlined
 def _fill_items(lengths: Any, owners: Any, ends: Any, wholes: Any, groups: Any, amount: Any) -> bool:
-    """Write what the kernels take of each item; False where one occurs less than once, or too often."""
+    """Fill the item arrays; return False if an item occurs less than once, or too often."""
     end = 0
     m = ends.size
     for i in range(m):
@@ -80,7 +80,6 @@ def _fill_items(lengths: Any, owners: Any, ends: Any, wholes: Any, groups: Any, 
 
 @inlined
 def _fill_values(field: Any, value: Any, fields: Any, finite: Any) -> int:
-    """Write those values that are numbers, and of which field each is; how many they are."""
     values = 0
     for v in range(value.size):
         if np.isfinite(value[v]):
@@ -92,7 +91,7 @@ def _fill_values(field: Any, value: Any, fields: Any, finite: Any) -> int:
 
 @inlined
 def _pair(carved: Any) -> Any:
-    """Two rows in place of one array of them, and where there is room behind."""
+    """Return the two rows of a carved array separately, and the end position."""
     both, at = carved
     return (both[0], both[1]), at
 
@@ -109,17 +108,17 @@ def run_single(
     words: Ints,
     scratch: Floats,
 ) -> int:
-    """Learn one event, or predict it where the label is -1.
+    """Learn one event, or predict it if the label is -1.
 
-    Returns how many rows there are; after a prediction of how many classes nothing has been learned; and
-    -1 - rows where there is no room, or an item occurs less than once: then nothing was learned, but words
-    may have got rows.
+    Returns the number of rows; after a prediction the number of classes without examples; or -1 - rows
+    without capacity or if an item occurs less than once. Then nothing was learned, but words may have got
+    rows.
 
-    Makes no arrays, so that nobody need count who refers to those it is given: that costs more than an event.
+    The kernel creates no arrays, because counting references to its inputs costs more than an event.
 
-    `text`, `lengths`, `attributes` and `value` are an `EncodedEvent`, `size` is how many rows there are, and
-    `words` what `pin_arrays` wrote. `scratch` is float64[`scratch_words`]; after a prediction it begins with
-    the probability of every class.
+    `text`, `lengths`, `attributes` and `value` are an `EncodedEvent`, `size` is the number of rows, and
+    `words` were written by `pin_arrays`. `scratch` is float64[`scratch_words`]; after a prediction it begins
+    with the probability of every class.
     """
     arrays = _pinned(words)
     tables = arrays.tables
@@ -166,7 +165,7 @@ def run_single(
             item_amount=amount,
             item_rows=item_rows,
             rows=rows[:tokens],
-            keys=places[:0],  # nobody asks for features
+            keys=places[:0],  # features are not read
             event_values=of_event[2:4],
             value_field=fields[:values],
             value=finite[:values],
@@ -180,7 +179,7 @@ def run_single(
         spare = carve(scratch, at, (4 * n_tokens,), np.int32)[0]
         most = mark_repeats(batch, tables.kinds, arrays.secret, spare)
     answers = carve(scratch, 0, (1, K), np.float64)[0][: 0 if learns else 1]
-    told = answers, answers[:0], product[:0]  # nobody asks for evidence
+    told = answers, answers[:0], product[:0]  # no evidence
     if run(0, most, tables, batch, learns, told, JointScore(joint, missed, product, exponent)) == 0:
         return -1 - size
     if learns:

@@ -1,8 +1,8 @@
-"""The state of a model at one moment, copied in slices while the model goes on learning.
+"""A copy of a model's state at one moment, made in slices while the model continues to learn.
 
-What only grows at its end is copied slice by slice as far as it reached at the first moment. Of the table of
-counts a row that is about to change is copied before it changes, so that learning pays for the rows that it
-touches and for nothing else, however large the table is.
+Arrays that only grow are copied slice by slice, up to their length at that moment. In the table of counts a
+row is copied before it changes, so learning pays only for the rows that it touches, however large the table
+is.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _ALL = 1 << 62
 
 @kernel
 def _fresh(rows: Any, first: int, taken: Any, fresh: Any) -> Any:
-    """Those of `rows` from `first` on that nobody has taken yet, taken from now on; how many."""
+    """Mark rows from `first` that are not taken, write them to `fresh`, and return their number."""
     found = 0
     for row in rows:
         if first <= row < taken.size and not taken[row]:
@@ -33,7 +33,6 @@ def _fresh(rows: Any, first: int, taken: Any, fresh: Any) -> Any:
 
 @kernel
 def _copy(table: Any, rows: Any, copied: Any) -> None:
-    """Copy these rows; columns beyond the copy's are newer."""
     for row in rows:
         for d in range(copied.shape[1]):
             for k in range(copied.shape[2]):
@@ -41,22 +40,22 @@ def _copy(table: Any, rows: Any, copied: Any) -> None:
 
 
 class Copied(NamedTuple):
-    """An array and its copy. `whole` says how to get at the array, for it moves as it grows."""
+    """An array and its copy. `whole` returns the array, which moves when it grows."""
 
     whole: Callable[[], Array]
     copied: Array
 
 
 class StateCopy:
-    """A state as it is when this is made.
+    """A state as of the construction of this object.
 
-    Its owner calls `keep` before rows change, and `finish` before anything else does.
+    The owner calls `keep` before rows change, and `finish` before anything else changes.
 
     Args:
-        meta: values that JSON can hold.
-        small: arrays that nobody changes.
+        meta: JSON-able values.
+        small: arrays that do not change.
         growing: arrays that change only beyond the size of their copy.
-        rows: tables as (row, set, class) that may change anywhere, with copies of as many rows each.
+        rows: tables as (row, set, class) that may change anywhere, with copies of the same number of rows.
     """
 
     def __init__(
@@ -68,12 +67,12 @@ class StateCopy:
     ) -> None:
         self._meta, self._small, self._growing, self._rows = dict(meta), dict(small), growing, rows
         self._left = list(growing.values())
-        self._at = 0  # in the first of those left, then in the tables
+        self._at = 0  # position in the first of `_left`, then in the tables
         self._taken = np.zeros(len(rows["table"].copied), np.bool_)
         self.done = False
 
     def keep(self, rows: Codes) -> None:
-        """These rows are about to change; UNKNOWN and the like are passed over."""
+        """Copy rows that are about to change; negative codes such as UNKNOWN are skipped."""
         if not self.done:
             fresh = np.empty(rows.size, np.int64)
             found = _fresh(rows, 0 if self._left else self._at, self._taken, fresh)
@@ -84,7 +83,7 @@ class StateCopy:
             _copy(whole(), rows, copied)
 
     def advance(self, n_bytes: int) -> bool:
-        """Copy about so many bytes more; whether that is all."""
+        """Copy about `n_bytes` more; return whether the copy is complete."""
         while n_bytes > 0 and self._left:
             source, copied = self._left[0]
             stop = min(copied.size, self._at + max(1, n_bytes // copied.itemsize))
@@ -104,11 +103,11 @@ class StateCopy:
         return self.done
 
     def finish(self) -> None:
-        """Copy all that is left."""
+        """Copy the remainder."""
         self.advance(_ALL)
 
     def state(self) -> State:
-        """JSON-able values, and arrays without spare capacity, once all has been copied."""
+        """Return JSON-able values and arrays without spare capacity; finishes the copy first."""
         self.finish()
         copied: Mapping[str, Array] = {name: part.copied for name, part in self._growing.items()}
         rows = {name: _without_sets(part.copied, name) for name, part in self._rows.items()}
@@ -116,7 +115,7 @@ class StateCopy:
 
 
 def _without_sets(copied: Array, name: str) -> Array:
-    """A copy in the shape of its table: (row, class), (row, set, class), or (row, set) for epochs."""
+    """Return a copy in the shape of its table: (row, class), (row, set, class), or (row, set) for epochs."""
     if name == "decayed_row_epoch":
         return copied[:, :, 0]
     return copied if name == "decayed_table" else copied[:, 0]

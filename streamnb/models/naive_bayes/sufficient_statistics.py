@@ -1,7 +1,7 @@
-"""The sufficient statistics of a naive Bayes model: all that is ever learned, and nothing else.
+"""Sufficient statistics of a naive Bayes model: everything that is learned, and nothing else.
 
-Counts and moments with what gives their rows and columns a meaning: classes, attributes, vocabulary. How
-they are read (smoothing, priors) is the model's affair, so that several models can read one set of them.
+Counts and moments, with the classes, attributes and vocabulary that name their rows and columns. Smoothing
+and priors belong to the model, so several models can read the same statistics.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ from streamnb.values.type_aliases import Array, Codes, Flags
 
 _NEVER = 1 << 40  # no row has such a number
 _SLICE = 4 << 20  # bytes of rows that are moved at once
-_ROW = 48  # of a row beside its counts, with what it takes to enter it in a table of slots
-_SWEPT_FOR_EACH = 8  # rows, for each that is new
+_ROW = 48  # bytes of a row without its counts, including its entry in a table of slots
+_SWEPT_FOR_EACH = 8  # rows swept per new row
 
 
 class Moment(NamedTuple):
@@ -66,9 +66,9 @@ class Moment(NamedTuple):
 
 
 class BudgetChange(NamedTuple):
-    """When other memory than before was given: after how many prunings, and what was known by then.
+    """A change of the memory budget: the number of prunings before it, and what was known at the time.
 
-    Of what was learned before, all rows, groups and fields met since had no part.
+    Rows, groups and fields met later had no part in what was learned before the change.
     """
 
     prunings: int
@@ -77,24 +77,24 @@ class BudgetChange(NamedTuple):
 
 
 class SufficientStatistics(Growable):
-    """Classes, attributes and their counts and moments, grown as they are met.
+    """Classes, attributes and their counts and moments, which grow with the stream.
 
     Attributes:
-        classes: label -> column, in the order in which they were met.
-        class_weights: int64[>= K], weight learned of each class, in units of 1/1024 example.
-        events: how many events were learned, less those unlearned.
+        classes: label -> column, in order of first appearance.
+        class_weights: int64[>= K], learned weight of each class, in units of 1/1024 example.
+        events: number of events learned, less those unlearned.
         layout: groups of rows and continuous fields.
         vocabulary: words and values -> rows.
         counts: (row x class).
         moments: (continuous field x class).
-        sources: what is counted beside these, for hypotheses that read it.
-        presence: texts that hold a word, where they are counted; else None.
+        sources: additional statistics, for hypotheses that read them.
+        presence: document frequency of words if it is counted, else None.
         decayed: counts and moments that decay.
-        survivors: int64[P], of the rows that there were before each of P prunings, how many are left. Rows
-            stay in the order in which they were met, so these are the first ones.
-        room: how many rows and attributes there may be; None is any number.
-        room_changes: when that became another number.
-        forgotten: how many rows went for want of room, and their weight (units); in no state.
+        survivors: int64[P], for each of P prunings, how many of the rows before it remain. Rows keep their
+            order of first appearance, so these are the first rows.
+        room: limit of rows and attributes; None is unlimited.
+        room_changes: when that limit changed.
+        forgotten: number of rows evicted under the budget, and their weight (units); not in the state.
     """
 
     def __init__(self, sources: Sources = Sources()) -> None:  # noqa: B008  an immutable value
@@ -113,15 +113,15 @@ class SufficientStatistics(Growable):
         self.room: MemoryBudget | None = None
         self.room_changes: tuple[BudgetChange, ...] = ()
         self.forgotten = 0, 0
-        self._copy: StateCopy | None = None  # one that is not done yet
+        self._copy: StateCopy | None = None  # unfinished copy
 
     def __getstate__(self) -> dict[str, Any]:
         self.finish_copy()
-        return {**vars(self), "_copy": None}  # a copy of the original's, which it does not wait for
+        return {**vars(self), "_copy": None}  # the copy belongs to the original
 
     @property
     def n_bytes(self) -> int:
-        """Memory of the tables, bytes: all that grows with rows and classes, spare capacity included."""
+        """Memory of the tables in bytes, including spare capacity."""
         arrays = [self.class_weights]
         for part in (self.vocabulary, self.counts, self.moments):
             arrays += [held for held in vars(part).values() if isinstance(held, np.ndarray)]
@@ -130,13 +130,13 @@ class SufficientStatistics(Growable):
         return sum(array.nbytes for array in arrays) + beside
 
     def column(self, label: Hashable) -> int:
-        """The column of a class, a new one where it is met for the first time."""
+        """Return the column of a class, and add a column for a new class."""
         return self.classes.setdefault(label, len(self.classes))
 
     def encode(self, writer: EventWriter | FrameColumns, targets: Targets) -> Encoded:
-        """What was written, as arrays; every table has room for it afterwards.
+        """Encode written events as arrays, and reserve memory for them in every table.
 
-        Rows that were encoded before may be others by then, where some of these events are learned.
+        If some of the events are learned, rows of earlier batches may move.
         """
         if self.vocabulary.holes and targets.labels.count(None) < len(targets.labels):
             self._close_holes()
@@ -145,7 +145,7 @@ class SufficientStatistics(Growable):
         return encoded
 
     def reserve_one(self, writer: EventWriter, label: Hashable) -> bool:
-        """Let the one event written be learned without a batch; False where it is too long for that."""
+        """Prepare to learn one written event without a batch; return False if it is too long."""
         rows = writer.add_one(label, self.classes, self.layout, self.vocabulary)
         if rows is None:
             return False
@@ -155,7 +155,7 @@ class SufficientStatistics(Growable):
         return True
 
     def reserve(self, more: int = 0) -> None:
-        """Grow every table to the groups, fields and classes there are, and to so many more rows."""
+        """Grow every table to the current groups, fields and classes, and to `more` additional rows."""
         K = len(self.classes)
         if self.class_weights.size < K:
             self.class_weights = np.pad(self.class_weights, (0, K - self.class_weights.size + K // 2))
@@ -169,7 +169,7 @@ class SufficientStatistics(Growable):
             self.presence.reserve(self.counts.kinds, rows, K, most)
 
     def tables(self, reading: SmoothingParams) -> CountViews:
-        """As the kernels take them, with the smoothing and priors to read them by."""
+        """Return the views that kernels take, with smoothing and priors."""
         counts, moments, K = self.counts, self.moments, len(self.classes)
         smoothing, prior, mode = reading
         counted = counts.table, counts.totals, counts.live, counts.kinds, counts.slot, counts.histograms
@@ -178,29 +178,29 @@ class SufficientStatistics(Growable):
         return CountViews(self.class_weights[:K], *counted, *observed, *smoothed, prior, mode)
 
     def note_single_event(self, size: int) -> None:
-        """An event was learned without a batch: how many rows there are, or -1 - rows where it was not."""
+        """Record an event learned without a batch: the new number of rows, or -1 - rows if it was refused."""
         rows = size if size >= 0 else -1 - size
         if rows != self.vocabulary.size:
             if self.vocabulary.former.size:
                 self.vocabulary.compact(_SWEPT_FOR_EACH * (rows - self.vocabulary.size))
             self.vocabulary.size = rows
-        vars(self)["events"] += size >= 0  # past `Growable`, which costs a tenth of an event
+        vars(self)["events"] += size >= 0  # `Growable.__setattr__` would cost a tenth of an event
 
     def reserve_texts(self, most: int) -> None:
-        """Let the histograms of Bernoulli texts take one more text of `most` different words."""
+        """Reserve histogram capacity for one more Bernoulli text of `most` different words."""
         self.counts.reserve_texts(most)
         if self.presence:
             self.presence.reserve_texts(most)
 
     def group_of(self, name: Hashable) -> int:
-        """The group of a discrete attribute. Raises KeyError."""
+        """Return the group of a discrete attribute. Raises KeyError."""
         for (_, owner), number in self.layout.groups.items():
             if owner == name:
                 return number
         raise KeyError(name)
 
     def class_counts(self, name: Hashable) -> dict[str, dict[Any, float]]:
-        """Word or value -> class -> weight, of one discrete attribute; only what is above zero."""
+        """Return word or value -> class -> weight of a discrete attribute; zero weights are left out."""
         rows = self.vocabulary.live_rows()
         rows = rows[self.vocabulary.groups[rows] == self.group_of(name)]
         found = {}
@@ -212,7 +212,7 @@ class SufficientStatistics(Growable):
         return found
 
     def class_moments(self, name: Hashable) -> dict[Any, Moment]:
-        """Class -> moments of one continuous attribute, for classes that have it. Raises KeyError."""
+        """Return class -> moments of a continuous attribute, for classes that have it. Raises KeyError."""
         f = self.layout.fields[name]
         n, mean, M2 = (array[f] for array in self.moments)
         return {
@@ -223,26 +223,24 @@ class SufficientStatistics(Growable):
 
     @property
     def _groups(self) -> Codes:
-        """Of which group each row is."""
         return self.vocabulary.groups[: self.vocabulary.size]
 
     def seen_by(self, other: SufficientStatistics, encoded: Encoded) -> Encoded:
-        """Events that are encoded here, as `other` knows their words, values and attributes."""
+        """Renumber events that are encoded here to the words, values and attributes of `other`."""
         groups, fields = other.layout.numbers_in(self.layout, adds=False)
         rows = other.vocabulary.merge_keys(self.vocabulary, groups, adds=False)
         batch = encoded.batch.renumbered(groups, fields, rows)
         return encoded._replace(batch=batch, known=np.full(batch.label.size, len(other.classes)))
 
     def merge(self, other: SufficientStatistics) -> None:
-        """Add all of `other`, in time of it alone: counts exactly, moments by Chan's formula.
+        """Add all of `other`, in time proportional to its size: counts exactly, moments by Chan's formula.
 
-        Words that were dropped for good here are left out, as if its events had been learned here. Raises
-        ValueError, and changes nothing, where it has dropped others, or rows are bounded here.
+        Stop words of this model are left out, as if the events had been learned here. Raises ValueError, and
+        changes nothing, if `other` dropped other words or this model has a memory budget.
         """
         if self.room is not None:
             raise ValueError(
-                "what is learned within a budget of memory depends on the order of events: nothing is merged "
-                "into it"
+                "a model with a memory budget depends on the order of events: nothing is merged into it"
             )
         sums = (self.class_weights, other.class_weights), (self.counts.totals, other.counts.totals)
         if any(sum(part.sum(dtype=np.float64) for part in both) > MOST for both in sums):
@@ -258,7 +256,7 @@ class SufficientStatistics(Growable):
         K, counted = columns.size, rows >= 0
         table, left_out = other.counts.table[: rows.size, :K], np.zeros_like(other.counts.totals[:, :K])
         add_rows(table[~counted], other._groups[~counted], left_out)
-        left_out[other.counts.slot >= 0] = 0  # texts are counted, whatever words they have
+        left_out[other.counts.slot >= 0] = 0  # Bernoulli totals count texts, whatever words they have
         self.counts.totals[np.ix_(groups, columns)] += other.counts.totals[:, :K] - left_out
         rows = rows[counted]
         self.counts.add(rows, columns, table[counted], self.vocabulary.groups[rows])
@@ -271,7 +269,7 @@ class SufficientStatistics(Growable):
             array[cells] = values
 
     def stop_words(self) -> set[tuple[Any, bytes]]:
-        """(attribute, word) of every word that was dropped for good."""
+        """Return (attribute, word) of every stop word."""
         owners = list(self.layout.groups)
         return {(owners[group], key) for group, key in self.vocabulary.stopped()}
 
@@ -302,10 +300,10 @@ class SufficientStatistics(Growable):
         return int(stopped.size + ranked.size - kept.size)
 
     def evict(self, classes: int) -> None:
-        """Where seven eighths of the rows that may be with so many classes are taken, forget down to `KEPT`.
+        """If seven eighths of the rows allowed with `classes` classes are used, evict rows down to `KEPT`.
 
-        Those with the smallest weight go first, and of equals those met first: of rows that were met once,
-        those that were not seen the longest. Long words are thinned out likewise before, by their bytes.
+        Rows of the smallest weight go first, and of equal rows the oldest. Before that, long words are
+        thinned out in the same order, by their bytes.
         """
         if self.room is None:
             return
@@ -331,10 +329,9 @@ class SufficientStatistics(Growable):
         self.hold(classes)
 
     def has_capacity(self, classes: int, n_bytes: int, words: int) -> bool:
-        """Whether nothing is to be forgotten, and nothing left out, while so many classes and words are met.
+        """Return whether `classes` classes and `words` more words fit without eviction; False with holes.
 
-        And no hole is left to be closed: those who hear that there is room take much at once. Words of so
-        many bytes: lower case makes one no more than half as long again.
+        Words have `n_bytes` bytes in all; lower case makes a word at most half as long again.
         """
         if self.room is None:
             return True
@@ -343,16 +340,16 @@ class SufficientStatistics(Growable):
         return is_free and not self.vocabulary.holes and not self.room.is_short(rows, long, classes)
 
     def hold(self, classes: int) -> None:
-        """Let there be no more rows and attributes than there may be with so many classes."""
+        """Set the limits of rows and attributes for a number of classes."""
         if self.room is not None:
             self.vocabulary.allow(self.room.rows(classes), self.room.long_bytes)
             self.layout.most = self.room.attributes(classes)
 
     def change_budget(self, before: MemoryBudget | None) -> None:
-        """Take down that up to now there was another room.
+        """Record that the memory budget has been `before` until now.
 
-        It counts as a pruning that forgot nothing: what was met before has a row among the survivors, and
-        what there was no room for has none, however much room there is now.
+        The change counts as a pruning that forgot nothing: only values that already have a row are among its
+        survivors.
         """
         if before != self.room:
             self.finish_copy()
@@ -361,7 +358,7 @@ class SufficientStatistics(Growable):
             self.room_changes += (BudgetChange(self.survivors.size, *known),)
 
     def attributes_learned(self, prunings: int) -> tuple[int, int]:
-        """Of an event that was learned after so many prunings: how many groups and fields may be its own."""
+        """Return how many groups and fields an event learned after a number of prunings may have."""
         place = bisect_right(self.room_changes, prunings, key=attrgetter("prunings"))
         if place == len(self.room_changes):
             return len(self.layout.groups), len(self.layout.fields)
@@ -369,7 +366,7 @@ class SufficientStatistics(Growable):
 
     @property
     def memory_use(self) -> MemoryUse:
-        """What rows take of their room, and which were forgotten."""
+        """Share of the budget that rows take, and what was evicted."""
         if self.room is None:
             return MemoryUse()
         used = self.vocabulary.live, self.vocabulary.live_bytes, len(self.classes)
@@ -377,7 +374,7 @@ class SufficientStatistics(Growable):
         return MemoryUse(self.room.taken(*used), rows, weight / UNIT)
 
     def _take_out(self, rows: Ints) -> None:
-        """Let what is derived from tables be without these rows; a Bernoulli total counts texts and stays."""
+        """Remove rows from derived sums; a Bernoulli total counts texts and stays."""
         groups = self.vocabulary.groups[rows]
         self.counts.totals -= self.counts.forget(rows, groups) * (self.counts.slot < 0)[:, np.newaxis]
         if self.presence:
@@ -386,12 +383,11 @@ class SufficientStatistics(Growable):
             self.decayed.forget(rows, self.vocabulary.size, self._groups)
 
     def _forget(self, stays: Flags) -> None:
-        """Keep these rows. One without any count says nothing: only stopped words have to be remembered."""
         self.survivors = np.append(self.survivors, self.vocabulary.size)
         self.vocabulary.keep(stays)
 
     def _close_holes(self) -> None:
-        """Move some rows to where others were forgotten, unless a copy is being made and there is room."""
+        """Move some rows into holes; during a copy, only if the vocabulary is full."""
         if self._copy is None:
             width = sum(table[:1].nbytes for table in self._row_tables())
             self._sweep(max(1, _SLICE // (_ROW + width)))
@@ -399,35 +395,36 @@ class SufficientStatistics(Growable):
             self.finish_copy()
 
     def _sweep(self, rows: int) -> None:
-        """Let the vocabulary go through so many rows more, and move those of all tables likewise."""
+        """Compact `rows` more rows of the vocabulary, and of all tables with it."""
         first = int(self.vocabulary.at[0])
         moved, to, stop = self.vocabulary.compact(rows)
         for table in self._row_tables():
             keep_rows(table, moved, stop, to, first)
         passed = slice(*np.searchsorted(self.survivors, [first, stop], side="right"))
-        self.survivors = self.survivors.copy()  # a state may have the one there is
+        self.survivors = self.survivors.copy()  # a state may share the old array
         self.survivors[passed] = to + np.searchsorted(moved, self.survivors[passed])
 
     def rows_learned(self, batch: Batch, prunings: Ints | None) -> Codes:
-        """The rows of a batch that was learned before, each event after so many prunings (by default all).
+        """Return the rows of a batch learned earlier, each event after a number of prunings (by default all).
 
-        What was forgotten since is STOPPED. So is a row that was met since: it is of a word that had been
-        forgotten and came again, and holds nothing of the event. Raises ValueError for what is no number.
+        Rows that were forgotten since are STOPPED. So are rows that were added since: their word was
+        forgotten, came again, and holds nothing of the event. Raises ValueError for an impossible number.
         """
         rows, P = batch.rows, self.survivors.size
-        if self.room is not None:  # what there was no room for was not learned
+        if self.room is not None:  # words without a row were not learned
             rows = np.where(rows == UNKNOWN, np.int32(STOPPED), rows)
         if prunings is None or not prunings.size:
             return rows
         if prunings.min() < 0 or prunings.max() > P:
-            raise ValueError(f"learned after {prunings.min()} to {prunings.max()} prunings: there were {P}")
+            raise ValueError(
+                f"learned after {prunings.min()} to {prunings.max()} prunings, but only {P} took place"
+            )
         first_met_since = np.append(self.survivors, _NEVER)[prunings]
         first = np.repeat(first_met_since, np.diff(batch.item_rows[batch.event_items]))
         is_gone = (rows >= first) | ((rows == UNKNOWN) & (first < _NEVER))
         return np.where(is_gone, np.int32(STOPPED), rows)
 
     def _row_tables(self) -> list[Array]:
-        """Every table that has a row for each word and value."""
         presence = [self.presence.counts.table] if self.presence else []
         return [self.counts.table, *presence, *self.decayed.row_tables]
 
@@ -437,12 +434,11 @@ class SufficientStatistics(Growable):
         more: Mapping[str, Any] = MappingProxyType({}),
         arrays: Mapping[str, Array] = MappingProxyType({}),
     ) -> StateCopy:
-        """The state of a model of this kind as it is now, to be copied while learning goes on.
+        """Begin to copy the current state of a model of this kind, while learning continues.
 
-        It has `more` values and `arrays` of the model's own, which are small and not changed.
-
-        A copy that was begun is finished. Raises TypeError for labels and names that are not strings,
-        booleans, numbers or None.
+        The copy includes the model's own `more` values and `arrays`, which are small and do not change. An
+        earlier copy is finished first. Raises TypeError for labels and names that are not strings, booleans,
+        numbers or None.
         """
         self.finish_copy()
         self.reserve()
@@ -481,7 +477,7 @@ class SufficientStatistics(Growable):
         return self._copy
 
     def keep(self, rows: Codes) -> None:
-        """Say that these rows are about to change."""
+        """Copy these rows, which are about to change, if a copy is unfinished."""
         if self._copy is not None:
             self._copy.keep(rows)
             if self._copy.done:
@@ -489,11 +485,11 @@ class SufficientStatistics(Growable):
 
     @property
     def is_copied(self) -> bool:
-        """Whether a copy is being made, which has to hear of every row before it changes."""
+        """True during a copy, when rows must be passed to `keep` before they change."""
         return self._copy is not None
 
     def finish_copy(self) -> None:
-        """Say that anything is about to change: first a copy is finished, and holes are closed."""
+        """Finish a copy and close all holes, before anything may change."""
         if self._copy is not None:
             self._copy.finish()
             self._copy = None
@@ -501,7 +497,7 @@ class SufficientStatistics(Growable):
             self._sweep(self.vocabulary.size)
 
     def described(self) -> dict[str, Any]:
-        """The values of a state that are no arrays."""
+        """Return the values of a state that are not arrays."""
         return {
             "events": self.events,
             "classes": [plain(label) for label in self.classes],
@@ -513,7 +509,7 @@ class SufficientStatistics(Growable):
     @classmethod
     @state_errors("counts of events", ValueError)
     def from_state(cls, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> SufficientStatistics:
-        """The statistics of a `state`, which may hold other arrays. Raises SnapshotError."""
+        """Return the statistics of a `state`, ignoring other arrays. Raises SnapshotError."""
         statistics = cls(Sources.from_description(meta.get("sources", {})))
         statistics.events = count(meta, "events", least=-MOST)  # parts of one event are unlearned one by one
         for label in checked_names(meta["classes"]):
@@ -524,7 +520,6 @@ class SufficientStatistics(Growable):
         return statistics
 
     def _load(self, arrays: Mapping[str, Array]) -> None:
-        """Take over the arrays of a state of these classes, groups and fields."""
         G, F, K = self.counts.kinds.size, len(self.layout.fields), len(self.classes)
         expected = self._expected(G)
         if "survivors" in arrays:
@@ -549,7 +544,6 @@ class SufficientStatistics(Growable):
             self.decayed.load(found)
 
     def _load_room_changes(self, found: Any) -> None:
-        """Those of a state. Raises SnapshotError where they do not rise, or are more than there is now."""
         most = self.survivors.size, len(self.layout.groups), len(self.layout.fields)
         rows = np.array([(0, 0, 0), *found, most])
         if rows.shape[1:] != (3,) or rows.dtype != np.int64 or np.any(np.diff(rows, axis=0) < 0):
@@ -557,7 +551,6 @@ class SufficientStatistics(Growable):
         self.room_changes = tuple(BudgetChange(*change) for change in found)
 
     def _expected(self, groups: int) -> dict[str, ExpectedArray]:
-        """The arrays of a state."""
         expected = {
             "cells": whole("bytes of short words", low=0, high=255, dtype=np.uint8),
             "arena": whole("bytes of long words", low=0, high=255, dtype=np.uint8),

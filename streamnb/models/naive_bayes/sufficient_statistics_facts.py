@@ -1,14 +1,14 @@
-"""The sufficient statistics of naive Bayes as facts, each of which can be read, compared and added by itself.
+"""Sufficient statistics as facts, each of which can be read, compared and added separately.
 
     ("events", n)                                           events learned
     ("class", label, weight)                                weights are whole, in units of 1/1024 example
     ("word", attribute, word, label, weight)                of a multinomial text
     ("contains", attribute, word, label, weight)            of a Bernoulli text
-    ("texts", attribute, label, weight)                     Bernoulli texts that there were
+    ("texts", attribute, label, weight)                     number of Bernoulli texts
     ("value", attribute, value, label, weight)              of a nominal attribute
-    ("moments", attribute, label, weight, mean, M2)         of a continuous one
+    ("moments", attribute, label, weight, mean, M2)         of a continuous attribute
 
-Which number a class or a word has here is no fact: it hangs on which came first.
+Column and row numbers are left out, because they depend on the order of events.
 """
 
 from __future__ import annotations
@@ -28,19 +28,21 @@ from streamnb.values.state_validation import state_errors
 from streamnb.values.type_aliases import State
 
 StatisticFact = tuple[Any, ...]
-"""What it is about, then names and numbers."""
+"""Name of the fact, then names and numbers."""
 _KINDS = {MULTINOMIAL: "word", BERNOULLI: "contains", NOMINAL: "value"}
 _GROUPS = {fact: kind for kind, fact in _KINDS.items()}
 
 
 def facts_of(statistics: SufficientStatistics) -> Iterator[StatisticFact]:
-    """Every fact, in no order; counts that are zero are none.
+    """Yield every non-zero fact, in no order.
 
-    Raises ValueError for statistics that words were stopped in: who adds others would count these.
+    Raises ValueError if the statistics have stop words, whose counts are lost.
     """
     statistics.finish_copy()
     if statistics.vocabulary.stopped():
-        raise ValueError("words were stopped: what is counted of the others is not all that was met")
+        raise ValueError(
+            "the model has stop words, whose counts are lost: facts need a model that was not pruned so"
+        )
     labels = [plain(label) for label in statistics.classes]
     names = [plain_attribute(name) for _, name in statistics.layout.groups]
     size, K = statistics.vocabulary.size, len(labels)
@@ -65,9 +67,9 @@ def facts_of(statistics: SufficientStatistics) -> Iterator[StatisticFact]:
 
 @state_errors("a model's facts", ValueError)
 def state_of(facts: Iterable[StatisticFact]) -> State:
-    """The state of a `NaiveBayes` with these facts; those of one word come one after the other.
+    """Return the state of a `NaiveBayes` with these facts, in which facts of one word are adjacent.
 
-    Raises SnapshotError where they are none of one model.
+    Raises SnapshotError if the facts are inconsistent.
     """
     found: dict[str, list[StatisticFact]] = {}
     for what, *values in facts:
@@ -124,5 +126,4 @@ def state_of(facts: Iterable[StatisticFact]) -> State:
 
 
 def _names(facts: list[StatisticFact]) -> list[Any]:
-    """The attributes that they are of, each once."""
     return list(dict.fromkeys(fact[0] for fact in facts))

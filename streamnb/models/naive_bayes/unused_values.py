@@ -1,9 +1,8 @@
-"""Values of an event that a model that counts cannot use, and why.
+"""Values of an event that a counting model cannot use, and why.
 
-An attribute has one kind for each type of its values, unless it is declared: numbers are continuous, strings
-and booleans nominal. So what was learned of ``905`` says nothing of ``"905"``. A question that comes with
-another type than the model learned, or with values it never met, gets an answer that rests on the other
-attributes, or on how frequent the classes are; the caller should know.
+An undeclared attribute has one kind for each type of its values: numbers are continuous, strings and booleans
+nominal. So counts of ``905`` do not apply to ``"905"``. If a question has another type than was learned, or
+unknown values, the answer rests on the other attributes or the class frequencies, and the caller should know.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ class UnusedValue(NamedTuple):
 
     @property
     def message(self) -> str:
-        """One clause that says what is wrong, and what to send instead where that is clear."""
+        """One clause: the problem, and what to send instead if that is clear."""
         name = str(self.attribute)
         if self.reason == "attribute":
             return f"nothing was learned of {name}"
@@ -74,7 +73,7 @@ def _is_number(text: str) -> bool:
 
 
 def type_of(value: Any) -> str:
-    """The type of a value, as JSON names it."""
+    """Return the name of a value's type in JSON."""
     if isinstance(value, (bool, np.bool_)):
         return "a boolean"
     return (
@@ -87,14 +86,14 @@ def type_of(value: Any) -> str:
 
 
 def shown_value(value: Any) -> str:
-    """A value as JSON writes it, shortened; a bag of words by its number of words."""
+    """Return a value as JSON writes it, shortened; a bag of words as its number of words."""
     if isinstance(value, Mapping):
         return pluralize(len(value), "word")
     return f'"{brief(value)}"' if isinstance(value, str) else brief(value_text(value))
 
 
 class TypesLearned(Protocol):
-    """The types by which attributes were learned, as a `Layout` and `LearnedTypes` have them."""
+    """Types by which attributes were learned; implemented by `Layout` and `LearnedTypes`."""
 
     @property
     def groups(self) -> Collection[tuple[int, Any]]:
@@ -106,14 +105,14 @@ class TypesLearned(Protocol):
 
 
 class LearnedTypes(NamedTuple):
-    """The types that were learned by one moment; see `TypesLearned`."""
+    """A snapshot of the types that were learned; see `TypesLearned`."""
 
     groups: Collection[tuple[int, Any]]
     fields: Collection[Any]
 
 
 def learned_types(layout: TypesLearned, name: Any) -> list[int]:
-    """The kinds by which an attribute was learned."""
+    """Return the kinds by which an attribute was learned."""
     kinds = [kind for kind in KINDS if (kind, name) in layout.groups]
     return [*kinds, CONTINUOUS] if name in layout.fields else kinds
 
@@ -121,9 +120,9 @@ def learned_types(layout: TypesLearned, name: Any) -> list[int]:
 def other_types(
     kind_of: Callable[[Any, Any], int], layout: TypesLearned, x: Mapping[Any, Any]
 ) -> Iterator[UnusedValue]:
-    """The values of an event whose attribute was learned by values of another type alone.
+    """Yield the values of an event whose attribute was learned by values of another type only.
 
-    `kind_of` gives the kind of an attribute of this name and value.
+    `kind_of` returns the kind of an attribute by its name and value.
     """
     for name, value in x.items():
         kind = kind_of(name, value)
@@ -136,8 +135,8 @@ def other_types(
 
 
 def has_used(batch: Batch) -> Flags:
-    """bool[n], whether an event has any value that was learned: a number, a word, or a nominal value."""
-    if batch.label.size == 1:  # a question alone must not wait
+    """Return bool[n], True for events with a learned number, word or nominal value."""
+    if batch.label.size == 1:  # fast path for a single question
         return np.array([batch.value.size > 0 or bool((batch.rows >= 0).any())])
     known = np.append(0, np.cumsum(batch.rows >= 0))
     words = np.diff(known[batch.item_rows[batch.event_items]])
@@ -146,6 +145,6 @@ def has_used(batch: Batch) -> Flags:
 
 
 def other_spellings(value: str) -> list[str]:
-    """The same in other cases, without blanks at its ends."""
+    """Return the value in other cases, stripped of blanks."""
     plain = value.strip()
-    return [one for one in (plain, plain.lower(), plain.title(), plain.upper()) if one != value]
+    return [case for case in (plain, plain.lower(), plain.title(), plain.upper()) if case != value]

@@ -1,7 +1,7 @@
-"""The models that are at work: many in one set of tables, so that a batch is one call of a kernel.
+"""Active models: many in one set of tables, so that a batch is one call of a kernel.
 
-A *slot* is the place of one model. Rows belong to groups and values to fields, and each of these to one slot:
-a word of two tenants has two rows.
+A *slot* is the place of one model. Rows belong to groups and values to fields, and each group and field to
+one slot: a word of two tenants has two rows.
 """
 
 from __future__ import annotations
@@ -39,22 +39,22 @@ from streamnb.statistics.histograms import Histograms
 from streamnb.values.type_aliases import Codes, Flags
 
 Smoothing = Callable[[Any], tuple[float, float, float, float]]
-"""Attribute -> its alpha, m (-1: use alpha), p (nan: uniform), and how many values are declared."""
-_LISTS = ("group_of", "field_of")  # for each slot; -1 where it does not have the attribute
-_ROW, _GROUP, _FIELD, _SLOT = 48, 56, 16, 96  # bytes beside what each class takes
+"""Attribute -> its alpha, m (-1: use alpha), p (nan: uniform), and number of declared values."""
+_LISTS = ("group_of", "field_of")  # by slot; -1 if it does not have the attribute
+_ROW, _GROUP, _FIELD, _SLOT = 48, 56, 16, 96  # bytes without the columns of classes
 _NO_HISTOGRAMS = Histograms.empty(0, 64, 8)
 
 
 class ActiveModels:
-    """The tables, and which tenant's model is in which slot. What is in it may be put away at any time.
+    """Tables of active models, and the slot of each tenant. Any model may be evicted at any time.
 
     Args:
-        attributes: the list of all attributes, in which models say which are theirs.
-        smoothing: how each is read.
-        prior_mode: how class weights are.
-        shelf: where models are put away.
-        n_bytes: how much all may take; the models of one event may take more.
-        shared: the model of all tenants, where it is the prior of each.
+        attributes: the shared list of attributes, which models refer to by index.
+        smoothing: smoothing of each attribute.
+        prior_mode: mode of the class prior.
+        shelf: store of evicted models.
+        n_bytes: memory limit; the models of a single event may exceed it.
+        shared: model of all tenants as the prior of each, if any.
 
     Attributes:
         slot_of: tenant -> its slot.
@@ -75,12 +75,11 @@ class ActiveModels:
         self._shared = shared
         self._attributes, self._smoothing, self._prior_mode = attributes, smoothing, prior_mode
         self._shelf, self._most = shelf, n_bytes
-        self._read_by: list[tuple[float, ...]] = []  # of each group of the list
-        self._event_slots = np.zeros(0, dtype=np.int64)  # of the events that are being encoded
+        self._read_by: list[tuple[float, ...]] = []  # smoothing of each listed group
+        self._event_slots = np.zeros(0, dtype=np.int64)  # slots of the current batch
         self._begin(2)
 
     def _begin(self, K: int) -> None:
-        """Empty tables, of so many columns."""
         self.slot_of: dict[int, int] = {}
         self._changed = np.zeros(0, dtype=np.bool_)
         self._groups = self._fields = 0
@@ -108,16 +107,16 @@ class ActiveModels:
 
     @property
     def n_bytes(self) -> int:
-        """Memory of the tables, spare capacity included."""
+        """Memory of the tables in bytes, including spare capacity."""
         return sum(array.nbytes for array in self._loaded) + self._vocabulary.slots.nbytes
 
     def sizes(self) -> tuple[Ints, Ints]:
-        """The tenants whose models are here, and the first words of the run of each."""
+        """Return the active tenants, and the header of each block."""
         tenants = np.fromiter(self.slot_of, dtype=np.int64, count=len(self.slot_of))
         return tenants, self._loaded.sizes[: tenants.size]
 
     def head(self, tenant: int) -> tuple[Ints, Ints, Ints] | None:
-        """The first words of a tenant's run, its classes and their weights; None where it is not here."""
+        """Return the header of a tenant's block, its classes and their weights; None if it is not active."""
         slot = self.slot_of.get(tenant)
         if slot is None:
             return None
@@ -127,9 +126,9 @@ class ActiveModels:
     # -- which models are here ----------------------------------------------------------------------------
 
     def load(self, tenants: Ints) -> int:
-        """Have the models of these tenants here, each once. Which of them is damaged, as ~tenant; else 1.
+        """Activate the models of these tenants, each once; return 1, or ~tenant if that tenant is damaged.
 
-        0, and nothing changed but that the others were put away, where they take too much together.
+        Returns 0 if they exceed the memory limit together; then only other models were evicted.
         """
         missing = np.array([t for t in tenants.tolist() if t not in self.slot_of], dtype=np.int64)
         if not missing.size:
@@ -161,10 +160,10 @@ class ActiveModels:
         return 1 if damaged < 0 else ~int(missing[kept[damaged]])
 
     def has_capacity(self, slots: Ints, label: Ints, rows: int) -> bool:
-        """Whether events may be learned: with columns for their labels all fits that is here.
+        """Return whether events may be learned within the memory limit.
 
-        `label` has the number of a class in the list of all, or -1. What the events add, at most `rows`, may
-        take as much again: most of their words are there already.
+        `label` has the number of a class in the list of all, or -1. The up to `rows` new rows may take as
+        much again, because most of their words are already present.
         """
         labels, sizes = self._loaded.labels, self._loaded.sizes[:, CLASSES]
         is_learned = (label >= 0) & (slots >= 0)
@@ -173,12 +172,12 @@ class ActiveModels:
         has = (labels[of] == which[:, np.newaxis]) & (np.arange(labels.shape[1]) < sizes[of, np.newaxis])
         most = sizes + np.bincount(of[~has.any(axis=1)], minlength=sizes.size)
         K = _widened(labels.shape[1], int(most.max(initial=0)))
-        spare = len(self._loaded.table) - self._vocabulary.size  # rows that would be widened, too
+        spare = len(self._loaded.table) - self._vocabulary.size  # spare rows are widened, too
         taken = self._takes(0, np.zeros(HEADER, dtype=np.int64), K) + spare * 8 * K
         return max(taken, rows * (_ROW + 8 * K)) <= self._most
 
     def evict_all(self) -> None:
-        """Write every model that has changed to the shelf; all stay here, too."""
+        """Write every changed model to the store; all stay active, too."""
         slots = np.flatnonzero(self._changed[: len(self.slot_of)])
         if not slots.size:
             return
@@ -193,11 +192,11 @@ class ActiveModels:
         self._changed[:] = False
 
     def clear(self, K: int = 2) -> None:
-        """Put all away, and let there be no model here."""
+        """Evict all models, and empty the tables."""
         self.evict_all()
         columns, rows = self._loaded.labels.shape[1], len(self._loaded.table)
         if columns > 4 * K or rows * (_ROW + 8 * max(columns, K)) > self._most:
-            self._begin(K)  # what is kept would be widened, for rows that nobody has
+            self._begin(K)  # kept tables would be widened, for unused rows
             return
         for name, used in self._lengths(self._groups, self._fields).items():
             getattr(self._loaded, name)[:used] = -1 if name in _LISTS else 0
@@ -220,7 +219,7 @@ class ActiveModels:
     ) -> tuple[Floats, Flags]:
         """Predict events, each by its own model, and learn them; see `run_tenants`.
 
-        `targets` are those of `Targets`, whose columns are in the list of all classes.
+        `targets` are `Targets` with columns in the list of all classes.
         """
         self._event_slots = slots
         encoded: Encoded = writer.encoded(targets, {}, self, self._vocabulary)
@@ -231,33 +230,35 @@ class ActiveModels:
             done = place_labels(done, slots, batch.label, self._loaded)
         self._reserve_rows(self._vocabulary.size)
         n, K = slots.size if predict else 0, self._loaded.labels.shape[1]
-        said = TenantPosteriors(given, np.zeros((n, given.size)), np.zeros((n, given.size), dtype=np.bool_))
+        posteriors = TenantPosteriors(
+            given, np.zeros((n, given.size)), np.zeros((n, given.size), dtype=np.bool_)
+        )
         if self._shared is None:
             scratch = score_of(K), np.empty((n, K))
-            run_tenants(self._tables(), batch, slots, self._loaded, said, learn, *scratch)
+            run_tenants(self._tables(), batch, slots, self._loaded, posteriors, learn, *scratch)
         else:
-            own = OwnModel(self._tables(), batch, slots, self._loaded, said)
+            own = OwnModel(self._tables(), batch, slots, self._loaded, posteriors)
             self._shared.run_below(writer, targets, own, learn=learn)
         if learn:
             self._changed[slots[batch.label >= 0]] = True
-        return said.probabilities, said.has
+        return posteriors.probabilities, posteriors.has
 
     def groups_of(self, names: dict[Any, int], places: Codes, adds: Flags, ends: Ints) -> Codes:
-        """See `Numbering`: of the model of each event."""
+        """Return group numbers in the model of each event; see `Numbering`."""
         listed = numbers_of(names, places, adds, self._attributes.group)
         numbers, self._groups = self._numbers(listed, adds, ends, "group", self._groups)
         return numbers
 
     def fields_of(self, names: dict[Any, int], places: Codes, adds: Flags, ends: Ints) -> Codes:
-        """See `Numbering`: of the model of each event."""
+        """Return field numbers in the model of each event; see `Numbering`."""
         listed = numbers_of(names, places, adds, self._attributes.field)
         numbers, self._fields = self._numbers(listed, adds, ends, "field", self._fields)
         return numbers
 
     def _numbers(self, attribute: Codes, adds: Flags, ends: Ints, kind: str, first: int) -> tuple[Codes, int]:
-        """The number of each item's attribute in the event's own slot; as `numbers_of`, slot by slot.
+        """Return the number of each item's attribute in its event's slot, and the next free number.
 
-        Those of this kind begin with the number `first`; also returned is the one after the last.
+        New numbers of this kind begin with `first`.
         """
         self._list_attributes()
         table = getattr(self._loaded, f"{kind}_of")
@@ -282,7 +283,7 @@ class ActiveModels:
 
     @property
     def kinds(self) -> Ints:
-        """The kind of each group."""
+        """Kind of each group."""
         return self._attributes.kinds[self._loaded.group_attribute[: self._groups]]
 
     def _tables(self) -> CountViews:
@@ -298,7 +299,7 @@ class ActiveModels:
     # -- room ---------------------------------------------------------------------------------------------
 
     def _takes(self, slots: int, more: Ints, K: int) -> int:
-        """How much all would take with so many slots more, that have so much."""
+        """Return the bytes of all tables with `slots` more slots of the sizes `more`."""
         extent = (
             (self._vocabulary.size + int(more[ROWS]), _ROW + 8 * K),
             (self._groups + int(more[GROUPS]), _GROUP + 8 * K),
@@ -313,7 +314,7 @@ class ActiveModels:
         return len(self._attributes.groups) + len(self._attributes.fields)
 
     def _list_attributes(self) -> None:
-        """Read every attribute of the list, and let slots have room for it."""
+        """Read the smoothing of new attributes, and extend the slots to them."""
         self._read_by += [
             self._smoothing(name) for _, name in list(self._attributes.groups)[len(self._read_by) :]
         ]
@@ -324,7 +325,6 @@ class ActiveModels:
         )
 
     def _widen(self, K: int) -> None:
-        """Let there be columns for so many classes in each model."""
         K = _widened(self._loaded.labels.shape[1], K)
         if self._loaded.labels.shape[1] < K:
             by_class = ("weights", "labels", "totals", "n", "mean", "M2", "table")
@@ -333,21 +333,20 @@ class ActiveModels:
             )
 
     def _reserve(self, groups: int, fields: int) -> None:
-        """Let there be so many groups and fields, and the slots that are taken."""
         self._changed = roomier(self._changed, len(self.slot_of))
         lengths, held = self._lengths(groups, fields), self._loaded
         longer = {one: roomier(getattr(held, one), lengths[one], fill=-(one in _LISTS)) for one in lengths}
         self._loaded = held._replace(**longer)
 
     def _lengths(self, groups: int, fields: int) -> dict[str, int]:
-        """How many entries each table but that of rows has of the slots that are taken, groups and fields."""
+        """Return the required length of each table by slot, group or field."""
         of_slots = dict.fromkeys(("weights", "labels", "sizes", *_LISTS), len(self.slot_of))
         of_groups = dict.fromkeys(("group_slot", "group_attribute", "live", "totals"), groups)
         of_fields = dict.fromkeys(("field_slot", "field_attribute", "n", "mean", "M2"), fields)
         return of_slots | of_groups | of_fields
 
     def _reserve_rows(self, rows: int) -> None:
-        """Let there be so many rows of counts, and tables where the vocabulary has its own now."""
+        """Reserve rows of counts, and adopt the vocabulary's current arrays."""
         own = self._vocabulary
         table = roomier(self._loaded.table, rows)
         self._loaded = self._loaded._replace(
@@ -356,5 +355,4 @@ class ActiveModels:
 
 
 def _widened(columns: int, K: int) -> int:
-    """How many columns there are once K are wanted."""
     return columns if columns >= K else max(K, columns + columns // 2)

@@ -1,4 +1,4 @@
-"""Where the models that are not at work are kept: one long array of words, each model in a run of it."""
+"""The store of models that are not active: one long array of words, with a block for each model."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from streamnb.kernels.growable_arrays import roomier
 from streamnb.models.tenants.eviction_kernels import WORDS, TenantBuffers, words_of
 
 Memory = Callable[[int], Ints]
-"""What makes an array of so many words, all zero: in memory, or in a file that is mapped."""
-_STEP = 64  # words: a run has room for a multiple of it, so that it may grow where it is
+"""Allocator of n zeroed words, in memory or in a mapped file."""
+_STEP = 64  # words: capacities are multiples of it, so that a block can grow in place
 
 
 def in_memory(n: int) -> Ints:
-    """An array of so many words, all zero."""
+    """Return n zeroed words."""
     return np.zeros(n, dtype=np.int64)
 
 
 class ColdStore:
-    """Runs of words by number, of any length.
+    """Blocks of words by number, of any length.
 
-    A run that has outgrown its place goes behind the others; what such places take is less than all else.
+    A block that outgrows its capacity moves to the end. Abandoned capacity is at most half of the array.
 
     Args:
-        memory: what makes its array.
+        memory: allocator of the array.
 
     Attributes:
-        memory: as given; what it makes larger arrays by.
-        words: all of it.
-        at: int64[n], where the run of each number begins; -1: there is none.
+        memory: the allocator, also for larger arrays.
+        words: the array.
+        at: int64[n], offset of the block of each number, or -1.
     """
 
     def __init__(self, memory: Memory = in_memory) -> None:
@@ -39,24 +39,24 @@ class ColdStore:
         self.words: TenantBuffers = words_of(memory(1 << 16))
         self.at = np.full(16, -1, dtype=np.int64)
         self._room = np.zeros(16, dtype=np.int64)
-        self._end = self._left = 0  # words in use, and of these in places that were left
+        self._end = self._left = 0  # words in use, including `_left` abandoned ones
         self._copy: ColdStoreCopy | None = None
 
     @property
     def n_bytes(self) -> int:
-        """Of all places."""
+        """Memory of all blocks, in bytes."""
         return 8 * self._end
 
     def count(self, n: int) -> None:
-        """Let there be numbers up to n."""
+        """Reserve numbers up to n."""
         self.at = roomier(self.at, n, fill=-1)
         self._room = roomier(self._room, n)
 
     def place(self, numbers: Ints, sizes: Ints) -> Ints:
-        """Where to write runs of so many words; what was there of them is lost.
+        """Return offsets for blocks of these sizes; their old content is lost.
 
-        Those that have outgrown their places go behind all others. Where that would take a larger array, and
-        half of this one has been left, all are moved together first.
+        Blocks that outgrow their capacity move to the end. If the array is full and half of it is abandoned,
+        it is compacted first; otherwise it grows.
         """
         self.finish_copy()
         moved = self._room[numbers] < sizes
@@ -85,12 +85,12 @@ class ColdStore:
         self._end, self._left = int(moved.ends[-1]), 0
 
     def write(self, number: int, run: Ints) -> None:
-        """Let this be the run of a number."""
+        """Store the block of a number."""
         (place,) = self.place(np.array([number]), np.array([run.size])).tolist()
         self.words.whole[place : place + run.size] = run
 
     def load(self, runs: Ints, ends: Ints) -> None:
-        """Take over runs that stand one after the other, and end at `ends`, int64[n + 1]; nothing is here."""
+        """Store contiguous blocks that end at `ends`, int64[n + 1], in an empty store."""
         self.count(ends.size - 1)
         sizes = np.diff(ends)
         some = np.flatnonzero(sizes)
@@ -99,37 +99,37 @@ class ColdStore:
             self.words.whole[place : place + run.size] = run
 
     def copying(self, n: int) -> ColdStoreCopy:
-        """The first n runs as they are now, to be copied before they change."""
+        """Begin to copy the first n blocks as they are now."""
         self.finish_copy()
         self._copy = ColdStoreCopy(self.words.whole, self.at[:n].copy(), self.memory)
         return self._copy
 
     def finish_copy(self) -> None:
-        """Say that runs are about to change: first a copy is finished."""
+        """Finish a copy, before blocks change."""
         if self._copy is not None:
             self._copy.finish()
             self._copy = None
 
 
 class ColdStoreCopy:
-    """Runs one after the other, copied a few at a time.
+    """A copy of contiguous blocks, made in slices.
 
     Attributes:
-        runs: int64, all of them.
-        ends: int64[n + 1], where each ends; one that is not there takes no words.
+        runs: int64, all blocks.
+        ends: int64[n + 1], end of each block; a missing block takes no words.
     """
 
     def __init__(
         self, words: Ints, at: Ints, memory: Memory, rooms: Ints | None = None, n: int | None = None
     ) -> None:
-        """Where `rooms` are given they are copied whole, to memory of n words."""
+        """Copy blocks without spare capacity; with `rooms`, copy whole capacities, to memory of n words."""
         self._words, self._at, self._next = words, at.tolist(), 0
         self.ends = np.zeros(at.size + 1, dtype=np.int64)
         np.cumsum(np.where(at >= 0, words[at + WORDS], 0) if rooms is None else rooms, out=self.ends[1:])
         self.runs = memory(int(self.ends[-1]) if n is None else n)
 
     def advance(self, n_bytes: int) -> bool:
-        """Copy about so many bytes more; whether that is all."""
+        """Copy about `n_bytes` more; return whether the copy is complete."""
         stop = self.ends[self._next] + n_bytes // 8
         while self._next < len(self._at) and self.ends[self._next] <= stop:
             begin, end = self.ends[self._next : self._next + 2].tolist()
@@ -139,5 +139,5 @@ class ColdStoreCopy:
         return self._next == len(self._at)
 
     def finish(self) -> None:
-        """Copy what is left."""
+        """Copy the remainder."""
         self.advance(8 * int(self.ends[-1]) + 8)

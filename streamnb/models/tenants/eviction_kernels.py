@@ -1,16 +1,16 @@
-"""One model as a run of words, and many of them in one set of tables: the kernels that move between the two.
+"""Kernels that move models between shared tables (active) and blocks of words (cold).
 
-A run has, in words of eight bytes:
+A block, in words of eight bytes:
 
     checksum | words | events | tested | right | classes K | groups G | fields F | rows R
     bytes of long words A
     number of each class K | its weight K | number of each group's attribute G | totals G K | live G
     number of each field's attribute F | n F K | mean F K | M2 F K | table R K
-    group of each row, four bytes each | cells, 16 bytes each | long words, filled up with zeros
+    group of each row, four bytes each | cells, 16 bytes each | long words, padded with zeros
 
-Classes, groups, fields and rows stand in the order in which this model met them, so that a run is what a
-model of its own would have; the numbers are places in lists that all models share. The checksum is a sum of
-products modulo 2^64: it tells damage, not malice.
+Classes, groups, fields and rows are in the order in which this model met them, as in a model of its own. The
+numbers are indices of lists that all models share. The checksum is a sum of products modulo 2^64: it detects
+damage, not malice.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ _MIX = np.int64(0x2545F4914F6CDD1D)
 
 @struct_type
 class TenantArrays(NamedTuple):
-    """The tables in which many models stand, of slots that are theirs.
+    """Tables that hold many models, each in its own slot.
 
     Attributes:
         weights, labels: int64[S, K], the weight and the number of each class of a slot.
-        sizes: int64[S, 10], in the order of a run's first words; groups, fields, rows and bytes are counted
-            as a model is put away.
+        sizes: int64[S, 10], in the order of a block's first words; groups, fields, rows and bytes are counted
+            when a model is evicted.
         group_slot, group_attribute, live: int64[G].
         totals: int64[G, K].
         field_slot, field_attribute: int64[F].
@@ -48,7 +48,7 @@ class TenantArrays(NamedTuple):
         row_group: int32[R].
         table: int64[R, K].
         cells, arena: see `Vocabulary`.
-        group_of, field_of: int32[S, attributes], the group or field of an attribute of a slot; -1: none.
+        group_of, field_of: int32[S, attributes], the group or field of an attribute in a slot, or -1.
     """
 
     weights: Ints
@@ -73,7 +73,7 @@ class TenantArrays(NamedTuple):
 
 @struct_type
 class TenantBuffers(NamedTuple):
-    """The same memory as integers, as reals, as integers of four bytes, and as bytes."""
+    """Views of the same memory as integers, as reals, as integers of four bytes, and as bytes."""
 
     whole: Ints
     real: Floats
@@ -82,12 +82,12 @@ class TenantBuffers(NamedTuple):
 
 
 def words_of(memory: Ints) -> TenantBuffers:
-    """An array of words, which has eight bytes to spare behind the last one that is used."""
+    """Return the views of an array of words, with eight spare bytes after the last word in use."""
     return TenantBuffers(memory, memory.view(np.float64), memory.view(np.int32), memory.view(np.uint8))
 
 
 def parts_of(K: Any, G: Any, F: Any, R: Any, A: Any) -> tuple[Any, ...]:
-    """Where each part of a run begins, in words, and where the run ends."""
+    """Return the offsets of the parts of a block, in words, and its end."""
     totals = HEADER + 2 * K + G
     fields = totals + G * K + G
     table = fields + F + 3 * F * K
@@ -102,7 +102,7 @@ _parts = inlined(parts_of)
 
 @inlined
 def checksum(words: Any, at: int) -> Any:
-    """Of the run that begins there, whose words it counts; -1 where these cannot be."""
+    """Return the checksum of the block at `at`; -1 if its number of words is impossible."""
     n = words.whole[at + WORDS]
     if n < HEADER or at + n > words.whole.size:
         return np.int64(-1)
@@ -132,7 +132,7 @@ def measure(loaded: Any, G: int, F: int, R: int) -> None:
 
 @inlined
 def _write_heads(loaded: Any, at: Ints, next_: Ints, words: Any) -> None:
-    """The first words and the classes of each run; and where all else of it is to be written."""
+    """Write header and classes of each block, and set the offsets of its other parts."""
     for s in range(at.size):
         if at[s] < 0:
             continue
@@ -142,7 +142,7 @@ def _write_heads(loaded: Any, at: Ints, next_: Ints, words: Any) -> None:
         size[WORDS] = parts[7]
         for part in range(WORDS, HEADER):
             words.whole[at[s] + part] = size[part]
-        if size[ROWS] > 0:  # what fills the last word of a part is nothing
+        if size[ROWS] > 0:  # zero the padding of parts that end within a word
             words.whole[at[s] + parts[5] - 1] = 0
         if A > 0:
             words.whole[at[s] + parts[7] - 1] = 0
@@ -153,7 +153,7 @@ def _write_heads(loaded: Any, at: Ints, next_: Ints, words: Any) -> None:
         next_[s, 3], next_[s, 4] = at[s] + parts[2], at[s] + parts[2] + size[FIELDS]
         next_[s, 5], next_[s, 6] = at[s] + parts[3], 2 * (at[s] + parts[4])
         next_[s, 7], next_[s, 8], next_[s, 9] = 8 * (at[s] + parts[5]), 8 * (at[s] + parts[6]), 0
-        next_[s, 2] += size[GROUPS] * K  # where `live` begins
+        next_[s, 2] += size[GROUPS] * K  # offset of `live`
 
 
 @inlined
@@ -219,10 +219,10 @@ def _write_rows(loaded: Any, R: int, at: Ints, next_: Ints, local: Ints, words: 
 def serialize_tenant(
     loaded: Any, G: int, F: int, R: int, at: Ints, next_: Ints, local: Ints, words: Any
 ) -> None:
-    """Write the model of each slot s as a run at ``at[s]``, where that is not below zero.
+    """Write the model of each slot s as a block at ``at[s]``; slots with a negative offset are skipped.
 
-    `next_`, int64[S, 10], and `local`, int64[G], are scratch: where the next group, field and row of a slot
-    are to be written, and the number of each group in its model.
+    `next_`, int64[S, 10], and `local`, int64[G], are scratch: the offsets of the next group, field and row of
+    a slot, and the number of each group in its model.
     """
     _write_heads(loaded, at, next_, words)
     _write_groups(loaded, G, at, next_, local, words)
@@ -235,10 +235,10 @@ def serialize_tenant(
 
 @kernel
 def deserialize_tenant(words: Any, at: Ints, slots: Ints, loaded: Any, used: Ints) -> Any:
-    """Read the runs at `at` into these slots; which of them is damaged, or -1.
+    """Read the blocks at `at` into these slots; return the index of the first damaged block, or -1.
 
-    `used`, int64[4], is how many groups, fields, rows and bytes of long words there are, and will be. There
-    is room for them. A run that is damaged, and those after it, are not read.
+    `used`, int64[4], is the number of groups, fields, rows and bytes of long words before and after; there is
+    capacity for them. A damaged block, and those after it, are not read.
     """
     for i in range(at.size):
         first, s = at[i], slots[i]
@@ -289,13 +289,12 @@ def deserialize_tenant(words: Any, at: Ints, slots: Ints, loaded: Any, used: Int
 
 @kernel
 def sealed(words: Any) -> None:
-    """Write the checksum of the one run there is."""
+    """Write the checksum of a single block."""
     words.whole[0] = checksum(words, 0)
 
 
 @inlined
 def _fits(words: Any, at: int, end: int) -> bool:
-    """Whether a run fills these words, and nothing in it has changed."""
     n = end - at
     if n < HEADER or words.whole[at + WORDS] != n or words.whole[at] != checksum(words, at):
         return False
@@ -310,7 +309,6 @@ def _fits(words: Any, at: int, end: int) -> bool:
 
 @inlined
 def _numbers_exist(words: Any, at: int, classes: int, groups: int, fields: int) -> bool:
-    """Whether the numbers of classes and attributes are those of the lists, and no weight is below zero."""
     size = words.whole[at : at + HEADER]
     K, G = size[CLASSES], size[GROUPS]
     parts = _parts(K, G, size[FIELDS], size[ROWS], size[BYTES])
@@ -329,7 +327,7 @@ def _numbers_exist(words: Any, at: int, classes: int, groups: int, fields: int) 
 
 @inlined
 def _cells_hold(words: Any, at: int) -> bool:
-    """Whether each cell has a word, and long words stand one after the other."""
+    """Return whether each cell has a word, and long words are contiguous."""
     size = words.whole[at : at + HEADER]
     parts = _parts(size[CLASSES], size[GROUPS], size[FIELDS], size[ROWS], size[BYTES])
     holds, long = True, np.int64(0)
@@ -346,7 +344,7 @@ def _cells_hold(words: Any, at: int) -> bool:
 
 @kernel
 def checked(words: Any, ends: Ints, groups: int, fields: int, weights: Ints) -> tuple[int, int]:
-    """The events of all runs, and which is not sound (-1: none); `weights` gets those of all classes."""
+    """Return the events of all blocks and the first damaged block (or -1); add up `weights` by class."""
     events: Any = np.int64(0)
     for t in range(ends.size - 1):
         at, end = ends[t], ends[t + 1]

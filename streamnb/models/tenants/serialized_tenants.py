@@ -1,4 +1,4 @@
-"""A run of words (see `put_away`) as the state of a `NaiveBayes`, and back; and what a run has to be."""
+"""A block of words (see `eviction_kernels`) as the state of a `NaiveBayes` and back, and its validation."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from streamnb.values.type_aliases import Array, State
 def state_of(
     words: Ints, at: int, classes: Sequence[Any], groups: Sequence[tuple[int, Any]], fields: Sequence[Any]
 ) -> State:
-    """The state of a `NaiveBayes` that has learned what the run at `at` says; numbers are of these lists."""
+    """Return the state of a `NaiveBayes` from the block at `at`, whose numbers are indices of these lists."""
     size = words[at : at + HEADER]
     K, G, F, R, A = size[[CLASSES, GROUPS, FIELDS, ROWS, BYTES]].tolist()
     owned, totals, named, table, rows, cells, arena, end = (at + part for part in parts_of(K, G, F, R, A))
@@ -63,10 +63,7 @@ def run_of(
     fields: Sequence[Any],
     counted: Sequence[int],
 ) -> Ints:
-    """The run of the state of a `NaiveBayes`: `state_of` the other way.
-
-    `counted` are how many were tested, and right.
-    """
+    """Return the block of a `NaiveBayes` state, the inverse of `state_of`; `counted` is (tested, right)."""
     (R, K), (G, _), (F, _) = arrays["table"].shape, arrays["totals"].shape, arrays["n"].shape
     A = arrays["arena"].size
     parts = parts_of(K, G, F, R, A)
@@ -95,15 +92,15 @@ def run_of(
 def check_runs(
     runs: Ints, ends: Ints, tenants: Sequence[str], classes: int, groups: int, fields: int
 ) -> tuple[int, Ints]:
-    """The events of all, and the weights of all classes. Raises SnapshotError for what is no run of a tenant.
+    """Return the number of events, and the weights of all classes. Raises SnapshotError for invalid blocks.
 
-    Kernels check no bounds.
+    The check is necessary because kernels do not check bounds.
     """
     n = len(tenants)
     if runs.dtype != np.int64 or runs.ndim != 1 or ends.dtype != np.int64 or ends.shape != (n + 1,):
-        raise SnapshotError(f"runs of {n} tenants that end in {ends.shape} places")
+        raise SnapshotError(f"{n} tenants, but {ends.size - 1} ends of models")
     if ends[0] != 0 or (np.diff(ends) < 0).any() or ends[-1] != runs.size:
-        raise SnapshotError("the runs of tenants do not fill what holds them")
+        raise SnapshotError("the models of tenants do not fill their array")
     weights = np.zeros(classes, dtype=np.int64)
     words = words_of(np.ascontiguousarray(runs))
     events, damaged = checked(words, ends, groups, fields, weights)

@@ -1,27 +1,27 @@
-"""What all tenants have taught, as the prior of each: a tenant's own counts take over as they grow.
+"""A model of all tenants as the prior of each: a tenant's own counts take over as they grow.
 
-A class v, a word or value a, and a number x of it, as a tenant sees them that has learned n of them, by the
-m-estimate whose p is what the model of all says, P:
+For a tenant that has learned n of a class v, a word or value a, or a number x, the m-estimate with p = P, the
+probability by the shared model:
 
     P_t(v)     = (n_v + m P(v)) / (n + m)                n = examples of the tenant
     P_t(a | v) = (n_a + m P(a | v)) / (n_v + m)          n_v = tokens, or events with this field, of class v
     P_t(x | v) = (n_v N(x; u, s^2) + m N(x; U, max(V, s^2))) / (n_v + m)
 
-with u and s^2 the moments of the tenant's own values as naive Bayes reads them, and U and V those of all. Own
-values that never differ lean on the pooled variance of all (see `gaussian`). No density is above
-1 / sqrt(2 pi s^2) then. So whatever others teach, what is said of a number is near what own values say of it:
+with u and s^2 the moments of the tenant's own values, and U and V the moments of all values, as naive Bayes
+reads them. Own values without spread lean on the pooled variance of all (see `gaussian`). No density exceeds
+1 / sqrt(2 pi s^2). So whatever other tenants teach, the density stays near the density of the own values:
 
     |P_t(x | v) - N(x; u, s^2)| <= m / (n_v + m) / sqrt(2 pi s^2)
     P_t(x | v) >= n_v / (n_v + m) N(x; u, s^2)
 
-The model of all learns each event right after its tenant has, in the order of the stream: so how that is cut
-cannot be seen. What a tenant's model has learned is no other than without it; only its reading is.
+The shared model learns each event right after the tenant's model, in stream order, so batching has no effect.
+A shared prior changes how a tenant's model is read, not what it learns.
 
 The m are the same for all streams, chosen by `tests/benchmarks/shared_prior.py` on five labelled streams:
 
-    classes   3 examples      of 1, 3 and 10: hardly another but where labels mean something else to a tenant
-    texts     1,000 tokens    of 10 to 10,000: 10 and 100 are worse than one model for all, as a word that
-                              was met once then speaks too loudly; 3,000 is as good
+    classes   3 examples      of 1, 3 and 10: little difference unless a label differs in meaning by tenant
+    texts     1,000 tokens    of 10 to 10,000: 10 and 100 are worse than one model for all, because a word
+                              that was met once has too much weight; 3,000 is as good
     values    30 examples     of 1 to 100, nominal values and numbers: 3 is better for connections by
                               service, 100 for incomes by work
 
@@ -59,21 +59,21 @@ from streamnb.values.attribute_kinds import MULTINOMIAL
 from streamnb.values.example_weights import UNIT
 
 OF_CLASSES, OF_TEXTS, OF_VALUES = 3.0, 1000.0, 30.0
-"""The m of each. Predictions are made by them: another one would be another model."""
+"""The m of each. They are part of the model: predictions depend on them."""
 
 
 class OwnModel(NamedTuple):
-    """Events, and the models of their tenants; see `kernels.run_tenants`."""
+    """Events, and the models of their tenants; see `run_tenants`."""
 
     tables: CountViews
     batch: Batch
     slots: Ints
     loaded: TenantArrays
-    said: TenantPosteriors
+    posteriors: TenantPosteriors
 
 
 class SharedPriorScratch(NamedTuple):
-    """Of each class: its column in the tenant's model, or -1; a weight; and what factors are made of."""
+    """Scratch by class: its column in the tenant's model (or -1), a weight, and terms of factors."""
 
     column: Ints
     weight: Floats
@@ -83,7 +83,7 @@ class SharedPriorScratch(NamedTuple):
 
 @inlined
 def _score_classes(shared: CountViews, own: Any, s: int, joint: Floats, scratch: Any) -> None:
-    """joint[c] = log P_t(c), and the column of each class in slot s; all know a class that one knows."""
+    """Set joint[c] = log P_t(c), and the column of each class in slot s."""
     column, weight, _, _ = scratch
     total = 0.0
     for c in range(joint.size):
@@ -103,7 +103,7 @@ def _score_classes(shared: CountViews, own: Any, s: int, joint: Floats, scratch:
 def _score_item(
     shared: CountViews, batch: Any, item: int, own: Any, place: int, score: Any, scratch: Any
 ) -> None:
-    """Add the factors of one item; `place` is that among the tenant's own items, -1 where it knows none."""
+    """Add the factors of one item; `place` is its index among the tenant's own items, or -1."""
     joint, _, product, exponent = score
     column, _, each, whole = scratch
     K, units = joint.size, batch.item_amount[item]
@@ -124,7 +124,8 @@ def _score_item(
         if place >= 0:
             mine = np.int64(own.batch.rows[own.batch.item_rows[place] + j - first])
         is_met = row >= 0 and known(shared.table, row, K)
-        # The model of all may have forgotten what a tenant knows: P is that of a word that it never met.
+        # The shared model may have evicted a word of the tenant; P is then the probability of an unknown
+        # word.
         is_own = mine >= 0 and known(own.tables.table, mine, columns)
         if not is_met and not is_own and not is_declared(shared, g):
             continue
@@ -142,7 +143,7 @@ def _score_item(
 def _score_value(shared: CountViews, f: int, x: float, own: Any, mine: int, score: Any, scratch: Any) -> None:
     """Add the density of one number; `mine` is the tenant's own field, or -1.
 
-    Of both densities what is common to the exponential parts is summed, and the rest multiplied.
+    The common part of both exponents is added to the log, and the rest is multiplied.
     """
     joint, _, product, exponent = score
     n, mean, M2 = shared.n[f], shared.mean[f], shared.M2[f]
@@ -179,13 +180,12 @@ def _score_value(shared: CountViews, f: int, x: float, own: Any, mine: int, scor
 
 @inlined
 def _score_event(shared: CountViews, batch: Any, e: int, own: Any, score: Any, scratch: Any) -> None:
-    """joint[c] = log P_t(class c, event e), of every class of all."""
     joint, misses, product, exponent = score
     K = joint.size
     _score_classes(shared, own, own.slots[e], joint, scratch)
     for c in range(K):
         misses[c], product[c], exponent[c] = 0, 1.0, 0
-    # The tenant's items and values are some of all, in the same order: of attributes it has learned.
+    # The tenant's items and values are a subset of all, in the same order.
     place, stop = own.batch.event_items[e], own.batch.event_items[e + 1]
     for item in range(batch.event_items[e], batch.event_items[e + 1]):
         g = batch.item_group[item]
@@ -209,8 +209,8 @@ def _score_event(shared: CountViews, batch: Any, e: int, own: Any, score: Any, s
 
 @kernel
 def run_below(shared: CountViews, batch: Any, own: Any, learn: bool, score: JointScore, scratch: Any) -> None:
-    """Predict each event by what its tenant and all others taught before it, then let both learn it."""
-    probabilities, has = own.said.probabilities, own.said.has
+    """Predict each event by what its tenant and all others taught before it, then learn it in both models."""
+    probabilities, has = own.posteriors.probabilities, own.posteriors.has
     for e in range(own.slots.size):
         if e + 1 < own.slots.size:
             fetch_event(shared.table, batch, e + 1)
@@ -228,10 +228,10 @@ def run_below(shared: CountViews, batch: Any, own: Any, learn: bool, score: Join
 
 
 class SharedPrior(Protocol):
-    """The model of the events of all tenants, as their desk asks it."""
+    """The shared model as the interface that `ActiveModels` uses."""
 
     def run_below(self, writer: EventWriter, targets: Any, own: OwnModel, *, learn: bool) -> None:
-        """Predict events, each by its tenant's model with this one as prior, and let both learn them.
+        """Predict events, each by its tenant's model with this model as prior, and learn them in both.
 
-        `targets` are as `ActiveModels.run` takes them, and `own` what it made of them.
+        `targets` are the argument of `ActiveModels.run`, and `own` its arrays.
         """

@@ -1,7 +1,7 @@
 """Predict events and learn them, strictly in order, each by the model of its own tenant.
 
-What is said of an event, and what it teaches, are the functions of `naive_bayes.kernels`: they are given the
-weights of this tenant's classes in place of those of all, and its groups, fields and rows are no other's.
+Prediction and learning are the functions of `naive_bayes.kernels`, applied to the class weights, groups,
+fields and rows of one tenant.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from streamnb.values.type_aliases import Flags
 
 @kernel
 def place_labels(first: int, slots: Ints, label: Ints, loaded: Any) -> int:
-    """From event `first` on: the column of its label in its own model; the event that lacks room, or n.
+    """Replace labels from event `first` by columns of own models; return n, or the event without capacity.
 
     ``label[e]`` is the number of a class in the list of all, or -1, and becomes its column.
     """
@@ -44,9 +44,9 @@ def place_labels(first: int, slots: Ints, label: Ints, loaded: Any) -> int:
 
 @inlined
 def count_right(row: Any, label: int, s: int, loaded: Any) -> None:
-    """Count that slot s was tested, and whether its choice was right; nothing where none is above zero.
+    """Count a test of slot s, and if its choice was right; nothing if all probabilities are 0.
 
-    `row` has all classes of the list, as what is published has: of equals the first is the choice.
+    `row` has all classes of the list, as in the published prediction; ties go to the first.
     """
     best, most = np.int64(-1), 0.0
     for k in range(row.size):
@@ -59,7 +59,7 @@ def count_right(row: Any, label: int, s: int, loaded: Any) -> None:
 
 @inlined
 def learn_own(tables: CountViews, batch: Any, e: int, s: int, loaded: Any) -> None:
-    """Let slot s learn event e."""
+    """Learn event e in slot s."""
     k = batch.label[e]
     tables.classes[k] = loaded.weights[s, k]
     learn_event(tables, batch, e)
@@ -68,12 +68,12 @@ def learn_own(tables: CountViews, batch: Any, e: int, s: int, loaded: Any) -> No
 
 
 class TenantPosteriors(NamedTuple):
-    """By which priors the models of tenants speak, and what they say.
+    """Priors of tenants' models, and their predictions.
 
     Attributes:
         given: float64[classes], the relative prior weight of each class of the list of all.
-        probabilities: float64[n, classes], zero, gets what is said; of no rows where nothing is asked.
-        has: bool[n, classes], False, gets True where the model had examples of the class.
+        probabilities: float64[n, classes], zero; receives the predictions if it has rows.
+        has: bool[n, classes], False; receives True for classes of which the model has examples.
     """
 
     given: Floats
@@ -87,24 +87,24 @@ def run_tenants(
     batch: Any,
     slots: Ints,
     loaded: Any,
-    said: Any,
+    posteriors: Any,
     learn: bool,
     score: JointScore,
     own: Floats,
 ) -> None:
-    """Predict each event by what its tenant's model had learned before it, then let that learn it.
+    """Predict each event by what its tenant's model had learned before it, then learn it in that model.
 
     Args:
         tables: the tables of all slots; `classes` and `prior` are scratch, of K columns.
         batch: the events; ``label`` is the column within the event's own model.
-        slots: int64[n], whose each is; -1 is nobody's: nothing is said of it.
-        loaded: `Loaded`.
-        said: `Said`.
-        learn: whether to learn; where there is a prediction, too, it is counted what was right.
+        slots: int64[n], slot of each event; -1 predicts nothing.
+        loaded: `TenantArrays`.
+        posteriors: `TenantPosteriors`.
+        learn: whether to learn; a prediction that is learned is also counted as a test.
         score: scratch.
-        own: float64[n, K], scratch: what each model says of its own classes.
+        own: float64[n, K], scratch: predictions in the columns of each model.
     """
-    given, probabilities, has = said
+    given, probabilities, has = posteriors
     K = tables.classes.size
     for e in range(slots.size):
         s = slots[e]

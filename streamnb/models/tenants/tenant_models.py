@@ -1,4 +1,4 @@
-"""A naive Bayes model for each tenant of a stream, each exactly what it would be alone."""
+"""A naive Bayes model for each tenant of a stream, each equal to a separate model."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ from streamnb.values.state_validation import named, state_errors
 from streamnb.values.type_aliases import Array, Aside, Flags, State, Times, Weights, concatenated
 
 NOBODY = ""
-"""The tenant of events that name none, and of those of tenants beyond the most that there may be."""
+"""The tenant of events that name none, and of events of tenants beyond the maximum."""
 _MOST_ATTRIBUTES = 4096
-_SHARED = "shared_"  # begins the names of the arrays of the model of all
+_SHARED = "shared_"  # prefix of the shared model's arrays
 
 
 class _Columns(NamedTuple):
-    """Targets whose classes have been looked up already."""
+    """Targets with classes that are already looked up."""
 
     labels: list[Any]
     weights: Ints
@@ -68,23 +68,23 @@ class _Columns(NamedTuple):
 
 
 class SharedModel(NaiveBayes):
-    """The model of the events of all tenants. Its classes and attributes are the lists that theirs name."""
+    """The model of all tenants' events. Tenants' models refer to its classes and attributes by index."""
 
     def know(self, classes: dict[Any, int]) -> int:
-        """Let these be the classes; returns the most attributes of each kind that there may be now."""
+        """Set the classes; return the maximum number of attributes of each kind."""
         own = self._statistics
         own.classes, own.layout.most = classes, min(own.layout.most, _MOST_ATTRIBUTES)
         return own.layout.most
 
     def attributes_learned(self, prunings: int | None) -> tuple[int, int] | None:
-        """How many groups and fields there were after so many prunings; None where there was room for all."""
+        """Return the number of groups and fields after a number of prunings; None if never limited."""
         own = self._statistics
         if own.room is None and not own.room_changes:
             return None
         return own.attributes_learned(self.n_prunings if prunings is None else prunings)
 
     def check_beside(self, classes: list[Any], weights: Ints, attributes: Layout) -> None:
-        """Raise SnapshotError where it has not learned what tenants have: these classes and attributes."""
+        """Raise SnapshotError unless it has learned the same classes and attributes as the tenants."""
         own = self._statistics
         if (
             list(own.classes) != classes
@@ -92,10 +92,10 @@ class SharedModel(NaiveBayes):
             or list(own.layout.groups) != list(attributes.groups)
             or list(own.layout.fields) != list(attributes.fields)
         ):
-            raise SnapshotError("the shared model has not learned what all tenants have")
+            raise SnapshotError("the shared model and the models of all tenants have not learned the same")
 
     def run_below(self, writer: EventWriter, targets: Any, own: OwnModel, *, learn: bool) -> None:
-        """See `Prior`."""
+        """Predict and learn events; see `SharedPrior`."""
         encoded, K = self._statistics.encode(writer, targets), len(self._statistics.classes)
         scratch = SharedPriorScratch(np.empty(K, dtype=np.int64), *np.empty((3, K)))
 
@@ -107,7 +107,7 @@ class SharedModel(NaiveBayes):
 
 
 class Tenant(NamedTuple):
-    """One tenant: events learned, how many of these were predicted before, and how many of them right."""
+    """One tenant: events learned, predictions of these tested, and predictions that were right."""
 
     name: str
     events: int
@@ -116,7 +116,7 @@ class Tenant(NamedTuple):
 
 
 class TenantLabels(NamedTuple):
-    """One tenant, the weights of its heaviest classes, the heaviest first, and that of all the others."""
+    """One tenant, the weights of its heaviest classes in falling order, and the weight of the rest."""
 
     tenant: Tenant
     labels: dict[Any, float]
@@ -124,7 +124,7 @@ class TenantLabels(NamedTuple):
 
 
 class TenantsUse(NamedTuple):
-    """How many tenants have a model, how many of these are at work, and those with the most events."""
+    """Number of tenants with a model, number of active models, and the tenants with the most events."""
 
     tenants: int
     at_work: int
@@ -132,7 +132,7 @@ class TenantsUse(NamedTuple):
 
 
 class TenantsCopy:
-    """The state of all models at one moment, copied while they go on learning; see `StateCopying`."""
+    """A copy of all models at one moment, made in slices while they learn; see `StateCopying`."""
 
     def __init__(
         self, meta: dict[str, Any], small: dict[str, Array], runs: ColdStoreCopy, shared: StateCopying | None
@@ -140,11 +140,11 @@ class TenantsCopy:
         self._meta, self._small, self._runs, self._shared = meta, small, runs, shared
 
     def advance(self, n_bytes: int) -> bool:
-        """Copy about so many bytes more; whether that is all."""
+        """Copy about `n_bytes` more; return whether the copy is complete."""
         return self._runs.advance(n_bytes) and (self._shared is None or self._shared.advance(n_bytes))
 
     def state(self) -> State:
-        """JSON-able values and arrays."""
+        """Return JSON-able values and arrays."""
         self._runs.finish()
         arrays = {**self._small, "runs": self._runs.runs, "ends": self._runs.ends}
         if self._shared is None:
@@ -157,25 +157,24 @@ _UNBOUNDED = Unbounded()
 
 
 class TenantModels:
-    """Naive Bayes for each tenant: an event is predicted, and learned, by its own tenant's model alone.
+    """Naive Bayes for each tenant: an event is predicted, and learned, by its own tenant's model.
 
-    Each model is, bit for bit, what a `NaiveBayes` of these parameters is that has had this tenant's events
-    alone, and says what that says. How many are at work at once is a matter of memory, and changes nothing.
+    Each model and its predictions equal, bit for bit, a `NaiveBayes` of these parameters that learned only
+    this tenant's events. The number of active models depends on memory, and changes no result.
 
     Args:
-        attributes, alpha, m, p, prior, event_model: as of `NaiveBayes`; no text is a Bernoulli text, whose
-            histograms take more than all else of a small model.
-        entity: the attribute that names an event's tenant: a string, boolean or number. Those that name none
+        attributes, alpha, m, p, prior, event_model: as of `NaiveBayes`; Bernoulli texts are refused, because
+            their histograms would dominate a small model.
+        entity: the attribute that names an event's tenant: a string, boolean or number. Events without it
             share a model.
-        tenants: the most tenants; events of others share the model of those that name none.
-        memory: bytes for the models at work; the others are put away.
-        shared: whether a model of all events is the prior of each, see `shared_prior`. Then what a tenant is
-            told hangs on what others taught; what its own model learns does not. This one may be bounded by
-            `keep_within`: then it forgets as any naive Bayes model, and no tenant's own model does.
+        tenants: maximum number of tenants; events of further tenants go to the model of unnamed events.
+        memory: bytes for active models; all others are evicted.
+        shared: if True, a model of all events is the prior of each, see `shared_prior`. Then predictions also
+            depend on other tenants' events; what a tenant's model learns does not. `keep_within` limits the
+            memory of the shared model, which then evicts values; tenants' own models evict none.
 
     Attributes:
-        changed: bool[n], which tenants' models learned or unlearned something since that was taken down; no
-            part of the state.
+        changed: bool[n], tenants whose models learned or unlearned since it was cleared; not in the state.
 
     Examples:
         >>> model = TenantModels(entity="shop")
@@ -209,8 +208,8 @@ class TenantModels:
         texts = [spec for spec in self._alone.declared.values() if isinstance(spec, Text)]
         if "bernoulli" in {spec.event_model or event_model for spec in texts}:
             raise ValueError(
-                "a model for each tenant has no Bernoulli texts: event_model = 'multinomial' reads them by "
-                "how often each word is there"
+                "a model for each tenant takes no Bernoulli texts: set event_model = 'multinomial', which "
+                "counts the occurrences of each word"
             )
         if entity in (attributes or {}):
             raise ValueError(f"{entity!r} names the tenant: it cannot be an attribute, too")
@@ -225,16 +224,13 @@ class TenantModels:
     def _new_shared(self) -> SharedModel | None:
         if not self._shares:
             return None
-        made = SharedModel(*self._parameters)
+        model = SharedModel(*self._parameters)
         if self._within:
-            made.keep_within(self._within)
-        return made
+            model.keep_within(self._within)
+        return model
 
     def keep_within(self, n_bytes: int) -> None:
-        """Let the shared model, with a copy of it, take so many bytes, from now on; see `CountingModel`.
-
-        Without one nothing is bounded.
-        """
+        """Limit the memory of the shared model, if any, and of a copy of it; see `CountingModel`."""
         self._within = n_bytes
         if self._shared is not None:
             self._shared.keep_within(n_bytes)
@@ -255,14 +251,14 @@ class TenantModels:
         self._know({})
 
     def evict_within(self, memory: Memory) -> None:
-        """Keep the models that are not at work in memory that this makes, from now on."""
+        """Use this allocator for cold models from now on."""
         self._memory = self._shelf.memory = memory
 
     # -- reading ------------------------------------------------------------------------------------------
 
     @property
     def classes(self) -> list[Any]:
-        """Every class that any model has met, in the order in which they were met."""
+        """All classes of all models, in order of first appearance."""
         return list(self._classes)
 
     @property
@@ -272,16 +268,14 @@ class TenantModels:
 
     @property
     def n_attributes(self) -> int:
-        """Those of the shared model; without it each model has its own, and they are not counted."""
+        """Number of words and values of the shared model; 0 without it."""
         return 0 if self._shared is None else self._shared.n_attributes
 
     @property
     def n_bytes(self) -> int:
-        """Memory of the models at work and of those that were put away, and of tenants' names, about."""
+        """Approximate memory in bytes of active and cold models, and of tenants' names."""
         shared = 0 if self._shared is None else self._shared.n_bytes
         return self._desk.n_bytes + self._shelf.n_bytes + 150 * len(self._numbers) + shared
-
-    # What is bounded is the shared model: so these say what it says.
 
     @property
     def _bounded(self) -> SharedModel | Unbounded:
@@ -289,62 +283,62 @@ class TenantModels:
 
     @property
     def n_prunings(self) -> int:
-        """How often the shared model forgot words."""
+        """Number of prunings of the shared model."""
         return 0 if self._shared is None else self._shared.n_prunings
 
     @property
     def memory_use(self) -> MemoryUse:
-        """What the shared model takes of the memory that it may take."""
+        """Share of its memory budget that the shared model uses."""
         return self._bounded.memory_use
 
     @property
     def most_classes(self) -> int:
-        """How many classes the shared model may have."""
+        """Maximum number of classes of the shared model."""
         return self._bounded.most_classes
 
     @property
     def is_settled(self) -> bool:
-        """Whether no rows of the shared model are left to be moved."""
+        """True if the shared model has no holes in its tables."""
         return self._bounded.is_settled
 
     def has_capacity(self, classes: int, n_bytes: int, words: int) -> bool:
-        """Whether the shared model can learn so much as if it were unbounded; see `StreamModel`."""
+        """Return whether the shared model can learn these without eviction; see `StreamModel`."""
         return self._bounded.has_capacity(classes, n_bytes, words)
 
     def evict(self, classes: int) -> None:
-        """Let the shared model forget what matters least, where so many classes leave it too little room."""
+        """Evict values of the shared model if `classes` classes leave too little memory."""
         self._bounded.evict(classes)
 
     def change_budget(self, before: StreamModel) -> None:
-        """Say that another one, whose shared model could take other memory, learned all so far."""
+        """Continue from another model, whose shared model had another memory budget."""
         if isinstance(before, TenantModels):
             self._bounded.change_budget(before._bounded)  # type: ignore[arg-type]  # noqa: SLF001  of this class
 
     def reset_adaptive(self) -> None:
-        """Counts stay."""
+        """Do nothing: counts stay."""
 
     @property
     def n_tenants(self) -> int:
-        """How many tenants have a model."""
+        """Number of tenants with a model."""
         return len(self._numbers) - 1
 
     def use(self, n: int) -> TenantsUse:
-        """What there is to say of them, and of the `top` so many."""
+        """Return statistics of all tenants, and of the `n` with the most events."""
         return TenantsUse(self.n_tenants, len(self._desk.slot_of), self.top(n))
 
     def top(self, n: int) -> list[Tenant]:
-        """The tenants with the most events, of equals those met first."""
+        """Return the tenants with the most events; of equals the first ones."""
         names, found = self.names, self.counted()
         order = np.argsort(-found[:, 0], kind="stable")[:n].tolist()
         return [Tenant(names[t], *found[t].tolist()) for t in order if found[t, 0]]
 
     @property
     def names(self) -> list[str]:
-        """The tenants by their numbers, in the order in which they were met; the first is nobody's."""
+        """Names of tenants by number, in order of first appearance; the first is `NOBODY`."""
         return list(self._numbers)
 
     def counted(self) -> Ints:
-        """int64[n, 3]: of each tenant the events learned, tested, and predicted right."""
+        """Return int64[n, 3]: events learned, tested, and predicted right by tenant."""
         columns = [EVENTS, TESTED, RIGHT]
         places = self._shelf.at[: len(self._numbers)]
         kept = np.flatnonzero(places >= 0)
@@ -355,59 +349,59 @@ class TenantModels:
         return found
 
     def tenant_stats(self, numbers: Sequence[int], most: int) -> Iterator[TenantLabels]:
-        """Where some tenants stand, with so many classes at most; no model is taken up for it."""
+        """Yield statistics of tenants, with at most `most` classes; cold models stay cold."""
         names, classes = self.names, self.classes
         for number in numbers:
             size, labels, weights = self._desk.head(number) or self._head(number)
             order = np.argsort(-weights, kind="stable")
             kept = order[:most][weights[order[:most]] > 0]
-            told = zip(labels[kept].tolist(), (weights[kept] / UNIT).tolist(), strict=True)
+            weighed = zip(labels[kept].tolist(), (weights[kept] / UNIT).tolist(), strict=True)
             tenant = Tenant(names[number], *size[[EVENTS, TESTED, RIGHT]].tolist())
             rest = float(weights[order[most:]].sum() / UNIT)
-            yield TenantLabels(tenant, {classes[k]: weight for k, weight in told}, rest)
+            yield TenantLabels(tenant, {classes[k]: weight for k, weight in weighed}, rest)
 
     def _head(self, number: int) -> tuple[Ints, Ints, Ints]:
-        """Of a model that was put away: the first words of its run, its classes and their weights."""
+        """Return the header of a cold model's block, its classes and their weights."""
         at = int(self._shelf.at[number])
         run = np.zeros(HEADER, dtype=np.int64) if at < 0 else self._shelf.words.whole[at:]
         K = int(run[CLASSES])
         return run[:HEADER], run[HEADER : HEADER + K], run[HEADER + K : HEADER + 2 * K]
 
     def tenant(self, name: str = NOBODY) -> NaiveBayes:
-        """The model of one tenant, as a model of its own; empty where nothing was learned of it."""
+        """Return the model of one tenant as a separate model; empty if it has learned nothing."""
         return self._read(self._numbers.get(name, 0 if self._is_full else -1))
 
     @property
     def shared(self) -> NaiveBayes | None:
-        """The model of the events of all tenants, where it is the prior of each."""
+        """The model of the events of all tenants, if it is the prior of each."""
         return self._shared
 
     def tenant_of(self, x: Any) -> str:
-        """The name of an event's tenant. Raises TypeError where it is no value."""
+        """Return the name of an event's tenant. Raises TypeError for an invalid value."""
         return name_in(x, self.entity, "tenant") or NOBODY
 
     def speaking_of(self, x: Any) -> NaiveBayes | TenantView:
-        """What speaks of an event, once that has no tenant: the model of this one, with its prior."""
+        """Return the model that predicts this event, without its tenant attribute, including its prior."""
         name = self.tenant_of(x)
         if self._shared is None:
             return self.tenant(name)
         return TenantView(self, {self.entity: name} if name else {})
 
     def texts(self, x: Any) -> tuple[Mapping[Any, Any], frozenset[Any]]:
-        """The event, and which of its attributes are texts."""
+        """Return the event, and the names of its text attributes."""
         return self._reader.texts(x)
 
     def without_tenant(self, x: Any) -> Any:
-        """What its model is told of an event."""
+        """Return an event without the tenant attribute."""
         return without(x, self.entity)
 
     def predict_posteriors(self, xs: Events, ts: Times = None) -> Posteriors:
-        """P(v | x) of each event by its tenant's model as it is; of a class that it has not met, 0."""
+        """Return P(v | x) of each event by its tenant's current model; 0 for classes unknown to it."""
         rows = rows_of(xs)
         return self._run(rows, Targets.from_labels(len(rows), None), predict=True, learn=False)
 
     def explain_one(self, x: Any, top: int | None = None, t: float | None = None) -> list[Item]:
-        """What speaks for the prediction of the event's own tenant; see `NaiveBayes.explain_one`."""
+        """Explain the prediction of the event's own tenant; see `NaiveBayes.explain_one`."""
         return self.speaking_of(x).explain_one(self.without_tenant(x), top, t)
 
     # -- learning -----------------------------------------------------------------------------------------
@@ -427,13 +421,13 @@ class TenantModels:
     def learn_late_many(
         self, xs: Events, ys: Labels, ws: Weights = None, ts: Times = None, *, again: bool = False
     ) -> None:
-        """Learn events that were predicted earlier, when their labels were not known: as any others."""
+        """Learn events that were predicted earlier without a label, like any other events."""
         self.learn_many(xs, ys, ws, ts)
 
     def unlearn_many(
         self, xs: Events, ys: Labels, ws: Weights = None, ts: Times = None, prunings: Prunings = None
     ) -> None:
-        """Take back that these events were learned, in order, each by its own model; see `StreamModel`."""
+        """Unlearn these events in order, each from its own model; see `StreamModel`."""
         for x, y, w, prunings_then in EncodedExamples.from_examples(xs, ys, ws, prunings).each():
             number = self._numbers.get(self.tenant_of(x), 0 if self._is_full else -1)
             if number < 0:
@@ -450,19 +444,19 @@ class TenantModels:
             self.n_events -= 1
 
     def prune(self, min_count: float = 0.0, drop_most_frequent: int = 0, max_attributes: Most = None) -> int:
-        """Forgets nothing. Raises ValueError where it is asked to."""
+        """Return 0; raise ValueError if anything should be pruned."""
         if min_count or drop_most_frequent or max_attributes is not None:
-            raise ValueError("models of tenants have no vocabulary in common that could be pruned")
+            raise ValueError("models of tenants cannot be pruned: they have no common vocabulary")
         return 0
 
     # -- state --------------------------------------------------------------------------------------------
 
     def state(self) -> State:
-        """All that was learned: JSON-able values, and arrays. Equal states have equal bytes."""
+        """Return everything learned: JSON-able values, and arrays. Equal states have equal bytes."""
         return self.copying().state()
 
     def copying(self, aside: Aside = concatenated, /) -> TenantsCopy:
-        """The `state` as it is now, to be copied while the models go on learning."""
+        """Begin to copy the current `state` while the models continue to learn."""
         self._desk.evict_all()
         meta = {
             "type": self.state_type,
@@ -480,9 +474,9 @@ class TenantModels:
         return TenantsCopy(meta, small, self._shelf.copying(len(self._numbers)), shared)
 
     def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
-        """Replace all that was learned by the `state` of such a model; returns self.
+        """Replace everything learned by the `state` of such a model; return self.
 
-        Raises ValueError for one of another kind, and SnapshotError for one that is damaged.
+        Raises ValueError for another kind of model, and SnapshotError for a damaged state.
         """
         if meta.get("type") != self.state_type:
             raise ValueError(f"this is the state of a {meta.get('type')}, not of a {self.state_type}")
@@ -496,11 +490,11 @@ class TenantModels:
             attributes.load(meta)
             names = unpacked(arrays["names"], arrays["name_ends"], "tenants")
             if names[0] != NOBODY:
-                raise SnapshotError("the first tenant is not that of events that name none")
+                raise SnapshotError("the first model is not the model of events without a tenant")
             listed = len(classes), len(attributes.groups), len(attributes.fields)
             events, weights = check_runs(arrays["runs"], arrays["ends"], names, *listed)
             if events != meta["events"] or arrays["weights"].tobytes() != weights.tobytes():
-                raise SnapshotError("the events of all tenants are not those of each together")
+                raise SnapshotError("the total events of all tenants are not the sum over tenants")
             shared = self._new_shared()
             if shared is not None:
                 own = named(arrays, _SHARED)
@@ -520,7 +514,7 @@ class TenantModels:
         return self.n_tenants >= self.tenants
 
     def _know(self, classes: dict[Any, int]) -> None:
-        """Let the list of classes be this one, which only grows at its end."""
+        """Set the list of classes, which only grows at its end."""
         self._classes = classes
         if self._shared is not None:
             self._attributes.most = self._shared.know(classes)
@@ -530,10 +524,7 @@ class TenantModels:
             self._given = prior_weights(self._prior, classes)
 
     def _as_learned(self, x: Any, prunings: int | None) -> Any:
-        """An event that was learned after so many prunings, without attributes for which there was no room.
-
-        Those are not listed, or came into the lists once the room had become another.
-        """
+        """Return an event as learned after a number of prunings, without attributes beyond the limit."""
         groups, fields = self._attributes.groups, self._attributes.fields
         known = None if self._shared is None else self._shared.attributes_learned(prunings)
         if known is None:
@@ -550,7 +541,7 @@ class TenantModels:
         return {name: value for name, value in as_event(x).items() if was_listed(name, value)}
 
     def _number(self, names: Sequence[str], adds: Flags) -> Ints:
-        """The number of each event's tenant; -1 of one of which nothing was learned."""
+        """Return the number of each event's tenant; -1 if it has no model."""
         numbers, known = [], self._numbers
         for name, is_learned in zip(names, adds.tolist(), strict=True):
             number = known.get(name)
@@ -564,7 +555,6 @@ class TenantModels:
         return np.array(numbers, dtype=np.int64)
 
     def _run(self, rows: Sequence[Any], targets: Targets, *, predict: bool, learn: bool) -> Posteriors:
-        """Predict events, learn them, or both."""
         names = [self.tenant_of(x) for x in rows]
         xs = [self.without_tenant(x) for x in rows]
         writer = self._written(xs)
@@ -577,8 +567,7 @@ class TenantModels:
         np.add.at(self._weights, label[adds], targets.weights[adds])
         self.changed[numbers[adds]] = True
         self.n_events += int(np.count_nonzero(adds))
-        apart = None if has.all() else ~has
-        return Posteriors(self.classes, probabilities, known, quarantined=apart)
+        return Posteriors(self.classes, probabilities, known, quarantined=None if has.all() else ~has)
 
     def _written(self, xs: Sequence[Any]) -> EventWriter:
         writer = EventWriter()
@@ -589,7 +578,7 @@ class TenantModels:
     def _at_once(
         self, xs: Sequence[Any], writer: EventWriter, numbers: Ints, found: _Columns, **how: bool
     ) -> tuple[Floats, Flags]:
-        """Predict and learn events; by halves, where the models of all do not fit together."""
+        """Predict and learn events; split the batch in halves while its models exceed the memory limit."""
         tenants = np.unique(numbers[numbers >= 0])
         label, _, adds = found.found
         rows, is_least = writer.most_rows if how["learn"] else 0, False
@@ -618,7 +607,6 @@ class TenantModels:
         return np.concatenate(probabilities), np.concatenate(has)
 
     def _read(self, number: int) -> NaiveBayes:
-        """The model of this tenant, as a model of its own."""
         model = NaiveBayes(*self._parameters)
         self._desk.evict_all()
         if number >= 0 and self._shelf.at[number] >= 0:
@@ -627,7 +615,6 @@ class TenantModels:
         return model
 
     def _write(self, number: int, model: NaiveBayes) -> None:
-        """Let this be the model of a tenant."""
         before = int(self._shelf.at[number])
         counted = self._shelf.words.whole[before : before + HEADER][[TESTED, RIGHT]]
         self._desk.clear()
@@ -637,7 +624,7 @@ class TenantModels:
 
 
 def _check_smoothing(model: NaiveBayes) -> None:
-    """Raise ValueError where a count of the shared model may be read as a probability of zero."""
+    """Raise ValueError if smoothing allows a probability of zero, which the prior must not have."""
     for name in (None, *model.declared):
         alpha, m, p, _ = model.smoothing_of(name)
         if (alpha if m < 0.0 else m) == 0.0 or p == 0.0:

@@ -1,4 +1,4 @@
-"""One tenant's model with that of all as its prior, as those who ask of events take models."""
+"""One tenant's model with the shared prior, as one model for queries."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from streamnb.values.type_aliases import Times
 
 
 class TenantView:
-    """One tenant's model with that of all as its prior, as those who ask of events take models.
+    """One tenant's model with the shared prior, as one model for queries.
 
     Args:
-        models: which predict, and explain.
-        names: what an event has that is the tenant's.
+        models: the `TenantModels`, which predict and explain.
+        names: the attribute that names the tenant.
     """
 
     def __init__(self, models: Any, names: Mapping[Any, Any]) -> None:
@@ -26,20 +26,20 @@ class TenantView:
         self.class_weights, self.n_events = models.class_weights, models.n_events
 
     def predict_posteriors(self, xs: Iterable[Any], ts: Times = None) -> Posteriors:
-        """P(v | x) of each event of this tenant."""
-        told: Posteriors = self._models.predict_posteriors([{**as_event(x), **self._names} for x in xs])
-        return told
+        """Return P(v | x) of each event of this tenant."""
+        posteriors: Posteriors = self._models.predict_posteriors([{**as_event(x), **self._names} for x in xs])
+        return posteriors
 
     def explain_one(self, x: Any, top: int | None = None, t: float | None = None) -> list[Item]:
-        """What speaks for the first choice against the second; see `NaiveBayes.explain_one`."""
+        """Explain the first choice against the second; see `NaiveBayes.explain_one`."""
         singles = list(single_events(*self._models.texts(x)))
-        told = self.predict_posteriors([x, *(event for single in singles for event in single[2:])])
-        shown = told.probabilities
+        events = [x, *(event for single in singles for event in single[2:])]
+        shown = self.predict_posteriors(events).probabilities
         order = np.argsort(-shown[0], kind="stable")[:2]
         if order.size < 2 or not shown[0, order[1]]:
             return Items.of_classes(int(np.count_nonzero(shown[0])))
         with np.errstate(divide="ignore"):
             odds = np.log(shown[:, order[0]]) - np.log(shown[:, order[1]])
-        said = np.clip(odds[1::2] - odds[2::2], -LIMIT, LIMIT).tolist()
-        items = (Item(one[0], one[1], odd) for one, odd in zip(singles, said, strict=True))
+        evidence = np.clip(odds[1::2] - odds[2::2], -LIMIT, LIMIT).tolist()
+        items = (Item(single[0], single[1], odd) for single, odd in zip(singles, evidence, strict=True))
         return Items(ranked(items)[:top])
