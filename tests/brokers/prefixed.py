@@ -142,7 +142,7 @@ class PrefixedKafkaLog:
     def offsets(self, partition):
         return self._log.offsets(self._there(partition))
 
-    def extents(self, topic):
+    def offset_ranges(self, topic):
         found = self._log.offset_ranges(self._prefix + topic)
         return {self._here(partition): extent for partition, extent in found.items()}
 
@@ -180,10 +180,10 @@ class PrefixedKafkaLog:
     def owner(self):
         return self._log.owner()
 
-    def handed_on(self, topic):
+    def forwarded(self, topic):
         return {self._here(p): at for p, at in self._log.forwarded(self._prefix + topic).items()}
 
-    def hand_on(self, records, since, until):
+    def forward(self, records, since, until):
         places = ({self._there(p): at for p, at in found.items()} for found in (since, until))
         self._log.forward([self._new(record) for record in records], *places)
 

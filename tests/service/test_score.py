@@ -106,7 +106,7 @@ def beside(self, *given, **named):
         self._poll(100)
     return resume(self, *given, **named)
 def behind(self):
-    ends = lambda: sum(end for _, end in self._log.extents(self._config.topics.predictions).values())
+    ends = lambda: sum(end for _, end in self._log.offset_ranges(self._config.topics.predictions).values())
     while {waits} and not ends():
         time.sleep(0.05)
     return published(self)

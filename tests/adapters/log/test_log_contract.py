@@ -1105,10 +1105,10 @@ def test_whoever_is_fenced_while_it_hands_on_is_told_by_whom(broker, library, mo
 
         def overtaken(transactions, *arguments):
             monkeypatch.setattr(Transactions, "send", send)
-            other.hand_on(numbered("events", [1]), {}, {LETTERS: Forwarded(1)})
+            other.forward(numbered("events", [1]), {}, {LETTERS: Forwarded(1)})
             return send(transactions, *arguments)
 
         monkeypatch.setattr(Transactions, "send", overtaken)
         with pytest.raises(Fenced, match="another process also forwards these records: start again"):
-            log.hand_on(numbered("events", [1]), {}, {LETTERS: Forwarded(1)})
+            log.forward(numbered("events", [1]), {}, {LETTERS: Forwarded(1)})
         assert values(log, "events") == [b"1"]
