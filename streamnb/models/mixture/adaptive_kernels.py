@@ -1,4 +1,4 @@
-"""How learners, calibrators and pools predict an event, and learn it, in one step of the hot path."""
+"""Predict with, then update, the adaptive members (learners, calibrators, pools) for one event."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from streamnb.values.example_weights import UNIT
 
 @inlined
 def has_capacity_for_features(features: FeatureTableArrays, known: Ints, most: int) -> bool:
-    """Whether an event of so many new features, and as many owners, can be added, or the budget is spent."""
+    """Return True if `most` new features, and as many owners, fit the table, or its budget is spent."""
     size = features.size
     need = min(size[LIVE] + 2 * most, most_rows(features, count_positive(known)))
     entries = size[LIVE] + size[ONCE] + 2 * most
@@ -57,19 +57,12 @@ def extract_event(
     adds: bool,
     extracted: ExtractedFeatures,
 ) -> None:
-    """Fill `extracted` with the features of event e, pairs where a learner takes them.
+    """Fill `extracted` with the features of event e, with pairs if a learner reads them.
 
-    Args:
-        plan: which hypothesis is what.
-        learners: `AdaptiveArrays`.
-        tables: `Tables`.
-        batch: the events.
-        e: which event.
-        bits: uint64[v], the bits of its values.
-        adds: whether it is going to be learned: then new features are added.
-        extracted: `ExtractedFeatures`.
+    If `adds` (the event is learned afterwards), new features get rows. `bits`: uint64[v], the bits of its
+    values.
     """
-    most: Any = np.int64(0)  # of a type: literals would be compiled anew
+    most: Any = np.int64(0)  # typed: numba would compile a second version for a literal
     pairs: Any = np.bool_(False)
     most_once = most
     for i in range(plan.pairs.size):
@@ -80,18 +73,9 @@ def extract_event(
         if batch.weight[e] == UNIT and batch.label[e] < NO_CLASS:
             most_once = most_met_once(learners.features, classes)
     extract(
-        batch,
-        e,
-        bits,
-        tables.kinds,
-        learners.features,
-        learners.bins,
-        learners.context,
-        pairs,
-        most,
-        most_once,
-        extracted,
-    )
+        batch, e, bits, tables.kinds, learners.features, learners.bins, learners.context,
+        pairs, most, most_once, extracted,
+    )  # fmt: skip
 
 
 @kernel
@@ -105,29 +89,24 @@ def predict_by_learners(
     pooled: int,
     answers: Floats,
 ) -> None:
-    """Fill P_h(class | event) (H, K) of every hypothesis that learns from predictions.
+    """Fill `answers`[h] with P_h(class | event), (H, K), for every adaptive hypothesis h.
 
     Args:
-        plan: which hypothesis is what.
+        plan: `HypothesisPlan`.
         learners: `AdaptiveArrays`.
         known: int64[>= K], weight learned of each class.
         joint: float64[B, K], the scores of all readings of the counts.
-        grams: the runs of bytes of the event.
-        scratch: holds the event's features, extracted; left as it is for `learn_by_learners`.
-        pooled: so many opinions are pooled, the first ones.
+        grams: the byte n-grams of the event.
+        scratch: holds the event's extracted features; `learn_by_learners` reads it afterwards.
+        pooled: number of opinions that are pooled; they come first.
         answers: float64[H, K].
     """
     extracted, is_cautious = scratch.extracted, plan.is_cautious[0]
     if plan.rates.size:
         score_features(
-            extracted,
-            learners.features,
-            plan.pairs,
-            is_cautious,
-            scratch.likelihoods,
-            scratch.dots,
-            scratch.by_owner,
-        )
+            extracted, learners.features, plan.pairs, is_cautious,
+            scratch.likelihoods, scratch.dots, scratch.by_owner,
+        )  # fmt: skip
     if plan.byte_rates.size:
         scratch.run_scale[0] = weigh_grams(grams, learners.grams, is_cautious, scratch.runs, scratch.told)
     for h in range(plan.kind.size):
@@ -139,16 +118,9 @@ def predict_by_learners(
             log_normalise(scratch.scores, scratch.logs[h], answers[h])
         elif plan.kind[h] == SOFTMAX:
             scratch.scales[i] = score_softmax(
-                i,
-                plan.pairs[i],
-                is_cautious,
-                extracted,
-                scratch.likelihoods,
-                scratch.dots,
-                learners.bias,
-                known,
-                scratch.scores,
-            )
+                i, plan.pairs[i], is_cautious, extracted, scratch.likelihoods, scratch.dots,
+                learners.bias, known, scratch.scores,
+            )  # fmt: skip
             log_normalise(scratch.scores, scratch.logs[h], answers[h])
         elif plan.kind[h] == BYTES:
             bias = learners.bias[plan.rates.size + i]
@@ -185,9 +157,9 @@ def learn_by_learners(
     pooled: int,
     answers: Floats,
 ) -> None:
-    """Learn event e, which was just predicted, before its class is counted.
+    """Update the adaptive members with event e, which was just predicted, before its class is counted.
 
-    The first event of a class, and all while there is one class only, teach no more than counts.
+    The first event of a class, and all events while there is only one class, update only the counts.
     """
     label, units = batch.label[e], batch.weight[e]
     known, weight = tables.classes, units / UNIT

@@ -1,4 +1,4 @@
-"""What learns from predictions: gradient learners, calibrators and pools, and the state they share."""
+"""State of the adaptive members: gradient learners, calibrators and pools."""
 
 from __future__ import annotations
 
@@ -42,24 +42,24 @@ from streamnb.values.type_aliases import Array, Aside, Flags, concatenated
 
 @struct_type
 class HypothesisPlan(NamedTuple):
-    """Which hypothesis is what, for H hypotheses over B readings of the counts.
+    """Kind and index of each of H hypotheses over B readings of the counts.
 
-    The first readings are different; the others are twins of theirs, which take continuous values by bins.
+    The first readings are distinct; the last are duplicates of them that read continuous values by bins.
 
     Attributes:
         kind: int64[H], NAIVE, CALIBRATED, SOFTMAX, POOL, CALIBRATED_POOL, ONE_DEPENDENCE or BYTES.
-        reads: int64[H], which reading (NAIVE, CALIBRATED), learner, pool or tree.
-        number: int64[H], which of its kind.
+        reads: int64[H], index of its reading (NAIVE, CALIBRATED), learner, pool or estimator.
+        number: int64[H], index among its kind.
         rates: float64[M].
         pairs: bool[M].
         variances: float64[P].
         opinions: int64[I], the hypotheses that are pooled.
-        binned: bool[B], whether continuous values are read by their bins, see `binned_density`.
-        twins: int64[< B], of each of the last readings which of the first it is otherwise.
-        byte_rates: float64[G], of learners of runs of bytes; their biases come after those of the M others.
-        first_bytes: int64[1 where there are such learners], how many bytes of a text they read.
-        is_cautious: bool[1], whether softmax regressions doubt classes that are new, see `caution`.
-        waiting: int64[1], so many opinions, the last ones, are none before an attribute was learned.
+        binned: bool[B], True if continuous values are read by their bins, see `binned_density`.
+        duplicate_of: int64[< B], the first reading that each of the last ones duplicates.
+        byte_rates: float64[G], of the byte n-gram learners; their biases follow the biases of the M learners.
+        first_bytes: int64[1, or 0 without such learners], number of bytes of a text that they read.
+        is_cautious: bool[1], True if softmax regressions doubt new classes, see `rare_class_shrinkage`.
+        waiting: int64[1], number of opinions, the last ones, that are gated until an attribute is learned.
     """
 
     kind: Ints
@@ -80,7 +80,7 @@ class HypothesisPlan(NamedTuple):
     def from_hypotheses(
         cls, hypotheses: Sequence[AnyHypothesis], *, is_cautious: bool = False
     ) -> HypothesisPlan:
-        """The plan of these. Raises ValueError for a pool of nothing."""
+        """Return the plan. Raises ValueError for a pool without opinions."""
         readings, densities = naive_part(hypotheses), _densities(hypotheses)
         variances = list(dict.fromkeys(h.variance for h in hypotheses if isinstance(h, Pool)))
         kinds: list[int] = []
@@ -92,7 +92,7 @@ class HypothesisPlan(NamedTuple):
             kinds.append(kind)
             if isinstance(h, (Softmax, ByteSoftmax, OneDependence)):
                 index.append(number[-1])
-            elif isinstance(h, Pool):  # equal ones are shared
+            elif isinstance(h, Pool):  # pools of equal variance share their weights
                 index.append(variances.index(h.variance))
             else:
                 index.append(densities.index((readings.index(_reading(h)), h.is_binned)))
@@ -129,13 +129,13 @@ class HypothesisPlan(NamedTuple):
 
     @property
     def takes_features(self) -> bool:
-        """Whether any hypothesis needs features, learners or those that read bins."""
+        """True if any hypothesis needs features: a learner, or a reading by bins."""
         return bool(self.rates.size or self.binned.any())
 
     def described(self) -> list[list[Any]]:
-        """As JSON can hold it: two states of plans that are described alike fit each other.
+        """Return the plan as JSON-able lists; states of plans with equal lists fit each other.
 
-        A state of one that is cautious fits another that is not.
+        `is_cautious` is left out: a state fits a model with or without it.
         """
         return [array.tolist() for array in self[: -2 if self.byte_rates.size else -4]]
 
@@ -154,12 +154,12 @@ def _kind(h: AnyHypothesis) -> int:
 
 @struct_type
 class AdaptiveArrays(NamedTuple):
-    """All that M learners, T calibrators, P pools of I opinions and Q calibrated ones have learned.
+    """Learned state of M learners, G byte n-gram learners, T calibrators, P pools and Q calibrated pools.
 
-    There are columns for C >= K classes.
+    There are columns for C >= K classes, and I opinions are pooled.
 
     Attributes:
-        features, bins, context, grams: see there.
+        features, bins, context, grams: see their classes.
         bias: float64[M + G, 2, C], of each learner, and its sums of squared gradients.
         powers: float64[T, 2], of each calibrator, and its curvature.
         pool_weights: float64[P, I].
@@ -188,16 +188,16 @@ class AdaptiveScratch(NamedTuple):
         extracted: the features of an event.
         logs: float64[H, K], ln P_h(v | x).
         untempered: float64[T, K], the same of each calibrator before it is raised to its power.
-        opinions: float64[I, K], those that are pooled.
+        opinions: float64[I, K], the `logs` of the pooled hypotheses.
         pooled: float64[2, P, K], P_p(v | x) of each pool, and the logarithms.
         scores: float64[K].
         likelihoods: float64[2, K].
         dots: float64[M, 2, K].
         by_owner: float64[2, most].
         scales: float64[M], 1 / |v|.
-        runs: float64[most], v of each run of bytes.
-        run_scale: float64[1], 1 / |v| of them.
-        told: float64[G, K], what they tell learners of them.
+        runs: float64[most], v of each byte n-gram.
+        run_scale: float64[1], 1 / |v| of the byte n-grams.
+        told: float64[G, K], scores of the byte n-grams by learner.
         work: float64[4, I].
         answers: float64[H, K], P_h(v | x).
         log_likelihoods: float64[H], of the label.
@@ -224,7 +224,7 @@ class AdaptiveScratch(NamedTuple):
 
     @classmethod
     def with_capacity(cls, plan: HypothesisPlan, classes: int, most: int, most_runs: int) -> AdaptiveScratch:
-        """Capacity for events of at most so many features, 0 where none are needed, and runs of bytes."""
+        """Return scratch for events of at most `most` features (0 if not needed) and `most_runs` n-grams."""
         M = plan.rates.size
         return cls(
             ExtractedFeatures.with_capacity(most),
@@ -248,22 +248,19 @@ class AdaptiveScratch(NamedTuple):
 
 
 class AdaptiveState:
-    """The state of all that learns from predictions. It cannot be merged, nor an event be taken out of it.
+    """Learned state of all adaptive members. States cannot be merged, and events cannot be unlearned.
 
     Args:
         plan: of the hypotheses.
         memory: of the features, bytes.
-        runs_memory: of runs of bytes; None is an eighth of that.
+        runs_memory: of byte n-grams; None is an eighth of `memory`.
     """
 
     def __init__(self, plan: HypothesisPlan, memory: int, runs_memory: ByteNgramMemory | None = None) -> None:
         self._plan = plan
         M, P, opinions = plan.rates.size, plan.variances.size, plan.opinions.size
-        self.features, self.bins, self._context = (
-            FeatureTable(M, memory),
-            QuantileBins(),
-            ExtractionContext.empty(),
-        )
+        self.features, self.bins = FeatureTable(M, memory), QuantileBins()
+        self._context = ExtractionContext.empty()
         self.grams = ByteNgramTable(plan.byte_rates.size, *(runs_memory or ByteNgramMemory(memory // 8)))
         self._bias = np.zeros((M + plan.byte_rates.size, 2, 0))
         calibrators = int(np.count_nonzero(plan.kind == CALIBRATED))
@@ -276,7 +273,7 @@ class AdaptiveState:
 
     @property
     def is_needed(self) -> bool:
-        """Whether there is anything that learns from predictions, or features are needed."""
+        """True if any hypothesis is adaptive or needs features."""
         return bool((self._plan.kind != NAIVE).any()) or self._plan.takes_features
 
     @property
@@ -286,19 +283,19 @@ class AdaptiveState:
         return features + self.grams.n_bytes
 
     def memory(self, classes: int) -> dict[str, MemoryComponent]:
-        """What features and runs of bytes take of their memory with so many classes."""
+        """Return the memory use of features and byte n-grams, for `classes` classes."""
         features = {"features": self.features.memory(classes)} if self._plan.takes_features else {}
         runs = {"byte_runs": MemoryComponent(self.grams.n_bytes, 0)} if self._plan.byte_rates.size else {}
         return features | runs
 
     @property
     def byte_bias(self) -> Floats:
-        """Of the learners of runs of bytes, as in `AdaptiveArrays`."""
+        """Biases of the byte n-gram learners, as in `AdaptiveArrays`."""
         return self._bias[self._plan.rates.size :]
 
     @property
     def tables(self) -> AdaptiveArrays:
-        """As the kernels take them."""
+        """The arrays that the kernels take."""
         return AdaptiveArrays(
             self.features.tables,
             self.bins.tables,
@@ -315,7 +312,7 @@ class AdaptiveState:
     def reserve(
         self, classes: int, known: int, fields: int, features: int, places: int = 0, groups: int = 0
     ) -> None:
-        """Let there be so many classes, of which `known` have examples, fields, features, places for bins."""
+        """Grow the arrays to hold these numbers of classes, fields, new features, bins and groups."""
         if self._plan.takes_features:
             self.bins.reserve(fields, places)
             self.features.reserve(classes, known, features)
@@ -325,17 +322,17 @@ class AdaptiveState:
             self._pool_bias = roomier(self._pool_bias, 0, 0, classes, times=1.125)
 
     def weighed(self) -> tuple[Floats, Floats, Floats, Floats, Ints]:
-        """A copy of what calibrators and pools have learned of how others predict."""
+        """Return a copy of the learned state of calibrators and pools."""
         pools = self._pool_weights.copy(), self._covariance.copy(), self._pool_bias.copy()
         return self._powers.copy(), *pools, self._confidence.copy()
 
     def weigh_as(self, weighed: tuple[Floats, Floats, Floats, Floats, Ints]) -> None:
-        """Let it be what `weighed` said, with nothing of classes that came since."""
+        """Restore what `weighed` returned; biases of classes added since are 0."""
         self._powers, self._pool_weights, self._covariance, before, self._confidence = weighed
         self._pool_bias = np.pad(before, ((0, 0), (0, 0), (0, self._pool_bias.shape[2] - before.shape[2])))
 
     def copying(self, classes: int, aside: Aside) -> Callable[[], dict[str, Array]]:
-        """What makes the state of now, for so many classes, out of copies; any thread may call it."""
+        """Return a callable, for any thread, that builds the current state from copies."""
         if not self.is_needed:
             return dict
         self.reserve(classes, classes, 0, 0)
@@ -358,9 +355,9 @@ class AdaptiveState:
         return lambda: small | features() | grams()
 
     def load(self, arrays: Mapping[str, Array], groups: int, classes: int) -> None:
-        """Replace everything by a state of so many groups and classes.
+        """Replace the state by one of `groups` groups and `classes` classes.
 
-        Raises SnapshotError where it is none of these hypotheses.
+        Raises SnapshotError if it does not fit these hypotheses.
         """
         if not self.is_needed:
             return
@@ -382,11 +379,10 @@ class AdaptiveState:
             self.grams.load(found, classes)
 
     def _expected(self, arrays: Mapping[str, Array], groups: int, classes: int) -> dict[str, ExpectedArray]:
-        """The arrays of a state."""
         P, pooled = self._pool_weights.shape
         any_and_square = np.array([[-LARGE], [0.0]])  # a bias, and a sum of squares
         lowest, highest = np.array([[LEAST_POWER, 0.0], [MOST_POWER, LARGE]])
-        widest = 1.001 * pooled * self._plan.variances[:, np.newaxis, np.newaxis]  # more no event makes it
+        widest = 1.001 * pooled * self._plan.variances[:, np.newaxis, np.newaxis]  # see `learn_pool`
         expected = {
             "bias": real(len(self._bias), 2, "classes", low=any_and_square),
             "powers": real(*self._powers.shape, low=lowest, high=highest),
@@ -405,7 +401,6 @@ class AdaptiveState:
 
     @staticmethod
     def _check(found: Mapping[str, Array]) -> None:
-        """What pools have learned. Raises SnapshotError."""
         covariance, counted = found["pool_covariance"], found["pool_confidence"]
         reject("pool_covariance", covariance != covariance.swapaxes(1, 2), "not symmetric")
         if covariance.size:

@@ -1,4 +1,4 @@
-"""One event as the parts of which its evidence tells: words, values, and texts without their words."""
+"""One event as the items of its attribution: words, values, and texts without their words."""
 
 from __future__ import annotations
 
@@ -23,10 +23,9 @@ class AttributionItems(NamedTuple):
     """One event as n - 1 parts: D words and nominal values, V numbers, and G texts without their words.
 
     Attributes:
-        batch: n events, each with one part, in this order; the last is the event without any.
-        base: int64[n - 1], the event that has all of a part's event but the part: of a word its text without
-            words, of all else the last.
-        of_token: int64[t], which part each word or nominal value of the event is.
+        batch: n events, each with one part, in this order; the last is the event without any part.
+        base: int64[n - 1], the event without the part: for a word its text without words, otherwise the last.
+        of_token: int64[t], part of each word or nominal value of the event.
         bags: of `batch`.
         alone: scratch for the features of one number.
     """
@@ -39,10 +38,10 @@ class AttributionItems(NamedTuple):
 
     @classmethod
     def of_event(cls, event: Batch, kinds: Ints) -> AttributionItems:
-        """Those of a batch of one event; `kinds` of the groups."""
+        """Return the items of a batch of one event; `kinds` of the groups."""
         times = np.diff(event.item_rows)
         _, where, of_token = np.unique(event.keys, return_index=True, return_inverse=True)
-        order = np.argsort(where)  # as they come in the event, not as their keys do
+        order = np.argsort(where)  # in the order of the event, not of the keys
         rank = np.empty_like(order)
         rank[order] = np.arange(order.size)
         where, of_token = where[order], rank[of_token]
@@ -73,7 +72,7 @@ class AttributionItems(NamedTuple):
         return cls(batch, base, of_token, bags_of(batch), ExtractedFeatures.with_capacity(LAYOUTS + 1))
 
     def named(self, x: Mapping[Any, Any], encoded: Encoded, layout: Layout) -> list[tuple[Any, Any]]:
-        """(attribute, value) of every part of the event `x`; the value of a text without its words is ""."""
+        """Return (attribute, value) of every part of the event `x`; of a text without its words ("")."""
         groups, fields = [name for _, name in layout.groups], list(layout.fields)
         tokens = encoded.tokens.words() if encoded.tokens else []
         word = dict(zip(self.of_token.tolist(), tokens, strict=True))

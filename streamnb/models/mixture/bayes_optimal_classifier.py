@@ -1,4 +1,4 @@
-"""The Bayes optimal classifier over any River classifiers, each weighed by what it predicted so far."""
+"""Bayes optimal classifier over any River classifiers, each weighed by its past predictions."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from streamnb.values.state_validation import named, state_errors
 from streamnb.values.type_aliases import Array, State, Times, Weights
 
 PredictionMode = Literal["mixture", "map", "gibbs"]
-_POSTERIOR = "posterior_"  # of the names of its arrays in a state
+_POSTERIOR = "posterior_"  # prefix of the posterior's arrays in a state
 
 
 class BayesOptimalClassifier(Savable, base.Classifier):  # type: ignore[misc]  # River is untyped here
@@ -45,40 +45,41 @@ class BayesOptimalClassifier(Savable, base.Classifier):  # type: ignore[misc]  #
         P(v | x, D) = sum over h of P(v | x, h) P(h | D)
         P(h | D, (x, y)) is proportional to P(y | x, h) P(h | D), h having learned D but not yet (x, y)
 
-    **What the bound promises.** After T events the total log loss of the mixture, sum of -ln P(y | x, D), is
-    at most that of every classifier h plus ln 1/P0(h) + T ln 1/(1 - r), with P0 its prior and r the switching
-    rate. For n classifiers of equal prior and r = 0 that is the loss of the best one plus ln n in all,
-    however long the stream and wherever it comes from. It is promised for log loss and for
-    ``prediction="mixture"``: not for accuracy, nor for the other modes. The loss meant is that of the
-    predictions as they are published and as `ProgressiveValidation` scores them, but for rounding and for
-    1e-15 an event and label; where a model gave nothing to any label, those that are published lose less.
+    **Bound.** After T events the total log loss of the mixture, sum of -ln P(y | x, D), is at most the loss
+    of every classifier h plus ln 1/P0(h) + T ln 1/(1 - r), with P0 its prior and r the switching rate. For n
+    classifiers of equal prior and r = 0 the excess over the best classifier is at most ln n in all, for
+    streams of any length and origin. The bound holds for log loss and ``prediction="mixture"``, not for
+    accuracy and not for the other modes. The loss is measured on the published predictions, as
+    `ProgressiveValidation` scores them, except for rounding and 1e-15 for each event and label; if a model
+    gave every label probability 0, the published predictions lose less.
 
-    What a classifier says is read so:
-        sum         its probabilities are divided by their sum: none gains by claiming more than 1 in all.
+    Answers of a classifier are normalised:
+        sum         probabilities are divided by their sum: no classifier gains by claiming more than 1.
         floor       then each is raised to at least 1e-15, in weighing and in predicting: a label that a
-                    classifier does not know, or gives nothing, costs it 34.5 nats and not its life.
-        {}          of an untrained one: as if it gave nothing to any label.
-        NaN, inf    and negative numbers count as nothing.
-        no method   a classifier without `predict_proba_one` is taken to be certain of its `predict_one`.
-    Labels are those that any of them mentions; where none mentions any the prediction is empty.
+                    classifier does not know costs it 34.5 nats, and does not exclude it.
+        {}          the answer of an untrained classifier counts as probability 0 for every label.
+        NaN, inf    and negative numbers count as 0.
+        no method   a classifier without `predict_proba_one` counts as certain of its `predict_one`.
+    The labels are the union over the classifiers; if there are none, the prediction is empty.
 
     Modes of prediction:
         "mixture"   the Bayesian prediction; its most probable label is the Bayes optimal classification.
-        "map"       that of the most probable classifier alone.
-        "gibbs"     that of a classifier drawn from the posterior, anew after each event learned. The draw is
-                    a function of `seed` and the number of events learned, so a replay repeats it.
+        "map"       the prediction of the most probable classifier.
+        "gibbs"     the prediction of a classifier drawn from the posterior after each event learned. The
+                    draw is a function of `seed` and the number of events learned, so a replay repeats it.
 
     Args:
-        models: name -> classifier, or a sequence of classifiers, which are then named by their class,
-            numbered from 1 where several have the same. As in River's ensembles they are trained in place.
-        prior: name -> relative weight, of every model; None is equal weights. A model of weight zero learns
-            but is never listened to.
+        models: name -> classifier, or a sequence of classifiers named by their class and, if several have
+            the same, a number from 1. As in River's ensembles they are trained in place.
+        prior: name -> relative weight, of every model; None is equal weights. A model of weight 0 learns
+            but does not contribute to predictions.
         switching_rate: r, 0 <= r < 1, for streams whose best model changes.
         prediction: "mixture", "map" or "gibbs".
         seed: of the Gibbs draws, an integer from 0 to 2^128 - 1.
 
     Raises:
-        ValueError: if there is no model, one occurs twice, `prior` names others, or a value is out of range.
+        ValueError: if `models` is empty, a model occurs twice, `prior` names other models, or a value is out
+            of range.
 
     Examples:
         >>> from river import dummy
@@ -124,38 +125,38 @@ class BayesOptimalClassifier(Savable, base.Classifier):  # type: ignore[misc]  #
         self.posterior = SequentialPosterior(
             names if prior is None else {name: prior[name] for name in names}, switching_rate
         )
-        """The posterior over the models' names, with their losses, the regret and its bound; to be read."""
+        """The posterior over the models' names, with losses, regret and bound; read-only."""
 
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
-        """Yield what `river.checks` constructs it with."""
+        """Yield the parameters with which `river.checks` constructs it."""
         from river import dummy, naive_bayes  # noqa: PLC0415  for checks alone
 
         yield {"models": [naive_bayes.GaussianNB(), dummy.PriorClassifier()], "prediction": "map"}
 
     def learn_one(self, x: dict[Any, Any], y: Any, w: float = 1.0) -> None:
-        """Weigh each model by what it gave to `y` before it learned this event, then let each learn it.
+        """Update the posterior with each model's probability of `y`, then let each model learn the event.
 
-        An event that counts `w` times weighs the models as any other, unless `w` is 0: then nothing is
-        learned. One without a label (None) says nothing of the models, and teaches those that have
+        The weight `w` does not change the update of the posterior, unless `w` is 0: then nothing is learned.
+        An event without a label (None) leaves the posterior unchanged, and is learned by models that have
         `learn_unlabelled_one`.
 
-        What a model raises is passed on. Then the posterior is as it was, and so are that model and those
-        after it, if it refuses before it learns, as all of this package do. Those before it take back what
-        their `corrections` say; one that takes nothing back, such as River's, has learned the event.
+        An exception of a model is passed on. The posterior, that model and the models after it are then
+        unchanged, if the model refuses before it learns, as all models of this package do. The models before
+        it unlearn the event as far as their `corrections` allow; River's models cannot, and have learned it.
         """
         self._learn(x, y, w)
 
     def learn_late_one(self, x: dict[Any, Any], y: Any, w: float = 1.0) -> None:
-        """Learn an event that came without its label before; models with `learn_late_one` are told so."""
+        """Learn an event that first came without its label, by `learn_late_one` if a model has it."""
         self._learn(x, y, w, late=True)
 
     def unlearn_many(
         self, xs: Events, ys: Labels, ws: Weights = None, ts: Times = None, prunings: Prunings = None
     ) -> None:
-        """Take back that these events were learned, in order, from all models that can; see `StreamModel`.
+        """Unlearn these events, in order, from all models that can; see `StreamModel`.
 
-        The posterior keeps what was said of them. `prunings` are those of every model: they prune together.
+        The posterior is unchanged. All models are pruned together, so `prunings` apply to each.
         """
         for x, y, w, number in EncodedExamples.from_examples(xs, ys, ws, prunings).each():
             self._of_each(
@@ -163,11 +164,11 @@ class BayesOptimalClassifier(Savable, base.Classifier):  # type: ignore[misc]  #
             )
 
     def learn_unlabelled_one(self, x: dict[Any, Any], w: float = 1.0) -> None:
-        """Teach the models that learn from events without a label; the posterior stays as it is."""
+        """Teach the event to models that learn without labels; the posterior is unchanged."""
         self.learn_one(x, None, w)
 
     def predict_proba_one(self, x: dict[Any, Any]) -> dict[Any, float]:
-        """P(v | x, D) of each label that a model mentions, by the mode of prediction; they sum to 1."""
+        """Return P(v | x, D) of each label that a model mentions, by the mode; they sum to 1."""
         answers = [answer_of(model, x) for model in self._classifiers()]
         labels = list(dict.fromkeys(label for answer in answers for label in answer))
         if not labels:
@@ -177,7 +178,7 @@ class BayesOptimalClassifier(Savable, base.Classifier):  # type: ignore[misc]  #
         return dict(zip(labels, (mean / math.fsum(mean)).tolist(), strict=True))
 
     def explain_one(self, x: dict[Any, Any], top: int | None = None) -> list[Item]:
-        """What the most probable model says for its prediction; empty where it has no `explain_one`."""
+        """Return the most probable model's explanation of its prediction, if it has `explain_one`."""
         best = self._classifiers()[int(self.posterior.weights.log_posterior.argmax())]
         explain = getattr(best, "explain_one", None)
         return [] if explain is None else explain(x, top)
@@ -185,7 +186,7 @@ class BayesOptimalClassifier(Savable, base.Classifier):  # type: ignore[misc]  #
     def prune(
         self, min_count: float = 0.0, drop_most_frequent: int = 0, max_attributes: int | None = None
     ) -> int:
-        """Let every model that has a vocabulary forget words; how many, the most of any. See `NaiveBayes`."""
+        """Prune every model that has a vocabulary; return the largest number dropped. See `NaiveBayes`."""
         able = [model for model in self._classifiers() if hasattr(model, "prune")]
         return max((model.prune(min_count, drop_most_frequent, max_attributes) for model in able), default=0)
 
@@ -193,28 +194,28 @@ class BayesOptimalClassifier(Savable, base.Classifier):  # type: ignore[misc]  #
 
     @property
     def corrections(self) -> Corrections:
-        """Counts are taken back of the models that have any; the posterior stays."""
+        """Either "counts", if any model can unlearn its counts, or "again"; never the posterior."""
         return "again" if set(map(corrections_of, self._classifiers())) == {"again"} else "counts"
 
     @property
     def n_prunings(self) -> int:
-        """How often the models were pruned, the most of any."""
+        """Largest number of prunings of any model."""
         return max(map(prunings_of, self._classifiers()))
 
     @property
     def n_attributes(self) -> int:
-        """The most words and values that any model knows, of those that say."""
+        """Largest number of words and values of any model that has this count."""
         return max(getattr(model, "n_attributes", 0) for model in self._classifiers())
 
     @property
     def n_bytes(self) -> int:
-        """Memory of the models that say how much they take, bytes."""
+        """Memory of the models that report theirs, bytes."""
         return sum(getattr(model, "n_bytes", 0) for model in self._classifiers())
 
     def state(self) -> State:
-        """The posterior and the state of every model: JSON-able values, and arrays.
+        """Return the posterior and the state of every model: JSON-able values, and arrays.
 
-        Raises TypeError where a model has no `state`.
+        Raises TypeError if a model has no `state`.
         """
         meta, arrays = self.posterior.state()
         found = {f"{_POSTERIOR}{name}": array for name, array in arrays.items()}
@@ -226,10 +227,10 @@ class BayesOptimalClassifier(Savable, base.Classifier):  # type: ignore[misc]  #
         return {"type": type(self).__name__, "posterior": meta, "models": models}, found
 
     def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
-        """Replace all that was learned by the `state` of a mixture of the same models; returns self.
+        """Replace everything learned by the `state` of a mixture of the same models; return self.
 
-        Raises ValueError for a state of others, of another prior or switching rate, and SnapshotError for one
-        that is damaged; then no model is changed.
+        Raises ValueError for a state of other models, priors or switching rate, and SnapshotError for a
+        damaged state; then no model is changed.
         """
         if meta.get("type") != type(self).__name__:
             raise ValueError(f"this is the state of a {meta.get('type')}, not of a {type(self).__name__}")
@@ -243,7 +244,7 @@ class BayesOptimalClassifier(Savable, base.Classifier):  # type: ignore[misc]  #
         return self
 
     def _load(self, models: Sequence[tuple[Any, Any]], arrays: Mapping[str, Array]) -> None:
-        """Let each model go on from its part of a state, or, where one cannot, none."""
+        """Load each model's part of a state, or, if one cannot, restore all."""
         before = [state_of(model) for model, _ in models]
         loaded = 0
         try:
@@ -258,9 +259,9 @@ class BayesOptimalClassifier(Savable, base.Classifier):  # type: ignore[misc]  #
     # -- inside -------------------------------------------------------------------------------------------
 
     def clone(self, new_params: dict[str, Any] | None = None, include_attributes: bool = False) -> Self:  # noqa: FBT001, FBT002
-        """The same classifier before any event, of untrained clones of the models.
+        """Return an untrained classifier with untrained clones of the models.
 
-        With `include_attributes` it is a copy with all that was learned.
+        With `include_attributes` it is a copy with everything learned.
         """
         fresh: dict[str, Any] = {}
         if not include_attributes:
@@ -284,7 +285,7 @@ class BayesOptimalClassifier(Savable, base.Classifier):  # type: ignore[misc]  #
             self.posterior.update([math.log(max(answer.get(y, 0.0), ESCAPE)) for answer in answers])
 
     def _of_each(self, do: Callable[[Any], None], undo: Callable[[Any], None]) -> None:
-        """Do it to every model, or, where one refuses, to none that takes back what it learned."""
+        """Apply `do` to every model; if one refuses, undo it for those that can unlearn."""
         done: list[Any] = []
         try:
             for model in self._classifiers():
@@ -300,7 +301,7 @@ class BayesOptimalClassifier(Savable, base.Classifier):  # type: ignore[misc]  #
         return list(self.models.values() if isinstance(self.models, Mapping) else self.models)
 
     def _listened(self) -> Floats:
-        """The weight of each model in the next prediction; they sum to 1."""
+        """Return the weight of each model in the next prediction; they sum to 1."""
         posterior = self.posterior
         if self.prediction == "mixture":
             return np.array(list(posterior.probabilities.values()))
@@ -318,17 +319,14 @@ class BayesOptimalClassifier(Savable, base.Classifier):  # type: ignore[misc]  #
 
 
 def _model(i: int) -> str:
-    """What the names of the arrays of a model begin with in a state."""
     return f"model{i}_"
 
 
 def _weighed_by(posterior: SequentialPosterior) -> tuple[list[Any], bytes, float]:
-    """What makes two posteriors comparable."""
     return posterior.hypotheses, posterior.weights.log_prior.tobytes(), posterior.switching_rate
 
 
 def _names(models: Sequence[Any]) -> list[str]:
-    """The classes' names, numbered where they are not unique."""
     classes = [type(model).__name__ for model in models]
     times, met = Counter(classes), Counter[str]()
     names = []

@@ -1,4 +1,4 @@
-"""Many hypotheses over one stream, weighed by how well each has predicted so far."""
+"""Naive Bayes hypotheses and adaptive members over shared counts, weighed by their past predictions."""
 
 from __future__ import annotations
 
@@ -67,18 +67,16 @@ from streamnb.values.state_validation import state_errors as reading_state
 from streamnb.values.type_aliases import Array, Aside, Times, Weights, concatenated
 
 PredictionMode = Literal["mixture", "map", "gibbs"]
-_OF_PAIRS = 40
-"""One part in so many of a budget; with the counts of values a 32nd, twice for a copy, and once more while a
-table is laid anew."""
-_PREFIX = "posterior_"  # of the posterior's arrays in a state
-_LEARNED = "learned_"  # of those of the learners
+_OF_PAIRS = 40  # share of a budget; with counts of values 1/32, and up to 3 copies of it exist
+_PREFIX = "posterior_"  # prefix of the posterior's arrays in a state
+_LEARNED = "learned_"  # prefix of the learners' arrays
 _PAIRS = "trees_"
 _MODES = {"mixture": MIXTURE, "map": MAP, "gibbs": GIBBS}
 
 
 class _BagReader(EventReader):
     def place(self, writer: EventWriter, name: Any, value: Any) -> None:
-        """As any; but a bag whose words all occur zero times is a text without words."""
+        """Write the value; a bag whose words all occur zero times is a text without words."""
         super().place(writer, name, value)
         bag = isinstance(self.declared.get(name), Text) and isinstance(value, Mapping)
         if bag and not all(is_missing(times) for times in value.values()):
@@ -86,32 +84,32 @@ class _BagReader(EventReader):
 
 
 class BayesOptimalNB(CountingModel):
-    r"""Naive Bayes models that share their counts, and what learns from them, under one posterior.
+    r"""Naive Bayes models that share their counts, and adaptive members, under one posterior.
 
         P(v | x, D) = sum_h P_h(v | x, D) P(h | D)        P(h | D) ~ P(h) prod_t P_h(v_t | x_t, D_<t)
 
     Each event is predicted before it is learned, and every hypothesis is weighed by the probability that it
-    gave to the label. The total log loss of the mixture is at most that of any hypothesis + ln(1 / P(h)), and
-    with a switching rate r over T events + T ln(1 / (1 - r)): nothing has to be chosen beforehand.
+    gave to the label. The total log loss of the mixture is at most the loss of any hypothesis + ln(1 / P(h)),
+    and with a switching rate r over T events + T ln(1 / (1 - r)), so no choice is needed beforehand.
 
-    A label never met before has probability `progressive.ESCAPE` under every hypothesis.
+    A label never met before has probability `prequential_scores.ESCAPE` under every hypothesis.
 
     Args:
-        attributes: name -> `Text`, `Nominal` or `Continuous`, or just "text", "nominal", "continuous". How
-            texts are read is the hypotheses' affair; a smoothing of its own holds for all of them.
-        hypotheses: what is weighed: `Hypothesis` (naive Bayes, also calibrated), `Softmax`, `Pool` and
-            `OneDependence`; by default a set that is good on texts and tables alike (`default_hypotheses`).
-        switching_rate: probability that another hypothesis is right from one event to the next.
+        attributes: name -> `Text`, `Nominal` or `Continuous`, or just "text", "nominal", "continuous". The
+            hypotheses choose how texts are read; smoothing set on an attribute applies to all of them.
+        hypotheses: `Hypothesis` (naive Bayes, also calibrated), `Softmax`, `ByteSoftmax`, `Pool` and
+            `OneDependence`; the default set suits both texts and tables (`default_hypotheses`).
+        switching_rate: probability that the best hypothesis changes from one event to the next.
         prediction: "mixture" (Bayes optimal), "map" (the most probable hypothesis), or "gibbs" (one drawn
             from the posterior for every event, whose expected error is at most twice the Bayes-optimal).
         seed: of the draws, which depend on it and on the number of the event alone.
         memory: of the features of softmax regressions, bytes; when it is spent no more are added.
-        floor: whether no class with examples that a mixture of several predicts is less probable than
-            1 / (2 K (n + 1)) of K, after n events: one surprise then costs ln (2 K (n + 1)) at most, and all
-            events together half ln (pi (T + 1)) more at most. The service's default is that it has one.
-        caution: whether softmax regressions doubt a class that has few examples in a long stream: one event
-            with a wrong label does then not draw to it all that nobody has seen before, see `caution`. The
-            service's default is that they do.
+        floor: whether a mixture of several hypotheses gives each of K classes with examples at least
+            1 / (2 K (n + 1)) after n events: one surprise then costs at most ln (2 K (n + 1)), and all
+            events together at most half ln (pi (T + 1)) more. On by default in the service.
+        caution: whether softmax regressions doubt a class that has few examples in a long stream, so that
+            one event with a wrong label does not attract all events with unseen features, see
+            `rare_class_shrinkage`. On by default in the service.
 
     Examples:
         >>> from streamnb import BayesOptimalNB, Hypothesis
@@ -147,7 +145,7 @@ class BayesOptimalNB(CountingModel):
         check_whole("memory", memory, 0)
         for name, spec in self._reader.declared.items():
             if isinstance(spec, Text) and spec.event_model is not None:
-                raise ValueError(f"attribute {name!r}: how a text is read is said by the hypotheses")
+                raise ValueError(f"attribute {name!r}: the hypotheses choose how a text is read")
             if isinstance(spec, (Text, Nominal)) and 0.0 in (spec.alpha, spec.m):
                 raise ValueError(f"attribute {name!r}: smoothing of hypotheses must be above zero")
         self.attributes = attributes
@@ -171,31 +169,31 @@ class BayesOptimalNB(CountingModel):
         self._posterior = self._new_posterior()
         self._met = 0
         self._smoothings = np.zeros((3, len(self._readings), 0))
-        self._sizes = np.zeros((4, 0))  # of each group, how many values are declared, last
+        self._sizes = np.zeros((4, 0))  # last row: number of declared values by group
         self._last_readings: tuple[Floats, SmoothingTables | None] = self._smoothings, None
 
     # -- reading ------------------------------------------------------------------------------------------
 
     @property
     def posterior(self) -> SequentialPosterior:
-        """P(h | D), the losses of the hypotheses and of the mixture, and their bound. Not to be changed."""
+        """P(h | D), the losses of the hypotheses and of the mixture, and their bound; read-only."""
         return self._posterior
 
     @property
     def n_met(self) -> int:
-        """How many events were learned, or predicted on the way: the number of the next draw."""
+        """Number of events learned, or predicted while learning: the index of the next draw."""
         return self._met
 
     corrections: Corrections = "counts"
-    """Counts are taken back; posterior, half-lives, gradients, calibration, pools and bins are not."""
+    """Counts can be unlearned; posterior, half-lives, gradients, calibration, pools and bins cannot."""
 
     @property
     def n_bytes(self) -> int:
-        """Memory of all that was learned, bytes, spare capacity included."""
+        """Memory of all learned state, bytes, spare capacity included."""
         return super().n_bytes + self._learners.n_bytes + self._dependence.n_bytes
 
     def joint_log_likelihood(self, x: Any) -> dict[Any, float]:
-        """Class -> log P(v | x), which is log P(v, x) but for a constant; -inf where it is zero.
+        """Return class -> log P(v | x), which is log P(v, x) up to a constant; -inf if it is zero.
 
         The joint probabilities of the hypotheses cannot be added: complement has none.
         """
@@ -204,7 +202,7 @@ class BayesOptimalNB(CountingModel):
         }
 
     def joint_log_likelihoods(self, x: Any) -> dict[str, dict[Any, float]]:
-        """Hypothesis -> log P_h(v, x) of every class v with examples (nats)."""
+        """Return hypothesis -> log P_h(v, x) of every class v with examples (nats)."""
         answers = self._answer(self._encode([x]), joints=True)
         return {
             hypothesis.label: self._by_class(joints)
@@ -212,36 +210,34 @@ class BayesOptimalNB(CountingModel):
         }
 
     def linear_view(self, positive: Any, negative: Any = None) -> LinearView:
-        """Refused with ValueError: a mixture is no linear function of the event."""
-        raise ValueError("what many hypotheses say together is no linear function of an event")
+        """Raise ValueError: a mixture is not a linear function of the event."""
+        raise ValueError("a mixture of hypotheses is not a linear function of the event")
 
     # -- learning -----------------------------------------------------------------------------------------
 
     def unlearn_one(self, x: Any, y: Any, w: float = 1.0) -> None:
-        """Undo ``learn_one(x, y, w)`` on counts and moments; the posterior keeps what was said of the event.
+        """Undo ``learn_one(x, y, w)`` in counts and moments; the posterior is unchanged.
 
-        `unlearn_many` takes that much back of any model, and leaves what cannot be taken back as it is.
+        `unlearn_many` works for any model, and leaves state that cannot be unlearned unchanged.
 
-        Raises UnlearnError, and changes nothing, where the counts show that this was never learned, or where
-        a hypothesis forgets: how much of the event is left depends on when it was learned.
+        Raises UnlearnError, and changes nothing, if the counts show that the event was never learned, or if a
+        hypothesis decays: the event's remaining weight depends on when it was learned.
         """
         if self._learners.is_needed:
-            raise UnlearnError("what was learned by gradient, as bins, or in pairs cannot be unlearned")
+            raise UnlearnError("state learned by gradient, as bins, or in pairs cannot be unlearned")
         if self._sources.decays:
-            raise UnlearnError(
-                "what tables that forget hold of an event is not known: it cannot be unlearned"
-            )
+            raise UnlearnError("counts with a half-life cannot be unlearned")
         super().unlearn_one(x, y, w)
 
     def learn_late_many(
         self, xs: Events, ys: Labels, ws: Weights = None, ts: Times = None, *, again: bool = False
     ) -> None:
-        """Learn events that were predicted earlier, when their labels were not known.
+        """Learn events that were predicted before their labels were known.
 
-        As any others; but tables that forget take an event at its own age, not as one of now. Hypotheses are
-        weighed by what they say of it now; those that are learned `again` were weighed when they were learned
-        first. Whoever corrects a label chose it: as evidence, six that contradict what a model was sure of
-        outweighed the three thousand before them, for as long as no other labels came.
+        Decayed tables take each event at its own age. The posterior is updated with the current predictions,
+        but not for events learned `again`: they updated it the first time. Corrected labels are selected by a
+        person and are not a sample: counted as evidence, six that contradicted a confident model outweighed
+        the three thousand before them, until other labels came.
         """
         encoded = self._encode_earlier(xs, ys, ws, ts)
         if not again:
@@ -254,23 +250,22 @@ class BayesOptimalNB(CountingModel):
         self._learners.weigh_as(weighed)
 
     def reset_adaptive(self) -> None:
-        """Let begin anew what learns fast: gradients, calibration, pools, bins, and counts with a half-life.
+        """Reset the adaptive state: gradients, calibration, pools, bins, and counts with a half-life.
 
-        Counts without one, those of pairs too, and the posterior stay, so that all can be taken back that
-        could be before.
-        After a change of the stream a new softmax regression unlearns in some hundreds of events what naive
-        Bayes says wrong, and an old one in thousands: its steps have grown small. See docs/monitors.md for
-        what that is worth.
+        Counts without a half-life, including pairs, and the posterior stay, so the same events can be
+        unlearned as before. After a change of the stream a new softmax regression corrects naive Bayes within
+        some hundreds of events; an old one, with its smaller steps, needs thousands. See docs/monitors.md for
+        measurements.
         """
         self._statistics.finish_copy()
         self._statistics.decayed.reset_adaptive()
         self._learners = AdaptiveState(self._plan, self.memory, self._runs_memory)
 
     def merge(self, other: Self) -> Self:
-        """Refused with ValueError: posteriors of two streams are no posterior of both.
+        """Raise ValueError: the posteriors of two streams do not determine a joint posterior.
 
-        What a hypothesis would have said of the other stream's events, had it learned this one's before, is
-        not known. The counts alone can be merged: learn them with a `NaiveBayes`.
+        It depends on how a hypothesis trained on this stream would have predicted the other. The counts alone
+        can be merged: learn them with a `NaiveBayes`.
         """
         raise ValueError(
             "the posteriors of two streams cannot be merged; the counts of NaiveBayes models can"
@@ -279,18 +274,18 @@ class BayesOptimalNB(CountingModel):
     # -- state --------------------------------------------------------------------------------------------
 
     def copying(self, aside: Aside = concatenated, /) -> MixtureStateCopy:
-        """The `state` as it is now, to be copied while the model goes on; features at once, `aside`."""
+        """Return the current `state` as a copy in slices; features are copied at once, by `aside`."""
         meta, arrays = self._posterior.state()
-        beside: dict[str, Any] = {"posterior": {**meta, "met": self._met}}
+        extra: dict[str, Any] = {"posterior": {**meta, "met": self._met}}
         if self._learners.is_needed:
-            beside["learners"] = self._plan.described()
+            extra["learners"] = self._plan.described()
         learned = self._learners.copying(len(self.classes), aside)
         described, of_pairs = self._dependence.state()
         if described:
-            beside["trees"] = described
+            extra["trees"] = described
         counts = self._statistics.copying(
             type(self).__name__,
-            beside,
+            extra,
             {f"{_PREFIX}{name}": array for name, array in arrays.items()}
             | {f"{_PAIRS}{name}": array for name, array in of_pairs.items()},
         )
@@ -299,9 +294,9 @@ class BayesOptimalNB(CountingModel):
         )
 
     def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
-        """Replace all that was learned by the `state` of a model with the same hypotheses; returns self.
+        """Replace everything learned by the `state` of a model with the same hypotheses; return self.
 
-        Raises ValueError for one of another model or hypotheses, and SnapshotError for one that is damaged.
+        Raises ValueError for a state of another model or hypotheses, and SnapshotError for a damaged one.
         """
         learners = AdaptiveState(self._plan, self.memory, self._runs_memory)
         dependence = OneDependenceOpinions(self.hypotheses, self._pairs_memory)
@@ -325,30 +320,28 @@ class BayesOptimalNB(CountingModel):
     # -- inside -------------------------------------------------------------------------------------------
 
     def _encode(self, xs: Events, ys: Labels | None = None, ws: Weights = None, ts: Times = None) -> Encoded:
-        """As any model, and the keys of features."""
         return super()._encode(xs, ys, ws, ts).with_keys()
 
     def has_capacity(self, classes: int, n_bytes: int, words: int) -> bool:
-        """As any model, and for features."""
+        """Return False also if the features are nearly full."""
         is_bounded = self._statistics.room is not None and self._plan.takes_features
         has_room = super().has_capacity(classes, n_bytes, words)
-        # Or a batch would pass over the look at which features are forgotten that have filled their memory.
-        # There is a word for every second byte: it is a feature and makes a pair; of twelve values, of five
-        # bytes each, each has 16 with its pairs.
+        # A batch must not skip the check that evicts features from a full table. Bound: one word every two
+        # bytes, with two features (itself, a pair); twelve values of five bytes, with 16 features each.
         features, grams = self._learners.features, self._learners.grams
         return has_room and not (
             is_bounded and (features.is_short(classes, 8 * words) or grams.is_to_fold(classes))
         )
 
     def evict(self, classes: int) -> None:
-        """As any model, and for features."""
+        """Evict words and values, and features, under the budget."""
         super().evict(classes)
         if self._statistics.room is not None and self._plan.takes_features:
             self._learners.features.evict(classes)
 
     @property
     def memory_use(self) -> MemoryUse:
-        """As any model, and features, runs of bytes, and pairs of values."""
+        """Memory use, including features, byte n-grams, and pairs of values."""
         use = super().memory_use
         if not use.parts:
             return use
@@ -357,7 +350,7 @@ class BayesOptimalNB(CountingModel):
         )
 
     def keep_within(self, n_bytes: int) -> None:
-        """As any model, and of runs of bytes; those whose table is there keep it. And of pairs of values."""
+        """Bound the memory, including byte n-grams (an existing table keeps its size) and pairs of values."""
         super().keep_within(n_bytes)
         self._pairs_memory = n_bytes // _OF_PAIRS
         self._dependence.keep_within(self._pairs_memory)
@@ -379,11 +372,11 @@ class BayesOptimalNB(CountingModel):
         return SequentialPosterior({h.label: h.weight for h in self.hypotheses}, self.switching_rate)
 
     def _taken_out(self, encoded: Encoded, batch: Batch) -> int:
-        """Out of counts, presence, moments and pairs of values; all else keeps what it saw."""
+        """Unlearn counts, document frequencies, moments and pairs of values; nothing else is unlearned."""
         bags, statistics, n = bags_of(batch), self._statistics, batch.label.size
         encoded = encoded._replace(batch=batch)
         of_pairs = self._dependence.unlearn(encoded, statistics)
-        batch.label[of_pairs:] = -1  # what one of them never learned nobody did
+        batch.label[of_pairs:] = -1  # an event that one estimator never learned was never learned
 
         def step(done: int) -> int:
             return int(unlearn_counts(done, self._tables(), self._presence(), batch, bags))
@@ -395,14 +388,14 @@ class BayesOptimalNB(CountingModel):
     def _posteriors(self, encoded: Encoded, *, learn: bool = False) -> Posteriors:
         answers = self._answer(encoded, learn=learn, predict=True)
         evidence = answers.evidence if self.tells_evidence else None
-        told = self.classes, answers.probabilities, encoded.known, answers.posteriors
-        return Posteriors(*told, evidence=evidence)
+        known, posteriors = encoded.known, answers.posteriors
+        return Posteriors(self.classes, answers.probabilities, known, posteriors, evidence=evidence)
 
     def _learn(self, encoded: Encoded) -> None:
         self._answer(encoded, learn=True)
 
     def _taken_apart(self, x: Any, encoded: Encoded, first: Any, second: Any) -> tuple[float, list[Item]]:
-        """What the prior and each value add to the log odds, on average over the hypotheses."""
+        """Return what the prior and each value add to the log odds, averaged over the hypotheses."""
         statistics, batch = self._statistics, encoded.batch
         parts = AttributionItems.of_event(batch, statistics.counts.kinds)
         readings = self._readings_now()
@@ -454,7 +447,7 @@ class BayesOptimalNB(CountingModel):
         return found[-1], ranked(items)
 
     def _shares(self) -> Floats:
-        """Of the hypotheses in what is predicted next. Shape (H,)."""
+        """Return the weights of the hypotheses in the next prediction. Shape (H,)."""
         log_posterior = self._posterior.weights.log_posterior
         if self.prediction == "mixture":
             return np.exp(log_posterior)
@@ -472,7 +465,7 @@ class BayesOptimalNB(CountingModel):
         joints: bool = False,
         late: bool = False,
     ) -> Answers:
-        """Predict events in order, and learn them, `late` or as they come; what was asked for."""
+        """Predict events in order, and learn them, as late labels if `late`; return the requested answers."""
         statistics, batch = self._statistics, encoded.batch
         n, H, K = batch.label.size, len(self.hypotheses), len(statistics.classes)
         answers = Answers(
@@ -491,11 +484,11 @@ class BayesOptimalNB(CountingModel):
         learner_scratch = AdaptiveScratch.with_capacity(self._plan, K, most, grams.buckets.size)
         self._reserve(2 * most if learn else 0)
         bits = (batch.value + 0.0).view(np.uint64)
-        # The mean of one is itself, bit for bit: it is not divided by its sum.
+        # With one hypothesis the mean is that hypothesis, bit for bit: MAP does not divide by the sum.
         mode = MAP if sum(h.weight > 0.0 for h in self.hypotheses) == 1 else _MODES[self.prediction]
         mode = FLOORED if self.floor and mode == MIXTURE else mode
         draws = np.zeros(n)
-        if predict and mode == GIBBS:  # what is only asked draws as the next event does, however many ask
+        if predict and mode == GIBBS:  # predictions without learning draw as the next event does
             draws += uniforms(self.seed, self._met, n if learn else 1)
         dependence, awake = self._dependence.joints(encoded, statistics, learn=learn)
 
@@ -508,25 +501,9 @@ class BayesOptimalNB(CountingModel):
                 self._posterior.weights,
             )
             done = run_hypotheses(
-                done,
-                state,
-                readings,
-                self._plan,
-                batch,
-                bits,
-                bags,
-                grams,
-                mode,
-                draws,
-                self.switching_rate,
-                learn,
-                late,
-                scratch,
-                learner_scratch,
-                dependence,
-                awake,
-                answers,
-            )
+                done, state, readings, self._plan, batch, bits, bags, grams, mode, draws, self.switching_rate,
+                learn, late, scratch, learner_scratch, dependence, awake, answers,
+            )  # fmt: skip
             if done < n:
                 self._reserve(
                     2 * most, int(most and places_for_values(self._learners.bins.tables, batch, done))
@@ -539,14 +516,14 @@ class BayesOptimalNB(CountingModel):
         return answers
 
     def _reserve(self, features: int, places: int = 0) -> None:
-        """Let the learners take what the statistics have met, so many new features, and places of bins."""
+        """Grow the learners to the classes and fields met, plus `features` new features and `places` bins."""
         K = len(self._statistics.classes)
         known = int(np.count_nonzero(self._statistics.class_weights[:K]))
         layout = self._statistics.layout
         self._learners.reserve(K, known, len(layout.fields), features, places, len(layout.groups))
 
     def _grams_of(self, encoded: Encoded, *, learn: bool) -> ByteNgrams:
-        """Room for the runs of bytes of events, where a hypothesis reads them and learned any, or will."""
+        """Return buffers for byte n-grams, empty unless a hypothesis has learned any or is about to."""
         grams = self._learners.grams
         if self._plan.byte_rates.size and (learn or grams.is_there):
             grams.evict(len(self._statistics.classes))
@@ -563,7 +540,7 @@ class BayesOptimalNB(CountingModel):
         return presence.tables(len(self._readings)) if presence else NO_DOCUMENT_FREQUENCY
 
     def _readings_now(self) -> SmoothingTables:
-        """How the hypotheses read the counts, of the groups and classes met."""
+        """Return the hypotheses' smoothing and priors for the groups and classes met."""
         smoothed, classes = self._smoothed(), self._statistics.classes
         before, readings = self._last_readings
         if readings is None or before is not smoothed or readings.prior.shape[1] != len(classes):
@@ -572,23 +549,23 @@ class BayesOptimalNB(CountingModel):
         return readings
 
     def _smoothed(self) -> Floats:
-        """alpha, m and p of every hypothesis and group. Shape (3, H, G)."""
+        """Return alpha, m and p of every hypothesis and group. Shape (3, H, G)."""
         self._smoothings = self._by_group(
             self._smoothings, lambda name: [self._smoothing_of(name, *h.smoothing) for h in self._readings]
         )
         return self._smoothings
 
     def _reading(self) -> SmoothingParams:
-        """How many values are declared, and nothing else: smoothing and priors are the hypotheses' affair."""
+        """Return the number of declared values; smoothing and priors belong to the hypotheses."""
         self._sizes = self._by_group(self._sizes, lambda name: (0.0, 0.0, 0.0, self._n_declared(name)))
         return self._sizes, np.zeros(0), LEARNED
 
 
 def posterior_in(meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> SequentialPosterior:
-    """The posterior in the `state` of such a model. Raises KeyError where it has none, and SnapshotError."""
+    """Return the posterior in the `state` of such a model. Raises KeyError and SnapshotError."""
     return SequentialPosterior.from_state(meta["posterior"], named(arrays, _PREFIX))
 
 
 def _weighed_by(posterior: SequentialPosterior) -> tuple[object, ...]:
-    """What two posteriors have in common that one can go on where the other stopped."""
+    """Return the fields that must be equal for one posterior to continue another."""
     return posterior.hypotheses, posterior.switching_rate, posterior.weights.log_prior.tolist()

@@ -1,17 +1,18 @@
-"""Binned densities: continuous values as the naive Bayes hypotheses read them that do not trust in Gaussians.
+"""Binned densities of continuous values, for naive Bayes hypotheses without the Gaussian assumption.
 
-A value says what its bin says, of the finest layout in which events were learned; or its code, where there is
-no bin:
+A value has the probability of its bin, in the finest layout in which events were learned, or of its code if
+no bin exists:
 
     P(a | v) = (n_bv + 1/2) / (n_v + 1)
 
-with n_bv events of class v in the bin, of n_v since the layout is in use. Where there is neither, the value
-is read by the Gaussian density. The width of a bin is the same for all classes, and drops out.
+with n_bv events of class v in the bin, of n_v since the layout is in use. If there is neither, the value has
+its Gaussian density. The width of a bin is the same for all classes, and cancels.
 
-Tried on five tables: to read a bin by the next coarser layout until it has had 1, 5 or 20 examples. One did
-as well as none, more did worse. So did Gaussians in place of codes for the first 32 values.
+Tried on five tables: reading a bin by the next coarser layout until it had 1, 5 or 20 examples. 1 did as well
+as 0, more did worse. So did Gaussians in place of codes for the first 32 values.
 
-The counts are those of the features (`feature_table`, `softmax.count_features`), which have to be extracted.
+The counts are the counts of features (`feature_table`, `softmax_regression.count_features`); the features
+must be extracted first.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from streamnb.models.softmax.softmax_regression import log_of_none
 
 @inlined
 def _is_learned(i: int, extracted: ExtractedFeatures, table: Ints) -> bool:
-    """Whether feature i is there, and events were learned that had its attribute in this layout."""
+    """Return True if feature i exists, and events with its attribute were learned in this layout."""
     if i < 0:
         return False
     owner = extracted.owner_rows[extracted.owners[i]]
@@ -43,7 +44,7 @@ def _is_learned(i: int, extracted: ExtractedFeatures, table: Ints) -> bool:
 
 @inlined
 def _finest(v: int, f: int, bins: QuantileBinArrays, extracted: ExtractedFeatures, table: Ints) -> int:
-    """By which feature value v of the event, one of attribute f, is read; or NOBODY."""
+    """Return the feature by which value v of the event, of attribute f, is read; or NOBODY."""
     code = extracted.of_value[v, CODE]
     finest, most_edges = np.int64(NOBODY), np.int64(-1)
     if _is_learned(code, extracted, table):
@@ -65,17 +66,7 @@ def read_value(
     extracted: ExtractedFeatures,
     value: Floats,
 ) -> None:
-    """Fill value float64[K] with ln P(a | class), but for a constant, of continuous value v of event e.
-
-    Args:
-        tables: `Tables`.
-        learners: `AdaptiveArrays`.
-        batch: the events.
-        e: which event.
-        v: which of its continuous values, from 0 on.
-        extracted: the features of the event.
-        value: is filled.
-    """
+    """Fill value float64[K] with ln P(a | class), up to a constant, of continuous value v of event e."""
     at = batch.event_values[e] + v
     f = batch.value_field[at]
     fill(value, 0.0)
@@ -101,17 +92,9 @@ def score_binned(
     value: Floats,
     joint: Floats,
 ) -> None:
-    """Add the factors of all continuous attributes of event e to joint[h], for the h that are `binned`.
+    """Add the factors of all continuous attributes of event e to joint[h], for h with binned[h].
 
-    Args:
-        binned: bool[H].
-        tables: `Tables`.
-        learners: `AdaptiveArrays`.
-        batch: the events.
-        e: which event.
-        extracted: its features.
-        value: float64[K], scratch.
-        joint: float64[H, K].
+    `binned`: bool[H]; `extracted`: the features of e; `value`: float64[K], scratch; `joint`: float64[H, K].
     """
     is_any = False
     for h in range(binned.size):

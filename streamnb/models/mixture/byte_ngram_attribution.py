@@ -1,8 +1,8 @@
-"""What words add to the log odds of hypotheses that read runs of bytes.
+"""Attribution of the log odds of byte n-gram hypotheses to words.
 
-A run counts once however often it occurs: what it adds is divided by that, and of each place where it
-stands its four bytes have a quarter each. A word has what its bytes have; what is between words is the item
-of the text without its words.
+An n-gram counts once however often it occurs: its log odds are divided by its number of occurrences, and at
+each occurrence a quarter goes to each of its four bytes. A word has the sum of its bytes; bytes between words
+belong to the item of the text without its words.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ def run_log_odds(
     classes: tuple[int, int],
     known: Ints | None,
 ) -> Floats:
-    """What each part of an event adds to the log odds of two classes, and the bias at last.
+    """Return what each part of an event adds to the log odds of two classes; the bias comes last.
 
     Args:
         encoded: the event.
-        grams: room for its runs.
+        grams: buffers for its byte n-grams.
         learners: of the mixture.
         parts: of the event.
-        classes: the class whose log odds they are, and the one against which.
-        known: the weight of each class, where those that are new are doubted.
+        classes: (class, reference class) of the log odds.
+        known: the weight of each class, if new classes are doubted.
 
-    Returns float64[learners of runs, n].
+    Returns float64[byte n-gram learners, n].
     """
     one, other = classes
     tables, bias = learners.grams.tables, learners.byte_bias
@@ -68,7 +68,7 @@ def run_log_odds(
 def _share(
     encoded: Encoded, odds: dict[int, float], limits: Sequence[int], parts: AttributionItems, row: Floats
 ) -> None:
-    """Add what runs, by their buckets, add to the parts of an event."""
+    """Add the log odds of n-grams, by bucket, to the parts of an event."""
     batch, tokens = encoded.batch, encoded.tokens
     assert tokens is not None  # noqa: S101  there are runs
     D, V = parts.batch.rows.size, parts.batch.value.size

@@ -1,4 +1,4 @@
-"""The hypotheses that are weighed where nobody names others."""
+"""Default sets of hypotheses."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NAIVE_HYPOTHESES: tuple[Hypothesis, ...] = tuple(
     for likelihood in ("multinomial", "presence", "bernoulli", "complement")
     for alpha in _ALPHAS
 )
-"""Twelve naive Bayes models, of which nothing but counts is learned: they can be unlearned."""
+"""Twelve naive Bayes models that learn nothing but counts, so they can be unlearned."""
 
 DEFAULT_HYPOTHESES: tuple[AnyHypothesis, ...] = (
     *(Hypothesis("presence", alpha=alpha) for alpha in _ALPHAS),
@@ -26,4 +26,4 @@ DEFAULT_HYPOTHESES: tuple[AnyHypothesis, ...] = (
     Pool(0.1),
     Pool(0.1, calibrated=True),
 )
-"""Naive Bayes, good from the first events on; calibrated; softmax regressions; pairs of values; and pools."""
+"""Naive Bayes (good from the first events), calibrated; softmax regressions; pairs of values; and pools."""

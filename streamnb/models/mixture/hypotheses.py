@@ -1,4 +1,4 @@
-"""What a hypothesis is: one way to read the counts that all hypotheses share."""
+"""Naive Bayes hypotheses: parameters that determine how the shared counts are read."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _LIKELIHOODS = {
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """A naive Bayes model that reads counts which it shares with others.
+    """A naive Bayes model that reads the shared counts of a mixture.
 
-    How a text of class v, with n_k occurrences of word k among the n word positions of the class, is read:
+    Likelihood of a text, with n_k occurrences of word k among the n word positions of class v:
 
         multinomial   every word position      (n_k + alpha) / (n + alpha |V|)
         presence      every different word     the same, where n_k counts texts that hold the word and n is
@@ -38,25 +38,25 @@ class Hypothesis:
                                                n_k counts texts that hold the word, N texts
         complement    every word position      one over the multinomial estimate of all *other* classes
 
-    Nominal and continuous attributes are read alike by all, but for smoothing, forgetting and the density.
+    Nominal and continuous attributes differ only by smoothing, half-life and density.
 
     Attributes:
         likelihood: how texts are read.
-        alpha: added to every count, above zero; 1 where neither it nor m is given.
+        alpha: added to every count, above zero; 1 if neither it nor m is given.
         m: use the m-estimate (n_c + m p) / (n + m), above zero, in place of alpha.
         p: prior estimate of the m-estimate; None is uniform over the values declared or seen.
         prior: of the classes: "learned" (frequency), "uniform", or label -> relative weight.
-        half_life: what was learned counts half after this time (seconds of event time); None never forgets.
-        density: how continuous values are read: "gaussian", or "binned", by how often their bin was met with
-            each class, see `binned_density`. Bins do not forget.
-        calibrated: raised to a power that is learned, see `temperature`.
-        weight: relative prior probability of the hypothesis itself; with 0 it has no part in predictions, but
-            a pool may take it in, and its losses are told.
-        name: what predictions, metrics and reports call it; by default it says how it reads.
+        half_life: seconds of event time after which an event counts half; None never decays.
+        density: of continuous values: "gaussian", or "binned", by the frequency of their bin in each class,
+            see `binned_density`. Bins do not decay.
+        calibrated: whether it is raised to a learned power, see `temperature_scaling`.
+        weight: relative prior probability of the hypothesis itself; with 0 it does not contribute to
+            predictions, but a pool may read it, and its losses are reported.
+        name: in predictions, metrics and reports; by default its parameters.
 
     Raises:
-        ValueError: for a value that has no meaning. A smoothing of zero is one: a hypothesis that rules out
-            what happens next has no probability left, whatever it said before.
+        ValueError: for a value without meaning, such as a smoothing of 0: an event that the hypothesis
+            excluded would set its probability to 0 for good.
 
     References:
         McCallum and Nigam (1998), multinomial and Bernoulli; Schneider (2004) and Metsis, Androutsopoulos and
@@ -83,26 +83,26 @@ class Hypothesis:
             raise ValueError(f"density must be gaussian or binned, not {self.density!r}")
         for name in ("alpha", "m"):
             if getattr(self, name) == 0.0:
-                raise ValueError(f"{name} of a hypothesis must be above zero: one that rules out is none")
+                raise ValueError(f"{name} must be above zero in a hypothesis: 0 could exclude it for good")
         check_weight(self.weight)
         if self.half_life is not None and not 1e-3 <= self.half_life < np.inf:
             raise ValueError(f"half_life must be at least a millisecond, not {self.half_life!r}")
         if self.half_life is not None and self.likelihood == "bernoulli":
             raise ValueError(
-                "half_life: the absent words of a Bernoulli text would have to be added up anew, all of them "
-                "for every event; the presence likelihood forgets"
+                "half_life: not for the bernoulli likelihood, which would add up all absent words for every "
+                "event; use likelihood 'presence'"
             )
         if self.half_life is not None and self.is_binned:
-            raise ValueError("half_life: bins do not forget; the Gaussian density does")
+            raise ValueError("half_life: bins do not forget; use density 'gaussian'")
 
     @property
     def smoothing(self) -> tuple[float | None, float | None, float | None]:
-        """alpha, m and p, of which alpha or m is given."""
+        """alpha, m and p, with the default of alpha filled in."""
         return (1.0 if self.alpha is None and self.m is None else self.alpha), self.m, self.p
 
     @property
     def label(self) -> str:
-        """Its name, or how it reads: ``multinomial alpha=0.1 half_life=86400s``."""
+        """Name, or by default the parameters: ``multinomial alpha=0.1 half_life=86400s``."""
         if self.name:
             return self.name
         shown = zip(("alpha", "m", "p"), self.smoothing, strict=True)
@@ -122,17 +122,17 @@ class Hypothesis:
 
     @property
     def is_binned(self) -> bool:
-        """Whether it reads continuous values by their bins."""
+        """True if continuous values are read by their bins."""
         return self.density == "binned"
 
     @property
     def counts_presence(self) -> bool:
-        """Whether it counts texts that hold a word, not words."""
+        """True if texts that hold a word are counted, not its occurrences."""
         return self.likelihood in {"presence", "bernoulli"}
 
 
 def sources_of(hypotheses: Iterable[Hypothesis]) -> Sources:
-    """The counts that these need beside those of words."""
+    """Return the counts that these hypotheses need in addition to word counts."""
     hypotheses = list(hypotheses)
     lasting = {h.likelihood for h in hypotheses if h.half_life is None}
     decays = {(h.half_life, h.counts_presence): None for h in hypotheses if h.half_life is not None}
@@ -146,9 +146,9 @@ class SmoothingTables(NamedTuple):
     Attributes:
         likelihood: int64[H].
         texts: int64[H], source of the counts of words.
-        plain: int64[H], source of everything else.
-        alpha, m, p: float64[H, G], as in `tables.Tables`.
-        prior: float64[H, K], relative weights; used where the mode is neither LEARNED nor UNIFORM.
+        plain: int64[H], source of all other counts.
+        alpha, m, p: float64[H, G], as in `CountViews`.
+        prior: float64[H, K], relative weights; used if the mode is neither LEARNED nor UNIFORM.
         prior_mode: int64[H].
     """
 
@@ -165,7 +165,7 @@ class SmoothingTables(NamedTuple):
     def from_hypotheses(
         cls, hypotheses: Iterable[Hypothesis], smoothing: Floats, classes: Iterable[Any]
     ) -> SmoothingTables:
-        """Those of `hypotheses` with smoothing (3, H, G) of the groups met, and for the classes met."""
+        """Return the tables of `hypotheses`, with smoothing (3, H, G), for the classes met."""
         hypotheses, classes = list(hypotheses), list(classes)
         sources = sources_of(hypotheses)
         alpha, m, p = np.ascontiguousarray(smoothing)
@@ -190,13 +190,13 @@ class SmoothingTables(NamedTuple):
 
 
 def check_weight(weight: float) -> None:
-    """Raise ValueError where a relative prior probability is negative, infinite or NaN."""
+    """Raise ValueError if a relative prior probability is negative, infinite or NaN."""
     if not 0.0 <= weight < np.inf:
         raise ValueError(f"weight must be zero or more and finite, not {weight!r}")
 
 
 def check_names(labels: Sequence[str]) -> None:
-    """Raise ValueError where there is no hypothesis, or two have one name."""
+    """Raise ValueError if `labels` is empty, or two have the same name."""
     if not labels:
         raise ValueError("there must be at least one hypothesis")
     twice = [label for label in labels if labels.count(label) > 1]

@@ -1,4 +1,4 @@
-"""What a mixture may weigh beside naive Bayes models: softmax regressions, pools, pairs of values."""
+"""Hypotheses of a mixture other than naive Bayes: softmax regressions, pools, one-dependence estimators."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ NAIVE, CALIBRATED, SOFTMAX, POOL, CALIBRATED_POOL, ONE_DEPENDENCE, BYTES = 0, 1,
 
 @dataclass(frozen=True)
 class Softmax:
-    """Softmax regression over features, as a hypothesis: see `softmax`.
+    """Softmax regression over features, as a hypothesis: see `softmax_regression`.
 
     Attributes:
         rate: of learning, above zero.
         pairs: whether pairs of adjacent words and of attributes are features too.
         weight: relative prior probability; 0 as in `Hypothesis`.
-        name: what predictions, metrics and reports call it.
+        name: in predictions, metrics and reports.
     """
 
     rate: float = 0.6
@@ -37,19 +37,19 @@ class Softmax:
 
     @property
     def label(self) -> str:
-        """Its name, or what it is: ``softmax rate=0.6 pairs``."""
+        """Name, or by default the parameters: ``softmax rate=0.6 pairs``."""
         return self.name or f"softmax rate={self.rate:g}{' pairs' if self.pairs else ''}"
 
 
 @dataclass(frozen=True)
 class ByteSoftmax:
-    """Softmax regression on the runs of four bytes of texts, as a hypothesis: see `gram_table`.
+    """Softmax regression on the byte 4-grams of texts, as a hypothesis: see `byte_ngram_table`.
 
     Attributes:
         rate: of learning, above zero.
-        first_bytes: how many bytes of a text are read, 4 or more; the same by all in a mixture.
+        first_bytes: number of bytes of a text that are read, 4 or more; equal for all in a mixture.
         weight: relative prior probability; 0 as in `Hypothesis`.
-        name: what predictions, metrics and reports call it.
+        name: in predictions, metrics and reports.
     """
 
     rate: float = 0.6
@@ -64,19 +64,19 @@ class ByteSoftmax:
 
     @property
     def label(self) -> str:
-        """Its name, or what it is: ``byte softmax rate=0.6``."""
+        """Name, or by default the parameters: ``byte softmax rate=0.6``."""
         return self.name or f"byte softmax rate={self.rate:g}"
 
 
 @dataclass(frozen=True)
 class Pool:
-    """A log-opinion pool of all that is calibrated or learned beside naive Bayes: see `opinion_pool`.
+    """A log-opinion pool of all calibrated, softmax and one-dependence hypotheses: see `opinion_pool`.
 
     Attributes:
         variance: of the weights before anything is learned, above zero.
-        calibrated: whether it is as sure as it was right when it was so sure, see `histogram_binning`.
+        calibrated: whether its confidence is corrected to its past accuracy, see `histogram_binning`.
         weight: relative prior probability; 0 as in `Hypothesis`.
-        name: what predictions, metrics and reports call it.
+        name: in predictions, metrics and reports.
     """
 
     variance: float = 0.1
@@ -90,27 +90,27 @@ class Pool:
 
     @property
     def label(self) -> str:
-        """Its name, or what it is: ``calibrated pool variance=0.1``."""
+        """Name, or by default the parameters: ``calibrated pool variance=0.1``."""
         return self.name or f"{'calibrated ' if self.calibrated else ''}pool variance={self.variance:g}"
 
 
 @dataclass(frozen=True)
 class OneDependence:
-    """Averaged one-dependence estimators over numbers and nominal values: see `trees.averaged`.
+    """Averaged one-dependence estimators over numbers and nominal values: see `averaged_one_dependence`.
 
-    As a hypothesis it has counts of its own, which do not forget, and leaves texts out.
+    As a hypothesis it has counts of its own, which do not decay, and ignores texts.
 
-    With `max_attributes` their memory is its part of what a model may take (`BayesOptimalNB.keep_within`),
-    and pools take it in from the first event on after one that had an attribute: where there are only texts
-    they are what they would be without it.
+    With `max_attributes` its memory is a part of the model's budget (`BayesOptimalNB.keep_within`), and pools
+    read it only after an event with an attribute was learned: on texts alone it changes no prediction of a
+    pool.
 
     Attributes:
-        prior_weight: what P(a | v) counts in P(a | b, v), 1e-6 to 1e6 examples.
+        prior_weight: weight of P(a | v) in P(a | b, v), 1e-6 to 1e6 examples.
         max_values: values of an attribute that have counts of their own.
         memory: of the counts of pairs, bytes.
         weight: relative prior probability; 0 as in `Hypothesis`.
-        name: what predictions, metrics and reports call it.
-        max_attributes: it reads so many, the first that are learned; None reads all.
+        name: in predictions, metrics and reports.
+        max_attributes: maximum number of attributes, the first that are learned; None reads all.
     """
 
     prior_weight: float = 5.0
@@ -132,12 +132,12 @@ class OneDependence:
 
     @property
     def is_gated(self) -> bool:
-        """Whether it is no opinion before an attribute was learned."""
+        """True if pools ignore it until an attribute was learned."""
         return self.max_attributes is not None
 
     @property
     def label(self) -> str:
-        """Its name, or what it is: ``one-dependence prior_weight=5``."""
+        """Name, or by default the parameters: ``one-dependence prior_weight=5``."""
         return self.name or f"one-dependence prior_weight={self.prior_weight:g}"
 
 
@@ -145,14 +145,14 @@ AnyHypothesis = Hypothesis | Softmax | ByteSoftmax | Pool | OneDependence
 
 
 def check_hypotheses(hypotheses: Any) -> None:
-    """Raise ValueError unless it is a list of hypotheses, with at least one that has a weight above zero."""
+    """Raise ValueError unless it is a list of hypotheses, of which at least one has a weight above zero."""
     is_list = isinstance(hypotheses, Sequence) and not isinstance(hypotheses, str)
-    for one in hypotheses if is_list else [hypotheses]:
-        if not is_list or not isinstance(one, AnyHypothesis):
-            told = f"Hypothesis({one!r})" if isinstance(one, str) else "Hypothesis()"
+    for item in hypotheses if is_list else [hypotheses]:
+        if not is_list or not isinstance(item, AnyHypothesis):
+            example = f"Hypothesis({item!r})" if isinstance(item, str) else "Hypothesis()"
             raise ValueError(
                 "hypotheses must be a list of Hypothesis, Softmax, ByteSoftmax, Pool or OneDependence, such "
-                f"as [{told}], not {brief(repr(hypotheses))}"
+                f"as [{example}], not {brief(repr(hypotheses))}"
             )
     check_names([hypothesis.label for hypothesis in hypotheses])
     if not any(hypothesis.weight for hypothesis in hypotheses):
@@ -165,18 +165,18 @@ def _check(name: str, value: float) -> None:
 
 
 def naive_part(hypotheses: Sequence[AnyHypothesis]) -> list[Hypothesis]:
-    """The different readings of the counts among them, in order; densities do not make them different."""
+    """Return the distinct readings of the counts, in order; the density is not part of a reading."""
     return list(dict.fromkeys(_reading(h) for h in hypotheses if isinstance(h, Hypothesis)))
 
 
 def _reading(h: Hypothesis) -> Hypothesis:
-    """A hypothesis without what does not matter to its reading of the counts."""
+    """Return the hypothesis with only the parameters that determine its reading of the counts."""
     prior = h.prior if isinstance(h.prior, str) else _Prior(h.prior)
     return Hypothesis(h.likelihood, h.alpha, h.m, h.p, prior, h.half_life)
 
 
 def _densities(hypotheses: Sequence[AnyHypothesis]) -> list[tuple[int, bool]]:
-    """Which of the readings, and whether binned: each once, then again those that are read both ways."""
+    """Return (reading, is_binned): each reading once, then the readings that are used both ways."""
     readings = naive_part(hypotheses)
     found = {(readings.index(_reading(h)), h.is_binned) for h in hypotheses if isinstance(h, Hypothesis)}
     firsts = [(i, (i, False) not in found) for i in range(len(readings))]
@@ -184,7 +184,7 @@ def _densities(hypotheses: Sequence[AnyHypothesis]) -> list[tuple[int, bool]]:
 
 
 class _Prior(dict):  # type: ignore[type-arg]
-    """Given class priors, to be compared as a whole."""
+    """Class priors that are hashable as a whole."""
 
     def __hash__(self) -> int:  # type: ignore[override]
         return hash(tuple(self.items()))

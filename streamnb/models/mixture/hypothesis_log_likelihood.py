@@ -1,14 +1,14 @@
-"""The scores of an event by many hypotheses at once: log P_h(class, event), over counts that they share.
+"""The scores of an event by many hypotheses at once: log P_h(class, event), over shared counts.
 
-For every different word of a text the counts are fetched once, from each source (words, texts that hold the
-word, decayed tables), and every hypothesis multiplies what it makes of them:
+For every distinct word of a text the counts are fetched once, from each source (words, texts that hold the
+word, decayed tables), and every hypothesis multiplies its factor:
 
     multinomial, presence   (c + s) / (n + S)
     complement              (n' + S) / (c' + s)        c', n' = c and n summed over all other classes
-    Bernoulli               (c + s) / (N - c + S - s)  beside (N - c + S - s) / (N + S) for every known word
+    Bernoulli               (c + s) / (N - c + S - s)  times (N - c + S - s) / (N + S) for every known word
 
-with s = alpha, S = alpha |V| (Bernoulli 2 alpha) or s = m p, S = m; see `hypotheses.Hypothesis`. As in
-`scoring`, factors are multiplied as doubles, whose exponents are split off before they can overflow.
+with s = alpha, S = alpha |V| (Bernoulli 2 alpha) or s = m p, S = m; see `hypotheses.Hypothesis`. Factors are
+multiplied as doubles, whose exponents are split off before they can overflow.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from streamnb.values.attribute_kinds import NOMINAL
 from streamnb.values.example_weights import UNIT
 from streamnb.values.type_aliases import Flags
 
-_SAFE_BITS = 1000.0  # how far from 1 a product in [1/2, 1) may get
+_SAFE_BITS = 1000.0  # exponent that a product, starting in [1/2, 1), may reach
 _AHEAD = 4  # words
 _LINE = 8  # counts that are fetched together
 
@@ -48,13 +48,13 @@ class HypothesisScratch(NamedTuple):
     """Scratch for H hypotheses, K classes and D half-lives; holds nothing between two events.
 
     Attributes:
-        joint: float64[H + twins, K], the result.
+        joint: float64[H + duplicates, K], the result.
         above, below: float64[H, K], products of numerators and denominators.
         exponent: int64[H, K], powers of two split off from them.
         counts: float64[2 + D, K], of one row: by source, in units.
         totals: float64[2 + D, K], of one group.
         others, other_totals: float64[2 + D, K], of `counts` and `totals` over all other classes.
-        s, S, rest: float64[H], smoothing in units; rest = S - s, which a difference would not give exactly.
+        s, S, rest: float64[H], smoothing in units; rest = S - s without its rounding error.
         age: float64[D], half-lives since the beginning of the epoch.
         scale: float64[D], 2^-age.
         value: float64[K], log densities, or texts.
@@ -79,7 +79,7 @@ class HypothesisScratch(NamedTuple):
 
     @classmethod
     def with_capacity(cls, hypotheses: int, twins: int, classes: int, decays: int) -> HypothesisScratch:
-        """Scratch for so many."""
+        """Return scratch for these numbers."""
         by_class = (hypotheses, classes)
         sources = (FIRST_DECAYED + decays, classes)
         return cls(
@@ -103,7 +103,7 @@ class HypothesisScratch(NamedTuple):
 
 @inlined
 def _sum_others(counts: Floats, source: int, others: Floats) -> float:
-    """What all other classes have, for a difference would lose its digits; and what all have together."""
+    """Fill the sums over all other classes (a difference would lose digits); return the total."""
     total = 0.0
     for k in range(counts.shape[1]):
         others[source, k] = total
@@ -117,7 +117,6 @@ def _sum_others(counts: Floats, source: int, others: Floats) -> float:
 
 @inlined
 def _split(above: Floats, below: Floats, exponent: Ints) -> None:
-    """Move the exponents of all products to `exponent`."""
     for h in range(above.shape[0]):
         for k in range(above.shape[1]):
             exponent[h, k] += power_of(above[h, k]) - power_of(below[h, k])
@@ -129,7 +128,7 @@ def _split(above: Floats, below: Floats, exponent: Ints) -> None:
 def _set_smoothing(
     readings: SmoothingTables, g: int, is_text: bool, values: float, scratch: HypothesisScratch
 ) -> float:
-    """The smoothing of every hypothesis for group g; the largest power of two in a factor of such a group."""
+    """Set the smoothing of every hypothesis for group g; return the log2 bound of a smoothing factor."""
     low, high = 1.0, 1.0
     for h in range(scratch.s.size):
         is_bernoulli = is_text and readings.likelihood[h] == BERNOULLI
@@ -159,7 +158,7 @@ def _fetch_totals(
     is_text: bool,
     scratch: HypothesisScratch,
 ) -> float:
-    """The totals of group g from every source; the power of two of the largest."""
+    """Fetch the totals of group g from every source; return the log2 bound of the largest."""
     K = scratch.joint.shape[1]
     for k in range(K):
         scratch.totals[TOKENS, k] = float(tables.totals[g, k])
@@ -179,7 +178,7 @@ def _fetch_totals(
 def _fetch_counts(
     row: int, table: Any, presence_table: Ints, by_tokens: bool, counts: Floats, others: Floats
 ) -> bool:
-    """The counts of a row that do not decay, those of tokens where asked; False where none was counted."""
+    """Fetch the undecayed counts of a row, token counts only if `by_tokens`; return False if all are 0."""
     if not by_tokens:
         met = np.int64(0)
         for k in range(counts.shape[1]):
@@ -204,7 +203,6 @@ def _fetch_counts(
 def _fetch_decayed(
     row: int, table: Any, epoch: Ints, row_epoch: Ints, scale: Floats, counts: Floats, others: Floats
 ) -> None:
-    """The decayed counts of a row."""
     for d in range(scale.size):
         source = FIRST_DECAYED + d
         now = row_scale(epoch[d] - row_epoch[row, d], scale[d])
@@ -225,7 +223,7 @@ def _word_once(
     above: Floats,
     below: Floats,
 ) -> None:
-    """What the first occurrence of a word says; `texts` (K,) is how many texts each class has."""
+    """Multiply the factors of a word's first occurrence; `texts` (K,) is the number of texts by class."""
     K = counts.shape[1]
     for h in range(likelihood.size):
         j, add = source[h], s[h]
@@ -242,7 +240,7 @@ def _word_once(
 
 @inlined
 def _multiply_by_power(product: Floats, h: int, power: Floats, n: int) -> None:
-    """product[h] *= power^n by squaring, for n >= 1, class by class; `power` is used up."""
+    """product[h] *= power^n by squaring, for n >= 1, class by class; `power` is overwritten."""
     while True:
         if n & 1:
             for k in range(power.size):
@@ -266,7 +264,7 @@ def _word_again(
     below: Floats,
     power: Floats,
 ) -> None:
-    """What `times` more occurrences of a word say, to those that count occurrences."""
+    """Multiply the factors of `times` more occurrences of a word, for likelihoods of occurrences."""
     for h in range(likelihood.size):
         j, add = source[h], s[h]
         if likelihood[h] == COMPLEMENT:
@@ -283,7 +281,7 @@ def _word_again(
 def _word_in_logs(
     likelihood: Ints, source: Ints, s: Floats, times: float, counts: Floats, others: Floats, joint: Floats
 ) -> None:
-    """The same, for as many occurrences, or parts of one, as no product can hold."""
+    """Add the same as logarithms, for counts too large for a product, or fractional."""
     for h in range(likelihood.size):
         j, add = source[h], s[h]
         for k in range(counts.shape[1]):
@@ -301,7 +299,7 @@ def _score_absence(
     g: int,
     scratch: HypothesisScratch,
 ) -> None:
-    """What Bernoulli hypotheses say of a text before any of its words is looked at: all are absent."""
+    """Add the Bernoulli log likelihood of a text without any known word."""
     columns = presence.texts.shape[1]
     for k in range(scratch.joint.shape[1]):
         b = presence.slot[g] * columns + k
@@ -327,7 +325,6 @@ def _score_text(
     bag: int,
     scratch: HypothesisScratch,
 ) -> None:
-    """Add the factors of a text."""
     g = bags.group[bag]
     bits = _set_smoothing(readings, g, True, float(tables.live[g]), scratch)
     bits = max(bits, _fetch_totals(tables, presence, decayed, g, True, scratch)) + 1.0
@@ -419,7 +416,6 @@ def _score_values(
     e: int,
     scratch: HypothesisScratch,
 ) -> None:
-    """Add the Gaussian factors of the continuous attributes, once for every source."""
     for source in range(scratch.counts.shape[0]):
         d = source - FIRST_DECAYED
         if source == PRESENT:
@@ -430,15 +426,8 @@ def _score_values(
             if d < 0:
                 score_value(tables.n[f], tables.mean[f], tables.M2[f], 1.0, tables.classes, x, scratch.value)
             else:
-                score_value(
-                    decayed.n[d, f],
-                    decayed.mean[d, f],
-                    decayed.M2[d, f],
-                    scratch.scale[d],
-                    tables.classes,
-                    x,
-                    scratch.value,
-                )
+                n, mean, M2 = decayed.n[d, f], decayed.mean[d, f], decayed.M2[d, f]
+                score_value(n, mean, M2, scratch.scale[d], tables.classes, x, scratch.value)
         for h in range(scratch.s.size):
             if readings.plain[h] == source and not binned[h]:
                 add_to(scratch.joint[h], scratch.value)
@@ -448,7 +437,7 @@ def _score_values(
 def _score_class_priors(
     tables: CountViews, decayed: DecayedTables, readings: SmoothingTables, joint: Floats
 ) -> None:
-    """joint[h, k] = log P_h(class k); neighbours mostly have the same, which is then copied."""
+    """joint[h, k] = log P_h(class k); copied from the previous hypothesis if it is the same."""
     mode, plain = readings.prior_mode, readings.plain
     for h in range(plain.size):
         d = plain[h] - FIRST_DECAYED
@@ -473,10 +462,9 @@ def score_hypotheses(
     e: int,
     scratch: HypothesisScratch,
 ) -> None:
-    """scratch.joint[h, k] = log P_h(class k, event e); -inf for a class without examples.
+    """Fill scratch.joint[h, k] with log P_h(class k, event e); -inf for a class without examples.
 
-    Of readings that are binned, twins among them, it is without continuous attributes:
-    `binned_density.score_binned` adds these.
+    Binned readings and duplicates lack continuous attributes: `binned_density.score_binned` adds them.
     """
     H, K = scratch.above.shape
     ages(decayed, batch.time[e], scratch.age)

@@ -1,20 +1,20 @@
-"""What each value of one event adds to the log odds of every hypothesis, by the hypothesis' own formula.
+"""Attribution of every hypothesis' log odds to the values of one event, by the hypothesis' formula.
 
-Given the event every score is a sum over what the event holds, and so is the log odds of two classes:
+For a fixed event every score is a sum over its parts, and so are the log odds of two classes:
 
     naive Bayes    log P(v1)/P(v2) + sum over values of log P(a|v1)/P(a|v2)
     calibrated     the same times its power
     softmax        b_v1 - b_v2 + sum over features of x_i (l_iv1/2 + w_iv1 - l_iv2/2 - w_iv2)
     one dependence log P(v1)/P(v2) + sum over values of log P(a|b,v1)/P(a|b,v2), b the value of each parent,
-                   weighed by what it says, see `trees.averaged`
+                   weighed by its likelihood, see `averaged_one_dependence`
     byte softmax   b_v1 - b_v2 + sum over runs of bytes of the same; a quarter of it for each byte
     pool           b_v1 - b_v2 + sum over opinions of w_i times the log odds of the opinion; what the
                    correction of its confidence adds is the prior's
 
-A feature that is a pair counts half and half for its two parts. What is not of the event counts with the
-prior: biases, the label before, and the half of a pair that is the label before. Where a floor under the
-probabilities cuts the log odds of what is calibrated or pooled, all parts are cut in proportion; where it
-cuts infinite ones, those of a class that a prior rules out, the rest is the prior's.
+A pair feature counts half for each of its parts. Terms outside the event belong to the prior: biases, the
+previous label, and the half of a pair with the previous label. If a floor under the probabilities cuts the
+log odds of a calibrated or pooled hypothesis, all parts are cut in proportion; if it cuts infinite log odds
+(a class with prior 0), the remainder belongs to the prior.
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ def _by_readings(
 ) -> None:
     """Fill odds (B, n) with what each part adds to each reading of the counts; the prior is the last.
 
-    Continuous values add nothing to binned readings yet, see `_by_bins`.
-    `flat` are the readings with priors that rule nothing out, so that parts are differences of finite scores.
+    Continuous values add nothing to binned readings yet, see `_by_bins`. `flat` are the readings with
+    positive priors, so that parts are differences of finite scores.
     """
     one, other = classes
     n, base, batch, bags = odds.shape[1], parts.base, parts.batch, parts.bags
@@ -103,9 +103,9 @@ def _by_bins(
     value: Floats,
     odds: Floats,
 ) -> None:
-    """Fill what continuous values add to binned readings: in odds (B, n) the columns from `first` on."""
+    """Fill the columns from `first` on in odds (B, n): what continuous values add to binned readings."""
     one, other = classes
-    e: Any = np.int64(0)  # of a type: literals would be compiled anew
+    e: Any = np.int64(0)  # typed: numba would compile a second version for a literal
     for v in range(event.value.size):
         read_value(tables, learners, event, e, v, extracted, value)
         for b in range(binned.size):
@@ -115,14 +115,14 @@ def _by_bins(
 
 @inlined
 def _part_of(key: Any, keys: Any, parts: Any, default: Any) -> Any:
-    """The part that stands beside a key among keys that rise."""
+    """Return parts[i] for the i with keys[i] == key (keys ascend), or the default."""
     at = np.searchsorted(keys, key)
     return parts[at] if at < keys.size and keys[at] == key else default
 
 
 @allocating
 def _parts_of_singles(batch: Batch, bits: Hashes, parts: AttributionItems, learners: AdaptiveArrays) -> Any:
-    """Keys of all features that are no pairs, rising, but for the label before; and which part each is."""
+    """Return ascending keys of all features except pairs and the previous label, and the part of each."""
     tokens, alone, n = batch.keys.size, parts.alone, batch.keys.size
     keys = np.empty(tokens + (LAYOUTS + 1) * batch.value.size, dtype=np.uint64)
     owners = np.empty(keys.size, dtype=np.int64)
@@ -149,7 +149,7 @@ def _parts_of_pairs(
     singles: Any,
     owners: Any,
 ) -> Any:
-    """Keys of all features that are pairs, rising, and the two parts of each, (2, pairs)."""
+    """Return ascending keys of all pair features, and the two parts of each, (2, pairs)."""
     of_token, rest, m = parts.of_token, parts.base.size, 0
     chosen = max(context.n_chosen[0], 0)
     keys = np.empty(batch.keys.size + chosen * chosen, dtype=np.uint64)
@@ -182,9 +182,9 @@ def _parts_of_features(
     extracted: ExtractedFeatures,
     own: Ints,
 ) -> None:
-    """Fill own int64[2, >= features] with the two parts of every feature that was extracted of an event.
+    """Fill own int64[2, >= features] with the two parts of every feature extracted from an event.
 
-    It is the same part twice but for a pair, and the last column, the prior's, for what is no part.
+    Both are equal except for pairs; n - 1, the column of the prior, stands for a part outside the event.
     """
     rest = parts.base.size
     singles, owners = _parts_of_singles(batch, bits, parts, learners)
@@ -199,12 +199,12 @@ def _parts_of_features(
 
 @inlined
 def _cut(a: float, b: float, floor: float) -> Any:
-    """The log odds of two logs that count as at least `floor`, and their share of what they were."""
-    told = max(a, floor) - max(b, floor)
+    """Return the log odds of two logs raised to at least `floor`, and their ratio to the uncut log odds."""
+    log_odds = max(a, floor) - max(b, floor)
     if a >= floor and b >= floor:
-        return told, 1.0
-    away = a - b
-    return told, told / away if math.isfinite(away) and away != 0.0 else 0.0
+        return log_odds, 1.0
+    uncut = a - b
+    return log_odds, log_odds / uncut if math.isfinite(uncut) and uncut != 0.0 else 0.0
 
 
 @allocating
@@ -266,9 +266,9 @@ def _of_pools(
     classes: Any,
     odds: Floats,
 ) -> None:
-    """Fill the rows of pools in odds (H, n), when those of their opinions are there.
+    """Fill the rows of pools in odds (H, n); the rows of their opinions must be filled already.
 
-    What the correction of its confidence adds to a pool's log odds is told with the prior.
+    The correction of a pool's confidence belongs to the prior.
     """
     opinions = learner_scratch.opinions
     one, other = classes
@@ -301,31 +301,32 @@ def mean_log_odds(
     runs: Floats,
     shares: Floats,
 ) -> Any:
-    """What each part adds to the log odds, on average over the hypotheses, and the prior at last: float64[n].
+    """Return float64[n]: what each part adds to the log odds, averaged over hypotheses; the prior is last.
 
-    A prior that rules out one of the classes is told as +-`evidence.LIMIT`, one that rules out both as 0.
+    A prior that rules out one of the classes counts as +-`attribution.LIMIT`, a prior that rules out both as
+    0.
 
     Args:
-        state: (Tables, PresenceTables, DecayedTables, LearnerTables).
+        state: (CountViews, DocumentFrequencyArrays, DecayedTables, AdaptiveArrays).
         readings: of the counts.
         flat: the same, with priors that rule out no class.
-        plan: which hypothesis is what.
-        event: (the batch that is the event, the bits of its values, its bags, room for its runs of bytes).
+        plan: `HypothesisPlan`.
+        event: (batch of the event, bits of its values, its bags, buffers for its byte n-grams).
         parts: `AttributionItems` of it.
-        classes: the class whose log odds they are, and the one against which, as numbers.
+        classes: (class, reference class) of the log odds, as indices.
         scratch: of the readings.
-        learner_scratch: of the learners; what one-dependence estimators say of the event is in its logs.
+        learner_scratch: of the learners; its logs hold the one-dependence predictions of the event.
         dependence: float64[D, n], the parts of one-dependence estimators.
-        pooled: so many opinions are pooled, the first ones.
-        runs: float64[G, n], of those that read runs of bytes.
-        shares: float64[H], of the hypotheses in the mean.
+        pooled: number of opinions that are pooled; they come first.
+        runs: float64[G, n], the parts of byte n-gram learners.
+        shares: float64[H], weights of the hypotheses in the mean.
     """
     tables, presence, decayed, learners = state
     batch, bits, bags, grams = event
     H, n = plan.kind.size, parts.base.size + 1
     by_reading, odds = np.empty((scratch.joint.shape[0], n)), np.zeros((H, n))
     _by_readings(tables, presence, decayed, readings, flat, plan, parts, classes, scratch, by_reading)
-    e: Any = np.int64(0)  # of a type: literals would be compiled anew
+    e: Any = np.int64(0)  # typed: numba would compile a second version for a literal
     extracted = learner_scratch.extracted
     if extracted.keys.size:
         adds: Any = np.bool_(False)

@@ -1,4 +1,4 @@
-"""The hot path of many hypotheses: predict by all of them, weigh them, and learn, strictly in order."""
+"""Hot path of the mixture: predict by all hypotheses, weigh them, and learn, strictly in order."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ MIXTURE, MAP, GIBBS, FLOORED = 0, 1, 2, 3
 
 @struct_type
 class Answers(NamedTuple):
-    """What is asked for n events; an array without rows is not.
+    """The requested answers for n events; an array without rows is not requested.
 
     Attributes:
-        probabilities: float64[n, K], P(class | event), as the mode says.
-        posteriors: float64[n, H], P(h | all that was learned before the event).
+        probabilities: float64[n, K], P(class | event), by the mode.
+        posteriors: float64[n, H], P(h | all events learned before the event).
         joints: float64[n, H, K], log P_h(class, event), -inf for a class without examples.
         evidence: float64[n], of `evidence_per_token`.
-        scratch: float64[2, K], for it.
+        scratch: float64[2, K], scratch of `evidence`.
     """
 
     probabilities: Floats
@@ -61,7 +61,7 @@ class Answers(NamedTuple):
 
 @kernel
 def chosen(log_posterior: Floats, mode: int, uniform: float) -> int:
-    """The hypothesis that predicts alone: the most probable, the first of equals; or one that is drawn."""
+    """Return the hypothesis that predicts alone: drawn in mode GIBBS, otherwise the most probable."""
     return choose(log_posterior, uniform) if mode == GIBBS else int(np.argmax(log_posterior))
 
 
@@ -69,9 +69,9 @@ def chosen(log_posterior: Floats, mode: int, uniform: float) -> int:
 def _lift(probabilities: Floats, known: Ints, observations: int) -> None:
     """Mix in the uniform distribution over K classes with examples: after n observations 1 / (2 n + 2) of it.
 
-    The estimate of Krichevsky and Trofimov (1981) for what has not happened in n trials: that the truth is
-    none that the mixture thought possible. None of K classes is less probable than 1 / (2 K (n + 1)), and in
-    total that costs at most half ln(pi (T + 1)) over T observations.
+    The estimate of Krichevsky and Trofimov (1981) for an outcome that has not occurred in n trials, here that
+    the mixture excluded the true class. Each of K classes has at least 1 / (2 K (n + 1)), and the total cost
+    is at most half ln(pi (T + 1)) over T observations.
     """
     doubt, classes = 0.5 / (observations + 1.0), count_positive(known[: probabilities.size])
     for k in range(probabilities.size):
@@ -89,9 +89,9 @@ def _answer(
     posterior: Floats,
     probabilities: Floats,
 ) -> None:
-    """What is predicted of one event, given P_h(class | event) (H, K); and the posterior (H,) is filled in.
+    """Fill the prediction of one event from P_h(class | event) (H, K), and the posterior (H,).
 
-    The mean is divided by its sum, for the weights sum to 1 but for rounding.
+    The mean is divided by its sum, because the weights sum to 1 only up to rounding.
     """
     log_posterior = weights.log_posterior
     for h in range(log_posterior.size):
@@ -117,7 +117,7 @@ def _answer(
 def _say_dependence(
     plan: Any, dependence: Any, e: int, waits: bool, known: Ints, logs: Floats, answers: Any
 ) -> None:
-    """What one-dependence estimators say of event e: the prior of the classes, as long as they wait."""
+    """Fill the predictions of one-dependence estimators of event e: the class priors while they are gated."""
     for h in range(plan.kind.size):
         if plan.kind[h] == ONE_DEPENDENCE:
             if waits:
@@ -148,29 +148,29 @@ def run_hypotheses(
     awake: int,
     answers: Answers,
 ) -> Any:
-    """From event `first` on: predict, weigh the hypotheses by what they said of the label, then learn.
+    """From event `first` on: predict, update the posterior by each P_h(label), then learn.
 
     Args:
         first: the first event.
-        state: (Tables, PresenceTables, DecayedTables, LearnerTables, Weights).
-        readings: how naive Bayes hypotheses read them.
-        plan: which hypothesis is what.
+        state: (CountViews, DocumentFrequencyArrays, DecayedTables, AdaptiveArrays, HypothesisWeights).
+        readings: smoothing and priors of the naive Bayes hypotheses.
+        plan: `HypothesisPlan`.
         batch: the events.
-        bits: uint64[v], the bits of its values, no zero among them negative.
+        bits: uint64[v], the bits of its values, without negative zeros.
         bags: the same as bags.
-        grams: for the runs of bytes in them.
-        mode: MIXTURE, MAP, GIBBS, or FLOORED, which is a MIXTURE with a floor.
+        grams: buffers for byte n-grams.
+        mode: MIXTURE, MAP, GIBBS, or FLOORED, which is MIXTURE with a minimum probability.
         uniforms: float64[n], numbers in [0, 1) by which GIBBS draws.
         switching_rate: of the posterior.
-        learn: whether to learn those that have a label.
-        late: whether tables that forget take them at their own age, see `learn_decayed`.
+        learn: whether to learn events that have a label.
+        late: whether decayed tables take events at their own age, see `learn_decayed`.
         scratch: of the readings.
         learner_scratch: of the learners.
-        dependence: float64[D, n, K], log P(class, event) of one-dependence estimators, worked out before.
-        awake: the first event of which those that wait for an attribute say anything.
+        dependence: float64[D, n, K], log P(class, event) of one-dependence estimators, computed before.
+        awake: the first event that gated one-dependence estimators predict.
         answers: are filled.
 
-    Returns n, or the event before which the histograms cannot hold one more text, nor features or bins more.
+    Returns n, or the event before which histograms, features or bins need more capacity.
     """
     tables, presence, decayed, learners, weights = state
     H = plan.kind.size
@@ -189,21 +189,13 @@ def run_hypotheses(
         if learns and most and not has_capacity_for_values(learners.bins, batch, e):
             return e
         if learns_more:
-            find_byte_ngrams(grams, batch, e, learners.grams.records)  # what it asks for comes meanwhile
+            find_byte_ngrams(grams, batch, e, learners.grams.records)  # its prefetches overlap the scoring
         score_hypotheses(tables, presence, decayed, readings, plan, batch, bags, e, scratch)
-        if most:  # what is fetched ahead here is read by learners soon after
+        if most:  # prefetches rows that the learners read soon after
             extract_event(plan, learners, tables, batch, e, bits, learns, learner_scratch.extracted)
         if most and batch.event_values[e + 1] > batch.event_values[e]:
-            score_binned(
-                plan.binned,
-                tables,
-                learners,
-                batch,
-                e,
-                learner_scratch.extracted,
-                scratch.value,
-                scratch.joint,
-            )
+            features = learner_scratch.extracted
+            score_binned(plan.binned, tables, learners, batch, e, features, scratch.value, scratch.joint)
         for h in range(H):
             if plan.kind[h] == NAIVE:
                 normalise(scratch.joint[plan.reads[h]], learner_scratch.misses, by_hypothesis[h])
@@ -227,10 +219,8 @@ def run_hypotheses(
                     copy_to(answers.joints[e, h], dependence[plan.reads[h], e])
                 else:
                     is_naive = plan.kind[h] == NAIVE
-                    copy_to(
-                        answers.joints[e, h],
-                        scratch.joint[plan.reads[h]] if is_naive else learner_scratch.logs[h],
-                    )
+                    found = scratch.joint[plan.reads[h]] if is_naive else learner_scratch.logs[h]
+                    copy_to(answers.joints[e, h], found)
         if learns:
             for h in range(H):
                 log_likelihoods[h] = math.log(max(by_hypothesis[h, k], ESCAPE))
@@ -249,9 +239,9 @@ def run_hypotheses(
 
 @kernel
 def unlearn_counts(first: int, tables: Any, presence: Any, batch: Batch, bags: Bags) -> Any:
-    """From event `first` on: take each event out of counts, texts that hold a word, and moments, in order.
+    """From event `first` on, in order: unlearn each event from counts, document frequencies and moments.
 
-    Returns what `naive_bayes.kernels.unlearn_events` does.
+    Returns the same as `naive_bayes_kernels.unlearn_events`.
     """
     for e in range(first, batch.label.size):
         k, weight, counted = batch.label[e], batch.weight[e], presence.slot.size > 0

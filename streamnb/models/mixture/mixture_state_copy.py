@@ -1,4 +1,4 @@
-"""The state of a mixture at one moment: counts, copied in slices, and what was copied beside them at once."""
+"""Copy of a mixture's state: counts in slices, all other arrays at once."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from streamnb.values.type_aliases import Array, State
 
 
 class MixtureStateCopy:
-    """See `StateCopying`. Nobody but who asked for it holds what was copied at once: it may be in files.
+    """A `StateCopying`. Only the caller holds the arrays that were copied at once: they may be in files.
 
     Args:
-        counts: which whoever learns has to keep.
-        made: makes the other arrays.
+        counts: the copy in slices, which the learner must preserve before it writes.
+        build_arrays: returns the other arrays.
     """
 
-    def __init__(self, counts: StateCopy, made: Callable[[], Mapping[str, Array]]) -> None:
-        self._counts, self._made = counts, made
+    def __init__(self, counts: StateCopy, build_arrays: Callable[[], Mapping[str, Array]]) -> None:
+        self._counts, self._build_arrays = counts, build_arrays
 
     def advance(self, n_bytes: int) -> bool:
-        """Copy about so many bytes more; whether that is all."""
+        """Copy about `n_bytes` more; return True if the copy is complete."""
         return self._counts.advance(n_bytes)
 
     def state(self) -> State:
-        """JSON-able values, and arrays without spare capacity."""
+        """Return JSON-able values, and arrays without spare capacity."""
         meta, arrays = self._counts.state()
-        return meta, {**arrays, **self._made()}
+        return meta, {**arrays, **self._build_arrays()}

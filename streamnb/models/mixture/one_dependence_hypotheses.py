@@ -1,11 +1,11 @@
-"""One-dependence estimators as hypotheses: what each says of the events of a batch, worked out beforehand.
+"""One-dependence estimators as hypotheses: each predicts a whole batch before the mixture's kernel runs.
 
-What one says depends on nothing but what it has counted itself. So it goes over a batch first, in order,
-predicting each event before it learns it, and the mixture's kernel finds what it said.
+The predictions of an estimator depend only on its own counts. So it first processes the batch alone, in
+order, predicting each event before it learns it, and the mixture's kernel reads the stored predictions.
 
-Values that the mixture forgets for a budget of memory stay in these counts, which have a bound of
-their own. So an event is learned and taken back by its values themselves, whether or not they have a row.
-Only in an event that is just predicted is a value without a row one of the REST.
+Values that the mixture evicts under a memory budget stay in these counts, which have a bound of their own.
+So an event is learned and unlearned by its values, whether or not they have a row. Only when an event is
+predicted without learning is a value without a row one of the REST.
 """
 
 from __future__ import annotations
@@ -32,17 +32,18 @@ from streamnb.values.state_validation import named, reject
 from streamnb.values.type_aliases import Array, Codes
 
 _ALPHA = 1.0
-_MOST_MEMORY = 16 << 20  # of the pairs of one that waits for an attribute
-_WEIGHT = "averaged_prior_weight"
-"""What a state calls the prior weight."""
+_MOST_MEMORY = (
+    16 << 20
+)  # bytes, for the pairs of a gated estimator: growing a larger table would stall the stream
+_WEIGHT = "averaged_prior_weight"  # key in a state
 
 
 class OneDependenceOpinions:
-    """The one-dependence estimators among hypotheses, each with counts of its own. Texts are left out.
+    """The one-dependence estimators of a mixture, each with counts of its own. Texts are ignored.
 
     Args:
-        hypotheses: all hypotheses; other ones are passed over.
-        memory: of the pairs of all those together that wait for an attribute, bytes; None is their own.
+        hypotheses: all hypotheses; other kinds are ignored.
+        memory: of the pairs of all gated estimators together, bytes; None uses their own `memory`.
     """
 
     def __init__(self, hypotheses: Sequence[AnyHypothesis], memory: int | None = None) -> None:
@@ -61,13 +62,13 @@ class OneDependenceOpinions:
         return of_counts + sum(tables.n_bytes for tables in self._tables)
 
     def memory(self) -> dict[str, MemoryComponent]:
-        """What pairs take of their memory: those that have a part of what a model may take."""
+        """Return the memory use of pairs, for the estimators under the model's budget."""
         bounded = [counts for counts in self._counts if counts.bounds_values]
         taken = sum(counts.pair_bytes for counts in bounded)
         return {"pairs": MemoryComponent(taken, sum(counts.memory for counts in bounded))} if bounded else {}
 
     def keep_within(self, n_bytes: int) -> None:
-        """Let the pairs of those that wait for an attribute take so many bytes together, from now on."""
+        """Bound the memory of the pairs of all gated estimators together, from now on."""
         waiting = sum(h.is_gated for h in self._estimators)
         for h, counts in zip(self._estimators, self._counts, strict=True):
             if h.is_gated:
@@ -76,17 +77,17 @@ class OneDependenceOpinions:
     def joints(
         self, encoded: Encoded, statistics: SufficientStatistics, *, learn: bool
     ) -> tuple[Floats, int]:
-        """Log P(class, event) of every event by all learned before it, (estimators, n, K); then learn it.
+        """Predict every event from the events before it, then learn it.
 
-        And the first event of which those that wait for an attribute say anything. Where that is none of
-        these, the array has no events: all say what the classes before an event say.
+        Returns log P(class, event), (estimators, n, K), and the first event that gated estimators predict. If
+        that is n, the array has no events, and all estimators predict the class priors.
         """
         batch = encoded.batch
         n, K = batch.label.size, len(statistics.classes)
         labels, awake = batch.label if learn else np.full(n, -1), 0
         if not self._tables:
             return np.empty((0, n, K)), awake
-        if self._waits and has_only_texts(batch, statistics.layout):  # sooner
+        if self._waits and has_only_texts(batch, statistics.layout):  # fast path
             return np.empty((len(self._estimators), 0, K)), n
         read = BatchValues.from_encoded(encoded, statistics)
         if self._waits:
@@ -102,7 +103,7 @@ class OneDependenceOpinions:
         return found, awake
 
     def unlearn(self, encoded: Encoded, statistics: SufficientStatistics) -> int:
-        """Take events out of all counts, in order; how many, fewer than all where one was not learned."""
+        """Unlearn events in order, up to the first that was not learned; return the number."""
         batch = encoded.batch
         if not self._tables or self._waits:
             return int(batch.label.size)
@@ -112,12 +113,12 @@ class OneDependenceOpinions:
             counts.unlearn_many(codes, batch.label[:n], batch.weight)
             for counts, (codes, n) in zip(self._counts, known, strict=True)
         ]
-        for counts, (codes, _), so_many in zip(self._counts, known, done, strict=True):
-            _put_back(counts, codes, batch, slice(min(done), so_many))
+        for counts, (codes, _), n_done in zip(self._counts, known, done, strict=True):
+            _put_back(counts, codes, batch, slice(min(done), n_done))
         return min(done)
 
     def learn_again(self, encoded: Encoded, statistics: SufficientStatistics, first: int, stop: int) -> None:
-        """Put back events that were taken out."""
+        """Learn events `first` to `stop` again, which were unlearned."""
         if first < stop and self._tables and not self._waits:
             read = BatchValues.from_encoded(encoded, statistics)
             for counts, tables in zip(self._counts, self._tables, strict=True):
@@ -126,16 +127,10 @@ class OneDependenceOpinions:
     def log_odds(
         self, encoded: Encoded, statistics: SufficientStatistics, parts: Batch, classes: tuple[int, int]
     ) -> Floats:
-        """What each part of an event adds to the log odds of two classes, and the prior at last.
+        """Return float64[estimators, n]: what each part adds to the log odds; the prior is last.
 
-        Args:
-            encoded: the event.
-            statistics: of the mixture.
-            parts: its parts, each an event; the last is the event without any. See
-            `evidence.AttributionItems`.
-            classes: the class whose log odds they are, and the one against which.
-
-        Returns float64[estimators, n].
+        Each of the n `parts` is an event, the last without any part, see `AttributionItems`; `classes` is
+        (class, reference class).
         """
         one, other = classes
         found = np.zeros((len(self._estimators), parts.label.size))
@@ -160,7 +155,7 @@ class OneDependenceOpinions:
         return found
 
     def state(self) -> tuple[list[dict[str, Any]], dict[str, Array]]:
-        """Of all: JSON-able values, and arrays."""
+        """Return the state of all estimators: JSON-able values, and arrays."""
         states = [model.state() for model in self._models]
         described = [
             meta | {_WEIGHT: h.prior_weight} for h, (meta, _) in zip(self._estimators, states, strict=True)
@@ -173,7 +168,7 @@ class OneDependenceOpinions:
     ) -> None:
         """Replace everything by a state, of a mixture with these weights of classes.
 
-        Raises ValueError for one of other estimators, and SnapshotError.
+        Raises ValueError for a state of other estimators, and SnapshotError.
         """
         own = [(h.max_values, h.prior_weight, h.is_gated) for h in self._estimators]
         met = [(meta["max_values"], meta[_WEIGHT], "max_attributes" in meta) for meta in described]
@@ -198,7 +193,7 @@ class OneDependenceOpinions:
 
     @property
     def _waits(self) -> bool:
-        """Whether all wait for an attribute, and none was learned. One that dropped all waits no more."""
+        """True if all estimators are gated and no attribute was learned (dropped ones count)."""
         return bool(self._tables) and all(each.is_gated for each in self._tables)
 
 
@@ -207,11 +202,9 @@ def _reading(h: OneDependence) -> PairSmoothing:
 
 
 def _memory_of(h: OneDependence) -> int:
-    """Of its pairs, bytes. Of more, what is laid anew would be felt."""
     return min(h.memory, _MOST_MEMORY) if h.is_gated else h.memory
 
 
 def _put_back(counts: PairCounts, codes: Codes, batch: Batch, part: slice) -> None:
-    """Learn a part of the events again that were taken out."""
     if part.start < part.stop:
         counts.learn_again(codes[part].copy(), batch.label[part], batch.weight[part])

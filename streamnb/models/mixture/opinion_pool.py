@@ -1,11 +1,11 @@
-"""A log-opinion pool: one classifier out of many, whose weights are learned.
+"""A log-opinion pool: a weighted product of many classifiers, with learned weights.
 
     P(v | x) ~ exp(b_v + sum_i w_i ln P_i(v | x))
 
-The weights, of which some may be negative, are a Bayesian linear model: a Gaussian around 1 / I that each
-event narrows by the curvature of its log loss, and moves by Newton's step (an extended Kalman filter;
-Genest and Zidek 1986 for pooling, Hinton 2002 for products of experts). The covariance is widened a
-little with each event, up to where it began, so that the pool follows a stream that changes.
+The weights, which may be negative, are a Bayesian linear model: a Gaussian around 1 / I that each event
+narrows by the curvature of its log loss, and moves by a Newton step (an extended Kalman filter; Genest and
+Zidek 1986 for pooling, Hinton 2002 for products of experts). Each event also widens the covariance slightly,
+up to the initial variance, so that the pool follows a stream that changes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 from streamnb.kernels.array_types import Floats, Ints
 from streamnb.kernels.jit import kernel
 
-FLOOR = -8.0  # ln P of an opinion below this counts as this
+FLOOR = -8.0  # minimum of ln P of an opinion
 _WIDEN = 1e-3
 _NEGLIGIBLE = 1e-4
 _BIAS_RATE, _BIAS_DAMPING = 0.02, 1e-4
@@ -27,7 +27,7 @@ _BIAS_RATE, _BIAS_DAMPING = 0.02, 1e-4
 def score_pool(opinions: Floats, weights: Floats, bias: Floats, known: Ints, scores: Floats) -> None:
     """Fill scores (K,) from opinions float64[I, K], ln P_i(v); -inf for classes that are not known.
 
-    There are weights for I opinions or more: those that wait come last.
+    There may be more weights than opinions: the weights of gated opinions come last.
     """
     for k in range(scores.size):
         if known[k] > 0:
@@ -51,11 +51,10 @@ def learn_pool(
     bias: Floats,
     work: Floats,
 ) -> None:
-    """One step, of an event that the pool gave these probabilities (K,); `work` float64[4, I] is scratch.
+    """Update the weights by one event with pool probabilities (K,); `work` float64[4, I] is scratch.
 
-    Fisher information of the weights: sum_v P(v) (u_v - u)(u_v - u)', where u_v are the opinions on v and
-    u is their mean under P; it is added to the inverse of the covariance class by class (Sherman and
-    Morrison 1950).
+    Fisher information of the weights: sum_v P(v) (u_v - u)(u_v - u)', with u_v the opinions on v and u their
+    mean under P; it is added to the inverse of the covariance class by class (Sherman and Morrison 1950).
     """
     n, K = opinions.shape
     mean, gradient, away, turned = work[0], work[1], work[2], work[3]

@@ -1,13 +1,13 @@
-"""Weights too small to count as they are: scaled, with the smoothing, by one power of two.
+"""Scaling of weights below the unit of counts, together with the smoothing, by one power of two.
 
     (s n_k + s alpha) / (s n + s alpha |V|) = (n_k + alpha) / (n + alpha |V|)
 
-Smoothed ratios of counts stay as they are, and so do frequencies of classes. So `NaiveBayes`, its variants
-and `HiddenMarkovNB` say of texts and nominal values what the weights given say, but for rounding: of scaled
-weights to 1/1024. What compares a weight with a fixed number of examples takes the scaled one. That is how
-far the variance of a number in a class with few examples is that of all classes. As the greatest of the
-scaled weights is 1 or more, a common factor 2^-k of weights changes no mean or variance. In a
-`BayesOptimalNB` it is also gradients, pools, bins, calibration and pairs of values.
+Smoothed ratios of counts and class frequencies are unchanged. So `NaiveBayes`, its variants and
+`HiddenMarkovNB` predict texts and nominal values as with the original weights, except that scaled weights are
+rounded to 1/1024. Comparisons of a weight with a fixed number of examples use the scaled weight: in naive
+Bayes the shrinkage of a continuous variance in a class with few examples; in a `BayesOptimalNB` also
+gradients, pools, bins, calibration and pairs of values. As the greatest scaled weight is 1 or more, a common
+factor 2^-k of the weights changes no mean or variance.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _LARGEST = 60  # 2^60: a smoothing times it and the number of words is finite
 
 
 def scale_of(weights: Floats) -> float:
-    """Return the power of two by which weights are multiplied, for each to count what it says.
+    """Return the power of two by which to multiply weights, float64[n] >= 0, so that all are representable.
 
-    It makes the greatest weight one example or more; if the least weight above 0 then is below a unit, it
-    makes the least weight one example or more. If the greatest weight is above 2^20, it makes it 2^20 or
-    less. It is 1 otherwise; and less if the greatest weight, or the sum of all, would not fit. It lies
-    between 2^-60 and 2^60. float64[n] >= 0.
+    It raises the greatest weight to one example or more; if the least weight above 0 is then below a unit, it
+    raises the least weight to one example or more. A greatest weight above 2^20 is lowered to 2^20 or less.
+    It is 1 otherwise; and less if the greatest weight, or the sum of all, would not fit. It lies between
+    2^-60 and 2^60.
 
     Weights with a greatest below 2, and the same times 2^-k, are thus scaled to the same weights.
     """
@@ -45,16 +45,16 @@ def scale_of(weights: Floats) -> float:
         return 1.0
     total = max(1.0, float((weights / greatest).sum()))  # the sum itself may be beyond a double
     found = min(wanted, math.floor(math.log2(min(HEAVIEST, _MOST / total)) - math.log2(greatest)), _LARGEST)
-    return 2.0**found if found >= -_LARGEST else 1.0  # such a weight is refused as it was given
+    return 2.0**found if found >= -_LARGEST else 1.0  # unscaled, the weight is refused later
 
 
 def _steps_to_one(weight: float) -> int:
-    """Return the s for which 1 <= 2^s weight < 2."""
+    """Return the s with 1 <= 2^s weight < 2."""
     return 1 - math.frexp(weight)[1]
 
 
 def scaled_parameters(parameters: Mapping[str, Any], scale: float) -> dict[str, Any]:
-    """Return the parameters of a model with its smoothing, and that of its parts, multiplied by `scale`."""
+    """Return a model's parameters with all smoothing, also of attributes and hypotheses, times `scale`."""
     found = _scaled_fields(parameters, scale)
     attributes, hypotheses = parameters.get("attributes"), parameters.get("hypotheses")
     if attributes:
@@ -65,7 +65,7 @@ def scaled_parameters(parameters: Mapping[str, Any], scale: float) -> dict[str, 
 
 
 def _scaled(spec: Any, scale: float) -> Any:
-    """Return an attribute or a hypothesis with its smoothing scaled; a hypothesis keeps its name."""
+    """Return an attribute or a hypothesis with its smoothing scaled; a hypothesis keeps its label."""
     if not is_dataclass(spec) or isinstance(spec, type):
         return spec
     if isinstance(spec, Hypothesis):
