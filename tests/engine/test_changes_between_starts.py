@@ -119,7 +119,7 @@ ACCEPTED = [
     (("metrics.every=0s",), "metrics.every: 1.0 -> 0.0"),
     (("metrics.interval=0.8",), "metrics.interval: 0.95 -> 0.8"),
     (("predictions.evidence=2",), "predictions.evidence: 0 -> 2"),
-    (("classes.min_learns=5",), "classes.min_learns: absent -> 5"),
+    (("classes.min_learns=5",), "classes.min_learns: 1 -> 5"),
     (("decision.costs={a={b=4}}", "decision.reject=0.3"), "decision.costs.a.b: absent -> 4.0"),
     (("decision.priors=uniform",), 'decision.priors: absent -> "uniform"'),
     (("decision.priors=windowed", "decision.window=50"), "decision.window: absent -> 50"),
