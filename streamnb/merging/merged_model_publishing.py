@@ -44,7 +44,7 @@ class MergedModelPublisher:
         self._config, self._log, self._worker = config, log, worker
         self._folder, self._identity, self._sensor = folder, identity, sensor
         self._digests: frozenset[str] = frozenset()  # states in the last published sum
-        self._told = ""
+        self._reported = ""
 
     def publish(self, state: ShardState) -> int:
         """Install a state, and return its journal record.
@@ -52,7 +52,7 @@ class MergedModelPublisher:
         1. Reject a state of foreign topics, or with lower offsets than the published one.
         2. Offer the model as a file without readers.
         3. Write the journal record that installs it, with its offsets. From here on the model is in force:
-        followers load all of it, or continue unchanged.
+           followers load all of it, or continue unchanged.
         4. Keep a snapshot, so that a new follower need not read older records.
 
         Raises ConfigError and JournalError for a rejected state; then nothing was written.
@@ -105,9 +105,8 @@ class MergedModelPublisher:
             due = time.monotonic() + every
             self._turn()
             try:
-                state = merged(
-                    [state_of_source(place, self._turn, patience) for place in places], self._config
-                )
+                states = [state_of_source(place, self._turn, patience) for place in places]
+                state = merged(states, self._config)
             except (ConfigError, Fenced, NotElected):
                 raise
             except StreamnbError as error:
@@ -122,9 +121,9 @@ class MergedModelPublisher:
 
     def report(self, text: str) -> None:
         """Report a text once, until it changes."""
-        if text and text != self._told:
+        if text and text != self._reported:
             self._sensor.noted(text)
-        self._told = text
+        self._reported = text
 
     @staticmethod
     def _positions(state: ShardState) -> dict[Partition, int]:

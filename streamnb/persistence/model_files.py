@@ -100,9 +100,8 @@ def partial_of(encoded: bytes) -> Partial:
     """See `Partial.from_bytes`."""
     parts = decode(encoded).parts
     if parts.keys() != {_PARTIAL, _CLASSIFIER}:
-        raise SnapshotError(
-            f"a snapshot of {', '.join(sorted(parts))} is not a partial: load it by streamnb.load"
-        )
+        names = ", ".join(sorted(parts))
+        raise SnapshotError(f"a snapshot of {names} is not a partial: load it by streamnb.load")
     with state_errors("a partial", ValueError):
         model = _value(parts[_CLASSIFIER].meta["made"])
         if not isinstance(model, NaiveBayes):

@@ -83,10 +83,9 @@ class QueryModel(NamedTuple):
     def of_text(self, text: str) -> Event:
         """The event of a text. Raises ConfigError."""
         if not self.texts:
-            raise ConfigError(
-                "this model reads no text: give an event as JSON, such as "
-                '\'{"features": {"links": 3}}\'; `streamnb inspect` shows its attributes'
-            )
+            example = '{"features": {"links": 3}}'
+            text = f"this model reads no text: give an event as JSON, such as '{example}'"
+            raise ConfigError(f"{text}; `streamnb inspect` shows its attributes")
         return Event("-", {self.texts[0]: text})
 
     def knows(self, attribute: str) -> bool:
@@ -125,9 +124,8 @@ class QueryModel(NamedTuple):
         unused = self.model.unused_values({name: value for name, value in event.x.items() if name != ENTITY})
         if all(one.reason == "attribute" for one in unused):
             return self.strange(event)
-        more = (
-            f", and {pluralize(len(unused) - _MOST_TOLD, 'other value')}" if len(unused) > _MOST_TOLD else ""
-        )
+        rest = len(unused) - _MOST_TOLD
+        more = f", and {pluralize(rest, 'other value')}" if rest > 0 else ""
         told = "; ".join(one.message for one in unused[:_MOST_TOLD])
         return f"the model knows no value of this event, so it goes by how frequent labels are: {told}{more}"
 

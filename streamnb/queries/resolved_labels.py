@@ -28,7 +28,7 @@ class ResolvedLabels:
 
     def __init__(self, config: Config, most: int | None = None) -> None:
         self._schema, self._ranks, self._most = context.schema(config), config.labels.ranks, most
-        self._said: dict[str, tuple[SourceLabel, ...]] = {}
+        self._labels: dict[str, tuple[SourceLabel, ...]] = {}
         self._voids = RevokedIntervals()
         self.has_forgotten = False
 
@@ -40,15 +40,15 @@ class ResolvedLabels:
             return None
         time = record.timestamp if found.ts is None else found.ts
         said = SourceLabel(found.source, time, found.label, found.weight, record.partition, record.offset)
-        self._said[found.id] = _merged_with_limit(self._said.pop(found.id, ()), said)
-        if self._most is not None and len(self._said) > self._most:
-            del self._said[next(iter(self._said))]
+        self._labels[found.id] = _merged_with_limit(self._labels.pop(found.id, ()), said)
+        if self._most is not None and len(self._labels) > self._most:
+            del self._labels[next(iter(self._labels))]
             self.has_forgotten = True
         return replace(found, ts=time)
 
     def mentions(self, event_id: str) -> bool:
         """Return True if any separate label of an event is known."""
-        return event_id in self._said
+        return event_id in self._labels
 
     def label(self, event_id: str, in_event: str | None, known: tuple[SourceLabel, ...] = ()) -> str | None:
         """Return the label in force, given the event's own label; None if there is none.
@@ -58,7 +58,7 @@ class ResolvedLabels:
         said = known
         if not known and in_event is not None:
             said = (SourceLabel(IN_EVENT, -math.inf, in_event, 1.0, Partition("", 0), 0),)
-        for one in self._said.get(event_id, ()):
+        for one in self._labels.get(event_id, ()):
             said = _merged_with_limit(said, one)
         truth = effective((one for one in said if not self._voids.cover(one)), self._ranks)
         return None if truth is None else truth.label

@@ -81,13 +81,7 @@ def print_list(answer: Mapping[str, Any]) -> None:
     if not answer["snapshots"]:
         print(f"{answer['folder']} holds no snapshots")
         return
-    rows = [
-        (
-            snapshot["n"],
-            "" if snapshot["written"] is None else time_of(snapshot["written"]),
-            snapshot["bytes"],
-            snapshot["state"],
-        )
-        for snapshot in answer["snapshots"]
-    ]
+    times = ("" if one["written"] is None else time_of(one["written"]) for one in answer["snapshots"])
+    found = zip(answer["snapshots"], times, strict=True)
+    rows = [(one["n"], written, one["bytes"], one["state"]) for one, written in found]
     print(table(rows, ("record", "written", "bytes", "state")))

@@ -203,15 +203,8 @@ def _statistics(learner: EventProcessor) -> SufficientStatistics | None:
 def print_differences(answer: Mapping[str, Any], titles: Sequence[str] = ()) -> None:
     """The differences as text; columns have titles, or else the numbers of journal records."""
     before, after = answer["before"], answer["after"]
-    rows = [
-        (
-            "words and values" if key == "attributes" else key.replace("_", " "),
-            _shown(before[key]),
-            _shown(after[key]),
-        )
-        for key in before
-        if key != "n"
-    ]
+    names = {key: key.replace("_", " ") for key in before if key != "n"} | {"attributes": "words and values"}
+    rows = [(name, _shown(before[key]), _shown(after[key])) for key, name in names.items()]
     print(table(rows, ("", *(titles or (f"record {side['n']}" for side in (before, after))))))
     if (met := answer["attributes"]) is not None:
         print(f"\n{met['new']:,} words and values are new, {met['gone']:,} are gone")

@@ -20,12 +20,8 @@ def print_tenants(described: dict[str, Any] | None) -> None:
     if described is None:
         return
     print(f"\n{described['models']:,} tenants have a model of their own; the models with the most events:")
-    rows = [
-        (
-            brief(printable(one["name"])) or "(none)",
-            f"{one['events']:,}",
-            f"{one['right'] / one['tested']:.4f}" if one["tested"] else "",
-        )
-        for one in described["largest"]
-    ]
+    rows = []
+    for one in described["largest"]:
+        accuracy = f"{one['right'] / one['tested']:.4f}" if one["tested"] else ""
+        rows.append((brief(printable(one["name"])) or "(none)", f"{one['events']:,}", accuracy))
     print(table(rows, ("tenant", "events", "accuracy")))

@@ -35,18 +35,14 @@ def print_informative(model: StreamModel) -> None:
         return
     print()
     for label in labels:
-        words = ", ".join(
-            printable(_named(model, one)) for one in strongest(model.statistics, label, _TELLING)
-        )
+        found = strongest(model.statistics, label, _TELLING)
+        words = ", ".join(printable(_named(model, one)) for one in found)
         print(f"{printable(label)}: {words}" if words else printable(label))
 
 
 def _named(model: CountingModel, one: InformativeValue) -> str:
-    return (
-        f"{one.attribute}={one.value}"
-        if (NOMINAL, one.attribute) in model.statistics.layout.groups
-        else one.value
-    )
+    is_nominal = (NOMINAL, one.attribute) in model.statistics.layout.groups
+    return f"{one.attribute}={one.value}" if is_nominal else one.value
 
 
 def print_report(report: MetricsReport) -> None:

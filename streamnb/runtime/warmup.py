@@ -22,9 +22,8 @@ def rehearse(learner: EventProcessor, schema: EventSchema) -> None:
     for begin in range(0, _EVENTS, 20):
         learner.process(records[begin : begin + 20], 1.0)
     if learner.settings.labels is not None:
-        learner.process(
-            [_verdict(learner.settings.labels.topic, number) for number in range(2 * _EVENTS)], 1.0
-        )
+        topic = learner.settings.labels.topic
+        learner.process([_verdict(topic, number) for number in range(2 * _EVENTS)], 1.0)
     if learner.settings.pruning.every:
         learner.prune()
     learner.model.evict(_TOO_MANY)

@@ -142,7 +142,7 @@ class Worker:
         self._sensor, self._accepts_loss, self._elected = sensor, accepts_loss, elected
         self._left: Sequence[Record] = ()  # read, and not processed: the outputs of others filled a commit
         self._stopping = False
-        self._stood_for = ""  # last process that asked for a pause
+        self._last_asker = ""  # last process that asked for a pause
         self._only_events = False  # until those come of which labels are there
         self._ends: Mapping[Partition, int] = {}  # ends of the event topics when labels began to wait
         self._labels_read: Mapping[Partition, int] = {}  # as far as, when they last waited
@@ -163,7 +163,7 @@ class Worker:
         self._waiting: dict[
             Partition, tuple[int, float]
         ] = {}  # partition that lags -> its position, since when
-        self._told = -math.inf  # when the last reason for waiting was logged
+        self._logged_at = -math.inf  # when the last reason for waiting was logged
         self._forgets = True  # as far as reported
         self._short: set[str] = set()  # parts of memory that were reported as nearly full
         self._looked = self._listed = 0.0  # when at the lag, and at the partitions
@@ -279,7 +279,7 @@ class Worker:
 
         Pause once for each asker, which may repeat its request shortly after.
         """
-        self._stood_for, self._waiting = asker, {}
+        self._last_asker, self._waiting = asker, {}
         self._await_commit()
         self._finish_saving(self._turn)
         self._sensor.noted("pausing commits until a retrained model is installed")
@@ -440,13 +440,13 @@ class Worker:
         """Commit as many of the records as outputs and journal record can hold; none makes a report.
 
         1. Read the clock: `now` is journalled, and nothing learned or published depends on any other clock.
-        The silences that monitors evaluate are journalled, too.
+           The silences that monitors evaluate are journalled, too.
         2. Predict and learn the records in order, and encode the outputs. If outputs are large, as for many
-        classes, leave the rest for the next commit: batching changes nothing else.
+           classes, leave the rest for the next commit: batching changes nothing else.
         3. Make the journal record of the processed records.
         4. Wait until the last commit is durable.
         5. Begin to write outputs, journal record and positions in one transaction. Meanwhile, read and learn
-        the next records.
+           the next records.
 
         A crash before the end of the transaction loses nothing: the records are read again. A crash after it
         repeats nothing: the journal lists the processed records, and recovery learns them without output.
@@ -458,9 +458,8 @@ class Worker:
         before = self.learner.consumed
         work = _WORK if self.learner.has_work else 0
         silence = self._silence(now)
-        outputs = self.learner.process(
-            records[: _named(records)], now, self._turn, _COMMIT_BYTES, work, silence
-        )
+        first = records[: _named(records)]
+        outputs = self.learner.process(first, now, self._turn, _COMMIT_BYTES, work, silence)
         taken = self.learner.consumed - before
         records, self._left = records[:taken], records[taken:]
         tally, self.learner.tally = self.learner.tally, Counters()
@@ -474,11 +473,8 @@ class Worker:
         at = time.time()
         self._begun = _CommitBegun(self._log.begin_commit(transaction), checkpoint.n, at, records, tally)
         self.checkpoint, self._ahead = checkpoint, False
-        if (
-            not self._only_events
-            and self.learner.late is not None
-            and self.learner.late.fullness > _EARLY_MOST
-        ):
+        late = None if self._only_events else self.learner.late
+        if late is not None and late.fullness > _EARLY_MOST:
             self._wait_for_events(self._lag())
         self._finish_commit_if_over()
 
@@ -544,7 +540,7 @@ class Worker:
             self._wait_for_events(lag)
             self._report_waiting_events(lag, now)
             asker = self._snapshots.asked_by()
-            if asker not in {"", self._stood_for}:
+            if asker not in {"", self._last_asker}:
                 self._pause_for_handover(asker)
 
     def _warn_if_nothing_is_evicted(self) -> None:
@@ -561,11 +557,8 @@ class Worker:
                 left = int((1.0 / part.share - 1.0) * self.learner.consumed)
                 pace = f", at this pace in about {left:,} events" if left > 0 else ""
                 key, most = _RAISED.get(name, ("memory.budget", ""))
-                self._sensor.noted(
-                    f"{key}: {name.replace('_', ' ')} take {part.share:.0%} of their "
-                    f"{part.most / 1e6:.1f} MB; {_WHEN_FULL[name]}{pace}; "
-                    f"{key} may be raised{most}"
-                )
+                use = f"{name.replace('_', ' ')} take {part.share:.0%} of their {part.most / 1e6:.1f} MB"
+                self._sensor.noted(f"{key}: {use}; {_WHEN_FULL[name]}{pace}; {key} may be raised{most}")
 
     def _lag(self) -> Mapping[Partition, int]:
         left = Counter(record.partition for record in self._left)
@@ -587,11 +580,8 @@ class Worker:
             if read == self._labels_read:
                 return  # none since they waited: events may be read first, each time
             self._ends = {p: at[p] + n for p, n in lag.items() if n and p in at and p not in read}
-        stuck = {
-            p
-            for p, (place, since) in self._waiting.items()
-            if place == at.get(p) and now - since >= _STUCK_SECONDS
-        }
+        long = {p: place for p, (place, since) in self._waiting.items() if now - since >= _STUCK_SECONDS}
+        stuck = {p for p, place in long.items() if place == at.get(p)}
         # Transaction markers follow the last record, and do not count as lag.
         is_behind = any(at[p] < end and lag.get(p) for p, end in self._ends.items() if p not in stuck)
         waits = is_behind and late.fullness > (_EARLY_AGAIN if self._only_events else _EARLY_MOST)
@@ -614,9 +604,9 @@ class Worker:
         unmoved = {p for p in lagging if p in before and before[p][0] == at[p]}
         self._waiting = {p: before[p] if p in unmoved else (at[p], now) for p in lagging}
         long = {p: now - since for p, (_, since) in self._waiting.items() if now - since >= _LONG_SECONDS}
-        if long and now - self._told >= _TELL_SECONDS:
+        if long and now - self._logged_at >= _TELL_SECONDS:
             for line in self._log.held_up(long):
-                self._told = now
+                self._logged_at = now
                 self._sensor.noted(f"waiting for {max(long.values()):.0f} s: {line}")
 
     def _check_topics(self) -> None:

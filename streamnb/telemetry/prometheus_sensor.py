@@ -66,9 +66,8 @@ class PrometheusSensor(Sensor):
         of_monitors = ["monitor", "kind"]
         self._alerts = counter("streamnb_alerts_total", "Alerts published.", [*of_monitors, "state"])
         gauge = partial(Gauge, registry=self._metrics)
-        self._raised = gauge(
-            "streamnb_monitor_raised", "1 while the alarm of a monitor is raised.", of_monitors
-        )
+        text = "1 while the alarm of a monitor is raised."
+        self._raised = gauge("streamnb_monitor_raised", text, of_monitors)
         text = (
             "A monitor's Bayes factor: out of bounds against within; while its alarm is raised, the reverse."
         )

@@ -60,7 +60,7 @@ class Ticker(Sensor):
     """Progress line on standard error, once a second."""
 
     def __init__(self) -> None:
-        self._told = time.monotonic()
+        self._printed_at = time.monotonic()
         self._consumed = self._predicted = 0  # since the last line
         self._behind: int | None = None
         self._total = 0
@@ -71,11 +71,11 @@ class Ticker(Sensor):
     def entered(self, state: WorkerState) -> None:
         """Print the remaining alerts at the end."""
         if state is WorkerState.STOPPED:
-            self._tell_alerts()
+            self._print_alerts()
 
     def recovered(self, seconds: float, events: int) -> None:
         """Print the number of recovered records."""
-        self._total, self._told = events, time.monotonic()
+        self._total, self._printed_at = events, time.monotonic()
         if events:
             print(f"recovered {pluralize(events, 'record')} in {seconds:.1f} s", file=sys.stderr)
 
@@ -103,11 +103,11 @@ class Ticker(Sensor):
         self._alerts.update(commit.tally.alerts)
         now = time.monotonic()
         if self._alerts and now - self._alerted >= _TICK_SECONDS:
-            self._tell_alerts()
+            self._print_alerts()
             self._alerted = now
-        if now - self._told < _TICK_SECONDS or (self._report is None and self._behind is None):
+        if now - self._printed_at < _TICK_SECONDS or (self._report is None and self._behind is None):
             return
-        seconds, self._told = now - self._told, now
+        seconds, self._printed_at = now - self._printed_at, now
         print(self._line(commit.n, seconds), file=sys.stderr)
         self._consumed = self._predicted = 0
 
@@ -116,9 +116,8 @@ class Ticker(Sensor):
             rate = f"{self._predicted / seconds:,.0f} predictions/s"
             return f"{rate} by journal record {n}, {self._behind:,} behind the learner"
         window = self._report.window
-        scores = (
-            f"accuracy {window.accuracy:.4f}  log loss {window.log_loss:.4f} of the last {window.events:,}"
-        )
+        accuracy = f"accuracy {window.accuracy:.4f}"
+        scores = f"{accuracy}  log loss {window.log_loss:.4f} of the last {window.events:,}"
         if not window.events:
             apart = self._report.verdicts
             waiting = apart and f"{pluralize(apart.pending, 'event')} without a label so far"
@@ -128,7 +127,7 @@ class Ticker(Sensor):
             f"dead letters {self._report.dead_letters}  journal {n}"
         )
 
-    def _tell_alerts(self) -> None:
+    def _print_alerts(self) -> None:
         for (monitor, kind, state), count in self._alerts.items():
             times = f", {pluralize(count, 'time')}" if count > 1 else ""
             print(f"monitor {printable(monitor)} ({kind}): {state}{times}", file=sys.stderr)

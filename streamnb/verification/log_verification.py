@@ -73,10 +73,10 @@ def verify(
 
     1. The chain of the journal, and its positions.
     2. Every slice that the log still holds. Its events are recounted from the beginning of the journal, or
-    from the oldest snapshot from which the log is complete.
+       from the oldest snapshot from which the log is complete.
     3. The recount against every snapshot on the way, and against the recovered state.
     4. The recovered state, and the features and gradient-trained parts of snapshots, against a replay without
-    snapshots.
+       snapshots.
     5. Predictions and dead letters against the events.
 
     A model that is not a table of counts cannot be recounted. Instead of step 3, the model and the snapshots
@@ -119,14 +119,12 @@ def _check_present(source: VerificationSource, seen: LogScan, findings: CheckRes
     if not seen.is_broken:
         findings.ok(CHAIN, f"records {seen.first_n:,} to {seen.end.n:,}, each follows the one before")
     if seen.first_n > 0:
-        findings.unchecked(
-            CHAIN, f"the records before {seen.first_n:,} are no longer kept", record=seen.first_n
-        )
+        text = f"the records before {seen.first_n:,} are no longer kept"
+        findings.unchecked(CHAIN, text, record=seen.first_n)
     try:
         changes = describe_changes(refuse_changes(seen.end, source.identity))
-        findings.ok(
-            CONFIGURATION, f"other from the next run on: {changes}" if changes else "that of the journal"
-        )
+        text = f"other from the next run on: {changes}" if changes else "that of the journal"
+        findings.ok(CONFIGURATION, text)
     except JournalError as error:
         findings.differs(CONFIGURATION, str(error), end)
     try:
@@ -205,12 +203,9 @@ class _Recount:
                 text = f"the snapshot at journal record {n}: {error}"
                 self._findings.differs(SNAPSHOTS, text, {"record": n})
                 continue
-            self._findings.unchecked(
-                RECOUNT,
-                f"{pluralize(self.recount.consumed, 'event')} up to journal record {n}, where the recount "
-                f"begins with a snapshot: {why}",
-                record=n,
-            )
+            events = pluralize(self.recount.consumed, "event")
+            text = f"{events} up to journal record {n}, where the recount begins with a snapshot: {why}"
+            self._findings.unchecked(RECOUNT, text, record=n)
             return
         text = f"events up to journal record {least}, and no snapshot stands after it: {why}"
         self._findings.unchecked(RECOUNT, text, record=least)

@@ -52,7 +52,7 @@ def test_where_labels_come_apart_events_are_not_counted_with_them(capsys, monkey
     for n, (topic, record, *says) in enumerate(steps, 1):
         learner.process([Record(Partition(topic, 0), 0, None, json.dumps(record).encode(), 0.0)], 1.0)
         ticker.reported(learner.report(1.0))
-        ticker._told = 0.0
+        ticker._printed_at = 0.0
         ticker.committed(Committed(n, 1, Counters(), 0.0, 1.0, []))
         told = capsys.readouterr().err
         assert all(words in told for words in says), told

@@ -108,9 +108,7 @@ def steps(log: Log, seen: LogScan, origins: Mapping[int, JournalOrigin]) -> Iter
     """Yield the readable records, each number once, in order; `scan_log` reports faults."""
     before: Checkpoint | None = None
     for offset, record in decoded(log, seen.journal, log.offsets(seen.journal)[0], seen.end_offset):
-        if isinstance(record, JournalError) or offset in seen.strays:
-            continue
-        if before is not None and record.n <= before.n:
+        if isinstance(record, JournalError) or offset in seen.strays or (before and record.n <= before.n):
             continue
         step = _step(before, record, origins)
         if before is not None or record.n == 0:
@@ -160,9 +158,8 @@ def scan_log(
             foreign.append(ForeignRecord(offset, str(record)))
             continue
         if not _follows(before, record) and offset in listed():
-            _report_foreign_records(
-                [ForeignRecord(offset, "listed by the journal as none of its own")], seen, findings
-            )
+            listing = ForeignRecord(offset, "listed by the journal as none of its own")
+            _report_foreign_records([listing], seen, findings)
             continue
         if _follows(before, record):
             _report_foreign_records(foreign, seen, findings)
@@ -175,9 +172,8 @@ def scan_log(
             continue
         at = place(journal, offset, record=record.n)
         if before is not None and record.n <= before.n:
-            text = (
-                f"{journal} offset {offset}: the journal goes from record {before.n} to {record.n}: repeated"
-            )
+            goes = f"the journal goes from record {before.n} to {record.n}: repeated"
+            text = f"{journal} offset {offset}: {goes}"
             findings.differs(CHAIN, text, at, found=record.n, expected=before.n + 1)
             continue
         step = _step(before, record, origins)
@@ -193,9 +189,8 @@ def scan_log(
 
 
 def _follows(before: Checkpoint | None, record: JournalRecord | JournalError) -> bool:
-    if isinstance(record, JournalError):
-        return False
-    return (record.n, record.previous) == ((0, START) if before is None else (before.n + 1, before.digest))
+    follows = (0, START) if before is None else (before.n + 1, before.digest)
+    return not isinstance(record, JournalError) and (record.n, record.previous) == follows
 
 
 def _report_foreign_records(strays: Sequence[ForeignRecord], seen: LogScan, findings: CheckResults) -> None:
@@ -219,10 +214,8 @@ def _check_link(
 ) -> None:
     follows = record.n == before.n + 1
     if record.n != before.n + 1 + unreadable:
-        text = (
-            f"the journal goes from record {before.n} to {record.n}: "
-            f"{record.n - before.n - 1 - unreadable} missing between them"
-        )
+        missing = record.n - before.n - 1 - unreadable
+        text = f"the journal goes from record {before.n} to {record.n}: {missing} missing between them"
         findings.differs(CHAIN, text, at, found=record.n, expected=before.n + 1 + unreadable)
     if follows and record.previous != before.digest:
         text = f"journal record {record.n} does not follow record {before.n}: digests differ"
@@ -291,12 +284,12 @@ def _note(seen: LogScan, step: ChainEntry, earliest: Mapping[Partition, int]) ->
     seen.origins[step.after.origin.config_hash] = step.after.origin
     if record.kind == "rollback":
         seen.rollbacks[record.n] = record.to
-    if record.kind == "program":
+    elif record.kind == "program":
         seen.program = record.n
-    if record.kind == "adopt":
+    elif record.kind == "adopt":
         seen.adopted = record.n
         seen.relearned = record.n if record.config or len(seen.origins) > 1 else seen.relearned
-    if record.kind == "loss":
+    elif record.kind == "loss":
         for partition, before in step.before.positions.items():
             topic_id = record.topic_ids.get(partition.topic)
             known = step.before.origin.topic_ids.get(partition.topic, topic_id)

@@ -74,8 +74,7 @@ class KeptSnapshots:
         """The states of those on the way to the journal's end, at a record or after it, the oldest first."""
         while (n := self.oldest(least, seen)) >= 0:
             snapshot = self._load(n)
-            state = None if snapshot is None else self._state(snapshot)
-            if state is not None:
+            if snapshot is not None and (state := self._state(snapshot)) is not None:
                 yield n, state
             least = n + 1
 
@@ -91,8 +90,7 @@ class KeptSnapshots:
             return
         if {tuple(p): offset for p, offset in step.after.positions.items()} != dict(snapshot.positions):
             self._differs(n, " stands at other positions than the record")
-        state = self._state(snapshot)
-        if state is None:
+        if (state := self._state(snapshot)) is None:
             return
         before = self._findings.count(SNAPSHOTS)
         equal = compare(recount, state, SNAPSHOTS, n, self._findings)
@@ -107,8 +105,7 @@ class KeptSnapshots:
 
     def compare_model(self, n: int, replayed: EventProcessor) -> None:
         """Compare the model of the snapshot at a record, if there is one, with a replay, bit for bit."""
-        kept = self._model(n)
-        if kept is None:
+        if (kept := self._model(n)) is None:
             return
         if part_digest(*kept) == part_digest(*replayed.model.state()):
             self._findings.ok(SNAPSHOTS, f"at journal record {n}: the model is the replay's", record=n)

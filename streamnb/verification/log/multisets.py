@@ -25,8 +25,7 @@ class Balance:
     """
 
     def __init__(self) -> None:
-        self.expected = 0
-        self.found = 0
+        self.expected = self.found = 0
         self._counts = [0] * _BUCKETS
         self._sums = [0] * _BUCKETS
 

@@ -50,8 +50,7 @@ class ProcessedReader:
     def __post_init__(self) -> None:
         self._reader = SliceReader(self.log)
         self._known: dict[str, RecountPlan] = {}
-        self.slices = 0
-        self.gone = 0
+        self.slices = self.gone = 0
         self.incomplete: set[int] = set()
 
     def plan(self, origin: JournalOrigin) -> RecountPlan | None:
@@ -99,14 +98,9 @@ class ProcessedReader:
             if start < part.first:
                 self._reader.read(gap, n)
         except (JournalError, LogError):
-            findings.differs(
-                "positions",
-                f"journal record {n}: {part.topic}/{part.partition} offset {position}: "
-                f"skipped up to {part.first}",
-                _place(part, n) | {"offset": position},
-                found=part.first,
-                expected=position,
-            )
+            text = f"journal record {n}: {partition} offset {position}: skipped up to {part.first}"
+            at = _place(part, n) | {"offset": position}
+            findings.differs("positions", text, at, found=part.first, expected=position)
 
     def _slice(self, partition: Partition, part: Slice, n: int, findings: CheckResults) -> list[Record]:
         """Return the current records of a slice, and report it if they differ from the learned ones."""
@@ -148,9 +142,8 @@ def _is_ahead(said: LabelRecord | Retraction, recorded: float, settings: Setting
 
     This repeats the rule of docs/formats.md, so a learner that applies a different rule is detected.
     """
-    if said.ts is None or not 0.0 < recorded < LATEST or settings.schema.clock != "log":
-        return False
-    return said.ts > recorded + 86400.0
+    is_checked = 0.0 < recorded < LATEST and settings.schema.clock == "log"
+    return is_checked and said.ts is not None and said.ts > recorded + 86400.0
 
 
 def _read(record: Record, settings: Settings) -> Read:

@@ -152,25 +152,19 @@ class PublishedOutputs:
         if self.seen.is_whole and not any(first for first, _ in self._letters.values()):
             self._check(LETTERS, lambda: self._found_dead_letters(ends), again)
         else:
-            self.findings.unchecked(
-                LETTERS, f"{self._balances[LETTERS].expected:,} refused records: {self._missing}"
-            )
+            text = f"{self._balances[LETTERS].expected:,} refused records: {self._missing}"
+            self.findings.unchecked(LETTERS, text)
         if self._by_scorers:
             text = "scorers publish predictions outside commits, with the journal record of their model"
             self.findings.unchecked(PREDICTIONS, text)
         if self._earlier:
-            self.findings.unchecked(
-                PREDICTIONS,
-                f"those of the first {self._earlier:,} journal records that are kept: {self._missing}",
-            )
+            text = f"those of the first {self._earlier:,} journal records that are kept: {self._missing}"
+            self.findings.unchecked(PREDICTIONS, text)
 
     @property
     def _missing(self) -> str:
-        why = (
-            f", or, of events up to journal record {self.seen.unread}, {self.seen.why}"
-            if self.seen.why
-            else ""
-        )
+        unread, why = self.seen.unread, self.seen.why
+        why = f", or, of events up to journal record {unread}, {why}" if why else ""
         return f"some of them, or of the events, are gone{why}"
 
     def _check(
@@ -182,8 +176,7 @@ class PublishedOutputs:
             balance = copy.deepcopy(self._balances[kind])
             for key in found():
                 balance.find(key)
-            uneven = balance.uneven()
-            if not uneven:
+            if not (uneven := balance.uneven()):
                 noun = "events" if kind == PREDICTIONS else "refused records"
                 self.findings.ok(kind, f"{balance.found:,} of {balance.expected:,} {noun}, each once")
                 return
@@ -227,14 +220,13 @@ class PublishedOutputs:
             except msgspec.MsgspecError as error:
                 self._strange(PREDICTIONS, record, str(error))
                 continue
-            is_ours = prediction.model.name in self._names and prediction.ts >= self._floor
-            is_ours = is_ours and prediction.model.journal is None
-            if is_ours and prediction.ts not in self._since.times:
+            is_ours = prediction.model.name in self._names and prediction.model.journal is None
+            if is_ours and prediction.ts >= self._floor and prediction.ts not in self._since.times:
                 yield prediction.id.encode()
         for record in self._records(PREDICTIONS, self._letters, ends):
             headers = dict(record.headers)
-            is_scorers = "journal" in headers
-            if headers.get("reason") == _UNPUBLISHED and not is_scorers and not self._is_others(record):
+            is_ours = headers.get("reason") == _UNPUBLISHED and "journal" not in headers
+            if is_ours and not self._is_others(record):
                 try:
                     now = float(headers.get("ts", b"nan"))
                 except ValueError:

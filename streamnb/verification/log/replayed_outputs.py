@@ -99,9 +99,8 @@ class ReplayedOutputs:
             else:
                 rest += sum(1 for _ in left)
         if rest and passed_over:
-            self._findings.unchecked(
-                OUTPUTS, f"{pluralize(rest, 'record')} in addition to a replay: {passed_over}"
-            )
+            text = f"{pluralize(rest, 'record')} in addition to a replay: {passed_over}"
+            self._findings.unchecked(OUTPUTS, text)
         if self._equal and not self._findings.count(OUTPUTS):
             self._findings.ok(OUTPUTS, f"{pluralize(self._equal, 'record')} as published, byte for byte")
 
@@ -122,10 +121,9 @@ class ReplayedOutputs:
         self._findings.differs(OUTPUTS, text, {"topic": first.topic, "id": name}, found=0, expected=missed)
 
     def _report_other(self, one: Record) -> None:
-        text = (
-            f"{one.partition} offset {one.offset} is none that a replay gives, or one that was there before"
-        )
-        self._findings.differs(OUTPUTS, text, place(one.partition, one.offset))
+        text = "is none that a replay gives, or one that was there before"
+        at = place(one.partition, one.offset)
+        self._findings.differs(OUTPUTS, f"{one.partition} offset {one.offset} {text}", at)
 
     def _report(self, output: NewRecord, found: Record) -> None:
         name = (output.key or b"").decode(errors="backslashreplace")
@@ -222,7 +220,7 @@ class _OutputWindow:
             self._size += len(record.value)
 
 
-_said = msgspec.json.Decoder(_OutputHead).decode
+_decode_head = msgspec.json.Decoder(_OutputHead).decode
 
 
 def _place(letter: NewRecord | Record) -> Name | None:
@@ -239,7 +237,7 @@ def _models(name: Name) -> set[str]:
 def _what(output: NewRecord | Record) -> Name | None:
     """Return commit, event, kind and model of a prediction, report, drift or alert; else None."""
     try:
-        said = _said(output.value)
+        said = _decode_head(output.value)
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return None
     return said.ts, said.id, said.kind, said.model.name

@@ -41,9 +41,8 @@ class ReplayedTenantStats:
             try:
                 found = self._found(topic)
             except (LogError, JournalError) as error:
-                self._findings.differs(
-                    STANDINGS, f"topic {topic!r} cannot be read: {error}", {"topic": topic}
-                )
+                text = f"topic {topic!r} cannot be read: {error}"
+                self._findings.differs(STANDINGS, text, {"topic": topic})
                 continue
             missing = Record(self._log.partitions(topic)[0], -1, None, b"", 0.0)
             pairs = [(key, found.pop(key, missing), value) for key, value in expected.items()]
@@ -56,9 +55,8 @@ class ReplayedTenantStats:
                 self._findings.unchecked(STANDINGS, text)
             self._report([pair for pair in others if pair[1].value != b""], tells=is_all)
             if not self._findings.count(STANDINGS):
-                self._findings.ok(
-                    STANDINGS, f"the last record of each of {pluralize(len(pairs) - len(due), 'tenant')}"
-                )
+                tenants = pluralize(len(pairs) - len(due), "tenant")
+                self._findings.ok(STANDINGS, f"the last record of each of {tenants}")
 
     def _found(self, topic: str) -> dict[bytes | None, Record]:
         found: dict[bytes | None, Record] = {}
@@ -77,13 +75,9 @@ class ReplayedTenantStats:
         for key, record, value in pairs:
             name = _name(key)
             here, there = (one.decode(errors="backslashreplace") or "none" for one in (record.value, value))
-            self._findings.differs(
-                STANDINGS,
-                f"{record.partition}: the last record of tenant {name!r} is {here}, expected {there}",
-                place(record.partition, record.offset, id=name),
-                found=here,
-                expected=there,
-            )
+            text = f"{record.partition}: the last record of tenant {name!r} is {here}, expected {there}"
+            at = place(record.partition, record.offset, id=name)
+            self._findings.differs(STANDINGS, text, at, found=here, expected=there)
 
 
 def _name(key: bytes | None) -> str:

@@ -34,9 +34,8 @@ def check_rebuilt(
         findings.unchecked(REBUILT, str(error), record=adopted)
         return
     if rebuilding.forgotten:
-        text = (
-            f"{rebuilding.forgotten:,} of these events, up to journal record {record.to}, were not forgotten"
-        )
+        events = f"{rebuilding.forgotten:,} of these events"
+        text = f"{events}, up to journal record {record.to}, were not forgotten"
         findings.differs(REBUILT, text, {"record": adopted})
     rebuilding.follow()
     digest = rebuilding.retrained().digest
@@ -51,8 +50,5 @@ def check_rebuilt(
     if not findings.count(REBUILT):
         without = sum(map(len, rebuilding.retrained().evicted.values()))
         what = f", without the {without:,} events that were forgotten" if without else ""
-        findings.ok(
-            REBUILT,
-            f"{pluralize(rebuilding.learned, 'event')}{what}: the same model, bit for bit",
-            record=adopted,
-        )
+        text = f"{pluralize(rebuilding.learned, 'event')}{what}: the same model, bit for bit"
+        findings.ok(REBUILT, text, record=adopted)

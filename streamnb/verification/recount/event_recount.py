@@ -139,13 +139,8 @@ class Recount:
     """
 
     def __init__(self) -> None:
-        self.consumed = 0
-        self.dead_letters = 0
-        self.events = 0
-        self.met = 0
-        self.unlearned = 0
-        self.corrected = 0
-        self.prunings = 0
+        self.consumed = self.dead_letters = self.events = self.met = 0
+        self.unlearned = self.corrected = self.prunings = 0
         self._born: dict[Row, int] = {}  # after how many prunings a row was met, where after any
         self._room: MemoryBudget | None = None
         self._changed = 0  # after how many prunings there was this room; it counts as one itself

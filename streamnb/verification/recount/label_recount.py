@@ -85,7 +85,7 @@ class LabelRecount:
     _sources: set[str] = field(default_factory=set)
     _voids: dict[str, list[tuple[float, Place]]] = field(default_factory=lambda: defaultdict(list))
     _sweeps: dict[str, tuple[int, bool]] = field(default_factory=dict)  # from where on; and whether no more
-    _told: tuple[int, int] = 0, 0
+    _refused: tuple[int, int] = 0, 0
 
     def take(self, records: Iterable[tuple[Record, Read]], work: int, plan: RecountPlan) -> None:
         """Count what one journal record processed, with its steps of work, under this configuration."""
@@ -244,9 +244,9 @@ class LabelRecount:
 
     def _refuse(self) -> None:
         """Count a rejected label as a dead letter, at most ten in a thousand records."""
-        block, told = self.recount.consumed // 1000, self._told[1]
-        self._told = block, 1 + (told if block == self._told[0] else 0)
-        self.recount.dead_letters += self._told[1] <= 10
+        block, refused = self.recount.consumed // 1000, self._refused[1]
+        self._refused = block, 1 + (refused if block == self._refused[0] else 0)
+        self.recount.dead_letters += self._refused[1] <= 10
 
     # -- what waits ---------------------------------------------------------------------------------------
 

@@ -29,6 +29,8 @@ from streamnb.verification.recount.event_recount import Group, Recount, Row
 from streamnb.verification.recount.posterior_audit import PosteriorAudit
 from streamnb.verification.recount.tenant_recount import TenantRecount
 
+Place = Mapping[str, str | int]
+Weights = Mapping[str, int]
 _AT_ONCE = 4096  # rows
 
 
@@ -180,11 +182,8 @@ def compare(recount: Recount, state: LearnedState, check: str, at: int, findings
     `exact.moments`.
     """
     comparing = _Comparing(check, at, findings)
-    for name, counted, learned in (
-        ("records consumed", recount.consumed, state.consumed),
-        ("dead letters", recount.dead_letters, state.dead_letters),
-    ):
-        comparing.number(name, {}, counted, learned)
+    comparing.number("records consumed", {}, recount.consumed, state.consumed)
+    comparing.number("dead letters", {}, recount.dead_letters, state.dead_letters)
     if state.books is not None:
         comparing.books(recount, state.books)
     if state.tenants is None:
@@ -231,7 +230,7 @@ class _Comparing:
             recount.sources = statistics.sources
         self.number("sources of counts", {}, recount.sources, statistics.sources)
 
-    def number(self, what: str, place: Mapping[str, str | int], counted: Any, learned: Any) -> None:
+    def number(self, what: str, place: Place, counted: Any, learned: Any) -> None:
         if counted == learned:
             return
         place = {**self._whose, **place}
@@ -245,13 +244,7 @@ class _Comparing:
             expected=counted,
         )
 
-    def by_class(
-        self,
-        what: str,
-        place: Mapping[str, str | int],
-        counted: Mapping[str, int],
-        learned: Mapping[str, int],
-    ) -> None:
+    def by_class(self, what: str, place: Place, counted: Weights, learned: Weights) -> None:
         """Compare weights by class, reported in examples; a class of weight 0 counts as absent."""
         for label in {**counted, **learned}:
             pair = counted.get(label, 0), learned.get(label, 0)
@@ -260,12 +253,7 @@ class _Comparing:
             else:
                 self.number(what, {**place, "class": label}, pair[0] / UNIT, pair[1] / UNIT)
 
-    def by_group(
-        self,
-        what: str,
-        counted: Mapping[Group, Mapping[str, int]],
-        learned: Mapping[Group, Mapping[str, int]],
-    ) -> None:
+    def by_group(self, what: str, counted: Mapping[Group, Weights], learned: Mapping[Group, Weights]) -> None:
         for group in {**counted, **learned}:
             self.by_class(what, {"attribute": group[1]}, counted.get(group, {}), learned.get(group, {}))
 
