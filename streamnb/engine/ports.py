@@ -1,8 +1,8 @@
-"""What the engine asks of the outside world, as sentences. Adapters implement; the engine only calls.
+"""Ports of the engine to a log; adapters implement them.
 
-A log is a set of topics; a topic is a fixed list of partitions; a partition is a sequence of records at
-offsets 0, 1, 2, ... (a real broker leaves gaps). The offset of a position is always that of the *next*
-record to read. The journal is a topic of one partition in the same log.
+A log is a set of topics, a topic a fixed list of partitions, a partition a sequence of records at offsets 0,
+1, 2, ... (a real broker leaves gaps). A position is always the offset of the *next* record to read. The
+journal is a topic with one partition in the same log.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ T = TypeVar("T", bound=tuple[Any, ...])
 
 
 class Partition(NamedTuple):
-    """One partition of one topic. Ordered by topic, then number."""
+    """A partition of a topic, ordered by topic, then number."""
 
     topic: str
     number: int
@@ -27,10 +27,9 @@ class Partition(NamedTuple):
 
 
 class Record(NamedTuple):
-    """One record as it was read.
+    """A record as read from the log.
 
-    Its `timestamp` is seconds since the epoch, as the log recorded it: the same at every reading; 0 or less
-    is none.
+    `timestamp` is the log's, in seconds since the epoch, constant across reads; 0 or less means none.
     """
 
     partition: Partition
@@ -42,10 +41,10 @@ class Record(NamedTuple):
 
 
 class NewRecord(NamedTuple):
-    """One record to be written; the log chooses partition (by the key's hash) and the offset.
+    """A record to write; the log chooses the partition by the key's hash, and the offset.
 
-    An empty value under a key, without headers, is a tombstone: a compacted topic forgets the key. It is read
-    as empty.
+    An empty value under a key, without headers, is a tombstone: compaction removes the key. It is read as
+        empty.
     """
 
     topic: str
@@ -55,11 +54,11 @@ class NewRecord(NamedTuple):
 
 
 class Owner(NamedTuple):
-    """Who owns a log, as others see it.
+    """Owner of a log, as other clients see it.
 
     Attributes:
-        name: of the learner; None when there is none, or it has stopped.
-        silent: seconds since its last heartbeat; 0 where the log itself removes an owner that is silent.
+        name: name of the learner; None if it has stopped, or none ever started.
+        silent: seconds since its last heartbeat; 0 if the log itself removes a silent owner.
     """
 
     name: str | None
@@ -67,11 +66,11 @@ class Owner(NamedTuple):
 
 
 class Forwarded(NamedTuple):
-    """Which records of a partition were handed on.
+    """Forwarding progress of a partition.
 
     Attributes:
-        offset: those below it were, or need not be.
-        note: text of whoever hands them on, such as which ones beyond; at most 4,096 bytes.
+        offset: all records below are forwarded, or need not be.
+        note: text of the forwarder, such as further forwarded records; at most 4,096 bytes.
     """
 
     offset: int
@@ -79,13 +78,12 @@ class Forwarded(NamedTuple):
 
 
 class Transaction(NamedTuple):
-    """All that one commit publishes: as a whole or never.
+    """Everything that one commit publishes atomically.
 
-    A reader of several partitions may see its parts moments apart; whoever reads after `commit` has returned
-    sees all of it.
+    A reader of several partitions may see parts at different moments; after `commit` returns all is visible.
 
-    `n` is the journal's next number. A log that finds another number at the journal's end refuses with
-    `Fenced`: someone else has written.
+    `n` is the journal's next number. A log with another number at the journal's end raises `Fenced`: another
+    learner has written.
     """
 
     n: int
@@ -95,12 +93,12 @@ class Transaction(NamedTuple):
 
 
 class CommitInFlight(NamedTuple):
-    """A commit that was begun.
+    """A commit in flight.
 
     Attributes:
-        is_over: tells whether there is an outcome, so that `settle` need not wait for one.
-        settle: waits until it is durable; how many seconds after its beginning it was. Raises as `Log.commit`
-            does. To be called once, and before anything else is committed.
+        is_over: returns whether the outcome is known, so that `await_outcome` does not block.
+        await_outcome: waits until the commit is durable; returns its duration in seconds. Raises as
+            `Log.commit`. Must be called once, and before the next commit.
     """
 
     is_over: Callable[[], bool]
@@ -108,124 +106,119 @@ class CommitInFlight(NamedTuple):
 
 
 class OutageListener:
-    """What to do while the log cannot be reached. This one has none: it gives up at once."""
+    """Policy while the log is unreachable. The base class gives up at once."""
 
     def unreachable(self, error: Unavailable, seconds: float) -> None:  # noqa: ARG002
-        """Called again and again, `seconds` after the first failure; returns to go on waiting, or raises."""
+        """Called repeatedly, `seconds` after the first failure; return to keep waiting, or raise."""
         raise error
 
     def waiting(self) -> None:
-        """Called every moment while a call takes long, for whoever watches that all is alive."""
+        """Called often during a long call, as a heartbeat."""
 
     def reachable(self, seconds: float) -> None:
-        """The log answers again, `seconds` after it stopped."""
+        """Called when the log answers again, `seconds` after the first failure."""
 
 
 class Log(Protocol):
-    """A partitioned, durable log with transactions. One object serves one thread.
+    """A partitioned, durable log with transactions. An object belongs to one thread.
 
-    Order of calls of a learner: `acquire` once, read the journal, `seek`, then `poll` and `commit` (or
-    `begin_commit`) in turn, `close` at the end. Nothing is called after `close`; `close` may be called twice.
-    A reader that never commits may leave out `acquire`. Any call may raise `LogError`; after `Fenced` only
-    `close` is called.
+    A learner calls `acquire` once, reads the journal, calls `seek`, then `poll` and `commit` (or
+    `begin_commit`) in turn, and `close` at the end. Only `close` may follow `close`. A pure reader may omit
+    `acquire`. Any call may raise `LogError`; after `Fenced` only `close` is called.
 
-    A log that is reached over a network waits where it cannot be reached, as its `OutageListener` says:
-    heartbeats
-    go on meanwhile, and the call then goes on where it was.
+    An unreachable remote log waits as its `OutageListener` decides, sends heartbeats meanwhile, and then
+    continues the call.
     """
 
     def acquire(self, owner: str) -> None:
-        """Become the one learner: fence every earlier owner, whose next commit raises `Fenced`.
+        """Become the only learner: fence earlier owners, whose next commit raises `Fenced`.
 
         Raises `NotElected` while another owner is alive (its heartbeat is younger than the session timeout).
         """
 
     def heartbeat(self) -> None:
-        """Show that the owner is alive; called at least once a second, cheap when called more often.
+        """Renew the ownership, if any; called at least once a second, and cheap.
 
-        Raises `Fenced` soon after a takeover, in `commit` at the latest. Does nothing where nothing is owned.
+        Raises `Fenced` soon after a takeover, in `commit` at the latest.
         """
 
     def owner(self) -> Owner | None:
-        """Return who owns the log now, for any reader; None when the log does not say, or may not."""
+        """Return the current owner; None if the log does not expose it."""
 
     def partitions(self, topic: str) -> Sequence[Partition]:
-        """The topic's partitions in order. Raises `UnknownTopic`."""
+        """Return the topic's partitions in order. Raises `UnknownTopic`."""
 
     def topic_id(self, topic: str) -> str:
-        """What changes when a topic is deleted and made again. Raises `UnknownTopic`."""
+        """Return an id that changes if a topic is deleted and recreated. Raises `UnknownTopic`."""
 
     def topic_ids(self, topics: Sequence[str]) -> Mapping[str, str]:
-        """The same of those of the topics that there are, asked for at once."""
+        """Return the ids of all existing topics among these in one request."""
 
     def sizes(self, topics: Iterable[str]) -> Mapping[str, int]:
-        """The most bytes that a record may have, with its key, of those of the topics that have such a limit.
+        """Return the maximum bytes of a record with its key, for topics that have such a limit.
 
-        A learner asks before `acquire` about the topics that it writes: what is sent at once goes by it.
+        A learner asks before `acquire` about the topics that it writes: the limit bounds its batches.
         """
 
     def offsets(self, partition: Partition) -> tuple[int, int]:
-        """The offset of the earliest record kept, and of the next record to be written."""
+        """Return the offset of the earliest record kept, and of the next record to be written."""
 
     def offset_ranges(self, topic: str) -> Mapping[Partition, tuple[int, int]]:
-        """The same of all partitions of a topic, asked for at once. Raises `UnknownTopic`."""
+        """Return `offsets` of all partitions of a topic in one request. Raises `UnknownTopic`."""
 
     def read(self, partition: Partition, offset: int, limit: int) -> Sequence[Record]:
-        """At most `limit` records of one partition from `offset` on; `poll` does not move.
+        """Return at most `limit` records of a partition from `offset` on; `poll` does not move.
 
-        It does not wait for new records. Where a transaction is open before the end, it waits for that to be
-        settled, and raises `LogError` where it hangs.
-
-        Empty at the end of the partition. Raises `OutOfRange` where `offset` is below the earliest record
-        kept or beyond the end.
+        Does not wait for new records, so the result is empty at the end. Waits for a transaction that is open
+        before the end, and raises `LogError` if the transaction hangs. Raises `OutOfRange` if `offset` is
+        below the earliest record or beyond the end.
         """
 
     def seek(self, positions: Mapping[Partition, int]) -> None:
-        """Let `poll` read exactly these partitions, each from its position on."""
+        """Set the partitions that `poll` reads, each from its position on."""
 
     def poll(self, limit: int, timeout: float) -> Sequence[Record]:
-        """At most `limit` records past the last ones returned; waits up to `timeout` seconds for the first.
+        """Return at most `limit` further records; wait up to `timeout` seconds for the first.
 
-        Records of one partition come in order and adjoin; partitions take turns, so that none starves.
-        Empty after the timeout. Raises `OutOfRange` as `read` does.
+        Records of one partition are consecutive and in order; partitions alternate, so none starves. Empty
+        after the timeout. Raises `OutOfRange` as `read` does.
         """
 
     def lag(self) -> Mapping[Partition, int]:
-        """Of each polled partition, how much it holds past what `poll` has returned; 0 where that is all.
+        """Return the offsets of each polled partition beyond the last `poll`.
 
-        Counted in offsets: a transaction's markers count until they have been passed, and so may records of a
-        transaction that is open.
+        Transaction markers count until they are passed, and so may records of an open transaction.
         """
 
     def held_up(self, partitions: Collection[Partition]) -> Sequence[str]:
-        """Which of these hold records that `poll` does not return, for a transaction of a producer's is open.
+        """Describe the partitions whose records `poll` withholds because of another producer's transaction.
 
-        A line for each: partition, how far it is read, whose transaction it is, how to look and to end it.
+        A line for each: partition, position, the transaction's owner, and how to inspect and abort it.
         """
 
     def commit(self, transaction: Transaction) -> None:
         """Write outputs, journal record and positions in one transaction; durable on return.
 
-        Raises `Fenced` (and writes nothing) where this learner is no longer the owner or `transaction.n`
-        does not follow the journal's last number.
+        Raises `Fenced` (and writes nothing) if this learner is no longer the owner or `transaction.n` does
+        not follow the journal's last number.
         """
         self.begin_commit(transaction).await_outcome()
 
     def begin_commit(self, transaction: Transaction) -> CommitInFlight:
-        """Begin what `commit` does; until it is settled nothing else is committed, and the rest goes on.
+        """Begin a commit; until its outcome, everything but a further commit may continue.
 
-        May raise as `commit` does; a log that has nothing to wait for commits at once.
+        Raises as `commit`; a log without latency commits at once.
         """
 
     def append(self, records: Sequence[NewRecord]) -> None:
         """Write records outside any learner's commit (for producers); durable on return.
 
-        A topic that is unknown is refused before anything is written; where it fails otherwise, some records
-        may have been written on a log without transactions for producers.
+        Refuses an unknown topic before writing. After another failure some records may be written, if the log
+        has no transactions for producers.
         """
 
     def forwarded(self, topic: str) -> Mapping[Partition, Forwarded]:
-        """Up to where `forward` has handed on the records of a topic; none where it never did."""
+        """Return the forwarding progress of a topic; empty if `forward` never ran."""
 
     def forward(
         self,
@@ -233,13 +226,13 @@ class Log(Protocol):
         since: Mapping[Partition, Forwarded],
         until: Mapping[Partition, Forwarded],
     ) -> None:
-        """Append records, and note that those of some partitions are handed on `until`: both or neither.
+        """Append records and set the forwarding progress to `until`, atomically.
 
-        Raises `Fenced` where others are handed on by now than `since` says: somebody else did.
+        Raises `Fenced` if the progress is no longer `since`: another forwarder has run.
         """
 
     def close(self) -> None:
-        """Release everything held. The ownership is given up, so that a successor need not wait."""
+        """Release all resources and the ownership, so that a successor need not wait."""
 
     def __enter__(self) -> Self:
         return self
@@ -249,27 +242,27 @@ class Log(Protocol):
 
 
 def bytes_of(record: NewRecord | Record) -> tuple[Any, ...]:
-    """What readers see of a record, wherever it lies."""
+    """Return the content of a record: key, value and headers."""
     return record.key, record.value, tuple(map(tuple, record.headers))
 
 
 def between(log: Log, partition: Partition, offset: int, end: int, at_once: int) -> Iterator[Record]:
-    """The records of a partition from an offset up to another, read so many at once."""
+    """Yield the records of an offset range, in reads of `at_once`."""
     while offset < end and (found := log.read(partition, offset, at_once)):
         yield from (record for record in found if record.offset < end)
         offset = found[-1].offset + 1
 
 
 def check_since(log: Log, since: Mapping[Partition, Forwarded], until: Mapping[Partition, Forwarded]) -> None:
-    """Raises `Fenced` where other records of topics are handed on than were."""
+    """Raise `Fenced` if the forwarding progress differs from `since`."""
     topics = {partition.topic for partition in until}
     found = {partition: at for topic in topics for partition, at in log.forwarded(topic).items()}
     if found != {place: at for place, at in since.items() if place in found or at != Forwarded(0)}:
         raise Fenced(
-            "somebody else hands these records on, too, and came first with those that are next: start again"
+            "another process forwards these records, too, and has forwarded the next ones: start again"
         )
 
 
 def tuples(kind: type[T], rows: Iterable[tuple[Any, ...]]) -> list[T]:
-    """Named tuples of a kind, each of a row of all its fields; to call `kind` takes four times as long."""
+    """Return a named tuple for each row of all fields; calling `kind` takes four times as long."""
     return list(map(partial(tuple.__new__, kind), rows))

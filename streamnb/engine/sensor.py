@@ -1,4 +1,4 @@
-"""What the worker tells whoever watches it. A sensor observes: what it does changes nothing of the stream."""
+"""Observer interface of the worker; a sensor does not change the stream."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from streamnb.engine.processing.counters import Counters
 from streamnb.events import MetricsReport
 from streamnb.statistics.memory_use import MemoryUse
 
-if TYPE_CHECKING:  # whoever watches needs no model, which takes longest to import
+if TYPE_CHECKING:  # observers need no model, which is slow to import
     from streamnb.models.tenants.tenant_models import TenantsUse
 
 MOST_TENANTS = 20
-"""Of so many at most more is told."""
+"""Maximum number of tenants reported in detail."""
 
 
 class WorkerState(StrEnum):
-    """What a worker is doing."""
+    """State of a worker."""
 
     STARTING = "starting"
     """Connecting to the log."""
@@ -33,21 +33,21 @@ class WorkerState(StrEnum):
     WAITING = "waiting"
     """The log cannot be reached."""
     STOPPED = "stopped"
-    """Done, for whatever reason."""
+    """Finished or failed."""
 
 
 @dataclass(frozen=True)
 class Committed:
-    """What one commit did, once it is visible to readers.
+    """Effects of one commit, once it is visible to readers.
 
     Attributes:
         n: number of its journal record.
         consumed: records of every sort.
-        tally: what was learned, published and refused.
-        seconds: how long the log took to commit.
-        at: when it was visible, seconds since the epoch.
+        tally: counts of learned, published and rejected records.
+        seconds: duration of the commit.
+        at: when it became visible, seconds since the epoch.
         latencies: of each record, seconds from its timestamp in the log to `at`.
-        records: what was consumed.
+        records: the consumed records.
     """
 
     n: int
@@ -60,53 +60,53 @@ class Committed:
 
 
 class Sensor:
-    """Hears everything and does nothing: sensors override what they want to hear.
+    """Observer whose methods do nothing; subclasses override them.
 
-    Called from the worker's thread, between two steps of its loop; a sensor returns soon and does not raise.
+    The worker's thread calls it between two steps of its loop; a sensor must return soon and not raise.
     """
 
     def entered(self, state: WorkerState) -> None:
-        """The worker is in this state from now on."""
+        """The worker entered a state."""
 
     def heartbeat(self) -> None:
-        """The loop turns; said at least every few seconds in every state but STOPPED."""
+        """The loop is alive; called at least every few seconds in every state but STOPPED."""
 
     def recovered(self, seconds: float, events: int) -> None:
-        """Recovery took `seconds`; the model then knew `events` consumed records."""
+        """Recovery took `seconds`; the model has consumed `events` records."""
 
     def committed(self, commit: Committed) -> None:
-        """A commit has been made; `reported` was told before, where it held a report."""
+        """A commit was made; its report, if any, came first with `reported`."""
 
     def reported(self, report: MetricsReport) -> None:
-        """A report was published, with the commit of which `committed` is told next."""
+        """A report was published; `committed` of its commit follows."""
 
     def observed(self, lag: Mapping[Partition, int], model_bytes: int) -> None:
-        """About once a second: records that wait in each partition, and the memory that the model holds."""
+        """About once a second: lag of each partition in records, and memory of the model."""
 
     def remembered(self, memory: MemoryUse) -> None:
-        """About once a second: what is taken of a budget of memory, and what was forgotten for it."""
+        """About once a second: use of a memory budget, and evictions."""
 
     def shared_out(self, use: TenantsUse) -> None:
-        """About once a second, where tenants have models of their own: how many, and of the largest more."""
+        """About once a second, with a model for each tenant: their number, details of the largest."""
 
     def followed(self, behind: int) -> None:
-        """About once a second: how many journal records a replica is behind its learner, at most."""
+        """About once a second: maximum lag of a replica in journal records."""
 
     def saved(self, seconds: float, size: int) -> None:
-        """A snapshot of `size` bytes was kept, within `seconds`."""
+        """A snapshot of `size` bytes was saved in `seconds`."""
 
     def unsaved(self, reason: str) -> None:
-        """A snapshot that was due could not be kept; it will be tried again when the next is due."""
+        """A due snapshot could not be saved; the next is tried when due."""
 
     def noted(self, text: str) -> None:
-        """Something that people should know has happened, of no other kind."""
+        """A message for the operator, of no other kind."""
 
 
 SILENT = Sensor()
 
 
 class Sensors(Sensor):
-    """Tells several sensors, in order, all that a sensor hears."""
+    """Sensor that forwards each call to several sensors, in order."""
 
     def __init__(self, *sensors: Sensor) -> None:
         self._sensors = sensors

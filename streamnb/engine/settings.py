@@ -1,4 +1,4 @@
-"""What a learner is told to do besides its model: outputs, pruning, reports."""
+"""Learner settings other than the model: outputs, pruning, labels, reports."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from streamnb.formats.event_schema import EventSchema
 from streamnb.scoring.decision_rule import DecisionRule
 
 ROOM_EVERY = 128
-"""Events learned between two looks whether memory is short; a label that is new is a look, too."""
+"""Events learned between two checks of the memory budget; a new label is checked at once."""
 
 
 @dataclass(frozen=True)
 class Pruning:
-    """When and what of the vocabulary is forgotten; see `NaiveBayes.prune`. `every` 0 is never."""
+    """Pruning of the vocabulary, see `NaiveBayes.prune`; `every` 0 means never."""
 
     every: int = 0
     min_count: float = 0.0
@@ -26,15 +26,15 @@ class Pruning:
 
 @dataclass(frozen=True)
 class LabelSettings:
-    """How labels are taken that come apart from their events.
+    """Settings of labels that arrive separately from their events.
 
     Attributes:
-        topic: where they are read; "" where repeated events are looked for, and nothing else.
-        window: how long an event waits for its label, seconds.
-        memory: of the events that wait, bytes.
-        repeats: what becomes of an event whose id waits already: "learn", "skip" or "dead-letter".
-        ranks: source -> rank; the higher one holds. Others have 1, and labels inside events 0.
-        weights: source -> what its verdicts count, by their own weights; others count 1.
+        topic: topic of label records; "" if only repeated events are detected.
+        window: time that an event waits for its label, seconds.
+        memory: maximum bytes of waiting events.
+        repeats: action for an event whose id waits already: "learn", "skip" or "dead-letter".
+        ranks: source -> rank; the highest wins. Default 1, and 0 for labels inside events.
+        weights: source -> weight factor of its labels, default 1.
     """
 
     topic: str = ""
@@ -46,21 +46,20 @@ class LabelSettings:
 
 
 class MonitorSettings(msgspec.Struct, frozen=True):
-    """What one monitor watches, see `streamnb.engine.processing.monitors`.
+    """Settings of one monitor, see `streamnb.engine.processing.monitors`.
 
     Attributes:
-        name: what alerts call it.
+        name: name in alerts.
         kind: "error-rate", "class-rate", "calibration", "no-events", "no-labels" or "new-class".
-        tolerated: up to which rate, or between which rates, all is well; of calibration, the error.
-        alarming: from which rate on there has to be an alarm; as many as there are of `tolerated`.
-        label: the class, of a class rate.
-        of: whether its rate is one of "predictions" or of "labels".
-        after: a silence, seconds.
-        false_alarm: the probability that any of its alarms is false.
-        miss: the probability that an alarm takes longer than stated.
-        action: what an alarm does beside being told, see `streamnb.engine.processing.alarm_responses`:
-        "tell" is nothing more.
-        pause_records: how many records a pause lasts at most.
+        tolerated: normal maximum rate, or minimum and maximum; for calibration, the error.
+        alarming: rates that must raise an alarm; as many as in `tolerated`.
+        label: the class of a class rate.
+        of: "predictions" or "labels", whose rate is monitored.
+        after: duration of a silence, seconds.
+        false_alarm: probability that any of its alarms is false.
+        miss: probability that an alarm takes longer than stated.
+        action: response to an alarm, see `streamnb.engine.processing.alarm_responses`; "tell" only alerts.
+        pause_records: maximum length of a pause, in records.
     """
 
     name: str
@@ -78,34 +77,35 @@ class MonitorSettings(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class Settings:
-    """What a learner does beside learning.
+    """Settings of a learner other than its model.
 
     Attributes:
-        schema: how events are read.
+        schema: decoding of events.
         predictions: topic of predictions.
         metrics: topic of reports.
-        dead_letters: topic of refused records.
-        alerts: topic of what monitors find.
-        tenants: topic of where the model of each tenant stands; "" where nobody says.
-        name: what predictions call the model.
+        dead_letters: topic of rejected records.
+        alerts: topic of alerts.
+        tenants: topic of the statistics of each tenant; "" for none.
+        name: name of the model in predictions.
         report_every: records between two reports.
-        report_seconds: a commit also reports where the last report is this old.
+        report_seconds: maximum age of the last report at a commit.
         window: labelled events in the sliding window.
-        interval: the probability of the credible intervals in reports.
-        evidence: how many items of evidence a prediction carries; with any, events are handled one by one.
-        hypotheses: whether a prediction says how probable each hypothesis was, of a model that weighs some.
-        unseen: whether a prediction says how probable a label is that was never learned.
-        pruning: what is forgotten, and when.
-        detectors: who watches the predictions for drift; see `streamnb.scoring.drift_detectors`.
-        monitors: who tells what is out of bounds.
-        max_bytes: of a prediction with its key, and of a report; 0 is no limit.
-        letter_bytes: of a dead letter, where its topic takes less than usual; 0 is what is usual.
-        top: the most classes whose probabilities a prediction tells; 0 is all, whatever they take.
-        by: who publishes predictions, "learner" or "scorers"; the learner makes and scores them all the same.
-        max_classes: the most classes; an event or verdict with another label is a dead letter. 0 is no limit.
-        min_learns: the examples with which a class may be predicted; 1 is any.
-        labels: how labels are taken that come apart; None where all come in their events.
-        decision: by which rule predictions say what to decide; None where they do not.
+        interval: probability of the credible intervals in reports.
+        evidence: items of evidence in a prediction; above 0, events are processed one at a time.
+        hypotheses: include the posterior of each hypothesis in predictions, if the model has hypotheses.
+        unseen: include the probability of a new class in predictions.
+        pruning: pruning of the vocabulary.
+        detectors: drift detectors; see `streamnb.scoring.drift_detectors`.
+        monitors: monitors of rates and silences.
+        max_bytes: maximum bytes of a prediction with its key, and of a report; 0 is unlimited.
+        letter_bytes: maximum bytes of a dead letter, if its topic takes less than the default; 0 is the
+            default.
+        top: maximum number of classes in a prediction; 0 is all.
+        by: publisher of predictions, "learner" or "scorers"; the learner computes and scores them anyway.
+        max_classes: maximum number of classes; further labels become dead letters. 0 is unlimited.
+        min_learns: minimum number of examples of a class that may be predicted.
+        labels: settings of delayed labels; None if all labels are inside events.
+        decision: decision rule of predictions, or None.
     """
 
     schema: EventSchema

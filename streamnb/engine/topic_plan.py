@@ -1,6 +1,6 @@
-"""Which topics a model needs on a broker, what it must be allowed to do there, and what differs from that.
+"""Planned topics and ACLs of a model, and their differences from a broker.
 
-Values in, values out: nothing here talks to a broker. Settings and operations bear Kafka's own names.
+All functions are pure: none calls a broker. Settings and operations have Kafka's own names.
 """
 
 from __future__ import annotations
@@ -9,27 +9,26 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple, Protocol
 
 HEADER_BYTES = 64 << 10
-"""Room for what a record holds beside its value: its key, the headers of a dead letter, Kafka's own bytes."""
+"""Bytes of a record other than its value: key, headers of a dead letter, Kafka's own."""
 
 BATCH_BYTES = 1 << 10
-"""Room for what Kafka adds to a record, and to the batch that it comes in."""
+"""Overhead of Kafka for a record and its batch."""
 
 TENANT_BYTES = 32 << 10
-"""The most that the record of a tenant has, its key included: names of a thousand characters leave room for
-some labels."""
+"""Maximum bytes of a tenant's record with its key: names of 1,000 characters leave space for some labels."""
 
-_DEFAULT_MESSAGE_BYTES = 1_048_588  # of a broker that was not told otherwise
+_DEFAULT_MESSAGE_BYTES = 1_048_588  # a broker's default
 _MOST_REPLICAS = 3
 
 
 class TopicSpec(NamedTuple):
-    """A topic as it should be.
+    """A topic as planned.
 
     Attributes:
-        role: key of the configuration, such as ``events`` or ``journal``.
-        name: the topic's name.
-        partitions: how many.
-        replication: copies of each partition.
+        role: configuration key, such as ``events`` or ``journal``.
+        name: name of the topic.
+        partitions: number of partitions.
+        replication: replicas of each partition.
         settings: Kafka's name -> value, as text.
     """
 
@@ -44,11 +43,11 @@ class FoundTopic(NamedTuple):
     """A topic as a broker describes it.
 
     Attributes:
-        name: the topic's name.
-        partitions: how many.
-        replication: copies of the partition that has the fewest.
-        operations: what the asking user may do with it; None where the broker does not say.
-        settings: Kafka's name -> value; None where the asking user may not see them.
+        name: name of the topic.
+        partitions: number of partitions.
+        replication: minimum number of replicas of a partition.
+        operations: operations permitted to the user; None if the broker does not report them.
+        settings: Kafka's name -> value; None if the user may not read them.
     """
 
     name: str
@@ -59,14 +58,14 @@ class FoundTopic(NamedTuple):
 
 
 class FoundTopics(NamedTuple):
-    """Topics that were asked for: those that are there, and those that the asking user may not even see."""
+    """Existing topics among the requested, and topics that the user may not describe."""
 
     topics: Mapping[str, FoundTopic]
     hidden: frozenset[str] = frozenset()
 
 
 class Difference(NamedTuple):
-    """What is not as planned; `what` is ``partitions``, ``replication`` or the name of a setting."""
+    """A difference from the plan in ``partitions``, ``replication`` or a setting."""
 
     what: str
     planned: str
@@ -74,7 +73,7 @@ class Difference(NamedTuple):
 
 
 class Acl(NamedTuple):
-    """Leave to do one operation on one resource, whose name is meant literally, or begins with it."""
+    """Permission for an operation on a resource, by literal name or prefix."""
 
     resource: Literal["topic", "group", "transactional-id"]
     name: str
@@ -83,19 +82,19 @@ class Acl(NamedTuple):
 
 
 class TopicAdmin(Protocol):
-    """Whoever can look at the topics of a log, and create some."""
+    """Client that describes and creates topics."""
 
     def brokers(self) -> Mapping[int, str]:
-        """The brokers that are up: number -> address."""
+        """Return the live brokers: number -> address."""
 
     def topics(self, names: Iterable[str]) -> FoundTopics:
-        """Those of the topics that exist."""
+        """Return the existing topics among these."""
 
     def create(self, topics: Sequence[TopicSpec]) -> frozenset[str]:
-        """Create topics; the names of those that were not there before. Raises LogError."""
+        """Create topics; return the names of new ones. Raises LogError."""
 
     def close(self) -> None:
-        """Release everything held."""
+        """Release all resources."""
 
 
 def plan_topics(
@@ -108,21 +107,20 @@ def plan_topics(
     largest_prediction: int,
     brokers: int,
 ) -> tuple[TopicSpec, ...]:
-    """The topics of one model.
+    """Plan the topics of one model.
 
-    The journal has one partition and is kept for ever: it alone says what has been learned. Its timestamps
-    are the broker's, since nobody needs the learner's twice (`now` stands in the record), and so the two
-    clocks can be compared. The dead letters take whatever the events' topics take, and headers: a record too
-    large to be learned is put there whole.
+    The journal has one partition and infinite retention: it alone holds what was learned. Its timestamps are
+    the broker's: the learner's clock is in the record (`now`), so the two clocks can be compared. The
+    dead-letter topic takes the largest event and headers, because an oversized record is stored completely.
 
     Args:
         names: (role, name) of every topic.
-        partitions: of every topic but the journal.
-        replication: copies; 0 is three, or as many as there are brokers.
-        retention: seconds for which records are kept, the journal's apart.
-        max_bytes: of the largest event.
-        largest_prediction: bytes of the largest prediction, or report; 0 where they are not limited.
-        brokers: how many there are.
+        partitions: number of partitions of every topic but the journal.
+        replication: replicas; 0 means three, or the number of brokers if smaller.
+        retention: seconds of retention, except the journal's.
+        max_bytes: maximum bytes of an event.
+        largest_prediction: maximum bytes of a prediction or report; 0 is unlimited.
+        brokers: number of brokers.
     """
     copies = replication or min(_MOST_REPLICAS, brokers)
     largest = max(_DEFAULT_MESSAGE_BYTES, max_bytes + HEADER_BYTES)
@@ -145,14 +143,14 @@ def plan_topics(
 
 
 def plan_acls(names: Sequence[tuple[str, str]], group: str) -> tuple[Acl, ...]:
-    """What the learner's user must be allowed to do, and no more.
+    """Return the minimum ACLs of the learner's user.
 
-    Kafka lets whoever may READ or WRITE also DESCRIBE. DESCRIBE_CONFIGS is for `doctor` and `topics plan`
-    alone: a learner works without it.
+    In Kafka READ or WRITE implies DESCRIBE. DESCRIBE_CONFIGS is for `doctor` and `topics plan` only: a
+    learner works without it.
 
     Args:
         names: (role, name) of every topic.
-        group: the consumer group, whose name is the transactional id's too.
+        group: the consumer group, which also names the transactional id.
     """
     operations = {"events": ("READ",), "labels": ("READ",), "journal": ("READ", "WRITE")}
     topics = [
@@ -164,7 +162,7 @@ def plan_acls(names: Sequence[tuple[str, str]], group: str) -> tuple[Acl, ...]:
 
 
 def scorers_acls(group: str, predictions: str) -> tuple[Acl, ...]:
-    """What scorers must be allowed beside all that the learner is; each has a transactional id of its own."""
+    """Return the ACLs of scorers in addition to the learner's; each has its own transactional id."""
     return (
         Acl("topic", predictions, "READ"),
         Acl("group", group, "READ"),
@@ -173,7 +171,7 @@ def scorers_acls(group: str, predictions: str) -> tuple[Acl, ...]:
 
 
 def differences(planned: TopicSpec, found: FoundTopic) -> tuple[Difference, ...]:
-    """What is not as planned. Settings that could not be seen differ in nothing."""
+    """Return the differences from the plan; unreadable settings count as equal."""
     pairs = [
         ("partitions", str(planned.partitions), str(found.partitions)),
         ("replication", str(planned.replication), str(found.replication)),

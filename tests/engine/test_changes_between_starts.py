@@ -253,7 +253,7 @@ def test_of_many_changes_the_first_are_told(open_log, tmp_path):
     learned(open_log, tmp_path, configured(), RAWS[:20])
     others = [f'{{name="a{i}",kind="nominal"}}' for i in range(9)]
     with pytest.raises(
-        JournalError, match=r"; and \d+ more; run with the values that were.*streamnb rebuild"
+        JournalError, match=r"; and \d+ more; run with the former values.*streamnb rebuild"
     ) as refusal:
         started(open_log, tmp_path, configured(attributes=[*ATTRIBUTES, *others]))
     assert str(refusal.value).count(" and is ") == 5
@@ -268,9 +268,9 @@ def test_what_may_not_change_is_refused_with_key_and_both_values(open_log, tmp_p
     before = configured()
     after = configured(*flags, attributes=changed.get("attributes", ATTRIBUTES))
     worker = learned(open_log, folder, before, RAWS[:60])
-    with pytest.raises(JournalError, match="cannot be continued under this configuration") as refusal:
+    with pytest.raises(JournalError, match="cannot continue under this configuration") as refusal:
         started(open_log, folder, after, sensor=told)
-    with pytest.raises(JournalError, match="cannot be continued under this configuration"):
+    with pytest.raises(JournalError, match="cannot continue under this configuration"):
         recover(open_log(), SnapshotFolder(folder), factories.learner(after), factories.identity(after))
     for text in says:
         assert text in str(refusal.value)
@@ -500,7 +500,7 @@ def test_a_topic_made_anew(open_log, tmp_path):
     drained(open_log, folder, RAWS[:90])
     made_anew(open_log, "events")
     produce(open_log(), RAWS[200:240])
-    missing = ["topic 'events' was deleted and made anew since the journal knew it"]
+    missing = ["topic 'events' was deleted and recreated since the last commit"]
     assert refused(open_log, folder) == missing
     worker, _ = after_loss(open_log, folder, {"events": {"0": 0}}, missing)
     assert digests(worker.learner) == undisturbed([*RAWS[:90], *RAWS[200:240]])
@@ -609,7 +609,7 @@ def test_a_refused_start_changes_nothing_and_loss_comes_before_configuration(ope
     learned(open_log, folder, before, RAWS[:60], topics=topics)
     made_anew(open_log, "events")
     known = journal(open_log)
-    with pytest.raises(JournalError, match="made anew"):
+    with pytest.raises(JournalError, match="recreated"):
         started(open_log, folder, after, topics=topics, sensor=told)
     assert journal(open_log) == known
     assert told.notes == []

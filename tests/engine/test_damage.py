@@ -148,7 +148,7 @@ WHOLE_AND_WRONG = {
     "without the journal part": (
         {"parts": lambda parts: {k: v for k, v in parts.items() if k != "journal"}},
         SnapshotError,
-        "record 3 does not say what it was learned under: move it away",
+        "record 3 lacks the configuration of its model: move it away",
     ),
     "of another model class": (
         {"parts": lambda parts: {**parts, "model": other_class()["model"]}},
@@ -180,7 +180,7 @@ def test_a_snapshot_of_a_log_that_was_replaced_is_refused(open_log, tmp_path):
     folder = tmp_path / "snapshots"
     learner = new_learner()
     SnapshotFolder(folder).save(Snapshot(5, "ab" * 32, {}, "c0ffee", {}, learner.parts()))
-    with pytest.raises(JournalError, match="the log was replaced; move the snapshots away to begin anew"):
+    with pytest.raises(JournalError, match="the log was replaced; move the snapshots away to begin again"):
         learned(open_log, folder, RAWS[:20])
     assert read_topic(open_log(), "journal") == []
 

@@ -268,6 +268,6 @@ def test_a_journal_that_another_model_begins_at_the_same_time_is_refused(open_lo
 
     open_log(**TOPICS)
     worker = new_worker(Shared(open_log()), tmp_path / "s")
-    with pytest.raises(JournalError, match="each needs its own"):
+    with pytest.raises(JournalError, match="each model needs its own"):
         worker.start("second")
     worker.close()

@@ -325,7 +325,7 @@ def test_what_was_weighed_cannot_become_another_hypothesis(tmp_path, flags, says
 
     learned(open_log, tmp_path / "snapshots", configured(), RAWS[:50])
     log = open_log()
-    with pytest.raises(JournalError, match=f"cannot be continued under this configuration: .*{says}"):
+    with pytest.raises(JournalError, match=f"cannot continue under this configuration: .*{says}"):
         worker_of(log, tmp_path / "snapshots", configured(*flags)).start("test")
     log.close()
 

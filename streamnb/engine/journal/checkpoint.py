@@ -1,8 +1,4 @@
-"""Where a learner stands in its journal, and the transaction that takes it one record further.
-
-Positions come from the journal alone. Where journal, snapshot and log do not fit together, the answer is
-`JournalError`, never a guess.
-"""
+"""Position of a learner in its journal, and the transaction that advances it by one record."""
 
 from __future__ import annotations
 
@@ -35,7 +31,7 @@ _PART = "journal"
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Where the journal stands: number, digests and positions after its last record."""
+    """Number, digests and positions after a journal record."""
 
     n: int
     digest: str
@@ -53,9 +49,9 @@ class Checkpoint:
         silence: float = 0.0,
         acted: tuple[AppliedAction, ...] = (),
     ) -> tuple[Checkpoint, Transaction]:
-        """The next checkpoint, after `records` and steps of `work`, and the transaction that makes it so.
+        """Return the checkpoint after `records` and `work` steps, and the transaction that commits it.
 
-        `acted` is what alarms did on the way.
+        `acted` holds the responses to alarms in between.
         """
         slices = tuple(_slices(records))
         positions = dict(self.positions)
@@ -74,7 +70,7 @@ class Checkpoint:
         outputs: Sequence[NewRecord] = (),
         **more: Any,
     ) -> tuple[Checkpoint, Transaction]:
-        """The checkpoint after one more record, and its transaction; `more` are fields of the record."""
+        """Return the checkpoint after one more record, and its transaction; `more` are record fields."""
         positions = self.positions if positions is None else positions
         record = seal(
             JournalRecord(
@@ -94,7 +90,7 @@ class Checkpoint:
         return self.after(record), Transaction(record.n, journal, outputs, positions)
 
     def after(self, record: JournalRecord) -> Checkpoint:
-        """The checkpoint after the next journal record. Raises JournalError where it does not follow."""
+        """Return the checkpoint after the next record; raise JournalError if it does not follow."""
         if record.n != self.n + 1:
             raise JournalError(f"the journal goes from record {self.n} to {record.n}")
         if record.previous != self.digest:
@@ -103,16 +99,16 @@ class Checkpoint:
 
     @staticmethod
     def at(record: JournalRecord, origin: JournalOrigin) -> Checkpoint:
-        """The checkpoint at a record."""
+        """Return the checkpoint at a record."""
         return Checkpoint(record.n, record.digest, record.outputs, positions_of(record), origin)
 
     def with_new_partitions(self, partitions: Sequence[Partition]) -> Checkpoint:
-        """Partitions added since start at offset 0."""
+        """Return a checkpoint in which added partitions start at offset 0."""
         return replace(self, positions=dict.fromkeys(partitions, 0) | dict(self.positions))
 
 
 BEFORE = Checkpoint(-1, START, START, {})
-"""Before the first record."""
+"""Checkpoint before the first record."""
 
 
 def snapshot_of(
@@ -121,7 +117,7 @@ def snapshot_of(
     identity: JobIdentity,
     segments: Mapping[str, bytes] = MappingProxyType({}),
 ) -> Snapshot:
-    """The snapshot of a learner that stands at a checkpoint, with its segments that are not stored."""
+    """Return the snapshot of a learner at a checkpoint, with the segments that are not stored yet."""
     known = checkpoint.origin
     origin = {
         "config": dict(known.config),
@@ -141,25 +137,21 @@ def snapshot_of(
 
 
 def origin_of(snapshot: Snapshot) -> JournalOrigin:
-    """What a snapshot says of its journal. Raises SnapshotError where it does not."""
+    """Return the journal's origin as a snapshot holds it; raise SnapshotError if it holds none."""
     try:
         meta = snapshot.parts[_PART].meta
         return JournalOrigin(
-            snapshot.config_hash,
-            meta["config"],
-            meta["topic_ids"],
-            meta["program"],
-            meta.get(FLOOR, -1),
+            snapshot.config_hash, meta["config"], meta["topic_ids"], meta["program"], meta.get(FLOOR, -1)
         )
     except KeyError as error:
         raise SnapshotError(
-            f"the snapshot at journal record {snapshot.journal_n} does not say what it was learned under: "
+            f"the snapshot at journal record {snapshot.journal_n} lacks the configuration of its model: "
             "move it away, and the model is built again from the journal"
         ) from error
 
 
 def _slices(records: Sequence[Record]) -> Iterator[Slice]:
-    """Runs of records of one partition, in the order of processing."""
+    """Yield runs of consecutive records of one partition, in processing order."""
     for (topic, number), run in groupby(records, key=attrgetter("partition")):
         part = list(run)
         checksum = crc([record.value for record in part])
@@ -174,7 +166,7 @@ def _nested(positions: Mapping[Partition, int]) -> dict[str, dict[str, int]]:
 
 
 def positions_of(record: JournalRecord) -> dict[Partition, int]:
-    """Where every partition stands after a record."""
+    """Return the positions of all partitions after a record."""
     return {
         Partition(topic, int(number)): offset
         for topic, numbers in record.positions.items()

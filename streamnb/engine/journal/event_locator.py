@@ -1,9 +1,8 @@
-"""Where an event is in a log: its record, the commit that processed it, and what that commit published of it.
+"""Location of an event: its record, the commit that processed it, and the published predictions.
 
-Nothing in a log is kept by id. A prediction is looked for from the end of its topic backwards, as far as
-whoever asks allows. From there on halving is enough: the times of commits rise, in the journal as in each
-partition of predictions, and so do positions. Where a clock was put back, or a topic was made anew, the
-journal is read whole.
+A log has no index by id. The predictions topic is searched from its end, as far as the caller allows. The
+rest is a binary search: commit times rise in the journal and in each partition of predictions, and so do
+positions. If a clock was set back, or a topic was recreated, the journal is read completely.
 """
 
 from __future__ import annotations
@@ -38,13 +37,13 @@ class PublishedPrediction(NamedTuple):
 
 
 class EventLocation(NamedTuple):
-    """Where an event is.
+    """Location of an event.
 
     Attributes:
-        event: as it is read.
-        place: which of `records` it is.
-        records: what the commit processed, in order; verdicts, too.
-        commit: of the journal.
+        event: decoded event.
+        place: its index in `records`.
+        records: all records that the commit processed, in order, label records included.
+        commit: its journal record.
         published: the commit's predictions of this id, in order.
     """
 
@@ -56,18 +55,18 @@ class EventLocation(NamedTuple):
 
     @property
     def record(self) -> Record:
-        """The event's."""
+        """Record of the event."""
         return self.records[self.place]
 
 
 class EventLocator:
-    """Finds events. It only reads.
+    """Read-only search for events.
 
     Args:
-        log: where.
-        topics: those of events, of predictions, and of the journal.
-        model: whose predictions; others may publish to the same topic.
-        read: the event of a record; raises MalformedEvent.
+        log: the log to search.
+        topics: topics of events, of predictions, and of the journal.
+        model: name of the model; others may publish to the same topic.
+        read: decodes a record to an event; raises MalformedEvent.
     """
 
     def __init__(
@@ -77,30 +76,30 @@ class EventLocator:
         self._log, self._model, self._read = log, model, read
 
     def by_id(self, id_: str, most: int) -> EventLocation:
-        """The last event of an id that has a prediction among the newest `most` records of their topic.
+        """Return the last event of an id with a prediction among the newest `most` of the topic.
 
-        Raises LogError where there is none, which says how far it looked, and what is gone.
+        Raises LogError with the searched range if there is none.
         """
         found = self._newest(id_, most)
         if found.prediction.model.journal is not None:
             raise LogError(
                 f"{_place(found.record)} is a scorer's prediction of {id_!r}, by the model after journal "
-                f"record {found.prediction.model.journal}, and of no commit: --place says where an event lies"
+                f"record {found.prediction.model.journal}, not by a commit: pass its position with --place"
             )
         for commit in self._commits(lambda one: one.now, found.prediction.ts):
             if commit.now == found.prediction.ts and (at := self._at(commit, id_)):
                 published = self._published(id_, commit.now) or [found]
-                # Where repeats are passed over, an event that comes again has no prediction of its own.
+                # A skipped repeat has no prediction of its own.
                 return self._whereabouts(commit, at[min(len(published), len(at)) - 1], published)
         raise LogError(
             f"{_place(found.record)} is the prediction of {id_!r}, and the journal does not have its commit "
-            "any more: --place says where the event lies"
+            "any more: pass the event's position with --place"
         )
 
     def at(self, partition: Partition, offset: int, most: int) -> EventLocation:
-        """The event that lies there; its prediction is looked for as by its id, where times do not rise.
+        """Return the event at a position; its prediction is searched by id if times do not rise.
 
-        Raises LogError, and MalformedEvent of a record that is none.
+        Raises LogError, or MalformedEvent if the record is not an event.
         """
         record = next(iter(self._log.read(partition, offset, 1)), None)
         if record is None or record.offset != offset:
@@ -130,7 +129,7 @@ class EventLocator:
     # Predictions
 
     def _newest(self, id_: str, most: int, ts: float | None = None) -> PublishedPrediction:
-        """The newest prediction of an id, perhaps of those of one time. Raises _Unmet."""
+        """Return the newest prediction of an id, optionally of time `ts`. Raises _Unmet."""
         extents = dict(self._log.offset_ranges(self._predictions))
         looked, step, total = 0, _FEW * _FEW, sum(end - first for first, end in extents.values())
         while looked < most and any(first < end for first, end in extents.values()):
@@ -149,13 +148,13 @@ class EventLocator:
         if looked >= total:
             more = "all that are kept: it was not predicted yet, or refused, or retention has removed it"
         raise _Unmet(
-            f"there is no prediction of {id_!r} by model {self._model!r} among the newest {looked:,} offsets "
-            f"of topic {self._predictions!r}, {more}; --place says where an event lies, "
-            "also where events.id was another when it came"
+            f"found no prediction of {id_!r} by model {self._model!r} among the newest {looked:,} offsets "
+            f"of topic {self._predictions!r}, {more}; --place finds an event by its "
+            "position, also if events.id has changed since"
         )
 
     def _between(self, partition: Partition, start: int, end: int, at_once: int) -> Iterator[Record]:
-        """The records of some offsets; none of those that retention removes meanwhile."""
+        """Yield the records of an offset range, except those that retention removes meanwhile."""
         while start < end:
             try:
                 found = self._log.read(partition, start, at_once)
@@ -168,13 +167,13 @@ class EventLocator:
     def _ours(self, record: Record, key: bytes) -> PublishedPrediction | None:
         if record.key != key:
             return None
-        with suppress(MalformedEvent):  # bytes that no learner wrote
+        with suppress(MalformedEvent):  # written by another program
             found = decode_prediction(record.value)
             return PublishedPrediction(record, found) if found.model.name == self._model else None
         return None
 
     def _published(self, id_: str, ts: float) -> list[PublishedPrediction]:
-        """What one commit published of an id, in order."""
+        """Return the predictions of an id that one commit published, in order."""
 
         def time_of(record: Record) -> float | None:
             with suppress(MalformedEvent):
@@ -192,7 +191,7 @@ class EventLocator:
     def _from(
         self, partition: Partition, value_of: Callable[[Record], float | None], wanted: float
     ) -> Iterator[Record]:
-        """The records of one value, of those whose values rise; what has none is passed over."""
+        """Yield the records with value `wanted`, if values rise with offsets; skip records without one."""
         first, end = self._log.offsets(partition)
         low, high = first, end
         while low < high:
@@ -220,7 +219,7 @@ class EventLocator:
     def _commits(
         self, value_of: Callable[[JournalRecord], float], wanted: float, most: int | None = None
     ) -> Iterator[JournalRecord]:
-        """The commits of a value, at most so many, as found where values rise; then all, for they may not."""
+        """Yield up to `most` commits found by binary search, then all, as values may not rise."""
         journal = self._log.partitions(self._journal)[0]
         found = self._from(journal, lambda record: _value(record, value_of), wanted)
         yield from filter(None, map(_journalled, islice(found, most)))
@@ -229,7 +228,7 @@ class EventLocator:
                 yield record
 
     def _commit_past(self, partition: Partition, offset: int) -> JournalRecord | None:
-        """The commit that processed a record; None of one that none did."""
+        """Return the commit that processed a record, or None."""
         end = last(self._log, self._log.partitions(self._journal)[0])
         if end is None or positions_of(end.record).get(partition, 0) <= offset:
             return None
@@ -246,18 +245,18 @@ class EventLocator:
         return next(filter(processes, self._commits(is_past, 1.0, 1)), None)
 
     def _records(self, commit: JournalRecord) -> list[Record]:
-        """What a commit processed. Raises LogError where that is gone."""
+        """Return the records that a commit processed; raise LogError if the log no longer has them."""
         slices = SliceReader(self._log)
         try:
             return [record for part in commit.slices for record in slices.read(part, commit.n)]
         except JournalError as error:
             raise LogError(
-                f"the event was processed by journal record {commit.n}, and what that processed is there no "
-                f"more: {error.__cause__ or error}; what was published is in topic {self._predictions}"
+                f"the event was processed by journal record {commit.n}, whose records the log no longer has: "
+                f"{error.__cause__ or error}; its predictions are in topic {self._predictions}"
             ) from error
 
     def _at(self, commit: JournalRecord, id_: str) -> list[int]:
-        """The places among a commit's records that hold an event of an id."""
+        """Return the indexes of a commit's records that hold an event of an id."""
         found = []
         for n, record in enumerate(self._records(commit) if commit.kind == "commit" else ()):
             with suppress(MalformedEvent):
@@ -269,7 +268,7 @@ class EventLocator:
 def _journalled(record: Record) -> JournalRecord | None:
     try:
         return decode_journal(record.value)
-    except JournalError:  # a stray
+    except JournalError:  # a foreign record
         return None
 
 

@@ -1,4 +1,4 @@
-"""Who a learner is: its model's name, the log it learns and the configuration that shapes what it learns."""
+"""Identity of a job: model name, topics and the configuration that changes what is learned."""
 
 from __future__ import annotations
 
@@ -12,37 +12,37 @@ from streamnb.engine.processing.event_processor import EventProcessor
 from streamnb.formats.journal_record import ConfigChange, JournalRecord
 
 PROGRAM = "streamnb"
-"""The key of a fingerprint that holds the program's version."""
+"""Key of the program version in a fingerprint."""
 
 
 class JobConfiguration(Protocol):
-    """The configuration as the engine sees it: what can be journalled, compared and applied."""
+    """The configuration as the engine uses it: journalled, compared and applied."""
 
     @property
     def semantic_config(self) -> Mapping[str, Any]:
-        """Every key that shapes what is learned or published, with its value, fit for JSON."""
+        """Keys and JSON values of all settings that change what is learned or published."""
 
     def changes_since(self, before: Mapping[str, Any]) -> Sequence[ConfigChange]:
-        """What is different from a `shaping` that was journalled. Raises JournalError for an unknown one."""
+        """Return the changes since a journalled `semantic_config`; raise JournalError if unknown."""
 
     def learner(self, shaping: Mapping[str, Any]) -> EventProcessor:
-        """One that has learned nothing, under a `shaping` that was journalled, or the present one."""
+        """Return an empty learner with a journalled or the current `semantic_config`."""
 
     def apply(self, learner: EventProcessor, shaping: Mapping[str, Any], *, counts_room: bool = True) -> None:
-        """Let a learner go on under one of these; its state counts another room only if `counts_room`."""
+        """Apply a `semantic_config` to a learner; count a capacity change only if `counts_room`."""
 
 
 @dataclass(frozen=True)
 class JobIdentity:
-    """What a state belongs to.
+    """Identity that a state belongs to.
 
     Attributes:
-        topics: the topics that are read.
+        topics: topics of events and labels.
         journal: the journal's topic.
-        config_hash: hash of all configuration that shapes learning or outputs.
-        fingerprint: what derived floats depend on.
-        configuration: that configuration; without it none but the same hash is continued.
-        partitions: the numbers of those that are read, of each topic; empty is all.
+        config_hash: hash of the semantic configuration.
+        fingerprint: versions and hardware on which floating-point results depend.
+        configuration: the configuration; None accepts only an equal hash.
+        partitions: partition numbers that are read of each topic; empty means all.
     """
 
     topics: tuple[str, ...]
@@ -53,35 +53,35 @@ class JobIdentity:
     partitions: tuple[int, ...] = ()
 
     def reads(self, partition: Partition) -> bool:
-        """Whether a partition of one of its topics is read."""
+        """Return if a partition of its topics is read."""
         return not self.partitions or partition.number in self.partitions
 
     @property
     def machine(self) -> str:
-        """The fingerprint in a few letters."""
+        """Short hash of the fingerprint."""
         return hashlib.sha256(repr(sorted(self.fingerprint.items())).encode()).hexdigest()[:16]
 
     @property
     def program(self) -> str:
-        """The version of this program."""
+        """Version of this program."""
         return self.fingerprint.get(PROGRAM, "")
 
     @property
     def semantic_config(self) -> Mapping[str, Any]:
-        """What is journalled of the configuration."""
+        """Journalled part of the configuration."""
         return {} if self.configuration is None else self.configuration.semantic_config
 
 
 @dataclass(frozen=True)
 class JournalOrigin:
-    """What the journal says of the state beside its numbers; snapshots hold it, so that they are enough.
+    """Provenance of a journal's state, stored in snapshots so that they suffice.
 
     Attributes:
-        config_hash: of the configuration that holds.
+        config_hash: hash of the configuration in force.
         config: its keys and values.
         topic_ids: topic -> id.
-        program: the version of the program that goes on.
-        floor: the last record at which events were forgotten: no state before it comes back; -1 for none.
+        program: version of the program in force.
+        floor: the last record that erased events, below which no state may return; -1 for none.
     """
 
     config_hash: str = ""
@@ -91,7 +91,7 @@ class JournalOrigin:
     floor: int = -1
 
     def after(self, record: JournalRecord) -> JournalOrigin:
-        """What holds after a record."""
+        """Return the origin after a record."""
         changed: dict[str, Any] = {}
         if record.kind in {"genesis", "config"} or record.config_hash:
             changed |= {"config_hash": record.config_hash, "config": record.config}

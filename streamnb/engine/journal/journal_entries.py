@@ -1,6 +1,6 @@
-"""What a learner writes to its journal beside commits: that it begins, and what became different.
+"""Journal records other than commits: genesis, and changes of configuration, program or model.
 
-Each is one journal record in a transaction of its own, without outputs; the log is acquired.
+Each function writes one record in its own transaction without outputs, to an acquired log.
 """
 
 from __future__ import annotations
@@ -40,35 +40,29 @@ def begin(log: Log, identity: JobIdentity, now: float) -> Checkpoint:
     written = [record for _, record in found if isinstance(record, JournalRecord)]
     ours = written[0].digest == checkpoint.digest
     if not ours or any(after.previous != before.digest for before, after in pairwise(written)):
-        raise JournalError(
-            f"another model has begun to write to {identity.journal!r}, too: each needs its own"
-        )
+        raise JournalError(f"another model writes to journal {identity.journal!r}: each model needs its own")
     if len(written) > 1:
-        raise Fenced("another learner has taken over, and goes on with the journal that this one began")
+        raise Fenced("another learner has taken over the journal that this learner began")
     return checkpoint
 
 
 def _write(
     log: Log, checkpoint: Checkpoint, kind: Kind, identity: JobIdentity, now: float, **fields: Any
 ) -> Checkpoint:
-    """Commit one record; `fields` are its own."""
     after, transaction = checkpoint.next(kind, identity, now, **fields)
     log.commit(transaction)
     return after
 
 
 def accept_configuration(log: Log, checkpoint: Checkpoint, identity: JobIdentity, now: float) -> Checkpoint:
-    """Write down that from here on the present configuration holds, where it is another than before."""
+    """Journal the current configuration if it has changed."""
     if checkpoint.origin.config_hash == identity.config_hash:
         return checkpoint
     return restate(log, checkpoint, identity, now)
 
 
 def restate(log: Log, checkpoint: Checkpoint, identity: JobIdentity, now: float) -> Checkpoint:
-    """Write down the present configuration, be it another than before or not.
-
-    A topic that it reads and the one before did not is read from its earliest record on.
-    """
+    """Journal the current configuration, changed or not; added topics start at their earliest record."""
     added = [topic for topic in identity.topics if topic not in checkpoint.origin.topic_ids]
     begins = {p: first for p, (first, _) in _extents(log, identity, added).items()}
     return _write(
@@ -85,21 +79,21 @@ def restate(log: Log, checkpoint: Checkpoint, identity: JobIdentity, now: float)
 
 
 def accept_program(log: Log, checkpoint: Checkpoint, identity: JobIdentity, now: float) -> Checkpoint:
-    """Write down that from here on this version of the program goes on, where it is another than before."""
+    """Journal the current program version if it has changed."""
     if checkpoint.origin.program == identity.program:
         return checkpoint
     return _write(log, checkpoint, "program", identity, now, fingerprint=identity.fingerprint)
 
 
 def missing_records(log: Log, checkpoint: Checkpoint, identity: JobIdentity) -> list[str]:
-    """What was not learned and is gone: retention overrun, topics made anew or cut short. A line for each."""
+    """Describe lost input, a line each: retention overrun, topics recreated or truncated."""
     found = []
     anew = set()
     for topic, topic_id in _topic_ids(log, identity).items():
         known = checkpoint.origin.topic_ids.get(topic)
         if known is not None and known != topic_id:
             anew.add(topic)
-            found.append(f"topic {topic!r} was deleted and made anew since the journal knew it")
+            found.append(f"topic {topic!r} was deleted and recreated since the last commit")
     read = [topic for topic in identity.topics if topic in checkpoint.origin.topic_ids]
     checkpoint = checkpoint.with_new_partitions(partitions_of(log, identity))
     extents = _extents(log, identity, [topic for topic in read if topic not in anew])
@@ -117,13 +111,13 @@ def missing_records(log: Log, checkpoint: Checkpoint, identity: JobIdentity) -> 
 
 
 def _extents(log: Log, identity: JobIdentity, topics: Iterable[str]) -> dict[Partition, tuple[int, int]]:
-    """Where the partitions of topics that are read begin and end: there may be hundreds."""
+    """Return the offset ranges of all partitions that are read: there may be hundreds."""
     found = {partition: extent for topic in topics for partition, extent in log.offset_ranges(topic).items()}
     return {partition: extent for partition, extent in found.items() if identity.reads(partition)}
 
 
 def accept_loss(log: Log, checkpoint: Checkpoint, identity: JobIdentity, now: float) -> Checkpoint:
-    """Go on with the records that there are, and write that down; what is gone is not learned."""
+    """Journal that learning continues with the available records; lost records are skipped."""
     topic_ids = _topic_ids(log, identity)
     positions = {}
     for partition, (earliest, end) in _extents(log, identity, identity.topics).items():
@@ -141,9 +135,9 @@ def install_retrained_model(
     now: float,
     merges: Mapping[str, Any] = MappingProxyType({}),
 ) -> Checkpoint:
-    """Write down that from here on a model that was learned anew holds, and the configuration that it has.
+    """Journal the installation of a retrained model, and its configuration.
 
-    The record of one that is the sum of others also says what it `merges`, and their `positions`.
+    For a merged model, `merges` names its sources and their `positions`.
     """
     said: dict[str, Any] = {"to": rebuilt.to, "model": rebuilt.digest, "floor": rebuilt.forgets}
     said |= merges
@@ -153,7 +147,7 @@ def install_retrained_model(
 
 
 def roll_back(log: Log, checkpoint: Checkpoint, to: int, identity: JobIdentity, now: float) -> Checkpoint:
-    """Write down that the state of record `to` is taken up again; positions and configuration stay."""
+    """Journal the return to the state of record `to`; positions and configuration stay."""
     if not 0 <= to < checkpoint.n:
         raise JournalError(f"cannot roll back from journal record {checkpoint.n} to {to}")
     refuse_forgotten(checkpoint, to)
@@ -161,31 +155,31 @@ def roll_back(log: Log, checkpoint: Checkpoint, to: int, identity: JobIdentity, 
 
 
 def refuse_forgotten(checkpoint: Checkpoint, to: int) -> None:
-    """Raises JournalError where the state of record `to` knows what was forgotten since."""
+    """Raise JournalError if the state of record `to` holds events that were erased since."""
     if to < checkpoint.origin.floor:
         raise JournalError(
-            f"events were forgotten at journal record {checkpoint.origin.floor}: no state before comes back, "
-            f"and {to} is one"
+            f"events were forgotten at journal record {checkpoint.origin.floor}: no earlier state can "
+            f"return, and {to} is earlier"
         )
 
 
 def skip_foreign_records(
     log: Log, snapshots: Snapshots, offsets: frozenset[int], identity: JobIdentity, now: float
 ) -> Checkpoint:
-    """Write down that records of the journal's topic are strays, so that no reader stops there.
+    """Journal the offsets of foreign records, which readers then skip.
 
-    Nothing is deleted. A record of the chain is refused, and so is one after its end whose number is yet to
-    come: what came before that is missing.
+    Nothing is deleted. A record of the chain is refused, and so is a record after its end with a number to
+    come: its predecessors are missing.
 
     Args:
         log: acquired.
-        snapshots: where they are found; the newest may know what a trimmed journal does not.
-        offsets: where the strays lie.
-        identity: what the journal belongs to.
-        now: the time of the record.
+        snapshots: snapshot store; the newest may know records that a trimmed journal lacks.
+        offsets: offsets of the foreign records.
+        identity: the journal's job.
+        now: time of the record.
 
     Raises:
-        JournalError: an offset holds no stray, or the journal is not whole without what is passed over.
+        JournalError: an offset holds no foreign record, or the chain is broken without the skipped ones.
     """
     journal = log.partitions(identity.journal)[0]
     end = None
@@ -193,7 +187,9 @@ def skip_foreign_records(
         if end.offset in offsets:
             raise JournalError(f"{journal} offset {end.offset} is journal record {end.record.n} itself")
     if end is None:
-        raise JournalError("the journal has no record yet, and strays before its first stop nobody")
+        raise JournalError(
+            "the journal has no record yet: foreign records before its first are skipped anyway"
+        )
     reach = min(max(offsets) + 1, log.offsets(journal)[1])
     found = {at: record for at, record in decoded(log, journal, min(offsets), reach) if at in offsets}
     for offset in sorted(offsets):
@@ -205,21 +201,21 @@ def skip_foreign_records(
 def _check_foreign_record(
     journal: Partition, offset: int, record: JournalRecord | JournalError | None, end: JournalEntry
 ) -> None:
-    """Raises JournalError where there is no record, or one whose predecessors are missing."""
+    """Raise JournalError if there is no record, or its predecessors are missing."""
     if record is None:
-        raise JournalError(f"{journal} offset {offset}: there is no record")
+        raise JournalError(f"{journal} offset {offset} has no record")
     is_own = isinstance(record, JournalRecord) and record.n > end.record.n
     is_unread = isinstance(record, JournalError) and not isinstance(record, ForeignRecordError)
     if offset > end.offset and (is_own or is_unread):
         what = record if isinstance(record, JournalError) else "a journal record with a number to come"
         raise JournalError(
-            f"{journal} offset {offset}: {what}; the journal is whole up to record {end.record.n}, and "
-            "what came then would be forgotten: bring the journal back as it was, or begin a new log"
+            f"{journal} offset {offset}: {what}; the journal is intact up to record {end.record.n}, and "
+            "later records would be lost: restore the journal, or begin a new log"
         )
 
 
 def partitions_of(log: Log, identity: JobIdentity) -> list[Partition]:
-    """Every partition that is read. Raises UnknownTopic."""
+    """Return every partition that is read. Raises UnknownTopic."""
     return [p for topic in identity.topics for p in log.partitions(topic) if identity.reads(p)]
 
 

@@ -1,11 +1,11 @@
-"""The journal as a history: its records in order, one of them by its number, and which of them count.
+"""History of the journal: records in order, a record by number, and the records that count.
 
-A rollback takes up the state of an earlier record again. What was processed in between counts no more, so the
-state at a record is made by a *path* through the journal: the records up to the rollback's target, then the
+A rollback restores the state of an earlier record, and the records in between no longer count. So the state
+at a record is made by a *path* through the journal: the records up to the rollback's target, then the
 rollback and what follows it.
 
-Whoever may write to the journal's topic may leave *strays* there, records that are none of the chain's. Which
-of them are passed over, and which stop a reader, is in docs/adr/0003.
+Other programs may write to the journal topic. docs/adr/0003 defines which *foreign records* are skipped, and
+which stop a reader.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from streamnb.engine.ports import Log, Partition, between
 from streamnb.errors import ForeignRecordError, JournalError
 from streamnb.formats.journal_record import JournalRecord, decode_journal
 
-_STRAYS_TOLD = 5  # with what they are, in a message
-_OFFSETS_TOLD = 100
+_STRAYS_SHOWN = 5  # foreign records described in a message
+_OFFSETS_SHOWN = 100
 _READ_AT_ONCE = 10_000
-_LOOK_BACK = 100  # offsets, in search of the last record
+_LOOK_BACK = 100  # offsets, in the search for the last record
 
 
 class ForeignRecord(NamedTuple):
-    """A record of the journal's topic that is none of the journal's: its offset, and what it is."""
+    """Offset and description of a record in the journal topic that another program wrote."""
 
     offset: int
     what: str
 
 
 class JournalEntry(NamedTuple):
-    """A journal record, its offset in the journal's topic, and the strays between the one before and it."""
+    """A journal record, its offset, and the foreign records between its predecessor and it."""
 
     offset: int
     record: JournalRecord
@@ -44,7 +44,7 @@ Decoded = tuple[int, JournalRecord | JournalError]
 def decoded(
     log: Log, journal: Partition, offset: int, end: int, at_once: int = _READ_AT_ONCE
 ) -> Iterator[Decoded]:
-    """Each offset and its record, or why it is none, from an offset up to another."""
+    """Yield offset and record, or the error of its decoding, for an offset range."""
     for record in between(log, journal, offset, end, at_once):
         try:
             yield record.offset, decode_journal(record.value)
@@ -55,14 +55,14 @@ def decoded(
 def entries(
     log: Log, journal: Partition, offset: int | None = None, passing: frozenset[int] = frozenset()
 ) -> Iterator[JournalEntry]:
-    """The records from an offset on, the first kept where none is given, up to the end as it is now.
+    """Yield the records from an offset (default: the first kept) up to the current end.
 
-    A learner that is watched goes on writing. Strays are passed over where the next record follows the one
-    before them, and they are bytes that no learner writes, or the journal lists them. `passing` are offsets
-    of others to be passed over.
+    A foreign record is skipped if the next record follows its predecessor, and the bytes are not a journal
+    record's or the journal lists its offset. `passing` are offsets of further records to skip.
 
-    Raises JournalError where a record does not follow, cannot be read, or nothing follows a stray, which may
-    then be the journal's last record, damaged. Strays before the first record of all hide nothing.
+    Raises JournalError if a record does not follow or cannot be read, or if nothing follows a foreign record,
+    which may then be the journal's last record, damaged. Foreign records before the first record are
+    harmless.
     """
     first, end = log.offsets(journal)
     before: JournalRecord | None = None
@@ -71,7 +71,7 @@ def entries(
     for at, record in decoded(log, journal, first if offset is None else offset, end):
         fault = _fault(before, record)
         if fault is None:
-            assert isinstance(record, JournalRecord)  # noqa: S101  else there is a fault
+            assert isinstance(record, JournalRecord)  # noqa: S101  implied by no fault
             yield JournalEntry(at, record, tuple(strays))
             before, strays = record, []
             continue
@@ -85,7 +85,7 @@ def entries(
 
 
 def list_foreign_records(log: Log, journal: Partition) -> frozenset[int]:
-    """The offsets that the journal says are to be passed over."""
+    """Return the offsets that the journal lists as foreign."""
     found = decoded(log, journal, *log.offsets(journal))
     return frozenset(
         stray for _, record in found if isinstance(record, JournalRecord) for stray in record.strays
@@ -93,7 +93,7 @@ def list_foreign_records(log: Log, journal: Partition) -> frozenset[int]:
 
 
 def _fault(before: JournalRecord | None, record: JournalRecord | JournalError) -> str | None:
-    """Why a record is not the next of the chain."""
+    """Return why a record is not the next of the chain, or None."""
     if isinstance(record, JournalError):
         return str(record)
     if before is not None and record.n != before.n + 1:
@@ -122,26 +122,26 @@ def _refused(
 def _unfollowed(journal: Partition, strays: Sequence[ForeignRecord], n: int) -> str:
     what = "; ".join(_describe_foreign_records(strays, str(journal)))
     offsets = " ".join(str(stray.offset) for stray in strays)
-    if len(strays) > _OFFSETS_TOLD:  # nothing but strays follows the journal's last record
+    if len(strays) > _OFFSETS_SHOWN:  # only foreign records follow the journal's last record
         offsets = f"{strays[0].offset}-{strays[-1].offset}"
     return (
-        f"after journal record {n}, {what}; if somebody else wrote that (else record {n + 1} is damaged): "
+        f"after journal record {n}, {what}; if another program wrote that (else record {n + 1} is damaged): "
         f"streamnb journal skip {offsets}"
     )
 
 
 def _describe_foreign_records(strays: Sequence[ForeignRecord], where: str) -> list[str]:
-    """The first of them, and how many a message leaves out."""
-    told = [f"{where} offset {stray.offset}: {stray.what}" for stray in strays[:_STRAYS_TOLD]]
-    more = len(strays) - _STRAYS_TOLD
-    return [*told, f"and {more:,} more, up to offset {strays[-1].offset}"] if more > 0 else told
+    """Describe the first foreign records, and count the rest."""
+    shown = [f"{where} offset {stray.offset}: {stray.what}" for stray in strays[:_STRAYS_SHOWN]]
+    more = len(strays) - _STRAYS_SHOWN
+    return [*shown, f"and {more:,} more, up to offset {strays[-1].offset}"] if more > 0 else shown
 
 
 def find(log: Log, journal: Partition, n: int) -> JournalEntry | None:
-    """Record `n`, None where it is not there: a binary search, as numbers rise with offsets.
+    """Return record `n` by binary search, None if it is missing.
 
-    Where a stray that bears a number has misled it, all records are read. Raises JournalError as `entries`
-    does then.
+    All records are read if a numbered foreign record misled the search; raises JournalError as `entries`
+    then.
     """
     first, end = low, high = log.offsets(journal)
     while low < high:
@@ -163,7 +163,7 @@ def find(log: Log, journal: Partition, n: int) -> JournalEntry | None:
 
 
 def last(log: Log, journal: Partition) -> JournalEntry | None:
-    """The last record, which has the greatest number; strays and markers of transactions may lie after it."""
+    """Return the last record; foreign records and transaction markers may follow it."""
     first, end = log.offsets(journal)
     step = _LOOK_BACK
     while end > first:
@@ -179,7 +179,7 @@ def last(log: Log, journal: Partition) -> JournalEntry | None:
 
 
 def _first(log: Log, journal: Partition, offset: int, end: int) -> JournalEntry | None:
-    """The first record that can be read, of those from one offset up to another."""
+    """Return the first readable record of an offset range."""
     for at, record in decoded(log, journal, offset, end, 1):
         if isinstance(record, JournalRecord):
             return JournalEntry(at, record)
@@ -187,11 +187,11 @@ def _first(log: Log, journal: Partition, offset: int, end: int) -> JournalEntry 
 
 
 def path_to(n: int, rollbacks: Mapping[int, int]) -> list[range]:
-    """The records that made the state at record `n`, rising; the first range is open below: it begins at 0.
+    """Return the records that made the state at record `n`, ascending; the first range starts at 0.
 
     Args:
         n: number of a record.
-        rollbacks: number of each rollback up to `n` -> the record that it takes up again.
+        rollbacks: number of each rollback up to `n` -> its target record.
     """
     ranges = []
     while (back := max((r for r in rollbacks if r <= n), default=None)) is not None:
@@ -202,12 +202,12 @@ def path_to(n: int, rollbacks: Mapping[int, int]) -> list[range]:
 
 
 def is_on(path: Sequence[range], n: int) -> bool:
-    """Whether a path goes through record `n`."""
+    """Return if a path includes record `n`."""
     return any(n in part for part in path)
 
 
 def each_alive(found: Iterator[JournalEntry], alive: Callable[[], None]) -> Iterator[JournalEntry]:
-    """The same, with a sign of life before each."""
+    """Yield the entries, and call `alive` before each."""
     for entry in found:
         alive()
         yield entry

@@ -1,4 +1,4 @@
-"""The journal's topic as a learner knows it while it runs: whether it is still the same, and still whole."""
+"""Check that the journal topic is still the same and complete while a learner runs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from streamnb.errors import JournalError
 
 
 class JournalTopic:
-    """Remembers the topic as it is now; to be made before the journal is read.
+    """Identity of the journal topic; create it before the journal is read.
 
     Args:
         log: acquired.
@@ -20,13 +20,13 @@ class JournalTopic:
         self._first, _ = log.offsets(partition)
 
     def check(self, found: str) -> None:
-        """Raises JournalError where the id found ("" where the topic is gone) is not the one recovered from.
+        """Raise JournalError if the found id ("" for a missing topic) has changed.
 
-        To go on in another one would begin a journal that nobody can read: its first record follows nothing.
+        A record in a recreated topic would begin a journal that cannot be read: it has no predecessor.
         """
         if found == self._id:
             return
-        now = f"made anew, with id {found}" if found else "is gone"
+        now = f"recreated with id {found}" if found else "is gone"
         raise JournalError(
             f"the journal {self._partition.topic!r}, of id {self._id}, was deleted while this learner ran, "
             f"and {now}: nothing was committed to it; bring the old one back, or begin a new log: another "
@@ -34,6 +34,6 @@ class JournalTopic:
         )
 
     def trimmed(self) -> int | None:
-        """The offset with which it begins, where that has grown since this was asked; else None."""
+        """Return the first offset if it has grown since the last call, else None."""
         known, (self._first, _) = self._first, self._log.offsets(self._partition)
         return self._first if self._first > known else None

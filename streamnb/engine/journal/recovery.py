@@ -1,7 +1,4 @@
-"""How a learner comes back to exactly where it stood.
-
-recovery = newest readable snapshot + silent replay of the journalled slices after it
-"""
+"""Recovery of the exact state: newest readable snapshot + silent replay of later journalled slices."""
 
 from __future__ import annotations
 
@@ -32,15 +29,13 @@ from streamnb.formats.journal_record import ConfigChange, JournalRecord, chain_o
 from streamnb.formats.snapshot_container import Snapshot
 from streamnb.values.parameter_checks import brief
 
-_TOLD = 5
-"""So many changes of the configuration are told."""
-_FREE: AbstractContextManager[object] = nullcontext()
-"""Nobody else looks at the learner."""
+_SHOWN = 5  # configuration changes in a message
+_FREE: AbstractContextManager[object] = nullcontext()  # the learner is not shared
 Passed = Callable[[Checkpoint, Sequence[NewRecord]], None]
 
 
 class _Start(NamedTuple):
-    """Where replay begins: after this checkpoint, with the record at this offset."""
+    """Beginning of a replay: after this checkpoint, with the record at this offset."""
 
     checkpoint: Checkpoint
     offset: int | None
@@ -59,34 +54,33 @@ def recover(
     *,
     begins: bool = False,
 ) -> Checkpoint:
-    """Bring a fresh learner to where the journal stands, and write nothing; `BEFORE` for an empty journal.
+    """Bring an empty learner to the journal's end, and write nothing; `BEFORE` for an empty journal.
 
-    1. Find the newest snapshot; it must stand at a journal record, with that record's digest.
-    2. Read the journal from there to its end: each record must follow the one before. Where it was rolled
-       back to before the snapshot, begin with an older one.
-    3. Refuse a configuration under which the state cannot be continued.
-    4. Process the slices of every record after the snapshot that was not rolled back, each under the
-       configuration that held then, and compare what comes out with what was published.
+    1. Find the newest snapshot; the journal must hold its record, with the same digest.
+    2. Read the journal from there to its end: each record must follow its predecessor. If it was rolled back
+       to before the snapshot, begin with an older snapshot.
+    3. Refuse a configuration under which the state cannot continue.
+    4. Process the slices of every later record that was not rolled back, each under the configuration of its
+       time, and compare the outputs with the published ones.
 
-    Outputs are compared as long as this kind of machine wrote them: on another they may differ in the last
-    bit of a logarithm. Recovery may take longer than a session: `alive` is called before each record.
+    Outputs are compared while this kind of machine wrote them: on another kind the last bit of a logarithm
+    may differ. Recovery may outlast a session: `alive` is called before each record.
 
     Args:
-        log: acquired, or only read.
-        snapshots: where they are found.
-        learner: one that has learned nothing; afterwards it has the present configuration.
-        identity: what the state has to belong to.
-        alive: shows that all is well.
-        at: stop after this journal record, under the configuration that held then; else at the end.
-        passed: is told after each record that was processed, and where the learner then stands; with what it
-            published, as far as this kind of machine did.
-        stray: is told of what lies between the journal's records and is none, perhaps twice.
-        begins: whether it is the learner that begins, and journals its configuration next. Where that is
-            another one its state takes down that the room for it changed; that of who looks on does not.
+        log: acquired, or read-only.
+        snapshots: snapshot store.
+        learner: empty; afterwards it has the current configuration.
+        identity: the job that the state must belong to.
+        alive: heartbeat callback.
+        at: stop after this journal record, under its configuration; default is the end.
+        passed: called after each replayed record with the checkpoint, and with its outputs if comparable.
+        stray: called for each foreign record, perhaps twice.
+        begins: if the caller is the learner that journals its configuration next. Then the state counts a
+            change of its capacity; a reader's state does not.
 
     Raises:
-        JournalError: journal, snapshot and log do not fit together, or belong to another configuration.
-        SnapshotError: there are snapshots, and none can be read.
+        JournalError: journal, snapshot and log do not fit together, or the configuration differs.
+        SnapshotError: snapshots exist, but none can be read.
     """
     journal = log.partitions(identity.journal)[0]
     start, end, path = _scan_journal(log, journal, snapshots, at, alive, stray)
@@ -107,10 +101,9 @@ def standing(
     alive: Callable[[], None] = lambda: None,
     passing: frozenset[int] = frozenset(),
 ) -> Checkpoint:
-    """Where the journal stands, found by its records alone: the state may be beyond recovery.
+    """Return the journal's last checkpoint from its records alone: the state may be beyond recovery.
 
-    Strays at the offsets `passing` are passed over. Raises JournalError where the records do not follow each
-    other.
+    Skips foreign records at the offsets `passing`; raises JournalError if records do not follow each other.
     """
     journal = log.partitions(identity.journal)[0]
     return _scan_journal(log, journal, snapshots, None, alive, lambda _: None, passing)[1]
@@ -119,9 +112,9 @@ def standing(
 def committed(
     log: Log, snapshots: Snapshots, identity: JobIdentity, alive: Callable[[], None] = lambda: None
 ) -> tuple[Checkpoint, Snapshot | None]:
-    """The newest snapshot that the journal has the record of, not rolled back since, and where it stands.
+    """Return the newest snapshot whose record is journalled and not rolled back, and its checkpoint.
 
-    None, and `BEFORE`, where none is kept. Raises JournalError and SnapshotError, as `recover`.
+    `BEFORE` and None without a snapshot. Raises JournalError and SnapshotError as `recover`.
     """
     journal = log.partitions(identity.journal)[0]
     start, _, _ = _scan_journal(log, journal, snapshots, None, alive, lambda _: None)
@@ -129,7 +122,7 @@ def committed(
 
 
 def refuse_changes(checkpoint: Checkpoint, identity: JobIdentity) -> Sequence[ConfigChange]:
-    """What has changed in the configuration; raises OtherStream where the state cannot be continued so."""
+    """Return the configuration changes; raise OtherStream if the state cannot continue with them."""
     origin = checkpoint.origin
     if origin.config_hash == identity.config_hash:
         return []
@@ -142,19 +135,19 @@ def refuse_changes(checkpoint: Checkpoint, identity: JobIdentity) -> Sequence[Co
     others = [change for change in changes if not change.allowed]
     if others:
         refused = [f"{c.key} was {brief(c.before)} and is {brief(c.after)}" for c in others]
-        anew = ", learn all anew under these (`streamnb rebuild`)" if all(c.anew for c in others) else ""
+        retrain = ", retrain with the new values (`streamnb rebuild`)" if all(c.anew for c in others) else ""
         raise OtherStream(
-            f"what was learned cannot be continued under this configuration: {'; '.join(refused[:_TOLD])}"
-            f"{f'; and {more:,} more' if (more := len(refused) - _TOLD) > 0 else ''}; "
-            f"run with the values that were (by --config, if a file gave them){anew}, or begin a new log; a "
-            "second model beside this one needs its own model.name, topics.journal and snapshots.folder, and "
-            "beside an embedded log a log of its own"
+            f"the model cannot continue under this configuration: {'; '.join(refused[:_SHOWN])}"
+            f"{f'; and {more:,} more' if (more := len(refused) - _SHOWN) > 0 else ''}; "
+            f"run with the former values (by --config, if a file gave them){retrain}, or begin a new log; a "
+            "second model needs its own model.name, topics.journal and snapshots.folder, and its own log if "
+            "the log is embedded"
         )
     return changes
 
 
 def describe_changes(changes: Iterable[ConfigChange]) -> str:
-    """What changes, and from what to what, for people."""
+    """Format the old and new value of each change."""
     return "; ".join(f"{c.key}: {brief(c.before)} -> {brief(c.after)}" for c in changes)
 
 
@@ -167,7 +160,7 @@ def _scan_journal(
     stray: Callable[[ForeignRecord], None],
     passing: frozenset[int] = frozenset(),
 ) -> tuple[_Start, Checkpoint, list[range]]:
-    """Where to start, where the journal stands (or its record `at`), and which records made its state."""
+    """Return the start of a replay, the last checkpoint (or that of record `at`), and its path."""
     at_most = at
     while True:
         found = snapshots.newest(at_most, alive)
@@ -192,7 +185,7 @@ def _scan_journal(
 
 
 def _start(log: Log, journal: Partition, snapshot: Snapshot | None, passing: frozenset[int]) -> _Start:
-    """The snapshot's record, or the beginning. Raises JournalError where the journal does not have it."""
+    """Return the start of a replay; raise JournalError if the journal lacks the snapshot's record."""
     if snapshot is None:
         first = next(entries(log, journal), None)
         if first is not None and first.record.n != 0:
@@ -207,7 +200,7 @@ def _start(log: Log, journal: Partition, snapshot: Snapshot | None, passing: fro
     found = find(log, journal, snapshot.journal_n)
     if found is None:
         for _ in entries(log, journal, passing=passing):
-            pass  # a record that cannot be read is named first: it may be the one
+            pass  # an unreadable record is reported first: it may be the missing record
         raise JournalError(
             _missing(snapshot.journal_n, next(entries(log, journal), None), last(log, journal))
         )
@@ -227,11 +220,11 @@ def _load(learner: EventProcessor, snapshot: Snapshot) -> None:
 
 
 def _missing(n: int, first: JournalEntry | None, end: JournalEntry | None) -> str:
-    """Why the journal does not have the record at which a snapshot stands."""
+    """Explain why the journal lacks the record of a snapshot."""
     if first is None or end is None:
         return (
             f"there is a snapshot at journal record {n}, but the journal is empty: "
-            "the log was replaced; move the snapshots away to begin anew"
+            "the log was replaced; move the snapshots away to begin again"
         )
     if n > end.record.n:
         return (
@@ -240,25 +233,25 @@ def _missing(n: int, first: JournalEntry | None, end: JournalEntry | None) -> st
         )
     return (
         f"the snapshot stands at journal record {n}, but the journal begins with {first.record.n}: "
-        f"record {n} itself has to be kept; bring a newer snapshot back, or begin a new log"
+        f"record {n} itself is needed; bring a newer snapshot back, or begin a new log"
     )
 
 
 class JournalTail:
-    """Lets a learner go on as the journal does, without writing anything.
+    """A learner that follows the journal without writing.
 
     Args:
-        log: which is only read.
-        learner: that stands at the checkpoint.
-        identity: what the journal belongs to.
+        log: read-only.
+        learner: stands at the checkpoint.
+        identity: the journal's job.
         checkpoint: a record of the journal.
         alive: called before each record.
-        snapshots: where models lie that are taken up; without them it stops before such a record.
-        held: entered while the learner changes, and `checkpoint` with it.
+        snapshots: files of installed models; without them it stops before such a record.
+        held: entered while the learner and `checkpoint` change.
 
     Attributes:
-        learner: which it is.
-        end: of the journal's topic, up to which it has gone on; -1 at first.
+        learner: the learner.
+        end: end of the journal topic up to which it has read; -1 at first.
     """
 
     def __init__(
@@ -283,19 +276,19 @@ class JournalTail:
 
     @property
     def checkpoint(self) -> Checkpoint:
-        """Where the learner stands."""
+        """Current checkpoint of the learner."""
         return self._replay.stands
 
     @property
     def offset(self) -> int:
-        """That of its record in the journal's topic, or, for a moment, of the one before."""
+        """Offset of its record in the journal topic or, briefly, of the record before."""
         return self._offset
 
     def advance(self) -> Iterator[JournalRecord]:
-        """Go on to the journal's end, one record at a time; each, once it has been processed.
+        """Process the journal up to its end; yield each record after it was processed.
 
-        Without snapshots, one that another model is taken up by is given before, and not processed: whoever
-        follows says what then. Raises JournalError where the journal was rolled back, or cannot be followed.
+        Without snapshots, a record that installs another model is yielded unprocessed, and ends the
+        iteration. Raises JournalError if the journal was rolled back, or cannot be followed.
         """
         end = self._log.offsets(self._journal)[1]
         if end == self.end:
@@ -316,7 +309,7 @@ class JournalTail:
 
 @dataclass(eq=False)
 class _JournalReplay:
-    """Processes again what a path through the journal processed."""
+    """Replay of a path through the journal."""
 
     log: Log
     snapshots: Snapshots
@@ -330,17 +323,17 @@ class _JournalReplay:
         self._slices = SliceReader(self.log)
         self._comparable = True
         self._config_hash = self.identity.config_hash  # the learner's
-        self.stands = BEFORE  # where the learner does, also for whoever looks under `held`
+        self.stands = BEFORE  # the learner's checkpoint, consistent with it under `held`
 
     def follow(self, checkpoint: Checkpoint) -> None:
-        """The learner stands there, and has what held there; it need not say what the journal's did."""
+        """Start at the learner's checkpoint; the journal may have another configuration hash."""
         self.stands = checkpoint
         self._comparable, self._config_hash = False, checkpoint.origin.config_hash
 
     def run(self, start: _Start, end: Checkpoint, path: Sequence[range]) -> None:
         if start.snapshot is not None:
             self._comparable = start.snapshot.fingerprint == self.identity.fingerprint
-            self._configured(start.checkpoint)  # while there is nothing to take along
+            self._configured(start.checkpoint)  # while the learner is empty
             _load(self.learner, start.snapshot)
         checkpoint = start.checkpoint
         journal = self.log.partitions(self.identity.journal)[0]
@@ -357,7 +350,6 @@ class _JournalReplay:
     def process(
         self, before: Checkpoint, checkpoint: Checkpoint, record: JournalRecord
     ) -> Sequence[NewRecord]:
-        """Process again what one record did; its outputs."""
         records = self._slices.of(record)
         with self.held:
             if record.kind == "adopt":
@@ -376,19 +368,18 @@ class _JournalReplay:
         return outputs
 
     def _offered(self, record: JournalRecord) -> RetrainedModel:
-        """The model that a record took up. Raises JournalError where it is gone."""
+        """Return the model that a record installed; raise JournalError if its file is gone."""
         found = self.snapshots.offered(record.n - 1)
         rebuilt = None if found is None else RetrainedModel.from_parts(found.parts)
         if rebuilt is None or rebuilt.digest != record.model:
             raise JournalError(
-                f"journal record {record.n} took up a model that was learned anew, and the file that holds "
-                f"it, adopt-{record.n - 1:020d}.snb among the snapshots, is "
-                f"{'gone' if rebuilt is None else 'another'}: bring it back, or a snapshot that stands later"
+                f"journal record {record.n} installed a retrained model, and its file "
+                f"adopt-{record.n - 1:020d}.snb among the snapshots is "
+                f"{'gone' if rebuilt is None else 'another'}: bring it back, or a later snapshot"
             )
         return rebuilt
 
     def _configured(self, checkpoint: Checkpoint) -> None:
-        """Let the learner have the configuration that held at a checkpoint."""
         continue_under(self.learner, self.identity, checkpoint.origin, self._config_hash)
         self._config_hash = checkpoint.origin.config_hash
 
@@ -399,7 +390,7 @@ def install_model(
     identity: JobIdentity,
     config: Mapping[str, Any],
 ) -> None:
-    """Let a learner have a model that was learned anew; under another configuration, where there is one."""
+    """Install a retrained model in a learner, under another configuration if `config` is given."""
     fresh = identity.configuration.learner(config).model if config and identity.configuration else None
     learner.install_model(rebuilt, fresh)
 
@@ -407,7 +398,7 @@ def install_model(
 def continue_under(
     learner: EventProcessor, identity: JobIdentity, origin: JournalOrigin, config_hash: str
 ) -> None:
-    """Let a learner under the configuration of this hash go on by the configuration of `origin`."""
+    """Apply the configuration of `origin` to a learner whose configuration has `config_hash`."""
     if origin.config_hash != config_hash:
         is_present = origin.config_hash == identity.config_hash
         configure(learner, identity, identity.semantic_config if is_present else origin.config)
@@ -416,7 +407,7 @@ def continue_under(
 def configure(
     learner: EventProcessor, identity: JobIdentity, shaping: Mapping[str, Any], *, counts_room: bool = True
 ) -> None:
-    """Let a learner go on under a configuration. Raises JournalError where none is known."""
+    """Apply a configuration to a learner. Raises JournalError if the identity has none."""
     if identity.configuration is None:
-        raise JournalError("this journal was written under several configurations, of which one is known")
+        raise JournalError("this journal was written under several configurations, and only one is known")
     identity.configuration.apply(learner, shaping, counts_room=counts_room)

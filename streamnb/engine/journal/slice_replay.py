@@ -1,7 +1,7 @@
-"""Journalled slices read once more, and processed once more.
+"""Reading and processing of journalled slices for a replay.
 
-Slices of one partition follow each other, and those of several partitions take turns in the journal: each
-partition is read ahead, so that a log that is asked over a network is asked seldom.
+Slices of several partitions alternate in the journal. Each partition is read ahead, so that a log behind a
+network is called seldom.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _AHEAD_BYTES = 8 << 20  # of all partitions together
 def processed(
     learner: EventProcessor, record: JournalRecord, records: Sequence[Record], alive: Callable[[], None]
 ) -> Sequence[NewRecord]:
-    """Process what a commit processed; its outputs, which are published already. No other record has any."""
+    """Process the records of a commit; return the outputs, published before. Other kinds have none."""
     if record.kind != "commit":
         return []
     return learner.process(
@@ -30,10 +30,10 @@ def processed(
 
 
 class SliceReader:
-    """Reads slices in the order of the journal; of each partition their offsets rise.
+    """Reader of slices in journal order; offsets rise in each partition.
 
     Args:
-        log: where they are.
+        log: the log of the slices.
     """
 
     def __init__(self, log: Log) -> None:
@@ -41,14 +41,14 @@ class SliceReader:
         self._ahead: dict[Partition, deque[Record]] = {}
 
     def of(self, record: JournalRecord) -> list[Record]:
-        """All that a commit processed; of any other record nothing. Raises JournalError as `read` does."""
+        """Return all records that a commit processed; raise JournalError as `read` does."""
         parts = record.slices if record.kind == "commit" else ()
         return [found for part in parts for found in self.read(part, record.n)]
 
     def read(self, part: Slice, n: int) -> list[Record]:
-        """The records of a slice of journal record `n`.
+        """Return the records of a slice of journal record `n`.
 
-        Raises JournalError where they are gone, or others than were journalled.
+        Raises JournalError if they are gone, or differ from the journalled checksum.
         """
         partition = Partition(part.topic, part.partition)
         ahead = self._ahead.setdefault(partition, deque())
@@ -83,6 +83,6 @@ class SliceReader:
         return records
 
     def _limit(self, part: Slice, records: Sequence[Record]) -> int:
-        """How many records to read at once: a slice has been in memory before, more has to be little."""
+        """Return the read size: a slice did fit in memory before, further records must be few."""
         mean = max(256, sum(len(record.value) for record in records) // max(1, len(records)))
         return max(part.next - part.first, min(_AHEAD, _AHEAD_BYTES // len(self._ahead) // mean))

@@ -1,4 +1,4 @@
-"""What a learner asks of where its snapshots are kept."""
+"""Ports of the snapshot store."""
 
 from __future__ import annotations
 
@@ -20,66 +20,63 @@ class FoundSnapshot(Protocol):
 
 
 class Snapshots(Protocol):
-    """Where snapshots are found."""
+    """Readable snapshots."""
 
     def newest(
         self, at_most: int | None = None, alive: Callable[[], None] = lambda: None
     ) -> FoundSnapshot | None:
-        """The newest readable one that stands at journal record `at_most` or before.
+        """Return the newest readable snapshot at journal record `at_most` or before.
 
-        None only where there is no such file. Raises SnapshotError where none of them can be read. Reading
-        may take long: `alive` is called now and then.
+        None only if there is no such file. Raises SnapshotError if none of them can be read. Reading may take
+        long: `alive` is called now and then.
         """
 
     def offered(self, n: int) -> Snapshot | None:
-        """What holds a model that was learned anew, for whoever stands at journal record `n`.
-
-        Raises SnapshotError where it cannot be read.
-        """
+        """Return the retrained model for a learner at record `n`; raise SnapshotError if unreadable."""
 
 
 class NoSnapshots:
-    """For a recovery that is to begin with nothing."""
+    """Empty store, for a recovery from the journal alone."""
 
     def segments(self) -> Container[str]:
-        """None are stored."""
+        """Return no names."""
         return ()
 
     def newest(self, at_most: int | None = None, alive: Callable[[], None] = lambda: None) -> None:
-        """There is none."""
+        """Return None."""
 
     def offered(self, n: int) -> None:
-        """There is none."""
+        """Return None."""
 
     def aside(self, blocks: Iterable[Array]) -> Array:
-        """In memory."""
+        """Concatenate in memory."""
         return concatenated(blocks)
 
     def asked_by(self) -> str:
-        """Nobody asks."""
+        """Return ""."""
         return ""
 
 
 class SnapshotStore(Snapshots, Protocol):
-    """Where snapshots are kept, too."""
+    """Writable snapshot store."""
 
     def segments(self) -> Container[str]:
-        """The names of segments that are stored: a snapshot that is kept need not bring their bytes."""
+        """Return the names of stored segments, whose bytes a new snapshot may omit."""
 
     def asked_by(self) -> str:
-        """Who learned a model anew, asks the learner to stand still, and lives; empty where nobody does.
+        """Return the live process that asks the learner to pause for its retrained model, or "".
 
-        No two answers are the same, though one process may ask twice.
+        Every request has its own value, even of one process.
         """
 
     def aside(self, blocks: Iterable[Array]) -> Any:
-        """One array of these blocks of rows that takes no memory; a snapshot that is kept may hold it.
+        """Concatenate blocks of rows to an array outside memory, which a later snapshot may hold.
 
-        Raises SnapshotError where there is no place for it, or where that does not answer.
+        Raises SnapshotError if the disk is full or does not answer.
         """
 
     def save_aside(self, made: Callable[[], Snapshot]) -> Future[Path]:
-        """Keep a snapshot that is made, too, in the background, durably; its arrays change no more.
+        """Create and save a snapshot durably in the background; its arrays must not change.
 
-        The file it is in, or a SnapshotError, is the outcome. Only one is on its way at a time.
+        The future yields its file, or a SnapshotError. Only one may be in flight.
         """

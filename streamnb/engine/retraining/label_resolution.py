@@ -1,8 +1,8 @@
-"""What holds in the end of every event of a stream, and a model that learned just that.
+"""Resolved labels of all events of a stream, and a processor that learns the events with them.
 
-Two passes over what a journal processed. The first hears events and verdicts as the learner did, teaches
-nothing, and notes of each event the label that holds at its end. The second learns the events again, each
-with that label, as if it had been in the event from the beginning.
+The first pass over a journal processes events and labels as the learner did, without learning, and records
+the resolved label of each event. The second pass learns the events again, each as if it had carried that
+label from the beginning.
 """
 
 from __future__ import annotations
@@ -31,35 +31,31 @@ from streamnb.models.naive_bayes.naive_bayes_classifier import NaiveBayes
 from streamnb.values.type_aliases import Times, Weights
 
 Chosen = Callable[[Event, Record], bool]
-"""Whether an event is to be forgotten."""
+"""Predicate of events to erase."""
 
 
 class _WithoutLearning(NaiveBayes):
-    """A model that labels teach nothing but that they are there: a label too many is refused as it was."""
+    """A model that counts classes only, so that the limit of classes holds as in the first run."""
 
     def learn_late_many(
         self, xs: Events, ys: Labels, ws: Weights = None, ts: Times = None, *, again: bool = False
     ) -> None:
-        """Their labels alone."""
         super().learn_late_many([{} for _ in xs], ys, ws, ts, again=again)
 
-    def unlearn_many(self, *_: Any, **__: Any) -> None:
-        """Nothing."""
+    def unlearn_many(self, *_: Any, **__: Any) -> None: ...
 
 
 class LabelResolution(EventProcessor):
-    """Hears a stream as its learner did, and notes what holds of each event that was predicted.
-
-    It takes about 26 bytes an event.
+    """Processor that records the resolved label of each predicted event, in about 26 bytes an event.
 
     Args:
         settings: of the learner.
-        forgotten: events that the learner has forgotten.
+        forgotten: events that the learner has erased.
 
     Attributes:
-        places, offsets: of each event in the order of the stream, the number of its partition; its offset.
+        places, offsets: interned partition and offset of each event, in stream order.
         labels: number of its label in `names`, or `NONE`.
-        weights: of its label.
+        weights: weight of its label.
     """
 
     def __init__(self, settings: Settings, forgotten: Offsets) -> None:
@@ -69,24 +65,24 @@ class LabelResolution(EventProcessor):
         self._names: Interner[str] = Interner()
         self._places: Interner[Partition] = Interner()
         self._forgotten = forgotten
-        self.base = 0  # events before the first that waited for labels
+        self.base = 0  # events before the first with delayed labels
 
     @property
     def names(self) -> list[str]:
-        """Of labels, by their numbers."""
+        """Interned labels."""
         return self._names.names
 
     @property
     def partitions(self) -> list[Partition]:
-        """Those that events came from, by their numbers."""
+        """Interned partitions of the events."""
         return self._places.names
 
     def waiting(self, places: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """The numbers under which events wait, of those that ever did."""
+        """Return the buffer numbers of events, without those from before delayed labels."""
         return places[places >= self.base] - self.base
 
     def at(self, forgotten: Offsets) -> npt.NDArray[np.int64]:
-        """The places of events in the order of the stream, by their offsets."""
+        """Return the stream indexes of events, given by their offsets."""
         which = np.frombuffer(self.places, dtype=np.uint16), np.frombuffer(self.offsets, dtype=np.int64)
         found = np.zeros(len(self.places), dtype=np.bool_)
         for partition, offsets in forgotten.items():
@@ -96,11 +92,11 @@ class LabelResolution(EventProcessor):
         return np.flatnonzero(found)
 
     def finish(self) -> None:
-        """Note what holds of those that wait still."""
+        """Record the labels of events that still wait."""
         self._note(self._chunks())
 
-    def reconfigure(self, settings: Settings, model: StreamModel, *, counts_room: bool = True) -> None:  # noqa: ARG002  it keeps its own model
-        """Go on under other settings."""
+    def reconfigure(self, settings: Settings, model: StreamModel, *, counts_room: bool = True) -> None:  # noqa: ARG002  keeps its own model
+        """Continue under other settings with the same model."""
         self.finish()
         is_first = self.late is None or not self.consumed
         super().reconfigure(replace(settings, evidence=0, decision=None), self.model, counts_room=counts_room)
@@ -108,7 +104,7 @@ class LabelResolution(EventProcessor):
             self.base = len(self.places)
 
     def install_model(self, rebuilt: Callable[[], RetrainedModel], model: StreamModel | None = None) -> None:  # noqa: ARG002
-        """Forget what was forgotten there, or later."""
+        """Redact erased events."""
         if self.late is not None:
             self.late.pending.redact(self.waiting(self.at(self._forgotten)))
 
@@ -117,7 +113,7 @@ class LabelResolution(EventProcessor):
     ) -> list[NewRecord]:
         seen = self._chunks()
         made = super()._process_slice(records, now, alive, most_bytes)
-        left = self._chunks()  # nothing changes any more what holds of events that wait no longer
+        left = self._chunks()  # labels of expired events are final
         self._note({first: chunk for first, chunk in seen.items() if first not in left})
         return made
 
@@ -156,21 +152,21 @@ class LabelResolution(EventProcessor):
 
 
 class RetrainingProcessor(EventProcessor):
-    """Learns the events of a stream with the labels that hold of them in the end.
+    """Processor that learns the events of a stream with their resolved labels.
 
-    Labels that were admitted when they came are admitted, however few there may be now.
+    A label admitted in the first run is admitted again, even if fewer events have it now.
 
     Args:
         settings: of the learner.
-        model: fresh.
-        truths: what holds.
-        forgotten: events to be left out.
-        chosen: which others are left out, too.
+        model: empty.
+        truths: resolved labels.
+        forgotten: events to leave out.
+        chosen: predicate of further events to leave out.
 
     Attributes:
-        left_out: partition -> offsets of all that were left out.
-        prunings: of each event, how often the model had been pruned when it was learned.
-        learned: events learned.
+        left_out: partition -> offsets of all events left out.
+        prunings: the model's number of prunings when it learned each event.
+        learned: number of events learned.
     """
 
     def __init__(
@@ -189,17 +185,17 @@ class RetrainingProcessor(EventProcessor):
         self._at = 0
         self.left_out: dict[Partition, list[int]] = {}
         self.prunings = array("i")
-        self._waiting: dict[tuple[Partition, int], int] = {}  # events that were read, and are not learned yet
+        self._waiting: dict[tuple[Partition, int], int] = {}  # decoded, not learned yet
         self.learned = 0
 
     def reconfigure(self, settings: Settings, model: StreamModel, *, counts_room: bool = True) -> None:
-        """Its own hold from the beginning, whatever held then."""
+        """Do nothing: its settings hold for the whole stream."""
 
     def install_model(self, rebuilt: Callable[[], RetrainedModel], model: StreamModel | None = None) -> None:
-        """What was learned anew before is no other than what this learns."""
+        """Do nothing: an earlier retraining changes no label."""
 
     def _decode(self, record: Record) -> Event:
-        """The event with the label that holds; one that was not predicted, or is left out, is refused."""
+        """Return the event with its resolved label; reject it if it was not predicted, or is left out."""
         truths, at = self._truths, self._at
         is_next = (
             at < len(truths.offsets)
@@ -215,7 +211,7 @@ class RetrainingProcessor(EventProcessor):
             self.left_out.setdefault(record.partition, []).append(record.offset)
             raise MalformedEvent("left-out", "$", "")
         self._waiting[record.partition, record.offset] = at
-        if truths.late is None:  # by its own, under the names of now; what waits keeps that of then
+        if truths.late is None:  # its own label, by the current aliases
             return event
         label = truths.labels[at]
         name = None if label == NONE else truths.names[label]
@@ -223,7 +219,7 @@ class RetrainingProcessor(EventProcessor):
 
     def _predict_then_learn(self, arrived: EventBatch, now: float) -> Iterable[NewRecord]:  # noqa: ARG002
         events, before = arrived.events, self._n_learned
-        for record in arrived.records:  # words may be forgotten between two events that were read together
+        for record in arrived.records:  # pruning may fall between two events of a batch
             self.prunings[self._waiting.pop((record.partition, record.offset))] = self.model.n_prunings
         self.model.predict_then_learn_many(
             [event.x for event in events],
@@ -237,5 +233,5 @@ class RetrainingProcessor(EventProcessor):
 
     @property
     def refused(self) -> int:
-        """How many events have a label for which the model has no room."""
+        """Number of events whose label exceeds the model's capacity."""
         return len(self._waiting)

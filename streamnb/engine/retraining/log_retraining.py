@@ -1,8 +1,7 @@
-"""A model learned anew from the log: history as if the truth had always been known.
+"""Retraining from the log, as if each event had carried its current label from the beginning.
 
-The labels that hold at a journal record m are those of all events up to there; the model is learned anew with
-them, and then follows the journal from m + 1 on as every learner does. So it may take long, and the learner
-that serves goes on meanwhile.
+The labels in force at journal record m resolve all events up to m. A new model learns these events and then
+follows the journal from m + 1 on, like a replica, while the learner continues to serve.
 """
 
 from __future__ import annotations
@@ -29,19 +28,19 @@ from streamnb.formats.snapshot_container import Snapshot, SnapshotPart
 
 
 def nothing(*_: object) -> bool:
-    """No event is to be forgotten."""
+    """Return False: no event is erased."""
     return False
 
 
 @dataclass(frozen=True)
 class RetrainingSource:
-    """What a model is learned anew from.
+    """Input of a retraining.
 
     Attributes:
-        log: which is only read.
-        snapshots: where the learner's are found.
-        learner: makes one that has learned nothing.
-        identity: what the state has to belong to.
+        log: read-only.
+        snapshots: the learner's snapshots.
+        learner: creates an empty learner.
+        identity: the job that the state must belong to.
     """
 
     log: Log
@@ -51,22 +50,21 @@ class RetrainingSource:
 
 
 class Retraining:
-    """A model that was learned anew, and follows the journal.
+    """A retrained model that follows the journal.
 
     Args:
-        source: what it is learned from.
-        chosen: events that are to be forgotten, beside those that were before.
-        at: the journal record whose labels hold; the last as it is now, where none is given.
-        under: the configuration with which the model is learned, from the first event on; that which held at
-            the record, where none is given.
+        source: journal, log and snapshots.
+        chosen: predicate of events to erase, in addition to those erased before.
+        at: journal record whose labels are in force; default is the last.
+        under: configuration of the retraining from the first event on; default is the record's.
 
     Attributes:
-        to: that record.
-        events: how many events it has met there.
-        learned: how many of them have a label, and taught something.
-        unlabelled: how many have no label that counts, of those that were not forgotten now or before.
-        refused: how many have a label one too many for the budget of memory.
-        forgotten: how many events were chosen, and had not been forgotten before.
+        to: the record `at`.
+        events: number of predicted events up to `to`.
+        learned: number of them learned with a label.
+        unlabelled: number of them without a label in force, erased events excluded.
+        refused: number of them whose label exceeds the memory budget.
+        forgotten: number of them erased by `chosen`.
 
     Raises:
         JournalError: events or journal do not reach back to the beginning.
@@ -112,9 +110,9 @@ class Retraining:
         self._following = JournalTail(source.log, learner, identity, before)
 
     def follow(self) -> JournalRecord | None:
-        """Go on to the journal's end; the last record that came, None where none did.
+        """Process the journal up to its end; return the last record processed, or None.
 
-        It stops before a record by which a model is taken up.
+        It stops before a record that installs a model.
         """
         last: JournalRecord | None = None
         for record in self._following.advance():
@@ -123,11 +121,11 @@ class Retraining:
 
     @property
     def checkpoint(self) -> Checkpoint:
-        """Where it stands."""
+        """Checkpoint of the retrained model."""
         return self._following.checkpoint
 
     def retrained(self) -> RetrainedModel:
-        """The model as it stands."""
+        """Return the current retrained model."""
         late, first = self._learner.late, self._first_waiting()
         pruned = np.zeros(0, dtype=np.int32)
         if late is not None:
@@ -143,11 +141,11 @@ class Retraining:
         )
 
     def snapshot(self, rebuilt: RetrainedModel) -> Snapshot:
-        """What a file holds of the model as it stands."""
+        """Return the snapshot to save for the current model."""
         return snapshot_of(self.checkpoint, rebuilt.parts(), self._source.identity)
 
     def _fresh(self, shaping: Mapping[str, Any]) -> EventProcessor:
-        """A learner that has learned nothing, under a configuration."""
+        """Return an empty learner under a configuration."""
         known = self._source.identity.configuration
         return (
             self._source.learner()
@@ -156,36 +154,36 @@ class Retraining:
         )
 
     def _first_waiting(self) -> int:
-        """The number of the first event that may wait for a label."""
+        """Return the number of the first event that may wait for a label."""
         late = self._learner.late
         return 0 if late is None else min(late.pending.blocks(), default=late.pending.next)
 
     def _processed(self, learner: EventProcessor, at: int) -> Checkpoint:
-        """Let a learner process all that the journal did; what comes out is not what was published."""
+        """Replay the journal into a processor, whose outputs differ from the published ones."""
         identity = self._source.identity
         blind = replace(identity, fingerprint={**identity.fingerprint, "learned": "anew"})
         return recover(self._source.log, NoSnapshots(), learner, blind, at=at)
 
 
 def evicted_before(snapshots: Snapshots, floor: int) -> Offsets:
-    """What was forgotten before, as the newest snapshot knows. Raises JournalError where it may not."""
+    """Return events erased up to record `floor`, from the newest snapshot; raise JournalError without one."""
     if floor < 0:
         return {}
     found = snapshots.newest()
     if found is None or found.snapshot.journal_n < floor:
         raise JournalError(
-            f"events were forgotten at journal record {floor}, and no snapshot from there on says which: let "
-            "the learner run, and it keeps one at once"
+            f"events were forgotten at journal record {floor}, and no later snapshot lists them: start the "
+            "learner, which saves a snapshot at once"
         )
     return offsets_of(found.snapshot.parts["forgotten"])
 
 
 def _check_beginning(log: Log, identity: JobIdentity) -> None:
-    """Raises JournalError where events of the beginning are gone."""
+    """Raise JournalError if the log no longer has the first learned records."""
     first = next(entries(log, log.partitions(identity.journal)[0]), None)
     if first is None or first.record.n:
         begin = "is empty" if first is None else f"begins with record {first.record.n}"
-        raise JournalError(f"nothing can be learned anew: the journal {begin}, and record 0 is needed")
+        raise JournalError(f"cannot retrain: the journal {begin}, and record 0 is needed")
     earliest = {partition: log.offsets(partition)[0] for partition in partitions_of(log, identity)}
     untouched = {partition for partition, offset in earliest.items() if offset}
     ids: dict[str, str] = {}
@@ -197,21 +195,19 @@ def _check_beginning(log: Log, identity: JobIdentity) -> None:
             partition = Partition(part.topic, part.partition)
             if partition in untouched and part.first < earliest[partition]:
                 raise JournalError(
-                    f"nothing can be learned anew: {part.topic}/{part.partition} was learned from offset "
-                    f"{part.first} on, and begins with {earliest[partition]} by now: retention has taken "
-                    "what was before"
+                    f"cannot retrain: {part.topic}/{part.partition} was learned from offset {part.first} on "
+                    f"and now begins with {earliest[partition]}: retention has removed the records before"
                 )
             untouched.discard(partition)
     _refuse_recreated_topics(ids, log.topic_ids([*ids]), learned)
 
 
 def _refuse_recreated_topics(ids: dict[str, str], found: Mapping[str, str], learned: set[str]) -> None:
-    """Raises JournalError where topics that were `learned` have other ids than before; notes new ones."""
-    anew = sorted(topic for topic in learned if topic in found and ids.get(topic) != found[topic])
-    if anew:
+    """Raise JournalError if a `learned` topic has another id than before; record new ids."""
+    recreated = sorted(topic for topic in learned if topic in found and ids.get(topic) != found[topic])
+    if recreated:
         raise JournalError(
-            f"nothing can be learned anew: topic {anew[0]!r} was deleted and made anew, and what was learned "
-            "of it before is gone; go on with the model as it is, or begin another model, with a journal of "
-            "its own"
+            f"cannot retrain: topic {recreated[0]!r} was deleted and recreated, and the learned records are "
+            "gone; continue with the current model, or begin another model with its own journal"
         )
     ids.update(found)

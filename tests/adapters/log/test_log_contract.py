@@ -1042,7 +1042,7 @@ def test_records_are_handed_on_once_whoever_tries(open_log):
         {LETTERS: Forwarded(4)},
         {LETTERS: Forwarded(5), Partition("letters", 1): Forwarded(1)},
     ):
-        with pytest.raises(Fenced, match="hands these records on, too, and came first"):
+        with pytest.raises(Fenced, match="forwards these records, too, and has forwarded"):
             other.forward(numbered("events", [7]), since, {LETTERS: Forwarded(9)})
     with pytest.raises(UnknownTopic, match="nowhere"):
         other.forward([new("events"), new("nowhere")], {LETTERS: Forwarded(5)}, {LETTERS: Forwarded(9)})

@@ -282,7 +282,7 @@ def test_who_goes_on_from_a_copy_when_nothing_waits_lays_events_out_as_who_was_c
     stream.verdict("e1", "y", at=stream.time + 1000.0)
     stream.verdict("e2", "y")
     learner.process(stream.records, 1.0)
-    assert not any(mask.any() for *_, mask in learner.late.pending._heartbeat())
+    assert not any(mask.any() for *_, mask in learner.late.pending._alive())
     again.load(learner.parts(), learner.copying().segments())
     more = Stream(stream.time)
     for i in range(20, 30):

@@ -141,7 +141,7 @@ def test_where_a_topic_was_made_anew_it_says_that_and_what_to_do(open_log, tmp_p
     made_anew(open_log, "labels")
     for _ in range(2):
         with pytest.raises(
-            JournalError, match=r"topic 'labels' was deleted and made anew.* begin another model"
+            JournalError, match=r"topic 'labels' was deleted and recreated.* begin another model"
         ):
             Retraining(source(open_log(), tmp_path, LATE))
         serving(open_log(), tmp_path, LATE, accepts_loss=True).close()

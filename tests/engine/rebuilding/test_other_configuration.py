@@ -71,7 +71,7 @@ def test_it_is_the_model_of_a_run_under_the_other_and_what_follows_is_too(open_l
     ]
     if before[:1] != after[:1]:
         then = configured(*LATE, *before)
-        with pytest.raises(JournalError, match="cannot be continued under this configuration"):
+        with pytest.raises(JournalError, match="cannot continue under this configuration"):
             recover(log, AtOnce(folder, 100), factories.learner(then), factories.identity(then))
     append(log, records[200:])
     with closing(serving(log, folder, *after)) as worker:
