@@ -2,24 +2,24 @@
 
 StreamnbError
 |-- ConfigError          a configuration that cannot be run, with the key at fault
-|-- AddressTaken         another process listens where this one is to; it may end
+|-- AddressTaken         another process listens at the address; it may end
 |-- MalformedEvent       a record that is not an event; becomes a dead letter, never stops the stream
 |-- UnlearnError         unlearning what was never learned; nothing was changed
 |-- SnapshotError        bytes that are not a readable snapshot
 |-- LogError             the log cannot do what was asked
 |   |-- UnknownTopic     a topic that does not exist
-|   |-- OutOfRange       records that were asked for are gone, or do not exist yet
+|   |-- OutOfRange       the requested records were deleted, or do not exist yet
 |   |-- Unavailable      the log cannot be reached now; it may come back
 |   |-- NotElected       another learner is alive: wait, or give up
 |   `-- Fenced           another learner has taken over: stop at once
 `-- JournalError         the journal disagrees with itself, the snapshot or the log: refuse to start
     |-- OtherStream      (a ConfigError, too) the journal cannot be continued under this configuration
-    `-- ForeignRecord    bytes in the journal's topic that are no journal record
+    `-- ForeignRecord    bytes in the journal's topic that are not a journal record
 
-UndeclaredTextWarning    (a UserWarning) what is learned in Python has a text that is taken for one value
-SmallWeightWarning       (a UserWarning) a weight that is learned in Python is below 1/1024, and counts 1/1024
-OtherTypeWarning         (a UserWarning) what is predicted in Python has another type than what was learned
-OddValuesWarning         (a UserWarning) columns or labels that are learned in Python look unintended
+UndeclaredTextWarning    (a UserWarning) an event learned in Python has a text that is treated as one value
+SmallWeightWarning       (a UserWarning) a weight learned in Python is below 1/1024, and counts 1/1024
+OtherTypeWarning         (a UserWarning) an event predicted in Python has another type than what was learned
+OddValuesWarning         (a UserWarning) columns or labels learned in Python look unintended
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from contextlib import contextmanager
 
 
 class StreamnbError(Exception):
-    """The root of all errors raised on purpose; its message is fit to be shown to a user."""
+    """The root of all errors raised on purpose; users can read its message."""
 
 
 class ConfigError(StreamnbError):
@@ -37,17 +37,17 @@ class ConfigError(StreamnbError):
 
 
 class AddressTaken(StreamnbError):  # noqa: N818
-    """Another process listens at the address; to try again later may help."""
+    """Another process listens at the address; a later attempt may succeed."""
 
 
-class MalformedEvent(StreamnbError):  # noqa: N818  it is the name of a thing, not only of a failure
+class MalformedEvent(StreamnbError):  # noqa: N818  it names a thing, not only a failure
     """A record that is not an event.
 
     Attributes:
         reason: one of `streamnb.events.REASONS`, a bounded set fit for a metric label.
         path: JSON path of the offending value, such as ``$.features.age``; ``$`` is the whole record.
         detail: what was expected and what was found, for a human.
-        remedy: what the dead letter says beside reason and path; empty is nothing.
+        remedy: advice that the dead letter has in addition to reason and path, or "".
     """
 
     def __init__(self, reason: str, path: str, detail: str, remedy: str = "") -> None:
@@ -72,15 +72,15 @@ class UnknownTopic(LogError):  # noqa: N818
 
 
 class OutOfRange(LogError):  # noqa: N818
-    """Records that were asked for have been deleted, are damaged, or lie beyond the end."""
+    """The requested records have been deleted, are damaged, or lie beyond the end."""
 
 
 class Unavailable(LogError):  # noqa: N818
-    """The log cannot be reached now, and may come back; what was asked for may or may not have been done."""
+    """The log cannot be reached now, and may come back; the request may have been carried out."""
 
 
 class NotElected(LogError):  # noqa: N818
-    """Another learner is alive; this one may take over when it falls silent."""
+    """Another learner is alive; this one may take over when that one stops."""
 
 
 class Fenced(LogError):  # noqa: N818
@@ -88,27 +88,27 @@ class Fenced(LogError):  # noqa: N818
 
 
 class JournalError(StreamnbError):
-    """The journal disagrees with itself, with the snapshot or with the log; starting would be a guess."""
+    """The journal disagrees with itself, with the snapshot or with the log, so the learner cannot start."""
 
 
 class OtherStream(JournalError, ConfigError):  # noqa: N818
-    """The journal cannot be continued under this configuration; to try again does not help."""
+    """The journal cannot be continued under this configuration; another attempt does not help."""
 
 
 class ForeignRecordError(JournalError):
-    """Bytes that look like no journal record of any version: somebody else wrote them."""
+    """Bytes that look like no journal record of any version: another program wrote them."""
 
 
 class UndeclaredTextWarning(UserWarning):
-    """An attribute that nothing declares looks like a text, and is taken for one value."""
+    """An attribute without a declaration looks like a text, and is treated as one value."""
 
 
 class SmallWeightWarning(UserWarning):
-    """A weight above 0 and below 1/1024: it counts 1/1024 example, which is more than it says."""
+    """A weight above 0 and below 1/1024: it counts 1/1024 example, more than its value."""
 
 
 class OtherTypeWarning(UserWarning):
-    """An event to be predicted has a value of another type than its attribute was learned with."""
+    """An event to be predicted has a value of another type than its attribute had when it was learned."""
 
 
 class OddValuesWarning(UserWarning):
@@ -116,14 +116,14 @@ class OddValuesWarning(UserWarning):
 
 
 def why(error: Exception) -> str:
-    """Return the message of an error, for people: Python's own of half a surrogate pair names a codec."""
+    """Return the message of an error. Python's own message for half a surrogate pair names a codec."""
     is_half = isinstance(error, UnicodeEncodeError) and error.reason == "surrogates not allowed"
     return "a lone surrogate is not text" if is_half else str(error)
 
 
 @contextmanager
 def told_as(made: type[StreamnbError], what: object, *kinds: type[Exception]) -> Iterator[None]:
-    """Raise `made` for an error of one of these kinds, as what it is about, and why."""
+    """Raise `made` for an error of these kinds, with `what` it concerns and the reason as its message."""
     try:
         yield
     except kinds as error:

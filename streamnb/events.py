@@ -1,4 +1,4 @@
-"""The vocabulary that every layer shares: what comes in and what goes out. All values are frozen.
+"""The values that all rooms share: events, labels, predictions, reports and alerts. All are frozen.
 
 The JSON form of each is a public contract, described with examples in docs/formats.md.
 """
@@ -10,17 +10,17 @@ from typing import Literal, get_args
 import msgspec
 
 TOO_MANY_CLASSES = "too-many-classes"
-"""Why a record became a dead letter whose label is new, where there may be no more of them."""
+"""Reason of a dead letter whose label is a new class beyond the limit of classes."""
 
 UNPUBLISHED = "prediction-oversize"
-"""Why a record became a dead letter that is an event, and was learned: its prediction is too large."""
+"""Reason of a dead letter that is an event, and was learned: its prediction is too large."""
 
 LABEL_REASONS = (
-    "unknown-event",  # a verdict on an event that did not come, or whose time was up: see `labels.window`
-    "too-many-sources",  # a verdict of a fifth source on one event, or of one source too many
-    "repeated",  # an event whose id is waiting for its label, where `events.repeats` says so
+    "unknown-event",  # a label of an event that did not come, or that is beyond the window: `labels.window`
+    "too-many-sources",  # a label by a fifth source for one event, or by one source too many
+    "repeated",  # an event whose id is waiting for its label, if `events.repeats` rejects it
 )
-"""Why a record became a dead letter that can be read: it comes too late, or once too often."""
+"""Reasons of dead letters that are valid records: too late, or repeated."""
 
 REASONS = (
     "oversize",  # the record is larger than the configured limit
@@ -28,31 +28,31 @@ REASONS = (
     "invalid-json",  # the text is not JSON (NaN and Infinity are not JSON), or nested too deeply
     "lone-surrogate",  # an escaped half of a surrogate pair: no UTF-8 can hold it
     "missing",  # a required value is absent or null
-    "wrong-type",  # a value of another JSON type than its attribute's kind
+    "wrong-type",  # a value whose JSON type does not fit its attribute's kind
     "out-of-range",  # a number that no finite double holds, an empty id, a weight below zero, an odd time
     TOO_MANY_CLASSES,
     "label-record",  # a record of the topic of labels
     *LABEL_REASONS,
     UNPUBLISHED,
 )
-"""Why a record became a dead letter: a bounded set, fit for a metric label."""
+"""Reasons of dead letters: a bounded set, fit for a metric label."""
 
 DetectorName = Literal["adwin", "page_hinkley", "ddm", "eddm", "hddm_a", "hddm_w", "fhddm"]
 
 DETECTORS: tuple[DetectorName, ...] = get_args(DetectorName)
-"""Who can watch for drift, in the order in which they are told and report; see `model.evaluation.drift`."""
+"""Drift detectors, in the order in which they are updated and report; see `model.evaluation.drift`."""
 
 
 class Event(msgspec.Struct, frozen=True, gc=False):
-    """One observation, with its label where it is known.
+    """One observation, with its label if it is known.
 
     Attributes:
         id: the producer's name for the event; a repeated id is another event.
         x: attribute name -> value: str for text and nominal attributes, float for continuous ones;
             a missing attribute is absent.
-        label: the class, or None for an event that is only to be predicted.
+        label: the class, or None for an event that is only predicted.
         weight: how many examples the event counts for when it is learned.
-        ts: event time in seconds since the epoch, or when the log recorded it where that is to count.
+        ts: event time in seconds since the epoch, or the log's time of the record if that is configured.
     """
 
     id: str
@@ -63,14 +63,14 @@ class Event(msgspec.Struct, frozen=True, gc=False):
 
 
 class LabelRecord(msgspec.Struct, frozen=True, gc=False):
-    """A label that comes apart from its event: later, sooner, in place of an earlier one, or to take it back.
+    """A label that arrives separately from its event: later, sooner, as a correction, or as a retraction.
 
     Attributes:
-        id: of the event.
-        label: the class; None takes back what the same source said before.
-        source: who says so.
+        id: the event's id.
+        label: the class; None retracts the earlier label of the same source.
+        source: the name of the source.
         weight: how many examples the event counts for when it is learned with this label.
-        ts: when it was said, seconds since the epoch; None is when the log recorded it.
+        ts: time of the label in seconds since the epoch; None is the log's time of the record.
     """
 
     id: str
@@ -81,12 +81,12 @@ class LabelRecord(msgspec.Struct, frozen=True, gc=False):
 
 
 class Retraction(msgspec.Struct, frozen=True):
-    """All that one source said between two times is void, as if it had never been said.
+    """The retraction of all labels that one source gave between two times, as if they had never been given.
 
     Attributes:
-        source: whose verdicts.
-        since: those said at this time or later, seconds since the epoch; None is all.
-        ts: those said at this time or before; None is when the log recorded the withdrawal.
+        source: the name of the source.
+        since: the first time, seconds since the epoch, inclusive; None is the beginning.
+        ts: the last time, inclusive; None is when the log recorded the retraction.
     """
 
     source: str
@@ -95,7 +95,7 @@ class Retraction(msgspec.Struct, frozen=True):
 
 
 class Attribution(msgspec.Struct, frozen=True):
-    """What one attribute value says: log odds of the predicted class against the runner-up (nats)."""
+    """The log odds (nats) of one attribute value, for the predicted class against the runner-up."""
 
     attribute: str
     value: str | float
@@ -103,9 +103,9 @@ class Attribution(msgspec.Struct, frozen=True):
 
 
 class ModelInfo(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """Which model spoke, and how many events it had learned before it spoke.
+    """The model that predicted, and how many events it had learned before.
 
-    A scorer's replica also says after which journal record, and a worker of Spark after which batch.
+    For a scorer's replica, `journal` is its last journal record; for a worker of Spark, its last batch.
     """
 
     name: str
@@ -114,25 +114,25 @@ class ModelInfo(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class Prediction(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
-    """What the model said about one event before it learned it; its fields stand as in its JSON form.
+    """The prediction of one event before it was learned; its fields are in the order of its JSON form.
 
     Attributes:
         id: the event's id.
         label: the most probable class; None while no class is known.
         probability: the probability of `label`.
         probabilities: every class known to the model -> probability; they sum to 1, with `rest`.
-        rest: the probability of all classes together that are not told; None where all are.
+        rest: the total probability of all classes that are left out; None if none is.
         status: "ready", or "empty" while the model knows no class.
-        unseen: the probability that its label is one that was never learned; None where that is not told.
-        decision: the class that is decided, None where nothing is; unset where nobody asks.
-        expected_cost: what that is expected to cost.
-        rejected: why nothing is decided, "cost" or "novel", where novelty is asked for.
-        novelty: the share of the judged events of the class that would be decided which are no more usual;
-            None where that is not asked, or not known.
-        truth: the event's own label, where it had one.
-        evidence: the strongest attribute values, where evidence was asked for.
-        hypotheses: hypothesis -> its probability by all learned before the event, where that was asked for.
-        model: which model, at which age.
+        unseen: the probability of a label that was never learned; None if it is not configured.
+        decision: the decided class, None without a decision; unset if decisions are not configured.
+        expected_cost: the expected cost of the decision.
+        rejected: the reason for no decision, "cost" or "novel", if novelty is configured.
+        novelty: the share of the labelled events of the class to be decided that are at most as typical;
+            None if it is not configured, or not known.
+        truth: the event's own label, if it had one.
+        evidence: the strongest attribute values, if evidence is configured.
+        hypotheses: hypothesis -> its probability by all learned before the event, if it is configured.
+        model: the model and its age.
         ts: the journalled time of the commit that published the prediction, seconds since the epoch.
     """
 
@@ -155,16 +155,16 @@ class Prediction(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defau
 
 
 class DeadLetter(msgspec.Struct, frozen=True):
-    """A record that is not an event, or of which no prediction was published: its bytes, why and whence.
+    """A record that is not an event, or without a published prediction: its bytes, reason and position.
 
     Attributes:
-        value: all bytes of it.
+        value: all bytes of the record's value.
         reason: one of `REASONS`.
-        path: JSON path of the value at fault.
-        topic, partition, offset: where it lies.
+        path: JSON path of the invalid value.
+        topic, partition, offset: position of the record.
         key: its key.
         headers: its headers.
-        about: what else there is to say, by names of headers.
+        about: further headers of the dead letter, by name.
     """
 
     value: bytes
@@ -179,16 +179,16 @@ class DeadLetter(msgspec.Struct, frozen=True):
 
 
 class ReliabilityBin(msgspec.Struct, frozen=True):
-    """How sure the predictions of about one confidence were, and how often right: equal where calibrated.
+    """Accuracy of the predictions of about one confidence: equal to the confidence if they are calibrated.
 
-    The confidence of a prediction is the probability of the label that was predicted.
+    The confidence of a prediction is the probability of the predicted label.
 
     Attributes:
-        lower: the bin holds confidences above this,
-        upper: up to this one.
+        lower: exclusive lower bound of the confidences,
+        upper: and inclusive upper bound.
         confidence: mean confidence.
-        accuracy: share predicted right.
-        events: how many there were, >= 1.
+        accuracy: share of correct predictions.
+        events: number of events, >= 1.
     """
 
     lower: float
@@ -199,7 +199,7 @@ class ReliabilityBin(msgspec.Struct, frozen=True):
 
 
 class Interval(msgspec.Struct, frozen=True):
-    """An equal-tailed credible interval: it is as likely to be left on the one side as on the other."""
+    """An equal-tailed credible interval: the same probability lies below it as above it."""
 
     lower: float
     upper: float
@@ -210,16 +210,15 @@ class Scores(msgspec.Struct, frozen=True, omit_defaults=True):
 
     Attributes:
         events: how many labelled events were scored.
-        accuracy: share predicted right.
+        accuracy: share of correct predictions.
         log_loss: mean of -ln P(truth), nats; a truth of probability below 1e-15 costs -ln(1e-15) = 34.5.
         macro_f1: unweighted mean of the F1 of every class seen as truth or prediction.
         kappa: Cohen's kappa.
         brier: mean over events of the sum over classes of (P(class) - [class is the truth])^2, in [0, 2].
         calibration_error: expected calibration error of the predicted label over ten equal bins.
-        reliability: the calibration curve, the bins of the ten that are not empty, from low to high; none in
-            reports written before it was recorded.
-        accuracy_interval: where the chance of a right prediction lies, see `MetricsReport.interval_mass`;
-            None where no event was scored, and in reports written before it was recorded.
+        reliability: the calibration curve: the nonempty bins of the ten, in ascending order.
+        accuracy_interval: credible interval of the accuracy, see `MetricsReport.interval_mass`; None if no
+            event was scored.
     """
 
     events: int
@@ -234,13 +233,13 @@ class Scores(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ClassRate(msgspec.Struct, frozen=True):
-    """How frequent one class is.
+    """Frequency of one class.
 
     Attributes:
-        weight: of the events learned with it, in examples.
+        weight: total weight of the events learned with it, in examples.
         rate: its share of all that was learned.
-        lower: the credible interval of its rate in the source of the stream: from here,
-        upper: up to here.
+        lower: lower bound of the credible interval of its rate in the source of the stream,
+        upper: and upper bound.
     """
 
     weight: float
@@ -250,11 +249,11 @@ class ClassRate(msgspec.Struct, frozen=True):
 
 
 class HypothesisScore(msgspec.Struct, frozen=True):
-    """How one hypothesis has fared.
+    """Probability and loss of one hypothesis.
 
     Attributes:
-        name: what the configuration calls it, or how it reads.
-        prior: its probability beforehand.
+        name: its name in the configuration, or its description.
+        prior: its prior probability.
         posterior: its probability now, P(h | D).
         loss: its total log loss, nats.
     """
@@ -266,15 +265,15 @@ class HypothesisScore(msgspec.Struct, frozen=True):
 
 
 class PosteriorReport(msgspec.Struct, frozen=True):
-    """How the hypotheses of a model have fared; see `model.posterior.sequential` for the bound.
+    """Probabilities and losses of a model's hypotheses; see `model.posterior.sequential` for the bound.
 
     Attributes:
         hypotheses: in the order of the configuration.
-        best: the name of the one with the least total log loss, the first of equals.
-        loss: total log loss of the mixture of all, nats, whichever of them predicts.
-        regret: what that is above the loss of the best.
-        bound: what the regret cannot exceed but by rounding: ln(1 / prior of the best) + T ln(1 / (1 - r)).
-        observations: T, the labelled events that were learned.
+        best: the name of the hypothesis with the least total log loss, the first of equals.
+        loss: total log loss of the mixture of all hypotheses, nats, whichever of them predicts.
+        regret: `loss` minus the loss of the best hypothesis.
+        bound: bound of the regret up to rounding: ln(1 / prior of the best) + T ln(1 / (1 - r)).
+        observations: T, the number of labelled events that were learned.
         switching_rate: r.
     """
 
@@ -288,13 +287,13 @@ class PosteriorReport(msgspec.Struct, frozen=True):
 
 
 class DelayScores(msgspec.Struct, frozen=True):
-    """Scores of events whose first verdict came after a delay of at most so many seconds.
+    """Scores of events by the delay of their first label.
 
     Attributes:
-        most: the bound of the delay, above that of the one before; 0 for labels that came with their events,
-            and None for all that is longer.
-        events: how many.
-        accuracy: share of them predicted right.
+        most: inclusive bound of the delay in seconds, greater than the previous bound; 0 for labels inside
+            events, None for all longer delays.
+        events: number of events.
+        accuracy: share of correct predictions.
         log_loss: mean of -ln P(truth), nats.
     """
 
@@ -305,16 +304,16 @@ class DelayScores(msgspec.Struct, frozen=True):
 
 
 class AccuracyEstimate(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How accurate predictions probably are whose labels have not come.
+    """Estimated accuracy of predictions whose labels have not arrived.
 
     Attributes:
-        events: of how many, the newest that wait.
-        accuracy: the share of them that was probably predicted right.
-        interval: holds it with the report's `interval_mass`.
-        doubt: why it is not to be trusted: ``few-labels`` (fewer than 100 events in the window are judged),
-            ``unlike-judged`` (more than a tenth of the events are of a confidence of which fewer than ten
-            were judged) or ``changing`` (of the newer half of judged events the older half expects another
-            accuracy than labels show). "" is for no reason.
+        events: the number of waiting events in the estimate, the newest.
+        accuracy: the estimated share of correct predictions.
+        interval: holds the share with the report's `interval_mass`.
+        doubt: why the estimate is not to trust, or "": ``few-labels`` (fewer than 100 labelled events in the
+            window), ``unlike-judged`` (more than a tenth of the events have a confidence of which fewer than
+            ten were labelled) or ``changing`` (the older half of labelled events predicts another accuracy
+            for the newer half than its labels show).
     """
 
     events: int
@@ -324,20 +323,20 @@ class AccuracyEstimate(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class LabelReport(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What came of labels that come apart from their events.
+    """Counts and delays of labels that arrive separately from their events.
 
     Attributes:
         served: events predicted so far.
-        judged: of these, how many have a label that stands.
-        coverage: the share of that; 0 where nothing was served.
-        pending: how many events wait, judged or not.
-        outcomes: what became of verdicts -> how many, see docs/labels.md.
-        sources: source -> its verdicts so far.
-        delays: by delay of the first verdict, those that have events.
-        median_delay, p90_delay, p99_delay: bounds of the delays of so many of the first verdicts, seconds;
-            None where there were none, or that many are beyond all bounds.
-        unjudged: how accurate predictions probably are that wait for a first label; None where none do.
-        awaited: ids that labels name and no event has had yet.
+        judged: how many of them have a label in force.
+        coverage: judged / served; 0 if nothing was served.
+        pending: how many events wait, labelled or not.
+        outcomes: outcome of label records -> number, see docs/labels.md.
+        sources: source -> its label records so far.
+        delays: scores by delay of the first label, for delays that have events.
+        median_delay, p90_delay, p99_delay: bounds of quantiles of the delays of first labels, seconds; None
+            without labels, or if the quantile is beyond all bounds.
+        unjudged: estimated accuracy of predictions that wait for a first label; None if none wait.
+        awaited: number of ids that have labels and no event yet.
     """
 
     served: int
@@ -355,13 +354,13 @@ class LabelReport(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class DecisionScores(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What decisions turned out to be worth over some events.
+    """Costs of decisions over some events.
 
     Attributes:
-        events: how many have a label; of none, all else is 0 and says nothing.
-        mean_cost: of what was decided of them, or of not deciding.
-        coverage: the share of which something was decided.
-        accuracy: the share of these that was decided right; None where there are none.
+        events: number of labelled events; with 0, all other values are 0 and have no meaning.
+        mean_cost: mean cost of the decisions, or of not deciding.
+        coverage: the share of events with a decision.
+        accuracy: the share of correct decisions; None if there are none.
     """
 
     events: int
@@ -371,11 +370,11 @@ class DecisionScores(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class DecisionReport(msgspec.Struct, frozen=True):
-    """What decisions under the present costs turned out to be worth.
+    """Costs of decisions under the present costs.
 
     Attributes:
-        cumulative: since these hold.
-        window: of the last events of these that got a label, as many as the window holds.
+        cumulative: of all decisions since these costs are in force.
+        window: of the last events with these costs that got a label, up to the window's size.
     """
 
     cumulative: DecisionScores
@@ -383,14 +382,14 @@ class DecisionReport(msgspec.Struct, frozen=True):
 
 
 class MonitorReport(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How a monitor stands.
+    """The state of one monitor.
 
     Attributes:
-        name: of the monitor.
+        name: the monitor's name.
         kind: see `Alert`.
         raised: whether there is an alarm.
-        bayes_factor: of out of bounds against within, and of the way back while there is an alarm; None of a
-            monitor of a silence.
+        bayes_factor: of out of bounds against within, and the reverse during an alarm; None for a monitor of
+            silence.
     """
 
     name: str
@@ -400,12 +399,12 @@ class MonitorReport(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ActionReport(msgspec.Struct, frozen=True, rename={"is_paused": "paused"}):
-    """What alarms did, see docs/monitors.md.
+    """Effects of alarms, see docs/monitors.md.
 
     Attributes:
         is_paused: whether learning is paused.
-        passed_over: labels that came while it was, so far.
-        renewed: how often the model was.
+        passed_over: number of labels so far that were ignored during pauses.
+        renewed: number of resets of the model.
     """
 
     is_paused: bool
@@ -419,25 +418,25 @@ class MetricsReport(msgspec.Struct, frozen=True, omit_defaults=True, tag="report
     Attributes:
         events: records consumed so far, of every sort.
         learned: events learned so far.
-        dead_letters: records refused so far.
+        dead_letters: records rejected so far.
         cumulative: scores over the whole stream.
         window: scores over the last `window_size` labelled events.
-        window_size: the most events the window holds.
+        window_size: the capacity of the window.
         classes: how many classes the model knows.
-        labels: the classes, in the order in which they were met; rows and columns of `confusion`. Both are
-            empty beyond 100 classes: their square would not fit into a record.
+        labels: the classes, in order of first occurrence; rows and columns of `confusion`. Both are empty
+            beyond 100 classes, because their square would not fit into a record.
         confusion: rows = truth, columns = prediction; the last column counts events met by an empty model.
         attributes: how many attribute rows the model holds.
-        model: which model.
+        model: the model and its age.
         ts: the journalled time of the commit, seconds since the epoch.
-        posterior: of the hypotheses, where the model weighs some.
+        posterior: probabilities of the hypotheses, if the model weighs some.
         interval_mass: the probability of every credible interval in the report.
-        class_rates: how frequent each class of `labels` is, in their order; empty where nothing was learned.
-        verdicts: what came of labels, where they come apart from their events.
-        served_by: who publishes predictions; where it is "scorers", the scores are nevertheless of what the
-            learner itself would have said of each event before it learned it.
-        monitors: how each monitor stands, in the order of the configuration.
-        decisions: what decisions turned out to be worth, where it is decided.
+        class_rates: frequency of each class of `labels`, in their order; empty if nothing was learned.
+        verdicts: counts and delays of labels, if they arrive separately from their events.
+        served_by: what publishes predictions; with "scorers", the scores are still of the learner's own
+            predictions of each event before it learned it.
+        monitors: the state of each monitor, in the order of the configuration.
+        decisions: costs of decisions, if decisions are configured.
     """
 
     events: int
@@ -463,16 +462,16 @@ class MetricsReport(msgspec.Struct, frozen=True, omit_defaults=True, tag="report
 
 
 class Drift(msgspec.Struct, frozen=True, tag="drift", tag_field="kind"):
-    """A detector has found that predictions go wrong at another rate than before.
+    """A drift detector has found that the error rate has changed.
 
     Attributes:
-        detector: which; one of `DETECTORS`.
+        detector: one of `DETECTORS`.
         id: the event after whose prediction it was found.
         events: records consumed until then, of every sort, this event included.
-        observations: labelled events that the detector rests on, from where it last began to this event.
+        observations: labelled events since the detector last restarted, this event included.
         error_rate: share of them that were predicted wrong.
-        recent_error_rate: share of the last 100 of them, or of all where there are fewer.
-        model: which model, at which age, predicted this event.
+        recent_error_rate: share of the last 100 of them, or of all if there are fewer.
+        model: the model that predicted this event, and its age.
         ts: the journalled time of the commit, seconds since the epoch.
     """
 
@@ -487,17 +486,17 @@ class Drift(msgspec.Struct, frozen=True, tag="drift", tag_field="kind"):
 
 
 class TenantStanding(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
-    """Where the model of one tenant stands.
+    """Size and accuracy of the model of one tenant.
 
     Attributes:
-        tenant: its name; "" of events that name none.
+        tenant: its name; "" for events that name none.
         events: how many its model has learned.
         tested: how many it predicted before it learned them, when it knew a class.
         right: how many of these were predicted right.
-        accuracy: the share of these; None where none was tested.
-        labels: label -> the weight learned of it, in examples; the heaviest ones, the heaviest first.
-        rest: the weight of all others; None where there are none.
-        model: which model, and how many events of all tenants it had learned.
+        accuracy: right / tested; None if none was tested.
+        labels: label -> its learned weight, in examples; the heaviest labels in descending order.
+        rest: the total weight of all other labels; None if there are none.
+        model: the model, and how many events of all tenants it had learned.
         ts: the journalled time of the commit, seconds since the epoch.
     """
 
@@ -513,26 +512,26 @@ class TenantStanding(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_d
 
 
 class Alert(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A monitor has found that something is out of bounds, or within them again; or a new class.
+    """A monitor has found a value out of bounds, or within them again; or a new class.
 
     Attributes:
         monitor: its name.
         kind: "error-rate", "class-rate", "calibration", "no-events", "no-labels" or "new-class".
-        state: "raised" or "cleared"; "discovered" of a new class.
-        label: the class, where it is new.
-        action: what the alarm does beside being told, "pause" or "renew"; "" is nothing, or its end.
-        direction: "above", "below", "overconfident" or "underconfident"; "" of a silence.
-        id: the event by which it was found; "" of a silence.
+        state: "raised" or "cleared"; "discovered" for a new class.
+        label: the class, if it is new.
+        action: the alarm's action, "pause" or "renew"; "" if there is none, or it ends.
+        direction: "above", "below", "overconfident" or "underconfident"; "" for silence.
+        id: the event by which it was found; "" for silence.
         events: records consumed until then, of every sort, this one included.
-        since: records consumed when it began to be so, most probably.
+        since: records consumed at the most probable time of the change.
         observations: how many there have been since then.
-        rate: the share of these that the direction counts: wrong ones, or those (not) of the class, or wrong
-            ones or right ones of predictions that are too sure or not sure enough.
+        rate: the share of these that the direction counts: wrong predictions, events (not) of the class, or
+            wrong or right predictions among those that are too sure or not sure enough.
         tolerated: the mean share of these that was tolerated.
-        bayes_factor: how many times as probable all that was heard is if it has changed.
+        bayes_factor: how many times as probable the observations are if the rate has changed.
         false_alarm: the probability that this alarm was raised, or ended, by chance is at most this.
-        seconds: how long nothing was heard, of a silence.
-        model: which model, at which age.
+        seconds: the duration of a silence.
+        model: the model and its age.
         ts: the journalled time of the commit, seconds since the epoch.
     """
 

@@ -1,4 +1,4 @@
-"""What an attribute is: which kind of factor it contributes, and how that factor is smoothed."""
+"""Attributes: the factor that each contributes to a prediction, and how that factor is smoothed."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Text(_Smoothed):
     r"""A text, cut into lower-case words (``\w+``).
 
     Attributes:
-        event_model: "multinomial" counts every word position; "bernoulli" asks which words are present,
+        event_model: "multinomial" counts every word position; "bernoulli" models which words are present,
             so that absent words count too; None leaves it to the model.
     """
 
@@ -53,13 +53,13 @@ class Text(_Smoothed):
 class Nominal(_Smoothed):
     """One value of a set; values are compared by their text: 3 and 3.0 are "3", True is "true".
 
-    Smoothing counts the values there are. Those are the values met as the stream goes, unless they are
-    declared: then one that was not met yet has its share, where else it would be passed over.
+    Smoothing counts the values: those met so far, unless they are declared. A declared value that was not
+    met yet has a probability; an undeclared new one is ignored.
 
     Attributes:
-        values: all there are. Any other is refused with ValueError, in learning and in predicting; its event
-            is a dead letter of the service. To networks it is missing.
-        n_values: in place of `values` how many there are at least; more count as they are met.
+        values: all allowed values. Learning and predicting any other raises ValueError; the service makes
+            its event a dead letter. For networks it is missing.
+        n_values: in place of `values` their minimum number; more count as they are met.
 
     Examples:
         >>> from streamnb import CategoricalNB, Nominal
@@ -90,11 +90,11 @@ class Nominal(_Smoothed):
 
     @property
     def declared(self) -> int:
-        """How many values are declared; 0 where none are."""
+        """The number of declared values; 0 without a declaration."""
         return self.n_values or len(self.values or ())
 
     def check_p(self, name: Any, p: float | None) -> None:
-        """Raise ValueError where `p` for each of the declared values of attribute `name` cannot sum to 1."""
+        """Raise ValueError if `p` for each declared value of attribute `name` cannot sum to 1."""
         if p is not None and self.declared and not math.isclose(p * self.declared, 1.0, rel_tol=1e-9):
             raise ValueError(
                 f"attribute {name!r}: p = {p} for each of {self.declared} values sums to "
@@ -114,22 +114,22 @@ _LEAST = 1e-100  # so that a product of two such numbers is still a double
 Attribute = Text | Nominal | Continuous
 
 TEXT = "text"
-"""The name of an attribute that is a text where nothing declares it, in Python as on the wire."""
+"""The name of an attribute that is a text without a declaration, in Python as on the wire."""
 
 
 def some_of(values: Collection[str]) -> str:
-    """The first of the values, and how many more there are, for a message."""
+    """Return the first of the values, and how many more there are, for a message."""
     more = len(values) - _SHOWN
     return ", ".join(map(brief, islice(values, _SHOWN))) + (f" and {more:,} more" if more > 0 else "")
 
 
 def check_attributes(attributes: Any) -> None:
-    """Raise ValueError for attributes that are no mapping."""
+    """Raise ValueError for attributes that are not a mapping."""
     check_mapping("attributes", attributes, "{'outlook': 'nominal'}")
 
 
 def check_smoothing(alpha: float | None, m: float | None, p: float | None) -> None:
-    """Raise ValueError for smoothing that has no meaning."""
+    """Raise ValueError for invalid or contradictory smoothing parameters."""
     for name, value in (("alpha", alpha), ("m", m)):
         if value is not None and not (
             lies_between(0.0, value, 0.0) or lies_between(_LEAST, value, 1.0 / _LEAST)

@@ -1,4 +1,4 @@
-"""Events as bags: of each discrete attribute the different rows, with how often each occurs."""
+"""Events as bags: the distinct rows of each discrete attribute, with their frequencies."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class Bags(NamedTuple):
     Attributes:
         event_bags: int64[n + 1], the bags of event e are ``event_bags[e]`` to ``event_bags[e + 1]``.
         group: int32[b], the attribute.
-        bag_rows: int64[b + 1], where the rows of each bag are.
-        rows: int32[u], rows in the order in which they occur first; UNKNOWN and the like are left out.
-        amounts: int64[u], how often each occurs, in units of 1/1024.
-        most: the most rows of any bag.
+        bag_rows: int64[b + 1], offsets of each bag in `rows`.
+        rows: int32[u], rows in order of first occurrence, without UNKNOWN and STOPPED.
+        amounts: int64[u], frequency of each, in units of 1/1024.
+        most: the maximum number of rows of a bag.
     """
 
     event_bags: Ints
@@ -39,7 +39,7 @@ class Bags(NamedTuple):
 def _fill(
     batch: Any, secret: Any, event_bags: Any, group: Any, bag_rows: Any, rows: Any, amounts: Any
 ) -> Any:
-    """Fill the arrays, which have room; the most rows of any bag."""
+    """Fill the arrays, which are large enough, and return the maximum number of rows of a bag."""
     bag, used, most = 0, 0, 0
     places = np.full(64, -1, dtype=np.int32)
     for e in range(batch.event_items.size - 1):
@@ -79,7 +79,7 @@ def _fill(
 
 
 def bags_of(batch: Batch) -> Bags:
-    """The bags of a batch."""
+    """Return the bags of a batch."""
     n, items, tokens = batch.label.size, batch.item_group.size, batch.rows.size
     event_bags, bag_rows = np.zeros(n + 1, dtype=np.int64), np.zeros(items + 1, dtype=np.int64)
     group, rows = np.empty(items, dtype=np.int32), np.empty(tokens, dtype=np.int32)

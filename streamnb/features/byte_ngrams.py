@@ -1,9 +1,9 @@
-"""Runs of four bytes of a text, each different one once: what a text looks like, beside what it says.
+"""Byte n-grams: the distinct runs of four bytes of a text, as features in addition to its words.
 
-Of the first 2,000 bytes, as they were sent: with capitals, punctuation and spaces. (Only a text that the
-tokenizer has lower-cased as a whole, see there, is taken as it left it.) A run is known by its bucket, a
-hash of its bytes and its attribute; two that meet in one bucket are one. Nothing is searched for, so that
-nobody can make a chain, and the hash has no secret: states hold it.
+They are taken from the first 2,000 bytes as sent, with capitals, punctuation and spaces. (A text that the
+tokenizer has lower-cased as a whole, see there, is taken in lower case.) A run is identified by its bucket, a
+hash of its bytes and its attribute; colliding runs are one feature. There are no chains that a sender could
+make long, so the hash has no secret and states may hold buckets.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from streamnb.kernels.structs import struct_type
 from streamnb.values.type_aliases import Codes, Flags
 
 FIRST = 2000
-"""So many bytes of a text are read by default: what comes later costs more than it tells."""
+"""Number of bytes of a text that are read by default: later ones cost more than they improve predictions."""
 LENGTH = 4
 _MULTIPLY, _FINISH = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)
 _HALF, _ALL = np.uint64(32), np.uint64(64)
@@ -28,17 +28,17 @@ _HALF, _ALL = np.uint64(32), np.uint64(64)
 
 @struct_type
 class ByteNgrams(NamedTuple):
-    """The runs of one event of a batch, `find_byte_ngrams` says of which.
+    """The byte n-grams of one event of a batch, chosen by `find_byte_ngrams`.
 
     Attributes:
         text: uint8, all texts of the batch.
-        item_ends: int64, where each of its items ends there.
-        whole: bool, which of them are no texts.
+        item_ends: int64, end of each item in `text`.
+        whole: bool, which items are not texts.
         limits: int64[2], bits of a bucket's number, and how many bytes of a text are read.
         seen: uint64[buckets / 64], zero.
-        n: int64[1], how many runs there are.
-        buckets: int32, different ones.
-        groups: int32, the attribute of each; those of one attribute adjoin.
+        n: int64[1], the number of n-grams.
+        buckets: int32, distinct buckets.
+        groups: int32, the attribute of each; equal ones adjoin.
     """
 
     text: Any
@@ -52,7 +52,7 @@ class ByteNgrams(NamedTuple):
 
     @classmethod
     def none(cls) -> ByteNgrams:
-        """Of events that have none."""
+        """Return the arrays of events without n-grams."""
         nothing = np.zeros(0, dtype=np.int64)
         text, seen = np.frombuffer(b"", dtype=np.uint8), np.zeros(0, dtype=np.uint64)
         codes = np.zeros((2, 0), dtype=np.int32)
@@ -62,20 +62,19 @@ class ByteNgrams(NamedTuple):
 
 @inlined
 def _before(text: Any, begin: Any) -> Any:
-    """What `_next` makes the run of the four bytes from `begin` on, given the last of them."""
+    """Return the run whose `_next` is the four bytes from `begin` on."""
     run = np.uint64(text[begin]) << np.uint64(8) | np.uint64(text[begin + 1]) << np.uint64(16)
     return run | np.uint64(text[begin + 2]) << np.uint64(24)
 
 
 @inlined
 def _next(run: Any, byte: Any) -> Any:
-    """The run that ends with this byte, after the one that ends before it."""
+    """Return the run that ends with `byte`, from the run that ends before it."""
     return run >> np.uint64(8) | np.uint64(byte) << np.uint64(24)
 
 
 @inlined
 def _bucket(run: Any, group: Any, bits: Any) -> Any:
-    """That of a run, as uint64."""
     mixed = (run | np.uint64(group) << _HALF) * _MULTIPLY
     mixed ^= mixed >> _HALF
     return (mixed * _FINISH) >> (_ALL - np.uint64(bits))
@@ -83,7 +82,7 @@ def _bucket(run: Any, group: Any, bits: Any) -> Any:
 
 @kernel
 def bucket_each(text: Any, begin: int, stop: int, group: int, bits: int, buckets: Ints) -> int:
-    """Fill in the bucket of every run of ``text[begin:stop]``; how many there are."""
+    """Fill in the bucket of every run of ``text[begin:stop]``, and return their number."""
     n = max(0, stop - begin - LENGTH + 1)
     run = _before(text, begin) if n else np.uint64(0)
     for i in range(n):
@@ -94,13 +93,13 @@ def bucket_each(text: Any, begin: int, stop: int, group: int, bits: int, buckets
 
 @kernel
 def find_byte_ngrams(grams: ByteNgrams, batch: Batch, e: int, records: Any) -> None:
-    """Fill in the runs of event e, and ask for what is known of them.
+    """Fill in the n-grams of event e, and prefetch their records.
 
-    `records` has a row for each bucket: it is larger than caches, and nothing tells which row is next.
+    `records` has a row for each bucket. It is larger than caches, and rows are read in no predictable order.
     """
     width = np.uint64(records.shape[1])
     seen, buckets, groups, text = grams.seen, grams.buckets, grams.groups, grams.text
-    n = np.uint64(0)  # no sign: nothing is counted from the end
+    n = np.uint64(0)  # unsigned, so that compiled indexing needs no check for negative numbers
     bits, read = grams.limits
     grams.n[0] = 0
     if buckets.size == 0:
@@ -120,7 +119,7 @@ def find_byte_ngrams(grams: ByteNgrams, batch: Batch, e: int, records: Any) -> N
             seen[word] = marked
             prefetch(records, np.int64(bucket * width))
             prefetch(records, np.int64(bucket * width + width - np.uint64(1)))
-            buckets[n], groups[n] = bucket, group  # of one that was seen the next takes the place
+            buckets[n], groups[n] = bucket, group  # overwritten by the next unless it is new
             n += np.uint64(marked != before)
     for j in range(n):
         seen[np.uint64(buckets[j]) >> np.uint64(6)] = 0
@@ -128,7 +127,7 @@ def find_byte_ngrams(grams: ByteNgrams, batch: Batch, e: int, records: Any) -> N
 
 
 def max_byte_ngrams(encoded: Encoded, first: int) -> Ints:
-    """Of each event the most runs that the first bytes of its texts may have: none where they have none."""
+    """Return for each event the maximum number of n-grams in the first bytes of its texts."""
     batch, tokens = encoded.batch, encoded.tokens
     if tokens is None:
         return np.zeros(batch.label.size, dtype=np.int64)
@@ -142,17 +141,17 @@ def max_byte_ngrams(encoded: Encoded, first: int) -> Ints:
 
 
 def byte_ngrams_of(encoded: Encoded, bits: int, first: int, most: int) -> ByteNgrams:
-    """Room for the runs of each of some events.
+    """Return arrays for the n-grams of one event at a time.
 
     Args:
         encoded: the events.
-        bits: there are 2^bits buckets, 6 to 31.
+        bits: binary logarithm of the number of buckets, 6 to 31.
         first: how many bytes of a text are read.
-        most: no event has more runs.
+        most: maximum number of n-grams of an event.
     """
     tokens = encoded.tokens
     if tokens is None or not most:
         return ByteNgrams.none()
     seen, n = np.zeros(1 << (bits - 6), dtype=np.uint64), np.zeros(1, dtype=np.int64)
-    of = np.array([bits, first]), seen, n, *np.empty((2, most), dtype=np.int32)
-    return ByteNgrams(tokens.text, tokens.item_ends, tokens.whole, *of)
+    arrays = np.array([bits, first]), seen, n, *np.empty((2, most), dtype=np.int32)
+    return ByteNgrams(tokens.text, tokens.item_ends, tokens.whole, *arrays)

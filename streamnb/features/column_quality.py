@@ -1,4 +1,4 @@
-"""Warnings of columns of a data frame, and of labels, that are probably not meant as they are read."""
+"""Warnings about columns of a data frame, and labels, that are probably not meant as they are read."""
 
 from __future__ import annotations
 
@@ -13,16 +13,13 @@ from streamnb.features.schema_inference import ENOUGH, FieldSummary
 from streamnb.values.similar_labels import ALIKE, folded
 from streamnb.values.user_warnings import warn_user
 
-_FIRST = 1000  # rows of a data frame that are looked at
+_FIRST = 1000  # rows of a data frame that are checked
 
 
 def warn_of_columns(frame: Any, declared: Container[Any], warned: set[Any]) -> None:
     """Warn once of each column that looks like numbers, and whose strings are read as nominal values.
 
-    Args:
-        frame: the data frame.
-        declared: names of attributes that are read as they are declared.
-        warned: names of columns that a warning named; it grows.
+    `declared` attributes are not checked; `warned` has the columns of earlier warnings, and grows.
     """
     for name, series in frame.items():
         if name in declared or name in warned or (seen := _seen(series)) is None:
@@ -34,7 +31,7 @@ def warn_of_columns(frame: Any, declared: Container[Any], warned: set[Any]) -> N
 
 
 def warn_of_labels(labels: Iterable[Any], warned: set[Any]) -> None:
-    """Warn once of labels that differ only by case, blanks or Unicode form; `warned` grows by one of each."""
+    """Warn once of labels that differ only by case, blanks or Unicode form; `warned` grows by each group."""
     groups: dict[str, list[str]] = {}
     for label in dict.fromkeys(labels):
         if isinstance(label, str):
@@ -59,7 +56,7 @@ def _seen(series: Any) -> FieldSummary | None:
 
 
 def _finding(name: Any, seen: FieldSummary) -> str:
-    """Return what a column looks like, and how its values become numbers; empty for a column of words."""
+    """Return a description of a column of numbers, and how to convert its values; empty for words."""
     if (notation := notation_of(seen)) is not None:
         what = "in strings" if notation is QUOTED else notation.what
         return f"looks like numbers {what}, and each is taken for one value: {_remedy(name, notation)}"
@@ -76,5 +73,5 @@ def _remedy(name: Any, notation: Notation) -> str:
     if notation is QUOTED:
         return f"X[{name!r}].astype(float) reads them"
     given = {"decimal": notation.decimal.strip("."), "thousands": notation.thousands}
-    told = ", ".join(f"{key}={value!r}" for key, value in given.items() if value)
-    return f"pandas.read_csv(..., {told}) reads them"
+    arguments = ", ".join(f"{key}={value!r}" for key, value in given.items() if value)
+    return f"pandas.read_csv(..., {arguments}) reads them"

@@ -1,4 +1,4 @@
-"""A data frame as arrays, column by column: what `EventWriter` makes of its rows, a column at a time."""
+"""A data frame as arrays, column by column, equal to what `EventWriter` makes of its rows."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ class FrameColumn(NamedTuple):
     Attributes:
         kind: NOMINAL or CONTINUOUS.
         name: the attribute.
-        values: float64[n], not finite where it is missing; or, of one that is not continuous, int64[n], which
-            of `texts` it is, -1 where it is missing.
+        values: float64[n], not finite if missing; of a nominal attribute int64[n], the index in `texts`, -1
+            if missing.
         present: bool[n].
-        texts: each once, in UTF-8, as `EventWriter` writes it.
+        texts: the distinct values in UTF-8, as `EventWriter` writes them.
     """
 
     kind: int
@@ -47,14 +47,14 @@ class FrameColumn(NamedTuple):
 
 
 def is_frame(xs: Any) -> bool:
-    """Whether this is a data frame: rows are events, columns attributes."""
+    """Return whether `xs` is a data frame: rows are events, columns attributes."""
     return hasattr(xs, "to_dict") and hasattr(xs, "columns")
 
 
 def rows_of(xs: Any) -> list[Any]:
-    """Many events as a list; those of a data frame as dictionaries of JSON values, see `plain_frame`.
+    """Return events as a list; rows of a data frame as dictionaries of JSON values, see `plain_frame`.
 
-    Raises ValueError where two columns have one name.
+    Raises ValueError if two columns have the same name.
     """
     return rows_of_plain(plain_frame(xs)) if is_frame(xs) else list(xs)
 
@@ -66,10 +66,10 @@ def rows_of_plain(frame: Any) -> list[Any]:
 
 
 def plain_frame(frame: Any) -> Any:
-    """Return a data frame whose values are those that a Parquet file of it would become in an event.
+    """Return a data frame with the values that an event from a Parquet file of it would have.
 
     Times, durations, decimals and bytes become strings and numbers, by `json_value`, also as categories; all
-    other columns stay as they are. Raises ValueError where two columns have one name.
+    other columns stay as they are. Raises ValueError if two columns have the same name.
     """
     if not frame.columns.is_unique:
         twice = frame.columns[frame.columns.duplicated()][0]
@@ -84,7 +84,7 @@ def plain_frame(frame: Any) -> Any:
 
 
 def _plain_values(series: Any) -> Array | None:
-    """Return the values of a column that holds others than numbers, strings and booleans; else None."""
+    """Return the converted values of a column; None if all are numbers, strings or booleans already."""
     dtype = series.dtype
     if dtype.name == "category":
         of_categories = series.cat.categories
@@ -102,7 +102,7 @@ def _plain_values(series: Any) -> Array | None:
         return None
     if not is_object and values.dtype.kind not in "mM":
         return None
-    # A list of numpy's times, for `tolist` would forget that they are times.
+    # A list keeps numpy's times as times; `tolist` would make integers of them.
     plain = [
         None if missing else json_value(value)
         for value, missing in zip(list(values), series.isna(), strict=True)
@@ -115,11 +115,12 @@ def _plain_values(series: Any) -> Array | None:
 
 
 def columns_of(frame: Any, kind_of: Callable[[Any, Any], int]) -> list[FrameColumn] | None:
-    """The columns of a data frame; None where one holds anything but numbers, or strings that are one value.
+    """Return the columns of a data frame, or None if its rows must be encoded one by one.
 
-    None, too, for a lone surrogate, and where two columns have one name: rows say what is wrong with them.
+    It is None if a value is neither a number nor a nominal string, for a lone surrogate, and if two columns
+    have the same name: reading the rows then raises the error.
 
-    `kind_of` tells the kind of an attribute of this name and value.
+    `kind_of` returns the kind of an attribute by name and value.
     """
     if not frame.columns.is_unique:
         return None
@@ -141,7 +142,7 @@ def _column(name: Any, series: Any, kind_of: Callable[[Any, Any], int]) -> Frame
         return None
     try:
         which, values = _codes(series)
-    except TypeError:  # a list, of which the row says that it is no value
+    except TypeError:  # a list, which raises an error when its row is read
         return None
     texts = values.tolist()
     if not set(map(type, texts)) <= {str}:
@@ -154,7 +155,7 @@ def _column(name: Any, series: Any, kind_of: Callable[[Any, Any], int]) -> Frame
 
 
 def _codes(series: Any) -> tuple[Any, Any]:
-    """Which value each event has, -1 where it is missing, and the values, among which may be others."""
+    """Return the index of each event's value, -1 if missing, and the values, which may have other types."""
     held = series.array
     if series.dtype.name == "category" and len(held.categories) <= len(held):
         return held.codes, held.categories
@@ -166,7 +167,7 @@ class FrameColumns:
     """Events as columns, to be encoded in place of an `EventWriter`.
 
     Args:
-        columns: their attributes, in the order in which each event has them.
+        columns: the attributes, in the order in which each event has them.
     """
 
     def __init__(self, columns: Sequence[FrameColumn]) -> None:
@@ -176,12 +177,12 @@ class FrameColumns:
     def encoded(
         self, targets: Targets, classes: dict[Any, int], layout: Layout, vocabulary: Vocabulary
     ) -> Encoded:
-        """The events, with their classes, groups, fields and rows looked up or added.
+        """Return the events encoded, with their classes, groups, fields and rows looked up or added.
 
         Raises TypeError, and adds nothing, for a label that cannot be hashed.
         """
         label, known, is_added = targets.columns(classes)
-        discrete, groups, others = _numbered(
+        discrete, groups, skipped = _numbered(
             self._discrete, is_added, lambda column, adds: layout.group((column.kind, column.name), adds=adds)
         )
         continuous, fields, more = _numbered(
@@ -203,15 +204,15 @@ class FrameColumns:
             weight=targets.weights,
             time=targets.times,
         )
-        return Encoded(batch, 0, others + more, known, None)
+        return Encoded(batch, 0, skipped + more, known, None)
 
 
 def _by_value(
     columns: list[FrameColumn], groups: Codes, is_added: Present, vocabulary: Vocabulary
 ) -> tuple[Ints, Codes, Codes, Hashes]:
-    """Nominal values, each looked up once, however often it comes; new ones are added as they come.
+    """Look up each distinct nominal value once, and add new ones in order of occurrence.
 
-    Where those of each event begin, and the group, row and key of each.
+    Returns the offsets of each event's values, and the group, row and key of each value.
     """
     if not columns:
         return np.zeros(is_added.size + 1, dtype=np.int64), groups, groups, np.zeros(0, dtype=np.uint64)
@@ -234,7 +235,7 @@ def _by_value(
 
 @kernel
 def choose_texts(which: Any, first: Any, ends: Any, chosen: Any) -> int:
-    """Fill which text each value that is there has, event by event, and where each event's end; how many."""
+    """Fill the text index of each present value, event by event, and the event ends; return their number."""
     item = 0
     for e in range(which.shape[1]):
         for c in range(which.shape[0]):
@@ -247,9 +248,9 @@ def choose_texts(which: Any, first: Any, ends: Any, chosen: Any) -> int:
 def _added(
     rows: Codes, chosen: Ints, adds: Present, texts: Sequence[bytes], owners: Codes, vocabulary: Vocabulary
 ) -> Codes:
-    """The rows where texts that are unknown are added: from the first item that `adds` on, in that order."""
+    """Return the rows after texts that are unknown are added, in the order of the first item that `adds`."""
     items = np.flatnonzero(adds)
-    begins = np.full(len(texts), rows.size)  # which item adds a text
+    begins = np.full(len(texts), rows.size)  # the item that adds each text
     np.minimum.at(begins, chosen[items], items)
     new = np.flatnonzero(begins < rows.size)
     new = new[np.argsort(begins[new])]
@@ -261,7 +262,7 @@ def _added(
 
 
 def _values(columns: list[FrameColumn], fields: Codes, events: int) -> tuple[Ints, Codes, Floats]:
-    """Where the numbers of each event begin, the field of each, and the numbers."""
+    """Return the offsets of each event's numbers, the field of each, and the numbers."""
     numbers = np.array([column.values for column in columns]).reshape(len(columns), events)
     ends, value_field = np.zeros(events + 1, dtype=np.int64), np.empty(numbers.size, dtype=np.int32)
     value = np.empty(numbers.size)
@@ -271,7 +272,7 @@ def _values(columns: list[FrameColumn], fields: Codes, events: int) -> tuple[Int
 
 @kernel
 def choose_numbers(numbers: Any, fields: Any, ends: Any, value_field: Any, value: Any) -> int:
-    """Fill the numbers that there are, event by event, their fields, and where each event's end; how many."""
+    """Fill the finite numbers, event by event, their fields, and the event ends; return their number."""
     item = 0
     for e in range(numbers.shape[1]):
         for c in range(numbers.shape[0]):
@@ -285,7 +286,7 @@ def choose_numbers(numbers: Any, fields: Any, ends: Any, value_field: Any, value
 def _numbered(
     columns: list[FrameColumn], is_added: Present, number: Callable[[FrameColumn, bool], int]
 ) -> tuple[list[FrameColumn], Codes, int]:
-    """The columns whose group or field is known, its number, and how many values there are in the others.
+    """Return the columns with a known group or field, their numbers, and the number of values in the rest.
 
     New ones are numbered in the order in which an event that adds meets them.
     """
@@ -295,5 +296,5 @@ def _numbered(
         number(columns[c], True)
     numbers = np.array([number(column, False) for column in columns], dtype=np.int32)
     is_known = numbers >= 0
-    others = sum(np.count_nonzero(column.present) for column in compress(columns, ~is_known))
-    return list(compress(columns, is_known)), numbers[is_known], int(others)
+    skipped = sum(np.count_nonzero(column.present) for column in compress(columns, ~is_known))
+    return list(compress(columns, is_known)), numbers[is_known], int(skipped)

@@ -1,4 +1,4 @@
-"""Events as arrays: what the kernels of every model take."""
+"""Events as arrays, the input of the kernels of every model."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ class Batch(NamedTuple):
     Attributes:
         event_items: int64[n + 1], the items of event e are ``event_items[e]`` to ``event_items[e + 1]``.
         item_group: int32[m].
-        item_amount: int64[m], what each row of the item counts, in units.
-        item_rows: int64[m + 1], where each item's rows are.
-        rows: int32[t], a row, or UNKNOWN, or lower for one that is stopped or a repetition.
-        keys: uint64[t], a hash of the word or value and its group, also where there is no row; see
+        item_amount: int64[m], count of each row of the item, in units.
+        item_rows: int64[m + 1], offsets of each item's rows.
+        rows: int32[t], a row, or UNKNOWN, or STOPPED for a stopped row or a repetition.
+        keys: uint64[t], a hash of the word or value and its group, also without a row; see
             `Encoded.with_keys`.
-        event_values: int64[n + 1], where each event's values are.
+        event_values: int64[n + 1], offsets of each event's values.
         value_field: int32[v], the continuous attribute.
         value: float64[v], finite.
         label: int64[n], class index, or -1: do not learn.
-        weight: int64[n], units, above zero where there is a label.
-        time: float64[n], event time in seconds, nan where it is not known.
+        weight: int64[n], units, above zero if there is a label.
+        time: float64[n], event time in seconds, nan if unknown.
     """
 
     event_items: Ints
@@ -49,7 +49,7 @@ class Batch(NamedTuple):
     time: Floats
 
     def renumbered(self, groups: Codes, fields: Codes, rows: Codes) -> Batch:
-        """The same by other numbers of groups, fields and rows; what has none (-1) is left out."""
+        """Return the batch with other numbers of groups, fields and rows, without items of number -1."""
         group, field, lengths = groups[self.item_group], fields[self.value_field], np.diff(self.item_rows)
         own = self.rows[np.repeat(group >= 0, lengths)]
         return self._replace(
@@ -57,7 +57,9 @@ class Batch(NamedTuple):
             item_group=group[group >= 0],
             item_amount=self.item_amount[group >= 0],
             item_rows=np.append(0, np.cumsum(lengths[group >= 0])),
-            rows=np.append(rows, np.array([STOPPED, UNKNOWN], dtype=np.int32))[own],  # own ones: from the end
+            rows=np.append(rows, np.array([STOPPED, UNKNOWN], dtype=np.int32))[
+                own
+            ],  # codes < 0: from the end
             event_values=ends_of_kept(self.event_values, field),
             value_field=field[field >= 0],
             value=self.value[field >= 0],
@@ -69,10 +71,10 @@ class Encoded(NamedTuple):
 
     Attributes:
         batch: the arrays.
-        most: the most words of any Bernoulli text in it.
-        skipped: how many attributes were left out, because they are of a group or field not met yet.
-        known: int64[n], how many classes had been met before each event.
-        tokens: the words and values themselves; None where there are none.
+        most: the maximum number of words of a Bernoulli text in it.
+        skipped: number of values that were left out, because their group or field is unknown.
+        known: int64[n], how many classes were known before each event.
+        tokens: the words and values themselves; None if there are none.
     """
 
     batch: Batch
@@ -82,14 +84,14 @@ class Encoded(NamedTuple):
     tokens: TokenBuffer | None
 
     def with_keys(self) -> Encoded:
-        """With the keys of features, which not every model needs."""
-        if self.tokens is None:  # there are none, or they have been made value by value
+        """Return the events with the keys of features, which not every model needs."""
+        if self.tokens is None:  # no tokens, or keys made value by value
             return self
         return self._replace(batch=self.batch._replace(keys=self.tokens.hashes))
 
 
 def ends_of_kept(ends: Ints, numbers: Codes) -> Ints:
-    """Where each event's known items end, of those where all of them do."""
+    """Return the end of each event's known items; `ends` itself if all items are known."""
     known = numbers >= 0
     if known.all():
         return ends

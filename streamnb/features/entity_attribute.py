@@ -1,4 +1,4 @@
-"""The attribute of an event that names whom it is of: an entity, or a tenant."""
+"""The attribute of an event that names its entity or tenant."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from streamnb.values.type_aliases import Array
 
 
 def name_in(x: Any, attribute: Any, role: str) -> str | None:
-    """The name that this attribute has; None where it is missing. Raises TypeError where it is no value."""
+    """Return the value of this attribute as a name, None if missing. Raises TypeError for a collection."""
     value = as_event(x).get(attribute)
     if type(value) is str:
         return value
@@ -26,19 +26,19 @@ def name_in(x: Any, attribute: Any, role: str) -> str | None:
 
 
 def without(x: Any, attribute: Any) -> Any:
-    """The event without this attribute; itself where it has none."""
+    """Return the event without this attribute; the event itself if it has none."""
     return {name: value for name, value in x.items() if name != attribute} if attribute in x else x
 
 
 def packed(names: Iterable[str]) -> tuple[Array, Array]:
-    """Names as a state has them: uint8[n], their bytes, and int64[names + 1], where each begins and ends."""
+    """Return names as a state has them: uint8[n], their bytes, and int64[names + 1], their offsets."""
     encoded = [name.encode("utf-8", "surrogatepass") for name in names]
     ends = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
     return np.frombuffer(b"".join(encoded), dtype=np.uint8).copy(), ends
 
 
 def unpacked(arena: Array, ends: Array, whose: str) -> Sequence[str]:
-    """The names that were `packed`. Raises SnapshotError where they are none, or one is there twice."""
+    """Return the names that were `packed`. Raises SnapshotError if they are invalid, or not distinct."""
     held = arena.tobytes()
     if ends.ndim != 1 or ends.size < 1 or ends[0] != 0 or (np.diff(ends) < 0).any() or ends[-1] != len(held):
         raise SnapshotError(f"the names of {whose} do not fill what holds them")

@@ -1,4 +1,4 @@
-"""Events -> `EventWriter`: which attribute is a text, which a nominal value, and which a number."""
+"""Events -> `EventWriter`: decides for each attribute if it is a text, a nominal value, or a number."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ _KINDS: dict[str, Attribute] = {"text": Text(), "nominal": Nominal(), "continuou
 
 
 class EventReader:
-    """Writes events as their attributes are declared; those that are not, by the type of their value.
+    """Writes attributes of events by their declaration, or else by the type of their value.
 
     Args:
         attributes: name -> `Text`, `Nominal` or `Continuous`, or just "text", "nominal", "continuous".
-        event_model: of texts that do not say otherwise, "multinomial" or "bernoulli".
+        event_model: default for texts, "multinomial" or "bernoulli".
 
     Attributes:
-        declared: what attributes are by declaration, or by name alone.
-        told_types: attributes of which a warning said that they came with another type than was learned.
-        told_odd: columns of which a warning was given, and one label of each group of similar labels.
+        declared: attributes by declaration, or by name alone.
+        told_types: attributes with a warning that their type differs from what was learned.
+        told_odd: columns with a warning, and one label of each group of similar labels.
         closed: the texts of the values of attributes whose values are listed.
     """
 
@@ -71,7 +71,7 @@ class EventReader:
         }
 
     def written(self, events: Any) -> EventWriter | FrameColumns:
-        """Many events: a data frame, or a sequence of them."""
+        """Write many events: a data frame, or a sequence of them."""
         if is_frame(events):
             columns = self.columns(events)
             if columns is None:
@@ -85,12 +85,12 @@ class EventReader:
         return writer
 
     def texts(self, x: Any) -> tuple[Mapping[Any, Any], frozenset[Any]]:
-        """The event, and which of its attributes are texts."""
+        """Return the event, and the names of its texts."""
         names = (name for name, spec in self.declared.items() if isinstance(spec, Text))
         return x, frozenset(name for name in names if not self._is_count(name, x.get(name)))
 
     def kind(self, name: Any, value: Any) -> int:
-        """MULTINOMIAL, BERNOULLI, NOMINAL or CONTINUOUS; it hangs on the value's type alone."""
+        """Return MULTINOMIAL, BERNOULLI, NOMINAL or CONTINUOUS, by the value's type alone."""
         spec = self.declared.get(name)
         if isinstance(spec, Text) and not self._is_count(name, value):
             return text_kind(spec.event_model or self.event_model)
@@ -99,12 +99,12 @@ class EventReader:
         return CONTINUOUS
 
     def _is_count(self, name: Any, value: Any) -> bool:
-        """Return whether what is a text by its name alone is a number: the word "text" in a bag of words."""
+        """Return whether a text by its name alone is a number: the word "text" in a bag of words."""
         is_number = isinstance(value, Real) and not isinstance(value, bool)
         return is_number and name in self._implied and name not in self._given
 
     def sentences(self, x: Any) -> list[Any]:
-        """The attributes that are one value by their type alone, and look like texts; each is told once."""
+        """Return the undeclared attributes that are one value but look like texts, each only once."""
         if not self._implied:  # every attribute is of one kind
             return []
         known = self.declared.keys() | self._told
@@ -112,7 +112,7 @@ class EventReader:
             name
             for name, value in x.items()
             if type(value) is str
-            and value.count(" ") >= _SENTENCE  # which is fast
+            and value.count(" ") >= _SENTENCE  # cheap, before the split
             and len(value.split()) > _SENTENCE
             and name not in known
         ]
@@ -120,7 +120,7 @@ class EventReader:
         return found
 
     def place(self, writer: EventWriter, name: Any, value: Any) -> None:
-        """Write one attribute that is not missing where its kind wants it."""
+        """Write one attribute that is not missing, by its kind."""
         kind = self.kind(name, value)
         if kind == NOMINAL:
             texts = self.closed.get(name)
@@ -143,7 +143,7 @@ class EventReader:
                     raise kind(f"attribute {name!r}: {why(error)}") from error
 
     def columns(self, frame: Any) -> list[FrameColumn] | None:
-        """The columns of a data frame; None where its rows are to be written one by one, or be refused."""
+        """Return the columns of a data frame, or None if its rows must be written or rejected one by one."""
         columns = columns_of(frame, self.kind)
         if any(
             name in self.closed and not self.closed[name].keys() >= set(map(bytes.decode, texts))
@@ -153,7 +153,7 @@ class EventReader:
         return columns
 
     def takes(self, x: Any) -> bool:
-        """Whether every value of an attribute whose values are listed is one of them."""
+        """Return whether every value of an attribute whose values are listed is one of them."""
         given = ((as_event(x).get(name), texts) for name, texts in self.closed.items())
         return all(
             is_missing(value) or (type(value) in {str, int, bool} and value_text(value) in texts)
@@ -161,7 +161,7 @@ class EventReader:
         )
 
     def write_all(self, writer: EventWriter, xs: Sequence[Any]) -> None:
-        """Write events and finish each; those that are one text each go the short way, all at once."""
+        """Write events and finish each; events of one text each are written all at once."""
         name = next(iter(xs[0])) if set(map(type, xs)) == {dict} and xs[0] else None
         spec = self.declared.get(name)
         if isinstance(spec, Text):
@@ -174,18 +174,18 @@ class EventReader:
 
     @staticmethod
     def write_texts(writer: EventWriter, kind: int, name: Any, texts: Sequence[Any]) -> bool:
-        """Write events that are a text each; False, and nothing written, where one is none that can be."""
+        """Write events of one text each; return False, and write nothing, if one cannot be written."""
         if set(map(type, texts)) != {str}:
             return False
         try:
             writer.text_each(kind, name, texts)
-        except UnicodeEncodeError:  # whoever writes them one by one says of which attribute it is
+        except UnicodeEncodeError:  # writing them one by one raises an error that names the attribute
             return False
         return True
 
 
 def place_text(writer: EventWriter, kind: int, name: Any, value: Any) -> None:
-    """Write a text: a string, or a bag of words (token -> how often)."""
+    """Write a text: a string, or a bag of words (token -> frequency)."""
     if isinstance(value, str):
         writer.text(kind, name, value)
     elif isinstance(value, Mapping):
@@ -205,7 +205,7 @@ def _attribute(name: Any, spec: Attribute | str) -> Attribute:
 
 
 def _texts_of(name: Any, values: Iterable[Any]) -> dict[str, None]:
-    """The texts by which the values of an attribute are compared, in order. Raises ValueError."""
+    """Return the texts by which an attribute's values are compared, in order. Raises ValueError."""
     texts = declared_texts(values)
     if len(set(texts)) < len(texts):
         raise ValueError(f"attribute {name!r}: one of its values is there twice: {some_of(texts)}")

@@ -1,4 +1,4 @@
-"""Events as dictionaries -> events as arrays: which attribute goes to which group of rows, or which field."""
+"""Events as dictionaries -> events as arrays: each attribute gets a group of rows, or a field."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ _LONG = 1 << 13  # bytes of all texts of an event
 class EventWriter:
     """Collects events attribute by attribute; `encoded` makes them arrays.
 
-    Write the attributes of an event, then `end` it. Nothing changes before `encoded`: an event that cannot be
-    written leaves no trace. An event that adds (because it is going to be learned) makes classes, groups,
-    fields and rows where there are none yet; any other event leaves all as it is.
+    Write the attributes of an event, then `end` it. Nothing changes before `encoded`, so an event that cannot
+    be written leaves no trace. An event that adds (because it will be learned) creates unknown classes,
+    groups, fields and rows; any other event changes nothing.
     """
 
     def __init__(self) -> None:
-        self._groups: dict[tuple[int, Name], int] = {}  # each that was written -> its place among them
+        self._groups: dict[tuple[int, Name], int] = {}  # each that was written -> its index
         self._event_items = array("q", [0])
         self._group = array("i")
         self._item: list[bytes] = []
@@ -48,13 +48,13 @@ class EventWriter:
         self._value = array("d")
 
     def text(self, kind: int, name: Name, text: str) -> None:
-        """Write a text that is to be cut into words."""
+        """Write a text that will be cut into words."""
         self._write(kind, name, encode_text(text), whole=False, amount=UNIT)
 
     def token(self, kind: int, name: Name, token: str, times: float) -> None:
-        """Write a token of a bag of words, with how often it occurs; Bernoulli asks only whether it does.
+        """Write a token of a bag of words with its frequency; Bernoulli asks only whether it occurs.
 
-        Raises ValueError for a negative count of a multinomial bag, and for one that is no number.
+        Raises ValueError for a negative count of a multinomial bag, and TypeError if it is not a number.
         """
         amount = UNIT * is_above_zero(times) if kind == BERNOULLI else units(times)
         if amount > 0:
@@ -63,11 +63,11 @@ class EventWriter:
             self._write(kind, name, b"", whole=False, amount=UNIT)
 
     def nominal(self, name: Name, value: Any) -> None:
-        """Write the value of a nominal field. Raises TypeError where it is no scalar."""
+        """Write the value of a nominal attribute. Raises TypeError if it is not a scalar."""
         self._write(NOMINAL, name, value_text(value).encode(), whole=True, amount=UNIT)
 
     def continuous(self, name: Name, value: Any) -> None:
-        """Write the value of a continuous attribute, finite. Raises TypeError where it is no number."""
+        """Write the value of a continuous attribute, finite. Raises TypeError if it is not a number."""
         if type(value) is not float:
             if not isinstance(value, (numbers.Real, Decimal, np.bool_)):
                 raise TypeError(f"expected a number, got {type(value).__name__}")
@@ -98,13 +98,13 @@ class EventWriter:
 
     @property
     def most_rows(self) -> int:
-        """How many rows of counts what was written can take at most."""
+        """The maximum number of rows of counts for what was written."""
         return most_tokens(sum(map(len, self._item)), len(self._item))[1]
 
     def encoded(
         self, targets: Targets, classes: dict[Any, int], layout: Numbering, vocabulary: Vocabulary
     ) -> Encoded:
-        """All events written, with their classes, groups, fields and rows looked up or added.
+        """Return all events written, with their classes, groups, fields and rows looked up or added.
 
         Raises TypeError, and adds nothing, for a label that cannot be hashed.
         """
@@ -139,9 +139,9 @@ class EventWriter:
     def add_one(
         self, label: Any, classes: dict[Any, int], layout: Layout, vocabulary: Vocabulary
     ) -> int | None:
-        """Add the class, groups and fields of the one event written, which is learned, and let its words fit.
+        """Add the class, groups and fields of the one event written, and reserve memory for its words.
 
-        At most so many rows it is going to add; None, and nothing added, where that could be very many.
+        Returns the maximum number of rows it can add; None, with nothing added, if its texts are too long.
         Raises TypeError, and adds nothing, for a label that cannot be hashed.
         """
         n_bytes = sum(map(len, self._item))
@@ -165,7 +165,7 @@ class EventWriter:
     def _rows(
         self, group: Codes, adds: Flags, vocabulary: Vocabulary
     ) -> tuple[Ints, Codes, TokenBuffer | None]:
-        """Where the rows of each item of a known group begin and end, the rows, and their tokens."""
+        """Return the row offsets of each item of a known group, the rows, and their tokens."""
         known = group >= 0
         items = self._item if known.all() else list(compress(self._item, known))
         if not items:

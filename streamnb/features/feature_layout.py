@@ -1,4 +1,4 @@
-"""Which groups of rows and which continuous fields there are."""
+"""The numbers of attribute groups and continuous fields."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ANY = 1 << 62
 
 
 class Numbering(Protocol):
-    """What gives the items of a batch their groups, and its values their fields."""
+    """Maps the items of a batch to groups, and its values to fields."""
 
     @property
     def kinds(self) -> Ints:
@@ -27,22 +27,22 @@ class Numbering(Protocol):
 
     @property
     def has_bernoulli(self) -> bool:
-        """Whether any group is a Bernoulli text."""
+        """True if any group is a Bernoulli text."""
 
     def groups_of(self, names: dict[Any, int], places: Codes, adds: Flags, ends: Ints) -> Codes:
-        """The group of each item, -1 where it is not known; see `numbers_of`. Event e ends at ends[e + 1]."""
+        """Return the group of each item, -1 if unknown; see `numbers_of`. Event e ends at ends[e + 1]."""
 
     def fields_of(self, names: dict[Any, int], places: Codes, adds: Flags, ends: Ints) -> Codes:
-        """The field of each value likewise."""
+        """Return the field of each value, -1 if unknown."""
 
 
 class Layout:
-    """Which groups of rows and which continuous fields there are, in the order in which they were met.
+    """Groups of rows and continuous fields, numbered in order of first occurrence.
 
     Attributes:
         groups: (kind, name) -> number, for the kinds of `counts`.
-        fields: name -> number of a continuous attribute.
-        most: how many there may be of either; what comes later is not known.
+        fields: name of a continuous attribute -> number.
+        most: the maximum number of groups and of fields; later ones stay unknown.
     """
 
     def __init__(self, counts: Counts) -> None:
@@ -58,70 +58,70 @@ class Layout:
 
     @property
     def has_bernoulli(self) -> bool:
-        """Whether any group is a Bernoulli text."""
+        """True if any group is a Bernoulli text."""
         return self._counts.histograms.used.size > 0
 
     def group(self, group: tuple[int, Name], *, adds: bool) -> int:
-        """The number of a (kind, name); where there is none a new one, or -1 if nothing is to be added."""
+        """Return the number of a (kind, name): with `adds` a new one if it is unknown, else -1."""
         number = self.groups.get(group, -1)
         if number < 0 and adds and len(self.groups) < self.most:
             number = self.groups[group] = self._counts.add_group(group[0])
         return number
 
     def field(self, name: Name, *, adds: bool) -> int:
-        """The number of a continuous field; where there is none a new one, or -1."""
+        """Return the number of a continuous field: with `adds` a new one if it is unknown, else -1."""
         number = self.fields.get(name, -1)
         if number < 0 and adds and len(self.fields) < self.most:
             number = self.fields[name] = len(self.fields)
         return number
 
     def numbers_in(self, other: Layout, *, adds: bool) -> tuple[Codes, Codes]:
-        """The numbers that the groups and the fields of another one have here; as `group` and `field`."""
+        """Return the numbers that groups and fields of another layout have here; as `group` and `field`."""
         groups = [self.group(group, adds=adds) for group in other.groups]
         fields = [self.field(name, adds=adds) for name in other.fields]
         return np.array(groups, dtype=np.int32), np.array(fields, dtype=np.int32)
 
     def described(self) -> dict[str, Any]:
-        """All of them, as JSON can hold them."""
+        """Return groups and fields as JSON can hold them."""
         groups = [[kind, plain_attribute(name)] for kind, name in self.groups]
         return {"groups": groups, "fields": [plain_attribute(name) for name in self.fields]}
 
     def load(self, described: Mapping[str, Any]) -> None:
-        """Add all of those that are `described`. Raises SnapshotError, among others, where they are none."""
+        """Add the groups and fields that are `described`. Raises SnapshotError, or others, if invalid."""
         for kind, name in described["groups"]:
             if type(kind) is not int or kind not in KINDS:
-                raise SnapshotError(f"groups: {kind!r} is no kind of attribute")
+                raise SnapshotError(f"groups: {kind!r} is not a kind of attribute")
             self.group((kind, *checked_attributes([name])), adds=True)
         for name in checked_attributes(described["fields"]):
             self.field(name, adds=True)
 
     def groups_of(self, names: dict[Any, int], places: Codes, adds: Flags, ends: Ints) -> Codes:
-        """See `Numbering`."""
+        """Return the group of each item; see `Numbering`."""
         return numbers_of(names, places, adds, self.group)
 
     def fields_of(self, names: dict[Any, int], places: Codes, adds: Flags, ends: Ints) -> Codes:
-        """See `Numbering`."""
+        """Return the field of each value; see `Numbering`."""
         return numbers_of(names, places, adds, self.field)
 
 
 def numbers_of(names: dict[Any, int], places: Codes, adds: Flags, number: Callable[..., int]) -> Codes:
-    """The number of each group or field that was written, -1 where it is not known.
+    """Return the number of each item's group or field, -1 if unknown.
 
-    Those that are new get theirs in the order in which they are first met in an event that adds, and are not
-    known before.
+    New names get numbers in the order of their first occurrence in an event that adds; before it they are
+    unknown.
 
     Args:
-        names: what was written -> its place among them.
-        places: (m,), what each item is, by its place.
+        names: each name that was written -> its index.
+        places: (m,), the index of each item's name.
         adds: (m,), whether its event adds.
-        number: of a name, made where `adds` says so.
+        number: returns the number of a name, a new one if `adds`.
     """
     numbers = np.array([number(name, adds=False) for name in names], dtype=np.int32)
     before = numbers[places]
     met = np.flatnonzero(adds & (before < 0))
     if not met.size:
         return before
-    first = np.full(numbers.size, places.size)  # where each new name is met first
+    first = np.full(numbers.size, places.size)  # first occurrence of each new name
     np.minimum.at(first, places[met], met)
     listed, new = list(names), np.count_nonzero(first < places.size)
     for i in np.argsort(first, kind="stable")[:new].tolist():

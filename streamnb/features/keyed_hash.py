@@ -1,9 +1,9 @@
-"""Where things stand in hash tables: a hash that nobody can foresee who does not know this process's secret.
+"""A keyed hash for positions in hash tables, which a sender cannot predict without this process's secret.
 
 It is SipHash-1-3, as in Python's own dictionaries, a pseudorandom function of its 128-bit key (Aumasson and
-Bernstein, 2012). Whoever sends events cannot choose words that all meet in one chain, which would make every
-search as long as the table. It decides places alone: nothing that is learned, answered or kept hangs on it.
-So each process has a secret of its own, which is written nowhere. See docs/adr/0009.
+Bernstein, 2012). A sender of events cannot choose words that all share one chain, which would make every
+search as long as the table. The hash decides only positions: no learned, published or stored value depends on
+it. So each process has its own secret, which is never written. See docs/adr/0009.
 """
 
 from __future__ import annotations
@@ -28,16 +28,15 @@ _ONE, _HALF = np.uint64(1), np.uint64(32)
 
 @functools.cache
 def process_secret() -> Secret:
-    """The key, uint64[2]: what Python's own secret makes of two names.
+    """Return the key, uint64[2]: Python's own hashes of two constants.
 
-    It is drawn when the interpreter starts, or comes of PYTHONHASHSEED, as that of its dictionaries does.
+    Their secret is drawn when the interpreter starts, or derived from PYTHONHASHSEED.
     """
     return np.array([hash(b"streamnb, first half"), hash(b"streamnb, second half")]).view(np.uint64)
 
 
 @inlined
 def _turned(word: Any, bits: int) -> Any:
-    """A word with its bits rotated to the left."""
     return word << np.uint64(bits) | word >> np.uint64(64 - bits)
 
 
@@ -52,7 +51,7 @@ def _round(a: Any, b: Any, c: Any, d: Any) -> Any:
 
 @inlined
 def _taken(state: Any, word: Any) -> Any:
-    """The state after eight bytes more."""
+    """Return the state after eight more bytes."""
     a, b, c, d = state
     a, b, c, d = _round(a, b, c, d ^ word)
     return a ^ word, b, c, d
@@ -69,13 +68,13 @@ def _finished(state: Any) -> Any:
 
 @inlined
 def begun(secret: Any, word: Any) -> Any:
-    """The state after the key and a first word, to be handed to `hash_after`."""
+    """Return the state after the key and a first word, for `hash_after`."""
     return _taken((_V0 ^ secret[0], _V1 ^ secret[1], _V2 ^ secret[0], _V3 ^ secret[1]), np.uint64(word))
 
 
 @inlined
 def hash_after(state: Any, buffer: Any, start: int, stop: int) -> Any:
-    """The hash of the first word and ``buffer[start:stop]`` behind it; there are eight bytes to spare."""
+    """Return the hash of the first word and ``buffer[start:stop]``; the buffer has eight spare bytes."""
     i = start
     while i + 8 <= stop:
         state = _taken(state, load8(buffer, i))
@@ -87,15 +86,15 @@ def hash_after(state: Any, buffer: Any, start: int, stop: int) -> Any:
 
 @inlined
 def hash_word(secret: Any, word: Any) -> Any:
-    """The hash of one word."""
+    """Return the hash of one word."""
     return _finished(_taken(begun(secret, word), _WORD << _LENGTH))
 
 
 @inlined
 def hash_number(secret: Any, number: Any) -> Any:
-    """32 bits, of a number below 2^32: for a table that is filled once, as the rows of one event are.
+    """Return 32 bits for a number below 2^32, for a table filled once, such as the rows of one event.
 
-    (a x + b) mod 2^64 div 2^32: of any two numbers the hashes are independent where a and b are drawn
+    (a x + b) mod 2^64 div 2^32: the hashes of any two numbers are independent if a and b are random
     (Dietzfelbinger, 1996), so that n of them take O(n log n) probes to enter, whatever they are (Pagh, Pagh
     and Ruzic, 2009). That is weaker than SipHash, and takes a tenth of its time.
     """

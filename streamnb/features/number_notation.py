@@ -1,8 +1,7 @@
 """Values that look like numbers in another notation, and the options of text files that read it.
 
 `DataQuality` reports what is found here, and `init` proposes it. A column is judged by the strings in a
-sample
-of it; what already reads as a number is one.
+sample; values that already read as numbers are left alone.
 """
 
 from __future__ import annotations
@@ -20,15 +19,15 @@ from streamnb.features.attributes import some_of
 from streamnb.features.schema_inference import A_DATE, ENOUGH, FieldSummary, Keys
 from streamnb.values.parameter_checks import pluralize
 
-_MOST = 0.9  # of the strings of a column are written so
-_FEW = 3  # strings that may stand for no number, though nobody else writes them so
-_CODES = 10  # different whole numbers may be names of something
+_MOST = 0.9  # share of the strings of a column in this notation
+_FEW = 3  # distinct unknown strings that may mark missing numbers
+_CODES = 10  # up to this number of distinct integers may be codes
 _LONGEST_EXAMPLE = 30
 _MARKERS = frozenset(
     "na n/a #n/a <na> nan -nan null (null) none nil missing unknown undefined ? - -- . \\n inf +inf -inf "
     "infinity +infinity -infinity".split()
 )
-"""Values, in lower case, by which programs and people write that there is no number."""
+"""Values, in lower case, by which programs and people mark a missing number."""
 
 _PLAIN = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _DIGITS = re.compile(r"[+-]?[0-9]{16,}")
@@ -48,8 +47,8 @@ _WITH_UNIT = re.compile(
         (?P<blank>\s?)(?P<behind>(?:[^\W\d_]|[%\u2030\u00b0"'\u2032\u2033{_CURRENCY}])[^,:;|]{{0,19}})?""",
     re.VERBOSE,
 )
-"""A number, and a unit behind it or a currency or word before it; letters without a blank make a code."""
-_MOST_UNITS = 3  # of one column
+"""A number, and a unit after it or a currency or word before it; letters without a blank make a code."""
+_MOST_UNITS = 3  # in one column
 _MINUS_SIGNS = "\u2010\u2011\u2012\u2013\u2014\u2212\ufe58\ufe63\uff0d"
 _SIGNS = dict.fromkeys(map(ord, _MINUS_SIGNS), "-") | {
     0xFF0B: "+", 0x066B: ".", 0xFF0E: ".", 0x066C: ",", 0xFF0C: ","
@@ -65,11 +64,11 @@ class Notation(NamedTuple):
     """The notation of the numbers of a column.
 
     Attributes:
-        what: the same in words, behind "numbers".
+        what: the notation in words, to follow "numbers".
         decimal: the decimal separator.
-        thousands: what separates thousands; empty is nothing.
-        is_ambiguous: whether a comma in it may as well be the decimal one.
-        written: how to write one of them, if no option reads them; otherwise empty.
+        thousands: the separator of thousands, or "".
+        is_ambiguous: whether its comma may also be the decimal separator.
+        written: how to write one of the numbers, if no option reads them; otherwise empty.
     """
 
     what: str
@@ -81,14 +80,14 @@ class Notation(NamedTuple):
     @property
     def options(self) -> str:
         """The options that read it, for a message."""
-        told = shlex.join(["--thousands", self.thousands]) if self.thousands else ""
-        if self.decimal != "." or not told:
-            told = f"{shlex.join(['--decimal', self.decimal])} {told}".strip()
-        return told + " or --decimal ," * self.is_ambiguous
+        options = shlex.join(["--thousands", self.thousands]) if self.thousands else ""
+        if self.decimal != "." or not options:
+            options = f"{shlex.join(['--decimal', self.decimal])} {options}".strip()
+        return options + " or --decimal ," * self.is_ambiguous
 
     @property
     def form(self) -> re.Pattern[str]:
-        """What a number in this notation is; one that is grouped does not begin with 0."""
+        """The pattern of a number in this notation; a grouped number does not begin with 0."""
         groups = {" ": "[ \u00a0\u2009\u202f]", "'": "['\u2019]"}
         group = groups.get(self.thousands, re.escape(self.thousands))
         point = re.escape(self.decimal)
@@ -121,11 +120,11 @@ def notation_of(seen: FieldSummary, decimal: str = ".") -> Notation | None:
 
     Args:
         seen: the column.
-        decimal: the separator by which its cells were read; by a comma, 6.040 stays a string.
+        decimal: the separator by which its cells were read; with a comma, 6.040 stays a string.
     """
     strings = _strings(seen)
     markers = _markers(strings)
-    kept = sum(n for value, n in seen.values.items() if isinstance(value, str | tuple))  # of many, the first
+    kept = sum(n for value, n in seen.values.items() if isinstance(value, str | tuple))  # a sample of many
     kept -= sum(strings[text] for text in markers)
     words = _words(strings, markers)
     told = {text.strip(): n for text, n in strings.items() if text not in markers | words}
@@ -157,24 +156,23 @@ def plain_number(text: str) -> str:
 
 
 def _in_ascii(text: str) -> str:
-    """Return a text with ASCII signs and digits."""
     if text.isascii():
         return text
     text = text.translate(_SIGNS)
-    return "".join(str(unicodedata.decimal(one, one)) for one in text)
+    return "".join(str(unicodedata.decimal(char, char)) for char in text)
 
 
 def _written_otherwise(seen: FieldSummary, told: Mapping[str, int], total: int) -> Notation | None:
-    """Return the notation of strings that nearly all are numbers, and none that an option reads."""
+    """Return the notation of strings that nearly all are numbers, if no option reads them."""
     plain = {text: plain_number(text) for text in told}
-    found = {text: one for text, one in plain.items() if _ANY_NUMBER.fullmatch(one)}
-    others = [text for text, one in found.items() if one != text]
-    if not others or seen.kind == A_DATE or sum(told[text] for text in found) < _MOST * total:
+    found = {text: number for text, number in plain.items() if _ANY_NUMBER.fullmatch(number)}
+    odd = [text for text, number in found.items() if number != text]
+    if not odd or seen.kind == A_DATE or sum(told[text] for text in found) < _MOST * total:
         return None
-    if all(map(str.isascii, others)) and not (_are_most_numbers(seen) or _are_amounts(seen, plain.values())):
+    if all(map(str.isascii, odd)) and not (_are_most_numbers(seen) or _are_amounts(seen, plain.values())):
         return None
     return Notation(
-        "with other signs, digits or quotes", written=f"write {plain[others[0]]} for {_quoted(others[0])}"
+        "with other signs, digits or quotes", written=f"write {plain[odd[0]]} for {_quoted(odd[0])}"
     )
 
 
@@ -187,7 +185,7 @@ def _fits(texts: Mapping[str, int], notation: Notation, total: int) -> bool:
 
 
 def markers_of(seen: FieldSummary, decimal: str = ".") -> list[str]:
-    """Return the strings of a column that stand for no number, if all its other values are numbers."""
+    """Return the strings of a column that mark missing numbers, if all its other values are numbers."""
     strings = _strings(seen)
     markers = _markers(strings)
     words = _words(strings, markers)
@@ -201,12 +199,12 @@ def markers_of(seen: FieldSummary, decimal: str = ".") -> list[str]:
 
 
 def odd_cells(seen: FieldSummary, texts: Iterable[str] = (), what: str = "cell") -> str:
-    """Return how many strings are among the numbers that a column has in most events, such as which.
+    """Return the number and examples of strings in a column that has numbers in most events.
 
     Args:
         seen: the column.
-        texts: these strings; if there are none, all of them. None is named if all are well-known markers.
-        what: the word for one of them.
+        texts: these strings; by default all. The result is empty if all are well-known markers.
+        what: the noun for one string.
     """
     strings = _strings(seen)
     n = sum(strings[text] for text in texts) or (seen.strings if _are_most_numbers(seen) else 0)
@@ -220,8 +218,8 @@ def odd_cells(seen: FieldSummary, texts: Iterable[str] = (), what: str = "cell")
 def units_of(seen: FieldSummary) -> str:
     """Return the units with which nearly all strings of a column are numbers, for a message.
 
-    It is empty if there are none, or if most values are numbers already. Several units need amounts:
-    fractions, or a blank and a word of two letters; `1a`, `2b` are names.
+    It is empty if there are none, or if most values are numbers already. Several units are accepted only with
+    amounts: fractions, or a blank and a word of two letters; `1a`, `2b` are names.
     """
     if seen.kind == A_DATE:
         return ""
@@ -254,7 +252,7 @@ def _quoted(text: str) -> str:
 
 
 def is_grouped(seen: FieldSummary) -> bool:
-    """Return whether a column that is read by a comma has points between thousands: 767, 6.040."""
+    """Return whether a column read with a decimal comma has points between thousands: 767, 6.040."""
     strings = _strings(seen)
     points = strings.keys() - _markers(strings)
     are_whole = float not in seen.types and any(type(value) is int for value in seen.values)
@@ -262,7 +260,7 @@ def is_grouped(seen: FieldSummary) -> bool:
 
 
 def may_be_grouped(seen: FieldSummary) -> bool:
-    """Return whether a column may be such a one that was read by a point, which made 6.04 of 6.040."""
+    """Return whether a column read with a decimal point may have points between thousands: 6.04 was 6.040."""
     strings = _strings(seen)
     numbers = [value for value in seen.values if type(value) in {int, float}]
     floats = [value for value in numbers if type(value) is float]
@@ -276,27 +274,27 @@ def may_be_grouped(seen: FieldSummary) -> bool:
 
 
 def spoilt(seen: Mapping[Keys, FieldSummary], notation: Notation, decimal: str) -> list[Keys]:
-    """Return which columns have numbers with this decimal separator, and a notation has another one."""
+    """Return the columns with this decimal separator, if a notation has a different separator."""
     if notation.decimal == decimal or notation.written:
         return []
-    return [path for path, one in seen.items() if float in map(type, one.values)]
+    return [path for path, summary in seen.items() if float in map(type, summary.values)]
 
 
 def no_options(paths: Sequence[str], decimal: str) -> str:
-    """Return the message that no options read numbers and those of the columns that they would spoil."""
+    """Return the message that no options read both the numbers found and the columns at `paths`."""
     return (
         f"no options fit both these and {some_of(paths)}, whose decimal separator is {decimal!r}: "
-        "write all numbers alike"
+        "write all numbers in one notation"
     )
 
 
 def is_rounded(seen: FieldSummary) -> bool:
-    """Return whether a column has whole numbers that no double holds for sure."""
+    """Return whether a column has integers beyond 2^53, which doubles round."""
     return any(type(value) is int and abs(value) > _EXACT for value in seen.values)
 
 
 def has_long_digits(seen: FieldSummary) -> bool:
-    """Return whether strings of a column are whole numbers that no double holds for sure."""
+    """Return whether strings of a column are integers beyond 2^53, which doubles round."""
     return any(_DIGITS.fullmatch(text) and abs(int(text)) > _EXACT for text in _strings(seen))
 
 
@@ -308,7 +306,7 @@ def _are_most_numbers(seen: FieldSummary) -> bool:
 
 
 def _words(strings: Mapping[str, int], markers: Container[str]) -> set[str]:
-    """The strings without a digit that are no known markers; none if they are many different ones."""
+    """Return the strings without a digit that are not markers; none if they are many distinct ones."""
     words = {text for text in strings if text not in markers and not _A_DIGIT.search(text)}
     return words if len(words) <= _FEW and not any("," in text for text in words) else set()
 
@@ -322,11 +320,11 @@ def _markers(strings: Iterable[str]) -> set[str]:
 
 
 def _is_beyond(text: str) -> bool:
-    """Whether it is written as a number with a fraction or an exponent, and no finite double holds it."""
+    """Return whether a text is a number with a fraction or exponent that no finite double holds."""
     is_number = _PLAIN.fullmatch(text) is not None and _DIGITS.fullmatch(text) is None
     return is_number and not math.isfinite(float(text))
 
 
 def _are_amounts(seen: FieldSummary, numbers: Iterable[str]) -> bool:
-    """Whether numbers in strings are amounts, and not codes: many different ones, or fractions."""
+    """Return whether numbers in strings are amounts, not codes: many distinct ones, or fractions."""
     return seen.n >= ENOUGH and (seen.differ or any("." in text for text in numbers))

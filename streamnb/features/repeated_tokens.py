@@ -1,4 +1,4 @@
-"""Words that a text has twice: Bernoulli texts and presence counts take the first alone."""
+"""Repeated words of a text: Bernoulli texts and presence counts use only the first."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from streamnb.values.attribute_kinds import BERNOULLI
 
 @kernel
 def mark_repeats(batch: Any, kinds: Any, secret: Any, scratch: Any) -> int:
-    """Within each Bernoulli text, keep the first of equal rows; the most rows of any text.
+    """Within each Bernoulli text, keep the first of equal rows; return the maximum rows of a text.
 
-    `secret` is that of the hash: an event may hold rows that were chosen. `scratch` has four places for each
-    row of any event, or more.
+    The hash has a `secret`, because a sender may choose the rows of an event. `scratch` has at least four
+    entries for each row of any event.
     """
     most = 0
     for e in range(batch.event_items.size - 1):
@@ -36,7 +36,6 @@ def mark_repeats(batch: Any, kinds: Any, secret: Any, scratch: Any) -> int:
 
 @inlined
 def _keep_first(rows: Any, start: int, end: int, secret: Any, scratch: Any) -> None:
-    """Of equal rows from `start` to `end`, keep the first."""
     size = 2
     while size < 2 * (end - start):
         size *= 2

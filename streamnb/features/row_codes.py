@@ -1,6 +1,6 @@
-"""What a batch has in place of a row."""
+"""Codes that a batch has in place of a row."""
 
 from __future__ import annotations
 
 UNKNOWN, STOPPED = -1, -2
-"""Of what is not known, and of a word that was dropped for good or that its text has twice."""
+"""Codes of an unknown word or value, and of a word that was dropped for good or repeats in its text."""

@@ -1,4 +1,4 @@
-"""What the fields of events look like: how many have each, of which types, and what attribute it would be."""
+"""Inference of attributes from the fields of events: their frequency, types and values."""
 
 from __future__ import annotations
 
@@ -9,28 +9,23 @@ from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-MOST_VALUES = 1000
-"""Of one field, that are told apart."""
-
-ENOUGH = 20
-"""Events, to say that nearly each has another value, or that none has a field."""
-
+MOST_VALUES = 1000  # distinct values kept for one field
+ENOUGH = 20  # events from which a conclusion about distinct values or missing fields is drawn
 A_DATE = "(a date or time)"
 """The kind of a field that is a date or time."""
 
 Keys = tuple[str, ...]
-"""The names that lead to a field."""
+"""The path of names that leads to a field."""
 
 _FEW_NUMBERS = 10
 _EXACT = 2**53
 _FIRST_STRINGS = 20
 _DEEPEST = 8
-MOST_FIELDS = 1000
-"""Paths that are told apart."""
+MOST_FIELDS = 1000  # distinct paths
 
 _NEAR = 2  # keys
 _LONG = 100  # characters of a value that is kept
-_WORDS = 5  # of each value of a few, for them to be texts
+_WORDS = 5  # mean words of a value, if there are few values, from which they are texts
 _DATE = re.compile(
     r"""(?:[^\W\d_]{2,9}[.,]*\ )?  # the day of the week
     (?: \d{4}-?\d\d-?\d\d(?=T)
@@ -47,13 +42,13 @@ _DATE = re.compile(
 
 @dataclass
 class FieldSummary:
-    """The values at one path: how many, of which types, how many words, which ones (some of them).
+    """Counts of the values at one path: number, types, words, and some of the values.
 
     Attributes:
-        strings: how many are strings.
-        decided: the kind, where it was found out otherwise; see `kind`.
-        rises: whether each is an integer, and above the one before it.
-        values: those met first, and how often each was; of a long one, something that tells it from others.
+        strings: number of strings.
+        decided: the kind, if another source has decided it; see `kind`.
+        rises: whether each value is an integer above the previous one.
+        values: the first distinct values and their frequencies; a long string is kept as its hash.
     """
 
     n: int = 0
@@ -66,7 +61,7 @@ class FieldSummary:
     _last: float = -math.inf
 
     def add(self, value: Any) -> None:
-        """Note one."""
+        """Count one value."""
         self.n += 1
         self.types.add(type(value))
         self.rises = self.rises and type(value) is int and value > self._last
@@ -77,18 +72,18 @@ class FieldSummary:
             self.words += len(value.split())
             value = value if len(value) <= _LONG else (hash(value),)
         is_kept = len(self.values) < MOST_VALUES or value in self.values
-        # A string among many numbers may say that there is none.
+        # A string among many numbers may be a marker of a missing number.
         is_kept = is_kept or (isinstance(value, str) and self.strings <= _FIRST_STRINGS)
         if not isinstance(value, list) and is_kept:
             self.values[value] = self.values.get(value, 0) + 1
 
     @property
     def differ(self) -> bool:
-        """Whether nearly every event has another value."""
+        """True if nearly every event has another value."""
         return self.n >= ENOUGH and len(self.values) > min(self.n, MOST_VALUES) / 2
 
     def is_text(self, *, is_all: bool) -> bool:
-        """Whether these are texts, as far as one can tell; of few, only where that is all there is."""
+        """Return whether the values look like texts; with few values, only if `is_all` of them are known."""
         if self.n >= ENOUGH:
             return self.differ and self.kind == "text"
         is_wordy = self.strings == self.n and self.words >= _WORDS * self.n
@@ -96,7 +91,7 @@ class FieldSummary:
 
     @property
     def kind(self) -> str:
-        """What attribute it is, or, in parentheses, why it is none."""
+        """The kind of attribute, or, in parentheses, why it is none."""
         if self.decided or list in self.types:
             return self.decided or "(a list)"
         if self.n >= ENOUGH and (self.rises or len(self.values) == 1):
@@ -122,13 +117,12 @@ class FieldSummary:
 
 
 def look(raw: bytes, seen: dict[Keys, FieldSummary], names: Container[str] = ()) -> bool:
-    """Note what an event holds, and return whether it is a JSON object.
+    """Count the fields of an event, and return whether it is a JSON object.
 
     Args:
         raw: the event.
-        seen: what is at each path so far; of the first thousand paths.
-        names: last keys, in lower case, of paths near the root that are noted behind these, too; a thousand
-            at most.
+        seen: path -> summary so far, at most a thousand.
+        names: last keys, in lower case, of paths near the root of which up to a thousand more are counted.
     """
     try:
         event = json.loads(raw)

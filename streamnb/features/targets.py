@@ -1,4 +1,4 @@
-"""What is to become of events: their labels, weights and times."""
+"""Targets of events: labels, weights and times."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class Targets(NamedTuple):
     """The targets of n events: labels, weights and times.
 
     Attributes:
-        labels: their classes; an event without a label (None, or a number that is not finite) is not learned.
-        weights: int64[n] in units, nor is one without weight.
-        times: float64[n] in seconds, nan where they are not known.
+        labels: the classes; an event without a label (None, or a number that is not finite) is not learned.
+        weights: int64[n] in units; an event of weight 0 is not learned.
+        times: float64[n] in seconds, nan if unknown.
     """
 
     labels: list[Any]
@@ -30,20 +30,16 @@ class Targets(NamedTuple):
 
     @classmethod
     def from_labels(
-        cls,
-        n: int,
-        labels: Iterable[Any] | None,
-        weights: Weights = None,
-        times: Times = None,
+        cls, n: int, labels: Iterable[Any] | None, weights: Weights = None, times: Times = None
     ) -> Targets:
-        """Of n events; by default they have no label, the weight 1 and no time.
+        """Return the targets of n events; by default they have no label, the weight 1 and no time.
 
-        Raises ValueError where there are not n of each, or a weight lies out of range.
+        Raises ValueError if there are not n of each, or a weight lies out of range.
         """
-        ys, ws, ts = (None if given is None else list(given) for given in (labels, weights, times))
-        for given in (ys, ws, ts):
-            if given is not None and len(given) != n:
-                raise ValueError(f"{n} events, but {len(given)} labels, weights or times")
+        ys, ws, ts = (None if column is None else list(column) for column in (labels, weights, times))
+        for column in (ys, ws, ts):
+            if column is not None and len(column) != n:
+                raise ValueError(f"{n} events, but {len(column)} labels, weights or times")
         targets = cls([None] * n if ys is None else ys, np.full(n, UNIT), np.full(n, np.nan))
         if ws is not None:
             targets.weights[:] = _units(ws)
@@ -55,13 +51,14 @@ class Targets(NamedTuple):
         return targets
 
     def chosen(self, flags: Flags) -> Targets:
-        """Those of some of the events."""
+        """Return the targets of the events with a flag."""
         return Targets(list(compress(self.labels, flags)), self.weights[flags], self.times[flags])
 
     def columns(self, classes: dict[Any, int]) -> tuple[Ints, Ints, Flags]:
-        """Of each event the column of its class, -1 where it is not learned; how many were known; if it adds.
+        """Return for each event its class column (-1: not learned), the number of known classes, and a flag.
 
-        New classes are added in order. Raises TypeError, before that, for a label that cannot be hashed.
+        The flag is true if the event is learned. New classes are added in order. Raises TypeError, before
+        that, for a label that cannot be hashed.
         """
         n = len(self.labels)
         if self.labels.count(None) == n:
@@ -84,12 +81,12 @@ class Targets(NamedTuple):
 
 
 class EncodedExamples(NamedTuple):
-    """Those of many events that taught anything, which have a label and a weight: what can be taken back.
+    """The events of a list that were learned, with a label and a weight, and that can be unlearned.
 
     Attributes:
-        xs, labels: of each.
+        xs, labels: of each event.
         weights: int64[n] in units, above zero.
-        prunings: int64[n], after how many prunings it was learned; None where that is not asked.
+        prunings: int64[n], how many prunings preceded its learning; None if not given.
     """
 
     xs: list[Any]
@@ -101,7 +98,7 @@ class EncodedExamples(NamedTuple):
     def from_examples(
         cls, xs: Iterable[Any], ys: Iterable[Any], ws: Weights, prunings: Iterable[int] | None
     ) -> EncodedExamples:
-        """Of n events. Raises ValueError where there are not n of each, or a weight lies out of range."""
+        """Return the learned ones of n events. Raises ValueError for a wrong length or weight."""
         events = list(xs)
         labels, weights, _ = Targets.from_labels(len(events), list(ys), ws)
         numbers = None if prunings is None else np.fromiter(prunings, dtype=np.int64)
@@ -112,14 +109,14 @@ class EncodedExamples(NamedTuple):
         return cls(*chosen, weights[taught], None if numbers is None else numbers[taught])
 
     def each(self) -> Iterator[tuple[Any, Any, float, int | None]]:
-        """Event, label, weight in examples, and number of prunings, of one after the other."""
+        """Yield event, label, weight in examples, and number of prunings."""
         numbers = repeat(None) if self.prunings is None else self.prunings.tolist()
         for x, y, weight, number in zip(self.xs, self.labels, self.weights.tolist(), numbers, strict=False):
             yield x, y, weight / UNIT, number
 
 
 def _units(weights: Sequence[float]) -> Ints | list[int]:
-    """Weights in units. Raises ValueError for the first that lies out of range."""
+    """Return weights in units. Raises ValueError for the first that lies out of range."""
     if set(map(type, weights)) == {float}:
         given = np.array(weights)
         if ((given >= 0.0) & (given <= HEAVIEST)).all():
@@ -133,9 +130,8 @@ def _units(weights: Sequence[float]) -> Ints | list[int]:
 
 
 def _seconds(time: float | None) -> float:
-    """A time as a finite double, or nan."""
     try:
         seconds = math.nan if time is None else float(time)
-    except OverflowError:  # an integer that is larger than any
+    except OverflowError:  # an integer beyond every double
         return math.nan
     return seconds if math.isfinite(seconds) else math.nan

@@ -1,10 +1,10 @@
 r"""Tokens of a text: exactly ``re.findall(r"\w+", text.lower())``, for every text that UTF-8 can hold.
 
-One pass over the bytes lower-cases, cuts at what are no word characters and hashes each token: ASCII eight
-bytes at a time by arithmetic, other text by decoding UTF-8 and a table of code points. Two capitals do not
-fit a table of one code point to one: U+0130 lower-cases to two code points, and U+03A3 (sigma) by its context
-(Unicode 3.13, Final_Sigma). Texts that hold one of them are lower-cased by `str.lower` first, which leaves
-nothing for the table to do.
+One pass over the bytes lower-cases, cuts at characters that are not word characters, and hashes each token:
+ASCII eight bytes at a time by arithmetic, other text by decoding UTF-8 and a table of code points. Two
+capitals do not fit a table from code point to code point: U+0130 lower-cases to two code points, and U+03A3
+(sigma) by its context (Unicode 3.13, Final_Sigma). Texts that hold one of them are lower-cased by `str.lower`
+first.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from streamnb.kernels.intrinsics import load8, store8, trailing_zeros
 from streamnb.kernels.jit import inlined, kernel
 from streamnb.values.type_aliases import Codes, Flags
 
-_WORD = 1 << 24  # flag beside the 21 bits of a code point
+_WORD = 1 << 24  # flag above the 21 bits of a code point
 _BY_CONTEXT = "\u0130\u03a3"
 _MULTIPLY = np.uint64(0x9E3779B97F4A7C15)
 _FINISH = np.uint64(0xD6E8FEB86659FD93)
@@ -35,12 +35,12 @@ _EACH = np.uint64(0x0101010101010101)
 _HIGH = np.uint64(0x8080808080808080)
 _GATHER = np.uint64(0x0102040810204080)  # times the lowest bits of eight bytes: gathered in the highest byte
 SPARE = bytes(8)
-"""After the last text, so that eight bytes can be read from any of its bytes on."""
+"""Padding after the last text, so that eight bytes can be read from any of its bytes on."""
 
 
 @functools.cache
 def character_table() -> Codes:
-    r"""Code point -> its lower case, with a flag where that is a word character (``\w``). Shape (0x110000,).
+    r"""Return int32[0x110000]: code point -> its lower case, flagged if that is a word character (``\w``).
 
     Derived from the running Python, so that it follows the same edition of Unicode as `str.lower` and `re`.
     """
@@ -54,27 +54,27 @@ def character_table() -> Codes:
     for run in re.finditer(r"\w+", text):
         word[regular[run.start() : run.end()]] = _WORD
     table: Codes = lower | word[lower]
-    table[irregular] = 0  # never met: `encode_text` has lower-cased them away
+    table[irregular] = 0  # unused: `encode_text` has lower-cased them
     return table
 
 
 def encode_text(text: str) -> bytes:
-    """The UTF-8 of a text as `tokenize` wants it. Raises UnicodeEncodeError for a lone surrogate."""
+    """Return the UTF-8 of a text for `tokenize`. Raises UnicodeEncodeError for a lone surrogate."""
     if not text.isascii() and any(character in text for character in _BY_CONTEXT):
         text = text.lower()
     return text.encode()
 
 
 def encode_texts(texts: Sequence[str]) -> list[bytes]:
-    """The same of each: nothing is called in Python for a text where none is to be lower-cased."""
-    others = "".join(filterfalse(str.isascii, texts))
-    by_context = any(character in others for character in _BY_CONTEXT)
+    """Return `encode_text` of each text, without calling Python for each unless one must be lower-cased."""
+    unicode_texts = "".join(filterfalse(str.isascii, texts))
+    by_context = any(character in unicode_texts for character in _BY_CONTEXT)
     return list(map(encode_text if by_context else str.encode, texts))
 
 
 @inlined
 def _first_bytes(count: int) -> Any:
-    """A mask of the lowest bytes of a word: `count` of them, 0 to 7."""
+    # A mask of the lowest `count` bytes of a word, 0 to 7.
     return (_ONE << np.uint64(8 * count)) - _ONE
 
 
@@ -92,9 +92,9 @@ def _finished(mixed: Any) -> Any:
 
 @inlined
 def hash_bytes(buffer: Any, start: int, stop: int, seed: int) -> Any:
-    """A 64-bit hash of ``buffer[start:stop]``: words of eight bytes, each mixed in by multiply and fold.
+    """Return a 64-bit hash of ``buffer[start:stop]``: words of eight bytes, each mixed by multiply and fold.
 
-    States name features by it: it has no secret, and must never change. There are eight bytes to spare.
+    It names features in states, so it has no secret and must never change. The buffer has 8 spare bytes.
     """
     mixed = np.uint64(seed) * _FINISH + np.uint64(stop - start) * _MULTIPLY
     i = start
@@ -106,7 +106,7 @@ def hash_bytes(buffer: Any, start: int, stop: int, seed: int) -> Any:
 
 @inlined
 def _note(out: Any, begin: int, end: int, state: Any, ends: Any, places: Any, tokens: int) -> int:
-    """Note a token that was written to `out`; how many there are."""
+    """Record the end and hash of a token written to `out`, and return the number of tokens."""
     ends[tokens] = end
     places[tokens] = hash_after(state, out, begin, end)
     return tokens + 1
@@ -114,7 +114,7 @@ def _note(out: Any, begin: int, end: int, state: Any, ends: Any, places: Any, to
 
 @inlined
 def _copy(source: Any, start: int, stop: int, out: Any, end: int) -> int:
-    """Copy ``source[start:stop]`` to `out` from `end` on; the new end. Both have eight bytes to spare."""
+    """Copy ``source[start:stop]`` to `out` at `end`, and return the new end. Both have 8 spare bytes."""
     for i in range(0, stop - start, 8):
         store8(out, end + i, load8(source, start + i))
     return end + stop - start
@@ -122,7 +122,7 @@ def _copy(source: Any, start: int, stop: int, out: Any, end: int) -> int:
 
 @inlined
 def _code_point(text: Any, i: int) -> Any:
-    """The code point whose UTF-8 begins at byte `i` (two bytes or more), and where the next one begins."""
+    """Decode the code point of two bytes or more at byte `i`; return it and the position after it."""
     lead = np.int64(text[i])
     if lead < 0xE0:
         return (lead & 0x1F) << 6 | (np.int64(text[i + 1]) & 0x3F), i + 2
@@ -135,7 +135,7 @@ def _code_point(text: Any, i: int) -> Any:
 
 @inlined
 def _write(out: Any, end: int, point: int) -> int:
-    """Append the UTF-8 of a code point at `end`; the new end."""
+    """Append the UTF-8 of a code point at `end`, and return the new end."""
     if point < 0x80:
         out[end] = point
         return end + 1
@@ -157,19 +157,19 @@ def _write(out: Any, end: int, point: int) -> int:
 
 @inlined
 def _at_least(word: Any, byte: int) -> Any:
-    """The highest bit of each byte says whether it is `byte` or more; of eight bytes that are all ASCII."""
+    """Set the highest bit of each of eight ASCII bytes that is at least `byte`; other bits are arbitrary."""
     return word + np.uint64(0x80 - byte) * _EACH
 
 
 @inlined
 def _lower(word: Any) -> Any:
-    """Eight bytes of ASCII in lower case: A to Z get the bit 0x20."""
+    """Lower-case eight bytes of ASCII: A to Z get the bit 0x20."""
     return word | (_at_least(word, 0x41) & ~_at_least(word, 0x5B) & _HIGH) >> np.uint64(2)
 
 
 @inlined
 def _word_characters(word: Any) -> Any:
-    """Which of eight bytes of lower-case ASCII are word characters: eight bits, the first byte lowest."""
+    """Return a bit for each of eight bytes of lower-case ASCII: 1 for word characters, first byte lowest."""
     letter = _at_least(word, 0x61) & ~_at_least(word, 0x7B)
     digit = _at_least(word, 0x30) & ~_at_least(word, 0x3A)
     underscore = _at_least(word, 0x5F) & ~_at_least(word, 0x60)
@@ -180,9 +180,8 @@ def _word_characters(word: Any) -> Any:
 def _cut_ascii(text: Any, first: int, stop: int, state: Any, filled: Any, end: int, tokens: int) -> Any:
     """Cut ``text[first:stop]`` as far as it is ASCII: eight bytes at a time, 64 to a round.
 
-    The bits of a round say which bytes are word characters; where they change a token begins or ends.
-    Returns where it stopped (before a token that is not over, or `stop`), the end of `out`, and how many
-    tokens there are.
+    The bits of a round mark word characters; at each change a token begins or ends. Returns the position
+    where it stopped (before an unfinished token, or `stop`), the end of `out`, and the number of tokens.
     """
     lowered, out, token_ends, places, _ = filled
     start, inside, carried, block = first, False, np.uint64(0), first
@@ -218,10 +217,10 @@ def _cut_ascii(text: Any, first: int, stop: int, state: Any, filled: Any, end: i
 def tokenize(
     text: Any, item_ends: Any, item_whole: Any, item_group: Any, secret: Any, table: Any, filled: Any
 ) -> Any:
-    """Fill the bytes and ends of tokens, their places and those of each item; how many tokens there are.
+    """Fill the tokens' bytes, ends and hashes, and the item offsets; return the number of tokens.
 
-    `text` has eight bytes to spare after the last item; `most_tokens` says how long the others must be.
-    Before these `filled` has scratch, as long as the text, in which that is lowered.
+    `text` has eight spare bytes after the last item. `filled` begins with scratch as long as the text, for
+    the lower-cased text; `most_tokens` gives the size of its other arrays.
     """
     _, out, token_ends, places, item_tokens = filled
     i = 0
@@ -257,7 +256,7 @@ def tokenize(
 
 @kernel
 def _hash_each(buffer: Any, ends: Any, item_tokens: Any, item_seed: Any, hashes: Any) -> None:
-    """Fill `hashes`, by which features are named."""
+    """Fill `hashes`, the names of features."""
     begin = np.int64(0)
     for item in range(item_seed.size):
         for token in range(item_tokens[item], item_tokens[item + 1]):
@@ -266,7 +265,7 @@ def _hash_each(buffer: Any, ends: Any, item_tokens: Any, item_seed: Any, hashes:
 
 
 def most_tokens(size: int, items: int) -> tuple[int, int]:
-    """How many bytes, and how many tokens, `items` texts of `size` bytes together can have at most.
+    """Return the maximum number of bytes and of tokens of `items` texts that have `size` bytes in total.
 
     Lower-casing lengthens UTF-8 by at most a half: two bytes become three (U+023A, U+023E).
     """
@@ -274,26 +273,26 @@ def most_tokens(size: int, items: int) -> tuple[int, int]:
 
 
 most_tokens_within = inlined(most_tokens)
-"""The same for kernels."""
+"""`most_tokens` for kernels."""
 
 
 class TokenBuffer:
-    """The tokens of a list of items: each is cut into words, or taken `whole` as one token.
+    """The tokens of a list of items: each item is cut into words, or is one token if it is `whole`.
 
     Args:
-        items: UTF-8, from `encode_text` where it is to be cut.
-        whole: shape (m,), which items are one token as they stand.
-        group: shape (m,), seeds both hashes, so that groups of attributes do not meet in one chain.
-        secret: of the vocabulary that they are going to be looked up in; that of the process by default.
+        items: UTF-8, from `encode_text` for items to be cut.
+        whole: shape (m,), which items are one token.
+        group: shape (m,), seeds both hashes, so that groups of attributes do not share chains.
+        secret: secret of the vocabulary for look-ups; by default of this process.
 
     Attributes:
-        bytes: uint8, all tokens one after the other.
-        ends: int64[t], where each token ends in `bytes`.
-        places: uint64[t], the hashes by which a vocabulary of the same secret finds them.
+        bytes: uint8, all tokens concatenated.
+        ends: int64[t], end of each token in `bytes`.
+        places: uint64[t], hashes by which a vocabulary with the same secret finds the tokens.
         item_tokens: int64[m + 1], the tokens of item i are ``item_tokens[i]`` to ``item_tokens[i + 1]``.
-        text: uint8, all items one after the other, and eight bytes.
-        item_ends: int64[m], where each item ends in `text`.
-        whole: as given.
+        text: uint8, all items concatenated, and eight spare bytes.
+        item_ends: int64[m], end of each item in `text`.
+        whole: the argument.
     """
 
     __slots__ = ("_group", "bytes", "ends", "item_ends", "item_tokens", "places", "text", "whole")
@@ -314,20 +313,20 @@ class TokenBuffer:
 
     @property
     def hashes(self) -> Hashes:
-        """By which features are named, shape (t,), seeded by the item's group; made anew each time."""
+        """Names of the features, shape (t,), seeded by the item's group; computed on each access."""
         hashes = np.empty(self.ends.size, dtype=np.uint64)
         _hash_each(self.bytes, self.ends, self.item_tokens, self._group, hashes)
         return hashes
 
     def words(self) -> list[bytes]:
-        """The tokens themselves, for people."""
+        """Return the tokens as bytes."""
         buffer = self.bytes[: self.ends[-1] if self.ends.size else 0].tobytes()
         ends = self.ends.tolist()
         return [buffer[start:end] for start, end in zip([0, *ends], ends, strict=False)]
 
 
 def words(text: str) -> list[str]:
-    r"""The tokens of one text, as strings.
+    r"""Return the tokens of one text as strings.
 
     >>> words("Free entry: WIN £1000, don't wait!")
     ['free', 'entry', 'win', '1000', 'don', 't', 'wait']

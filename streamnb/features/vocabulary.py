@@ -2,17 +2,17 @@
 
 An open-addressing table of 64-bit slots over the keys by row. A slot is the upper 24 bits of the hash as a
 tag, eight bits of the group, and the row + 1. A tag only saves comparisons: bytes decide, so two keys never
-share a row. The group is in the slot so that nobody has to look it up elsewhere; `_BESIDE` stands for a
-larger one, and for that of a stopped row. The hash has a secret, so that no event brings many keys that meet
-in one chain; no state has slots, and nothing else hangs on it.
+share a row. The group is in the slot to save a memory access; `_BESIDE` marks a larger group, and a stopped
+row. The hash has a secret, so that a sender cannot bring many keys into one chain. States have no slots, and
+nothing else depends on the secret.
 
-Neither as it grows nor as rows are forgotten is the table made anew at once: that of before stays until, some
-rows at a time, those that are kept have been moved together and entered in the new one. Until then a key is
-looked for in both, and rows that were forgotten are among the others, as holes.
+Growth and eviction do not rebuild the table at once: the former table stays until, some rows at a time, the
+kept rows have been compacted and entered in the new table. Until then a key is searched in both, and evicted
+rows are holes between the kept rows.
 
-A key of up to 15 bytes, as most words are, stands in the cell of its row: 16 bytes, which one cache line
-holds and two comparisons tell from others. Of a longer one the cell says where in the arena it is. No view of
-an array may outlive the call that made it: it may move as it grows.
+A key of up to 15 bytes, as most words are, is stored in the cell of its row: 16 bytes, which one cache line
+holds and two comparisons identify. The cell of a longer key has its position in the arena. No view of an
+array may outlive the call that made it: growing may move the array.
 """
 
 from __future__ import annotations
@@ -43,31 +43,31 @@ _GROUP = np.uint64(8)
 _BESIDE = 255  # the group is in `groups` alone
 _ONE = np.uint64(1)
 DONE = -1
-"""In place of the next token."""
+"""Returned in place of the next token."""
 _MAX_LOAD = 0.75
 _NEAR = 1 << 15  # slots that the caches hold
 _CELL = 16  # bytes
-_SHORT = 15  # bytes that a cell holds; the last one says how many they are
-# The last byte of a cell whose key is in the arena: where it begins, and behind it how long it is.
+_SHORT = 15  # bytes that a cell holds; the last byte is their number
+# The last byte of a cell whose key is in the arena: its position, then its length in seven bytes.
 _LONG = 255
 _LENGTH = np.uint64(0x00FFFFFFFFFFFFFF)
 _LAST = np.uint64(56)
 _ANY = 1 << 62
-_HAND, _TO, _BYTES = 0, 1, 2  # of `at`
-_AHEAD = 64  # rows of which the slots are fetched together
+_HAND, _TO, _BYTES = 0, 1, 2  # indices of `at`
+_AHEAD = 64  # rows whose slots are fetched together
 _FEW = 1 << 14  # rows that are entered at once
-_SWEPT, _SWEPT_FOR_EACH = 1024, 8  # rows with each batch, and for each of its tokens
+_SWEPT, _SWEPT_FOR_EACH = 1024, 8  # rows moved with each batch, and for each of its tokens
 
 
 @inlined
 def place_of(mixed: Any, slots: Any) -> Any:
-    """Where the chain of a hash begins: its lower half, scaled to the number of slots."""
+    """Return the first slot of the chain of a hash: its lower half, scaled to the number of slots."""
     return np.int64((mixed & _LOW) * np.uint64(slots.size) >> _HALF)
 
 
 @inlined
 def _equal(a: Any, begin: int, b: Any, start: int, length: int) -> bool:
-    """Whether two runs of bytes are equal; both arrays have eight bytes to spare behind them."""
+    """Return whether two byte strings are equal; both arrays have eight spare bytes after them."""
     i = 0
     while i + 8 <= length:
         if load8(a, begin + i) != load8(b, start + i):
@@ -79,13 +79,13 @@ def _equal(a: Any, begin: int, b: Any, start: int, length: int) -> bool:
 
 @inlined
 def _head(mixed: Any, group: Any) -> Any:
-    """The upper half of the slot of a key: its tag, and its group where eight bits hold it."""
+    """Return the upper half of the slot of a key: its tag, and its group if eight bits hold it."""
     return mixed >> _TAG << _GROUP | np.uint64(group if 0 <= group < _BESIDE else _BESIDE)
 
 
 @inlined
 def _cell_of(buffer: Any, start: int, length: int) -> tuple[Any, Any]:
-    """The two words of the cell of a key of up to 15 bytes, which has eight more to spare behind it."""
+    """Return the two words of the cell of a key of up to 15 bytes, which has eight spare bytes after it."""
     first = load8(buffer, start)
     if length < 8:
         return first & ((_ONE << np.uint64(8 * length)) - _ONE), np.uint64(length) << _LAST
@@ -96,7 +96,7 @@ def _cell_of(buffer: Any, start: int, length: int) -> tuple[Any, Any]:
 
 @inlined
 def _is_key(buffer: Any, start: int, length: int, low: Any, high: Any, row: int, keys: Any) -> bool:
-    """Whether a row's key is this one, whose cell, were it short enough for one, is (low, high)."""
+    """Return whether a row's key is this one, whose cell, if it is short, is (low, high)."""
     at, behind = load8(keys.cells, _CELL * row), load8(keys.cells, _CELL * row + 8)
     if length <= _SHORT:
         return bool((at ^ low) | (behind ^ high) == 0)
@@ -109,9 +109,9 @@ def _is_key(buffer: Any, start: int, length: int, low: Any, high: Any, row: int,
 def _find(
     buffer: Any, start: int, stop: int, mixed: Any, group: Any, slots: Any, keys: Any, first: int
 ) -> Any:
-    """(Row of a key, STOPPED or UNKNOWN; place of its slot, or of the free one that ends its chain).
+    """Return (row of a key, STOPPED or UNKNOWN; its slot, or the free slot at the end of its chain).
 
-    Rows before the `first` one are passed over: cells are no longer what slots say.
+    Rows before `first` are ignored: they have moved, so their cells no longer match the former slots.
     """
     head, beside = _head(mixed, group), _head(mixed, _BESIDE)
     place, length = place_of(mixed, slots), stop - start
@@ -135,7 +135,6 @@ def _find(
 
 @inlined
 def _has_capacity_for_key(length: int, size: int, cells: Any, arena: Any, used: Any) -> bool:
-    """Whether one more key fits."""
     if _CELL * (size + 1) > cells.size:
         return False
     return bool(length <= _SHORT or used[0] + length + 8 <= arena.size)
@@ -143,7 +142,6 @@ def _has_capacity_for_key(length: int, size: int, cells: Any, arena: Any, used: 
 
 @inlined
 def _add_key(buffer: Any, start: int, length: int, row: int, cells: Any, arena: Any, used: Any) -> None:
-    """Write the key of a new row."""
     low, high = _cell_of(buffer, start, min(length, _SHORT))
     if length > _SHORT:
         low, high = np.uint64(used[0]), np.uint64(length) | np.uint64(_LONG) << _LAST
@@ -156,7 +154,7 @@ def _add_key(buffer: Any, start: int, length: int, row: int, cells: Any, arena: 
 
 @inlined
 def _likely(mixed: Any, slots: Any) -> Any:
-    """The row of the first slot in the chain of a hash that has its tag, or UNKNOWN: bytes have to decide."""
+    """Return the row of the first slot in the chain of a hash that has its tag, or UNKNOWN."""
     place = place_of(mixed, slots)
     slot = slots[place]
     while slot != 0 and slot >> _TAG != mixed >> _TAG:
@@ -167,10 +165,10 @@ def _likely(mixed: Any, slots: Any) -> Any:
 
 @inlined
 def _fetch_ahead(first: int, token: int, hashes: Any, slots: Any, cells: Any, arena: Any, rows: Any) -> None:
-    """Bring what tokens further on will ask for into the cache, step by step: slot, cell, a long key's bytes.
+    """Prefetch for later tokens in three steps: slot, cell, and the bytes of a long key.
 
-    Each step needs what the one before it fetched; so that the steps of many tokens wait for memory together.
-    Leaves the likely row of each token from `first` on in `rows`, until the token's turn comes.
+    Each step needs the result of the previous step, so the steps of many tokens overlap their memory waits.
+    Leaves the likely row of each token from `first` on in `rows`, until that token is looked up.
     """
     if token + 48 < hashes.size:
         prefetch(slots, place_of(hashes[token + 48], slots))
@@ -188,7 +186,7 @@ def _fetch_ahead(first: int, token: int, hashes: Any, slots: Any, cells: Any, ar
 
 @struct_type
 class KeyArrays(NamedTuple):
-    """The arrays of a `Vocabulary`, as they are at a moment."""
+    """The arrays of a `Vocabulary`, valid until it grows."""
 
     slots: Hashes
     cells: npt.NDArray[np.uint8]
@@ -202,9 +200,9 @@ class KeyArrays(NamedTuple):
 
 @kernel
 def look_up(first: int, words: Any, size: int, keys: Any, rows: Any) -> tuple[int, int]:
-    """Rows of the tokens from `first` on; (next token or DONE, size). Stops where an array is full.
+    """Fill the rows of the tokens from `first` on; return (next token or DONE, size). Stops at a full array.
 
-    Words are the bytes, ends and hashes of tokens, the tokens of each item, its group, and whether it adds.
+    `words` has the tokens' bytes, ends and hashes, the tokens of each item, its group, and whether it adds.
     """
     buffer, token_ends, hashes, item_tokens, item_group, item_adds = words
     slots, cells, arena, used, groups = keys.slots, keys.cells, keys.arena, keys.used, keys.groups
@@ -229,7 +227,7 @@ def look_up(first: int, words: Any, size: int, keys: Any, rows: Any) -> tuple[in
                 row = np.int64(UNKNOWN)
         if row == UNKNOWN and item_adds[item]:
             length = stop - start
-            if size >= used[1] or (length > _SHORT and used[0] + length > used[2]):  # no more are allowed
+            if size >= used[1] or (length > _SHORT and used[0] + length > used[2]):  # the memory budget
                 rows[token] = UNKNOWN
                 continue
             if size >= limit or not _has_capacity_for_key(length, size, cells, arena, used):
@@ -245,7 +243,7 @@ def look_up(first: int, words: Any, size: int, keys: Any, rows: Any) -> tuple[in
 
 @inlined
 def _hash_of(row: int, secret: Any, cells: Any, arena: Any, groups: Any) -> Any:
-    """The hash of the key of a row."""
+    """Return the hash of the key of a row."""
     state = begun(secret, np.int64(groups[row] if groups[row] >= 0 else ~groups[row]))
     cell = _CELL * row
     length = np.int64(cells[cell + _SHORT])
@@ -257,7 +255,7 @@ def _hash_of(row: int, secret: Any, cells: Any, arena: Any, groups: Any) -> Any:
 
 @inlined
 def _move(row: int, to: int, at: Any, cells: Any, arena: Any, groups: Any) -> None:
-    """Move a row to `to`, and the bytes of a long key to at[_BYTES]; where none before it went, nothing."""
+    """Move a row to `to`, and the bytes of a long key to at[_BYTES]; unmoved rows stay as they are."""
     low, high = load8(cells, _CELL * row), load8(cells, _CELL * row + 8)
     if high >> _LAST == _LONG:
         begin, length = np.int64(low), np.int64(high & _LENGTH)
@@ -274,9 +272,9 @@ def _move(row: int, to: int, at: Any, cells: Any, arena: Any, groups: Any) -> No
 
 @kernel
 def _rehash_step(stop: int, secret: Any, keys: Any, hashes: Any, moved: Any) -> int:
-    """Move rows up to `stop` together, leave which in `moved`, and enter them in `slots`; how many.
+    """Compact the kept rows up to `stop`, record them in `moved`, enter them in `slots`; return their number.
 
-    Those that came after `stays` have a slot there already. `hashes` is room for those of some rows.
+    Rows after the last of `stays` have a slot already. `hashes` is scratch for the hashes of some rows.
     """
     slots, cells, arena, groups = keys.slots, keys.cells, keys.arena, keys.groups
     stays, at = keys.stays, keys.at
@@ -305,7 +303,7 @@ def _rehash_step(stop: int, secret: Any, keys: Any, hashes: Any, moved: Any) -> 
 
 
 class _Keys(NamedTuple):
-    """The keys of another vocabulary, as `TokenBuffer` that are an item each."""
+    """The keys of another vocabulary, as a `TokenBuffer` of one item each."""
 
     bytes: npt.NDArray[np.uint8]
     ends: Ints
@@ -315,7 +313,7 @@ class _Keys(NamedTuple):
 
 @kernel
 def _spell(cells: Any, arena: Any, owners: Any, secret: Any, out: Any, ends: Any, places: Any) -> None:
-    """Write the keys one after the other, where each ends, and its hash as one of its owner."""
+    """Write the keys one after the other, the end of each, and its hash by its owner."""
     end: Any = np.int64(0)
     for row in range(ends.size):
         begin: Any = np.int64(_CELL * row)
@@ -331,7 +329,7 @@ def _spell(cells: Any, arena: Any, owners: Any, secret: Any, out: Any, ends: Any
 
 
 def packed(keys: Sequence[bytes]) -> dict[str, Array]:
-    """The cells and the arena of a state with these keys, by row."""
+    """Return the cells and the arena of a state with these keys, by row."""
     begins = accumulate((len(key) if len(key) > _SHORT else 0 for key in keys), initial=0)
     cells = [
         key.ljust(_SHORT, b"\0") + bytes([len(key)])
@@ -341,7 +339,7 @@ def packed(keys: Sequence[bytes]) -> dict[str, Array]:
     ]
     long = (key for key in keys if len(key) > _SHORT)
     arrays = {"cells": b"".join(cells), "arena": b"".join(long)}
-    return {name: np.frombuffer(of, dtype=np.uint8) for name, of in arrays.items()}
+    return {name: np.frombuffer(raw, dtype=np.uint8) for name, raw in arrays.items()}
 
 
 class Vocabulary(Growable):
@@ -351,22 +349,22 @@ class Vocabulary(Growable):
     row keeps its key and is never found again: its group is stored as its complement.
 
     Attributes:
-        size: how many rows there are, stopped ones and holes included.
-        holes: how many of them were forgotten, and are still among the others.
-        hole_bytes: how many bytes of the arena those have.
+        size: number of rows, stopped ones and holes included.
+        holes: number of evicted rows that still lie between the others.
+        hole_bytes: number of their bytes in the arena.
         moves: how often rows were moved.
-        cells: uint8[>= 16 size], for row r at 16 r: a key of up to 15 bytes, zeros, and in the last byte how
-            many they are; or, of a longer one, where it begins in the arena (uint64), how long it is (seven
-            bytes) and 255.
+        cells: uint8[>= 16 size], for row r at 16 r: a key of up to 15 bytes, zeros, and in the last byte its
+            length; or, for a longer key, its position in the arena (uint64), its length (seven bytes) and
+            255.
         arena: uint8, the bytes of long keys in the order of their rows, and at least eight more.
-        used: int64[3], how many bytes of the arena are in use; how many rows there may be, and bytes of the
-            arena: beyond these a key is not added, and UNKNOWN.
-        groups: int32[>= size], the group of each row, or its complement where the row is stopped.
+        used: int64[3], the bytes of the arena in use, the maximum number of rows, and the maximum number of
+            bytes; a key beyond them is not added, and is UNKNOWN.
+        groups: int32[>= size], the group of each row, or its complement if the row is stopped.
         slots: uint64, the open-addressing table; never in a state.
-        former: uint64, that of before, of the rows that are not in `slots` yet; empty where all are.
-        stays: bool, of the rows in `former`, which are kept.
-        at: int64[3], the first row that is not in `slots` yet; where it is to be moved, and where its bytes.
-        secret: uint64[2], of the hash; nor is it.
+        former: uint64, the previous table, for rows that are not in `slots` yet; empty if all are.
+        stays: bool, which rows of `former` are kept.
+        at: int64[3], the first row that is not in `slots` yet, its new number and position of its bytes.
+        secret: uint64[2], the key of the hash; never in a state.
     """
 
     def __init__(self) -> None:
@@ -386,20 +384,17 @@ class Vocabulary(Growable):
         return {name: held for name, held in vars(self).items() if name not in {"secret", "slots"}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state, secret=process_secret())  # it may come from another process
+        vars(self).update(state, secret=process_secret())  # it may have been pickled in another process
         self._rehash()
 
     @property
     def arrays(self) -> KeyArrays:
-        """Its arrays of now."""
+        """The current arrays."""
         own = self.slots, self.cells, self.arena, self.used, self.groups
         return KeyArrays(*own, self.former, self.stays, self.at)
 
     def rows(self, tokens: TokenBuffer | _Keys, item_group: Codes, item_adds: Flags) -> Codes:
-        """The row of each token, UNKNOWN or STOPPED; unknown tokens of items that add get a new row.
-
-        Shape (number of tokens,).
-        """
+        """Return the row of each token, UNKNOWN or STOPPED; unknown tokens of items that add get a row."""
         rows = np.empty(tokens.ends.size, dtype=np.int32)
         words = tokens.bytes, tokens.ends, tokens.places, tokens.item_tokens, item_group, item_adds
         token = 0
@@ -413,9 +408,9 @@ class Vocabulary(Growable):
         return rows
 
     def merge_keys(self, other: Vocabulary, group: Codes, *, adds: bool = True) -> Codes:
-        """Look up, or add, the keys of `other`, whose group g is ``group[g]`` here; each key's row here.
+        """Look up, or add, the keys of `other`, and return their rows; its group g is ``group[g]`` here.
 
-        A group that is not here (-1) has no rows, and gets none.
+        A group that does not exist here (-1) has no rows, and gets none.
         """
         owners = other.groups[: other.size]
         owners = group[np.where(owners < 0, ~owners, owners)] if other.size else owners
@@ -426,18 +421,18 @@ class Vocabulary(Growable):
         return self.rows(keys, owners, np.full(other.size, adds))
 
     def stopped(self) -> set[tuple[int, bytes]]:
-        """(group, key) of every stopped row."""
+        """Return (group, key) of every stopped row."""
         rows = np.flatnonzero(self.groups[: self.size] < 0)
         return {(int(~self.groups[row]), self.key(row)) for row in rows}
 
     def stop(self, rows: Array) -> None:
-        """Let these rows never be found again."""
+        """Stop these rows: they are never found again."""
         self.compact(self.size)
         self.groups[rows] = ~self.groups[rows]
         self._rehash()
 
     def key(self, row: int | np.integer[Any]) -> bytes:
-        """The bytes of one row."""
+        """Return the bytes of the key of one row."""
         cell = self.cells[_CELL * row : _CELL * (row + 1)]
         if cell[_SHORT] != _LONG:
             return cell[: cell[_SHORT]].tobytes()
@@ -445,7 +440,7 @@ class Vocabulary(Growable):
         return self.arena[begin : begin + length].tobytes()
 
     def keys(self) -> list[bytes]:
-        """The bytes of every row, in order."""
+        """Return the bytes of every key, by row."""
         lengths = self._cells()[:, _SHORT].tolist()
         cells = self.cells[: _CELL * self.size].tobytes()
         return [
@@ -454,15 +449,14 @@ class Vocabulary(Growable):
         ]
 
     def _cells(self) -> npt.NDArray[np.uint8]:
-        """Shape (size, 16)."""
+        # Shape (size, 16).
         return self.cells[: _CELL * self.size].reshape(-1, _CELL)
 
     @classmethod
     def from_state(cls, arrays: Mapping[str, Array]) -> Vocabulary:
-        """The vocabulary of a state; the slots are made anew.
+        """Return the vocabulary of a state, with new slots.
 
-        Raises SnapshotError for cells that are not those of these groups, or whose words are none: kernels
-        check no bounds.
+        Raises SnapshotError for cells that do not fit the groups, or are not text: kernels check no bounds.
         """
         vocabulary = cls()
         cells, arena, groups = (arrays[name] for name in ("cells", "arena", "groups"))
@@ -476,7 +470,7 @@ class Vocabulary(Growable):
         return vocabulary
 
     def _check(self) -> None:
-        """That long keys fill the arena one after the other, and that all are text. Raises SnapshotError."""
+        """Check that long keys fill the arena in order, and that all keys are text. Raises SnapshotError."""
         if self.cells.size != _CELL * self.size:
             raise SnapshotError(f"cells: {self.cells.size} bytes are not those of {self.size} keys")
         cells = self._cells()
@@ -488,28 +482,29 @@ class Vocabulary(Growable):
         ends = np.cumsum(length)
         if (begin + length != ends).any() or length.sum() != used:
             raise SnapshotError(f"arena: its {used} bytes are not the long keys one after the other")
-        # Behind a short key there are zeros and its length, all of them characters of their own: where all
-        # cells are one text, every key is.
+        # After a short key there are zeros and its length, each a character: all keys are text if and only
+        # if the concatenated cells are.
         reject("arena", self.arena[begin.astype(np.int64)] & 0xC0 == 0x80, "a key begins within a character")
         for name, keys in (("cells", cells[~long]), ("arena", self.arena[: int(used)])):
             try:
                 keys.tobytes().decode()
             except UnicodeDecodeError as error:
-                raise SnapshotError(f"{name}: a key is no text: {error.reason}") from None
+                raise SnapshotError(f"{name}: a key is not text: {error.reason}") from None
 
     def keep(self, stays: Flags) -> None:
-        """Forget all but these rows. Rows keep their numbers until they are `swept`."""
+        """Evict all but these rows. Rows keep their numbers until `compact` moves them."""
         self.compact(self.size)
-        gone = np.flatnonzero(~stays)
-        self.holes, self.hole_bytes = gone.size, int(self.long_bytes(gone).sum()) if self.used[0] else 0
+        evicted = np.flatnonzero(~stays)
+        self.holes = evicted.size
+        self.hole_bytes = int(self.long_bytes(evicted).sum()) if self.used[0] else 0
         self.used[1:] += self.holes, self.hole_bytes
         self._begin(0, stays)
 
     def compact(self, rows: int) -> tuple[Ints, int, int]:
-        """Go through so many rows more than are in place, and move those that are kept to the others.
+        """Process this number of further rows: move kept rows to the front, and enter them in the slots.
 
-        The rows that were kept, in order; where the first of them is now; and behind which row those are that
-        were not gone through. When all are, there are no holes any more.
+        Returns the kept rows in order, the new number of the first of them, and the first row that is not
+        processed. When all are processed, there are no holes any more.
         """
         first, to = self.at[:2].tolist()
         end = self.size if self.holes else self.stays.size
@@ -527,34 +522,34 @@ class Vocabulary(Growable):
         return moved, to, stop
 
     def _enter(self, stop: int, at: Ints, stays: Flags, slots: Hashes) -> Ints:
-        """The rows up to `stop` that were kept, in slots now."""
+        """Enter the kept rows up to `stop` in `slots`, and return them."""
         moved = np.empty(stop - at[_HAND], dtype=np.int64)
         keys = self.arrays._replace(at=at, stays=stays, slots=slots)
         hashes = np.empty(_AHEAD, dtype=np.uint64)
         return moved[: _rehash_step(stop, self.secret, keys, hashes, moved)]
 
     def enter(self, size: int) -> None:
-        """Find the rows up to `size` from now on, which were written behind the others; there is room."""
+        """Enter the rows up to `size`, which were appended to the arrays, into the slots."""
         first, self.size = self.size, size
         self._enter(size, np.array([first, first, 0]), np.ones(size, dtype=np.bool_), self.slots)
 
     def empty(self) -> None:
-        """Forget all at once; what was reserved stays."""
+        """Evict all rows at once, and keep the reserved memory."""
         self.size, self.used[0], self.former, self.stays = 0, 0, _NO_SLOTS, _NO_FLAGS
         self.slots[:] = 0
         self.at[:] = 0
 
     def allow(self, rows: int, n_bytes: int) -> None:
-        """Let there be so many rows at most, with so many bytes of long keys; holes do not count."""
+        """Limit the number of rows and the bytes of long keys; holes do not count."""
         self.used[1:] = rows + self.holes, n_bytes + self.hole_bytes
 
     @property
     def live(self) -> int:
-        """How many rows there are, without holes."""
+        """The number of rows, without holes."""
         return self.size - self.holes
 
     def live_rows(self) -> Ints:
-        """Which rows are no holes."""
+        """Return the rows that are not holes."""
         is_live = np.ones(self.size, dtype=np.bool_)
         if self.holes:
             hand = int(self.at[_HAND])
@@ -564,17 +559,17 @@ class Vocabulary(Growable):
 
     @property
     def live_bytes(self) -> int:
-        """How many bytes of the arena they have."""
+        """The number of bytes in the arena, without holes."""
         return int(self.used[0]) - self.hole_bytes
 
     def long_bytes(self, rows: Ints) -> Ints:
-        """How many bytes of the arena each of these rows has."""
+        """Return for each of these rows its number of bytes in the arena."""
         cells = self._cells()[rows]
         lengths = (cells.view(np.uint64)[:, 1] & _LENGTH).astype(np.int64)
         return np.where(cells[:, _SHORT] == _LONG, lengths, 0)
 
     def reserve(self, keys: int, n_bytes: int) -> None:
-        """Let so many more keys fit, of so many bytes together."""
+        """Reserve memory for this number of further keys with `n_bytes` in total."""
         if n_bytes > _SHORT and self.used[0] + n_bytes + 8 > self.arena.size:
             self.arena = grown(self.arena, (capacity_for(self.arena.size) + n_bytes,))
         if _CELL * (self.size + keys) > self.cells.size:
@@ -584,10 +579,10 @@ class Vocabulary(Growable):
             self._widen(keys)
 
     def _widen(self, keys: int) -> None:
-        """Lay out slots for so many more. No row is moved: some may just have been looked up.
+        """Allocate slots for further keys. No row is moved: some may just have been looked up.
 
-        Once half of the rows that there may be are there, slots are laid out for all of them: whoever forgets
-        waits for a table that is being filled.
+        Once half of the allowed rows exist, slots are allocated for all of them, because an eviction waits
+        while a table is being filled.
         """
         if not self.holes:
             self.compact(self.size)
@@ -604,20 +599,20 @@ class Vocabulary(Growable):
         self.slots = slots
 
     def _begin(self, keys: int, stays: Flags) -> None:
-        """Lay out slots for all rows and so many more; those that stay are entered by `sweep`."""
+        """Allocate slots for all rows and further keys; `compact` enters the rows that stay."""
         self.former, self.stays, self.slots = self.slots, stays, _slots_for(self.size + keys)
         self.at[:] = 0
 
     def _rehash(self, keys: int = 1) -> None:
-        """Lay out slots for so many more, and enter all rows at once."""
+        """Allocate slots for further keys, and enter all rows at once."""
         self.slots = _slots_for(self.size + keys)
-        if self.size:  # or nothing is compiled for it
+        if self.size:  # an empty vocabulary compiles no kernel
             everything = np.ones(self.size, dtype=np.bool_)
             self._enter(self.size, np.zeros(3, dtype=np.int64), everything, self.slots)
 
 
 def _slots_for(keys: int) -> Hashes:
-    """Half as many again as so many need."""
+    """Return empty slots for 1.5 times this number of keys."""
     return empty_slots(max(64, int(1.5 * keys / _MAX_LOAD)))
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from streamnb.values.nominal_values import value_text
 
 PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
-"""Unit of a time or a duration -> how many of them make a second."""
+"""Unit of a time or a duration -> units per second."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DAY = 86_400
@@ -54,11 +54,9 @@ def time_of_day(count: int, per_second: int) -> str:
 def bytes_text(raw: bytes, *, is_fixed: bool) -> str:
     r"""Return bytes as text; different bytes of one column become different texts.
 
-    Args:
-        raw: the bytes.
-        is_fixed: whether every value of the column has the same length, as hashes and UUIDs have: then
-            they become hexadecimal digits. Other bytes become the text that they are in UTF-8. Those that are
-            not UTF-8, or begin with ``\x``, become ``\x`` and hexadecimal digits.
+    With `is_fixed`, every value of the column has the same length, as hashes and UUIDs have, and becomes
+    hexadecimal digits. Other bytes are decoded as UTF-8. Bytes that are not UTF-8, or begin with ``\x``,
+    become ``\x`` and hexadecimal digits.
     """
     if is_fixed:
         return raw.hex()
@@ -100,7 +98,6 @@ def json_value(value: Any) -> Any:
 
 
 def _of_numpy(value: Any) -> Any:
-    """Return a numpy time or duration, of any unit, as its JSON value."""
     unit, step = np.datetime_data(value.dtype)
     if unit not in PER_SECOND:  # longer than a second, or shorter than a nanosecond
         unit, step = ("ns" if unit in {"ps", "fs", "as"} else "s"), 1
@@ -110,25 +107,25 @@ def _of_numpy(value: Any) -> Any:
 
 
 def _since_midnight(value: datetime | time) -> int:
-    """Return the nanoseconds since midnight of a time, of which pandas has more digits than Python."""
+    # A time of pandas has more digits than one of Python.
     seconds = (value.hour * 60 + value.minute) * 60 + value.second
     return seconds * _NS + value.microsecond * 1000 + int(getattr(value, "nanosecond", 0))
 
 
 def _offset(value: datetime) -> int:
-    """Return the offset from UTC in nanoseconds; a time without a zone is in UTC."""
+    # A time without a zone is in UTC.
     offset = value.utcoffset()
     return 0 if offset is None else _nanoseconds(offset)
 
 
 def _nanoseconds(duration: timedelta) -> int:
-    """Return a duration in nanoseconds, of which pandas has more digits than Python."""
+    # A duration of pandas has more digits than one of Python.
     whole = (duration.days * _DAY + duration.seconds) * _NS + duration.microseconds * 1000
     return whole + int(getattr(duration, "nanoseconds", 0))
 
 
 def _fraction(nanoseconds: int) -> str:
-    """Return the fraction of a second: none, six digits, or nine."""
+    # No digits, six, or nine.
     if not nanoseconds:
         return ""
     return f".{nanoseconds:09}" if nanoseconds % 1000 else f".{nanoseconds // 1000:06}"
@@ -149,4 +146,4 @@ _CONVERTERS: tuple[tuple[Any, Callable[[Any], Any]], ...] = (
     (bytes, lambda raw: bytes_text(raw, is_fixed=False)),
     (UUID, str),
 )
-"""Types of Python -> how their values become those of JSON."""
+"""Python types -> conversions of their values to JSON values."""

@@ -1,4 +1,4 @@
-"""What a name that nobody knows was most likely meant to be."""
+"""The known name that an unknown name was probably meant to be."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ _LONGEST = 200  # characters of a name that is compared
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that `name` was most likely meant to be, whatever its case; None where none is near."""
-    spellings = {one.lower(): one for one in known}
+    """Return the known name that is nearest to `name`, ignoring case, or None if none is near."""
+    spellings = {spelling.lower(): spelling for spelling in known}
     near = get_close_matches(name.lower(), spellings, n=1) if len(name) <= _LONGEST else []
     return spellings[near[0]] if near else None
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The end of a message that says that `name` is not known; empty where none is near."""
+    """Return the end of an error message about an unknown `name`: a suggestion, or "" if none is near."""
     near = nearest(name, known)
     if not near:
         return ""

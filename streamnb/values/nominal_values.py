@@ -1,4 +1,4 @@
-"""Values of attributes: how nominal ones are compared, and how far numbers reach."""
+"""Values of attributes: comparison of nominal values, and the range of numbers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LARGEST = 1e140
 
 
 def value_text(value: Any) -> str:
-    """The text by which nominal values are compared: 3, 3.0 and Decimal("3.00") are "3", True is "true".
+    """Return the text that compares nominal values: 3, 3.0 and Decimal("3.00") are "3", True is "true".
 
     Raises TypeError for anything but strings, booleans and numbers, and ValueError for half a surrogate pair,
     which no UTF-8 holds, and for a fraction beyond every double.
@@ -40,15 +40,15 @@ def value_text(value: Any) -> str:
 
 
 def as_event(x: Any) -> Any:
-    """The event, where it is a mapping of attributes. Raises TypeError for what is none, such as a text."""
+    """Return the event. Raise TypeError if it is not a mapping of attributes."""
     if not hasattr(x, "items"):
-        told = f"{{'text': {brief(repr(x))}}}" if isinstance(x, str) else "{'text': ...}"
-        raise TypeError(f"an event is a mapping of attributes, such as {told}, not {type(x).__name__}")
+        example = f"{{'text': {brief(repr(x))}}}" if isinstance(x, str) else "{'text': ...}"
+        raise TypeError(f"an event is a mapping of attributes, such as {example}, not {type(x).__name__}")
     return x
 
 
 def declared_texts(values: Iterable[Any]) -> list[str]:
-    """The texts of the values an attribute may have. Raises as `value_text`; ValueError for a NaN, too."""
+    """Return the texts of declared values. Raises as `value_text`, and ValueError for a NaN."""
     texts = []
     for value in values:
         texts.append(value_text(value))

@@ -1,8 +1,4 @@
-"""What shows itself in a notebook.
-
-A model draws nothing. The picture is the affair of `streamnb.notebook`, which is loaded when something is
-shown.
-"""
+"""Display in a notebook. Models draw nothing: `streamnb.notebook`, imported on first use, makes the HTML."""
 
 from __future__ import annotations
 
@@ -10,7 +6,7 @@ from streamnb.values.hooks import Hooks
 
 
 class Shown:
-    """Its last line in a cell is a picture, where that has an HTML form; elsewhere its `repr` is told."""
+    """An object that a notebook displays as a picture if `streamnb.notebook` has one for its type."""
 
     def _repr_html_(self) -> str:
         return Hooks.html(self)

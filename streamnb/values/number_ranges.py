@@ -1,4 +1,4 @@
-"""Numbers of any type: whether one says anything, or lies where it should, and the double that is nearest."""
+"""Numbers of any type: tests for missing values and ranges, and the nearest double."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing import Any
 
 LARGEST_DOUBLE = sys.float_info.max
 _SMALLEST = math.ulp(0.0)
-_OF_PANDAS = {"NAType", "NaTType"}  # which need not be installed
+_OF_PANDAS = {"NAType", "NaTType"}  # by name, because pandas may not be installed
 
 
 def is_missing(value: Any) -> bool:
-    """None, what pandas calls missing, and numbers that are not finite say nothing about an event."""
+    """Return whether a value is None, missing by pandas, or a number that is not finite."""
     if type(value) is float:  # the common cases first: abstract base classes are slow to ask
         return not math.isfinite(value)
     if type(value) is str or type(value) is int or type(value) is bool:
         return False
     if value is None or type(value).__name__ in _OF_PANDAS:
         return True
-    if isinstance(value, Decimal):  # which is no Real; one beyond every double is missing as an integer is
+    if isinstance(value, Decimal):  # not a Real; if beyond every double, treated as an integer is
         return not value.is_finite() or not _is_finite(value)
     return isinstance(value, Real) and not _is_finite(value)
 
@@ -34,11 +34,11 @@ def _is_finite(number: Any) -> bool:
 
 
 def lies_between(least: float, number: Any, most: float) -> bool:
-    """Whether least <= number <= most. A NaN does not, nor does one of a Decimal, which would raise.
+    """Return whether least <= number <= most; False for any NaN, also of a Decimal, whose comparison raises.
 
-    Numpy's narrower floats are compared as doubles: it would warn where `most` is beyond them. They are told
-    without numpy, which reading a configuration must not load. Raises TypeError for what compares with no
-    number.
+    Narrow floats of numpy are compared as doubles, because numpy warns if `most` is beyond their range. They
+    are recognized without numpy, which reading a configuration must not import. Raises TypeError if the
+    value cannot be compared with numbers.
     """
     is_as_given = isinstance(number, (int, float, Rational)) or not isinstance(number, Real)
     try:
@@ -48,12 +48,12 @@ def lies_between(least: float, number: Any, most: float) -> bool:
 
 
 def is_above_zero(number: Any) -> bool:
-    """Whether number > 0, infinite or not; a NaN is not. Raises TypeError as `lies_between`."""
+    """Return whether number > 0, infinite or not; False for a NaN. Raises TypeError as `lies_between`."""
     return lies_between(_SMALLEST, number, math.inf)
 
 
 def nearest_double(number: Any, largest: float) -> float:
-    """A number as a double; `largest`, or less that, for an integer or a fraction beyond all of them."""
+    """Return a number as a double; an integer or a fraction beyond every double becomes +-`largest`."""
     try:
         return float(number)
     except OverflowError:

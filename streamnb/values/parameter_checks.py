@@ -1,4 +1,4 @@
-"""What constructors are given: whether it is an integer or a mapping, and how a message shows them."""
+"""Checks of constructor arguments, and how messages show their values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _SHOWN = 200  # characters of a value in a message
 
 
 def brief(value: str) -> str:
-    """A value for a message: its beginning, and how long it is, where it is long."""
+    """Return a value for a message: the first 200 characters, and its length if it is longer."""
     return value if len(value) <= _SHOWN else f"{value[:_SHOWN]}... ({len(value):,} characters)"
 
 
@@ -22,7 +22,7 @@ def pluralize(n: int, what: str, plural: str = "") -> str:
 
 
 def check_whole(name: str, number: Any, least: int, most: float = math.inf) -> None:
-    """Raise ValueError unless the parameter is an integer from `least` to `most`; a boolean is none."""
+    """Raise ValueError unless the parameter is an integer from `least` to `most`, and not a boolean."""
     is_whole = isinstance(number, Integral) and not isinstance(number, bool)
     if not (is_whole and least <= number <= most):
         allowed = f"of {least} or more" if most == math.inf else f"from {least} to {most}"
@@ -42,6 +42,6 @@ def check_mapping(name: str, given: Any, example: str) -> None:
 
 
 def check_capacity(max_values: int, memory: int) -> None:
-    """Raise ValueError for limits that have no meaning."""
+    """Raise ValueError for limits without meaning."""
     check_whole("max_values", max_values, 1, 1 << 20)
     check_whole("memory", memory, 0)

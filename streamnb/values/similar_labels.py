@@ -9,7 +9,7 @@ INVISIBLE = "a label needs a character that can be seen"
 
 
 def folded(label: str) -> str:
-    r"""Return what labels have in common that differ only by case, blanks or Unicode form.
+    r"""Return the common form of labels that differ only by case, blanks or Unicode form.
 
     Examples:
         >>> folded(" Not  Spam"), folded("\u00e9") == folded("e\u0301")
@@ -17,10 +17,10 @@ def folded(label: str) -> str:
     """
     if label.isascii() and label.isalnum():
         return label.lower()
-    seen = "".join(one for one in label if unicodedata.category(one) != "Cf")
+    seen = "".join(char for char in label if unicodedata.category(char) != "Cf")
     return unicodedata.normalize("NFKC", " ".join(seen.casefold().split()))
 
 
 def is_visible(label: str) -> bool:
     """Return whether a label has a character other than blanks and invisible format characters."""
-    return any(not one.isspace() and unicodedata.category(one) != "Cf" for one in label)
+    return any(not char.isspace() and unicodedata.category(char) != "Cf" for char in label)

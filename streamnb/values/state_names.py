@@ -17,7 +17,7 @@ _PLAIN = (str, bool, int, float)
 
 
 def plain(value: Any) -> str | bool | int | float:
-    """As JSON can hold it: numpy's scalars become Python's. Raises TypeError for what is none of these."""
+    """Return a value as JSON can hold it, numpy scalars as Python's. Raise TypeError for other types."""
     found = value.item() if isinstance(value, np.generic) else value
     if not isinstance(found, _PLAIN):
         raise TypeError(f"{value!r} cannot be saved: only strings, booleans and numbers")
@@ -25,12 +25,12 @@ def plain(value: Any) -> str | bool | int | float:
 
 
 def plain_attribute(name: Any) -> str | bool | int | float | None:
-    """The name of an attribute as `plain` has it; one may be None."""
+    """Return the name of an attribute by `plain`, or None for the attribute None."""
     return None if name is None else plain(name)
 
 
 def checked_names(names: Any, declared: Sequence[Any] = ()) -> list[Any]:
-    """Names that begin with the `declared`, none missing or twice. Raises SnapshotError."""
+    """Return names that begin with `declared`. Raise SnapshotError for a missing or duplicate name."""
     found = checked_attributes(names)
     if found[: len(declared)] != list(declared) or any(map(is_missing, found)):
         begin = f" that begin with {brief(repr(list(declared)))}" if declared else ""
@@ -39,11 +39,11 @@ def checked_names(names: Any, declared: Sequence[Any] = ()) -> list[Any]:
 
 
 def checked_attributes(names: Any) -> list[Any]:
-    """Names of attributes, of which one may be None; none twice. Raises SnapshotError."""
+    """Return names of attributes, of which one may be None. Raise SnapshotError for a duplicate."""
     if not isinstance(names, list):
         raise SnapshotError(f"expected a list of names, found {brief(repr(names))}")
     if odd := [name for name in names if not (name is None or isinstance(name, _PLAIN))]:
-        raise SnapshotError(f"names that are none: {brief(repr(odd))}")
+        raise SnapshotError(f"invalid names: {brief(repr(odd))}")
     name, times = max(Counter(names).items(), key=itemgetter(1), default=(None, 0))
     if times > 1:
         raise SnapshotError(f"a name occurs twice: {brief(repr(name))}")

@@ -1,7 +1,7 @@
-"""What a state has to be, said as a table and checked before anything is made of it.
+"""Expectations of a saved state as a table, checked before the state is used.
 
-A checksum says that a state is as it was written, not that a model wrote it. Kernels check no bounds: an
-index that leads nowhere, or a count that no stream can have, has to be found before they see it.
+A valid checksum does not show that a model wrote the state. Kernels check no bounds, so an index out of
+range, or a count that no stream can have, must be found before a kernel reads it.
 
     found = checked(
         arrays,
@@ -14,7 +14,7 @@ index that leads nowhere, or a count that no stream can have, has to be found be
         fields=F,
     )
 
-A dimension that has a name is the same in every array; what was not given is as the first array has it.
+A dimension with a name has the same size in every array. Its first array sets a size that is not passed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ import numpy.typing as npt
 from streamnb.errors import SnapshotError
 
 MOST = 1 << 62
-"""Weights, and sums of them, are below this: one more event does not overflow them (units)."""
+"""Upper bound of weights and their sums (units): one more event does not overflow them."""
 FINITE = float(np.finfo(np.float64).max)
 LARGE = np.float64(1e300)  # a float32 is compared as a double
 _NO_VALUES: tuple[type[Exception], ...] = (
@@ -43,12 +43,12 @@ _NO_VALUES: tuple[type[Exception], ...] = (
 
 
 class ExpectedArray(NamedTuple):
-    """One array: of this type and shape, and between `low` and `high`, both of them included.
+    """The type, shape and inclusive range of one array.
 
     Attributes:
-        dtype: its type, exactly.
-        shape: of each dimension its size or its name.
-        low, high: numbers, or arrays that are as good as one of its shape. NaN is never between.
+        dtype: its exact type.
+        shape: the size of each dimension, or its name.
+        low, high: numbers, or arrays that broadcast to the shape. NaN is never between them.
     """
 
     dtype: npt.DTypeLike
@@ -58,30 +58,30 @@ class ExpectedArray(NamedTuple):
 
 
 def counts(*shape: str | int) -> ExpectedArray:
-    """Weights or numbers of events: int64, none below zero and none near an overflow."""
+    """Expect weights or numbers of events: int64, not negative and not near an overflow."""
     return ExpectedArray(np.int64, shape, 0, MOST)
 
 
 def whole(*shape: str | int, low: Any, high: Any, dtype: npt.DTypeLike = np.int64) -> ExpectedArray:
-    """Integers of a range, such as indices."""
+    """Expect integers of a range, such as indices."""
     return ExpectedArray(dtype, shape, low, high)
 
 
 def real(
     *shape: str | int, low: Any = -LARGE, high: Any = LARGE, dtype: npt.DTypeLike = np.float64
 ) -> ExpectedArray:
-    """Numbers that are finite, and whose sums are."""
+    """Expect finite numbers with finite sums."""
     return ExpectedArray(dtype, shape, low, high)
 
 
 class PartArrays(dict[str, npt.NDArray[Any]]):
-    """The arrays of one part of a state, without what their names begin with there: `prefix`."""
+    """The arrays of one part of a state, without the `prefix` that their names have in the whole state."""
 
     prefix = ""
 
 
 def named(arrays: Mapping[str, npt.NDArray[Any]], prefix: str) -> PartArrays:
-    """The arrays whose name begins so, without it: those of one part of a state."""
+    """Return the arrays whose name begins with `prefix`, by the rest of their names."""
     part = PartArrays({name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)})
     part.prefix = getattr(arrays, "prefix", "") + prefix
     return part
@@ -90,30 +90,26 @@ def named(arrays: Mapping[str, npt.NDArray[Any]], prefix: str) -> PartArrays:
 def checked(
     arrays: Mapping[str, npt.NDArray[Any]], expected: Mapping[str, ExpectedArray], **sizes: int
 ) -> dict[str, npt.NDArray[Any]]:
-    """The arrays, row-major, where they are what is expected and no others; they are not copied.
+    """Return the arrays, row-major and not copied if they are so already.
 
     Args:
-        arrays: of a state, or the `named` ones of a part.
-        expected: name -> what that array has to be.
-        sizes: of dimensions that are known.
+        arrays: the arrays of a state, or the `named` arrays of a part.
+        expected: name -> expectation.
+        sizes: sizes of dimensions that are known.
 
-    Raises SnapshotError, which names the array.
+    Raises SnapshotError with the array's name if an array is missing, unexpected, or not as expected.
     """
     prefix = getattr(arrays, "prefix", "")
     if arrays.keys() != expected.keys():
-        names = [sorted(prefix + name for name in given) for given in (expected, arrays)]
+        names = [sorted(prefix + name for name in mapping) for mapping in (expected, arrays)]
         raise SnapshotError(f"expected the arrays {names[0]}, found {names[1]}")
     for name, (dtype, shape, low, high) in expected.items():
         array = arrays[name]
-        if getattr(array, "dtype", None) != dtype or array.ndim != len(shape):
-            raise SnapshotError(
-                f"{prefix}{name}: expected {_describe_range(dtype, shape, sizes)}, found {_is(array)}"
-            )
-        wanted = tuple(
+        fits = getattr(array, "dtype", None) == dtype and array.ndim == len(shape)
+        if not fits or array.shape != tuple(
             sizes.setdefault(d, n) if isinstance(d, str) else d
             for d, n in zip(shape, array.shape, strict=True)
-        )
-        if array.shape != wanted:
+        ):
             raise SnapshotError(
                 f"{prefix}{name}: expected {_describe_range(dtype, shape, sizes)}, found {_is(array)}"
             )
@@ -122,14 +118,14 @@ def checked(
 
 
 def reject(name: str, is_wrong: Any, why: str) -> None:
-    """Raise SnapshotError, with the first place, where anything of an array is wrong."""
+    """Raise SnapshotError with the first index at which `is_wrong` is true, if there is one."""
     if np.any(is_wrong):
         place = np.argwhere(is_wrong)[0].tolist()
         raise SnapshotError(f"{name}{place or ''}: {why}")
 
 
 def count(meta: Mapping[str, Any], name: str, most: int = MOST, least: int = 0) -> int:
-    """An integer among the values of a state. Raises SnapshotError."""
+    """Return an integer among the values of a state. Raise SnapshotError if it is not one in range."""
     value = meta.get(name)
     if type(value) is not int or not least <= value <= most:
         raise SnapshotError(f"{name}: expected an integer from {least} to {most}, found {value!r}")
@@ -137,27 +133,27 @@ def count(meta: Mapping[str, Any], name: str, most: int = MOST, least: int = 0) 
 
 
 def check_made(meta: Mapping[str, Any], **own: Any) -> None:
-    """Raise SnapshotError unless these values of a state are one's own."""
+    """Raise SnapshotError unless these values of a state are equal to the model's own."""
     for name, value in own.items():
         if meta.get(name) != value:
             raise SnapshotError(f"this is a state with {name} = {meta.get(name)!r}, not {value!r}")
 
 
 def tally(meta: Mapping[str, Any], name: str) -> Counter[str]:
-    """Numbers of events by name, among the values of a state. Raises SnapshotError."""
-    return Counter({one: count(meta[name], one) for one in meta[name]})
+    """Return numbers of events by name, among the values of a state. Raises SnapshotError."""
+    return Counter({key: count(meta[name], key) for key in meta[name]})
 
 
 @contextmanager
 def state_errors(what: str, *more: type[Exception]) -> Iterator[None]:
-    """Where values of a state turn out to be none, as they are read, let it be a SnapshotError.
+    """Convert errors from reading an invalid state into SnapshotError; also a decorator.
 
-    Also a decorator of what reads them. `more`, such as ValueError, are errors that say nothing else there.
+    `more` are further error types, such as ValueError, that only an invalid state can cause there.
     """
     try:
         yield
     except (*_NO_VALUES, *more) as error:
-        raise SnapshotError(f"this is no state of {what}: {error!r}") from error
+        raise SnapshotError(f"not a valid state of {what}: {error!r}") from error
 
 
 def _check_range(name: str, array: npt.NDArray[Any], low: Any, high: Any) -> None:
@@ -173,7 +169,6 @@ def _check_range(name: str, array: npt.NDArray[Any], low: Any, high: Any) -> Non
 
 
 def _describe_range(dtype: npt.DTypeLike, shape: tuple[str | int, ...], sizes: Mapping[str, int]) -> str:
-    """An expectation, in words."""
     dimensions = [f"{sizes[d]} {d}" if isinstance(d, str) and d in sizes else str(d) for d in shape]
     return f"{np.dtype(dtype)} of shape ({', '.join(dimensions)})"
 

@@ -1,4 +1,4 @@
-"""Short names of what stands in many signatures: arrays, states, and the weights and times of events."""
+"""Short names of types in many signatures: arrays, states, and the weights and times of events."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ Array = npt.NDArray[Any]
 Codes = npt.NDArray[np.int32]
 Flags = npt.NDArray[np.bool_]
 State = tuple[dict[str, Any], dict[str, Array]]
-"""All that was learned: JSON-able values, and arrays."""
+"""A learned state: values that JSON can hold, and arrays."""
 Aside = Callable[[Iterable[Array]], Any]
-"""Makes an array of blocks of rows, of one at least: in memory, or elsewhere, to give slices of rows."""
+"""Makes one array of at least one block of rows, in memory or elsewhere; it can be sliced by rows."""
 Weights = Iterable[float] | None
-"""Of events, in examples; None: 1 of each."""
+"""Weights of events, in examples; None is 1 each."""
 Times = Iterable[float | None] | None
-"""Of events, in seconds; None: not known."""
+"""Times of events, in seconds; None is unknown."""
 
 
 def concatenated(blocks: Iterable[Array]) -> Array:
-    """An `Aside` for whoever has memory for it."""
+    """Return the blocks as one array in memory, an `Aside`."""
     return np.concatenate([*blocks])

@@ -14,7 +14,6 @@ def warn_user(message: str, category: type[Warning]) -> None:
 
 
 def _level_of_user() -> int:
-    """Return the `stacklevel`, as seen from `warn_user`, of the first frame outside both packages."""
     frame, level = sys._getframe(1), 1  # noqa: SLF001  as `warnings` does
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(_PACKAGES):
         frame, level = frame.f_back, level + 1

@@ -153,12 +153,12 @@ WHOLE_AND_WRONG = {
     "of another model class": (
         {"parts": lambda parts: {**parts, "model": other_class()["model"]}},
         SnapshotError,
-        "at journal record 3: this is no state of such a learner: .*the state of a MultinomialNB.*; move it away",
+        "at journal record 3: not a valid state of such a learner: .*the state of a MultinomialNB.*; move it away",
     ),
     "without its model": (
         {"parts": lambda parts: {k: v for k, v in parts.items() if k != "model"}},
         SnapshotError,
-        "at journal record 3: this is no state of such a learner: .*'model'.*; move it away",
+        "at journal record 3: not a valid state of such a learner: .*'model'.*; move it away",
     ),
 }
 
