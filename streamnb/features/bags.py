@@ -39,7 +39,6 @@ class Bags(NamedTuple):
 def _fill(
     batch: Any, secret: Any, event_bags: Any, group: Any, bag_rows: Any, rows: Any, amounts: Any
 ) -> Any:
-    """Fill the arrays, which are large enough, and return the maximum number of rows of a bag."""
     bag, used, most = 0, 0, 0
     places = np.full(64, -1, dtype=np.int32)
     for e in range(batch.event_items.size - 1):

@@ -69,7 +69,6 @@ def _before(text: Any, begin: Any) -> Any:
 
 @inlined
 def _next(run: Any, byte: Any) -> Any:
-    """Return the run that ends with `byte`, from the run that ends before it."""
     return run >> np.uint64(8) | np.uint64(byte) << np.uint64(24)
 
 

@@ -45,7 +45,6 @@ def warn_of_labels(labels: Iterable[Any], warned: set[Any]) -> None:
 
 
 def _seen(series: Any) -> FieldSummary | None:
-    """Return the first values of a column; None if it has no strings, or too few values."""
     if isinstance(series.dtype, np.dtype) and series.dtype.kind not in "OU":
         return None
     seen = FieldSummary()
@@ -56,7 +55,6 @@ def _seen(series: Any) -> FieldSummary | None:
 
 
 def _finding(name: Any, seen: FieldSummary) -> str:
-    """Return a description of a column of numbers, and how to convert its values; empty for words."""
     if (notation := notation_of(seen)) is not None:
         what = "in strings" if notation is QUOTED else notation.what
         return f"looks like numbers {what}, and each is taken for one value: {_remedy(name, notation)}"

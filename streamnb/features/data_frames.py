@@ -155,7 +155,6 @@ def _column(name: Any, series: Any, kind_of: Callable[[Any, Any], int]) -> Frame
 
 
 def _codes(series: Any) -> tuple[Any, Any]:
-    """Return the index of each event's value, -1 if missing, and the values, which may have other types."""
     held = series.array
     if series.dtype.name == "category" and len(held.categories) <= len(held):
         return held.codes, held.categories

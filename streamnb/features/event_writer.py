@@ -165,7 +165,6 @@ class EventWriter:
     def _rows(
         self, group: Codes, adds: Flags, vocabulary: Vocabulary
     ) -> tuple[Ints, Codes, TokenBuffer | None]:
-        """Return the row offsets of each item of a known group, the rows, and their tokens."""
         known = group >= 0
         items = self._item if known.all() else list(compress(self._item, known))
         if not items:

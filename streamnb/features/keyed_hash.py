@@ -51,7 +51,6 @@ def _round(a: Any, b: Any, c: Any, d: Any) -> Any:
 
 @inlined
 def _taken(state: Any, word: Any) -> Any:
-    """Return the state after eight more bytes."""
     a, b, c, d = state
     a, b, c, d = _round(a, b, c, d ^ word)
     return a ^ word, b, c, d

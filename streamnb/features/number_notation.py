@@ -163,7 +163,6 @@ def _in_ascii(text: str) -> str:
 
 
 def _written_otherwise(seen: FieldSummary, told: Mapping[str, int], total: int) -> Notation | None:
-    """Return the notation of strings that nearly all are numbers, if no option reads them."""
     plain = {text: plain_number(text) for text in told}
     found = {text: number for text, number in plain.items() if _ANY_NUMBER.fullmatch(number)}
     odd = [text for text, number in found.items() if number != text]
@@ -177,7 +176,6 @@ def _written_otherwise(seen: FieldSummary, told: Mapping[str, int], total: int) 
 
 
 def _fits(texts: Mapping[str, int], notation: Notation, total: int) -> bool:
-    """Return whether nearly all strings are numbers in a notation, and at least one in no other notation."""
     form = notation.form
     fits = [text for text in texts if form.fullmatch(text)]
     is_written = notation is QUOTED or not all(map(_PLAIN.fullmatch, fits))
@@ -326,5 +324,4 @@ def _is_beyond(text: str) -> bool:
 
 
 def _are_amounts(seen: FieldSummary, numbers: Iterable[str]) -> bool:
-    """Return whether numbers in strings are amounts, not codes: many distinct ones, or fractions."""
     return seen.n >= ENOUGH and (seen.differ or any("." in text for text in numbers))

@@ -116,7 +116,6 @@ class EncodedExamples(NamedTuple):
 
 
 def _units(weights: Sequence[float]) -> Ints | list[int]:
-    """Return weights in units. Raises ValueError for the first that lies out of range."""
     if set(map(type, weights)) == {float}:
         given = np.array(weights)
         if ((given >= 0.0) & (given <= HEAVIEST)).all():

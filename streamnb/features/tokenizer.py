@@ -106,7 +106,6 @@ def hash_bytes(buffer: Any, start: int, stop: int, seed: int) -> Any:
 
 @inlined
 def _note(out: Any, begin: int, end: int, state: Any, ends: Any, places: Any, tokens: int) -> int:
-    """Record the end and hash of a token written to `out`, and return the number of tokens."""
     ends[tokens] = end
     places[tokens] = hash_after(state, out, begin, end)
     return tokens + 1
@@ -135,7 +134,6 @@ def _code_point(text: Any, i: int) -> Any:
 
 @inlined
 def _write(out: Any, end: int, point: int) -> int:
-    """Append the UTF-8 of a code point at `end`, and return the new end."""
     if point < 0x80:
         out[end] = point
         return end + 1
@@ -163,7 +161,6 @@ def _at_least(word: Any, byte: int) -> Any:
 
 @inlined
 def _lower(word: Any) -> Any:
-    """Lower-case eight bytes of ASCII: A to Z get the bit 0x20."""
     return word | (_at_least(word, 0x41) & ~_at_least(word, 0x5B) & _HIGH) >> np.uint64(2)
 
 

@@ -67,7 +67,6 @@ def place_of(mixed: Any, slots: Any) -> Any:
 
 @inlined
 def _equal(a: Any, begin: int, b: Any, start: int, length: int) -> bool:
-    """Return whether two byte strings are equal; both arrays have eight spare bytes after them."""
     i = 0
     while i + 8 <= length:
         if load8(a, begin + i) != load8(b, start + i):
@@ -96,7 +95,6 @@ def _cell_of(buffer: Any, start: int, length: int) -> tuple[Any, Any]:
 
 @inlined
 def _is_key(buffer: Any, start: int, length: int, low: Any, high: Any, row: int, keys: Any) -> bool:
-    """Return whether a row's key is this one, whose cell, if it is short, is (low, high)."""
     at, behind = load8(keys.cells, _CELL * row), load8(keys.cells, _CELL * row + 8)
     if length <= _SHORT:
         return bool((at ^ low) | (behind ^ high) == 0)
@@ -243,7 +241,6 @@ def look_up(first: int, words: Any, size: int, keys: Any, rows: Any) -> tuple[in
 
 @inlined
 def _hash_of(row: int, secret: Any, cells: Any, arena: Any, groups: Any) -> Any:
-    """Return the hash of the key of a row."""
     state = begun(secret, np.int64(groups[row] if groups[row] >= 0 else ~groups[row]))
     cell = _CELL * row
     length = np.int64(cells[cell + _SHORT])
@@ -522,7 +519,6 @@ class Vocabulary(Growable):
         return moved, to, stop
 
     def _enter(self, stop: int, at: Ints, stays: Flags, slots: Hashes) -> Ints:
-        """Enter the kept rows up to `stop` in `slots`, and return them."""
         moved = np.empty(stop - at[_HAND], dtype=np.int64)
         keys = self.arrays._replace(at=at, stays=stays, slots=slots)
         hashes = np.empty(_AHEAD, dtype=np.uint64)
@@ -599,12 +595,10 @@ class Vocabulary(Growable):
         self.slots = slots
 
     def _begin(self, keys: int, stays: Flags) -> None:
-        """Allocate slots for all rows and further keys; `compact` enters the rows that stay."""
         self.former, self.stays, self.slots = self.slots, stays, _slots_for(self.size + keys)
         self.at[:] = 0
 
     def _rehash(self, keys: int = 1) -> None:
-        """Allocate slots for further keys, and enter all rows at once."""
         self.slots = _slots_for(self.size + keys)
         if self.size:  # an empty vocabulary compiles no kernel
             everything = np.ones(self.size, dtype=np.bool_)
@@ -612,7 +606,6 @@ class Vocabulary(Growable):
 
 
 def _slots_for(keys: int) -> Hashes:
-    """Return empty slots for 1.5 times this number of keys."""
     return empty_slots(max(64, int(1.5 * keys / _MAX_LOAD)))
 
 

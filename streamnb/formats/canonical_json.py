@@ -1,4 +1,4 @@
-"""Canonical JSON: equal values are equal bytes, and what comes back is what went in, in any language."""
+"""Canonical JSON: equal values have equal bytes, and any language reads back the same values."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ MAX_DEPTH = 64
 
 
 def canonical(value: Any) -> bytes:
-    """The one JSON text of a value that `refuse_unportable` lets pass, in UTF-8.
+    """Return the unique JSON text, in UTF-8, of a value that `refuse_unportable` accepts.
 
-    Keys rise by code point; there is no white space; floats have the fewest digits that round-trip, in
+    Keys are sorted by code point; whitespace is absent; floats have the fewest digits that round-trip, in
     Python's notation; strings escape only what JSON demands.
     """
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
@@ -22,16 +22,16 @@ def canonical(value: Any) -> bytes:
 
 
 def refuse_unportable(value: Any, path: str = "$", depth: int = 0) -> None:
-    """Let None, bool, int of 64 bits, finite float, str, and lists and dicts of these pass.
+    """Raise SnapshotError unless a value is None, bool, 64-bit int, finite float, str, list or dict.
 
     Args:
-        value: what is to be written, or was read.
+        value: the value before writing, or after reading.
         path: the value's JSON path, for the message.
-        depth: how many lists and dicts the value lies in.
+        depth: how many lists and dicts enclose the value.
 
     Raises:
         SnapshotError: anything else, with its path: NaN, infinities, lone surrogates, tuples, numpy scalars,
-            keys that are no strings, lists and dicts in more than `MAX_DEPTH` others.
+            keys other than strings, lists and dicts nested more than `MAX_DEPTH` deep.
     """
     fault = _fault(value) if depth <= MAX_DEPTH else f"a value in more than {MAX_DEPTH} lists and objects"
     if fault:
@@ -49,7 +49,6 @@ def refuse_unportable(value: Any, path: str = "$", depth: int = 0) -> None:
 
 
 def _fault(value: Any) -> str | None:
-    """What keeps this one value, without those inside it, from being portable."""
     if value is None or isinstance(value, (list, dict)):
         return None
     if isinstance(value, str):

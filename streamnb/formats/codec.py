@@ -1,7 +1,7 @@
-"""JSON bytes <-> the vocabulary of `streamnb.events`; docs/formats.md shows every form with examples.
+"""JSON bytes <-> the values of `streamnb.events`; docs/formats.md shows every form with examples.
 
-Events under the default schema take a fast road, one msgspec type. It may give up on anything, but what it
-accepts must be the very event that the slow road reads, which is the meaning of a record; a test holds that.
+Events under the default schema take a fast path, one msgspec type. It may give up on anything, but it must
+read what it accepts exactly as the slow path does, which defines a record's meaning; a test checks that.
 """
 
 from __future__ import annotations
@@ -59,13 +59,13 @@ _encode_json = msgspec.json.Encoder().encode
 T = TypeVar("T")
 
 UNNAMED, IN_EVENT = "default", "event"
-"""What the source of a verdict is called that names none, and of a label inside its event."""
+"""Names of the source of a label record without one, and of labels inside events."""
 
 _Name = Annotated[str, msgspec.Meta(min_length=1, max_length=LONGEST_NAME)]
 
 
 class _PlainEvent(msgspec.Struct, gc=False):
-    """An event under the default schema, as it mostly comes."""
+    """A common event under the default schema."""
 
     id: _Name
     text: str | None = None
@@ -78,8 +78,6 @@ _decode_plain = msgspec.json.Decoder(_PlainEvent).decode
 
 
 class _PlainLabel(msgspec.Struct, gc=False):
-    """A verdict as it mostly comes."""
-
     id: _Name
     label: _Name | None
     source: _Name | None = None
@@ -92,28 +90,28 @@ _decode_plain_verdicts = msgspec.json.Decoder(_PlainLabel).decode_lines
 
 
 def decode_event(raw: bytes, schema: EventSchema, key: bytes | None = None, recorded: float = 0.0) -> Event:
-    r"""The event in a record.
+    r"""Return the event of a record.
 
     The record as a whole is checked first, then id, label, ts, the entity, the declared attributes and the
-    open ones; the first fault is reported. Values that the schema does not read may be anything that is JSON.
+    open ones; the first fault is reported. Values that the schema does not read may be any JSON.
 
     Args:
         raw: the record's value.
         schema: how it is read.
-        key: the record's key, which names the entity where the schema says so; bytes of it that are no UTF-8
-            stand as ``\xNN``. None and an empty one name none.
-        recorded: when the log recorded it, seconds since the epoch; 0 or less is unknown, and so is a time
-            after 2099. Where the log's clock counts it is the time of an event that has none, and no time
-            may be a day later.
+        key: the record's key, which names the entity if `entity_path` is ""; its bytes that are not UTF-8
+            become ``\xNN``. None and an empty key name no entity.
+        recorded: the log's time of the record, seconds since the epoch; 0 or less is unknown, and so is a
+            time after 2099. With the log's clock it is the time of an event without one, and an event's own
+            time may be at most a day later.
 
     Raises:
-        MalformedEvent: with the reason, and the path of the value at fault.
+        MalformedEvent: with the reason, and the path of the invalid value.
     """
     event = _read_plain(raw) if schema.is_plain and len(raw) <= schema.max_bytes else None
     if event is None:
         event = _read_event(parse(raw, schema.max_bytes), schema, key)
     if schema.entity_path == "":
-        event.x.pop(ENTITY, None)  # a feature of that name, where the event took the fast road
+        event.x.pop(ENTITY, None)  # a feature of that name, if the event took the fast path
         if key:
             event.x[ENTITY] = name(key.decode(errors="backslashreplace"), ())
     if 0.0 < recorded < LATEST and schema.clock == "log":
@@ -127,7 +125,6 @@ def decode_event(raw: bytes, schema: EventSchema, key: bytes | None = None, reco
 
 
 def _read_plain(raw: bytes) -> Event | None:
-    """The event under the default schema where nothing about the record is odd, otherwise None."""
     try:
         if not raw.isascii():
             raw.decode()  # msgspec does not check the strings that it skips
@@ -136,7 +133,7 @@ def _read_plain(raw: bytes) -> Event | None:
         return None
     body, x, ts = record.text, record.features, record.ts
     may_be_label = body is None and not x
-    # What is no text may nest too deeply, where it is long enough.
+    # Bytes outside the text may nest too deeply, if there are enough of them.
     may_be_deep = len(raw) > SHALLOW and len(raw) - len(body or "") > SHALLOW and maybe_deep(raw)
     if may_be_label or may_be_deep:
         return None
@@ -202,32 +199,32 @@ def _read_open(features: Any, claimed: frozenset[str]) -> dict[str, str | float 
 
 
 def decode_label(raw: bytes, schema: EventSchema = _USUAL, recorded: float = 0.0) -> LabelRecord | Retraction:
-    """Return what a record of the labels topic says.
+    """Return the label or retraction of a record of the labels topic.
 
     Args:
         raw: the record's value.
-        schema: how it is read: `max_bytes`, `aliases` and `clock` of it.
-        recorded: when the log recorded it, as for `decode_event`; where the log's clock counts, no label may
-            be of a time that is a day later.
+        schema: how it is read, by its `max_bytes`, `aliases` and `clock`.
+        recorded: the log's time of the record, as for `decode_event`; with the log's clock, the time of a
+            label may be at most a day later.
 
     Raises:
-        MalformedEvent: with the reason, and the path of the value at fault.
+        MalformedEvent: with the reason, and the path of the invalid value.
     """
-    said = _read_label(raw, schema.max_bytes)
+    label = _read_label(raw, schema.max_bytes)
     if schema.clock == "log":
-        _refuse_label_ahead(said, recorded)
-    return _named(said, schema) if isinstance(said, LabelRecord) else said
+        _refuse_label_ahead(label, recorded)
+    return _named(label, schema) if isinstance(label, LabelRecord) else label
 
 
-def _refuse_label_ahead(said: LabelRecord | Retraction, recorded: float) -> None:
-    if said.ts is not None and 0.0 < recorded < LATEST:
-        refuse_label_ahead(said.ts, recorded)
+def _refuse_label_ahead(label: LabelRecord | Retraction, recorded: float) -> None:
+    if label.ts is not None and 0.0 < recorded < LATEST:
+        refuse_label_ahead(label.ts, recorded)
 
 
-def _named(said: LabelRecord, schema: EventSchema) -> LabelRecord:
-    if said.label in schema.aliases:
-        return msgspec.structs.replace(said, label=schema.named(said.label))
-    return said
+def _named(label: LabelRecord, schema: EventSchema) -> LabelRecord:
+    if label.label in schema.aliases:
+        return msgspec.structs.replace(label, label=schema.named(label.label))
+    return label
 
 
 def _read_label(raw: bytes, max_bytes: int) -> LabelRecord | Retraction:
@@ -252,18 +249,16 @@ def _read_label(raw: bytes, max_bytes: int) -> LabelRecord | Retraction:
 
 
 def decode_labels(
-    raws: Sequence[bytes],
-    schema: EventSchema = _USUAL,
-    recorded: Sequence[float] = (),
+    raws: Sequence[bytes], schema: EventSchema = _USUAL, recorded: Sequence[float] = ()
 ) -> list[LabelRecord | Retraction | MalformedEvent]:
-    """Return what each record of the labels topic says, or why it says nothing, as `decode_label` does."""
+    """Return the result of `decode_label`, or its error, for each record of the labels topic."""
     plain, times = _read_plain_labels(raws, schema.max_bytes), recorded or [0.0] * len(raws)
     if not plain:
         return [_labels_by_source(raw, schema, time) for raw, time in zip(raws, times, strict=True)]
     pairs = zip(plain, times, strict=True)  # most labels are of a time before the log recorded them
-    if schema.clock != "log" or all(one.ts is None or one.ts <= time for one, time in pairs):
-        return [_named(one, schema) for one in plain]
-    return [_in_time(_named(one, schema), time) for one, time in zip(plain, times, strict=True)]
+    if schema.clock != "log" or all(label.ts is None or label.ts <= time for label, time in pairs):
+        return [_named(label, schema) for label in plain]
+    return [_in_time(_named(label, schema), time) for label, time in zip(plain, times, strict=True)]
 
 
 def _labels_by_source(
@@ -275,19 +270,19 @@ def _labels_by_source(
         return error
 
 
-def _in_time(said: LabelRecord, recorded: float) -> LabelRecord | MalformedEvent:
+def _in_time(label: LabelRecord, recorded: float) -> LabelRecord | MalformedEvent:
     try:
-        _refuse_label_ahead(said, recorded)
+        _refuse_label_ahead(label, recorded)
     except MalformedEvent as error:
         return error
-    return said
+    return label
 
 
 def _read_plain_labels(raws: Sequence[bytes], max_bytes: int) -> list[LabelRecord]:
-    """The verdicts in records that have nothing odd about them, all at once; none where one has.
+    """Return the label records, decoded all at once, or none if one of them needs the slow path.
 
-    Where each record begins with a brace and ends with one, no verdict goes beyond its record: nothing
-    in JSON goes on after a brace, a line feed and a brace.
+    If each record begins and ends with a brace, no label extends over its record's end, because JSON never
+    has a brace, a line feed and a brace inside a value.
     """
     lines, n = b"\n".join(raws), len(raws)
     if not n == lines.count(b"\n") + 1 == lines.count(b"}\n{") + 1 or lines[:1] + lines[-1:] != b"{}":
@@ -302,7 +297,7 @@ def _read_plain_labels(raws: Sequence[bytes], max_bytes: int) -> list[LabelRecor
         return []
     if len(found) != n or any(map(_is_odd, found)):
         return []
-    return [LabelRecord(one.id, one.label, one.source or UNNAMED, one.weight, one.ts) for one in found]  # type: ignore[arg-type]
+    return [LabelRecord(item.id, item.label, item.source or UNNAMED, item.weight, item.ts) for item in found]  # type: ignore[arg-type]
 
 
 def _retraction(record: Any) -> Retraction:
@@ -329,16 +324,15 @@ def _source(value: Any) -> str:
 
 
 def _is_odd(found: _PlainLabel) -> bool:
-    """Whether it is to be read with care."""
     if found.withdraw is not None or found.source == IN_EVENT:
         return True
     return found.ts is not None and (type(found.ts) is str or not EARLIEST <= found.ts < LATEST)  # type: ignore[operator]
 
 
-def encode_label(verdict: LabelRecord | Retraction) -> bytes:
-    """The record of the labels topic."""
-    record = msgspec.to_builtins(verdict)
-    if isinstance(verdict, Retraction):
+def encode_label(label: LabelRecord | Retraction) -> bytes:
+    """Return the record of the labels topic."""
+    record = msgspec.to_builtins(label)
+    if isinstance(label, Retraction):
         record = {"withdraw": True, **record}
     return _encode_json({key: value for key, value in record.items() if value is not None or key == "label"})
 
@@ -349,7 +343,7 @@ def _weight(value: Any, keys: Keys) -> float:
 
 
 def decode_prediction(raw: bytes) -> Prediction:
-    """The prediction in a record; unknown fields are ignored. Raises `MalformedEvent`."""
+    """Return the prediction in a record; unknown fields are ignored. Raises `MalformedEvent`."""
     return _convert(parse(raw, len(raw)), Prediction)
 
 
@@ -378,47 +372,47 @@ def _convert(record: Any, kind: type[T]) -> T:
 
 
 def encode_event(event: Mapping[str, Any]) -> bytes:
-    """The record of an event that is given in the shape of its JSON form.
+    """Return the record of an event in the shape of its JSON form.
 
     Raises:
-        ValueError: a number that is not finite, with its path; or text that no UTF-8 can hold.
+        ValueError: a number that is not finite, with its path; or text that UTF-8 cannot hold.
     """
     return _encode(dict(event))
 
 
 def encode_prediction(prediction: Prediction) -> bytes:
-    """The record of a prediction. Raises ValueError, with the path, for a number that is not finite."""
+    """Return the record of a prediction. Raises ValueError for a number that is not finite."""
     return _encode(prediction)
 
 
 def encode_predictions(predictions: Sequence[Prediction]) -> list[bytes]:
-    """The records of many, as of `encode_prediction`."""
-    encoded = list(map(_encode_json, predictions))
-    if b"null" in b"".join(encoded):
-        for prediction, one in zip(predictions, encoded, strict=True):
-            told = prediction.label, prediction.probability, prediction.decision
-            if one.count(b"null") != told.count(None):
+    """Return the records of predictions, as `encode_prediction` does."""
+    records = list(map(_encode_json, predictions))
+    if b"null" in b"".join(records):
+        for prediction, record in zip(predictions, records, strict=True):
+            nullable = prediction.label, prediction.probability, prediction.decision
+            if record.count(b"null") != nullable.count(None):
                 encode_prediction(prediction)  # another null may be a number that is not finite
-    return encoded
+    return records
 
 
 def encode_alert(alert: Alert) -> bytes:
-    """The record of the alerts topic. Raises ValueError, with the path, for a number that is not finite."""
+    """Return the record of the alerts topic. Raises ValueError for a number that is not finite."""
     return _encode(alert)
 
 
 def decode_alert(raw: bytes) -> Alert:
-    """The alert in a record; unknown fields are ignored. Raises `MalformedEvent`."""
+    """Return the alert in a record; unknown fields are ignored. Raises `MalformedEvent`."""
     return _convert(parse(raw, len(raw)), Alert)
 
 
 def encode_tenant_stats(standing: TenantStanding) -> bytes:
-    """The record of the topic of tenants."""
+    """Return the record of the tenants topic."""
     return _encode_json(standing)
 
 
 def encode_metrics(report: MetricsReport | Drift) -> bytes:
-    """The record of the metrics topic. Raises ValueError, with the path, for a number that is not finite."""
+    """Return the record of the metrics topic. Raises ValueError for a number that is not finite."""
     return _encode(report)
 
 

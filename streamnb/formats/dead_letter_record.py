@@ -1,8 +1,8 @@
-"""Dead letters as records: what could not be read, why, and where it lies. Pure: bytes and values in and out.
+"""Dead letters as records: the unreadable record, the reason, and its position. Pure functions of values.
 
-A dead letter must be writable whatever came in: a record that fills its topic to the last byte leaves no
-room for headers, and a learner that cannot refuse a record cannot go on. So there are limits, and what they
-cost is stated in the headers.
+A dead letter must always be writable: a record that fills its topic to the last byte leaves no capacity for
+headers, and a learner that cannot reject a record cannot continue. So parts are limited, and the headers
+state what was dropped.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from __future__ import annotations
 from streamnb.events import DeadLetter
 
 USUAL_LIMIT = 1000 << 10
-"""Bytes that a topic takes at least, where it was made for dead letters of events of a megabyte."""
-_LARGEST = 960 << 10  # below Kafka's usual limit of 1 MiB a record, by as much as key and headers may take
+"""Minimum record size of a topic that was created for dead letters of events of a megabyte."""
+_LARGEST = 960 << 10  # below Kafka's default limit of 1 MiB a record, minus the limits of key and headers
 _RESERVE = 64 << 10
 _MOST_KEY = 16 << 10
 _MOST_HEADERS = 16 << 10
@@ -20,24 +20,24 @@ Headers = tuple[tuple[str, bytes], ...]
 
 
 def largest_body(max_bytes: int) -> int:
-    """The most bytes of a refused record that are kept, where events may have `max_bytes`."""
+    """Return the maximum number of bytes that are kept of a rejected record, for events of `max_bytes`."""
     return min(max_bytes, max(_LARGEST, max_bytes - _RESERVE))
 
 
 def dead_letter_record(
     letter: DeadLetter, max_bytes: int, limit: int = 0
 ) -> tuple[bytes | None, bytes, Headers]:
-    """Key, value and headers of a dead letter.
+    """Return key, value and headers of a dead letter.
 
-    The value is the record's own, the headers say why it was refused and whence it came, and the record's own
-    headers follow, each as ``original.NAME``. Stated where it is so: ``truncated`` is the size of a value of
-    which only the first bytes are kept, ``key-dropped`` and ``headers-dropped`` the bytes of what was too
-    large to be kept.
+    The value is the record's own. The headers have the reason and position, and then the record's own
+    headers, each as ``original.NAME``. Further headers state what was dropped: ``truncated`` is the original
+    size of a shortened value, ``key-dropped`` and ``headers-dropped`` are the sizes of parts that were too
+    large.
 
     Args:
-        letter: what is to be written.
-        max_bytes: of an event.
-        limit: of a record, where the topic takes less than usual; 0 is what is usual.
+        letter: the dead letter.
+        max_bytes: maximum size of an event.
+        limit: maximum size of a record if the topic accepts less than usual, else 0.
     """
     most, most_key, most_headers = largest_body(max_bytes), _MOST_KEY, _MOST_HEADERS
     if limit:
@@ -48,7 +48,7 @@ def dead_letter_record(
         ("topic", letter.topic.encode()),
         ("partition", str(letter.partition).encode()),
         ("offset", str(letter.offset).encode()),
-        *((name, told.encode()) for name, told in letter.about),
+        *((name, text.encode()) for name, text in letter.about),
     ]
     key, value = letter.key, letter.value
     if len(value) > most:

@@ -1,11 +1,11 @@
 r"""CSV -> records of events, as a producer would have written them.
 
 The first row names the columns; a line ``sep=;`` before it names the delimiter. A cell of a feature column is
-a number if it reads as a finite one (``3``, ``007``, ``-1.5e3``), a boolean where it is ``true`` or ``false``
+a number if it reads as a finite one (``3``, ``007``, ``-1.5e3``), a boolean if it is ``true`` or ``false``
 in the spellings of `BOOLEANS`, missing if it is empty, otherwise a string. Whole numbers beyond 2^53 are
 strings, because doubles would merge neighbours. A label that is a whole number is written without a fraction
 (``1.0`` is ``1``), so that a column has the same classes in a CSV and a Parquet file. Nothing is dropped: a
-row that is not one cell per column, or not CSV at all, comes out as a JSON array that begins with the fault,
+row that is not one cell per column, or not CSV at all, becomes a JSON array that begins with the fault,
 which no schema accepts as an event, so that it becomes a dead letter (wrong-type at ``$``) with its content.
 """
 
@@ -32,15 +32,14 @@ from streamnb.values.name_suggestions import did_you_mean
 from streamnb.values.parameter_checks import pluralize
 
 MAX_ROW = 16 << 20
-"""The longest row, in characters: a quote that is never closed must not take the rest of a file with it."""
+"""The longest row, in characters: an unclosed quote must not read the rest of a file into one cell."""
 
-DELIMITERS = ",\t;|"
-"""What may stand between two cells where nothing says it."""
+DELIMITERS = ",\t;|"  # candidates for detection
 
 _LOOKED_AT = 20  # lines below the header to find the delimiter, and
 _FIRST = 1000  # lines, or
 _LONGEST_TOLD = 100  # characters of a cell that a note shows
-_EVERY = 100  # of later rows one is looked at
+_EVERY = 100  # of later rows, each hundredth is checked
 _LONG = 1 << 20  # characters of them, to find out whether quotes enclose cells
 _ENDS = {"\n", "\r\n", "\r"}
 _SEP = re.compile(r"sep=([^\r\n])\r?\n?")  # as Excel writes it
@@ -52,40 +51,32 @@ _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _HUNDREDS = re.compile(r"[+-]?(?:0|[1-9][0-9]{0,2})")
 _THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2}\.[0-9]{3}")
 _MILLIONS = re.compile(r"[+-]?[1-9][0-9]{0,2}(?:\.[0-9]{3}){2,}")
-_EXACT = 2.0**53
-"""A whole number below this has a double of its own."""
+_EXACT = 2.0**53  # each smaller integer has its own double
 _ALIKE = {" ": " \u00a0\u2009\u202f", "'": "'\u2019"}
-"""Characters that are written for a separator of thousands."""
+"""Separator of thousands -> characters that are written for it."""
 
-_NO_QUOTING = "--no-quoting takes quotes for characters like others"
+_NO_QUOTING = "--no-quoting reads quotes as ordinary characters"
 _TWICE = 'a quote inside quotes is written twice (""), not behind a backslash'
 
 NO_TEXT = "holds NUL characters, as UTF-16 without a byte order mark does: --encoding utf-16-le"
-"""Why text that is none of its encoding is refused."""
+"""Why text with NUL characters is rejected."""
 
-NOT_DECODED = "and becomes a dead letter: --encoding NAME says how the file is written, such as cp1252"
-"""What comes of a row or line that is not text in the encoding of its file."""
+NOT_DECODED = "and becomes a dead letter: --encoding NAME sets the encoding of the file, such as cp1252"
+"""Consequence for a row or line that is not text in the encoding of its file."""
 
-BOOLEANS = {
-    "true": True,
-    "True": True,
-    "TRUE": True,
-    "false": False,
-    "False": False,
-    "FALSE": False,
-}
-"""Cell -> the boolean that it is, as a feature or as a label."""
+BOOLEANS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
+"""Cell -> its boolean, as a feature or as a label."""
 
 _WHOLE_LABEL = re.compile(r"(-?[1-9][0-9]*|-?0)\.0+")
 
 Row = dict[Any, Any]
-"""By the names of cells, or of fields; at None, which a role may be given, there is none."""
+"""Values by names of columns or fields; a role may be None, which is in no row."""
 
 Reader = Callable[[Any], Any]
-"""Gives a cell its type."""
+"""Converts a cell to its type."""
 
 RowNote = Callable[[str], None]
-"""Takes a sentence about what may be read otherwise than it was meant."""
+"""Takes a sentence about input that may be read otherwise than intended."""
 
 
 def ignore_note(_: str) -> None:
@@ -93,26 +84,26 @@ def ignore_note(_: str) -> None:
 
 
 class CsvColumns(msgspec.Struct, frozen=True):
-    """Which columns are no features; a name other than the default must be in the header.
+    """Roles and notation of columns; a name other than the default must be in the header.
 
-    None is a column that the file does not have, for a role whose usual name another role was given.
+    None is a role without a column, whose default name another role uses.
 
     Attributes:
-        id: the event's id; where the file has no such column, the row number (from 0) is the id.
+        id: the event's id; without such a column, the row number (from 0) is the id.
         label: the label; an empty cell is an event without a label.
         text: the text.
         ts: the time, seconds since the epoch.
-        delimiter: what stands between two cells, one character; empty is found out, see `delimiter_of`.
+        delimiter: delimiter of cells, one character; empty is detected, see `delimiter_of`.
         missing: cells that hold no value, of every column.
-        strings: feature columns whose cells are strings, whatever they look like.
+        strings: feature columns whose cells are always strings.
         names: feature columns in which a whole number with leading zeros is a string.
-        labels: those of `strings` that hold the label, where the schema reads it among the features.
+        labels: columns of `strings` that hold the label, if the schema reads it among the features.
         numbers: feature columns in which a whole number beyond 2^53 is a number, too, the nearest double.
         decimal: the decimal separator of numbers, one character.
-        thousands: what separates thousands in numbers, one character; empty is nothing.
-        quoting: whether `"` encloses cells; None is found out, see `is_quoted`.
-        encoding: how text is written, by a name of Python's codecs; empty is UTF-8, or UTF-16 by its mark.
-        must_have_label: whether a header without the label's column is refused, whatever its name.
+        thousands: the separator of thousands in numbers, one character or empty.
+        quoting: whether `"` encloses cells; None is detected, see `is_quoted`.
+        encoding: a codec name of Python; empty is UTF-8, or UTF-16 by its byte order mark.
+        must_have_label: whether a header without the label's column is rejected, whatever its name.
     """
 
     id: str | None = "id"
@@ -133,20 +124,20 @@ class CsvColumns(msgspec.Struct, frozen=True):
 
 
 def delimiter_of(header: str, more: Iterable[str] = ()) -> str:
-    """What stands between two cells: a comma, tab, semicolon or bar, by the first lines.
+    """Return the delimiter of cells, a comma, tab, semicolon or bar, detected in the first lines.
 
-    Of those in the header it is the one by which the most rows have as many cells as the header; of equals,
-    that by which it has the most cells. `more`, the lines below, is read where the header has several.
+    Among the candidates in the header it is the delimiter with which the most rows have as many cells as the
+    header; then with the most cells. `more`, the lines below, is read only for several candidates.
     """
-    found = [one for one in DELIMITERS if one in header]
+    found = [delimiter for delimiter in DELIMITERS if delimiter in header]
     if len(found) < 2:
         return next(iter(found), ",")
     lines = [header, *more]
-    return max(found, key=lambda one: _fitting(lines, one))
+    return max(found, key=lambda delimiter: _fitting(lines, delimiter))
 
 
 def _fitting(lines: Iterable[str], delimiter: str) -> tuple[int, int]:
-    """How many rows have as many cells as the header, and how many these are; nothing where it has one."""
+    """Return how many rows have as many cells as the header, and that number; (-1, 1) for a single cell."""
     with suppress(csv.Error):
         header, *rows = (len(row) for row in csv.reader(lines, delimiter=delimiter))
         return (rows.count(header), header) if header > 1 else (-1, 1)
@@ -156,9 +147,9 @@ def _fitting(lines: Iterable[str], delimiter: str) -> tuple[int, int]:
 def is_quoted(lines: Sequence[str], delimiter: str) -> bool:
     """Return whether `"` at the beginning of a cell encloses it, by the first lines of a table.
 
-    It does unless tabs stand between cells, for tables of tabs are often written without quoting: a quote
-    that is never closed would take the lines behind it into its cell. There, quotes are characters like
-    others if no cell begins with one, or if more of the lines fit the header without quoting.
+    It does with any delimiter but a tab. Tables with tabs are often written without quoting, and an unclosed
+    quote would take the following lines into its cell. With tabs, quotes are ordinary characters if no cell
+    begins with one, or if more of the lines fit the header without quoting.
     """
     if delimiter != "\t" or not lines or "\t" not in lines[0] or _begins_cell(lines[0]):
         return True
@@ -179,24 +170,23 @@ def is_quoted(lines: Sequence[str], delimiter: str) -> bool:
 
 
 def _begins_cell(line: str) -> bool:
-    """Whether a cell between tabs begins with a quote."""
     return line.startswith('"') or '\t"' in line
 
 
 def rows_to_events(lines: Iterable[str], columns: CsvColumns, note: RowNote = ignore_note) -> Iterator[bytes]:
-    """One record for every row under the header; empty rows are skipped and not numbered.
+    """Yield one record for every row under the header; empty rows are skipped and not numbered.
 
     Args:
-        lines: the lines with their ends. Bytes that were not UTF-8 may be there as lone surrogates (Python's
-            "surrogateescape"); they come out as they were, for the decoder to refuse.
-        columns: what the columns are.
-        note: is called for the first row that may be several ones, and for the first that is not UTF-8.
+        lines: the lines with their ends. Bytes that were not UTF-8 may be lone surrogates (Python's
+            "surrogateescape"); they are written unchanged, and the decoder rejects them.
+        columns: roles of the columns.
+        note: called for the first row that may be several rows, and for the first that is not UTF-8.
 
     Raises:
-        ConfigError: a header that is not CSV, that names a column twice, or lacks one that was asked for.
-        LogError: it lacks the label's, which must be there.
+        ConfigError: a header that is not CSV, repeats a column, or lacks a configured one.
+        LogError: the header lacks a required label column.
     """
-    csv.field_size_limit(max(csv.field_size_limit(), MAX_ROW))  # one limit for the process: never lower it
+    csv.field_size_limit(max(csv.field_size_limit(), MAX_ROW))  # of the whole process: never lower it
     rows = _Rows(iter(lines), columns)
     header = rows.header
     if not header:
@@ -241,14 +231,14 @@ def rows_to_events(lines: Iterable[str], columns: CsvColumns, note: RowNote = ig
 
 
 class _Rows:
-    """The rows below the header, an error for each that is not CSV; empty ones are left out.
+    """The rows below the header, or an error for each that is not CSV; empty rows are skipped.
 
-    A row is empty if it has no cell, or nothing but delimiters where there are several columns.
+    A row is empty if it has no cell, or only delimiters in a table of several columns.
 
     Attributes:
-        header: the names of the columns; there are none in an empty table.
-        delimiter: what stands between two cells.
-        taken: the lines of the row.
+        header: the names of the columns; empty for an empty table.
+        delimiter: delimiter of cells.
+        taken: the lines of the current row.
     """
 
     def __init__(self, lines: Iterator[str], columns: CsvColumns) -> None:
@@ -288,7 +278,7 @@ class _Rows:
 
 
 def _first_lines(lines: Iterator[str]) -> tuple[list[str], Iterator[str]]:
-    """The first lines, and those behind them; an error in reading them comes where it was."""
+    """Return the first lines, and an iterator of the rest, which raises an error of reading in its place."""
     first: list[str] = []
     size = 0
     try:
@@ -297,7 +287,7 @@ def _first_lines(lines: Iterator[str]) -> tuple[list[str], Iterator[str]]:
             size += len(line)
             if size > _LONG:
                 break
-    except Exception as error:  # noqa: BLE001  of whatever the lines come from
+    except Exception as error:  # noqa: BLE001  any error of the source of lines
         return first, _raising(error)
     return first, lines
 
@@ -308,17 +298,16 @@ def _raising(error: Exception) -> Iterator[str]:
 
 
 class _RowNotes:
-    """What may be wrong with rows, each kind once."""
-
     def __init__(self, note: RowNote, encoding: str, delimiter: str) -> None:
         self._note, self._encoding, self._delimiter = note, encoding or "UTF-8", delimiter
         self._noted: set[str] = set()
         self._zeros: dict[str, str] = {}  # column -> its first cell with leading zeros
 
     def look_at_lines(self, number: int, lines: Sequence[str], width: int, *, is_fitting: bool) -> None:
-        """Note a row of many lines that a quote may have made one.
+        """Note a row of several lines that a quote may have joined.
 
-        That is so in tabs, if each line is like a row, or if the row does not fit the header.
+        It is suspicious in a table with tabs, if each line looks like a row, or if the row does not fit the
+        header.
         """
         are_rows = width > 1 and all(line.count(self._delimiter) + 1 == width for line in lines)
         if self._delimiter == "\t" or are_rows or not is_fitting:
@@ -334,13 +323,12 @@ class _RowNotes:
         )
 
     def _add_quote(self, number: int, what: str, kind: str = "quote") -> None:
-        """Note a row that quotes may have spoilt."""
         if kind not in self._noted:
             self._noted.add(kind)
             self._note(f"row {number} {what}")
 
     def look_at_zeros(self, number: int, cells: Row, record: Row, numbers: Container[str]) -> None:
-        """Remember the columns, but those of numbers, in which a cell has lost leading zeros."""
+        """Record columns, except numbers, in which a cell has lost leading zeros."""
         if number == _FIRST:
             self.report_zeros()
         for column, value in record.get("features", {}).items():
@@ -350,7 +338,7 @@ class _RowNotes:
                 self._zeros.setdefault(column, cell.strip())
 
     def report_zeros(self) -> None:
-        """Note the columns that were remembered and not noted yet."""
+        """Note the recorded columns that were not noted before."""
         new = {column: cell for column, cell in self._zeros.items() if f"zeros {column}" not in self._noted}
         self._noted.update(f"zeros {column}" for column in new)
         if new:
@@ -362,25 +350,25 @@ class _RowNotes:
             )
 
     def add_undecoded(self, number: int) -> None:
-        """Note a row that the encoding cannot be that of."""
+        """Note a row that is not text in the configured encoding."""
         if "encoding" not in self._noted:
             self._noted.add("encoding")
             self._note(f"row {number} is not {self._encoding}, {NOT_DECODED}")
 
 
 class _PointNotes:
-    """Finds columns like 767, 6.040: the point may separate thousands if no number has another fraction."""
+    """Detects columns like 767, 6.040: the point may separate thousands if no number has another fraction."""
 
     def __init__(self, note: RowNote, columns: CsvColumns) -> None:
         self._note, self._missing = note, columns.missing
         roles = {columns.id, columns.label, columns.text, columns.ts}
-        self._others: set[str | None] = {*roles, *columns.strings}  # columns of which nothing is to be said
+        self._others: set[str | None] = {*roles, *columns.strings}  # columns that are not checked
         self._whole: set[str] = set()
         self._grouped: dict[str, str] = {}  # column -> its first number with a point
         self._is_done = columns.decimal != "." or columns.thousands != ""
 
     def look(self, number: int, cells: Row) -> None:
-        """Note the cells of a row; behind the first ones, print what was found."""
+        """Check the cells of a row; after the first thousand rows, print the findings."""
         if self._is_done:
             return
         if number >= _FIRST:
@@ -404,13 +392,13 @@ class _PointNotes:
             name, cell = next(iter(found.items()))
             whole = cell.replace(".", "")
             more = f" (and {len(found) - 1} more)" * (len(found) > 1)
-            told = f"{cell} is read as {float(cell)}; --decimal , --thousands . reads {whole}"
-            self._note(f"column {name}{more}: {told}")
+            reading = f"{cell} is read as {float(cell)}; --decimal , --thousands . reads {whole}"
+            self._note(f"column {name}{more}: {reading}")
         self._is_done = True
 
 
 class _Recorder:
-    """Hands lines on and keeps those of the current row, which it ends with an error beyond `MAX_ROW`."""
+    """An iterator that keeps the lines of the current row, and ends a row beyond `MAX_ROW` with an error."""
 
     def __init__(self, lines: Iterable[str]) -> None:
         self.taken: list[str] = []
@@ -434,13 +422,13 @@ class _Recorder:
 
 
 def check_header(header: Sequence[str], columns: CsvColumns, where: str = "CSV header") -> None:
-    """Raise ConfigError for columns that are named twice or missing, LogError for a label's."""
+    """Raise ConfigError for repeated or missing columns, LogError for a missing label column."""
     hint = ""
     is_text = where == "CSV header"
     if is_text and any(_NUMBER.fullmatch(column.strip()) for column in header):
         hint += "; the first row has to name the columns, and looks like data"
-    if is_text and any(one in column for column in header for one in DELIMITERS):
-        hint += "; --delimiter C says what stands between two cells"
+    if is_text and any(delimiter in column for column in header for delimiter in DELIMITERS):
+        hint += "; --delimiter C sets the delimiter of cells"
     if twice := [column for column, n in Counter(header).items() if n > 1]:
         raise ConfigError(f"{where}: column {twice[0]!r} is named twice{hint}")
     for role in ("id", "label", "text", "ts"):
@@ -453,7 +441,7 @@ def check_header(header: Sequence[str], columns: CsvColumns, where: str = "CSV h
     if columns.must_have_label and columns.label not in header:
         raise LogError(
             f"no event has a label: there is no column {columns.label!r}; the columns are "
-            f"{', '.join(header)}; --label-column NAME says which it is"
+            f"{', '.join(header)}; --label-column NAME selects it"
             f"{did_you_mean(columns.label, header)}{hint}"
         )
 
@@ -469,14 +457,14 @@ def event_of(
     read: Reader = _as_it_is,
     readers: Mapping[str | None, Reader] = MappingProxyType({}),
 ) -> Row:
-    """The event of a row, by the names of its cells.
+    """Return the event of a row.
 
     Args:
-        cells: by the names of their columns; the roles are taken out of it.
-        number: the row's, which is its id where there is no column of ids.
-        columns: what the columns are.
-        read: gives the time and the cells that are features their types.
-        readers: column -> what does so in place of `read`.
+        cells: column name -> cell; cells with a role are removed.
+        number: number of the row, which is its id without a column of ids.
+        columns: roles of the columns.
+        read: converts the time and feature cells to their types.
+        readers: column -> converter in place of `read`.
     """
     missing = columns.missing
     event: Row = {"id": str(number)}
@@ -499,7 +487,6 @@ def event_of(
 
 
 def _readers(columns: CsvColumns) -> tuple[Reader, dict[str | None, Reader]]:
-    """What gives cells their types, and what does so for some columns."""
     read = number_reader(columns.decimal, columns.thousands)
 
     def read_time(cell: str) -> float | str | bool:
@@ -522,12 +509,12 @@ def _readers(columns: CsvColumns) -> tuple[Reader, dict[str | None, Reader]]:
 
 
 def number_reader(decimal: str = ".", thousands: str = "") -> Callable[[str], float | str | bool]:
-    """Return what makes a number of a cell in a notation, or leaves the cell as it is.
+    """Return a function that converts a cell in a notation to a number, or returns the cell unchanged.
 
     Args:
-        decimal: the decimal separator. A cell with another one is not a number.
-        thousands: what separates groups of two or three digits, the last one of three; a blank or apostrophe
-            stands for those of typography, too. Numbers without it are read as well. A cell that begins
+        decimal: the decimal separator. A cell with a different separator is not a number.
+        thousands: separator of groups of two or three digits, the last one of three; a blank or apostrophe
+            also matches its typographic variants. Numbers without it are read as well. A cell that begins
             with 0 has no groups: 0.125 stays a string.
 
     Examples:
@@ -565,7 +552,7 @@ def _number_or_text(cell: str) -> float | str | bool:
 
 
 def _label_name(cell: str) -> str:
-    """Return the name of a label's class, the same as where a file says that it is a number or a boolean.
+    """Return the name of a label's class, as in a file with typed numbers and booleans.
 
     A whole number has no fraction, leading zeros stay (``007``), and a boolean is ``true`` or ``false``.
     """
@@ -576,7 +563,7 @@ def _label_name(cell: str) -> str:
 
 
 def _as_number(value: float | str, form: re.Pattern[str]) -> float | str | bool:
-    """The finite number of a string of this form, otherwise the value."""
+    """Return the finite number of a string of this form, otherwise the value."""
     if (
         type(value) is str
         and form.fullmatch(digits := value.strip())
@@ -587,7 +574,7 @@ def _as_number(value: float | str, form: re.Pattern[str]) -> float | str | bool:
 
 
 def encoded(record: Row | Sequence[Any]) -> bytes:
-    """The record as JSON; what was no UTF-8 in it is as it was."""
+    """Return the record as JSON; lone surrogates become the original bytes."""
     try:
         return msgspec.json.encode(record)
     except UnicodeEncodeError:

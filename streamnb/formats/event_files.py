@@ -200,7 +200,6 @@ class CountedEvents:
         return compressed
 
     def _refuse_other_content(self, stream: io.BufferedReader[Any]) -> None:
-        """Raise LogError if the first bytes identify another file format."""
         start = stream.peek(8)[:8]
         for begins, what in _OTHERS.items():
             if begins.match(start) and not (begins is _UTF32 and self._columns.encoding):
@@ -215,7 +214,6 @@ class CountedEvents:
             yield row
 
     def _encoding(self, stream: io.BufferedReader[Any]) -> str:
-        """Return the encoding of the text; see `CsvColumns.encoding`."""
         encoding = codecs.lookup(self._columns.encoding or _UTF8).name
         return _MARKS.get(stream.peek(2)[:2], _UTF8) if encoding in {"utf-8", _UTF8} else encoding
 
@@ -246,7 +244,6 @@ class CountedEvents:
             yield line.encode(errors="surrogateescape")
 
     def _refuse_other_json(self, line: bytes) -> None:
-        """Raise LogError if the first line with content begins JSON over several lines."""
         if b"\0" in line:
             raise LogError(NO_TEXT)
         for begins, what, program in (

@@ -1,4 +1,4 @@
-"""Which values of an event are attributes: their names, their kinds and the places where they stand."""
+"""The schema of events: names, kinds and paths of their attributes."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from streamnb.errors import ConfigError
 from streamnb.formats.json_paths import parse_path
 
 ENTITY = "entity"
-"""The attribute that names an event's entity, where one is read."""
+"""The name of the attribute with an event's entity, if one is read."""
 
 
 class AttributeSpec(msgspec.Struct, frozen=True):
     """One declared attribute.
 
     Attributes:
-        name: what the model, its evidence and its metrics call it.
+        name: its name in the model, its evidence and its metrics.
         kind: "text" (cut into tokens), "nominal" (one of some values) or "continuous" (a number).
-        path: where its value stands in the event.
-        values: the texts of all values that a nominal one has; any other makes a dead letter. None: of any.
-        least, most: a continuous one beyond them is read as the nearer of the two. None: as it is.
+        path: the path of its value in the event.
+        values: the texts of all values of a nominal attribute; any other makes a dead letter. None: any.
+        least, most: bounds to which a continuous value is clipped. None: no bound.
     """
 
     name: str
@@ -36,14 +36,14 @@ class AttributeSpec(msgspec.Struct, frozen=True):
 
     @property
     def place(self) -> AttributePlace:
-        """Where it is read, and what of it is taken."""
+        """Its parsed path, with its values and bounds."""
         values = None if self.values is None else dict.fromkeys(self.values)
         ends = -math.inf if self.least is None else self.least, math.inf if self.most is None else self.most
         return AttributePlace(self.name, self.kind, parse_path(self.path), values, *ends)
 
 
 class AttributePlace(NamedTuple):
-    """A declared attribute, the keys of its path, its values where they are listed, and their ends."""
+    """A declared attribute: the keys of its path, its values if they are listed, and its bounds."""
 
     name: str
     kind: str
@@ -55,7 +55,7 @@ class AttributePlace(NamedTuple):
 
 _TEXT = (
     AttributeSpec("text", "text", "$.text"),
-    AttributeSpec("text", "text", "$.features.text"),  # not read where the place before is filled
+    AttributeSpec("text", "text", "$.features.text"),  # only without $.text
 )
 
 
@@ -63,26 +63,26 @@ class EventSchema(msgspec.Struct, frozen=True, dict=True):
     """How to read an event.
 
     Open features are the undeclared ones: ``$.text`` is a text attribute named "text", and every entry of
-    ``$.features`` is an attribute named by its key and taken by its type. An entry that the id, the label,
-    the ts or a declared attribute reads, or whose name one bears, is not open.
+    ``$.features`` is an attribute named by its key, of a kind by its type. An entry that the id, the label,
+    the ts or a declared attribute reads, or that has the name of one, is not open.
 
     Attributes:
         attributes: the declared attributes; their names differ.
-        open_features: whether open features are read beside them; None (turned into True or False when the
-            schema is made) reads them where nothing is declared.
-        id_path: the event's id.
-        label_path: the event's label.
-        ts_path: the event's time; None leaves it unread.
-        entity_path: the event's entity, which becomes the attribute `ENTITY`, and no other one bears that
-            name; "" is the key of its record, None leaves it unread.
-        max_bytes: the largest record that is still decoded.
-        clock: "log" gives an event without a time that of its record, and refuses one far ahead of it;
-            "event" knows the times of events alone.
-        aliases: label -> what it is read as, in events and apart from them; "" is no label.
+        open_features: whether open features are read in addition; None (replaced by True or False on
+            creation) reads them if no attribute is declared.
+        id_path: path of the event's id.
+        label_path: path of the event's label.
+        ts_path: path of the event's time; None ignores it.
+        entity_path: path of the event's entity, which becomes the attribute `ENTITY`, a name that no other
+            attribute may have; "" is the key of its record, None ignores it.
+        max_bytes: maximum size of a record that is decoded.
+        clock: "log" gives an event without a time the time of its record, and rejects a time far ahead of
+            it; "event" uses only the times in events.
+        aliases: label -> the label as which it is read, in events and label records; "" removes the label.
 
     Raises:
-        ConfigError: a path that cannot be parsed, two attributes of one name, an attribute that bears the
-            entity's, or no room for a record.
+        ConfigError: a path that cannot be parsed, two attributes of one name, an attribute with the entity's
+            name, or a `max_bytes` below 1.
     """
 
     attributes: tuple[AttributeSpec, ...] = ()
@@ -105,7 +105,7 @@ class EventSchema(msgspec.Struct, frozen=True, dict=True):
             if names.count(name) > 1:
                 raise ConfigError(f"attributes: the name {name!r} is given twice")
         if self.entity_path is not None and ENTITY in names:
-            raise ConfigError(f"attributes: the name {ENTITY!r} is that of the entity of an event")
+            raise ConfigError(f"attributes: the name {ENTITY!r} is reserved for the entity of an event")
         _ = self.id_keys, self.label_keys, self.ts_keys, self.entity_keys, self.places
 
     @cached_property
@@ -125,12 +125,12 @@ class EventSchema(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def entity_keys(self) -> tuple[str, ...] | None:
-        """The keys of `entity_path`; None where the entity is the record's key, or is not read."""
+        """The keys of `entity_path`; None if the entity is the record's key, or is not read."""
         return parse_path(self.entity_path) if self.entity_path else None
 
     @cached_property
     def places(self) -> tuple[AttributePlace, ...]:
-        """Where attributes of known name and kind are read, in order."""
+        """The attributes with known names and kinds, in order, with their paths."""
         named_text = any(attribute.name == "text" for attribute in self.attributes)
         implied = _TEXT if self.open_features and not named_text else ()
         return tuple(attribute.place for attribute in (*implied, *self.attributes))
@@ -139,14 +139,14 @@ class EventSchema(msgspec.Struct, frozen=True, dict=True):
     def claimed(self) -> frozenset[str]:
         """The entries of ``$.features`` that are not open."""
         names = {place.name for place in self.places}
-        others = (self.ts_keys or (), self.entity_keys or (), *(place.keys for place in self.places))
-        read = [self.id_keys, self.label_keys, *others]
+        optional = (self.ts_keys or (), self.entity_keys or (), *(place.keys for place in self.places))
+        read = [self.id_keys, self.label_keys, *optional]
         names |= set() if self.entity_path is None else {ENTITY}
         return frozenset(names | {keys[1] for keys in read if keys[:1] == ("features",) and keys[1:]})
 
     @cached_property
     def told_by(self) -> frozenset[str]:
-        """The first keys of paths that make an event of a record that has them; see `wire.event_rules`."""
+        """The first keys of paths that mark a record as an event; see `event_validity`."""
         own = (self.id_keys, self.label_keys, self.ts_keys or ())
         named = {keys[0] for keys in own if keys} - {"id", "label", "ts"}
         read = (self.entity_keys or (), *(place.keys for place in self.places))
@@ -154,10 +154,10 @@ class EventSchema(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def is_plain(self) -> bool:
-        """Whether this is the default schema, but for size, clock, aliases, and an entity that is the key."""
+        """True if this is the default schema, except size, clock, aliases, and an entity that is the key."""
         own = ("max_bytes", "entity_path", "clock", "aliases")
         return not self.entity_path and self == EventSchema(**{name: getattr(self, name) for name in own})
 
     def named(self, label: str | None) -> str | None:
-        """What a label is read as."""
+        """Return the label as which a label is read, or None."""
         return None if label is None else self.aliases.get(label, label) or None

@@ -1,7 +1,7 @@
-"""What is no event although it can be read as one: a label that lost its way, a time that cannot be meant.
+"""Readable records that are not valid events: misdirected labels, and implausible times.
 
-Both would be learned without a word: a label as one more example of its class, and a time far ahead as the
-time of everything that comes after it (`model.stats.decayed`).
+Both would be learned silently: a label as one more example of its class, and a time far ahead as the time of
+everything that comes after it (`model.stats.decayed`).
 """
 
 from __future__ import annotations
@@ -16,32 +16,32 @@ EARLIEST = -2208988800.0
 """1900-01-01, in seconds since the epoch."""
 
 LATEST = 4102444800.0
-"""2100-01-01, the first time that is refused; milliseconds of any time since February 1970 are later."""
+"""2100-01-01, the first time that is rejected; milliseconds of any time since February 1970 are later."""
 
-_DAY = 86400.0  # forgives a clock, and a local time that was taken for UTC
-_SINCE = 631152000.0  # 1990-01-01: a number is taken for another unit where that is a likely time
+_DAY = 86400.0  # tolerance for a wrong clock, and for a local time read as UTC
+_SINCE = 631152000.0  # 1990-01-01: a number is assumed to have another unit if it gives a time from here on
 _UNITS = {"milliseconds": 1e3, "microseconds": 1e6, "nanoseconds": 1e9}
 _OF_LABELS = frozenset(("id", "label", "source", "weight", "ts", "withdraw", "since"))
 _REMEDY = (
-    "labels belong on the topic that topics.labels names, where one is configured; "
-    'an event without attributes says so: "features": {}'
+    "labels belong on the topic that topics.labels names, if it is configured; "
+    'an event without attributes is sent with "features": {}'
 )
 
 
 def refuse_label_record(record: Any, schema: EventSchema, key: bytes | None) -> None:
-    """Refuse a record of the topic of labels.
+    """Raise MalformedEvent for a record of the labels topic among events.
 
-    Nothing in an event says that it is one, so this goes by what producers write. A label has no key but
-    those of a label. An event has one more: `text`, `features` or the path of an attribute or entity, even
-    where its value is null. Any such key, and any that is no label's, makes an event. What is left has no
-    attribute, and is a label record where it
+    Records do not state their type, so this goes by what producers write. A label has only the keys of a
+    label. An event has one more, even if its value is null: `text`, `features` or the path of an attribute or
+    entity. Any such key, and any unknown key, makes an event. A record without one has no attribute, and is a
+    label record if it
 
-    * withdraws what a source said, or
+    * withdraws the labels of a source, or
     * has a `label`, null too, with a `source`, or
-    * has a `label` and nothing to learn it of. As an event it could teach nothing but how frequent its class
-      is, and as a label that came later it would do so for the second time. Where entities are named by keys
-      and the record has one, its entity is what it teaches about, and it is an event. What this costs: a
-      producer that leaves out empty texts has those events refused, and is told what to send.
+    * has a `label` and nothing to learn it from. As an event it would only count for the frequency of its
+      class, and as a late label it would count a second time. If keys name entities and the record has a
+      key, it is an event of its entity. The cost: events of a producer that omits empty texts are rejected,
+      with advice what to send.
 
     An id alone, with a null label or with a source, is an event: it is only predicted, and teaches nothing.
 
@@ -53,7 +53,7 @@ def refuse_label_record(record: Any, schema: EventSchema, key: bytes | None) -> 
     if not schema.told_by.isdisjoint(record):
         return
     label = record.get("label")
-    is_label = type(label) is str and label != ""  # any other is refused for what it is
+    is_label = type(label) is str and label != ""  # any other value is rejected as a label later
     withdraws = label is None and "label" in record
     has_source = record.get("source") is not None
     is_of_entity = schema.entity_path == "" and bool(key)
@@ -66,10 +66,10 @@ def refuse_label_record(record: Any, schema: EventSchema, key: bytes | None) -> 
 
 
 def refuse_odd_time(seconds: float, given: Any, keys: Keys) -> None:
-    """Refuse a time that is not of the years 1900 to 2099. `given` is what the record says.
+    """Raise MalformedEvent for a time outside the years 1900 to 2099. `given` is the value in the record.
 
     Raises:
-        MalformedEvent: out-of-range; it names the unit where another one than seconds is likely.
+        MalformedEvent: out-of-range; it names the unit if a unit other than seconds is likely.
     """
     if EARLIEST <= seconds < LATEST:
         return
@@ -81,7 +81,7 @@ def refuse_odd_time(seconds: float, given: Any, keys: Keys) -> None:
 
 
 def refuse_ahead(seconds: float, recorded: float, keys: Keys) -> None:
-    """Refuse an event time more than a day after the log recorded the event.
+    """Raise MalformedEvent for an event time more than a day after the log recorded the event.
 
     Raises:
         MalformedEvent: out-of-range.
@@ -90,7 +90,7 @@ def refuse_ahead(seconds: float, recorded: float, keys: Keys) -> None:
 
 
 def refuse_label_ahead(seconds: float, recorded: float) -> None:
-    """Refuse a label that says it was given more than a day after the log recorded it.
+    """Raise MalformedEvent for a label whose time is more than a day after the log recorded it.
 
     The last label of a source counts, so no correction would count until that time.
 
@@ -104,5 +104,5 @@ def _refuse_ahead(seconds: float, recorded: float, keys: Keys, what: str, advice
     if seconds <= recorded + _DAY:
         return
     detail = f"{seconds - recorded:.0f} s after the log recorded the {what}, more than a day"
-    remedy = f'{detail}{advice}; where such times are meant: events.clock = "event"'
+    remedy = f'{detail}{advice}; if such times are intended: events.clock = "event"'
     refuse("out-of-range", keys, detail, remedy)

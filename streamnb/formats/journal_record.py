@@ -3,21 +3,21 @@
     digest_n  = SHA-256(digest_{n-1} || record n without its digest)
     outputs_n = SHA-256(outputs_{n-1} || topic, key, headers and bytes of every output of commit n)
 
-The first chain says what was processed, in which order. The second says what was answered: it may differ on
-a machine whose logarithms differ in the last bit, which the fingerprint in the genesis record tells.
+The first chain identifies what was processed, in which order. The second identifies the outputs. They may
+differ on a machine whose logarithms differ in the last bit; the fingerprint in the genesis record shows it.
 
 Kinds of records:
 
-    genesis     the first: configuration, topic ids, fingerprint, where reading starts
-    commit      slices were processed, in this order; without any it is a report of those before
-    config      from here on another configuration holds; with the ids of topics that are read from here on
-    rollback    the state is again what it was after record `to`; positions stay
-    loss        records that were not processed are gone: positions jump over them; topic ids as they are now
-    program     from here on another version of this program goes on
-    adopt       a model that was learned anew up to record `to`, and then followed the journal, is taken up;
-                where it was learned under another configuration, that one holds from here on; or the sum of
-                what others have learned up to these positions
-    foreign     records of the journal's topic, at these offsets, are not the journal's: they are passed over
+    genesis     the first: configuration, topic ids, fingerprint, start positions
+    commit      slices that were processed, in this order; without slices it reports on earlier ones
+    config      a new configuration applies after it; with the ids of topics that are read from then on
+    rollback    the state returns to its value after record `to`; positions stay
+    loss        unprocessed records were deleted: positions skip them; with the current topic ids
+    program     another version of this program continues
+    adopt       a model that was retrained up to record `to`, and then followed the journal, is installed;
+                if it has another configuration, that applies from here on; or the sum of what several
+                learners have learned up to these positions
+    foreign     records of the journal's topic at these offsets, which no learner wrote, are skipped
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ Kind = Literal["genesis", "commit", "config", "rollback", "loss", "program", "ad
 
 
 class Slice(msgspec.Struct, frozen=True):
-    """Adjoining records of one partition, processed one after the other.
+    """Adjoining records of one partition, processed in order.
 
     Attributes:
-        topic: where they were read.
+        topic: the topic.
         partition: its number.
         first: offset of the first record.
         next: offset after the last record.
-        count: how many records; fewer than next - first where the log has gaps.
-        crc: CRC-32 of their values, one after the other.
+        count: how many records; fewer than next - first if the log has gaps.
+        crc: CRC-32 of their concatenated values.
     """
 
     topic: str
@@ -62,12 +62,12 @@ class Slice(msgspec.Struct, frozen=True):
 
 
 class AppliedAction(msgspec.Struct, frozen=True, array_like=True):
-    """What alarms did in a commit, see `engine.actions`.
+    """The action of an alarm in a commit, see `engine.actions`.
 
     Attributes:
         action: "pause" or "renew".
-        first, stop: the places among its records from and up to which learning was paused; the place of the
-            record before which a model was renewed, twice.
+        first, stop: indices among its records between which learning was paused; for "renew" both are the
+            index of the record before which the model was reset.
     """
 
     action: str
@@ -76,33 +76,33 @@ class AppliedAction(msgspec.Struct, frozen=True, array_like=True):
 
 
 class JournalRecord(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What one commit did.
+    """The effects of one commit.
 
     Attributes:
         version: of this format.
         n: number of the record, from 0; record 0 is the genesis.
         previous: digest of the record before, in hex.
         kind: see above.
-        now: the time of the commit, seconds since the epoch; whatever needs a time in it uses this one.
+        now: the time of the commit, seconds since the epoch, used wherever it needs a time.
         slices: what was processed, in order.
         positions: topic -> partition (as text) -> offset of the next record to read, of every partition.
         outputs: running digest of the outputs, in hex.
-        machine: which fingerprint computed the outputs.
+        machine: fingerprint of the machine that computed the outputs.
         digest: running digest of the journal up to and with this record, in hex.
-        config_hash: genesis, config and adopt, of the configuration that holds from here on.
-        config: its keys and values, those apart that shape nothing.
+        config_hash: genesis, config and adopt, of the configuration that applies from here on.
+        config: its keys and values, except those without effect on what is learned.
         fingerprint: genesis and program, what derived floats depend on.
-        topic_ids: genesis, loss and config, topic -> id, which changes when a topic is made anew.
-        to: rollback, the record whose state is taken up again; adopt, see above.
+        topic_ids: genesis, loss and config, topic -> id, which changes if a topic is recreated.
+        to: rollback, the record whose state is restored; adopt, see above.
         model: adopt only, the SHA-256 of the model, in hex.
-        floor: adopt only, whether events were forgotten: no state before is to come back.
-        merged: adopt only, of a sum: the digests of what is in it, as the journals of these others have them,
-            or the SHA-256 of a model as text.
-        strays: foreign only, the offsets that are passed over.
-        work: commit only, steps of what takes longer than one commit, made after its slices.
-        silence: commit only, monitors of silences of up to so many seconds were asked: it was looked whether
-            anything waits to be read.
-        acted: commit only, what alarms did in it.
+        floor: adopt only, whether events were erased, so that no earlier state may be restored.
+        merged: adopt only, of a sum: the digests of its terms in their learners' journals, or the SHA-256 of
+            a model as text.
+        strays: foreign only, the offsets that are skipped.
+        work: commit only, steps of work that takes longer than one commit, made after its slices.
+        silence: commit only, monitors of silences of up to this many seconds were updated, after a check that
+            no record was waiting to be read.
+        acted: commit only, the actions of alarms in it.
     """
 
     version: int
@@ -130,19 +130,19 @@ class JournalRecord(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def events(self) -> int:
-        """How many records were processed, of every sort."""
+        """The number of processed records, of every sort."""
         return sum(part.count for part in self.slices)
 
 
 class ConfigChange(NamedTuple):
-    """A key of a configuration that has another value than a journal record has.
+    """A configuration key whose value differs from a journal record's.
 
     Attributes:
         key: its dotted path.
-        before: the value that the journal knows, as text.
+        before: the value in the journal, as text.
         after: the value now.
-        allowed: whether what was learned can be continued with it.
-        anew: whether a model that is learned anew may have it.
+        allowed: whether the learned model can be continued with it.
+        anew: whether a retrained model may have it.
     """
 
     key: str
@@ -153,8 +153,6 @@ class ConfigChange(NamedTuple):
 
 
 class _Likeness(msgspec.Struct):
-    """What a journal record of any version has, and nothing that is written elsewhere."""
-
     n: int
     previous: str
     digest: str
@@ -169,7 +167,7 @@ _SHOWN = 40  # bytes of what is foreign
 
 
 def crc(values: Iterable[bytes]) -> int:
-    """CRC-32 of values one after the other."""
+    """Return the CRC-32 of the concatenated values."""
     return zlib.crc32(b"".join(values))
 
 
@@ -178,9 +176,9 @@ Output = tuple[str, bytes | None, bytes, Iterable[tuple[str, bytes]]]
 
 
 def chain_outputs(previous: str, outputs: Iterable[Output]) -> str:
-    """The running digest of outputs after these. Lengths keep their parts apart."""
+    """Return the running digest after these outputs. Lengths separate their parts."""
     digest = hashlib.sha256(bytes.fromhex(previous))
-    heads: dict[str, bytes] = {}  # topic -> how an output without headers begins
+    heads: dict[str, bytes] = {}  # topic -> beginning of an output without headers
     pieces: list[bytes] = []
     for topic, key, value, headers in outputs:
         if headers:
@@ -199,27 +197,27 @@ def chain_outputs(previous: str, outputs: Iterable[Output]) -> str:
 
 
 def _present(key: bytes | None) -> bytes:
-    """A key so that none differs from an empty one."""
+    # A missing key differs from an empty one.
     return b"" if key is None else b"k" + key
 
 
 def seal(record: JournalRecord) -> JournalRecord:
-    """The record with its digest."""
+    """Return the record with its digest."""
     body = _ENCODER.encode(msgspec.structs.replace(record, digest=""))
     digest = hashlib.sha256(bytes.fromhex(record.previous) + body).hexdigest()
     return msgspec.structs.replace(record, digest=digest)
 
 
 def encode_journal(record: JournalRecord) -> bytes:
-    """The JSON of a sealed record."""
+    """Return the JSON of a sealed record."""
     return _ENCODER.encode(record)
 
 
 def decode_journal(raw: bytes) -> JournalRecord:
-    """A record, whose own digest has been verified.
+    """Return the record of these bytes, after verification of its own digest.
 
-    Raises JournalError for anything else; `ForeignRecord` for what looks like no journal record at all. One
-    of a later version is not foreign: to pass over it would be to forget what it did.
+    Raises JournalError for anything else; its subclass `ForeignRecordError` for bytes unlike any journal
+    record. A record of a later version is not foreign: to skip it would lose its effects.
     """
     try:
         record = _DECODER.decode(raw)
@@ -232,11 +230,11 @@ def decode_journal(raw: bytes) -> JournalRecord:
         raise JournalError(f"journal version {record.version} is unknown; this program reads {VERSION}")
     try:
         is_whole = seal(record).digest == record.digest
-    except ValueError:  # `previous` is no hex
+    except ValueError:  # `previous` is not hex
         is_whole = False
     if not is_whole:
         why = "it was altered"
-        with suppress(*_NOT_JSON):  # msgspec has not looked at what it skipped
+        with suppress(*_NOT_JSON):  # msgspec does not check what it skips
             if added := sorted(msgspec.json.decode(raw).keys() - set(record.__struct_fields__)):
                 why += f", or written by a later version, which knows its {', '.join(added)[:_SHOWN]}"
         raise JournalError(f"journal record {record.n} does not have the digest it claims: {why}")
@@ -254,7 +252,7 @@ def _refuse_foreign(raw: bytes) -> None:
 
 
 def last_number(values: Iterable[bytes]) -> int | None:
-    """The greatest number that adjoining records of the journal's topic bear, None where none bears any."""
+    """Return the greatest record number among adjoining records of the journal's topic, None without any."""
     return max((n for n in map(_number, values) if n is not None), default=None)
 
 

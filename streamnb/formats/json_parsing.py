@@ -1,9 +1,9 @@
-"""Bytes -> JSON value, checked to the last byte, and the reason where they hold none.
+"""Bytes -> JSON value, checked to the last byte, or the reason why they are not JSON.
 
-msgspec is fast but says too little of what it refuses. That is parsed again by Python's own parser, which
-is lenient where we want to look closer: it accepts lone surrogates and numbers beyond a double, so that the
-value at fault can be found. Duplicate keys: the last one wins, in both; but a lone surrogate is refused
-behind it, too, for it is looked for in the text, and not in what comes of it.
+msgspec is fast but reports too little about what it rejects. Rejected bytes are parsed again by Python's own
+parser, which accepts lone surrogates and numbers beyond a double, so that the invalid value can be located.
+Of duplicate keys the last one wins in both parsers; but a lone surrogate is rejected in all of them,
+because the text itself is searched.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ from streamnb.errors import MalformedEvent
 from streamnb.formats.json_paths import Keys, render_path
 
 MAX_DEPTH = 100
-"""How deep arrays and objects may nest. Python's own limit depends on the caller's stack, so that a replay
-could judge a record otherwise than the run did; this one lies far below it."""
+"""Maximum nesting depth of arrays and objects. Python's own limit depends on the caller's stack, so that a
+replay could judge a record differently than the run did; this one is far below it."""
 
 SHALLOW = 2 * MAX_DEPTH
-"""No JSON of so few bytes nests deeper: every level is opened and closed."""
+"""Number of bytes in which JSON cannot nest deeper: every level is opened and closed."""
 
 _TOKENS = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[\[{]|[\]}]', re.DOTALL)
 _STEPS = {b"[": 1, b"{": 1, b"]": -1, b"}": -1}
 
 
 def refuse(reason: str, keys: Keys, detail: str, remedy: str = "") -> NoReturn:
-    """Raises `MalformedEvent` for the value at some keys."""
+    """Raise `MalformedEvent` for the value at some keys."""
     raise MalformedEvent(reason, render_path(keys), detail, remedy) from None
 
 
 def parse(raw: bytes, max_bytes: int) -> Any:
-    """The JSON value of a record. A number that no double holds becomes an infinity or a huge int.
+    """Return the JSON value of a record. A number beyond every double becomes an infinity or a huge int.
 
     Raises:
-        MalformedEvent: oversize, invalid-utf8, invalid-json or lone-surrogate, looked for in this order,
-            except that nesting too deeply (invalid-json) is found right after oversize.
+        MalformedEvent: oversize, invalid-utf8, invalid-json or lone-surrogate, checked in this order,
+            except that excessive nesting (invalid-json) is found right after oversize.
     """
     if len(raw) > max_bytes:
         refuse("oversize", (), f"expected at most {max_bytes} bytes, found {len(raw)}")
@@ -54,7 +54,7 @@ def parse(raw: bytes, max_bytes: int) -> Any:
 
 
 def maybe_deep(raw: bytes) -> bool:
-    """Whether there are brackets enough to nest too deeply."""
+    """Return whether there are enough brackets to nest too deeply."""
     return raw.count(b"[") + raw.count(b"{") > MAX_DEPTH
 
 
@@ -83,7 +83,7 @@ def _parse_slowly(raw: bytes) -> Any:
 
 
 class _Pairs(list[tuple[str, Any]]):
-    """An object with all that it holds, behind duplicate keys too."""
+    """An object with all its entries, duplicate keys included."""
 
     items = list.__iter__
 
@@ -104,7 +104,7 @@ _load = partial(json.loads, parse_int=_parse_int, parse_constant=_refuse_constan
 
 
 def is_nonfinite(value: Any) -> bool:
-    """Whether a value is an infinity, a NaN, or an int that no double holds."""
+    """Return whether a value is an infinity, a NaN, or an int beyond every double."""
     if isinstance(value, int | float):
         try:
             return not math.isfinite(value)
@@ -114,7 +114,7 @@ def is_nonfinite(value: Any) -> bool:
 
 
 def find(value: Any, wanted: Callable[[Any], bool], keys: Keys = ()) -> Keys | None:
-    """The keys of the first key or value of a JSON value that is `wanted`, None where there is none."""
+    """Return the keys of the first key or value of a JSON value that is `wanted`, or None."""
     if wanted(value):
         return keys
     entries: Iterable[tuple[str | int, Any]] = ()

@@ -1,4 +1,4 @@
-"""The places of values in a record.
+"""Paths of values in a record.
 
 ``$.user.age`` goes from the record into the object at ``user`` and takes its ``age``. A key of other
 characters than letters, digits, ``_`` and ``-`` is a JSON string in brackets: ``$["odd key"]``. Entries of
@@ -17,11 +17,11 @@ Keys = tuple[str | int, ...]
 
 _PLAIN = re.compile(r"[\w-]+")
 _STEP = re.compile(r'\.([\w-]+)|\[("(?:[^"\\]|\\.)*")\]')
-_LONGEST_PATH = 256  # a dead letter carries the path in a header: a hostile key must not blow that up
+_LONGEST_PATH = 256  # a dead letter carries the path in a header, and a sender chooses its keys
 
 
 def parse_path(path: str) -> tuple[str, ...]:
-    """The keys of a path: ``$.a["odd key"]`` is ``("a", "odd key")``. Raises `ConfigError`."""
+    """Return the keys of a path: ``$.a["odd key"]`` is ``("a", "odd key")``. Raises `ConfigError`."""
     keys = []
     position = 1
     while path.startswith("$") and (step := _STEP.match(path, position)):
@@ -40,7 +40,7 @@ def _unquote(quoted: str, path: str) -> str:
 
 
 def render_path(keys: Keys) -> str:
-    """The path of some keys, which `parse_path` reads back; beyond 256 characters it is cut short."""
+    """Return the path of some keys, as `parse_path` reads it; beyond 256 characters it is cut short."""
     path = "$" + "".join(map(_render_step, keys))
     return path if len(path) <= _LONGEST_PATH else path[: _LONGEST_PATH - 3] + "..."
 

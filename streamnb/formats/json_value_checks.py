@@ -1,4 +1,4 @@
-"""Checks of single JSON values: each returns the value it was asked for, or refuses it with its place."""
+"""Checks of single JSON values: each returns the value, or raises an error with its path."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ from streamnb.formats.json_parsing import refuse
 from streamnb.formats.json_paths import Keys
 
 CSV_FAULT = "csv"
-"""The key of the object at the front of an array that a row of CSV became; its value says why."""
+"""Key of the object that begins the array of a malformed CSV row; its value is the reason."""
 
-LONGEST_NAME = 1000
-"""Characters of an id or a label."""
+LONGEST_NAME = 1000  # characters of an id or a label
 
 _TYPES = {dict: "an object", list: "an array", str: "a string", bool: "a boolean", type(None): "null"}
 _SCALAR = "a string, a boolean or a number"
@@ -27,18 +26,18 @@ _LOCAL_TIME = re.compile(
     r"\d{4}-\d\d-\d\d(?P<time>[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?)?", re.ASCII | re.IGNORECASE
 )
 _LONGEST_FAULT = 200
-_MOST_DIGITS = 18  # of a fraction; further ones move no double that anybody could tell
+_MOST_DIGITS = 18  # of a fraction; further digits change no double noticeably
 _DAY = 86400
 _EPOCH = date(1970, 1, 1).toordinal()
 
 
 def refuse_type(value: Any, expected: str, keys: Keys) -> NoReturn:
-    """Refuse a value of another JSON type than expected."""
+    """Raise MalformedEvent for a value of another JSON type than expected."""
     refuse("wrong-type", keys, f"expected {expected}, found {_TYPES.get(type(value), 'a number')}")
 
 
 def look_up(record: Any, keys: tuple[str, ...]) -> Any:
-    """The value at a path; None where it, or an object on the way to it, is absent or null."""
+    """Return the value at a path; None if it, or an object on the way to it, is absent or null."""
     value = record
     for key in keys:
         if type(value) is not dict:
@@ -62,12 +61,12 @@ def _refuse_step(record: Any, keys: tuple[str, ...]) -> NoReturn:
 
 
 def body(value: Any, keys: Keys) -> str:
-    """The string of a text attribute: a number is none, and was none in any log."""
+    """Return the string of a text attribute; a number is rejected."""
     return value if type(value) is str else refuse_type(value, 'a string, such as "42" for 42', keys)
 
 
 def name(value: Any, keys: Keys) -> str:
-    """A string of 1 to 1000 characters: names stand in every prediction, and must not fill it."""
+    """Return a string of 1 to 1000 characters: names are repeated in every prediction, and must be short."""
     found: str = value if type(value) is str else refuse_type(value, "a string", keys)
     if not 0 < len(found) <= LONGEST_NAME:
         refuse("out-of-range", keys, f"expected 1 to {LONGEST_NAME} characters, found {len(found)}")
@@ -75,12 +74,12 @@ def name(value: Any, keys: Keys) -> str:
 
 
 def required_name(value: Any, keys: Keys) -> str:
-    """A name that must be there."""
+    """Return a name that must be present."""
     return refuse("missing", keys, "expected a string, found none") if value is None else name(value, keys)
 
 
 def number(value: Any, keys: Keys) -> float:
-    """A number that a finite double holds."""
+    """Return a number as a finite double."""
     if type(value) is float and math.isfinite(value):
         return value
     if type(value) is not float and type(value) is not int:
@@ -95,7 +94,7 @@ def number(value: Any, keys: Keys) -> float:
 
 
 def moment(value: Any, keys: Keys) -> float:
-    """A time in seconds since the epoch: a number, or an RFC 3339 date-time with its offset from UTC."""
+    """Return a time in seconds since the epoch, from a number or an RFC 3339 date-time with UTC offset."""
     if type(value) is not str:
         return number(value, keys)
     found = _DATE_TIME.fullmatch(value)
@@ -112,7 +111,6 @@ def moment(value: Any, keys: Keys) -> float:
 
 
 def _unread_time(value: str) -> str:
-    """Describe a string that is not an RFC 3339 date-time, by what it lacks."""
     local = _LOCAL_TIME.fullmatch(value)
     if local is None:
         return "a string"
@@ -122,10 +120,10 @@ def _unread_time(value: str) -> str:
 
 
 def _whole_seconds(parts: list[int], offset: list[int]) -> int:
-    """Seconds from the epoch to a date and time, so far from UTC. Raises ValueError where there is none.
+    """Return the seconds from the epoch to a date and time with UTC offset. Raises ValueError if invalid.
 
     A leap second, which ends a month in UTC, is the second after it, as POSIX counts. Python's own parser
-    takes no leap second, and otherwise not the same in every version.
+    accepts no leap second, and differs between versions otherwise.
     """
     *day, hour, minute, second = parts
     sign, hours, minutes = offset
@@ -139,7 +137,7 @@ def _whole_seconds(parts: list[int], offset: list[int]) -> int:
 
 
 def nominal(value: Any, keys: Keys) -> str:
-    """A string, boolean or number as text: true is "true"; 3 and 3.0 are both "3"."""
+    """Return a string, boolean or number as text: true is "true"; 3 and 3.0 are both "3"."""
     if type(value) is str:
         return value
     if type(value) is bool:
@@ -150,7 +148,7 @@ def nominal(value: Any, keys: Keys) -> str:
 
 
 def undeclared(value: Any, keys: Keys) -> str | float | bool:
-    """A string or boolean as it is, a number as a double."""
+    """Return a string or boolean as it is, a number as a double."""
     if type(value) is str or type(value) is bool:
         return value
     if type(value) is dict or type(value) is list:

@@ -5,9 +5,8 @@
     ...
     ~	5	<SHA-256 of all that is before, in hex>
 
-A line is what it is about and then values, each in canonical JSON, with tabs between them. Equal models are
-equal bytes, and floats keep their bits. The last line says how many there are before it,
-the first among them.
+A line has a subject and then values, each in canonical JSON, separated by tabs. Equal models are equal bytes,
+and floats keep their bits. The last line has the number of lines before it, the first one included.
 """
 
 from __future__ import annotations
@@ -64,22 +63,22 @@ _FORMS: Mapping[str, tuple[Callable[[Any], bool], ...]] = {
     "value": _KEYED,
     "word": _KEYED,
 }
-"""What a line is about -> what its values are."""
-_SAID = {"moments": 3, "position": 2}
-"""How many values at its end are what a line says, where that is more than one; the others are of what."""
+"""First word of a line -> checks of its values."""
+_PREDICATES = {"moments": 3, "position": 2}
+"""Number of values at the end of a line that are not its subject, if more than one."""
 
 
 def encode_text(facts: Iterable[tuple[Any, ...]]) -> bytes:
-    """Facts, in whatever order they come, as text."""
+    """Return facts, in any order, as text."""
     lines = sorted(map(_line, facts))
     body = b"".join(line + b"\n" for line in (FIRST, *lines))
     return body + b"~\t%d\t%s\n" % (1 + len(lines), hashlib.sha256(body).hexdigest().encode())
 
 
 def decode_text(text: bytes) -> list[tuple[Any, ...]]:
-    """The facts of a text, in its order.
+    """Return the facts of a text, in its order.
 
-    Raises SnapshotError, which names the line, for all that `encode_text` does not write.
+    Raises SnapshotError, with the line, for anything that `encode_text` does not write.
     """
     first, *lines = text.split(b"\n")
     if first != FIRST:
@@ -87,15 +86,15 @@ def decode_text(text: bytes) -> list[tuple[Any, ...]]:
             f"line 1: no model as text begins with {first[:60]!r}, but with {FIRST.decode()!r}"
         )
     if len(lines) < 2 or lines.pop() or not lines[-1].startswith(b"~"):
-        raise SnapshotError("it is cut off: its last line says how many lines there are, and is missing")
+        raise SnapshotError("it is cut off: its last line, with the number of lines, is missing")
     end = lines.pop()
     facts = [_fact(line, number) for number, line in enumerate(lines, 2)]
     for number, (before, line) in enumerate(pairwise(lines), 3):
         if before >= line:
             fault = "is there twice" if before == line else "is not in order (LC_ALL=C sort)"
             raise SnapshotError(f"line {number} {fault}: {_shown(line)}")
-    for number, (one, other) in enumerate(pairwise(facts), 3):
-        if _about(one) == _about(other):
+    for number, (fact, after) in enumerate(pairwise(facts), 3):
+        if _about(fact) == _about(after):
             raise SnapshotError(
                 f"line {number} is about the same as the line before: {_shown(lines[number - 2])}"
             )
@@ -111,8 +110,8 @@ def decode_text(text: bytes) -> list[tuple[Any, ...]]:
 
 
 def _about(fact: tuple[Any, ...]) -> list[tuple[type, Any]]:
-    """What a fact is about; the rest is what it says of that."""
-    return [(type(value), value) for value in fact[: -_SAID.get(fact[0], 1)]]
+    """Return the subject of a fact; the rest is its predicate."""
+    return [(type(value), value) for value in fact[: -_PREDICATES.get(fact[0], 1)]]
 
 
 def _line(fact: tuple[Any, ...]) -> bytes:
@@ -125,14 +124,14 @@ def _line(fact: tuple[Any, ...]) -> bytes:
 def _fact(line: bytes, number: int) -> tuple[Any, ...]:
     what, _, values = line.decode(errors="replace").partition("\t")
     forms = _FORMS.get(what, ())
-    try:  # no string has a tab in it: one that has makes fewer values than tabs
+    try:  # strings escape tabs: a raw tab in one makes fewer values than tabs
         found = json.loads(f"[{values}]" if what == _OBJECT else f"[{values.replace(_TAB, ',')}]")
-        is_one = len(found) == len(forms) and all(is_it(one) for is_it, one in zip(forms, found, strict=True))
-        if is_one and _line(fact := (what, *found)) == line:
+        fits = len(found) == len(forms) and all(is_it(item) for is_it, item in zip(forms, found, strict=True))
+        if fits and _line(fact := (what, *found)) == line:
             return fact
     except (ValueError, RecursionError):
         pass
-    raise SnapshotError(f"line {number} is no fact of a model: {_shown(line)}")
+    raise SnapshotError(f"line {number} is not a fact of a model: {_shown(line)}")
 
 
 def _shown(line: bytes) -> str:

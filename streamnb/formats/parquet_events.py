@@ -107,7 +107,6 @@ class _ParquetReader:
         return type(cell) in _SCALARS and cell in self._missing
 
     def _values(self, array: Any, column: str) -> list[Any]:
-        """Return the values of an Arrow array: what JSON has, and decimals."""
         if hasattr(array, "storage"):
             return self._extension(array, column)
         for what, read in self._readers.items():
@@ -236,5 +235,4 @@ def _without_decimals(cells: list[Any]) -> list[Any]:
 
 
 def _key(value: Any) -> str:
-    """Return the key of a map entry as a string, as JSON requires."""
     return name_text(value) if type(value) in {str, *_NAMED} else str(value)

@@ -24,12 +24,12 @@ _DTYPES: dict[str, Dtype] = {name: name for name in get_args(Dtype)}
 
 
 def array_dtype(array: Array | StoredArray) -> Dtype:
-    """The portable name of the array's dtype, whatever its byte order.
+    """Return the portable name of the array's dtype, whatever its byte order.
 
     Raises:
         SnapshotError: not a plain `numpy.ndarray`, or a dtype beyond the closed list.
     """
-    # A subclass (a masked array, say) may hold more than its elements, which would be lost silently.
+    # A subclass, such as a masked array, may hold more than its elements, which would be lost.
     if type(array) not in {np.ndarray, StoredArray}:
         raise SnapshotError(f"expected numpy.ndarray, got {type(array).__name__}")
     if array.dtype.name not in _DTYPES:
@@ -38,9 +38,9 @@ def array_dtype(array: Array | StoredArray) -> Dtype:
 
 
 def array_blocks(array: Array | StoredArray) -> Iterator[bytes]:
-    """The elements in C order and little endian, in blocks of at most `BLOCK` bytes; no copy of the whole.
+    """Yield the elements in C order, little endian, in blocks of at most `BLOCK` bytes, without a whole copy.
 
-    Raises SnapshotError where it is a stored one that cannot be read.
+    Raises SnapshotError if a stored array cannot be read.
     """
     if isinstance(array, StoredArray):
         flat = array.reshape(-1)
@@ -64,7 +64,7 @@ def array_blocks(array: Array | StoredArray) -> Iterator[bytes]:
 
 
 def read_array(file: io.BufferedIOBase, dtype: Dtype, shape: list[int]) -> tuple[Array, int]:
-    """The array whose bytes come next in the file, and their CRC-32; it is writable and owns its memory.
+    """Return the next array in the file, writable and with its own memory, and the CRC-32 of its bytes.
 
     Raises:
         SnapshotError: the file ends too early, or a bool is neither 0 nor 1.

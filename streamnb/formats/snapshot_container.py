@@ -1,8 +1,8 @@
 """Snapshots as bytes: versioned, checksummed, canonical, and never a pickle.
 
-The layout is specified in docs/snapshot-format.md: a prelude, a JSON header that says what every array is,
-the arrays' own bytes, and a SHA-256 over all of it. It is canonical: two snapshots of equal values are equal
-bytes (floats are equal where their bits are), and whatever decodes encodes to the very bytes it came from.
+The layout is specified in docs/snapshot-format.md: a prelude, a JSON header that describes every array, the
+arrays' own bytes, and a SHA-256 over all of it. It is canonical: two snapshots of equal values are equal
+bytes (floats are equal if their bits are), and whatever decodes encodes to the same bytes again.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _CHECKSUM = 32
 _ALIGNMENT = 64
 _SEGMENTS = "segments"
 FLOOR = "floor"
-"""The key of a part's values that says before which journal record no state is to come back."""
+"""Key of a part's values: the journal record before which no state may be restored."""
 DIGEST = re.compile("[0-9a-f]{64}")
 """The name of a segment."""
 
@@ -45,8 +45,8 @@ class SnapshotPart(NamedTuple):
     """The state of one component.
 
     Attributes:
-        meta: str keys to None, bool, int of 64 bits, finite float, str, and lists and dicts of these, not
-            too deep. The order of keys is not kept.
+        meta: str keys to None, bool, int of 64 bits, finite float, str, and lists and dicts of these, of
+            limited depth. The order of keys is not kept.
         arrays: name -> array of bool, int8 ... int64, uint8 ... uint64, float32 or float64, of any shape,
             memory order and byte order.
     """
@@ -65,8 +65,8 @@ class Snapshot(msgspec.Struct, frozen=True, eq=False):
         config_hash: hash of the configuration that the state was learned under.
         fingerprint: what the bits of derived floats depend on, such as versions and the CPU.
         parts: the components' states by name.
-        segments: SHA-256 in hex -> bytes that belong to the parts, and are stored beside the snapshot, for
-            the ones before have them too: `encode` leaves them out, and `decode` knows none.
+        segments: SHA-256 in hex -> bytes that belong to the parts and are stored in separate files, which
+            snapshots share: `encode` omits them, and `decode` returns none.
     """
 
     journal_n: int
@@ -84,7 +84,7 @@ class _ArrayEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     part: str
     name: str
     dtype: Dtype
-    shape: Annotated[list[_Size], msgspec.Meta(max_length=32)]  # numpy has room for more, its tools have not
+    shape: Annotated[list[_Size], msgspec.Meta(max_length=32)]  # the limit of many tools around numpy
     offset: _Size
     length: _Size
     crc32: _Size
@@ -104,22 +104,22 @@ class _Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def encode(snapshot: Snapshot) -> bytes:
-    """The snapshot's canonical bytes.
+    """Return the snapshot's canonical bytes.
 
     Raises:
-        SnapshotError: a value that the format has no form for, with its path.
+        SnapshotError: a value that the format cannot represent, with its path.
     """
     return b"".join(encode_chunks(snapshot))
 
 
 def encode_chunks(snapshot: Snapshot) -> Iterator[bytes]:
-    """The snapshot's canonical bytes in pieces of about a mebibyte, so that no array is held twice.
+    """Return the snapshot's canonical bytes in pieces of about a mebibyte, without a copy of any array.
 
-    Values are checked before this returns. The arrays must not change until the last piece is taken.
+    Values are checked before this returns. The arrays must not change until the last piece is consumed.
 
     Raises:
-        SnapshotError: a value that the format has no form for, with its path; while pieces are taken: an
-            array has changed since this was called.
+        SnapshotError: a value that the format cannot represent, with its path; during iteration: an array has
+            changed since the call.
     """
     arrays: list[tuple[_ArrayEntry, Array]] = []
     offset = 0
@@ -144,7 +144,7 @@ def encode_chunks(snapshot: Snapshot) -> Iterator[bytes]:
 
 
 def decode(encoded: bytes | bytearray | memoryview) -> Snapshot:
-    """The snapshot of these bytes; its arrays are copies, writable and in native byte order.
+    """Return the snapshot of these bytes; its arrays are copies, writable and in native byte order.
 
     Raises:
         SnapshotError: the bytes are not a whole snapshot of this version; no input raises anything else.
@@ -153,7 +153,7 @@ def decode(encoded: bytes | bytearray | memoryview) -> Snapshot:
 
 
 def load(file: io.BufferedIOBase) -> Snapshot:
-    """The snapshot that a seekable file holds, read straight into its arrays, so that none is held twice.
+    """Return the snapshot in a seekable file, read straight into its arrays, without a second copy.
 
     Raises:
         SnapshotError: as `decode`.
@@ -176,36 +176,36 @@ def load(file: io.BufferedIOBase) -> Snapshot:
 
 
 def segment_names(parts: Mapping[str, SnapshotPart]) -> list[str]:
-    """The segments that belong to parts: those that `meta` has under ``segments``. Raises SnapshotError."""
+    """Return the segments that belong to parts, listed in `meta` as ``segments``. Raises SnapshotError."""
     names: list[Any] = []
     for part in parts.values():
         found = part.meta.get(_SEGMENTS, [])
         names += found if isinstance(found, list) else [found]
     for name in names:
         if not isinstance(name, str) or not DIGEST.fullmatch(name):
-            raise SnapshotError(f"{name!r} is no name of a segment")
+            raise SnapshotError(f"{name!r} is not the name of a segment")
     return list(dict.fromkeys(names))
 
 
 def floor_of(parts: Mapping[str, SnapshotPart]) -> int:
-    """The journal record before which no other snapshot is to be kept; -1 where none is named."""
+    """Return the journal record before which no other snapshot may be kept; -1 if none is named."""
     return max((int(part.meta.get(FLOOR, -1)) for part in parts.values()), default=-1)
 
 
 def load_parts(file: io.BufferedIOBase) -> dict[str, SnapshotPart]:
-    """The parts of the snapshot that a seekable file holds, without their arrays. Raises as `load`."""
+    """Return the parts of the snapshot in a seekable file, without their arrays. Raises as `load`."""
     header = _parse(_read_header(file, file.seek(0, io.SEEK_END)))
     return {name: SnapshotPart(meta, {}) for name, meta in header.parts.items()}
 
 
 def part_digest(meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> str:
-    """SHA-256, in hex, of one part's values: equal exactly where the part's canonical bytes are.
+    """Return the SHA-256, in hex, of one part's values: equal if and only if its canonical bytes are.
 
     It covers the canonical JSON of the meta and of every array's name, dtype and shape, then the arrays'
     bytes in the order of their names.
 
     Raises:
-        SnapshotError: a value that the format has no form for, with its path.
+        SnapshotError: a value that the format cannot represent, with its path.
     """
     shapes = [
         {"dtype": array_dtype(array), "name": name, "shape": list(array.shape)}
@@ -254,14 +254,13 @@ def _with_checksum(pieces: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _validated(header: Any) -> _Header:
-    """The header of this JSON value, which is one that every JSON reader reads alike."""
     refuse_unportable(header)
     with told_as(SnapshotError, "header", msgspec.ValidationError):
         return msgspec.convert(header, _Header)
 
 
 def _read_header(file: io.BufferedIOBase, size: int) -> bytes:
-    """The header's bytes, once the prelude agrees with them and with the file's size."""
+    # The prelude must agree with the header and with the file's size.
     if size == 0:
         raise SnapshotError("the file is empty: it is damaged, not a snapshot of nothing")
     if size < _PRELUDE.size + _CHECKSUM:
@@ -279,7 +278,7 @@ def _read_header(file: io.BufferedIOBase, size: int) -> bytes:
         raise SnapshotError(f"a header of {length} bytes does not fit into {size} bytes")
     if total != size:
         fault = "it is cut off" if total > size else "bytes trail behind it"
-        raise SnapshotError(f"{fault}: its prelude says {total} bytes, there are {size}")
+        raise SnapshotError(f"{fault}: its prelude states {total} bytes, there are {size}")
     text = _take(file, length)
     if hashlib.sha256(text).digest() != checksum:
         raise SnapshotError("the header does not match its checksum")
@@ -299,13 +298,13 @@ def _parse(text: bytes) -> _Header:
     with told_as(SnapshotError, "the header is not JSON", ValueError, RecursionError):
         plain = json.loads(text.decode())
     header = _validated(plain)
-    if canonical(plain) != text:  # a key twice, a number in another form, white space
+    if canonical(plain) != text:  # a duplicate key, a number in another form, whitespace
         raise SnapshotError("the header is not in canonical form")
     return header
 
 
 def _verify_directory(header: _Header, n_bytes: int) -> None:
-    """Every array is as long as its shape says and lies where the ones before it end; nothing is left."""
+    """Check that arrays have the sizes of their shapes, adjoin, and fill the data section."""
     _refuse_disorder("positions", [(topic, number) for topic, number, _ in header.positions])
     _refuse_disorder("arrays", [(entry.part, entry.name) for entry in header.arrays])
     end = 0
@@ -313,7 +312,7 @@ def _verify_directory(header: _Header, n_bytes: int) -> None:
         if entry.part not in header.parts:
             raise SnapshotError(f"{entry} belongs to no part")
         itemsize = np.dtype(entry.dtype).itemsize
-        # numpy takes no shape whose other dimensions overflow, though one of them be 0.
+        # numpy rejects a shape whose other dimensions overflow, even if one of them is 0.
         if itemsize * math.prod(filter(None, entry.shape)) >= 2**63:
             raise SnapshotError(f"{entry}: no array has the shape {entry.shape}")
         if entry.length != itemsize * math.prod(entry.shape):

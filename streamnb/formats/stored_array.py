@@ -1,4 +1,4 @@
-"""An array that is stored elsewhere, of which rows are read as they are asked for: it takes no memory."""
+"""An array that is stored elsewhere and read by rows on demand, without memory for the whole."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from streamnb.values.type_aliases import Array
 
 
 class StoredArray:
-    """One that nobody changes any more.
+    """A read-only array.
 
     Args:
-        read: fills a buffer with what is stored from a number of bytes on, rows one after the other.
+        read: fills a buffer with the stored bytes from an offset on; rows are concatenated.
         dtype, shape: of the array.
     """
 
@@ -28,21 +28,21 @@ class StoredArray:
 
     @property
     def size(self) -> int:
-        """How many elements it has."""
+        """The number of elements."""
         return math.prod(self.shape)
 
     @property
     def nbytes(self) -> int:
-        """Of all elements."""
+        """The size of all elements in bytes."""
         return self.size * self.dtype.itemsize
 
     def reshape(self, *shape: int) -> StoredArray:
-        """The same elements in another shape, of which one number may be -1."""
+        """Return the same elements in another shape, of which one number may be -1."""
         rest = self.size // max(1, -math.prod(shape)) if -1 in shape else 0
         return StoredArray(self._read, self.dtype, tuple(rest if n == -1 else n for n in shape))
 
     def __getitem__(self, rows: slice) -> Array:
-        """These rows. Raises what reading raises."""
+        """Return these rows. Raises what `read` raises."""
         first, stop, _ = rows.indices(len(self))
         found = np.empty((max(0, stop - first), *self.shape[1:]), self.dtype)
         self._read(found.reshape(-1).view(np.uint8).data, first * (self.nbytes // max(1, len(self))))

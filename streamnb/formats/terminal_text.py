@@ -1,4 +1,4 @@
-"""Text from data, as a terminal may have it; and how events are counted for people."""
+"""Data as text for a terminal, and counts of events for people."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ if TYPE_CHECKING:
 
 
 def printable(text: object) -> str:
-    r"""The text in one line; what is no letter, mark or space is escaped as Python does, an ESC as \x1b.
+    r"""Return the text in one line, with control characters escaped as Python does, ESC as \x1b.
 
-    Characters that steer a terminal, end a line or turn the direction of writing would let an event say what
-    the program did not. They are what `str.isprintable` refuses: Unicode's Other and Separator, but for the
+    Characters that control a terminal, end a line or change the direction of writing would let an event forge
+    the program's output. They are what `str.isprintable` rejects: Unicode's Other and Separator, except the
     space.
     """
-    told = str(text)
-    if told.isprintable():
-        return told
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in told)
+    line = str(text)
+    if line.isprintable():
+        return line
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
 
 
 def warn(text: object) -> None:
@@ -31,12 +31,12 @@ def warn(text: object) -> None:
 
 
 def left_out(events: Mapping[str, int]) -> str:
-    """How many events were left out, and why: one line for each reason that there was, each ended."""
+    """Return how many events were left out, and why, as one line for each reason."""
     return "".join(f"left out: {pluralize(n, 'event')} {why}\n" for why, n in events.items() if n)
 
 
 def counted(report: MetricsReport, records: int) -> str:
-    """How many events there were; where labels are records, too, also how many there are."""
+    """Return the number of events, and of records if labels are records, too."""
     from streamnb.formats.codec import IN_EVENT  # noqa: PLC0415  --help needs none of it
 
     if report.verdicts is None:
@@ -47,7 +47,7 @@ def counted(report: MetricsReport, records: int) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A time in the largest unit that it has two of."""
+    """Return a time in the largest unit of which it has at least two."""
     for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
         if seconds >= 2 * size:
             return f"{seconds / size:.0f} {unit}"

@@ -284,7 +284,7 @@ def test_where_the_header_has_several_the_rows_say_what_stands_between_two_cells
     [
         ("1,0,0,no\n2,0,0,yes\n", "column '0' is named twice; the first row has to name the columns, and looks like data"),
         ("1,32,no\n2,30,yes\n", "no column 'churn' for label; there are 1, 32, no; the first row has to name the columns"),
-        ("id:churn;a\n1:no;2\n", "; --delimiter C says what stands between two cells"),
+        ("id:churn;a\n1:no;2\n", "; --delimiter C sets the delimiter of cells"),
         ("id,churn\n1,\n2,\n", "no event has a label: column 'churn' is empty in all 2 rows"),
         ("id,churn\n1,\n2\n", "no event has a label: column 'churn' is empty in all 1 row"),
         ("id,churn\n2\n", None),
@@ -305,7 +305,7 @@ def test_a_header_without_labels_is_refused_where_they_are_to_be_learned(tmp_pat
         list(read_events(path, CsvColumns(must_have_label=True)))
     assert str(caught.value) == (
         f"{path}: no event has a label: there is no column 'label'; the columns are id, text, class; "
-        "--label-column NAME says which it is"
+        "--label-column NAME selects it"
     )
     (raw,) = read_events(path, CsvColumns(must_have_label=True, label="class"))
     assert json.loads(raw)["label"] == "x"
@@ -654,7 +654,7 @@ def test_what_is_not_utf_8_is_noted_once_and_read_where_its_encoding_is_given(tm
     with open_counted(path, note=notes.append) as events:
         raws = list(events)
     where = "row 1" if name == "e.csv" else "line 2"
-    remedy = "--encoding NAME says how the file is written, such as cp1252"
+    remedy = "--encoding NAME sets the encoding of the file, such as cp1252"
     assert notes == [f"{path}: {where} is not UTF-8, and becomes a dead letter: {remedy}"]
     for raw in raws[1:]:
         with pytest.raises(MalformedEvent, match="invalid-utf8"):
@@ -771,7 +771,7 @@ def test_a_table_of_tabs_with_quoting_is_read_so(tmp_path):
     )
     records, notes = notes_of(path)
     assert [record["text"] for record in records] == ["a\nb", 'say "x"', "c", "d\ne"]
-    told = "row 0 is 2 lines, which a quote makes one; --no-quoting takes quotes for characters like others"
+    told = "row 0 is 2 lines, which a quote makes one; --no-quoting reads quotes as ordinary characters"
     assert notes == [f"{path}: {told}"]
 
 

@@ -215,8 +215,8 @@ def test_what_is_nested_can_be_declared_and_is_a_dead_letter_otherwise():
 @pytest.mark.parametrize(
     ("columns", "options", "expected"),
     [
-        ({"5.1": [1], "a;b": [2]}, {"must_have_label": True}, "there is no column 'label'; the columns are 5.1, a;b; --label-column NAME says which it is"),
-        ({"id": ["1"], "Label": ["a"]}, {"must_have_label": True}, "the columns are id, Label; --label-column NAME says which it is; did you mean Label?"),
+        ({"5.1": [1], "a;b": [2]}, {"must_have_label": True}, "there is no column 'label'; the columns are 5.1, a;b; --label-column NAME selects it"),
+        ({"id": ["1"], "Label": ["a"]}, {"must_have_label": True}, "the columns are id, Label; --label-column NAME selects it; did you mean Label?"),
         ({"id": ["1"], "body": ["a"]}, {"text": "Body"}, "Parquet: no column 'Body' for text; there are id, body; did you mean body?"),
     ],
 )  # fmt: skip

@@ -361,7 +361,7 @@ def test_a_file_of_which_nothing_can_be_decoded_is_not_said_to_be_of_the_wrong_f
     Path("e.csv").write_bytes("Straße,label\nGrün,ä\nBlö,ü\n".encode("latin-1"))
     assert main(["init", "e.csv"]) == 2
     err = capsys.readouterr().err
-    assert "--encoding NAME says how the file is written" in err
+    assert "--encoding NAME sets the encoding of the file" in err
     assert "none of 2 events could be decoded; 2 invalid-utf8 at $, first row 0: " in err
     assert "; nothing was written" in err
     Path("e.csv").write_text("Account 7\n\na,b,label\n1,2,x\n3,4,y\n")

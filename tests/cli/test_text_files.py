@@ -440,7 +440,7 @@ def test_no_row_of_a_table_of_tabs_vanishes(told, tmp_path):
     assert (code, json.loads(out)["learned"], err) == (0, 200, "")
     _, out, err = told("evaluate", "e.tsv", "--quoting", "--json")
     assert json.loads(out)["learned"] < 200
-    assert err.count("which a quote makes one; --no-quoting takes quotes for characters") == 1
+    assert err.count("which a quote makes one; --no-quoting reads quotes as ordinary characters") == 1
 
 
 def test_missing_cells_of_labels_texts_and_times(told, tmp_path):

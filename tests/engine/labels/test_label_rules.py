@@ -121,7 +121,7 @@ def test_a_label_of_a_time_far_ahead_is_refused_and_keeps_no_correction_from_its
     ]
     assert letters[0]["remedy"] == (
         b"86400 s after the log recorded the label, more than a day; without ts, the log's own time counts; "
-        b'where such times are meant: events.clock = "event"'
+        b'if such times are intended: events.clock = "event"'
     )
     assert [one.label for one in learner.late.source_labels_of("e")] == ["z", "w", "x"]
     assert learner.late.outcomes["source_withdrawn"] == 0
