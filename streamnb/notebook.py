@@ -1,6 +1,6 @@
-"""Classifiers, what speaks for a prediction, linear forms and scores as HTML, for notebooks.
+"""HTML for notebooks: classifiers, attributions, linear forms and scores.
 
-All that is shown is escaped, and there is little of it, however many classes or words there are.
+All text is escaped, and the size is bounded for any number of classes or words.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MASS = 0.95
 
 
 def html(value: Any) -> str:
-    """What a notebook shows of it; for all else the text of its `repr`."""
+    """Return the HTML of a value; by default of its `repr`."""
     if isinstance(value, LinearView):
         return whole(_linear(value))
     if isinstance(value, Explanation):
@@ -39,16 +39,16 @@ def html(value: Any) -> str:
 
 
 def _linear(view: LinearView) -> Markup:
-    """The words and values that add most, for either class."""
-    found = {(one.attribute, one.value): one for some in view.top(_WORDS).values() for one in some}
-    rows = [Bar(f"{one.attribute}: {one.value}", one.weight) for one in found.values()]
+    """Return a chart of the words and values with the largest weights, for either class."""
+    found = {(term.attribute, term.value): term for terms in view.top(_WORDS).values() for term in terms}
+    rows = [Bar(f"{term.attribute}: {term.value}", term.weight) for term in found.values()]
     rows.sort(key=lambda row: -row.value)
     title = f"Log odds of {view.positive} against {view.negative}; bias {view.bias:.3f}"
     return bars(title, rows)
 
 
 def _evidence(title: str, items: Sequence[Item]) -> Markup:
-    rows = [Bar(f"{one.attribute}: {_value(one.value)}", one.log_odds) for one in items[:_ITEMS]]
+    rows = [Bar(f"{item.attribute}: {_value(item.value)}", item.log_odds) for item in items[:_ITEMS]]
     rest = len(items) - len(rows)
     return joined([bars(title, rows), tag("p", f"and {rest:,} weaker ones") if rest > 0 else None])
 
@@ -60,18 +60,18 @@ def _value(value: object) -> str:
 def _scores(value: ProgressiveValidation) -> Iterator[Markup]:
     header = ["of", "events", "accuracy", "95 % credible", "log loss", "macro-F1", "kappa", "Brier"]
     rows = []
-    for name, given in (("all", value.cumulative()), ("the newest", value.window())):
-        one = with_interval(given, _MASS)
-        within = one.accuracy_interval
+    for name, scores in (("all", value.cumulative()), ("the newest", value.window())):
+        row = with_interval(scores, _MASS)
+        within = row.accuracy_interval
         between = "" if within is None else f"{percent(within.lower)} to {percent(within.upper)}"
-        more = (one.log_loss, one.macro_f1, one.kappa, one.brier)
-        rows.append([name, one.events, percent(one.accuracy), between, *more])
+        more = (row.log_loss, row.macro_f1, row.kappa, row.brier)
+        rows.append([name, row.events, percent(row.accuracy), between, *more])
     yield table(header, rows)
     yield calibration("Calibration", value.cumulative().reliability)
 
 
 def _learned(model: Any) -> Iterable[Markup]:
-    """Classes, hypotheses, and the words that say most for each class."""
+    """Yield charts of classes, hypotheses, and the most informative words of each class."""
     weights = Counter({label: n for label, n in getattr(model, "class_weights", {}).items() if n})
     common = weights.most_common(_CLASSES)
     if common:
@@ -84,6 +84,6 @@ def _learned(model: Any) -> Iterable[Markup]:
     if isinstance(model, CountingModel) and len(weights) > 1:
         for label, _ in common:
             words = strongest(model.statistics, label, _WORDS)
-            rows = [Bar(f"{one.attribute}: {one.value}", one.log_odds) for one in words]
+            rows = [Bar(f"{word.attribute}: {word.value}", word.log_odds) for word in words]
             rows.sort(key=lambda row: -row.value)
             yield bars(f"{label}, log odds", rows)

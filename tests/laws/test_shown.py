@@ -113,6 +113,6 @@ def test_evidence_that_is_empty_says_why():
         model.learn_one({"a": "x"}, "u")
         assert "one class alone" in repr(model.explain_one({"a": "x"}))
         model.learn_one({"a": "y"}, "v")
-        assert repr(model.explain_one({"b": "z"})) == "[] (no value of this event says anything)"
-        assert "says anything" in model.explain_one({"b": "z"})._repr_html_()
+        assert repr(model.explain_one({"b": "z"})) == "[] (no value of this event changes the log odds)"
+        assert "changes the log odds" in model.explain_one({"b": "z"})._repr_html_()
         assert "(" not in repr(model.explain_one({"a": "x"}))[:2]

@@ -1,11 +1,11 @@
-"""Why a model said what it said: what each attribute value adds to the log odds of its first choice.
+"""Attribution of a prediction: what each attribute value adds to the log odds of the predicted class.
 
-By naive Bayes the evidence of a value is the model's own score of an event that holds nothing else. So the
-items of an event, with the prior's, add up to the log odds of the predicted class against the runner-up:
+In naive Bayes the attribution of a value is the model's own score of an event that holds only this value. So
+the items of an event and the prior sum to the log odds of the predicted class against the runner-up:
 
     log P(v1|x)/P(v2|x) = log P(v1)/P(v2) + sum over attributes of log P(a|v1)/P(a|v2)
 
-How that is done for what learns by gradient, and for many hypotheses, `mixture.evidence` says.
+See `mixture_attribution` for gradient learners and for many hypotheses.
 """
 
 from __future__ import annotations
@@ -21,9 +21,7 @@ from streamnb.values.notebook_repr import Shown
 from streamnb.values.number_ranges import is_missing
 
 LIMIT = 1e6
-"""Log odds beyond +-LIMIT, such as the infinite ones of alpha = 0, are cut to it: JSON has no infinity."""
-
-
+"""Log odds beyond +-LIMIT, such as infinite log odds with alpha = 0, are cut to it: JSON has no infinity."""
 Single = tuple[Any, Any, dict[Any, Any], dict[Any, Any]]
 
 
@@ -40,29 +38,29 @@ class Item(NamedTuple):
 
 
 class Items(list[Item], Shown):
-    """What speaks for a prediction, the strongest first; where nothing does, `why` tells the reason."""
+    """Items of an attribution, the strongest first; if it is empty, `why` gives the reason."""
 
-    why = "no value of this event says anything"
+    why = "no value of this event changes the log odds"
 
     @classmethod
     def of_classes(cls, n: int) -> Self:
-        """Those of a model of so few classes that none of them speaks against another."""
-        none = cls()
-        none.why = "one class alone was learned: it speaks against none" if n else "nothing was learned yet"
-        return none
+        """Return the empty items of a model with n < 2 classes."""
+        items = cls()
+        items.why = "only one class was learned: it has no runner-up" if n else "nothing was learned yet"
+        return items
 
     def __repr__(self) -> str:
         return super().__repr__() if self else f"[] ({self.why})"
 
 
 class Explanation(NamedTuple):
-    """Log odds of the predicted class against the runner-up, taken apart (nats).
+    """Log odds of the predicted class against the runner-up, attributed to values (nats).
 
     Attributes:
         predicted: the most probable class.
-        runner_up: the next one.
-        prior: what was said before the event was looked at.
-        items: of every value that says anything, the strongest first.
+        runner_up: the second most probable class.
+        prior: log odds before the event is read.
+        items: of every value with nonzero log odds, the strongest first.
     """
 
     predicted: Any
@@ -75,12 +73,12 @@ class Explanation(NamedTuple):
 
     @property
     def log_odds(self) -> float:
-        """The sum of the prior's and of all items'."""
+        """Sum of the prior's and all items' log odds."""
         return self.prior + math.fsum(item.log_odds for item in self.items)
 
 
 def single_events(x: Mapping[Any, Any], texts: frozenset[Any]) -> Iterator[Single]:
-    """(attribute, value, event that holds it, event to compare with) of every value of an event.
+    """Yield (attribute, value, event that holds it, event to compare with) for every value of an event.
 
     A word is compared with the empty text, and the empty text with no text.
     """
@@ -97,12 +95,12 @@ def single_events(x: Mapping[Any, Any], texts: frozenset[Any]) -> Iterator[Singl
 
 
 def ranked(items: Iterable[Item]) -> list[Item]:
-    """The strongest first, without those that say nothing."""
+    """Return the items with nonzero log odds, the strongest first."""
     return sorted((item for item in items if item.log_odds != 0.0), key=lambda item: -abs(item.log_odds))
 
 
 def odds(joint: Mapping[Any, float], base: Mapping[Any, float], first: Any, second: Any) -> float:
-    """What the first event says beyond the second, of one class against another."""
+    """Return by how much the log odds of `first` against `second` in `joint` exceed those in `base`."""
     change = [joint[v] - base[v] if joint[v] > -math.inf else -math.inf for v in (first, second)]
     if change[0] == change[1]:
         return 0.0

@@ -1,4 +1,4 @@
-"""What a model answers for many events."""
+"""Predictions of a model for many events."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ class Posteriors(NamedTuple):
 
     Attributes:
         classes: the K classes, in the order in which they were met.
-        probabilities: float64[n, K]; zero for a class of which nothing had been learned yet, so that a row
-            is all zero where the model was empty; else rows sum to 1.
-        known: int64[n], how many of the classes had been met before each event.
-        hypotheses: float64[n, H], P(h | all learned before the event), by models that weigh hypotheses.
-        quarantined: bool[n, K], which classes may not be predicted, or are none of the event's own model,
-            and have probability 0; None: none.
-        held: float64[n], what these had together of each event, h.
-        evidence: float64[n], log likelihood a token, by models that tell it, see `StreamModel`; nan where
-            nothing was learned of any attribute of the event.
-        used: bool[n], whether an event has any word, value or number that was learned, by models that are
-            asked without learning and tell it.
+        probabilities: float64[n, K]; 0 for a class without examples, so that a row is all zero if the model
+            was empty; otherwise rows sum to 1.
+        known: int64[n], number of classes that had been met before each event.
+        hypotheses: float64[n, H], P(h | all events learned before), by models that weigh hypotheses.
+        quarantined: bool[n, K], True for classes that may not be predicted, or are unknown to the event's own
+            model, and have probability 0; None if there are none.
+        held: float64[n], total probability h of these classes before quarantine.
+        evidence: float64[n], log likelihood per token, by models that compute it, see `StreamModel`; nan if
+            no attribute of the event was ever learned.
+        used: bool[n], whether an event has any word, value or number that was learned, by models that compute
+            it, in predictions without learning.
     """
 
     classes: list[Any]
@@ -38,40 +38,40 @@ class Posteriors(NamedTuple):
     used: Flags | None = None
 
     def quarantine(self, weights: Floats, least: float) -> Posteriors:
-        """Without the classes that were learned with too few examples: P'(v) = P(v) / (1 - h).
+        """Return the predictions without classes that have too few examples: P'(v) = P(v) / (1 - h).
 
-        The others keep their odds. Where all of these underflow beside a quarantined class, they are as
-        frequent as they were learned; where there are none, the row is one of zeros, as of an empty model.
-        Sums run in the order of classes, so that none hangs on columns of later ones.
+        The remaining classes keep their odds. If all of them underflow next to a quarantined class, their
+        probabilities are their class frequencies; if none remain, the row is all zero, as in an empty model.
+        Sums run in the order of classes, so that they do not depend on columns of later classes.
 
         Args:
             weights: of the classes before each event, in examples, shape (n, K), or (1, K) for all events.
-            least: what is enough.
+            least: minimum number of examples.
         """
         P = self.probabilities
-        apart = np.broadcast_to(weights < least, P.shape)
+        masked = np.broadcast_to(weights < least, P.shape)
         if self.quarantined is not None:
-            apart = apart | self.quarantined
-        if not apart.any():
+            masked = masked | self.quarantined
+        if not masked.any():
             return self
-        held = np.cumsum(np.where(apart, P, 0.0), axis=1)[:, -1:]
-        kept = np.where(apart, 0.0, P)
-        kept = np.where((held > 0.0) & ~kept.any(axis=1, keepdims=True) & ~apart, weights, kept)
+        held = np.cumsum(np.where(masked, P, 0.0), axis=1)[:, -1:]
+        kept = np.where(masked, 0.0, P)
+        kept = np.where((held > 0.0) & ~kept.any(axis=1, keepdims=True) & ~masked, weights, kept)
         total = np.cumsum(kept, axis=1)[:, -1:]
-        told = np.divide(kept, total, out=kept, where=(held > 0.0) & (total > 0.0))
-        return self._replace(probabilities=told, quarantined=apart, held=held[:, 0])
+        rescaled = np.divide(kept, total, out=kept, where=(held > 0.0) & (total > 0.0))
+        return self._replace(probabilities=rescaled, quarantined=masked, held=held[:, 0])
 
     @property
     def hides_rival(self) -> bool:
-        """Whether quarantined classes are together more probable than the second of the others, of any event.
+        """True if, for any event, the quarantined classes together exceed the second published class.
 
-        The two classes that a model tells apart by itself need not be those that are told then.
+        Then the model's own two best classes may differ from the two best published classes.
         """
         second = np.sort(self.probabilities, axis=1)[:, -2:-1].sum(axis=1)
         return bool(np.any(self.held > (1.0 - self.held) * second))
 
     def labels(self) -> list[Any]:
-        """The most probable class of each event, None where the model was empty; of equals the first met."""
+        """Return the most probable class of each event (of equals the first), None if the model was empty."""
         if not self.classes:
             return [None] * len(self.probabilities)
         best = self.probabilities.argmax(axis=1)

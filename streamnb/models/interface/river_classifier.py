@@ -1,4 +1,4 @@
-"""What is asked of any classifier of River's interface, and how its answers are read."""
+"""Calls of any classifier with River's interface, and normalisation of its answers."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ from streamnb.values.type_aliases import Array, State
 
 
 def answer_of(classifier: Any, x: Any) -> dict[Any, float]:
-    """P(v | x) as a classifier gives it, made to sum to 1; all zero where it gives nothing to any label.
+    """Return a classifier's P(v | x), normalised to sum to 1; all zero if every label has probability 0.
 
-    NaN, infinities and negative numbers count as nothing. A classifier without `predict_proba_one` is taken
-    to be certain of its `predict_one`.
+    NaN, infinities and negative numbers count as 0. A classifier without `predict_proba_one` counts as
+    certain of its `predict_one`.
     """
     try:
-        said = classifier.predict_proba_one(x) if hasattr(classifier, "predict_proba_one") else None
+        answer = classifier.predict_proba_one(x) if hasattr(classifier, "predict_proba_one") else None
     except NotImplementedError:
-        said = None
-    if said is None:
+        answer = None
+    if answer is None:
         label = classifier.predict_one(x)
         return {} if label is None else {label: 1.0}
-    said = {label: float(p) if 0.0 <= p < math.inf else 0.0 for label, p in said.items()}
-    most = max(said.values(), default=0.0)
-    if most > 1.0:  # their sum may be more than a double can hold
-        said = {label: p / most for label, p in said.items()}
-    total = math.fsum(said.values())
-    return {label: p / total if total > 0.0 else 0.0 for label, p in said.items()}
+    answer = {label: float(p) if 0.0 <= p < math.inf else 0.0 for label, p in answer.items()}
+    most = max(answer.values(), default=0.0)
+    if most > 1.0:  # the sum could overflow
+        answer = {label: p / most for label, p in answer.items()}
+    total = math.fsum(answer.values())
+    return {label: p / total if total > 0.0 else 0.0 for label, p in answer.items()}
 
 
 def teach_one(classifier: Any, x: Any, y: Any, w: float, *, late: bool = False) -> None:
-    """Let a classifier learn an event that counts `w` times, or teach it by one without a label (None).
+    """Let a classifier learn an event of weight `w`, with a label or without (None).
 
-    A classifier whose `learn_one` takes no weight learns an event of any weight above zero once. Only one
-    with the method `learn_unlabelled_one` is taught by events without a label; and one with `learn_late_one`
-    is told where such an event comes again, `late`, with its label.
+    A classifier whose `learn_one` takes no weight learns an event of any weight above zero once. Events
+    without a label need the method `learn_unlabelled_one`; events whose label arrives `late` go to
+    `learn_late_one`, if the classifier has it.
     """
     if not has_weight(w):
         return
@@ -57,24 +57,24 @@ def teach_one(classifier: Any, x: Any, y: Any, w: float, *, late: bool = False) 
 
 
 def unteach_one(classifier: Any, x: Any, y: Any, w: float, prunings: int | None) -> None:
-    """Take back what a classifier learned of an event, where it has `unlearn_many`; see `StreamModel`."""
+    """Unlearn an event, if the classifier has `unlearn_many`; see `StreamModel`."""
     unlearn = getattr(classifier, "unlearn_many", None)
     if unlearn is not None:
         unlearn([x], [y], [w], prunings=None if prunings is None else [prunings])
 
 
 def corrections_of(classifier: Any) -> Corrections:
-    """What `unteach_one` takes back of it."""
+    """Return what `unteach_one` can undo."""
     return getattr(classifier, "corrections", "again")
 
 
 def prunings_of(classifier: Any) -> int:
-    """How often it has forgotten words, by its `n_prunings`."""
+    """Return the classifier's `n_prunings`, or 0."""
     return int(getattr(classifier, "n_prunings", 0))
 
 
 def state_of(classifier: Any) -> State:
-    """All that a classifier has learned, by its own `state`. Raises TypeError where it has none."""
+    """Return a classifier's own `state`. Raises TypeError if it has none."""
     if not hasattr(classifier, "state"):
         raise TypeError(f"a {type(classifier).__name__} has no state() that a snapshot could hold")
     meta, arrays = classifier.state()
@@ -82,9 +82,9 @@ def state_of(classifier: Any) -> State:
 
 
 def load_state_of(classifier: Any, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
-    """Replace all that a classifier has learned. Raises TypeError where it has no `load_state`."""
+    """Replace the state of a classifier. Raises TypeError if it has no `load_state`."""
     if not hasattr(classifier, "load_state"):
-        raise TypeError(f"a {type(classifier).__name__} has no load_state() to go on from a snapshot by")
+        raise TypeError(f"a {type(classifier).__name__} has no load_state() to restore a snapshot with")
     classifier.load_state(meta, arrays)
 
 

@@ -1,4 +1,4 @@
-"""Any classifier of River's interface as a model of the engine: a `StreamModel`, one event at a time."""
+"""Adapter of any classifier with River's interface to a `StreamModel`, one event at a time."""
 
 from __future__ import annotations
 
@@ -38,25 +38,25 @@ class WholeState:
         self._state = state
 
     def advance(self, n_bytes: int) -> bool:
-        """There is nothing left to copy."""
+        """Return True: the copy is complete."""
         return True
 
     def state(self) -> State:
-        """JSON-able values and arrays."""
+        """Return JSON-able values and arrays."""
         return self._state
 
 
 class RiverStreamModel(Unbounded):
     """A classifier with `predict_proba_one`, `learn_one`, `state` and `load_state`, as a `StreamModel`.
 
-    It predicts each event, then lets the classifier learn it. Classes are those that were learned or that the
-    classifier has given a probability, in the order in which that happened. Where the classifier has
-    `explain_one`, `prune`, `posterior`, `n_attributes` or `n_bytes`, they are its own; one with
-    `learn_unlabelled_one` is taught by events without a label, too (see `river_classifier.teach_one`).
+    It predicts each event, then lets the classifier learn it. Classes are the labels that were learned or
+    given a probability by the classifier, in that order. The classifier's `explain_one`, `prune`,
+    `posterior`, `n_attributes` and `n_bytes` are used if it has them, and its `learn_unlabelled_one` for
+    events without a label (see `river_classifier.teach_one`).
 
     Args:
-        classifier: whose `state` holds all that it has learned; it is trained in place.
-        kind: what the configuration calls it; a state of another kind is not loaded.
+        classifier: its `state` must hold everything learned; it is trained in place.
+        kind: its name in the configuration; a state of another kind is not loaded.
 
     Examples:
         >>> from streamnb import MultinomialNB
@@ -68,20 +68,20 @@ class RiverStreamModel(Unbounded):
         {'spam': 1.0, 'ham': 1.0}
     """
 
-    state_type = "OneAtATime"  # what saved states call it
+    state_type = "OneAtATime"  # its name in saved states
 
     def __init__(self, classifier: Any, kind: str) -> None:
         self.classifier, self.kind = classifier, kind
         self._weights: dict[Any, int] = {}  # class -> units learned, in the order of the columns
         self.n_events = 0
-        """How many labelled events with a weight were learned."""
-        self._measured = (-1, 0)  # at how many events its memory was looked at, and what it was
+        """Number of labelled events learned with a weight above 0."""
+        self._measured = (-1, 0)  # number of events when the memory was measured, and its bytes
 
     # -- reading ------------------------------------------------------------------------------------------
 
     @property
     def classes(self) -> list[Any]:
-        """Every class that was learned, or given a probability, in the order in which that happened."""
+        """Every class that was learned, or given a probability, in that order."""
         return list(self._weights)
 
     @property
@@ -91,12 +91,12 @@ class RiverStreamModel(Unbounded):
 
     @property
     def n_attributes(self) -> int:
-        """Of the classifier; 0 where it does not say."""
+        """The classifier's `n_attributes`, or 0."""
         return int(getattr(self.classifier, "n_attributes", 0))
 
     @property
     def n_bytes(self) -> int:
-        """Memory, bytes; of a classifier that does not say, that of the arrays of its state a while ago."""
+        """Memory, bytes; without a classifier's own `n_bytes`, of its state's arrays when last measured."""
         found = getattr(self.classifier, "n_bytes", None)
         if found is not None:
             return int(found)
@@ -108,22 +108,22 @@ class RiverStreamModel(Unbounded):
 
     @property
     def posterior(self) -> SequentialPosterior | None:
-        """Of the classifier, where it weighs hypotheses."""
+        """The classifier's `posterior`, if it weighs hypotheses."""
         found = getattr(self.classifier, "posterior", None)
         return found if isinstance(found, SequentialPosterior) else None
 
     @property
     def corrections(self) -> Corrections:
-        """Of the classifier; one that has no `unlearn_many` takes a corrected label as one more event."""
+        """The classifier's `corrections`; without `unlearn_many` a corrected label is one more event."""
         return corrections_of(self.classifier)
 
     @property
     def n_prunings(self) -> int:
-        """Of the classifier; 0 where it does not say."""
+        """The classifier's `n_prunings`, or 0."""
         return prunings_of(self.classifier)
 
     def predict_posteriors(self, xs: Events, ts: Times = None) -> Posteriors:
-        """P(v | x) of many events by the classifier as it is; times are not asked for."""
+        """Return P(v | x) of many events by the current classifier; times are ignored."""
         columns = dict(self._weights)
         answers = []
         for x in xs:
@@ -135,7 +135,7 @@ class RiverStreamModel(Unbounded):
         return _posteriors(answers, list(columns), [len(columns)] * len(answers), weighed)
 
     def explain_one(self, x: Any, top: int | None = None, t: float | None = None) -> list[Item]:
-        """What the classifier says for its prediction; empty where it says nothing."""
+        """Return the classifier's explanation of its prediction, or an empty list."""
         explain = getattr(self.classifier, "explain_one", None)
         return [] if explain is None else explain(x, top)
 
@@ -144,7 +144,7 @@ class RiverStreamModel(Unbounded):
     def predict_then_learn_many(
         self, xs: Events, ys: Labels, ws: Weights = None, ts: Times = None
     ) -> Posteriors:
-        """Predict each event by all that was learned before it, then learn it, strictly in order."""
+        """Predict each event from all events before it, then learn it, strictly in order."""
         answers, known, hypotheses = [], [], []
         for x, y, w in zip(xs, ys, repeat(1.0) if ws is None else ws, strict=ws is not None):
             answers.append(answer_of(self.classifier, x))
@@ -157,15 +157,15 @@ class RiverStreamModel(Unbounded):
         return _posteriors(answers, self.classes, known, weighed)
 
     def learn_many(self, X: Any, y: Any, w: Weights = None, ts: Times = None) -> None:
-        """Learn many events in order; what is predicted of them on the way is thrown away."""
+        """Learn many events in order."""
         self.predict_then_learn_many(X, y, w, ts)
 
     def learn_late_many(
         self, xs: Events, ys: Labels, ws: Weights = None, ts: Times = None, *, again: bool = False
     ) -> None:
-        """Learn events that were predicted earlier, when their labels were not known, in order.
+        """Learn events that were predicted before their labels were known, in order.
 
-        A classifier with `learn_late_one` is told so: one that was taught by them without a label.
+        They go to `learn_late_one`, if the classifier has it.
         """
         for x, y, w, _ in EncodedExamples.from_examples(xs, ys, ws, None).each():
             self._learn(x, y, w, late=True)
@@ -173,10 +173,9 @@ class RiverStreamModel(Unbounded):
     def unlearn_many(
         self, xs: Events, ys: Labels, ws: Weights = None, ts: Times = None, prunings: Prunings = None
     ) -> None:
-        """Take back that these events were learned, in order, as far as the classifier can.
+        """Unlearn these events, in order, as far as the classifier can.
 
-        The weights of classes are always taken back: they are of the labels that stand. Errors as of
-        `StreamModel`.
+        Class weights are always reduced: they count the labels in force. Raises as `StreamModel` does.
         """
         for x, y, w, numbers in EncodedExamples.from_examples(xs, ys, ws, prunings).each():
             weight = units(w)
@@ -187,7 +186,7 @@ class RiverStreamModel(Unbounded):
             self.n_events -= 1
 
     def prune(self, min_count: float = 0.0, drop_most_frequent: int = 0, max_attributes: Most = None) -> int:
-        """Forget words; how many. Raises ValueError where the classifier has none to forget."""
+        """Prune the vocabulary; return the number dropped. Raises ValueError without a vocabulary."""
         prune = getattr(self.classifier, "prune", None)
         if prune is not None:
             return int(prune(min_count, drop_most_frequent, max_attributes))
@@ -198,7 +197,7 @@ class RiverStreamModel(Unbounded):
     # -- state --------------------------------------------------------------------------------------------
 
     def state(self) -> State:
-        """All that was learned: JSON-able values, and arrays."""
+        """Return everything learned: JSON-able values, and arrays."""
         meta, arrays = state_of(self.classifier)
         return {
             "type": self.state_type,
@@ -210,13 +209,13 @@ class RiverStreamModel(Unbounded):
         }, {name: array.copy() for name, array in arrays.items()}
 
     def copying(self, _aside: Aside = concatenated, /) -> WholeState:
-        """The `state` as it is now."""
+        """Return the current `state`."""
         return WholeState(self.state())
 
     def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
-        """Replace all that was learned by the `state` of a model of the same kind; returns self.
+        """Replace everything learned by the `state` of a model of the same kind; return self.
 
-        Raises ValueError for one of another kind, and SnapshotError for one that is damaged.
+        Raises ValueError for a state of another kind, and SnapshotError for a damaged one.
         """
         found = (meta.get("type"), meta.get("kind"))
         if found != (self.state_type, self.kind):
@@ -233,12 +232,11 @@ class RiverStreamModel(Unbounded):
     # -- inside -------------------------------------------------------------------------------------------
 
     def _hypotheses(self) -> Floats | None:
-        """P(h | all learned so far)."""
         posterior = self.posterior
         return None if posterior is None else np.array(list(posterior.probabilities.values()))
 
     def _learn(self, x: Any, y: Any, w: float, *, late: bool = False) -> None:
-        weight = units(w)  # refuses what no model takes, before anything is learned
+        weight = units(w)  # rejects invalid weights before anything is learned
         teach_one(self.classifier, x, y, w, late=late)
         if not is_missing(y) and w > 0.0:
             self._weights[y] = self._weights.get(y, 0) + weight
@@ -248,7 +246,6 @@ class RiverStreamModel(Unbounded):
 def _posteriors(
     answers: Sequence[Mapping[Any, float]], classes: list[Any], known: list[int], hypotheses: Floats | None
 ) -> Posteriors:
-    """Answers as a table with a column for each class."""
     rows = [[answer.get(label, 0.0) for label in classes] for answer in answers]
     table = np.array(rows, dtype=np.float64).reshape(len(answers), len(classes))
     return Posteriors(classes, table, np.array(known, dtype=np.int64), hypotheses)

@@ -1,4 +1,4 @@
-"""What the engine asks of a model, as sentences. `NaiveBayes` is one; `RiverStreamModel` makes others."""
+"""Protocol of models in the engine. `NaiveBayes` implements it; `RiverStreamModel` adapts others."""
 
 from __future__ import annotations
 
@@ -13,73 +13,69 @@ if TYPE_CHECKING:
     from streamnb.models.interface.attribution import Item
     from streamnb.models.interface.predictions import Posteriors
 
-Events = Iterable[Any]
-"""In order; of each attribute -> value, or a text alone."""
-Labels = Iterable[Any]
-"""Of events; None where it is not known."""
-Most = int | None
-"""How many there may be; None: any number."""
-Prunings = Iterable[int] | None
-"""Of events, `n_prunings` when each was learned; None: no words were forgotten since."""
+Events = Iterable[Any]  # in order; each maps attribute -> value, or is a text
+Labels = Iterable[Any]  # one for each event; None if unknown
+Most = int | None  # a maximum; None: unlimited
+Prunings = Iterable[int] | None  # `n_prunings` when each event was learned; None: nothing was pruned since
 Corrections = Literal["exact", "counts", "again"]
-"""How a model takes a label that changes, or is withdrawn, after it was learned.
+"""Effect of a label that changes, or is retracted, after it was learned.
 
-exact   all that it learned of the event is taken back (moments to their rounding, see `stats.moments`).
-counts  its counts and moments are; what it learns beside them keeps what it saw.
-again   nothing is: the corrected label is one more observation.
+exact   the event is unlearned completely (moments up to rounding).
+counts  counts and moments are unlearned; other state is unchanged.
+again   nothing is unlearned: the corrected label is one more observation.
 """
 
 
 class StateCopying(Protocol):
-    """The state of a model at one moment, copied while the model goes on learning.
+    """A copy of a model's state at one moment, made while the model continues to learn.
 
-    `advance` is called until it says that all is copied, between events; `state` may be called at any time,
-    copies what is left, and gives what the model's `state` was at that moment. Once all is copied, it may be
-    called by another thread.
+    `advance` is called between events until it returns True; `state` may be called at any time, copies the
+    rest, and returns the model's `state` at that moment. Once the copy is complete, another thread may call
+    it.
     """
 
     def advance(self, n_bytes: int) -> bool:
-        """Copy about so many bytes more; whether that is all."""
+        """Copy about `n_bytes` more; return True if the copy is complete."""
 
     def state(self) -> State:
-        """JSON-able values and arrays, which belong to the caller."""
+        """Return JSON-able values and arrays, which belong to the caller."""
 
 
 class Unbounded:
-    """A model that takes what memory it takes: see `StreamModel`."""
+    """A model without a memory budget: see `StreamModel`."""
 
     most_classes = sys.maxsize
     memory_use = MemoryUse()
     is_settled = True
 
     def has_capacity(self, classes: int, n_bytes: int, words: int) -> bool:
-        """There is none to be short of."""
+        """Return True."""
         return True
 
     def evict(self, classes: int) -> None:
-        """Nothing is forgotten."""
+        """Do nothing."""
 
     def reset_adaptive(self) -> None:
-        """Nothing of it is known to learn anew by itself."""
+        """Do nothing."""
 
     def change_budget(self, before: StreamModel) -> None:
-        """There was room for all, and is."""
+        """Do nothing."""
 
 
 class StreamModel(Protocol):
-    """A model that learns from a stream, strictly in order, and can be put down and taken up.
+    """A model that learns from a stream, strictly in order, and can be saved and restored.
 
-    It is deterministic: the same events in the same order, cut into calls in any way, give the same answers
-    and the same `state`, bit for bit; and a model that has loaded a state goes on as the one that it is of.
-    Recovery rests on this.
+    It is deterministic: the same events in the same order, divided into calls in any way, give the same
+    answers and the same `state`, bit for bit; and a model that has loaded a state continues exactly as the
+    saved model. Recovery relies on this.
 
-    It reads no clock and does no I/O. An event that it cannot read raises TypeError or ValueError and teaches
-    nothing. A model that weighs hypotheses has a `posterior`, a `SequentialPosterior`, too.
+    It reads no clock and does no I/O. An event that it cannot read raises TypeError or ValueError, and
+    nothing is learned. A model that weighs hypotheses also has a `posterior`, a `SequentialPosterior`.
     """
 
     @property
     def classes(self) -> list[Any]:
-        """Every class met, in the order in which they were met: it only grows at its end."""
+        """Every class met, in that order; it only grows at its end."""
 
     @property
     def class_weights(self) -> dict[Any, float]:
@@ -87,34 +83,34 @@ class StreamModel(Protocol):
 
     @property
     def n_events(self) -> int:
-        """How many labelled events with a weight were learned."""
+        """Number of labelled events learned with a weight above 0."""
 
     @property
     def n_attributes(self) -> int:
-        """How many words and values have a count, or a weight; 0 where that is no question."""
+        """Number of words and values with a count or a weight; 0 if the model has no such number."""
 
     @property
     def n_bytes(self) -> int:
-        """Memory of all that was learned, about; asked for at every commit."""
+        """Approximate memory of everything learned; read at every commit."""
 
     @property
     def corrections(self) -> Corrections:
-        """What `unlearn_many` takes back."""
+        """What `unlearn_many` can undo."""
 
     @property
     def n_prunings(self) -> int:
-        """How often words were forgotten; it only grows. Whoever may unlearn an event keeps it with it."""
+        """Number of prunings, which only grows. To unlearn an event later, store its value with the event."""
 
     def predict_then_learn_many(
         self, xs: Events, ys: Labels, ws: Weights = None, ts: Times = None
     ) -> Posteriors:
-        """Predict each event by all that was learned before it, then learn it, strictly in order.
+        """Predict each event from all events before it, then learn it, strictly in order.
 
-        An event whose label is None has no class to be learned as.
+        An event whose label is None is only predicted.
         """
 
     def predict_posteriors(self, xs: Events, ts: Times = None) -> Posteriors:
-        """P(v | x) of many events by the model as it is, which stays as it is."""
+        """Return P(v | x) of many events, without changing the model."""
 
     def learn_many(self, X: Any, y: Any, w: Weights = None, ts: Times = None) -> None:
         """Learn many events in order, as `predict_then_learn_many` does."""
@@ -122,74 +118,73 @@ class StreamModel(Protocol):
     def learn_late_many(
         self, xs: Events, ys: Labels, ws: Weights = None, ts: Times = None, *, again: bool = False
     ) -> None:
-        """Learn events that `predict_then_learn_many` predicted earlier without a label, in order.
+        """Learn, in order, events that `predict_then_learn_many` predicted without a label.
 
-        Or `again`, after `unlearn_many` took them back: what a model weighs by how it predicted them has had
-        its say then. Of a model to which the order of events is all the same, both are `learn_many`.
+        With `again`, `unlearn_many` unlearned them before: hypotheses were already weighed by their
+        predictions. For a model that is independent of the order of events, both are `learn_many`.
         """
 
     def unlearn_many(
         self, xs: Events, ys: Labels, ws: Weights = None, ts: Times = None, prunings: Prunings = None
     ) -> None:
-        """Take back that these events were learned with these labels and weights, as far as the model can.
+        """Unlearn events with these labels and weights, in order, as far as the model can.
 
-        In order; how events are cut into calls changes nothing, bit for bit. Those without a label or weight
-        taught nothing, and are passed over. `prunings` are `n_prunings` when each was learned: words that
-        were forgotten since, also those that came again, hold nothing of the event. None: none were.
+        How events are divided into calls changes nothing, bit for bit. Events without a label or weight are
+        skipped. `prunings` are `n_prunings` when each was learned: words that were pruned since, even if they
+        were learned again, hold nothing of the event. None: nothing was pruned.
 
-        Raises UnlearnError at the first event of which the counts show that it was never learned so, which is
-        left as it was, as are those after it. No count falls below zero.
+        Raises UnlearnError at the first event that, by the counts, was never learned so; this event and the
+        events after it are not unlearned. No count falls below zero.
         """
 
     def explain_one(self, x: Any, top: int | None = None, t: float | None = None) -> list[Item]:
-        """What speaks for the predicted class, the strongest first; empty where the model cannot tell."""
+        """Return the attribution to the predicted class, the strongest item first; empty if unsupported."""
 
     def prune(self, min_count: float = 0.0, drop_most_frequent: int = 0, max_attributes: Most = None) -> int:
-        """Forget words; how many. Raises ValueError where the model has none to forget, and is asked to."""
+        """Prune the vocabulary; return the number dropped. Raises ValueError if there is none to prune."""
 
     def reset_adaptive(self) -> None:
-        """Begin anew what is quick to learn again and is not taken back: see `BayesOptimalNB`; or nothing."""
+        """Reset state that relearns quickly and cannot be unlearned, if any: see `BayesOptimalNB`."""
 
     @property
     def memory_use(self) -> MemoryUse:
-        """What it takes of the memory that it may take."""
+        """Memory in use under the budget."""
 
     @property
     def most_classes(self) -> int:
-        """How many classes there may be, by what memory it may take; `sys.maxsize` where nothing says so."""
+        """Maximum number of classes under the memory budget; `sys.maxsize` without one."""
 
     def has_capacity(self, classes: int, n_bytes: int, words: int) -> bool:
-        """Whether it can learn so many words and values, of so many bytes, and be as if unbounded.
+        """Return True if it can learn this many words and values, of `n_bytes` bytes, without eviction.
 
-        With so many classes then.
-
-        Where it says no, it is asked before every event with a class that is new, and told to `evict`.
+        `classes` is the number of classes afterwards. If False, the caller asks before every event with a new
+        class, and calls `evict`.
         """
 
     def evict(self, classes: int) -> None:
-        """Forget what matters least, where so many classes leave too little room for more.
+        """Evict the least important state, if this number of classes leaves too little memory.
 
-        What it does depends on what was learned and on bytes that it was given, and on nothing else.
+        The result must depend only on what was learned and on the budget.
         """
 
     def change_budget(self, before: StreamModel) -> None:
-        """Say that what it has learned so far was learned by another, which could take other memory.
+        """Record that everything so far was learned under the budget of `before`.
 
-        What there was no room for then is not taken back by `unlearn_many` now.
+        Events for which that budget had no capacity are then not unlearned by `unlearn_many`.
         """
 
     @property
     def is_settled(self) -> bool:
-        """Whether a copy begins at once; else some work of before is done first, as events would bring it."""
+        """True if a copy can begin at once; otherwise pending work, such as rehashing, is finished first."""
 
     def state(self) -> State:
-        """All that was learned: JSON-able values, and arrays. Equal states have equal bytes."""
+        """Return everything learned: JSON-able values, and arrays. Equal states have equal bytes."""
 
     def copying(self, aside: Aside = concatenated, /) -> StateCopying:
-        """The `state` as it is now, to be copied while the model goes on learning.
+        """Return the current `state` as a copy made while the model continues to learn.
 
-        What is large and copied at once is put `aside`.
+        Large arrays that are copied at once are put `aside`.
         """
 
     def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Any:
-        """Replace all that was learned. Raises where the state is not one of such a model."""
+        """Replace everything learned. Raises if the state is not a state of such a model."""

@@ -67,7 +67,7 @@ from streamnb.values.state_validation import state_errors as reading_state
 from streamnb.values.type_aliases import Array, Aside, Times, Weights, concatenated
 
 PredictionMode = Literal["mixture", "map", "gibbs"]
-_OF_PAIRS = 40  # share of a budget; with counts of values 1/32, and up to 3 copies of it exist
+_OF_PAIRS = 40  # share of a budget: with counts of values 1/32, which growth and a copy can triple
 _PREFIX = "posterior_"  # prefix of the posterior's arrays in a state
 _LEARNED = "learned_"  # prefix of the learners' arrays
 _PAIRS = "trees_"

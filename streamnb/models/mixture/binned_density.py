@@ -44,7 +44,7 @@ def _is_learned(i: int, extracted: ExtractedFeatures, table: Ints) -> bool:
 
 @inlined
 def _finest(v: int, f: int, bins: QuantileBinArrays, extracted: ExtractedFeatures, table: Ints) -> int:
-    """Return the feature by which value v of the event, of attribute f, is read; or NOBODY."""
+    """Return the feature by which value v of the event, of attribute f, is read; or `NOBODY`."""
     code = extracted.of_value[v, CODE]
     finest, most_edges = np.int64(NOBODY), np.int64(-1)
     if _is_learned(code, extracted, table):

@@ -1,15 +1,15 @@
-"""Softmax regression on runs of bytes, which starts where naive Bayes stands, in a table of a fixed size.
+"""Softmax regression on byte n-grams that starts from naive Bayes, in a table of fixed size.
 
     P(v | x) ~ exp(b_v + sum_i x_i (l_iv / 2 + w_iv))        l_iv = ln (n_iv + 1/2) / (n_v + 1)
 
-as in `softmax`, whose steps it takes; x_i is greater the fewer events had run i (`rarity`), and x is scaled
-to length one. Goodman and Yih (2006, Online discriminative spam filter training) showed what runs of bytes
-tell of mail that its words do not.
+with the steps of `softmax_regression`; x_i decreases with the number of events that had n-gram i (`rarity`),
+and x is scaled to length one. Goodman and Yih (2006, Online discriminative spam filter training) showed that
+byte n-grams improve spam filters over words.
 
-A run has no row of its own but its bucket, which others may share (feature hashing, Weinberger et al. 2009),
-and a class the cell so many places further. So memory is what it is, however many runs and classes there are;
-where there are more than fit, they disturb each other, and the posterior and pools trust it less. A cell has
-what it tells as one number: l / 2 + w, less what a run tells that the class never had.
+An n-gram has no row of its own but a bucket, possibly shared (feature hashing, Weinberger et al. 2009), and
+a class has a cell at an offset. So memory does not grow with n-grams and classes; too many of them collide,
+and the posterior and pools trust the regression less. A cell holds one number: l / 2 + w, less the value for
+an n-gram that the class never had.
 """
 
 from __future__ import annotations
@@ -48,16 +48,15 @@ from streamnb.values.example_weights import UNIT
 from streamnb.values.state_validation import ExpectedArray, counts, real, reject, whole
 from streamnb.values.type_aliases import Array, Aside
 
-CELLS = 4
-"""For each bucket: classes beyond them lie in cells of the buckets that follow."""
-_OF_TWO = 2  # cells that a record has as long as there are not more classes: no cache holds what is not read
+CELLS = 4  # in each bucket; further classes use cells of the buckets that follow
+_OF_TWO = 2  # cells of a record while there are at most two classes: saves cache lines
 _MOST_BITS, _LEAST_BITS = 19, 6
 _HEAVIEST = 1e37
-_AT_ONCE = 64  # runs
+_AT_ONCE = 64  # n-grams
 _LINE = 16  # numbers of a cache line
-_ALL, _SQUARES = 0, 1  # of a record; the squares of all learners
+_ALL, _SQUARES = 0, 1  # columns of a record
 Records = npt.NDArray[np.float32]
-_RISES: Floats = TRUST * (LOGS[1:] - LOGS[:-1])  # of what a run tells, from n examples to n + 1
+_RISES: Floats = TRUST * (LOGS[1:] - LOGS[:-1])  # change of l / 2 from n examples to n + 1
 
 
 @struct_type
@@ -65,12 +64,12 @@ class ByteNgramArrays(NamedTuple):
     """A table of B buckets for G learners, as the kernels take it.
 
     Attributes:
-        records: float32[B, (1 + G) (1 + cells)], of each bucket, so that all of it is fetched at once: weight
-            of all events that had it (examples); of each learner the sum of squared gradients; weights of the
-            events of its cells' classes that had it; and for each learner what it tells of them.
-        events: int64[A, 3 + C], of each attribute a row as of `feature_table`: weight of all events that had
-            runs of it, and by class.
-        cells: `CELLS`, or two as long as there are not more classes.
+        records: float32[B, (1 + G) (1 + cells)], one row for each bucket, to be fetched at once: weight of
+            all events that had it (examples); sum of squared gradients of each learner; weights of these
+            events by class; and the scores of these classes by learner.
+        events: int64[A, 3 + C], one row for each attribute as in `feature_table`: weight of all events with
+            n-grams of it, and by class.
+        cells: `CELLS`, or two while there are at most two classes.
     """
 
     records: Records
@@ -80,26 +79,25 @@ class ByteNgramArrays(NamedTuple):
 
 @inlined
 def _learners(tables: Any) -> Any:
-    """How many there are."""
     return tables.records.shape[1] // (1 + tables.cells) - 1
 
 
 @inlined
 def _counts_at(learners: Any) -> Any:
-    """Where the weights of a record's classes begin; what learner g tells begins `cells` (1 + g) after."""
+    """Return the column of the first class weight; scores of learner g begin `cells` (1 + g) later."""
     return 1 + learners
 
 
 @inlined
 def _log_of(n: float) -> float:
-    """Ln(n + 1/2) of a weight in examples; nearly all are whole and small."""
+    """Return ln(n + 1/2) of a weight in examples; nearly all are whole and small."""
     at = np.int64(n)
     return float(LOGS[at]) if at == n and at < LOGS.size else math.log(n + 0.5)
 
 
 @inlined
 def _fetch_each(first: Any, stop: Any, grams: ByteNgrams, records: Any, classes: Any) -> None:
-    """Ask for what is known of some runs in cells of the buckets that follow, too; see `find_byte_ngrams`."""
+    """Prefetch the records of some n-grams, including the following buckets with cells of theirs."""
     width = records.shape[1]
     last = (classes + CELLS - 1) // CELLS * width - 1
     for j in range(first, stop):
@@ -111,7 +109,7 @@ def _fetch_each(first: Any, stop: Any, grams: ByteNgrams, records: Any, classes:
 
 @inlined
 def _weigh_each(first: Any, stop: Any, grams: ByteNgrams, tables: Any, values: Any, square: float) -> float:
-    """Fill in what some runs weigh; `square` and theirs."""
+    """Fill the values v of some n-grams; return `square` plus their squares."""
     group, learned = np.int32(-1), 0.0
     for j in range(np.uint64(first), np.uint64(stop)):
         if grams.groups[j] != group:
@@ -128,12 +126,12 @@ def _weigh_each(first: Any, stop: Any, grams: ByteNgrams, tables: Any, values: A
 def _add_told(
     first: Any, stop: Any, grams: ByteNgrams, records: Any, values: Any, at: Any, told: Any
 ) -> None:
-    """Add what some runs tell, in the cells from `at` of their records on, to told (K,).
+    """Add the scores of some n-grams, in the cells from column `at` on, to told (K,).
 
-    Four classes at once, whose sums need not be written before the last run is read.
+    Four classes at a time, so that their sums stay in registers.
     """
     K, mask = told.size, records.shape[0] - 1
-    shares = K > CELLS  # of a run that nobody met, cells may have what others tell
+    shares = K > CELLS  # then the cells of an n-gram never met may belong to other buckets
     for k in range(0, K, CELLS):
         a, b = told[k], told[k + 1] if k + 1 < K else 0.0
         c, d = told[k + 2] if k + 2 < K else 0.0, told[k + 3] if k + 3 < K else 0.0
@@ -158,7 +156,7 @@ def _add_told(
 
 @inlined
 def _take_step(step: float, gradient: Any, records: Any, bucket: Any, at: Any) -> None:
-    """Take step times gradient (K,) from what a run tells, in the cells from `at` of its records on."""
+    """Subtract step times gradient (K,) from the scores of an n-gram, in the cells from column `at` on."""
     K, mask = gradient.size, records.shape[0] - 1
     for first in range(0, K - CELLS + 1, CELLS):
         r = (bucket + first // CELLS) & mask
@@ -175,10 +173,10 @@ def _take_step(step: float, gradient: Any, records: Any, bucket: Any, at: Any) -
 def weigh_grams(
     grams: ByteNgrams, tables: ByteNgramArrays, is_cautious: bool, values: Floats, told: Floats
 ) -> float:
-    """Fill values with v, what each run of an event weighs; 1 / |v|, or zero.
+    """Fill `values` with v of each n-gram of an event; return 1 / |v|, or 0.
 
-    Runs of an attribute of which none was learned weigh nothing. Fill told float64[G, K] with what all runs
-    together tell each learner, to be divided by |v|; classes that are new are doubted where it `is_cautious`.
+    N-grams of an attribute that was never learned have v = 0. Also fill told float64[G, K] with the summed
+    scores by learner, to be divided by |v|; new classes are doubted if `is_cautious`.
     """
     records, n, square = tables.records, grams.n[0], 0.0
     G, K = told.shape
@@ -202,7 +200,7 @@ def weigh_grams(
 def _add_none(
     grams: ByteNgrams, tables: ByteNgramArrays, is_cautious: bool, values: Floats, told: Floats
 ) -> None:
-    """Add what runs tell of classes that never had them."""
+    """Add the scores of classes that never had the n-grams."""
     j, n = 0, grams.n[0]
     while j < n:
         group, total = grams.groups[j], 0.0
@@ -219,15 +217,9 @@ def _add_none(
 def score_grams(
     scale: float, told: Floats, bias: Floats, known: Ints, is_cautious: bool, scores: Floats
 ) -> None:
-    """Fill scores float64[K] with those of one learner, -inf for classes that are not known.
+    """Fill scores float64[K] of one learner, -inf for classes that are not known.
 
-    Args:
-        scale: what `weigh_grams` returned.
-        told: float64[K], what it filled for the learner.
-        bias: float64[2, >= K].
-        known: int64[K], weight learned of each class.
-        is_cautious: whether classes that are new are doubted.
-        scores: float64[K].
+    `scale` and `told` float64[K] are from `weigh_grams`; bias: float64[2, >= K]; `known`: weight by class.
     """
     for k in range(scores.size):
         scores[k] = bias[0, k] + scale * told[k] if known[k] > 0 else -np.inf
@@ -249,7 +241,7 @@ def learn_grams(
     bias: Floats,
     gradient: Floats,
 ) -> None:
-    """One step of learner g, of an event that it gave these probabilities (K,); `weight` in examples.
+    """Take one step of learner g, by an event that it gave these probabilities (K,); `weight` in examples.
 
     `gradient` float64[K] is scratch.
     """
@@ -267,7 +259,7 @@ def learn_grams(
 
 @inlined
 def _rise(before: Any, after: Any) -> float:
-    """By how much more a run tells of a class once its weight is `after`; nearly all are of one example."""
+    """Return the change of a score as the weight grows to `after`; nearly always by one example."""
     n = np.int64(before)
     if after - before == 1.0 and n == before and n < _RISES.size:
         return float(_RISES[np.uint64(n)])
@@ -276,7 +268,7 @@ def _rise(before: Any, after: Any) -> float:
 
 @kernel
 def count_grams(grams: ByteNgrams, tables: ByteNgramArrays, label: int, units: int) -> None:
-    """Count an event, which every learner is told of."""
+    """Count an event, and add the change of its log likelihoods to the scores of every learner."""
     records, weight, group = tables.records, units / UNIT, np.int32(-1)
     mask, G, cells = records.shape[0] - 1, _learners(tables), tables.cells
     at, further = _counts_at(G) + label % CELLS, label // CELLS
@@ -306,9 +298,9 @@ def gram_log_odds(
     other: int,
     odds: Floats,
 ) -> None:
-    """Fill odds with what each run of one event adds, in learner g, to the score of `one` less `other`.
+    """Fill `odds` with what each n-gram adds, in learner g, to the score of `one` less the score of `other`.
 
-    `values` are those of `weigh_grams`, times what it returned.
+    `values` are from `weigh_grams`, times the value that it returned.
     """
     records = tables.records
     mask, at = records.shape[0] - 1, _counts_at(_learners(tables)) + tables.cells * (1 + g)
@@ -320,9 +312,9 @@ def gram_log_odds(
             none = log_of_none(tables.events, group, one, mean)
             none = TRUST * (none - log_of_none(tables.events, group, other, mean))
             last = group
-        told = np.float64(records[(bucket + one // CELLS) & mask, at + one % CELLS])
-        told -= np.float64(records[(bucket + other // CELLS) & mask, at + other % CELLS])
-        odds[i] = values[i] * (told + none)
+        score = np.float64(records[(bucket + one // CELLS) & mask, at + one % CELLS])
+        score -= np.float64(records[(bucket + other // CELLS) & mask, at + other % CELLS])
+        odds[i] = values[i] * (score + none)
 
 
 def _sums_of(records: Records, learners: int) -> Records:
@@ -335,7 +327,7 @@ def _cells_of(records: Records, learners: int) -> Records:
 
 
 def _without_zeros(copied: Any, learners: int, parts: Sequence[slice], aside: Aside) -> dict[str, Array]:
-    """All of a copied table that is not zero; the numbers of cells and buckets rise."""
+    """Return the nonzero entries of a copied table, with ascending numbers of cells and buckets."""
 
     def sums() -> Iterator[Records]:
         return (_sums_of(copied[part], learners) for part in parts)
@@ -366,29 +358,29 @@ def _without_zeros(copied: Any, learners: int, parts: Sequence[slice], aside: As
 
 
 def _told_by(counts: Any) -> Floats:
-    """What naive Bayes tells by how often a class had a run, beyond what it tells where that is never."""
-    told: Floats = np.log1p(2.0 * counts.astype(np.float64)) / 2.0
-    return told
+    """Return the naive Bayes score for a class' count, less the score for count 0."""
+    scores: Floats = np.log1p(2.0 * counts.astype(np.float64)) / 2.0
+    return scores
 
 
 def _any_of_columns(table: Any) -> Any:
-    """Where a table (B, G, ...) is not all zero, (B, ...): what `any` finds along G, three times as fast."""
+    """Return the mask (B, ...) of rows of (B, G, ...) with a nonzero: `any` along G, three times as fast."""
     return reduce(np.logical_or, (table[:, g] != 0 for g in range(table.shape[1])))
 
 
 def _index(where: Any) -> Any:
-    """The same as an index: by places where these are few, which takes half the time and no more memory."""
+    """Return a mask as an index: by positions if they are few, in half the time and no more memory."""
     return where.nonzero() if 16 * np.count_nonzero(where) < where.size else where
 
 
 class ByteNgramTable:
-    """The table of G learners. It has cells from the first event with a text on.
+    """The table of G learners. Its cells are allocated at the first event with a text.
 
     Args:
         learners: G.
-        memory: which it takes at most, bytes.
-        by_two: whether that is so while there are two classes. As a third one comes the table is folded, so
-            that it is so again, by `evict`.
+        memory: maximum, bytes.
+        by_two: whether `memory` holds while there are two classes. At the third class `evict` folds the
+            table, so that it holds again.
     """
 
     def __init__(self, learners: int, memory: int, by_two: bool) -> None:
@@ -398,9 +390,9 @@ class ByteNgramTable:
         self.keep_within(memory, by_two)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return all but the zeros, which fill the table of few events: pickles are as small as files.
+        """Return all but the zeros of a sparse table, so that pickles are as small as files.
 
-        Bits are kept, not values: those of a negative zero are not all zero.
+        Bits are kept, not values: negative zero is not all zero bits.
         """
         words = self._records.reshape(-1).view(np.uint64)
         is_set = words != 0
@@ -410,7 +402,7 @@ class ByteNgramTable:
         return self.__dict__ | {"_records": (self._records.shape, places, words[places])}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Lay the table again where zeros were left out."""
+        """Restore the zeros that were left out."""
         self.__dict__.update(state)
         if isinstance(state["_records"], tuple):
             shape, places, words = state["_records"]
@@ -419,24 +411,23 @@ class ByteNgramTable:
             self._records = records
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        """Copy the table as it lies, which is faster than to look for its zeros."""
+        """Copy the table as it is, which is faster than looking for zeros."""
         again = type(self).__new__(type(self))
         again.__dict__.update(deepcopy(self.__dict__, memo))
         return again
 
     def keep_within(self, memory: int, by_two: bool) -> None:
-        """Let a table that is yet to come take so many bytes, and one that is there once it is folded."""
+        """Bound the memory of a future table; an existing table keeps its size until it is folded."""
         self._most_bits = self._bits_within(memory, CELLS) if by_two else _MOST_BITS
         if not self.is_there:
             self.bits = self._bits_within(memory, _OF_TWO if by_two else CELLS)
 
     def _bits_within(self, memory: int, cells: int) -> int:
-        """So many has a table of records of so many cells."""
         record = 4 * (1 + self._learners) * (cells + 1)
         return min(_MOST_BITS, max(_LEAST_BITS, (memory // record).bit_length() - 1))
 
     def is_to_fold(self, classes: int) -> bool:
-        """Whether so many classes are the first that the table is folded for."""
+        """Return True if `classes` exceeds the cells of a record for the first time."""
         return classes > self._n_cells and self._n_cells < CELLS and self.bits > self._most_bits
 
     def _lay(self, buckets: int, classes: int) -> None:
@@ -445,17 +436,17 @@ class ByteNgramTable:
 
     @property
     def _sums(self) -> Records:
-        """Of each bucket all its events, and squares. A view (B, 1 + G)."""
+        """View (B, 1 + G): weight of all events and sums of squares, by bucket."""
         return _sums_of(self._records, self._learners)
 
     @property
     def _cells(self) -> Records:
-        """Of each class' cell its count, and what learners tell. A view (B, 1 + G, cells)."""
+        """View (B, 1 + G, cells): count and scores, by class."""
         return _cells_of(self._records, self._learners)
 
     @property
     def is_there(self) -> bool:
-        """Whether there are cells."""
+        """True if the cells are allocated."""
         return bool(self._records.size)
 
     @property
@@ -465,16 +456,16 @@ class ByteNgramTable:
 
     @property
     def tables(self) -> ByteNgramArrays:
-        """As the kernels take them."""
+        """The arrays that the kernels take."""
         return ByteNgramArrays(self._records, self._events, self._n_cells)
 
     def reserve(self, groups: int, classes: int) -> None:
-        """Let there be so many attributes and classes."""
+        """Grow the arrays to hold these numbers of attributes and classes."""
         self._events = roomier(self._events, groups, COUNTS + classes, times=1.0)
         self.evict(classes)
 
     def evict(self, classes: int) -> None:
-        """Let records have cells for so many classes; see `is_to_fold`."""
+        """Widen the records for this number of classes, folding the table if needed; see `is_to_fold`."""
         if classes > self._n_cells < CELLS:
             while self.bits > self._most_bits:
                 self._fold()
@@ -483,7 +474,7 @@ class ByteNgramTable:
             self._sums[:], self._cells[:, :, : cells.shape[2]] = sums, cells
 
     def _fold(self) -> None:
-        """Let every bucket be what two were: the sums, and the mean of w by how often each was met."""
+        """Merge each pair of buckets: the sums, and the mean of w weighted by events."""
         self.bits -= 1
         sums, cells = (table.reshape(-1, 2, *table.shape[1:]) for table in (self._sums, self._cells))
         counts, learned = cells[:, :, :1], cells[:, :, 1:] - _told_by(cells[:, :, :1])
@@ -495,12 +486,12 @@ class ByteNgramTable:
         self._cells[:, 1:] = mean + _told_by(self._cells[:, :1])
 
     def lay(self, classes: int) -> None:
-        """Let there be cells, of so many classes."""
+        """Allocate the cells, unless they are."""
         if not self.is_there:
             self._lay(1 << self.bits, classes)
 
     def copying(self, classes: int, aside: Aside) -> Callable[[], dict[str, Array]]:
-        """What makes the state of now out of a copy, which takes longer; any thread may call it."""
+        """Return a callable, for any thread, that builds the current state from a copy; it takes longer."""
         self.reserve(0, classes)
         met = np.flatnonzero(self._events[:, TOTAL])
         small = {
@@ -513,7 +504,7 @@ class ByteNgramTable:
         return lambda: small | _without_zeros(copied, self._learners, parts, aside)
 
     def expected(self, arrays: Mapping[str, Array], groups: int, classes: int) -> dict[str, ExpectedArray]:
-        """The arrays of a state, which these are to be."""
+        """Return the expected arrays of a state."""
         bits, G = np.ravel(arrays.get("gram_bits", 0)), self._learners
         buckets = 1 << int(bits[0]) if bits.size and _LEAST_BITS <= bits[0] <= _MOST_BITS else 0
         weights = partial(real, low=0.0, high=_HEAVIEST, dtype=np.float32)
@@ -530,12 +521,12 @@ class ByteNgramTable:
         }
 
     def load(self, arrays: Mapping[str, Array], classes: int) -> None:
-        """Replace everything by what a state holds, which is as `expected`. Raises SnapshotError."""
+        """Replace everything by a state that is as `expected`. Raises SnapshotError."""
         groups, cells, buckets = (arrays[f"gram_{name}"] for name in ("groups", "cells", "buckets"))
         for name in ("gram_groups", "gram_cells", "gram_buckets"):
             reject(name, np.diff(arrays[name]) <= 0, "not in order")
         bits = int(arrays["gram_bits"][0])
-        reject("gram_bits", 0 < bits < _LEAST_BITS, "so small no table is")
+        reject("gram_bits", 0 < bits < _LEAST_BITS, f"fewer than {_LEAST_BITS} bits")
         self._events = np.zeros((0, COUNTS), dtype=np.int64)
         self.reserve(int(groups.max(initial=-1)) + 1, classes)
         self._events[groups, TOTAL : COUNTS + classes] = arrays["gram_events"]

@@ -1,16 +1,16 @@
-"""The features of one event: words, values, bins, the label before, and pairs of these.
+"""The features of one event: words, values, bins, the previous label, and pairs of these.
 
-    word        each different word of a text
+    word        each distinct word of a text
     value       each nominal value, and of a continuous attribute its code or its bin in every layout in use
-    label       the label that was learned last, for streams in which labels come in runs
-    pairs       of adjacent words, and of the values of two attributes, coarse and fine `quantile_bins`; where
-                there are more than twelve attributes only of those twelve that told most of the label in
-                the first 256 events
+    label       the label that was learned last, for streams in which equal labels follow each other
+    pairs       of adjacent words, and of the values of two attributes, coarse and fine `quantile_bins`; with
+                more than twelve attributes only of the twelve with the highest mutual information with the
+                label in the first 256 events
 
-A feature weighs v = (1 + ln n) (ln((N + 1) / (n_f + 1/2)) + 1/20)^0.3, where n is how often it occurs in
-the event and n_f of the N events learned had it: sublinear term frequency times a damped inverse document
-frequency (Manning, Raghavan and Schuetze 2008, section 6.4). Features of an attribute of which nothing
-was learned weigh nothing.
+A feature has the value v = (1 + ln n) (ln((N + 1) / (n_f + 1/2)) + 1/20)^0.3, where n is its number of
+occurrences in the event and n_f of the N events learned had it: sublinear term frequency times a damped
+inverse document frequency (Manning, Raghavan and Schuetze 2008, section 6.4). Features of an attribute that
+was never learned have v = 0.
 """
 
 from __future__ import annotations
@@ -72,25 +72,23 @@ from streamnb.values.type_aliases import Codes
 
 MOST_PAIRED = 12  # attributes; 66 pairs of them
 _SELECTED_AFTER = 256 * UNIT
-_LABEL = -1  # attribute: the label before; others are 2 g (group g) or 2 f + 1 (continuous attribute f)
+_LABEL = -1  # attribute: the previous label; others are 2 g (group g) or 2 f + 1 (continuous attribute f)
 _IS_OWNER, _IS_VALUE, _IS_LABEL = np.uint64(1), np.uint64(2), np.uint64(3)
 _GROUP, _FIELD, _BYTE = np.uint64(0x10), np.uint64(0x20), np.uint64(8)
 _PAIR, _FINE_PAIR = np.uint64(0x30), np.uint64(0x31)
 _LINE = 16  # weights that are fetched together
-
-
 _OFTEN = 1.0 + np.log(np.maximum(np.arange(256), 1))  # 1 + ln n
 
 
 @struct_type
 class ExtractionContext(NamedTuple):
-    """What features depend on beside the event.
+    """State, other than the event, that features depend on.
 
     Attributes:
         last_label: int64[1], the class learned last, or -1.
-        learned: int64[1], weight of all that was learned (units).
-        chosen: int64[12], rising: the attributes of which pairs are taken.
-        n_chosen: int64[1], how many, or -1 where they are too many and have not been selected yet.
+        learned: int64[1], weight of all events learned (units).
+        chosen: int64[12], ascending: the attributes whose pairs are features.
+        n_chosen: int64[1], their number, or -1 while there are too many and none are selected.
     """
 
     last_label: Ints
@@ -100,13 +98,13 @@ class ExtractionContext(NamedTuple):
 
     @classmethod
     def empty(cls) -> ExtractionContext:
-        """Before anything was learned."""
+        """Return the context before any event."""
         one = np.zeros(1, dtype=np.int64)
         return cls(one - 1, one.copy(), np.zeros(MOST_PAIRED, dtype=np.int64), one.copy())
 
 
 def expected_context(classes: int) -> dict[str, ExpectedArray]:
-    """The arrays of a state's `Context`."""
+    """Return the expected arrays of a state's `ExtractionContext`."""
     return {
         "last_label": whole(1, low=-1, high=classes - 1),
         "learned": counts(1),
@@ -122,20 +120,20 @@ class ExtractedFeatures(NamedTuple):
     Attributes:
         keys: uint64[most].
         hashes: uint64[most], of the keys, by which their slots are found.
-        rows: int64[most], NOBODY where there is none, and below that `by_place` of those met once.
+        rows: int64[most], `NOBODY` if there is none, and below that `by_place` of features met once.
         values: float64[most], v.
         owners: int64[most], index of the owner.
         owner_keys: uint64[most].
         owner_rows: int64[most].
-        attributes: int64[most], every attribute of the event but texts.
+        attributes: int64[most], every attribute of the event except texts.
         attribute_keys: uint64[most], the key of its value.
-        fine_keys: uint64[most], that of its bin for pairs, or else the same.
-        n: int64[5], how many singles, features, owners, attributes and continuous values.
+        fine_keys: uint64[most], the key of its bin for pairs, if it has one, otherwise the same.
+        n: int64[5], numbers of singles, features, owners, attributes and continuous values.
         squares: float64[2], sums of v^2 of singles and of pairs.
-        places: int32[power of two >= 2 most], to find a key again.
-        slots: int64[12], the index in `attributes` of the chosen ones, or -1.
-        of_value: int64[> continuous values, 5], which feature is the bin of a value in each layout, and its
-            code (`quantile_bins.CODE`), or -1.
+        places: int32[power of two >= 2 most], hash table of the keys.
+        slots: int64[12], the index in `attributes` of the chosen attributes, or -1.
+        of_value: int64[> continuous values, 5], the feature of a value's bin in each layout, and of its code
+            (`quantile_bins.CODE`), or -1.
     """
 
     keys: Hashes
@@ -156,7 +154,7 @@ class ExtractedFeatures(NamedTuple):
 
     @classmethod
     def with_capacity(cls, most: int) -> ExtractedFeatures:
-        """Capacity for so many features."""
+        """Return capacity for `most` features."""
         return cls(
             np.empty(most, dtype=np.uint64),
             np.empty(most, dtype=np.uint64),
@@ -178,7 +176,7 @@ class ExtractedFeatures(NamedTuple):
 
 @kernel
 def most_features(batch: Batch) -> int:
-    """No event of the batch has more features, or owners, or attributes, than this."""
+    """Return an upper bound of the features, owners and attributes of any event of the batch."""
     most = 0
     for e in range(batch.label.size):
         first, stop = batch.event_items[e], batch.event_items[e + 1]
@@ -192,7 +190,7 @@ def most_features(batch: Batch) -> int:
 def _put(
     secret: Any, out: ExtractedFeatures, places: Codes, n: int, key: Any, owner: int, times: float
 ) -> int:
-    """Add a feature, or how often it occurs where it is there already; how many there are."""
+    """Add a feature, or its occurrences if it is there already; return the number of features."""
     keys, values = out.keys, out.values
     mask = np.uint64(places.size - 1)
     key &= KEY_BITS
@@ -215,7 +213,7 @@ def _put(
 
 @inlined
 def _put_attribute(out: ExtractedFeatures, attribute: Any, key: Any) -> None:
-    """Note an attribute of the event and the key of its value, for pairs."""
+    """Record an attribute of the event and the key of its value, for pairs."""
     a = out.n[3]
     out.attributes[a] = attribute
     out.attribute_keys[a] = key
@@ -225,7 +223,7 @@ def _put_attribute(out: ExtractedFeatures, attribute: Any, key: Any) -> None:
 
 @inlined
 def _put_items(batch: Batch, e: int, kinds: Any, secret: Any, places: Codes, out: ExtractedFeatures) -> None:
-    """Words and nominal values."""
+    """Add words and nominal values."""
     owner_keys, n, m = out.owner_keys, 0, 0
     token_keys, rows = batch.keys, batch.rows
     previous = np.int64(-1)
@@ -254,8 +252,8 @@ def put_value(
     places: Codes,
     out: ExtractedFeatures,
 ) -> None:
-    """A continuous value: its code, and its bin in every layout in use."""
-    field, told, found = np.uint64(f) << _BYTE | _FIELD, False, out.of_value[out.n[4]]
+    """Add a continuous value: its code, and its bin in every layout in use."""
+    field, is_put, found = np.uint64(f) << _BYTE | _FIELD, False, out.of_value[out.n[4]]
     out.n[4] += 1
     for layout in range(found.size):
         found[layout] = NOBODY
@@ -276,16 +274,15 @@ def put_value(
         out.n[2] += 1
         if out.n[0] > n:
             found[layout] = n
-        if not told:
+        if not is_put:
             _put_attribute(out, 2 * f + 1, key)
-            told = True
+            is_put = True
         if layout == PAIRED:
             out.fine_keys[out.n[3] - 1] = key
 
 
 @kernel
 def _put_label(last: int, secret: Any, places: Codes, out: ExtractedFeatures) -> None:
-    """The label before."""
     m, key = out.n[2], mixed(_IS_LABEL, np.uint64(last))
     out.owner_keys[m] = mixed(_IS_OWNER, _IS_LABEL)
     out.n[0] = _put(secret, out, places, out.n[0], key, m, 1.0)
@@ -295,7 +292,7 @@ def _put_label(last: int, secret: Any, places: Codes, out: ExtractedFeatures) ->
 
 @kernel
 def _put_adjacent(batch: Batch, e: int, secret: Any, places: Codes, out: ExtractedFeatures) -> None:
-    """Pairs of adjacent words; they belong to the owner of the words."""
+    """Add pairs of adjacent words; their owner is the owner of the words."""
     n, m = out.n[1], -1
     token_keys, rows = batch.keys, batch.rows
     previous = np.int64(-1)
@@ -311,7 +308,6 @@ def _put_adjacent(batch: Batch, e: int, secret: Any, places: Codes, out: Extract
 
 @inlined
 def _put_pair(sort: Any, pair: Any, key: Any, secret: Any, places: Codes, out: ExtractedFeatures) -> None:
-    """A pair of two values, and its owner."""
     m = out.n[2]
     out.owner_keys[m] = mixed(_IS_OWNER, mixed(sort, pair))
     out.n[1] = _put(secret, out, places, out.n[1], key, m, 1.0)
@@ -322,7 +318,7 @@ def _put_pair(sort: Any, pair: Any, key: Any, secret: Any, places: Codes, out: E
 def _put_attribute_pairs(
     context: ExtractionContext, secret: Any, places: Codes, out: ExtractedFeatures
 ) -> None:
-    """Pairs of the values of chosen attributes, each with an owner of its own."""
+    """Add pairs of the values of chosen attributes, each with an owner of its own."""
     chosen = max(context.n_chosen[0], 0)
     out.slots[:chosen] = -1
     for a in range(out.n[3]):
@@ -343,7 +339,7 @@ def _put_attribute_pairs(
 
 @kernel
 def _find_owners(out: ExtractedFeatures, features: FeatureTableArrays, most: int) -> None:
-    """The row of each owner, a new one where there is none and less than `most` rows are in use."""
+    """Find the row of each owner; add one if there is none and less than `most` rows are in use."""
     size = features.size
     for o in range(out.n[2]):
         key = out.owner_keys[o] & KEY_BITS
@@ -365,10 +361,10 @@ def _find_features(
     most_once: int,
     label: int,
 ) -> None:
-    """The row of each feature, a new one where there is none and less than `most` rows are in use.
+    """Find the row of each feature; add one if there is none and less than `most` rows are in use.
 
-    Features that are new have no row but a slot, where that many may have no more than it. What is going
-    to be read, and of `label` to be counted, is asked for ahead: no cache holds these tables.
+    If `most_once`, new features get only a slot, up to that many. Memory that is read next, or counted for
+    `label`, is prefetched: no cache holds these tables.
     """
     slots, table, weights, size = features.slots, features.table, features.weights, features.size
     mask = np.uint64(slots.size - 1)
@@ -379,7 +375,7 @@ def _find_features(
         for i in range(first, stop):
             prefetch(features.former, np.int64(out.hashes[i] & np.uint64(features.former.size - 1)))
     for i in range(first, stop):
-        prefetch(table, row_in(slots[out.hashes[i] & mask]) * table.shape[1])  # of one met once: nowhere
+        prefetch(table, row_in(slots[out.hashes[i] & mask]) * table.shape[1])  # harmless if met once
     for i in range(first, stop):
         key, owner = out.keys[i], out.owner_rows[out.owners[i]]
         place = find_slot(features, key, out.hashes[i])
@@ -404,7 +400,7 @@ def _find_features(
 
 @inlined
 def _often(times: float) -> float:
-    """1 + ln n, and n below one."""
+    """Return 1 + ln n, or n below one."""
     whole = np.int64(times)
     if whole == times and whole < _OFTEN.size:
         return float(_OFTEN[whole])
@@ -413,7 +409,7 @@ def _often(times: float) -> float:
 
 @inlined
 def _weigh(out: ExtractedFeatures, features: FeatureTableArrays, learned: float) -> None:
-    """From how often a feature occurs to what it weighs, and the sums of squares."""
+    """Replace occurrences by v, and fill the sums of squares."""
     values, rows, owners, owner_rows = out.values, out.rows, out.owners, out.owner_rows
     table, singles, n = features.table, out.n[0], out.n[1]
     for part, first, stop in ((0, 0, singles), (1, singles, n)):
@@ -450,15 +446,15 @@ def extract(
 
     Args:
         batch: of events.
-        e: which event.
+        e: index of the event.
         bits: uint64[v], the bits of ``batch.value``.
         kinds: of the groups.
         features: `FeatureTableArrays`.
         bins: `QuantileBinArrays`.
-        context: `Context`.
-        pairs: whether pairs are wanted.
-        most: rows up to which new ones are added: 0 for an event that is not going to be learned.
-        most_once: so many pairs may be without a row; 0 gives each a row at once.
+        context: `ExtractionContext`.
+        pairs: whether to extract pairs.
+        most: rows up to which new ones are added: 0 for an event that is not learned afterwards.
+        most_once: maximum number of pairs without a row; 0 gives each a row at once.
         out: `ExtractedFeatures`.
     """
     tokens = batch.item_rows[batch.event_items[e + 1]] - batch.item_rows[batch.event_items[e]]
@@ -481,7 +477,7 @@ def extract(
         _put_adjacent(batch, e, secret, places, out)
         _put_attribute_pairs(context, secret, places, out)
     _find_owners(out, features, most)
-    none: Any = np.int64(0)  # of a type: literals would be compiled anew
+    none: Any = np.int64(0)  # typed: numba would compile a second version for a literal
     _find_features(out, none, out.n[0], features, most, none, batch.label[e])
     _find_features(out, out.n[0], out.n[1], features, most, most_once, batch.label[e])
     _weigh(out, features, context.learned[0] / UNIT)
@@ -489,10 +485,10 @@ def extract(
 
 @allocating
 def _information(table: Ints, rows: Ints, score: Floats) -> None:
-    """For each owner, what its features tell of the class: mutual information (nats), less its bias.
+    """Add to each owner's score the mutual information (nats) of its features and the class, less its bias.
 
     I = sum_v sum_k n_vk / N ln(n_vk N / (n_v n_k)) - (V - 1)(K - 1) / (2 N); Miller (1955) for the bias.
-    `rows` are those in use, in the order in which they were learned: sums have to be the same everywhere.
+    `rows` are in the order in which they were learned, so that sums are the same on every machine.
     """
     values, classes = np.zeros(score.size), np.zeros(score.size)
     for row in rows:
@@ -513,28 +509,28 @@ def _information(table: Ints, rows: Ints, score: Floats) -> None:
 
 @allocating
 def _select(features: FeatureTableArrays, context: ExtractionContext, out: ExtractedFeatures) -> None:
-    """Of the attributes of this event choose the twelve that tell most of the label; of equals the first."""
+    """Choose the twelve attributes of this event with the highest score; of equals the first."""
     score = np.zeros(features.size[END])
     _information(features.table, rows_learned(features.table, features.size), score)
     n = out.n[3]
-    told = np.full(n, -np.inf)
+    scores = np.full(n, -np.inf)
     for a in range(n):
         key = out.attribute_keys[a] & KEY_BITS
         row = row_in(slot_at(features, find_slot(features, key, hash_word(features.secret, key))))
         if row >= 0:
-            told[a] = score[owner_in(features.table[row, OWNER])]
+            scores[a] = score[owner_in(features.table[row, OWNER])]
     chosen, attributes = context.chosen, out.attributes
     for place in range(min(n, MOST_PAIRED)):
         best = np.int64(-1)
         for a in range(n):
-            tells_more = best < 0 or told[a] > told[best]
-            if told[a] > -np.inf and (
-                tells_more or (told[a] == told[best] and attributes[a] < attributes[best])
+            is_better = best < 0 or scores[a] > scores[best]
+            if scores[a] > -np.inf and (
+                is_better or (scores[a] == scores[best] and attributes[a] < attributes[best])
             ):
                 best = np.int64(a)
         if best < 0:
             break
-        told[best] = -np.inf
+        scores[best] = -np.inf
         at = place
         while at > 0 and chosen[at - 1] > attributes[best]:
             chosen[at] = chosen[at - 1]
@@ -545,7 +541,7 @@ def _select(features: FeatureTableArrays, context: ExtractionContext, out: Extra
 
 @kernel
 def note_attributes(features: FeatureTableArrays, context: ExtractionContext, out: ExtractedFeatures) -> None:
-    """Once an event was learned: take note of its attributes, and select when it is time."""
+    """Record the attributes of an event that was learned, and select when enough were learned."""
     if context.n_chosen[0] < 0:
         if context.learned[0] >= _SELECTED_AFTER:
             _select(features, context, out)

@@ -1,21 +1,20 @@
-"""Features: what the gradient learners know of words, values and pairs of them, found by a 48-bit key.
+"""Table of features (words, values and their pairs) for the gradient learners, found by a 48-bit key.
 
-A feature's key is a hash of what it stands for, so that a pair of words needs no name of its own; two of n
-features share a key with probability about n^2 / 2^49. Keys stand in states, and are the same in every
-process. Where the slot of a key is says another hash, with a secret: keys could be chosen so that all meet
-in one chain. Each feature belongs to an *owner*, the feature that says that its attribute is present at all:
-the owner's counts are the class totals by which the feature's counts are read.
+A feature's key is a hash of its content, so that a pair of words needs no name; two of n features share a
+key with probability about n^2 / 2^49. Keys are stored in states, and are the same in every process. The slot
+of a key is found by another hash, with a secret: otherwise keys could be chosen to collide in one chain. Each
+feature belongs to an *owner*, the feature "its attribute is present": the owner's counts are the class totals
+for the feature's counts.
 
-Most pairs are met once and never again. Until its second event a pair has no row, but its slot alone, which
-holds its key and the class of that event: eight bytes in place of hundreds.
+Most pairs are met once and never again. Until its second event a pair has no row, only a slot, which holds
+its key and the class of that event: eight bytes in place of hundreds.
 
-Rows that are forgotten are filled with features that come later, from the first one on. No row moves, so
-forgetting takes little time. In states rows are in the order in which they were learned, wherever they are:
-of how many forgettings each came after, it has a note.
+Rows of evicted features are reused by later features, from the first one on. No row moves, so eviction is
+fast. In states rows are in the order in which they were learned: each row stores its age, the number of
+evictions before it.
 
-Neither as slots grow nor as features are forgotten are all laid out anew at once: those of before stay until
-they were moved, some with each batch, and until then a key is looked for in both. What was forgotten is not
-moved.
+Growth of the slots and eviction rehash incrementally: the former slots stay until they are moved, some with
+each batch, and until then a key is looked up in both. Evicted features are not moved.
 """
 
 from __future__ import annotations
@@ -46,23 +45,23 @@ from streamnb.values.example_weights import UNIT
 from streamnb.values.state_validation import MOST, ExpectedArray, real, whole
 from streamnb.values.type_aliases import Array, Aside, Codes
 
-KEY, OWNER, TOTAL, COUNTS = 0, 1, 2, 3  # columns of the table; one column for each class from COUNTS on
+KEY, OWNER, TOTAL, COUNTS = 0, 1, 2, 3  # columns of the table; a column by class from COUNTS on
 NOBODY = -1  # in place of a row
-LIVE, ONCE, END, FREE, MOVED, VOID, AGE = range(7)  # of `size`
-NO_CLASS = 0x7FFF  # of a feature whose first event is being learned
+LIVE, ONCE, END, FREE, MOVED, VOID, AGE = range(7)  # indices of `size`
+NO_CLASS = 0x7FFF  # class of a feature whose first event is being learned
 KEY_BITS = np.uint64(0xFFFF_FFFF_FFFF)
 _LOW, _HALF, _ONE, _NONE = np.uint64(0xFFFFFFFF), np.uint64(32), np.uint64(1), np.uint64(0)
-_TAG = np.uint64(17)  # of its 48 bits a key has the upper 31 in its slot, beside the row
+_TAG = np.uint64(17)  # a slot holds the upper 31 of the 48 bits of its key, and the row
 _CLASS, _MET_ONCE = np.uint64(48), np.uint64(1 << 63)
 _SLICE = 1 << 17  # slots that are moved with each batch
 _NO_SLOTS = np.zeros(0, dtype=np.uint64)
-_AGE, _OWNER = np.int64(32), np.int64(0xFFFFFFFF)  # of what stands in the column of owners
-_DIGIT, _DIGITS = np.int64(8), np.int64(0xFF)  # of an age, by which rows are sorted
-_ENTRY_BYTES = 27  # of a slot at half the most load: slots are a power of two
+_AGE, _OWNER = np.int64(32), np.int64(0xFFFFFFFF)  # shift and mask in the column of owners
+_DIGIT, _DIGITS = np.int64(8), np.int64(0xFF)  # radix sort of ages
+_ENTRY_BYTES = 27  # bytes of a slot at half the maximum load: slots are a power of two
 _MULTIPLY, _FINISH = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)
 _MAX_LOAD = 0.6
 _AHEAD = 64  # slots that are fetched before they are filled
-_HEAVIEST = 1e37  # of weights: one more event does not carry them beyond a float32
+_HEAVIEST = 1e37  # maximum weight: one more event does not overflow a float32
 
 
 @struct_type
@@ -70,20 +69,19 @@ class FeatureTableArrays(NamedTuple):
     """R rows for C >= K classes and M gradient learners, as the kernels take them.
 
     Attributes:
-        slots: uint64[power of two], the upper bits of a key and row + 1; or, where the highest bit is set,
-            the class of the only event so far and the key.
-        table: int64[>= R, 3 + C], key, owner's row or NOBODY (`owners_in`) with the age of the row, total
-            weight and weight by class (units). Of a free row the key is `by_place` of the next free one, and
-            the rest is what it was.
+        slots: uint64[power of two], the upper bits of a key and row + 1; or, with the highest bit set, the
+            class of the only event so far and the key.
+        table: int64[>= R, 3 + C], key, owner's row or `NOBODY` (`owners_in`) with the age of the row, total
+            weight and weight by class (units). The key of a free row is `by_place` of the next free one; its
+            other columns are stale.
         weights: float32[>= R, 1 + M, 1 + C]. First ln(1 + 2 n) of the weight n in each class (examples), from
             column 1 on; then of each learner the sum of squared gradients and its weights by class.
-        size: int64[7], how many rows are in use, how many features were met once, R, the first free row or
-            NOBODY, how many of the former slots were moved, whether those of features that were met once are
-            void, and how often features were forgotten: the age of new rows.
+        size: int64[7], number of rows in use, number of features met once, R, the first free row or `NOBODY`,
+            number of former slots that were moved, 1 if former slots of features met once are void, and
+            number of evictions: the age of new rows.
         memory: int64[1], the budget, bytes.
         secret: uint64[2], of the hash by which slots are found.
-        former: as `slots`, those of before; none once all were moved. Their places are behind those of
-            `slots`.
+        former: the former `slots`; empty once all are moved. Their places follow the places of `slots`.
     """
 
     slots: Hashes
@@ -97,7 +95,7 @@ class FeatureTableArrays(NamedTuple):
 
 @inlined
 def mixed(a: Any, b: Any) -> Any:
-    """A key of two, in this order (uint64)."""
+    """Return a key of two keys, in this order (uint64)."""
     key = (a ^ (b * _MULTIPLY + (a << np.uint64(6)) + (a >> np.uint64(2)))) * _FINISH
     key ^= key >> _HALF
     key *= _MULTIPLY
@@ -106,7 +104,7 @@ def mixed(a: Any, b: Any) -> Any:
 
 @inlined
 def _is_of(slot: Any, table: Ints, key: Any) -> bool:
-    """Whether a slot that is not free is that of a key."""
+    """Return True if a slot in use belongs to a key."""
     if slot & _MET_ONCE:
         return bool(slot & KEY_BITS == key)
     return bool(slot >> _HALF == key >> _TAG and np.uint64(table[row_in(slot), KEY]) == key)
@@ -114,7 +112,7 @@ def _is_of(slot: Any, table: Ints, key: Any) -> bool:
 
 @kernel
 def _find_former(features: FeatureTableArrays, key: Any, hashed: Any) -> int:
-    """The place of a key among the former slots, behind all others; or NOBODY."""
+    """Return the place of a key among the former slots, after the places of `slots`; or `NOBODY`."""
     former, size = features.former, features.size
     mask = np.uint64(former.size - 1)
     place = hashed & mask
@@ -128,7 +126,7 @@ def _find_former(features: FeatureTableArrays, key: Any, hashed: Any) -> int:
 
 @inlined
 def find_slot(features: FeatureTableArrays, key: Any, hashed: Any) -> Any:
-    """The place of a key's slot, or of the free one that ends its chain; `hashed` is the hash of the key."""
+    """Return the place of a key's slot, or of the free slot that ends its chain; `hashed`: its hash."""
     slots = features.slots
     mask = np.uint64(slots.size - 1)
     place = hashed & mask
@@ -145,14 +143,14 @@ def find_slot(features: FeatureTableArrays, key: Any, hashed: Any) -> Any:
 
 @inlined
 def slot_at(features: FeatureTableArrays, place: Any) -> Any:
-    """The slot at a place that was found."""
+    """Return the slot at a place from `find_slot`."""
     slots = features.slots
     return slots[place] if place < slots.size else features.former[place - slots.size]
 
 
 @inlined
 def put_slot(features: FeatureTableArrays, place: Any, slot: Any) -> None:
-    """Let this be the slot at a place that was found."""
+    """Set the slot at a place from `find_slot`."""
     slots = features.slots
     if place < slots.size:
         slots[place] = slot
@@ -161,7 +159,7 @@ def put_slot(features: FeatureTableArrays, place: Any, slot: Any) -> None:
 
 
 def slots_of(keys: Any, rows: Any) -> Any:
-    """The slots of keys that have these rows; all are uint64."""
+    """Return the slots of keys that have these rows; all are uint64."""
     return (keys >> _TAG) << _HALF | (rows + _ONE)
 
 
@@ -170,36 +168,36 @@ _slot_of = inlined(slots_of)
 
 @inlined
 def row_in(slot: Any) -> Any:
-    """The row that a slot leads to; NOBODY in a free one."""
+    """Return the row of a slot; `NOBODY` if the slot is free."""
     return np.int64(slot & _LOW) - 1
 
 
 @inlined
 def by_place(number: Any) -> Any:
-    """What stands in place of a row for a feature without one, given the place of its slot; or that place."""
+    """Encode the place of a slot as a row number, for a feature without a row; or decode it."""
     return -2 - number
 
 
 @inlined
 def is_met_once(slot: Any) -> bool:
-    """Whether a slot is that of a feature without a row."""
+    """Return True if a slot belongs to a feature without a row."""
     return bool(slot & _MET_ONCE)
 
 
 @inlined
 def class_met(slot: Any) -> Any:
-    """The class of the only event of a feature without a row, or NO_CLASS."""
+    """Return the class of the only event of a feature without a row, or NO_CLASS."""
     return np.int64((slot & ~_MET_ONCE) >> _CLASS)
 
 
 @inlined
 def met_once(key: Any, k: int) -> Any:
-    """The slot of a feature that was met in one event, of class k and of weight one."""
+    """Return the slot of a feature that was met in one event, of class k and weight one."""
     return _MET_ONCE | np.uint64(k) << _CLASS | key
 
 
 def owners_in(cells: Any) -> Any:
-    """The owners' rows, or NOBODY, of what stands in the column of owners."""
+    """Return the owners' rows, or `NOBODY`, from the column of owners."""
     return cells << _AGE >> _AGE
 
 
@@ -208,14 +206,13 @@ owner_in = inlined(owners_in)
 
 @kernel
 def _empty(features: FeatureTableArrays, row: int) -> None:
-    """Take what a row that was forgotten held."""
     features.table[row] = 0
     features.weights[row] = 0
 
 
 @inlined
 def add_feature(features: FeatureTableArrays, key: Any, owner: Any, place: Any) -> int:
-    """The new row of a key whose slot is at `place`; there has to be room."""
+    """Return the new row of a key whose slot is at `place`; the table must have capacity."""
     table, size = features.table, features.size
     row = size[FREE]
     if row == NOBODY:
@@ -233,7 +230,7 @@ def add_feature(features: FeatureTableArrays, key: Any, owner: Any, place: Any) 
 
 @inlined
 def promote(features: FeatureTableArrays, owner: Any, place: Any, log_of_one: float) -> int:
-    """The new row of a feature that was met once; `log_of_one` is what it says of the class of that event."""
+    """Return the new row of a feature that was met once; `log_of_one` is its log likelihood in that class."""
     slot = slot_at(features, place)
     k = class_met(slot)
     row = add_feature(features, slot & KEY_BITS, owner, place)
@@ -245,7 +242,7 @@ def promote(features: FeatureTableArrays, owner: Any, place: Any, log_of_one: fl
 
 
 def row_bytes(learners: Any, classes: Any) -> Any:
-    """Of one feature with its slot; `learners` counts the logarithms of counts as one more."""
+    """Return the bytes of one feature with its slot, for M learners and one for logarithms of counts."""
     return 8 * (COUNTS + classes) + 4 * learners * (1 + classes) + _ENTRY_BYTES
 
 
@@ -254,10 +251,10 @@ _row_bytes = inlined(row_bytes)
 
 @kernel
 def most_rows(features: FeatureTableArrays, classes: Any) -> int:
-    """How many rows may be in use while so many classes have examples; what is in use may stay.
+    """Return the maximum number of rows in use with this number of classes; existing rows may stay.
 
-    Capacity for classes that come later, or that have come already in the same batch, does not count: which
-    features there are has to depend on the events before, and on nothing else.
+    Capacity for later classes, or for classes that are later in the same batch, does not count: the set of
+    features must depend only on the events before.
     """
     left = features.memory[0] - _ENTRY_BYTES * features.size[ONCE]
     return int(max(features.size[LIVE], left // _row_bytes(features.weights.shape[1], classes)))
@@ -265,14 +262,14 @@ def most_rows(features: FeatureTableArrays, classes: Any) -> int:
 
 @kernel
 def most_met_once(features: FeatureTableArrays, classes: Any) -> int:
-    """How many features without a row there may be; see `most_rows`."""
+    """Return the maximum number of features without a row; see `most_rows`."""
     left = features.memory[0] - _row_bytes(features.weights.shape[1], classes) * features.size[LIVE]
     return int(max(features.size[ONCE], left // _ENTRY_BYTES))
 
 
 @inlined
 def _ask(slots: Hashes, secret: Any, key: Any, slot: Any, asked: Hashes, n: int) -> int:
-    """Note what is to stand in the slot of a key as the n-th (n < 64), and ask for where that is."""
+    """Record the slot to write for a key as the n-th (n < 64), and prefetch its place."""
     asked[0, n], asked[1, n] = slot, hash_word(secret, key) & np.uint64(slots.size - 1)
     prefetch(slots, np.int64(asked[1, n]))
     return n + 1
@@ -280,7 +277,7 @@ def _ask(slots: Hashes, secret: Any, key: Any, slot: Any, asked: Hashes, n: int)
 
 @inlined
 def _enter(slots: Hashes, asked: Hashes, n: int) -> None:
-    """Put what was asked for; a row that was forgotten and filled anew may be there already."""
+    """Write the recorded slots; the slot of a row that was evicted and reused may be there already."""
     mask = np.uint64(slots.size - 1)
     for i in range(n):
         place = asked[1, i]
@@ -291,15 +288,15 @@ def _enter(slots: Hashes, asked: Hashes, n: int) -> None:
 
 @kernel
 def _move(features: FeatureTableArrays, stop: int, asked: Hashes) -> None:
-    """Move the former slots up to this one, but those that are void and those of rows that are another's.
+    """Move the former slots up to `stop`, except void slots and slots of rows that were reused.
 
-    `asked` uint64[2, 64] is scratch: so many places are fetched together.
+    `asked` uint64[2, 64] is scratch: 64 places are fetched together.
     """
     slots, former, table, size = features.slots, features.former, features.table, features.size
     for first in range(size[MOVED], stop, asked.shape[1]):
         last, n = min(first + asked.shape[1], stop), 0
         for place in range(first, last):
-            prefetch(table, row_in(former[place]) * table.shape[1])  # of one met once: nowhere
+            prefetch(table, row_in(former[place]) * table.shape[1])  # harmless if met once
         for place in range(first, last):
             slot = former[place]
             if slot & _MET_ONCE:
@@ -315,7 +312,7 @@ def _move(features: FeatureTableArrays, stop: int, asked: Hashes) -> None:
 
 @allocating
 def rows_learned(table: Ints, size: Ints) -> Ints:
-    """The rows in use, in the order in which they were learned: by age, and by number where that is equal."""
+    """Return the rows in use, in the order in which they were learned: by age, then by number."""
     rows, n = np.empty(size[END], dtype=np.int64), 0
     for i in range(rows.size):
         if table[i, KEY] >= 0:
@@ -338,7 +335,7 @@ def rows_learned(table: Ints, size: Ints) -> Ints:
 
 @allocating
 def _weighed(features: FeatureTableArrays) -> tuple[Ints, Codes]:
-    """int64[R, 1], what rows weigh; and int32[R], their owners, or NOBODY for owners and free rows."""
+    """Return the weights of rows, int64[R, 1], and their owners, int32[R], or `NOBODY`."""
     table, end = features.table, features.size[END]
     weights, owners = np.empty((end, 1), dtype=np.int64), np.empty(end, dtype=np.int32)
     for row in range(end):
@@ -349,7 +346,7 @@ def _weighed(features: FeatureTableArrays) -> tuple[Ints, Codes]:
 
 @kernel
 def _forget(rows: Ints, features: FeatureTableArrays) -> None:
-    """Let these rows, the first one first, be free, and none be known that was met once."""
+    """Free these rows, in ascending order, and void all features that were met once."""
     table, size = features.table, features.size
     last = np.int64(NOBODY)
     for row in rows:
@@ -368,9 +365,9 @@ def _forget(rows: Ints, features: FeatureTableArrays) -> None:
 
 
 class FeatureTable:
-    """The features of M gradient learners, within a budget of memory.
+    """The features of M gradient learners, within a memory budget.
 
-    Where the budget is spent, what was never met before is not added; what is known goes on learning.
+    Once the budget is spent, new features are not added; existing features continue to learn.
 
     Args:
         learners: M.
@@ -391,15 +388,15 @@ class FeatureTable:
     def __setstate__(self, state: dict[str, Any]) -> None:
         if state["_size"].size != AGE + 1:
             raise SnapshotError(
-                "another version of streamnb pickled this; what `save` writes, any later one reads"
+                "another version of streamnb pickled this; use `save`, whose files later versions read"
             )
-        # It may come from another process, and what is mapped may not be written to.
+        # It may come from another process, and mapped memory is read-only.
         vars(self).update(state, _secret=process_secret(), _size=state["_size"].copy())
         self._enter_all()
 
     @property
     def size(self) -> int:
-        """How many features have a row, owners included."""
+        """Number of features that have a row, owners included."""
         return int(self._size[LIVE])
 
     @property
@@ -410,12 +407,12 @@ class FeatureTable:
 
     @property
     def tables(self) -> FeatureTableArrays:
-        """As the kernels take them."""
+        """The arrays that the kernels take."""
         held = self._slots, self.table, self.weights, self._size, self._memory, self._secret, self._former
         return FeatureTableArrays(*held)
 
     def reserve(self, classes: int, known: int, features: int) -> None:
-        """Let the tables hold `classes` columns, and so many new features as far as the budget goes.
+        """Grow the tables to `classes` columns, and by `features` new features as far as the budget allows.
 
         `known` of the classes have examples. Some former slots are moved.
         """
@@ -433,7 +430,7 @@ class FeatureTable:
             rows = capacity_for(need, most) if is_ample else max(need, min(need + need // 2, most))
             self.table = grown(self.table, (rows, self.table.shape[1]))
             self.weights = grown(self.weights, (rows, *self.weights.shape[1:]))
-            if is_ample:  # slots for as many: a batch stops each time that either is short
+            if is_ample:  # slots for as many: a batch is interrupted each time that either is short
                 features = max(features, (rows - self.size) * entries // max(self.size, 1))
         if entries + features > self._slots.size * _MAX_LOAD:
             self.finish_copy()
@@ -441,22 +438,22 @@ class FeatureTable:
             self._rehash_step(_SLICE)
 
     def is_short(self, classes: int, more: int = 0) -> bool:
-        """Whether, with so many classes, and so many features more, there is no memory for another one."""
+        """Return True if another feature, after `more` new ones, would exceed the budget."""
         taken, most = self.memory(classes, more + 1)
         return taken > most
 
     def memory(self, classes: int, more: int = 0) -> MemoryComponent:
-        """What the features there are, and so many more, take with so many classes."""
+        """Return the memory use of the features, and `more` more, with this number of classes."""
         row = row_bytes(self.weights.shape[1], classes)
         return MemoryComponent(
             row * (self.size + more) + _ENTRY_BYTES * int(self._size[ONCE]), int(self._memory[0])
         )
 
     def evict(self, classes: int) -> None:
-        """Where there is no memory for another one with so many classes, forget down to seven eighths of it.
+        """Evict features down to seven eighths of the budget, if one more would exceed it.
 
-        Those that were met once go, then those with the smallest weight, and of equals those met first.
-        Owners stay: they hold what was learned of all features of theirs.
+        Features met once go first, then by ascending weight, and of equals the first met. Owners stay: they
+        hold the totals of all their features.
         """
         if not self.is_short(classes):
             return
@@ -464,7 +461,7 @@ class FeatureTable:
         stays, counts = np.ones(owners.size, dtype=np.bool_), owners >= 0
         most = int(self._memory[0]) * 7 // 8 // row_bytes(self.weights.shape[1], classes)
         drop_lightest(weights, owners, stays, max(0, most - self.size + np.count_nonzero(counts)))
-        # Of the heaviest that go others may have been met first: rows are filled in any order.
+        # Among equals of the heaviest evicted weight, age decides: row numbers are in no order.
         heaviest = weights[:, 0].max(where=~stays, initial=0)
         equals = np.flatnonzero(counts & (weights[:, 0] == heaviest))
         ages, stay = self.table[equals, OWNER, np.newaxis] >> _AGE, np.ones(equals.size, dtype=np.bool_)
@@ -475,7 +472,7 @@ class FeatureTable:
         _forget(np.flatnonzero(~stays), self.tables)
 
     def _close_holes(self) -> None:
-        """Move the rows that are in use together, where some are free."""
+        """Move the rows in use together, if some are free."""
         end = int(self._size[END])
         if self.size == end:
             return
@@ -484,31 +481,30 @@ class FeatureTable:
         keep_rows(self.table, rows, end)
         keep_rows(self.weights, rows, end)
         cells = self.table[: rows.size, OWNER]
-        cells[:] = cells & ~_OWNER | numbers[owners_in(cells)] & _OWNER  # of NOBODY: the last
+        cells[:] = cells & ~_OWNER | numbers[owners_in(cells)] & _OWNER  # -1 takes the last
         self._size[[END, FREE]] = rows.size, NOBODY
         self._enter_all()
 
     def _enter_all(self) -> None:
-        """Lay out slots for all there are at once, wherever their rows are now."""
+        """Rebuild all slots at once, from the current rows."""
         rows = np.flatnonzero(self.table[: self._size[END], KEY] >= 0).astype(np.uint64)
         slots = slots_of(self.table[rows, KEY].astype(np.uint64), rows)
         self._lay_out(np.append(slots, self._met_once()), 0)
         self.finish_copy()
 
     def _met_once(self) -> Hashes:
-        """The slots of features that were met once, wherever they are."""
+        """Return the slots of features that were met once, both current and former."""
         left = self._former[self._size[MOVED] :] if not self._size[VOID] else _NO_SLOTS
         return np.concatenate([slots[slots >= _MET_ONCE] for slots in (self._slots, left)])
 
     def _lay_out(self, former: Hashes, more: int, *, forgets: bool = False) -> None:
-        """Begin to lay out slots for all there are and so many more; see `_forget` for what it `forgets`."""
+        """Begin to rehash, with capacity for `more` features; see `_forget` for what it `forgets`."""
         entries = self.size + int(self._size[ONCE]) + more
         self._slots = empty_slots(max(64, 1 << int(entries / _MAX_LOAD).bit_length()))
         self._former = former
         self._size[[MOVED, VOID]] = 0, forgets
 
     def _rehash_step(self, slots: int) -> None:
-        """Move so many of the former slots."""
         if self._former.size:
             stop = min(int(self._size[MOVED]) + slots, self._former.size)
             _move(self.tables, stop, np.empty((2, _AHEAD), dtype=np.uint64))
@@ -516,14 +512,15 @@ class FeatureTable:
                 self._former = _NO_SLOTS
 
     def finish_copy(self) -> None:
-        """Move all former slots that are left."""
+        """Move all remaining former slots."""
         self._rehash_step(self._former.size)
 
     def copying(self, classes: int, aside: Aside, *, is_later: bool) -> Callable[[], dict[str, Array]]:
-        """What makes the state of now, for so many classes, of copies; any thread may call it.
+        """Return a callable, for any thread, that builds the current state of `classes` classes from copies.
 
-        Copies are put `aside` in the order of a state: now, or, where `is_later`, as it is made, and are in
-        memory until then. Rows that lie all over a large table take longer to be read than in their order.
+        Copies are put `aside` in the order of a state: now, or, if `is_later`, when the state is built, and
+        are in memory until then. In a large table, reading rows out of order takes longer than copying them
+        in order.
         """
         tables, end, once = self.tables, int(self._size[END]), self._met_once()
         if not is_later:
@@ -537,7 +534,7 @@ class FeatureTable:
         return lambda: _state_of(copied, once, classes, aside)
 
     def expected(self, arrays: Mapping[str, Array], classes: int) -> dict[str, ExpectedArray]:
-        """The arrays of a state, which these are to be."""
+        """Return the expected arrays of a state."""
         lowest, highest = np.zeros(COUNTS + classes, dtype=np.int64), np.full(COUNTS + classes, MOST)
         highest[KEY] = KEY_BITS
         lowest[OWNER], highest[OWNER] = NOBODY, max(0, np.size(arrays["features"], 0) - 1)
@@ -553,7 +550,7 @@ class FeatureTable:
         }
 
     def load(self, arrays: Mapping[str, Array], classes: int) -> None:
-        """Replace everything by what a state holds, which is as `expected`."""
+        """Replace everything by a state that is as `expected`."""
         table, weights, once = (arrays[name] for name in ("features", "feature_weights", "features_met_once"))
         self._size[:] = 0, 0, 0, NOBODY, 0, 0, 0
         self.reserve(classes, classes, 0)
@@ -569,9 +566,9 @@ class FeatureTable:
 
 
 def _state_of(tables: FeatureTableArrays, once: Hashes, classes: int, aside: Aside) -> dict[str, Array]:
-    """Copies of all arrays, for so many classes, and of the slots of features that were met once."""
+    """Return copies of all arrays for `classes` classes, and of the slots of features met once."""
     rows = rows_learned(tables.table, tables.size)
-    numbers = np.full(int(tables.size[END]) + 1, NOBODY)  # the last is that of NOBODY
+    numbers = np.full(int(tables.size[END]) + 1, NOBODY)  # the last stands for -1
     numbers[rows] = np.arange(rows.size)
     parts = [rows[part] for part in blocks(rows.size, tables.table[:1].nbytes + tables.weights[:1].nbytes)]
 

@@ -1,12 +1,12 @@
 """Continuous attributes as bins of equal mass, coarse at first and finer as more values are known.
 
 When 32, 256 and 1,024 values have been learned, edges are laid through the values so far: into 8, 32 and
-256 bins of about equal mass, a value that occurs often having a bin of its own. What was laid out once
-stays: each layout counts from then on, beside the coarser ones. An attribute that had at most 16
-different values when the first edges were due is a code: its values are taken as they are.
+256 bins of about equal mass, a value that occurs often having a bin of its own. A layout never changes: each
+counts from then on, next to the coarser layouts. An attribute that had at most 16 distinct values when the
+first edges were due is a code: its values are features themselves.
 
-A fourth layout is for pairs: these are taken of the eight bins, for few examples are enough for them; and
-once 8,192 values were learned also of 16 bins, which were laid through the first 2,048.
+Pairs use the eight bins, for which few examples are enough; after 8,192 values they also use a fourth layout
+of 16 bins, laid through the first 2,048 values.
 """
 
 from __future__ import annotations
@@ -28,32 +28,31 @@ CODE = LAYOUTS  # the layout of values taken as they are
 _VALUES = (32, 256, 1024, 2048)
 _BINS = (8, 32, 256, 16)
 _PAIRED_AFTER = 8192  # values
-FIRST_EDGES = (0, 16, 112, 624, 1152)  # where those of a layout begin in a row: there is room for the most
-CODES = 16  # the most different values of a code
-_HOLDS = np.array((4, *_VALUES[:-1], _VALUES[-1] - 1))  # values of which the blocks of each sort have room
-_FIRST_VALUE = np.array((4, *(CODES + first for first in FIRST_EDGES[1:])))  # where they begin in a block
-_SIZES = np.array((8, 64, 384, 1664, 3216, 1168))  # of the blocks; those of the last sort have no values
+FIRST_EDGES = (0, 16, 112, 624, 1152)  # offset of each layout's edges, with capacity for the maximum
+CODES = 16  # maximum number of distinct values of a code
+_HOLDS = np.array((4, *_VALUES[:-1], _VALUES[-1] - 1))  # capacity for values, by sort of block
+_FIRST_VALUE = np.array((4, *(CODES + first for first in FIRST_EDGES[1:])))  # their offset in a block
+_SIZES = np.array((8, 64, 384, 1664, 3216, 1168))  # sizes of the blocks; the last sort holds no values
 _PACKED = "values", "edges", "codes"
-_OWN = 8  # a value that occurs so often has a bin of its own
+_OWN = 8  # occurrences that give a value a bin of its own
 
 
 @struct_type
 class QuantileBinArrays(NamedTuple):
     """The bins of F continuous attributes.
 
-    What is known of one lies in a block of the pool: its codes, then its edges, then its first values. A
-    block has room for some values, and the edges that are laid through so many; an attribute that has more
-    gets a larger one. Of 2,048 values and more the edges alone are needed.
+    Each attribute has a block of the pool: its codes, then its edges, then its first values. A block has
+    capacity for a number of values and the edges laid through them; an attribute with more values gets a
+    larger block. From 2,048 values on only the edges are needed.
 
     Attributes:
-        pool: float64, blocks one after the other, some of them given up.
-        used: int64[1], where the next block begins.
-        at: int64[F], where the block of each attribute begins; -1 where there is none.
-        learned: int64[F], how many values were learned, up to 8,192.
-        n_edges: int64[F, 4], how many edges each layout has, which rise; -1 where it is not laid, or tells no
-            more than others.
-        n_codes: int64[F], how many different values there are, in the order in which they came; -1 where the
-            attribute is no code.
+        pool: float64, consecutive blocks, some of them given up.
+        used: int64[1], offset of the next block.
+        at: int64[F], offset of each attribute's block, or -1.
+        learned: int64[F], number of values learned, up to 8,192.
+        n_edges: int64[F, 4], number of ascending edges of each layout; -1 if it is not laid, or not finer
+            than earlier layouts.
+        n_codes: int64[F], number of distinct values, in order of arrival; -1 if the attribute is not a code.
     """
 
     pool: Floats
@@ -66,7 +65,7 @@ class QuantileBinArrays(NamedTuple):
 
 @inlined
 def _sort_of(learned: Any) -> int:
-    """Which sort of block an attribute has of which so many values were learned, at least one."""
+    """Return the sort of block for an attribute with `learned` >= 1 values."""
     sort = 0
     while sort < _HOLDS.size and learned > _HOLDS[sort]:
         sort += 1
@@ -75,13 +74,13 @@ def _sort_of(learned: Any) -> int:
 
 @inlined
 def first_edge(bins: QuantileBinArrays, f: int, layout: int) -> Any:
-    """Where the edges of one layout begin in the pool."""
+    """Return the offset in the pool of the edges of one layout."""
     return bins.at[f] + CODES + FIRST_EDGES[layout]
 
 
 @kernel
 def bin_of(edges: Floats, first: int, stop: int, value: float) -> int:
-    """How many of ``edges[first:stop]`` are at most `value`."""
+    """Return the number of ``edges[first:stop]`` that are at most `value`."""
     low, high = first, stop
     while low < high:
         middle = (low + high) // 2
@@ -94,14 +93,14 @@ def bin_of(edges: Floats, first: int, stop: int, value: float) -> int:
 
 @inlined
 def is_in_use(bins: QuantileBinArrays, f: int, layout: int) -> bool:
-    """Whether values of attribute f have a bin in this layout."""
+    """Return True if values of attribute f have a bin in this layout."""
     late = layout == PAIRED and bins.learned[f] < _PAIRED_AFTER
     return bool(bins.n_edges[f, layout] >= 0 and not late)
 
 
 @kernel
 def code_of(bins: QuantileBinArrays, f: int, value: float) -> int:
-    """The number of a value of attribute f among its codes; of a new one how many there are."""
+    """Return the index of a value of attribute f among its codes; of a new value their number."""
     code = 0
     while code < bins.n_codes[f] and bins.pool[bins.at[f] + code] != value:
         code += 1
@@ -110,7 +109,7 @@ def code_of(bins: QuantileBinArrays, f: int, value: float) -> int:
 
 @kernel
 def _lay_out(ordered: Floats, bins: int, edges: Floats, first: int) -> int:
-    """Write edges through sorted values; how many."""
+    """Write edges through sorted values; return their number."""
     n = ordered.size
     different = 1
     for i in range(1, n):
@@ -150,14 +149,13 @@ def _lay_layout(bins: QuantileBinArrays, f: int, layout: int) -> None:
 
 @inlined
 def _grows(bins: QuantileBinArrays, f: int) -> bool:
-    """Whether one more value of attribute f needs a larger block."""
     n = bins.learned[f]
     return bool(n == 0 or (n < _HOLDS[-1] and _sort_of(n + 1) > _sort_of(n)))
 
 
 @kernel
 def places_for_values(bins: QuantileBinArrays, batch: Any, e: int) -> int:
-    """How many places in the pool event e needs, each of its values being one of another attribute."""
+    """Return the pool capacity that event e needs; each of its values belongs to another attribute."""
     need = 0
     for v in range(batch.event_values[e], batch.event_values[e + 1]):
         f = batch.value_field[v]
@@ -168,13 +166,13 @@ def places_for_values(bins: QuantileBinArrays, batch: Any, e: int) -> int:
 
 @inlined
 def has_capacity_for_values(bins: QuantileBinArrays, batch: Any, e: int) -> bool:
-    """Whether event e can be learned as the pool is."""
+    """Return True if event e can be learned within the current pool."""
     return bool(bins.used[0] + places_for_values(bins, batch, e) <= bins.pool.size)
 
 
 @kernel
 def _grow(bins: QuantileBinArrays, f: int) -> None:
-    """Give attribute f the block that one more value needs; there is room for it, see `places_for_values`."""
+    """Move attribute f to the block that one more value needs; see `places_for_values` for its capacity."""
     n, pool, to = bins.learned[f], bins.pool, bins.used[0]
     sort = _sort_of(n + 1)
     bins.used[0] += _SIZES[sort]
@@ -189,7 +187,7 @@ def _grow(bins: QuantileBinArrays, f: int) -> None:
 
 @kernel
 def note_value(bins: QuantileBinArrays, f: int, value: float) -> None:
-    """Learn one value of attribute f, for which there is room in the pool."""
+    """Learn one value of attribute f, for which the pool has capacity."""
     n = bins.learned[f]
     if _grows(bins, f):
         _grow(bins, f)
@@ -211,7 +209,6 @@ def note_value(bins: QuantileBinArrays, f: int, value: float) -> None:
 
 @kernel
 def _move(old: Floats, at: Ints, firsts: Ints, sizes: Ints, pool: Floats) -> None:
-    """Copy blocks to where they are to begin."""
     for f in range(at.size):
         for i in range(sizes[f]):
             pool[firsts[f] + i] = old[at[f] + i]
@@ -229,7 +226,7 @@ class QuantileBins:
         return sum(array.nbytes for array in self.tables)
 
     def reserve(self, fields: int, places: int = 0) -> None:
-        """Let there be so many attributes, and so many free places in the pool."""
+        """Grow to this number of attributes, and of free places in the pool."""
         have = self.tables.learned.size
         if fields > have:
             more = _empty(fields - have)
@@ -242,7 +239,7 @@ class QuantileBins:
             self._lay_anew(places)
 
     def _lay_anew(self, places: int) -> None:
-        """Move all blocks that are in use into another pool, which has half as much again to spare."""
+        """Move all blocks in use into another pool, with half as much again to spare."""
         tables, sizes = self.tables, self._sizes()
         firsts, live = _one_after_the_other(sizes), int(sizes.sum())
         pool = np.zeros(live + places + live // 2)
@@ -252,20 +249,19 @@ class QuantileBins:
         self.tables = tables._replace(pool=pool)
 
     def _sizes(self) -> Ints:
-        """Of the blocks of all attributes."""
         learned = self.tables.learned
         sizes: Ints = np.where(learned > 0, _SIZES[np.searchsorted(_HOLDS, learned)], 0)
         return sizes
 
     def state(self) -> dict[str, Array]:
-        """Copies of what is needed, one attribute after the other."""
+        """Return packed copies, one attribute after the other."""
         tables = self.tables
         parts = {name: tables.pool[_runs(*run)] for name, run in self._kept().items()}
         counts = {name: getattr(tables, name).copy() for name in ("learned", "n_edges", "n_codes")}
         return {f"bins_{name}": array for name, array in (parts | counts).items()}
 
     def _kept(self) -> dict[str, tuple[Any, Any]]:
-        """Where in the pool values, edges and codes of all attributes begin, and how many there are."""
+        """Return the offsets in the pool of values, edges and codes of all attributes, and their numbers."""
         at, learned, n_edges = self.tables.at, self.tables.learned, self.tables.n_edges
         values, edges, codes = _counts(learned, n_edges, self.tables.n_codes)
         first_value = _FIRST_VALUE[np.minimum(np.searchsorted(_HOLDS, learned), _FIRST_VALUE.size - 1)]
@@ -277,7 +273,7 @@ class QuantileBins:
         }
 
     def load(self, packed: Mapping[str, Array]) -> None:
-        """Replace everything by what a state holds, which `check_bins` has accepted."""
+        """Replace everything by a state that `check_bins` accepted."""
         counts = {name: packed[name].copy() for name in ("learned", "n_edges", "n_codes")}
         self.tables = _empty(counts["learned"].size)._replace(**counts)
         sizes = self._sizes()
@@ -289,19 +285,19 @@ class QuantileBins:
 
 
 def _one_after_the_other(sizes: Ints) -> Ints:
-    """Where blocks of these sizes begin; -1 where there is none."""
+    """Return the offsets of blocks of these sizes; -1 for size 0."""
     firsts: Ints = np.where(sizes > 0, np.cumsum(sizes) - sizes, -1)
     return firsts
 
 
 def _runs(firsts: Ints, counts: Ints) -> Ints:
-    """The places first, first + 1, ... of each, one after the other."""
+    """Return first, first + 1, ... of each run, one run after the other."""
     before = np.cumsum(counts) - counts
     return np.repeat(firsts - before, counts) + np.arange(counts.sum())
 
 
 def expected_bins() -> dict[str, ExpectedArray]:
-    """Return the arrays of a state, of any number of attributes."""
+    """Return the expected arrays of a state, of any number of attributes."""
     counts = {
         "learned": whole("numbers", low=0, high=_PAIRED_AFTER),
         "n_edges": whole("numbers", LAYOUTS, low=-1, high=np.diff(FIRST_EDGES)),
@@ -311,10 +307,7 @@ def expected_bins() -> dict[str, ExpectedArray]:
 
 
 def check_bins(arrays: Mapping[str, Array]) -> None:
-    """Raise SnapshotError where the arrays of a state, which are as `expected_bins` has it, do not fit.
-
-    A block has room for what so many values can have.
-    """
+    """Raise SnapshotError if the arrays of a state, which are as `expected_bins`, contradict each other."""
     prefix = getattr(arrays, "prefix", "")
     learned, n_edges, n_codes = (arrays[name] for name in ("learned", "n_edges", "n_codes"))
     early = learned[:, np.newaxis] < np.array(_VALUES)
@@ -326,7 +319,7 @@ def check_bins(arrays: Mapping[str, Array]) -> None:
 
 
 def _counts(learned: Any, n_edges: Any, n_codes: Any) -> Iterator[Ints]:
-    """How many values, edges and codes are kept."""
+    """Yield the numbers of values, edges and codes that are kept."""
     yield np.where(learned < _VALUES[-1], learned, 0)
     yield np.maximum(n_edges, 0)
     yield np.maximum(n_codes, 0)

@@ -1,18 +1,19 @@
-"""Caution about a class that has few examples in a long stream: the first of them may be a mistake.
+"""Shrinkage for a class that has few examples in a long stream: the first of them may be mislabelled.
 
-A softmax regression has learned next to nothing of such a class. Its bias is zero, as if the class were as
-frequent as any, and whatever it never had is far more probable in it than in one with thousands of examples.
-So one event with a wrong label would draw all to it that nobody has seen before. A class v with n_v of the N
-examples is therefore doubted by as much as d_v:
+A softmax regression has learned almost nothing about such a class. Its bias is zero, as if the class were
+frequent, and a feature that it never had is far more probable in it than in a class with thousands of
+examples. So one event with a wrong label would attract all events with unseen features. A class v with n_v of
+the N examples is therefore shrunk by d_v:
 
-    d_v = 1 - n_v / min(16, N / 64)        where that is above zero and N >= 64, else 0
+    d_v = 1 - n_v / min(16, N / 64)        if that is above zero and N >= 64, else 0
 
-It is read as all others are on average, weighed by their examples, and comes as often as it did:
+towards the mean of all classes, weighted by examples, and with its own frequency:
 
     ln(n_v + 1)  becomes  (1 - d_v) ln(n_v + 1) + d_v sum_u (n_u / N) ln(n_u + 1)
     s_v          becomes  s_v + d_v (ln n_v - sum_u (n_u / N) ln n_u)
 
-for the logarithm in l (see `softmax`), where n counts those that had the feature's attribute, and the score.
+for the logarithm in l (see `softmax_regression`), with n the examples that had the feature's attribute, and
+for the score s_v.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _TRUSTED, _RARE = 16, 64
 
 @inlined
 def shrinkage(units: int, all_units: int) -> float:
-    """How much is doubted of a class with so much weight of all there is."""
+    """Return d_v of a class with weight `units` of `all_units`."""
     if units >= _TRUSTED * UNIT or all_units < _RARE * UNIT:
         return 0.0
     enough = min(np.float64(_TRUSTED * UNIT), all_units / _RARE)
@@ -39,7 +40,7 @@ def shrinkage(units: int, all_units: int) -> float:
 
 @inlined
 def is_any_shrunk(weights: Ints, all_units: int) -> bool:
-    """Whether any class is, of weights in units; one without any is, too."""
+    """Return True if any class is shrunk, including classes without examples; weights in units."""
     fewest = _TRUSTED * UNIT
     for units in weights:
         fewest = min(fewest, units)
@@ -48,7 +49,7 @@ def is_any_shrunk(weights: Ints, all_units: int) -> bool:
 
 @inlined
 def mean_log(weights: Ints, all_units: int, more: float) -> float:
-    """The mean of ln(n + more) over the classes, weighed by their examples n; `weights` in units."""
+    """Return the mean of ln(n + more) over the classes, weighted by their examples n; `weights` in units."""
     total = 0.0
     for units in weights:
         if units > 0:
@@ -58,7 +59,7 @@ def mean_log(weights: Ints, all_units: int, more: float) -> float:
 
 @inlined
 def add_shrinkage(known: Ints, scores: Floats) -> None:
-    """Add to scores float64[K] what they become more; `known` int64[K] is the weight of each class."""
+    """Add the change of each s_v to scores float64[K]; `known` int64[K] is the weight of each class."""
     all_units, fewest = 0, _TRUSTED * UNIT
     for units in known[: scores.size]:
         if units > 0:
@@ -73,7 +74,7 @@ def add_shrinkage(known: Ints, scores: Floats) -> None:
 
 @allocating
 def shrunk_log_odds(known: Ints, one: int, other: int) -> float:
-    """What that adds to the log odds of two classes."""
+    """Return what shrinkage adds to the log odds of two classes."""
     scores = np.zeros(known.size)
     add_shrinkage(known, scores)
     return float(scores[one] - scores[other])

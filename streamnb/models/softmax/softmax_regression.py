@@ -1,17 +1,16 @@
-"""Softmax regression that starts where naive Bayes stands, and goes on by gradient.
+"""Softmax regression that starts from naive Bayes and learns corrections by gradient.
 
     P(v | x) ~ exp(b_v + sum_i x_i (l_iv / 2 + w_iv))        l_iv = ln (n_iv + 1/2) / (n_v + 1)
 
-over the features of an event, scaled to length one: x = v / |v|. The log likelihoods l come from counts
-and are never wrong for long; the corrections w and b are learned by the gradient of the log loss
-(Mitchell 2017, Naive Bayes and logistic regression, section 3), each feature with a step of its own that
-shrinks with the gradients that it has seen (Duchi, Hazan and Singer 2011, AdaGrad, with one sum for all
-classes):
+over the features of an event, scaled to length one: x = v / |v|. The log likelihoods l come from counts; the
+corrections w and b are learned by the gradient of the log loss (Mitchell 2017, Naive Bayes and logistic
+regression, section 3), with a step size by feature that shrinks with its past gradients (Duchi, Hazan and
+Singer 2011, AdaGrad, with one sum for all classes):
 
     g_v = P(v | x) - [v = label]    s_i += |g|^2 x_i^2 / 2    w_iv -= rate g_v x_i / sqrt(s_i + 1/1000)
 
-An event whose label had at least probability .99 teaches the corrections nothing; and the first event of a
-pair teaches it no correction.
+An event whose label had at least probability .99 does not change the corrections; and the first event of a
+pair does not change its correction.
 """
 
 from __future__ import annotations
@@ -41,28 +40,28 @@ from streamnb.models.softmax.rare_class_shrinkage import add_shrinkage, is_any_s
 from streamnb.values.example_weights import UNIT
 from streamnb.values.type_aliases import Flags
 
-TRUST = 0.5  # of the log likelihoods; together with |x| = 1 it keeps them from saying too much
+TRUST = 0.5  # weight of the log likelihoods; with |x| = 1 it prevents overconfidence
 _SMOOTHING = 0.5
 DAMPING = 1e-3
 SURE = 0.99
 _RARITY_DAMPING = 0.3
-_STEPS = 32  # of the inverse document frequency between two powers of two
+_STEPS = 32  # number of table entries between two powers of two
 _STEP_OF_HALF = 1022 * _STEPS
 
 
 def _log_table(smoothing: float) -> Floats:
-    """Ln(n + smoothing) of whole numbers. Shape (4096,)."""
+    """Return ln(n + smoothing) of whole numbers. Shape (4096,)."""
     logs: Floats = np.log(np.arange(4096) + smoothing)
     return logs
 
 
 LOGS, _LOGS_OF_TOTALS = _log_table(_SMOOTHING), _log_table(2.0 * _SMOOTHING)
 LOG_SMOOTHING = math.log(_SMOOTHING)
-LOG_OF_ONE = float(np.float32(LOGS[1] - LOG_SMOOTHING))  # as it is kept, of a feature met in one example
+LOG_OF_ONE = float(np.float32(LOGS[1] - LOG_SMOOTHING))  # as stored for a feature met in one example
 
 
 def _rarity_table() -> Floats:
-    """(ln u + 1/20)^0.3 for u in steps of 3 %, by exponent and mantissa of u >= 1. Shape (64 * 32,)."""
+    """Return (ln u + 1/20)^0.3 for u in steps of 3 %, by exponent and mantissa of u >= 1, (64 * 32,)."""
     exponent, step = np.divmod(np.arange(64 * _STEPS), _STEPS)
     middle = np.ldexp(0.5 + (step + 0.5) / (2 * _STEPS), exponent)
     return (np.log(np.maximum(middle, 1.0)) + 0.05) ** _RARITY_DAMPING
@@ -73,14 +72,14 @@ _RARITY = _rarity_table()
 
 @inlined
 def rarity(learned: float, having: float) -> float:
-    """Damped inverse document frequency, of weights in examples."""
-    bits: Any = np.float64((learned + 1.0) / (having + 0.5)).view(np.int64)  # its exponent, and five more
+    """Return the damped inverse document frequency, of weights in examples."""
+    bits: Any = np.float64((learned + 1.0) / (having + 0.5)).view(np.int64)  # exponent and five more bits
     return float(_RARITY[min(max((bits >> 47) - _STEP_OF_HALF, 0), _RARITY.size - 1)])
 
 
 @inlined
 def _log_of(units: int, smoothing: float, logs: Floats) -> float:
-    """Ln(n + smoothing) of a weight in units; nearly all are whole and small."""
+    """Return ln(n + smoothing) of a weight in units; nearly all are whole and small."""
     whole = units // UNIT
     if whole * UNIT == units and whole < logs.size:
         return float(logs[whole])
@@ -89,7 +88,7 @@ def _log_of(units: int, smoothing: float, logs: Floats) -> float:
 
 @inlined
 def mean_of_classes(table: Ints, owner: int, classes: int, is_cautious: bool) -> float:
-    """What `log_of_none` takes a doubted class for, see `caution`; 0 where none is doubted, or ever is."""
+    """Return the mean that `log_of_none` shrinks to, see `rare_class_shrinkage`; 0 without shrinkage."""
     weights, all_units = table[owner, COUNTS : COUNTS + classes], table[owner, TOTAL]
     if not (is_cautious and is_any_shrunk(weights, all_units)):
         return 0.0
@@ -98,9 +97,9 @@ def mean_of_classes(table: Ints, owner: int, classes: int, is_cautious: bool) ->
 
 @inlined
 def log_of_none(table: Ints, owner: int, k: int, mean: float) -> float:
-    """Ln (1/2) / (n_v + 1), of a feature that class k never had; with ln(1 + 2 n) more of one that it had.
+    """Return ln (1/2) / (n_v + 1), for a feature that class k never had; n occurrences add ln(1 + 2 n).
 
-    `mean` is that of the classes: it is worked out once for all of them.
+    `mean` is from `mean_of_classes`, computed once for all classes.
     """
     log = _log_of(table[owner, COUNTS + k], 2.0 * _SMOOTHING, _LOGS_OF_TOTALS)
     if mean > 0.0:
@@ -118,15 +117,15 @@ def score_features(
     dots: Floats,
     by_owner: Floats,
 ) -> None:
-    """Sums over singles, and over pairs, of what the features say. They are to be divided by |v|.
+    """Fill the sums over singles, and over pairs, of the features' scores, which are later divided by |v|.
 
     Args:
         extracted: the features of the event.
         features: `FeatureTableArrays`.
-        pairs: bool[M], which learners take pairs.
-        is_cautious: whether classes that are new are doubted.
+        pairs: bool[M], True if a learner reads pairs.
+        is_cautious: whether new classes are doubted.
         likelihoods: float64[2, K], filled with the sums of v l.
-        dots: float64[M, 2, K], filled with those of v w.
+        dots: float64[M, 2, K], filled with the sums of v w.
         by_owner: float64[2, >= owners], scratch.
     """
     table, weights = features.table, features.weights
@@ -177,14 +176,14 @@ def score_softmax(
     known: Ints,
     scores: Floats,
 ) -> float:
-    """Fill scores float64[K] with those of learner m, -inf for classes that are not known; 1 / |v|."""
+    """Fill scores float64[K] of learner m, -inf for classes that are not known; return 1 / |v|."""
     square = extracted.squares[0] + (extracted.squares[1] if takes_pairs else 0.0)
     scale = 1.0 / math.sqrt(square) if square > 0.0 else 0.0
     for k in range(scores.size):
-        told = TRUST * likelihoods[0, k] + dots[m, 0, k]
+        score = TRUST * likelihoods[0, k] + dots[m, 0, k]
         if takes_pairs:
-            told += TRUST * likelihoods[1, k] + dots[m, 1, k]
-        scores[k] = bias[m, 0, k] + scale * told if known[k] > 0 else -np.inf
+            score += TRUST * likelihoods[1, k] + dots[m, 1, k]
+        scores[k] = bias[m, 0, k] + scale * score if known[k] > 0 else -np.inf
     if is_cautious:
         add_shrinkage(known, scores)
     return scale
@@ -202,10 +201,10 @@ def feature_log_odds(
     other: int,
     odds: Floats,
 ) -> None:
-    """Fill odds (>= features) with what each feature adds to the score of class `one` less that of `other`.
+    """Fill odds (>= features) with what each feature adds to the score of class `one` less class `other`.
 
     x_i (l_iv / 2 + w_iv), of learner m and of an event whose 1 / |v| is `scale`. Together with the biases
-    these make the difference of the two scores, to rounding.
+    these sum to the difference of the two scores, up to rounding.
     """
     table, weights = features.table, features.weights
     odds[: extracted.n[1]] = 0.0
@@ -230,7 +229,7 @@ def feature_log_odds(
 
 @inlined
 def fill_gradient(probabilities: Any, label: Any, weight: Any, gradient: Any) -> float:
-    """Fill gradient (K,) with that of the log loss by the scores; half the square of its length."""
+    """Fill gradient (K,) of the log loss by the scores; return half the square of its length."""
     half = 0.0
     for k in range(probabilities.size):
         gradient[k] = weight * (probabilities[k] - (1.0 if k == label else 0.0))
@@ -240,7 +239,7 @@ def fill_gradient(probabilities: Any, label: Any, weight: Any, gradient: Any) ->
 
 @inlined
 def learn_bias(rate: Any, gradient: Any, bias: Any) -> None:
-    """One step of the biases and their squares (2, >= K)."""
+    """Take one step of the biases and their squares (2, >= K)."""
     for k in range(gradient.size):
         bias[1, k] += gradient[k] * gradient[k]
         bias[0, k] -= rate * gradient[k] / math.sqrt(bias[1, k] + DAMPING)
@@ -260,7 +259,7 @@ def learn_softmax(
     bias: Floats,
     gradient: Floats,
 ) -> None:
-    """One step of learner m, of an event that it gave these probabilities (K,); `weight` in examples.
+    """Take one step of learner m, by an event that it gave these probabilities (K,); `weight` in examples.
 
     `gradient` float64[K] is scratch.
     """
