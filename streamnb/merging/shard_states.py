@@ -69,7 +69,7 @@ class ShardState(NamedTuple):
         )
 
     def to_text(self) -> bytes:
-        """As text; `of_text` reads it back without loss."""
+        """Return the state as text, from which `of_text` restores it without loss."""
         facts: list[StatisticFact] = [("configuration", semantic_config_of(self.config))]
         facts += [("position", *place, *learned) for place, learned in self.positions.items()]
         return encode_text([*facts, *facts_of(self.model.statistics)])
@@ -156,10 +156,10 @@ def _unlearned(log: Log, snapshots: Snapshots, identity: JobIdentity) -> Checkpo
 
 
 def merged(states: Sequence[ShardState], config: Config) -> ShardState:
-    """Their sum, as a model of this configuration; the same, to the bit, in whatever order they come.
+    """Return the sum as a model of this configuration, bit-identical for any order of the states.
 
-    Raises ConfigError, which names the topic, the partition and both shards, for a partition that two have
-    learned; and the key, for shards that count otherwise.
+    Raises ConfigError, with topic, partition and both shards, for a partition that two have learned, and with
+    the key for shards that count differently.
     """
     refuse_of_shards(config)
     positions: dict[PartitionId, LearnedPosition] = {}

@@ -47,14 +47,7 @@ _VALUES = (
 
 
 class LoadedModel(NamedTuple):
-    """A model from a file.
-
-    Attributes:
-        model: a classifier, or the engine's model.
-        config: configuration of the service that learned it; None for a classifier's own file.
-        snapshot: content of the file.
-        path: the file.
-    """
+    """A classifier or engine's model from a file; `config` is None for a classifier's own file."""
 
     model: Any
     config: configuration.Config | None
@@ -84,7 +77,7 @@ def partial_bytes(partial: Partial) -> bytes:
 
 
 def save_partial(partial: Partial, path: Path) -> None:
-    """A file of its bytes, durably, whole or not at all. Raises SnapshotError."""
+    """Write the bytes of a partial, durably and atomically; raise SnapshotError."""
     save_file(_partial_snapshot(partial), path, None)
 
 
@@ -156,7 +149,7 @@ def newest(folder: Path, report: Callable[[Damaged], None]) -> LoadedModel:
 
 
 def found(place: Path, report: Callable[[Damaged], None]) -> LoadedModel:
-    """The model of one file, or the newest of a folder of snapshots. Raises SnapshotError."""
+    """Return the model of one file, or the newest of a folder of snapshots; raise SnapshotError."""
     if place.is_dir():
         return newest(place, report)
     try:

@@ -206,11 +206,7 @@ class SnapshotFolder:
         return None
 
     def load(self, n: int) -> Snapshot:
-        """Return the snapshot at journal record `n`.
-
-        Raises:
-            SnapshotError: the snapshot is missing or cannot be read.
-        """
+        """Return the snapshot at journal record `n`; raise SnapshotError if it is missing or damaged."""
         path = self._paths().get(n)
         if path is None:
             raise SnapshotError(f"{self.path} holds no snapshot at journal record {n}")
@@ -218,11 +214,7 @@ class SnapshotFolder:
             return self._read(path, n)
 
     def list(self) -> Sequence[SnapshotFile]:
-        """Return every snapshot file, readable or not, oldest first.
-
-        Raises:
-            SnapshotError: the folder exists and cannot be read.
-        """
+        """Return every snapshot file, readable or not, oldest first; raise SnapshotError if that fails."""
         entries = []
         for n, path in sorted(self._paths().items()):
             with suppress(FileNotFoundError):  # dropped by the writer meanwhile

@@ -67,7 +67,7 @@ def rehearse_answers(learner: EventProcessor, config: Config) -> None:
 
 
 def value_name(value: Any) -> Any:
-    """The value of an item of evidence, for people: the empty word stands for the absent words of a text."""
+    """Return a value of the evidence as text; the empty word means the absent words of a text."""
     return "(absent words)" if value == "" else value
 
 

@@ -41,7 +41,7 @@ def reader(log: Log, config: Config) -> tuple[Checkpoint, Read]:
 def found(
     log: Log, config: Config, read: Read, id_: str | None, place: str | None, look_back: int
 ) -> EventLocation:
-    """An event by its id, or by its place, [TOPIC/]PARTITION/OFFSET. Raises StreamnbError."""
+    """Return an event by its id, or by [TOPIC/]PARTITION/OFFSET; raise StreamnbError."""
     topics = config.topics
     of = (list(topics.events), topics.predictions, topics.journal)
     search = EventLocator(log, of, config.model.name, read)

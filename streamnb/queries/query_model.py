@@ -65,7 +65,7 @@ class QueryModel(NamedTuple):
     min_learns: int = 1
 
     def event(self, text: str) -> Event:
-        """The event of a text, or of a JSON object, for which it stands. Raises StreamnbError."""
+        """Return the event of a text, or of the JSON object in it; raise StreamnbError."""
         try:
             raw = text.encode()
         except UnicodeEncodeError:
@@ -77,11 +77,11 @@ class QueryModel(NamedTuple):
         return self.of_text(text)
 
     def of_object(self, given: Mapping[str, Any]) -> Event:
-        """The event of a JSON object, which need not have an id. Raises MalformedEvent."""
+        """Return the event of a JSON object, with or without an id; raise MalformedEvent."""
         return self.decode(json.dumps(_with_id(given, *self.schema.id_keys)).encode())
 
     def of_text(self, text: str) -> Event:
-        """The event of a text. Raises ConfigError."""
+        """Return the event of a text; raise ConfigError."""
         if not self.texts:
             example = '{"features": {"links": 3}}'
             text = f"this model reads no text: give an event as JSON, such as '{example}'"
@@ -143,11 +143,11 @@ class QueryModel(NamedTuple):
         return self._replace(model=self.model.speaking_of(event.x), told=told), alone
 
     def decode(self, raw: bytes) -> Event:
-        """The event of a record. Raises MalformedEvent."""
+        """Decode the event of a record; raise MalformedEvent."""
         return decode_event(raw, self.schema)
 
     def predicted(self, events: Iterable[Event]) -> list[dict[str, float]]:
-        """P(label | event) of each, the most probable label first. Raises SnapshotError for none."""
+        """Return P(label | event) of each, the most probable label first; raise SnapshotError for none."""
         return self.by_label(self.posteriors(events))
 
     def posteriors(self, events: Iterable[Event]) -> Posteriors:
@@ -180,7 +180,7 @@ class QueryModel(NamedTuple):
         return posteriors
 
     def by_label(self, posteriors: Posteriors) -> list[dict[str, float]]:
-        """Label -> probability, the most probable first; of equals the first met."""
+        """Return label -> probability, the most probable first, then the first seen."""
         hidden = self.quarantined
         kept = [(k, str(label)) for k, label in enumerate(posteriors.classes) if label not in hidden]
         apart = repeat(()) if posteriors.quarantined is None else posteriors.quarantined
@@ -212,7 +212,7 @@ class QueryModel(NamedTuple):
         return {k for k, n in self.model.class_weights.items() if n < least} if least > 1 else set()
 
     def with_examples(self, said: Mapping[str, float]) -> list[str]:
-        """The labels of an answer, but for those whose examples were all taken back."""
+        """Return the labels of an answer, without those whose examples were all unlearned."""
         weights = {str(label): weight for label, weight in self.model.class_weights.items()}
         return [label for label, p in said.items() if p or weights.get(label)]
 
@@ -259,7 +259,7 @@ def open_query_model(options: argparse.Namespace, snapshot: str | None = None) -
 def query_model_of(
     model: Any, learned: Config, told: dict[str, Any], decisions: ServedDecisions | None = None
 ) -> QueryModel:
-    """A model that was learned under a configuration, and the decisions that it served, if any yet."""
+    """Return the model of a configuration, with the decisions that it has served so far."""
     rule = factories.rule(learned)
     decisions = ServedDecisions(rule, 1) if rule and decisions is None else decisions
     schema = context.schema(learned)
@@ -272,7 +272,7 @@ def query_model_of(
 
 
 def log_odds(p: float, q: float) -> float:
-    """Log p/q in nats, within +-LIMIT."""
+    """Return log p/q in nats, within +-LIMIT."""
     return (math.log(p) if p > 0.0 else -LIMIT) - (math.log(q) if q > 0.0 else -LIMIT) if p != q else 0.0
 
 

@@ -38,7 +38,7 @@ def card(*children: object, wide: bool = False) -> Markup:
 
 
 def listing(title: str, header: Sequence[str], rows: Sequence[Sequence[object]], nothing: str = "") -> Markup:
-    """A table with its title; or what there is not."""
+    """Return a table with its title, or a note that it is empty."""
     return card(tag("h2", title), table(header, rows) if rows else missing(nothing), wide=True)
 
 
@@ -48,7 +48,7 @@ def tiles(made: Iterable[Markup]) -> Markup:
 
 
 def tile(name: str, shown: str, note: str = "", value: float | None = None, *, style: str = "") -> Markup:
-    """One number, as it is shown, and exactly."""
+    """Return one number, as text and exactly."""
     exact = None if value is None else str(value)
     figures = tag("span", shown, class_=f"value {style}".rstrip(), data_value=exact)
     return tag(
@@ -79,7 +79,7 @@ def confusion(report: MetricsReport) -> Markup:
 
 
 def scores(name: str, one: Scores) -> list[object]:
-    """A row of all of them."""
+    """Return a row of all scores."""
     found = (one.log_loss, one.macro_f1, one.kappa, one.brier, one.calibration_error)
     return [name, one.events, percent(one.accuracy), *(f"{value:.4f}" for value in found)]
 

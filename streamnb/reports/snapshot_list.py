@@ -75,7 +75,7 @@ def _described(folder: SnapshotFolder, entry: SnapshotFile, journal: _Journal | 
 
 
 def print_list(answer: Mapping[str, Any]) -> None:
-    """The list as a table."""
+    """Print the list as a table."""
     if answer["unread"]:
         print(f"snapshot files only, without the journal: {printable(answer['unread'])}", file=sys.stderr)
     if not answer["snapshots"]:

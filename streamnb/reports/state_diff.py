@@ -38,7 +38,7 @@ class StateAt(NamedTuple):
 
 
 def differences(before: StateAt, after: StateAt, top: int) -> dict[str, Any]:
-    """All that is not the same in both; of each class the `top` words and values that changed most."""
+    """Return all differences, with the `top` most changed words and values of each class."""
     then, now = before.learner, after.learner
     old, new = (_CountTable(_statistics(learner) or SufficientStatistics()) for learner in (then, now))
     weights = _moved(then.model.class_weights, now.model.class_weights, 0.0)
@@ -62,7 +62,7 @@ def differences(before: StateAt, after: StateAt, top: int) -> dict[str, Any]:
 def compared(
     log: Log, config: Config, before: int, after: int, top: int, alive: Callable[[], None] = lambda: None
 ) -> dict[str, Any]:
-    """The differences of the states at two journal records, and when those were written."""
+    """Return the differences of the states at two journal records, and the times of the records."""
     old, new = (state_at(log, config, n, alive) for n in (before, after))
     answer = differences(old, new, top)
     for side, n in (("before", before), ("after", after)):
@@ -72,7 +72,7 @@ def compared(
 
 
 def state_at(log: Log, config: Config, n: int, alive: Callable[[], None] = lambda: None) -> StateAt:
-    """The state at a journal record, under the configuration that held then."""
+    """Return the state at a journal record, under its configuration."""
     config = factories.begun_configuration(config, log)
     learner = factories.learner(config)
     found = recover(log, factories.snapshots(config), learner, factories.identity(config), alive, at=n)
@@ -96,7 +96,7 @@ def _met_and_gone(
 
 
 def time_of(seconds: float) -> str:
-    """Seconds since the epoch, for people."""
+    """Format seconds since the epoch."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
@@ -201,7 +201,7 @@ def _statistics(learner: EventProcessor) -> SufficientStatistics | None:
 
 
 def print_differences(answer: Mapping[str, Any], titles: Sequence[str] = ()) -> None:
-    """The differences as text; columns have titles, or else the numbers of journal records."""
+    """Print the differences; column titles default to the numbers of journal records."""
     before, after = answer["before"], answer["after"]
     names = {key: key.replace("_", " ") for key in before if key != "n"} | {"attributes": "words and values"}
     rows = [(name, _shown(before[key]), _shown(after[key])) for key, name in names.items()]

@@ -8,7 +8,7 @@ from streamnb.formats.terminal_text import printable
 
 
 def table(rows: Iterable[Sequence[object]], header: Sequence[str]) -> str:
-    """Columns as wide as they need to be; numbers to the right."""
+    """Return a table of minimal width, with numbers right-aligned."""
     cells = [[printable(name) for name in header], *([_text(value) for value in row] for row in rows)]
     widths = [max(len(row[i]) for row in cells) for i in range(len(header))]
     lines = []

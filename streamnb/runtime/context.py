@@ -27,10 +27,10 @@ _SQLITE = b"SQLite format 3\0"
 
 
 def load_config(options: argparse.Namespace, *more: str) -> Config:
-    """The configuration of a command: file, environment, flags; `--log` is a flag for log.url.
+    """Load the configuration of a command: file, environment, flags; `--log` is a flag for log.url.
 
-    Raises ConfigError, as `streamnb.config.load`, for pruning that would never come (a journal may hold it,
-    from before it was refused), and for a shard that learns what cannot be added.
+    Raises ConfigError, as `streamnb.config.load`, for pruning that would never run (a journal may hold it
+    from before the check), and for a shard whose model cannot be added.
     """
     config = configuration.load(*layers(options, *more))
     unread = config.model.prune.unread

@@ -129,11 +129,11 @@ class ConfiguredJob:
         return changes(then, now)
 
     def learner(self, shaping: Mapping[str, Any]) -> EventProcessor:
-        """One that has learned nothing, under a configuration that was journalled."""
+        """Return an empty learner under a journalled configuration."""
         return learner(restored(shaping))
 
     def apply(self, learner: EventProcessor, shaping: Mapping[str, Any], *, counts_room: bool = True) -> None:
-        """Let a learner go on under a configuration that was journalled."""
+        """Let a learner continue under a journalled configuration."""
         then = restored(shaping)
         learner.reconfigure(settings(then), model(then), counts_room=counts_room)
 
@@ -262,7 +262,7 @@ def _with_budget(config: Config, begun: Mapping[str, Any] | None) -> Config:
 def worker(
     config: Config, learner: EventProcessor, log: Log, sensor: Sensor = SILENT, *, accepts_loss: bool = False
 ) -> Worker:
-    """A worker on a log, not started yet. What is left to the log is looked for once it is the learner."""
+    """Return a worker that is not started yet; once elected, it reads the settings left to the log."""
 
     def elected() -> JobIdentity:
         found = begun_configuration(config, log)

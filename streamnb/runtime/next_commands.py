@@ -34,7 +34,7 @@ def repeated(text: str, options: argparse.Namespace) -> str:
 
 @contextmanager
 def repeating(options: argparse.Namespace) -> Iterator[None]:
-    """Errors suggest commands that can be pasted."""
+    """Add the options to commands in the message of an error."""
     try:
         yield
     except StreamnbError as error:

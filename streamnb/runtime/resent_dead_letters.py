@@ -54,7 +54,7 @@ class ResendResult(NamedTuple):
     has_passed: bool = False
 
     def message(self, verb: str) -> str:
-        """For people."""
+        """Return the result as text."""
         left = (f"; {n:,} not sent: {why}" for why, n in Counter(self.not_sent).most_common())
         rest = _PASSED * self.has_passed + _MORE * (not self.is_whole)
         return f"{pluralize(self.sent, 'dead letter')} {verb} again{''.join(left)}{rest}"
@@ -77,11 +77,11 @@ class ResentDeadLetters:
         return offset < self.start or (place >= 0 and offset < self._known[place][1])
 
     def send(self) -> None:
-        """The next letter is sent, or was."""
+        """Mark the next letter as sent."""
         self._has_sent = True
 
     def wait(self, offset: int) -> None:
-        """The next letter waits for another attempt."""
+        """Leave the letter at `offset` for another attempt."""
         self._close(offset)
         self._begin = offset + 1
         self._waiting.append(offset)

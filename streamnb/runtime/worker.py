@@ -78,14 +78,7 @@ _WITHOUT = "bring them back, or go on without them: streamnb run --accept-loss"
 
 @dataclass(frozen=True)
 class CommitPolicy:
-    """When things are due.
-
-    Attributes:
-        commit_events: the most records in one commit.
-        commit_seconds: the longest a record waits for its commit.
-        snapshot_events: records between two snapshots.
-        snapshot_seconds: time between two snapshots.
-    """
+    """When commits and snapshots are due: after how many events, or how many seconds."""
 
     commit_events: int = 5000
     commit_seconds: float = 0.1

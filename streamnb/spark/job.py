@@ -82,15 +82,7 @@ def learn(config: Config, options: argparse.Namespace) -> None:
 
 @dataclass
 class Driver:
-    """State of the driver between two batches.
-
-    Attributes:
-        deltas: the folder.
-        state: after the last batch.
-        config: the configuration.
-        kafka: options of Spark's source and sink.
-        failure: why a batch was refused.
-    """
+    """State of the driver between two batches; `kafka` are options of Spark's source and sink."""
 
     deltas: Deltas
     state: DeltaState

@@ -43,13 +43,9 @@ _replicas: dict[str, DeltaState] = {}  # folder -> replica of this process
 
 @dataclass(frozen=True)
 class PartitionTask:
-    """One batch, as workers receive it.
+    """One batch, as workers receive it: folder of deltas, number, time and ranges of offsets.
 
-    Attributes:
-        folder: of the deltas.
-        number: of the batch.
-        now: when Spark planned it, seconds since the epoch; unchanged in a repetition.
-        places: its ranges of offsets.
+    `now` is when Spark planned the batch, in seconds since the epoch; a repetition has the same time.
     """
 
     folder: str

@@ -28,9 +28,7 @@ _JSON, _TEXT = "application/json", "text/plain; charset=utf-8"
 class Health(Sensor):
     """Liveness and readiness of the worker.
 
-    Args:
-        dead_after: seconds of silence after which a worker counts as hanging.
-        clock: monotonic time in seconds.
+    A worker counts as hanging after `dead_after` seconds of silence by the monotonic `clock`.
     """
 
     def __init__(self, dead_after: float = 60.0, clock: Callable[[], float] = time.monotonic) -> None:
@@ -75,14 +73,8 @@ class Endpoints:
     the oldest connection. Therefore probes, which send their request at once, are answered even if many idle
     clients are connected.
 
-    Args:
-        address: host and port; port 0 = any that is free.
-        health: answers /live and /ready.
-        metrics: a WSGI application that answers /metrics.
-
-    Raises:
-        AddressTaken: another process listens there.
-        ConfigError: the address cannot be used.
+    Port 0 is any free port. Raises AddressTaken if another process listens at the address, and ConfigError
+    if the address cannot be used.
     """
 
     def __init__(self, address: tuple[str, int], health: Health, metrics: WSGIApplication) -> None:

@@ -76,12 +76,7 @@ class BoundedNames:
 
 
 class Quality:
-    """The metrics in reports; hypothesis metrics appear with the first hypotheses.
-
-    Args:
-        registry: receives the metrics.
-        labels: the classes with series of their own.
-    """
+    """The metrics in reports; hypothesis metrics appear with the first hypotheses."""
 
     def __init__(self, registry: CollectorRegistry, labels: BoundedNames) -> None:
         gauge = partial(Gauge, registry=registry)
@@ -123,12 +118,7 @@ class Quality:
 
 
 class _Series:
-    """Series by name, which appear and disappear.
-
-    Args:
-        gauges: by the field of the value; labelled by `labels`, and then by name.
-        labels: shared by all series.
-    """
+    """Series by name, which appear and disappear, of gauges labelled by `labels` and then by name."""
 
     def __init__(self, gauges: Mapping[str, Gauge], *labels: str) -> None:
         self._gauges = gauges

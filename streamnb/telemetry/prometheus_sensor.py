@@ -32,13 +32,7 @@ class PrometheusSensor(Sensor):
 
     Scrapes and updates use one lock, so a scrape sees every call whole or not at all: the totals of one
     scrape are consistent, and exactly one state is 1.
-
-    Args:
-        registry: receives the metrics, and the metrics of this process; None = a new registry.
-        clock: seconds since the epoch.
-
-    Raises:
-        ValueError: the registry has such metrics already.
+    The registry also receives the metrics of this process. Raises ValueError if it has such metrics already.
     """
 
     def __init__(
@@ -161,8 +155,8 @@ class PrometheusSensor(Sensor):
                 self._refused.labels(self._reasons.bounded(reason)).inc(count)
             for detector, count in commit.tally.drifts.items():
                 self._drifts.labels(detector).inc(count)
-            for told, count in commit.tally.alerts.items():
-                self._alerts.labels(*told).inc(count)
+            for alert, count in commit.tally.alerts.items():
+                self._alerts.labels(*alert).inc(count)
             self._commit.observe(commit.seconds)
             self._latency.observe(commit.latencies)
             self._committed_at.set(commit.at)
@@ -201,11 +195,11 @@ class PrometheusSensor(Sensor):
             for name, part in memory.parts.items():
                 self._memory.labels(name).set(part.taken)
                 self._memory_limit.labels(name).set(part.most or part.taken)
-            told = memory.words, memory.weight
+            totals = memory.words, memory.weight
             counters = self._forgotten_words, self._forgotten_weight
-            for counter, now, before in zip(counters, told, self._forgotten, strict=True):
+            for counter, now, before in zip(counters, totals, self._forgotten, strict=True):
                 counter.inc(now - before if now >= before else now)  # a loaded model restarts its counters
-            self._forgotten = told
+            self._forgotten = totals
 
     def shared_out(self, use: TenantsUse) -> None:
         """Store the number of tenants and the statistics of the largest; remove all other tenants."""
@@ -246,11 +240,7 @@ class _BatchHistogram:
 
     prometheus_client's histogram costs 0.8 microseconds a value, more than learning an event may cost; this
     one costs 0.03.
-
-    Args:
-        name: of the metric.
-        documentation: of the metric.
-        bounds: upper bounds of the buckets but the last, ascending and inclusive.
+    `bounds` are the upper bounds of the buckets but the last, ascending and inclusive.
     """
 
     def __init__(self, name: str, documentation: str, bounds: Sequence[float]) -> None:

@@ -25,10 +25,6 @@ class Watchdog(Sensor):
 
     A call that hangs while holding the interpreter lock (in native code) stops the watchdog, too. Then the
     client's heartbeats stop as well, and a standby takes over all the same.
-
-    Args:
-        seconds: of silence, after which the process ends.
-        end: ends it.
     """
 
     def __init__(self, seconds: float, end: Callable[[int], object] = os._exit) -> None:

@@ -137,11 +137,8 @@ class Ticker(Sensor):
 class OutageReporter(OutageListener, Sensor):
     """Waits for an unreachable log, and prints it; gives up after a time, or on a stop request.
 
-    It observes the worker's states, to restore the state before the wait.
-
-    Args:
-        give_up_after: seconds; 0 gives up at once.
-        stopping: returns True after a stop request.
+    It observes the worker's states, to restore the state before the wait. With `give_up_after` of 0 seconds
+    it gives up at once.
     """
 
     def __init__(self, give_up_after: float, stopping: Callable[[], bool] = lambda: False) -> None:

@@ -51,11 +51,11 @@ class CheckResults:
         self._seen: Counter[str] = Counter()
 
     def ok(self, check: str, text: str, **place: str | int) -> None:
-        """It is as it should be."""
+        """Add a check without a fault."""
         self._found.append(CheckResult(check, Outcome.OK, text, place))
 
     def unchecked(self, check: str, text: str, **place: str | int) -> None:
-        """It could not be found out."""
+        """Add a check that could not be made."""
         self._found.append(CheckResult(check, Outcome.UNCHECKED, text, place))
 
     def differs(
@@ -67,7 +67,7 @@ class CheckResults:
         found: Any = None,
         expected: Any = None,
     ) -> None:
-        """It is not as it should be."""
+        """Add a difference; beyond the first few of a check, only count it."""
         self._seen[check] += 1
         if self._seen[check] <= _MOST:
             self._found.append(CheckResult(check, Outcome.DIFFERS, text, place or {}, found, expected))

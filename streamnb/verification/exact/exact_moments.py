@@ -62,7 +62,7 @@ class ExactMoments:
 
     @classmethod
     def of(cls, n: int, mean: float, M2: float) -> Self:  # noqa: N803  the symbol of the formula
-        """Sums of which these are the moments, taken as exact."""
+        """Return sums with exactly these moments."""
         sums = cls()
         sums.n = n
         sums._first = n * _parts(mean)

@@ -312,7 +312,7 @@ def _why_unread(seen: LogScan, step: ChainEntry, earliest: Mapping[Partition, in
 
 
 def earliest_kept(log: Log, topics: tuple[str, ...]) -> dict[Partition, int]:
-    """Partition -> offset of the earliest record kept, of the topics that there are."""
+    """Return partition -> offset of the earliest record kept, for existing topics."""
     kept = {}
     for topic in topics:
         try:

@@ -54,7 +54,7 @@ class KeptSnapshots:
         return all(m.fingerprint == identity.fingerprint for n, m in self._marks.items() if n >= least)
 
     def oldest(self, least: int, seen: LogScan) -> int:
-        """The record of the oldest on the way to the journal's end, at `least` or after it; -1 is none."""
+        """Return the record of the oldest snapshot on the path, at `least` or later; -1 if there is none."""
         return min((n for n in self._marks if least <= n <= seen.end.n and seen.counts(n)), default=-1)
 
     def check_places(self, seen: LogScan) -> None:
@@ -71,7 +71,7 @@ class KeptSnapshots:
                 self._findings.unchecked(SNAPSHOTS, text, record=n)
 
     def states(self, least: int, seen: LogScan) -> Iterator[tuple[int, LearnedState]]:
-        """The states of those on the way to the journal's end, at a record or after it, the oldest first."""
+        """Yield the states of snapshots on the path, at `least` or later, the oldest first."""
         while (n := self.oldest(least, seen)) >= 0:
             snapshot = self._load(n)
             if snapshot is not None and (state := self._state(snapshot)) is not None:

@@ -13,7 +13,7 @@ def _hashed(key: bytes) -> tuple[int, int]:
 
 
 def bucket_of(key: bytes) -> int:
-    """The bucket that a key falls into."""
+    """Return the bucket of a key."""
     return _hashed(key)[0]
 
 
@@ -40,7 +40,7 @@ class Balance:
         self._add(key, 1)
 
     def uneven(self) -> list[int]:
-        """The buckets in which the two differ."""
+        """Return the buckets that differ."""
         return [b for b in range(_BUCKETS) if self._counts[b] or self._sums[b]]
 
     def _add(self, key: bytes, times: int) -> None:

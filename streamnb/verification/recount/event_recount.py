@@ -98,7 +98,7 @@ class RecountPlan:
         return cls(settings, kinds, model.statistics.sources, entity, model.statistics.room)
 
     def kind(self, name: str, value: str | float | bool) -> int:  # noqa: FBT001
-        """The kind of an attribute; one that is not declared is taken by the type of its value."""
+        """Return the kind of an attribute; the value's type determines it if the attribute is undeclared."""
         undeclared = NOMINAL if isinstance(value, (str, bool)) else CONTINUOUS
         return self.kinds.get(name, undeclared)
 
@@ -253,7 +253,7 @@ class Recount:
                 self._count(group, words, change)
 
     def counted(self, x: Values, change: LabelChange) -> Values:
-        """The attributes for which there is room, which are known from now on."""
+        """Return the attributes that are counted, and register new ones."""
         counted = {}
         for name, value in x.items():
             kind = change.plan.kind(name, value)
@@ -281,7 +281,7 @@ class Recount:
         return True
 
     def group(self, kind: int, name: str) -> Group:
-        """A group, and its totals."""
+        """Return the shared object of a group, and create its totals."""
         group = self._groups.setdefault((kind, name), (kind, name))
         self.totals.setdefault(group, defaultdict(int))
         return group
@@ -364,7 +364,7 @@ def _long(row: Row) -> int:
 
 
 def as_text(value: str | float | bool) -> str:  # noqa: FBT001
-    """The text of a nominal value: true, 3 (for 3.0, too), 0.5, or what it is."""
+    """Return a nominal value as text: true, 3 (also for 3.0), 0.5, or the string itself."""
     if isinstance(value, str):
         return value
     if isinstance(value, bool):

@@ -148,7 +148,7 @@ def _moments(statistics: SufficientStatistics) -> dict[tuple[str, str], tuple[in
 
 
 def recount_of(state: LearnedState) -> Recount:
-    """A recount that begins with a state. Raises SnapshotError where its numbers are none."""
+    """Return a recount that continues a state; raise SnapshotError for invalid numbers."""
     recount = Recount()
     recount.consumed, recount.dead_letters = state.consumed, state.dead_letters
     recount.events = state.statistics.events

@@ -18,7 +18,7 @@ class TenantRecount(Recount):
 
     @classmethod
     def for_model(cls, model: StreamModel) -> Recount:
-        """One that has counted nothing, of what this model learns."""
+        """Return an empty recount for this kind of model."""
         return cls() if isinstance(model, TenantModels) else Recount()
 
     def teach(self, x: Values, change: LabelChange) -> None:
