@@ -1,8 +1,8 @@
-"""Whether labels may be learned, and when what matters least is forgotten for what is new.
+"""Admission of new labels, and eviction to make space for them.
 
-Where a model has room for all that a batch brings, it learns it as if it were unbounded. Where it may not
-have, events with a label that is new are taken one by one, and what is forgotten is decided before each of
-them; and after every so many that were learned. So how a stream is cut into batches decides nothing.
+If the model has capacity for a complete batch, the batch is learned without checks. Otherwise events with a
+new label are learned one by one, and evictions are decided before each of them and after every `ROOM_EVERY`
+learned events. So batching decides nothing.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from streamnb.models.interface.stream_model import StreamModel
 
 
 class Admission(NamedTuple):
-    """What a learner may learn next.
+    """Limits on what a learner may learn next.
 
     Attributes:
-        model: that learns.
-        late: what waits for labels; None where all come in their events.
-        max_classes: the most classes; 0 is no limit.
-        known: the classes that the model has.
+        model: the model.
+        late: delayed labels; None if all labels are inside events.
+        max_classes: maximum number of classes; 0 is unlimited.
+        known: the model's classes.
     """
 
     model: StreamModel
@@ -36,13 +36,13 @@ class Admission(NamedTuple):
 
     @property
     def most_classes(self) -> int:
-        """How many there may be."""
+        """Maximum number of classes."""
         return min(self.max_classes or sys.maxsize, self.model.most_classes)
 
     def has_room(self, labels: Iterable[str | None], n_bytes: int) -> bool:
-        """Whether these labels, and events of so many bytes, can be learned with nothing to be decided.
+        """Return if labels and events of `n_bytes` fit without eviction.
 
-        They have no more words than every second byte begins one.
+        An upper bound of their words is one for every second byte.
         """
         classes, new = self._with(labels)
         return self.model.has_capacity(classes, n_bytes, n_bytes // 2 + 1) and (
@@ -50,11 +50,11 @@ class Admission(NamedTuple):
         )
 
     def has_room_for_verdicts(self, labels: Iterable[str | None]) -> bool:
-        """The same of verdicts: what they may teach at most is all that waits."""
+        """Return `has_room` for label records, which teach at most all waiting events."""
         return self.has_room(labels, 0 if self.late is None else self.late.pending.n_bytes)
 
     def admits(self, labels: set[str | None]) -> bool:
-        """Whether these labels may be learned next; for new ones what matters least is forgotten."""
+        """Return if these labels may be learned next; evict features for new labels."""
         classes, new = self._with(labels)
         if new and classes > self.most_classes:
             return False
@@ -65,36 +65,33 @@ class Admission(NamedTuple):
         return True
 
     def hold(self) -> None:
-        """Let the model learn as far as there is room for the classes there are."""
+        """Limit the model's learning to its capacity for the current classes."""
         self.model.has_capacity(len(self.model.classes), 0, 0)
 
     def _with(self, labels: Iterable[str | None]) -> tuple[int, set[str]]:
-        """How many classes there are with these labels, and those that are new."""
+        """Return the number of classes including these labels, and the new ones."""
         known = self.known.follow(self.model.classes).columns
         new = {label for label in labels if label is not None and label not in known}
         return len(known) + len(new), new
 
     def labels(self, event: Event) -> set[str | None]:
-        """What an event may be learned as: its own label, and those that were said of it before it came."""
+        """Return the labels of an event: its own, and those that arrived before it."""
         early = () if self.late is None else self.late.labels_before(event.id)
         return {event.label, *early}
 
     def labels_of_all(self, events: Sequence[Event]) -> set[str | None]:
-        """The same of many events."""
+        """Return the labels of many events."""
         if self.late is None or not self.late.awaited:
             return {event.label for event in events}
         return set().union(*map(self.labels, events))
 
     def before_new(self, events: Sequence[Event], learned: int) -> int:
-        """How many of these come before one with a new label, or the next look whether memory is short.
-
-        After so many that were `learned`.
-        """
+        """Return how many events precede a new label or the next memory check after `learned` events."""
         most = min(len(events), ROOM_EVERY - learned % ROOM_EVERY)
         return next((i for i, event in enumerate(events[:most]) if self._with(self.labels(event))[1]), most)
 
     def refused(self) -> MalformedEvent:
-        """What is said of a record with a label too many."""
+        """Return the error of a record with a label too many."""
         key = "classes.max" if self.most_classes == self.max_classes else "memory.budget"
         known = len(self.model.classes)
         remedy = f"raise {key}, or send no ids as labels: there are {known:,} labels already"

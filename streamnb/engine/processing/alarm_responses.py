@@ -1,13 +1,13 @@
-"""What an alarm does beside being told: learning pauses, or what a model cannot take back begins anew.
+"""Responses to an alarm: learning pauses, or adaptive members are reset.
 
-renew   once, when the alarm is raised: see `StreamModel.renew`.
-pause   the same, for what learns fast has learned from what raised the alarm; and while it is raised, and no
-        longer than is said, labels are heard, and scored, and weigh nothing.
+renew   once, when the alarm is raised: see `StreamModel.reset_adaptive`.
+pause   the same reset, as fast members have learned from the faulty events. While the alarm is raised, up to
+        a maximum number of records, labels are scored but not learned.
 
-A monitor hears an event once it was learned, with those of the same batch. So what it asks for is done before
-the next record whose number is a multiple of `EVERY`, wherever the stream is cut, and the journal says where
-in its commit that was. A replay does what the journal says: a model that is learned anew predicts otherwise,
-and would raise other alarms.
+A monitor observes an event after it was learned with its batch. So a response takes effect before the next
+record whose number is a multiple of `EVERY`, however the stream is cut, and the journal records its position
+in the commit. A replay follows the journal: a retrained model predicts otherwise and would raise other
+alarms.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from streamnb.values.state_validation import count, state_errors, tally
 
 PAUSE, RENEW = "pause", "renew"
 EVERY = 100
-"""Records between two looks at what is asked for."""
+"""Records between two checks for requested responses."""
 BEGINNING = 1000
-"""Alarms of the first records do nothing more than tell: who has just begun to learn is often wrong."""
+"""Alarms within this many first records only alert: a model that has just begun is often wrong."""
 
 
 class AlarmResponse:
-    """What is done, and what is asked for.
+    """Active and requested responses.
 
     Attributes:
-        is_paused: whether labels weigh nothing now.
-        is_asked: whether the model is to be renewed at the next look.
-        passed_over: labels that weighed nothing for that.
-        renewed: how often the model was.
+        is_paused: labels are not learned now.
+        is_asked: the model will be reset at the next check.
+        passed_over: number of labels not learned because of a pause.
+        renewed: number of resets.
     """
 
     def __init__(self) -> None:
@@ -43,37 +43,40 @@ class AlarmResponse:
         self._since: dict[str, int] = {}  # monitor -> records consumed when its pause began
         self._told: Sequence[AppliedAction] | None = None
         self._acted: list[AppliedAction] = []
-        self._began: int | None = None  # the place in this commit from which on it is paused
+        self._began: int | None = None  # index in this commit at which the pause began
 
     @property
     def is_busy(self) -> bool:
-        """Whether there is something to look for, also where no monitor asks any more."""
+        """True if a check is needed even without a requesting monitor."""
         return self.is_paused or self.is_asked or bool(self._since or self._told)
 
     @property
     def is_told(self) -> bool:
-        """Whether there is something to tell."""
+        """True if there is a response to report."""
         return any(self.state().values())
 
     @staticmethod
     def ahead(consumed: int) -> int:
-        """How many records there are up to the next look."""
+        """Return the number of records up to the next check."""
         return EVERY - consumed % EVERY
 
     def begin(self, told: Sequence[AppliedAction] | None) -> None:
-        """A commit begins; in a replay, with what the journal says was done in it."""
+        """Begin a commit; in a replay, with its journalled responses."""
         self._told, self._acted, self._began = told, [], None
 
     def asked_by(self, action: str, consumed: int) -> str:
-        """Take down what an alarm asks for, raised once so many records were consumed; what it will do."""
+        """Record the response that an alarm requests after `consumed` records; return it."""
         does = action if consumed > BEGINNING else ""
         self.is_asked |= bool(does)
         return does
 
     def look(self, place: int, consumed: int, raised: Sequence[MonitorSettings]) -> bool:
-        """Before a record, at a place of its commit and of the stream: whether the model is renewed now.
+        """Check before a record; return if the model must be reset now.
 
-        `raised` are the monitors that ask for a pause.
+        Args:
+            place: index of the record in its commit.
+            consumed: number of records before it in the stream.
+            raised: monitors that request a pause.
         """
         is_renewed = False
         if consumed % EVERY == 0:
@@ -97,7 +100,7 @@ class AlarmResponse:
         return is_renewed
 
     def acted(self, n: int) -> tuple[AppliedAction, ...]:
-        """What was done in the commit, which was one of `n` records."""
+        """Return the responses during a commit of `n` records."""
         self._end(n)
         return tuple(self._acted)
 
@@ -107,11 +110,11 @@ class AlarmResponse:
         self._began = None
 
     def report(self) -> ActionReport:
-        """What was done so far."""
+        """Return the responses so far."""
         return ActionReport(self.is_paused, self.passed_over, self.renewed)
 
     def state(self) -> dict[str, Any]:
-        """All of it, as JSON-able values."""
+        """Return the state as JSON values."""
         return {
             "paused": self.is_paused,
             "asked": self.is_asked,
@@ -122,7 +125,7 @@ class AlarmResponse:
 
     @classmethod
     def from_state(cls, meta: Mapping[str, Any]) -> AlarmResponse:
-        """The object that `state` described. Raises SnapshotError where it is none."""
+        """Restore from a `state`; raise SnapshotError if it is invalid."""
         made = cls()
         with state_errors("actions"):
             made.is_paused, made.is_asked = bool(meta["paused"]), bool(meta["asked"])

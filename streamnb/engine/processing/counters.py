@@ -1,4 +1,4 @@
-"""What happened in a learner since somebody last asked."""
+"""Counters of a learner since their last read."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from streamnb.events import MetricsReport
 
 @dataclass
 class Counters:
-    """What happened since someone last asked; it is no state, and in no snapshot.
+    """Counters since the last read, not part of the state.
 
     Attributes:
         learned: label -> events.
-        predicted: label -> predictions; None is an empty model's.
+        predicted: label -> predictions; None for an empty model.
         dead_letters: reason -> records.
         drifts: detector -> drifts found.
         alerts: (monitor, kind, state) -> alerts.
-        small_weights: labels whose weight is above 0 and below 1/1024, and counts 1/1024.
-        report: the last report made.
+        small_weights: labels whose weight is above 0 and below 1/1024, and counts as 1/1024.
+        report: the last report.
     """
 
     learned: Counter[str] = field(default_factory=Counter)

@@ -1,4 +1,4 @@
-"""Dead letters: records that are refused, and events of which the prediction cannot be published."""
+"""Dead letters: rejected records, and events whose prediction cannot be published."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from streamnb.formats.dead_letter_record import dead_letter_record
 def dead_letter(
     settings: Settings, record: Record, reason: str, path: str, about: tuple[tuple[str, str], ...] = ()
 ) -> NewRecord:
-    """The dead letter of a record."""
+    """Return the dead letter of a record."""
     told = DeadLetter(
         record.value, reason, path, *record.partition, record.offset, record.key, record.headers, about
     )
@@ -22,7 +22,7 @@ def dead_letter(
 def unpublished(
     settings: Settings, output: NewRecord, record: Record, now: float, journal: int | None
 ) -> NewRecord:
-    """The dead letter of an event of which the prediction, `output`, is too large; a scorer's says so."""
+    """Return the dead letter of an event whose prediction `output` is too large."""
     remedy = f"raise predictions.max_bytes, and max.message.bytes of topic {settings.predictions}"
     about = (
         ("id", (output.key or b"").decode()),

@@ -1,4 +1,4 @@
-"""What detectors and monitors find by what was predicted, and the records that tell it."""
+"""Evaluation of drift detectors and monitors, and the records of their findings."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from streamnb.scoring.drift_detectors import DriftDetectors
 
 
 class DriftMonitoring(NamedTuple):
-    """Who watches a learner.
+    """Observers of a learner.
 
     Attributes:
-        settings: which topics.
-        tally: what is counted on the way.
+        settings: output topics.
+        tally: counters.
         drift: the detectors.
         monitors: the monitors.
-        actions: what is done about what they find.
+        actions: responses to alarms.
     """
 
     settings: Settings
@@ -45,7 +45,7 @@ class DriftMonitoring(NamedTuple):
         consumed: Sequence[int],
         now: float,
     ) -> list[tuple[int, NewRecord]]:
-        """What the monitors find by events that were predicted just now."""
+        """Return alerts on predicted events, each with the index of its event."""
         predicted = posteriors.labels()
         right = [
             -1 if truth is None or label is None else int(truth == label)
@@ -58,7 +58,7 @@ class DriftMonitoring(NamedTuple):
     def seen(
         self, seen: MonitoredBatch, ids: Sequence[str], ages: Sequence[int], now: float
     ) -> list[tuple[int, NewRecord]]:
-        """What the monitors find by some events, and by which of them."""
+        """Return alerts on observed events, each with the index of its event."""
         return [
             (at, self.alert(found, ids[at], int(seen.numbers[at]), ages[at], now))
             for at, found in self.monitors.observe(seen)
@@ -67,10 +67,10 @@ class DriftMonitoring(NamedTuple):
     def discovered(
         self, classes: Sequence[str], said: Sequence[tuple[str, str | None, int, int]], now: float
     ) -> list[tuple[int, NewRecord]]:
-        """What is told of classes that are new, and by which of the things that were said.
+        """Return alerts on new classes, each with the index of the label that introduced it.
 
-        Of each of these: the event, its label, the records consumed until then, and the model's age. A single
-        one may begin a class that it does not name, where it takes back what stood before that.
+        Each item of `said` has event id, label, records consumed and age of the model. A single label may
+        introduce a class other than its own, if it revokes a label.
         """
         alerts: list[tuple[int, NewRecord]] = []
         for label in classes:
@@ -83,7 +83,7 @@ class DriftMonitoring(NamedTuple):
     def alert(
         self, found: Mapping[str, Any], event_id: str, consumed: int, age: int, now: float
     ) -> NewRecord:
-        """What a monitor found by an event, or by a silence, once so many records were consumed."""
+        """Return the alert of a monitor's finding, after `consumed` records."""
         model = ModelInfo(self.settings.name, age)
         action = self.actions.asked_by(found.get("action", ""), consumed)
         alert = Alert(id=event_id, events=consumed, model=model, ts=now, **{**found, "action": action})
@@ -97,7 +97,7 @@ class DriftMonitoring(NamedTuple):
         consumed: Sequence[int],
         alerts: Sequence[tuple[int, NewRecord]],
     ) -> Iterator[NewRecord]:
-        """Each prediction, where it is published, and after it what detectors and monitors found by it."""
+        """Yield the published predictions, each followed by its drifts and alerts."""
         for place, (output, prediction, number) in enumerate(zip_longest(outputs, predictions, consumed)):
             if output is not None:
                 yield output
@@ -105,10 +105,7 @@ class DriftMonitoring(NamedTuple):
             yield from (alert for at, alert in alerts if at == place)
 
     def _drifts(self, prediction: Prediction, consumed: int) -> Iterator[NewRecord]:
-        """Tell the detectors how a prediction came out; what they find follows it among the outputs.
-
-        An empty model has predicted nothing, so that there is nothing to tell.
-        """
+        """Yield the drifts that a prediction reveals; an empty model predicted nothing."""
         if prediction.truth is not None and prediction.label is not None:
             error = int(prediction.label != prediction.truth)
             yield from self.observe(prediction.id, error, consumed, prediction.model, prediction.ts)
@@ -116,7 +113,7 @@ class DriftMonitoring(NamedTuple):
     def observe(
         self, event_id: str, error: int, consumed: int, model: ModelInfo, now: float
     ) -> Iterator[NewRecord]:
-        """Tell the detectors whether an event was predicted wrong (1), once so many records were consumed."""
+        """Yield the drifts that an error (1) or correct prediction (0) reveals."""
         for found in self.drift.observe(error):
             self.tally.drifts[found.detector] += 1
             drift = Drift(id=event_id, events=consumed, model=model, ts=now, **found._asdict())

@@ -1,7 +1,7 @@
-"""The learner: records in, outputs out. It predicts each event, then learns it, and keeps the score.
+"""The learner's processor: predict each record's event, then learn and score it.
 
-Deterministic: the same records with the same `now`, cut in any way, give the same model and, but for `now`,
-the same predictions. It does no I/O and reads no clock; whoever calls it does.
+Deterministic: the same records with the same `now`, in any batches, give the same model and, except for
+`now`, the same predictions. It does no I/O and reads no clock.
 """
 
 from __future__ import annotations
@@ -42,20 +42,8 @@ from streamnb.engine.processing.retrained_model import Offsets, RetrainedModel, 
 from streamnb.engine.processing.tenant_stats import MOST, MOST_ALONE, TenantStats
 from streamnb.engine.settings import ROOM_EVERY, LabelSettings, Settings
 from streamnb.errors import MalformedEvent, SnapshotError
-from streamnb.events import (
-    ActionReport,
-    Attribution,
-    Event,
-    LabelRecord,
-    MetricsReport,
-    ModelInfo,
-)
-from streamnb.formats.codec import (
-    IN_EVENT,
-    decode_event,
-    decode_labels,
-    encode_metrics,
-)
+from streamnb.events import ActionReport, Attribution, Event, LabelRecord, MetricsReport, ModelInfo
+from streamnb.formats.codec import IN_EVENT, decode_event, decode_labels, encode_metrics
 from streamnb.formats.journal_record import AppliedAction
 from streamnb.formats.snapshot_container import SnapshotPart
 from streamnb.kernels.array_types import Floats
@@ -76,31 +64,31 @@ from streamnb.values.state_validation import count, state_errors
 from streamnb.values.type_aliases import Aside, concatenated
 
 _AT_ONCE = 1000
-_BYTES_AT_ONCE = 4 << 20  # of predictions, as far as they can be told beforehand
-_BYTES_WHERE_SHORT = 64 << 10  # of events at once, where memory is short: some rows are moved between them
+_BYTES_AT_ONCE = 4 << 20  # of predictions, estimated beforehand
+_BYTES_WHERE_SHORT = 64 << 10  # of events at once under a short memory budget
 _VALUE, _TOPIC = attrgetter("value"), attrgetter("partition.topic")
 _TIME, _PLACE = attrgetter("timestamp"), itemgetter(0)
 _MOST_CONFUSED = 100  # classes whose confusion is reported
 _EventOrLabel = TypeVar("_EventOrLabel", Event, LabelRecord)
-_UNDECIDED: Mapping[str, Any] = MappingProxyType({})  # where nobody asks what to decide
+_UNDECIDED: Mapping[str, Any] = MappingProxyType({})  # without a decision rule
 
 
 class EventProcessor:
     """A model with its scores and counters.
 
     Attributes:
-        model: what predicts and learns.
-        progressive: the scores of its predictions.
-        drift: the detectors that watch its predictions; they change nothing of them.
-        monitors: who tells what is out of bounds.
-        actions: what is done about it, where a monitor is to do more than tell.
-        late: what waits for labels, and the scores of what was served, where labels come apart from events.
-        decisions: what is decided of events, and what that turned out to be worth; None where nothing is.
-        standings: which tenants it has yet to write of; None where nobody asks.
-        consumed: records seen, of every sort.
-        dead_letters: records refused.
-        forgotten: the events that were forgotten on demand.
-        tally: what happened since it was last replaced.
+        model: predicts and learns.
+        progressive: prequential scores of its predictions.
+        drift: drift detectors, which never change a prediction.
+        monitors: monitors of rates and silences.
+        actions: responses to their alarms.
+        late: waiting events, and scores of served predictions; None if all labels are inside events.
+        decisions: decisions and their scores; None without a decision rule.
+        standings: statistics of tenants; None if disabled.
+        consumed: number of records, of every sort.
+        dead_letters: number of rejected records.
+        forgotten: events erased on demand.
+        tally: counters since they were last replaced.
     """
 
     def __init__(self, settings: Settings, model: StreamModel) -> None:
@@ -118,12 +106,12 @@ class EventProcessor:
         self.tally = Counters()
         self._reported_at = -np.inf
         self._known = KnownClasses()
-        self._reported = 0  # records seen before the last report; no state: who begins with one was told
-        self._hears_events = self._hears_labels = False  # in the commit at hand
+        self._reported = 0  # records consumed at the last report; not state
+        self._hears_events = self._hears_labels = False  # in this commit
 
     @property
     def has_pending_report(self) -> bool:
-        """Whether records were seen since the last report, or tenants are due."""
+        """True if records were consumed since the last report, or tenants are due."""
         is_due = TenantStats.are_due(self.standings, self.settings.tenants, self.model)
         return self.consumed != self._reported or is_due
 
@@ -137,14 +125,18 @@ class EventProcessor:
         silence: float = 0.0,
         acted: Sequence[AppliedAction] | None = None,
     ) -> list[NewRecord]:
-        """Predict and learn the events among `records` in order; the outputs of the commit at time `now`.
+        """Predict and learn the events among `records` in order; return the outputs of the commit.
 
-        It stops where outputs of `most_bytes` have been made, and may then go beyond that by 4 MiB, or by
-        those of one record; `consumed` says how many records were taken. That may take long: `alive` is
-        called before every few records. Then `work` steps are made of what takes longer than one commit, see
-        `DelayedLabels.work`. A commit of no records is a report of those that came after the one before: a
-        replay knows it by that. Monitors of silences of up to `silence` seconds are asked. What alarms did is
-        done again where `acted` says it, as a replay is told, and else decided here.
+        Args:
+            records: events and label records; `consumed` rises by the number processed. No records make a
+                commit that only reports.
+            now: time of the commit.
+            alive: called before every few records, as processing may take long.
+            most_bytes: stop after outputs of this size, exceeded by at most 4 MiB, or by the outputs of one
+                record.
+            work: steps of a retraction after the records, see `DelayedLabels.work`.
+            silence: maximum seconds of the silence monitors that are checked.
+            acted: journalled responses to alarms, in a replay; None decides them here.
         """
         outputs: list[NewRecord] = []
         self._hears_events = self._hears_labels = False
@@ -178,25 +170,24 @@ class EventProcessor:
 
     @property
     def _acts(self) -> bool:
-        """Whether alarms do anything, or have yet to."""
         return self.actions.is_busy or self.monitors.act
 
     @property
     def alarm_responses(self) -> ActionReport | None:
-        """What they did so far; None where no monitor does more than tell, and none did."""
+        """Responses so far; None if no monitor requests any, and there were none."""
         return self.actions.report() if self.monitors.act or self.actions.is_told else None
 
     def _process_slice(
         self, records: Sequence[Record], now: float, alive: Callable[[], None], most_bytes: float
     ) -> list[NewRecord]:
-        """What comes of some records that are alike: all verdicts, or none of them."""
+        """Process records of one sort: label records, or events."""
         labels = self.settings.labels
         if labels is not None and records[0].partition.topic == labels.topic:
             return self._take(records, now, alive)
         return self._process_part(records, now, alive, most_bytes)
 
     def _alike(self, records: Sequence[Record]) -> Sequence[Record]:
-        """The first of some records that are all verdicts, or none of them."""
+        """Return the leading records of one sort."""
         if self.settings.labels is None:
             return records
         topic = self.settings.labels.topic
@@ -205,12 +196,12 @@ class EventProcessor:
 
     @property
     def n_bytes(self) -> int:
-        """Memory of the model, and of what waits for labels, about."""
+        """Approximate memory of the model and of waiting events."""
         return self.model.n_bytes + (0 if self.late is None else self.late.pending.n_bytes)
 
     @property
     def memory_use(self) -> MemoryUse:
-        """What the model, and what waits for labels, take of a budget; nothing where there is none."""
+        """Use of the memory budget by the model and by waiting events; empty without a budget."""
         use = self.model.memory_use
         if self.late is None or not use.parts:
             return use
@@ -219,24 +210,24 @@ class EventProcessor:
 
     @property
     def has_work(self) -> bool:
-        """Whether there is something left that takes longer than one commit."""
+        """True while a retraction has events to visit."""
         return self.late is not None and self.late.has_work
 
     def work(self) -> None:
-        """One step of it."""
+        """Perform one step of a retraction."""
         if self.late is not None:
             self._admission.hold()
             self.late.work(self.model)
 
     def _is_due(self, now: float) -> bool:
-        """Whether the last report is old, or of a time to come: the clock was put back."""
+        """Return if the last report is old, or in the future because the clock was set back."""
         return not 0.0 <= now - self._reported_at < self.settings.report_seconds
 
     def report(self, now: float) -> MetricsReport:
-        """The scores as they stand."""
+        """Return the current report."""
         classes = self.model.classes
         labels = tuple(str(label) for label in classes) if len(classes) <= _MOST_CONFUSED else ()
-        # Labels that were scored and never learned are no classes: they have a row of truth, and no name.
+        # Labels that were scored but never learned are not classes: they have a row of truth without a name.
         late, scores = self.late, self.progressive if self.late is None else self.late.scoring.scores
         confusion = self.progressive.confusion(len(labels))
         if late is not None:
@@ -266,13 +257,13 @@ class EventProcessor:
         )
 
     def parts(self) -> dict[str, SnapshotPart]:
-        """All state, for a snapshot."""
+        """Return all state, for a snapshot."""
         return self.copying().parts()
 
     def copying(self, held: Container[str] = (), aside: Aside = concatenated) -> ProcessorStateCopy:
-        """All state as it is now, copied while the learner goes on; segments among `held` are stored.
+        """Return a consistent copy of all state; segments in `held` are stored already.
 
-        Raises SnapshotError where nothing can be put `aside`.
+        Raises SnapshotError if `aside` cannot store an array.
         """
         counters: dict[str, float] = {"consumed": self.consumed, "dead_letters": self.dead_letters}
         if np.isfinite(self._reported_at):
@@ -298,15 +289,14 @@ class EventProcessor:
         return ProcessorStateCopy(self.model.copying(aside), small, late)
 
     def reconfigure(self, settings: Settings, model: StreamModel, *, counts_room: bool = True) -> None:
-        """Go on with what was learned under other settings, and read by a fresh `model`.
+        """Continue with the learned state under other settings, loaded by an empty `model`.
 
-        A drift detector or monitor that watched before goes on, and one that did not begins here. So does
-        the wait for labels that come late. Decisions by another rule begin anew. What has learned nothing
-        begins with the `model`, of whatever kind it was. The state counts another room for it only if
-        `counts_room`: a process that only looks on leaves the state as the journal has it.
+        Unchanged detectors, monitors and delayed labels keep their state; a changed decision rule starts from
+        zero. An empty state takes the `model` as it is, of any kind. The state counts a capacity change only
+        if `counts_room`: a reader leaves the state as the journal has it.
         """
         if settings.labels is None and not self.consumed:
-            self.late = None  # before labels came apart
+            self.late = None  # without delayed labels so far
         copy, reported = self.copying(), self._reported
         parts = copy.parts() | ({} if self.consumed else {"model": SnapshotPart(*model.state())})
         before = self.model
@@ -328,10 +318,10 @@ class EventProcessor:
     def load(
         self, parts: Mapping[str, SnapshotPart], segments: Mapping[str, bytes] = MappingProxyType({})
     ) -> None:
-        """Go on from the state of a snapshot. Raises SnapshotError where it is not one of such a learner.
+        """Restore from the parts of a snapshot; raise SnapshotError if they are invalid.
 
-        The drift detectors, the monitors and the rule of decisions are those of the state: it may be older
-        than the settings, and gets theirs later. So it is with what waits for labels.
+        Detectors, monitors, decision rule and delayed labels are the snapshot's: it may be older than the
+        settings, which `reconfigure` then applies.
         """
         with state_errors("such a learner", ValueError):
             late, progressive = None, self.progressive
@@ -342,7 +332,7 @@ class EventProcessor:
                 )
             else:
                 progressive = ProgressiveValidation.from_state(*parts["progressive"])
-            watched = parts.get("drift")  # absent where nobody watched
+            watched = parts.get("drift")  # absent without detectors
             drift = DriftDetectors() if watched is None else DriftDetectors.from_state(*watched)
             monitors = Monitors.from_state(*parts["monitors"]) if "monitors" in parts else Monitors()
             actions = (
@@ -370,7 +360,6 @@ class EventProcessor:
         self._reported, self._known = consumed, KnownClasses()
 
     def _decide_by(self, before: ServedDecisions | None) -> None:
-        """Decide as the settings say; what was decided `before` by the same rule goes on counting."""
         rule, pending = self.settings.decision, None if self.late is None else self.late.pending
         self.decisions = before if before is not None and before.rule == rule else None
         if rule is not None and self.decisions is None:
@@ -380,10 +369,9 @@ class EventProcessor:
             self.late.scoring.decisions = self.decisions
 
     def install_model(self, rebuilt: Callable[[], RetrainedModel], model: StreamModel | None = None) -> None:
-        """Go on with a model that was learned anew; scores, detectors and what was served stay.
+        """Continue with a retrained model; scores, detectors and served predictions stay.
 
-        It is read by a fresh `model`, where it may be of another kind. Raises SnapshotError where it is none
-        of such a learner.
+        An empty `model` of another kind may load it. Raises SnapshotError if the state is invalid.
         """
         found, reader = rebuilt(), self.model if model is None else model
         names = self.model.names if isinstance(self.model, TenantModels) else []
@@ -396,12 +384,12 @@ class EventProcessor:
             self.late.adopt(found.first, found.pruned, found.erased)
 
     def report_all_tenants(self, names: Sequence[str] = ()) -> None:
-        """Write of all tenants again, for the model is another one; also of those `names` that it had."""
+        """Make all tenants due again after the model was replaced, including the former `names`."""
         if self.standings is not None:
             self.standings = self.standings.begin_anew(names, self.model)
 
     def _max_batch_size(self) -> int:
-        """How many records may be taken at once: no report, pruning or action falls between them."""
+        """Return the batch size up to the next report, pruning or alarm response."""
         if self.settings.evidence:
             return 1
         most = min(_AT_ONCE, self.settings.report_every - self.consumed % self.settings.report_every)
@@ -412,11 +400,11 @@ class EventProcessor:
 
     @property
     def _n_learned(self) -> int:
-        """How many events were learned; unlike the model's number it never falls."""
+        """Number of events learned; never falls, unlike the model's number."""
         return self.model.n_events if self.late is None else self.late.learned
 
     def _take(self, records: Sequence[Record], now: float, alive: Callable[[], None]) -> list[NewRecord]:
-        """What verdicts change; the dead letters among them, and what detectors find by them."""
+        """Apply label records; return dead letters, drifts and alerts."""
         assert self.late is not None  # noqa: S101
         recorded = [record.timestamp for record in records]
         records = self._dated(records)
@@ -431,7 +419,7 @@ class EventProcessor:
         admission = self._admission
         labels = {one.label for one in said if isinstance(one, LabelRecord)}
         has_room = admission.has_room_for_verdicts(labels)
-        # So that it is known which verdict begins a class, perhaps by taking back what stood before another.
+        # One by one, each new class is attributed to its label, even a label that revokes another.
         known = self._known.follow(self.model.classes).columns
         one_by_one = not has_room or (self.monitors.tell_classes and not labels <= known.keys())
 
@@ -442,7 +430,7 @@ class EventProcessor:
             outputs.extend(self._taken(heard, now, alive))
             places.clear()
 
-        if not one_by_one and set(map(type, said)) == {LabelRecord}:  # as they mostly are
+        if not one_by_one and set(map(type, said)) == {LabelRecord}:  # the common case
             places += range(len(said))
         for place, one in enumerate(said[len(places) :]):
             if isinstance(one, LabelRecord):
@@ -450,7 +438,7 @@ class EventProcessor:
                     outputs.append(self._dead_letter(records[place], admission.refused()))
                     continue
                 places.append(place)
-                if one_by_one:  # without room, the next one is decided by what this one teaches
+                if one_by_one:  # without capacity, the next admission depends on this label
                     take()
             elif isinstance(one, MalformedEvent):
                 outputs.append(self._dead_letter(records[place], one))
@@ -509,7 +497,7 @@ class EventProcessor:
     def _process_part(
         self, records: Sequence[Record], now: float, alive: Callable[[], None], most_bytes: float
     ) -> list[NewRecord]:
-        """The dead letters of some records, and the predictions of the others, as far as `process` may go."""
+        """Process events up to the limit of bytes; return dead letters and predictions."""
         events, places, refused = self._decoded(records)
         records = self._dated(records)
         self._hears_events |= bool(events)
@@ -541,7 +529,7 @@ class EventProcessor:
                 stop += 1
             left -= sum([len(output.value) for output in made])
             outputs += made
-            # Where few could be taken at once few are looked at, or it would take the square of their number.
+            # After a short prefix look at few events only, else the cost is quadratic.
             done, ahead = stop, max(ROOM_EVERY, 2 * (stop - done))
         taken = len(records) if done == len(events) else places[done]
         letters = [self._dead_letter(records[place], error) for place, error in refused if place < taken]
@@ -551,7 +539,7 @@ class EventProcessor:
         return letters + outputs
 
     def _dated(self, records: Sequence[Record]) -> Sequence[Record]:
-        """The same, with times for what waits to go by."""
+        """Return the records with plausible timestamps; see `Watermark.dated`."""
         if self.late is None:
             return records
         return self.late.pending.horizon.dated(records)
@@ -561,9 +549,9 @@ class EventProcessor:
         return Admission(self.model, self.late, self.settings.max_classes, self._known)
 
     def _admitted(self, events: Sequence[Event], begin: int, ends: Sequence[int]) -> int:
-        """How many of these events may be learned at once; 0: not the first.
+        """Return how many of these events may be learned at once; 0 rejects the first.
 
-        `ends` says how many bytes had come where each ends, and `begin` where the first one begins.
+        The bytes of event i in the batch end at `ends[i]`; those of the first begin at `begin`.
         """
         admission, n = self._admission, len(events)
         while not admission.has_room(admission.labels_of_all(events[:n]), ends[n - 1] - begin):
@@ -577,7 +565,7 @@ class EventProcessor:
     def _decoded(
         self, records: Sequence[Record]
     ) -> tuple[list[Event], list[int], list[tuple[int, MalformedEvent]]]:
-        """The events, the place of each among the records, and the places of the others with their errors."""
+        """Return events, their indexes in `records`, and index and error of rejected records."""
         events, places, refused = [], [], []
         for place, record in enumerate(records):
             try:
@@ -588,14 +576,13 @@ class EventProcessor:
         return events, places, refused
 
     def _decode(self, record: Record) -> Event:
-        """Raises MalformedEvent."""
         event = decode_event(record.value, self.settings.schema, record.key, record.timestamp)
         return _weightless(event) if self.actions.is_paused else event
 
     def _repeated(
         self, event: Event, record: Record, place: int, earliest: float, now: float
     ) -> list[NewRecord]:
-        """An event whose id waits already: its label is a verdict, or the whole of it a dead letter."""
+        """Apply the label of a repeated event, or reject the event, as configured."""
         assert self.late is not None  # noqa: S101
         if self.late.settings.repeats == "dead-letter":
             return [self._dead_letter(record, MalformedEvent("repeated", "$.id", event.id))]
@@ -606,9 +593,9 @@ class EventProcessor:
         return list(self._taken(heard, now))
 
     def _prefix(self, events: Sequence[Event]) -> int:
-        """How many events may be predicted at once: so few that what is said of them is no more than 4 MiB.
+        """Return how many events may be predicted at once, so that predictions take at most 4 MiB.
 
-        Each prediction names all classes, those that are met on the way too.
+        Each prediction names all classes, including those first met in the batch.
         """
         known = self._known.follow(self.model.classes)
         size, longest = known.n_bytes, known.longest
@@ -618,7 +605,7 @@ class EventProcessor:
             return len(events)
         total = 0
         for number, event in enumerate(events):
-            total += size + 2 * longest  # it also says which was predicted, and which is true
+            total += size + 2 * longest  # plus the predicted and the true label
             if number and total > _BYTES_AT_ONCE:
                 return number
             if event.label in new:
@@ -627,7 +614,7 @@ class EventProcessor:
         return len(events)
 
     def _predict_then_learn(self, arrived: EventBatch, now: float) -> Iterable[NewRecord]:
-        """Predict and learn events that came after `consumed` other records."""
+        """Predict and learn a batch of events."""
         events, records, places, _ = arrived
         evidence = self._evidence(events[0]) if self.settings.evidence else None
         learned, n_learned, classes = self.model.n_events, self._n_learned, len(self.model.classes)
@@ -643,7 +630,7 @@ class EventProcessor:
             if is_below_unit(self.late.settings.weights.get(IN_EVENT, 1.0)):
                 self.tally.small_weights += sum(event.label is not None for event in events)
             if len(events) == 1:
-                self._admission.admits({labels[0]})  # of all that is said of it this alone takes room
+                self._admission.admits({labels[0]})  # only the resolved label takes capacity
         weighs = self.decisions is not None and self.decisions.rule.is_weighing
         weighs |= self.settings.min_learns > 1
         taught = self.model.class_weights if weighs else {}
@@ -687,10 +674,10 @@ class EventProcessor:
     def score(
         self, records: Sequence[Record], now: float, journal: int, most_bytes: float = math.inf
     ) -> tuple[list[NewRecord], int]:
-        """Predict events by the model as it is, which stays so; the outputs, and how many records were taken.
+        """Predict events with an unchanged model; return the outputs and the number of records taken.
 
-        The model stands at a journal record, and predictions say so. It stops as `process` does where outputs
-        of `most_bytes` have been made. What is no event is passed over: whoever learns makes its dead letter.
+        The model stands at record `journal`, which predictions name. Stops as `process` does after
+        `most_bytes`. Records that are not events are skipped: the learner makes their dead letters.
         """
         outputs: list[NewRecord] = []
         done, left = 0, most_bytes
@@ -717,7 +704,7 @@ class EventProcessor:
         journal: int,
         evidence: tuple[Attribution, ...] | None = None,
     ) -> list[NewRecord]:
-        """What is published of events by the model as it stands, at a journal record."""
+        """Return the outputs for events, predicted by the model at a journal record."""
         posteriors, publishing = self.without_quarantined(said), self._publishing
         labels, ages = [one.label for one in events], [self.model.n_events] * len(events)
         decided = self.decided(posteriors)
@@ -729,12 +716,15 @@ class EventProcessor:
     def learn_partial(
         self, records: Sequence[Record], now: float, journal: int, met: set[str]
     ) -> tuple[list[NewRecord], Partial]:
-        """Predict events by the model as it is, which stays so, and learn them apart; outputs and partial.
+        """Predict events with an unchanged model, and learn them into a partial; return both.
 
-        The model is one that makes partials, and stands at a journal record, which predictions name. What is
-        no event becomes a dead letter, and so does an event whose label is one too many: beside those of the
-        model, `met` has those that records before had, and gets those of these. A prediction has the place
-        of its event as its key: where records are taken again, it comes again under the same one.
+        Args:
+            records: events; others, and events with a label too many, become dead letters.
+            now: time of the predictions.
+            journal: the model's journal record, which predictions name.
+            met: labels of earlier records, in addition to the model's; new labels are added.
+
+        A prediction's key is the position of its event, so a repeated call repeats the key.
         """
         decoded, at, refused = self._decoded(records)
         known, most = set(self.model.classes), self.settings.max_classes or sys.maxsize
@@ -760,7 +750,7 @@ class EventProcessor:
         return outputs, partial
 
     def without_quarantined(self, posteriors: Posteriors, before: Floats | None = None) -> Posteriors:
-        """What may be told of predictions: no class that is quarantined; `before` as of `decided`."""
+        """Return the posteriors without quarantined classes; `before` as in `decided`."""
         least = self.settings.min_learns
         if least == 1:
             return posteriors
@@ -775,13 +765,13 @@ class EventProcessor:
         before: Floats | None = None,
         truths: Sequence[str | None] = (),
     ) -> DecisionBatch | None:
-        """What is decided of predicted events; None where nobody asks.
+        """Return the decisions on predicted events; None without a decision rule.
 
         Args:
-            posteriors: what is told of them.
-            ages: how many events it had learned before each; None is what it has learned by now.
-            before: with what weights of classes, see `weights_before`; None is by now.
-            truths: what was known of their labels when they came.
+            posteriors: published posteriors.
+            ages: events learned before each; None for an unchanged model.
+            before: class weights before each, see `weights_before`; None for an unchanged model.
+            truths: labels known at prediction time.
         """
         if self.decisions is None:
             return None
@@ -807,7 +797,7 @@ class EventProcessor:
         )
 
     def _skip_paused(self, labels: Sequence[str | None]) -> None:
-        """Count the labels that come while learning is paused."""
+        """Count the labels that are not learned because of a pause."""
         if self.actions.is_paused:
             self.actions.passed_over += len(labels) - labels.count(None)
 
@@ -820,7 +810,7 @@ class EventProcessor:
             self.model.evict(len(self.model.classes))
 
     def prune(self) -> int:
-        """Forget words now, as the settings say; how many."""
+        """Prune the vocabulary by the settings; return the number of words removed."""
         pruning = self.settings.pruning
         return self.model.prune(pruning.min_count, pruning.drop_most_frequent, pruning.max_attributes)
 
@@ -835,7 +825,7 @@ class EventProcessor:
         return dead_letter(self.settings, record, error.reason, error.path, about)
 
     def _report(self, now: float) -> NewRecord:
-        """The report of now; without what grows with the classes, where it would be too large."""
+        """Return the record of a report; if too large, without its parts that grow with the classes."""
         self._reported_at, self._reported = now, self.consumed
         report = self.tally.report = self.report(now)
         encoded = encode_metrics(report)
@@ -848,10 +838,9 @@ class EventProcessor:
 
 
 def _weightless(said: _EventOrLabel) -> _EventOrLabel:
-    """What teaches nothing, and is heard and scored."""
+    """Return an event or label with weight 0, which is scored but not learned."""
     return msgspec.structs.replace(said, weight=0.0)
 
 
 def _times(records: Sequence[Record]) -> Floats:
-    """When the log recorded each."""
     return np.fromiter(map(_TIME, records), dtype=np.float64, count=len(records))

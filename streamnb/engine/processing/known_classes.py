@@ -1,4 +1,4 @@
-"""The classes that there are, kept beside the model so that no piece of a batch goes through all of them."""
+"""Classes of the model with their encoded sizes, updated incrementally."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import Any, Self
 import msgspec
 
 NUMBER_BYTES = 24
-"""Of a probability in a prediction, with colon and comma."""
+"""Bytes of a probability in a prediction, with colon and comma."""
 
 
 @dataclass
 class KnownClasses:
-    """What is known of classes that only come: a state that is loaded begins with another of these.
+    """Index of classes, which only grows; a loaded state starts a new index.
 
     Attributes:
         columns: label -> column.
-        n_bytes: about what a prediction takes that names them all.
-        longest: about what the longest takes in it.
+        n_bytes: approximate bytes of a prediction with all classes.
+        longest: approximate bytes of the longest class in a prediction.
     """
 
     columns: dict[str, int] = field(default_factory=dict)
@@ -27,7 +27,7 @@ class KnownClasses:
     longest: int = 0
 
     def follow(self, classes: Sequence[str]) -> Self:
-        """Take in those that are new; returns itself."""
+        """Add new classes; return itself."""
         for label in classes[len(self.columns) :]:
             self.columns[label] = len(self.columns)
             self.n_bytes += class_bytes(label)
@@ -36,5 +36,5 @@ class KnownClasses:
 
 
 def class_bytes(label: Any) -> int:
-    """About what a class takes in a prediction."""
+    """Return the approximate bytes of a class in a prediction."""
     return len(msgspec.json.encode(str(label))) + NUMBER_BYTES

@@ -1,15 +1,12 @@
-"""What a metrics report says of hypotheses, and how sure it can be of accuracy and class rates.
+"""Sections of a metrics report: hypotheses, and credible intervals of accuracy and class rates.
 
-Accuracy and rates are chances of something that happens or not: a prediction is right, an event is of the
-class. Their intervals are credible ones. The prior
-of such a chance is Jeffreys's, Beta(1/2, 1/2), so that after h of n it is Beta(h + 1/2, n - h + 1/2). It
-takes no side, weighs as one event, and its equal-tailed intervals hold what they promise at all rates but the
-most extreme (Brown, Cai and DasGupta 2001). Each class stands against all others together: the interval of
-its rate does not depend on how many others there are, nor change when another one is met.
+Accuracy and class rates are binomial proportions. With Jeffreys's prior Beta(1/2, 1/2), h successes in n give
+the posterior Beta(h + 1/2, n - h + 1/2). The prior is symmetric, weighs as one event, and its equal-tailed
+intervals have nominal coverage at all but the most extreme rates (Brown, Cai and DasGupta 2001). Each class
+is tested against all remaining classes together, so its interval does not depend on their number.
 
-An interval says where the chance lies that made these events, as if it had been the same for all of them. The
-accuracy of a learner grows as it learns: then the interval is one of the mean chance over the events, and a
-little wider than it need be, for p (1 - p) is concave.
+An interval assumes one constant proportion. The accuracy of a learner rises while it learns: then the
+interval covers the mean proportion over the events, and is slightly too wide, because p (1 - p) is concave.
 
 References: Jeffreys (1961), Theory of Probability, section 3.1; Brown, Cai and DasGupta (2001), "Interval
 estimation for a binomial proportion", Statistical Science 16(2).
@@ -29,26 +26,26 @@ from streamnb.statistics.credible_intervals import beta_intervals
 from streamnb.statistics.sequential_posterior import SequentialPosterior
 
 _JEFFREYS = 0.5
-_MANY = 1000  # events, after which one with a time would have come
+_MANY = 1000  # events within which one should have a time
 
 
 def with_interval(scores: Scores, mass: float) -> Scores:
-    """The scores with the interval of their accuracy; as they are where no event was scored."""
+    """Return scores with the interval of their accuracy; unchanged without events."""
     n = scores.events
     if not n:
         return scores
-    right = round(scores.accuracy * n)  # as exact as a count: the quotient is off by 1e-16 of itself at most
+    right = round(scores.accuracy * n)  # exact: the relative error of the quotient is at most 1e-16
     return msgspec.structs.replace(scores, accuracy_interval=_interval(right, n, mass))
 
 
-@lru_cache(16)  # where labels come late, many reports in a row have no new ones
+@lru_cache(16)  # with late labels many consecutive reports are equal
 def _interval(right: int, n: int, mass: float) -> Interval:
     lower, upper = beta_intervals(right + _JEFFREYS, n - right + _JEFFREYS, mass)
     return Interval(float(lower), float(upper))
 
 
 def class_rates(weights: Collection[float], mass: float) -> tuple[ClassRate, ...]:
-    """The rate of each class, by the weight learned of each, in examples; none where nothing was learned."""
+    """Return the rate of each class from its learned weight in examples; empty if nothing was learned."""
     return _rates(tuple(weights), mass)
 
 
@@ -64,7 +61,7 @@ def _rates(weights: tuple[float, ...], mass: float) -> tuple[ClassRate, ...]:
 
 
 def why_nothing_is_evicted(model: StreamModel) -> str:
-    """Of a model with half-lives that has learned many events, and none with a time; else empty."""
+    """Explain half-lives without effect: many events were learned, none with a time; else ""."""
     statistics = getattr(model, "statistics", None)
     if statistics is None or model.n_events < _MANY or not statistics.sources.decays:
         return ""
@@ -75,12 +72,12 @@ def why_nothing_is_evicted(model: StreamModel) -> str:
 
 
 def posterior_of(model: StreamModel) -> SequentialPosterior | None:
-    """The posterior over its hypotheses; None where the model is a single one."""
+    """Return the posterior over a model's hypotheses; None for a single model."""
     return getattr(model, "posterior", None)
 
 
 def posterior_report(model: StreamModel) -> PosteriorReport | None:
-    """How probable each hypothesis is, what each has lost, and what the mixture of all has."""
+    """Return probability and loss of each hypothesis and of the mixture."""
     posterior = posterior_of(model)
     if posterior is None:
         return None

@@ -30,26 +30,26 @@ from streamnb.values.type_aliases import Array
 SILENCES = ("no-events", "no-labels")
 NEW_CLASS = "new-class"
 TELL = "tell"
-_OMITTED = ("action", TELL), ("pause_records", 10_000)  # of a state, where they have no effect
+_OMITTED = ("action", TELL), ("pause_records", 10_000)  # from a state, as they have no effect
 _TESTS = "tests"
-_DIGITS = 12  # of a mean in an alert: a sum of many 0.9 is off in its last digits
+_DIGITS = 12  # of a mean in an alert: sums round in the last digits
 _CERTAIN = 0.999  # beyond this nothing is more frequent than tolerated
 
 Places = np.ndarray[Any, np.dtype[np.int64]]
 Truths = np.ndarray[Any, np.dtype[np.bool_]]
 Found = tuple[int, dict[str, Any]]
-"""The place of what it was found by, and the fields of an `Alert` that a monitor knows."""
+"""Index of the event, and the fields of an `Alert` that a monitor knows."""
 
 
 class MonitoredBatch:
-    """What became of n events, in order.
+    """Outcomes of n events, in order.
 
     Args:
-        served: what was predicted of each just now, None by an empty model; empty where that was before.
-        labels: what is true of each, None where that is not known.
-        right: int8[n], whether it was predicted right; -1 where that is not known.
-        confidence: float64[n], the probability of the label that was predicted.
-        numbers: of records consumed until then.
+        served: predictions made now, None by an empty model; empty for earlier predictions.
+        labels: resolved labels, or None.
+        right: int8[n], if the prediction was correct; -1 if unknown.
+        confidence: float64[n], probability of the predicted label.
+        numbers: records consumed at each event.
     """
 
     def __init__(
@@ -65,12 +65,12 @@ class MonitoredBatch:
 
     @cached_property
     def judged(self) -> tuple[Places, Truths]:
-        """The places of events that were predicted and have a label, and which of these were wrong."""
+        """Indexes of predicted and labelled events, and the mask of errors."""
         places = np.flatnonzero(self.right >= 0)
         return places, self.right[places] == 0
 
     def of_class(self, settings: MonitorSettings) -> tuple[Places, Truths]:
-        """The places of events that were predicted, or have a label, and which of these are of a class."""
+        """Return the indexes of events with a prediction or label, and the mask of a class."""
         named = self.labels if settings.of == "labels" else self.served
         found = np.array([-1 if one is None else one == settings.label for one in named], dtype=np.int8)
         places = np.flatnonzero(found >= 0)
@@ -78,10 +78,10 @@ class MonitoredBatch:
 
 
 def _directions_of(settings: MonitorSettings, direction: str, x: Truths, said: Floats) -> ChangeObservations:
-    """What the test of a direction hears of n things, of which x happened.
+    """Return the observations of the test of a direction, given n outcomes `x`.
 
-    Of calibration a thing is an error, and `said` is how probable it was said to be. Where nothing can be as
-    much more frequent as is tolerated, it is not heard.
+    For calibration an outcome is an error, and `said` its predicted probability. Outcomes whose rate cannot
+    exceed the tolerance are left out.
     """
     tolerated, alarming = settings.tolerated, settings.alarming
     if direction in {"below", "underconfident"}:
@@ -97,7 +97,7 @@ def _directions_of(settings: MonitorSettings, direction: str, x: Truths, said: F
 
 
 def directions(settings: MonitorSettings) -> tuple[str, ...]:
-    """The directions in which a monitor of a rate looks; none of another one."""
+    """Return the directions that a monitor of a rate tests; none for another kind."""
     if settings.kind in {*SILENCES, NEW_CLASS}:
         return ()
     if settings.kind == "calibration":
@@ -106,10 +106,10 @@ def directions(settings: MonitorSettings) -> tuple[str, ...]:
 
 
 def delays(settings: MonitorSettings, before: int) -> dict[str, int]:
-    """Direction -> within how many observations the first alarm is raised; see `change_test.needed`.
+    """Return for each direction the maximum observations before the first alarm; see `change_test.needed`.
 
-    Of calibration, where the confidence leaves room for the whole of what is alarming: the square root of
-    1 - d^2 bounds C(1/2) of any two rates at a distance d, for it is greatest at those around 1/2.
+    For calibration this assumes that the confidence leaves space for the alarming error: sqrt(1 - d^2) bounds
+    C(1/2) of any two rates at distance d, with its maximum around 1/2.
     """
     told = directions(settings)
     if not told:
@@ -125,9 +125,9 @@ def delays(settings: MonitorSettings, before: int) -> dict[str, int]:
 
 
 class _Monitor:
-    """The tests of a rate, one for each direction; of new classes it remembers nothing, see `discovered`."""
+    """Tests of a rate, one for each direction; a monitor of new classes has none."""
 
-    is_raised = False  # of what has no tests
+    is_raised = False  # without tests
 
     def __init__(self, settings: MonitorSettings) -> None:
         self.settings = settings
@@ -151,24 +151,22 @@ class _Monitor:
                 yield place, _named(settings, state) | {"direction": direction} | more
 
     def report(self) -> MonitorReport:
-        """How it stands; where one of two directions is raised, by that one."""
+        """Return the status, in the direction with the stronger evidence."""
         if not self.tests:
             return MonitorReport(self.settings.name, self.settings.kind, self.is_raised)
         test = max(self.tests.values(), key=lambda one: (one.is_raised, one.bayes_factor))
         return MonitorReport(self.settings.name, self.settings.kind, test.is_raised, test.bayes_factor)
 
     def state(self) -> dict[str, Any]:
-        """All of it but what its tests kept."""
         return {"tests": [test.state() for test in self.tests.values()]} if self.tests else {}
 
     def load(self, state: Mapping[str, Any], kept: Iterator[Floats]) -> None:
-        """Go on from there."""
         for test, one in zip(self.tests.values(), state["tests"] if self.tests else (), strict=True):
             test.load(one, next(kept))
 
 
 class _SilenceMonitor(_Monitor):
-    """The time since something was last heard; `since` is None before it began to wait."""
+    """Time since the last event or label; `_since` is None before the first check."""
 
     _since: float | None = None
 
@@ -179,7 +177,7 @@ class _SilenceMonitor(_Monitor):
         return not 0.0 <= now - self._since < self.settings.after
 
     def passed(self, now: float, asked: float, *, is_heard: bool) -> Iterator[dict[str, Any]]:
-        """A commit at a time, in which something was heard, or not; see `Monitors.passed`."""
+        """Yield the finding of a commit; see `Monitors.passed`."""
         seconds = 0.0 if self._since is None else now - self._since
         if is_heard:
             self._since = now
@@ -190,25 +188,23 @@ class _SilenceMonitor(_Monitor):
             if seconds >= self.settings.after:
                 self.is_raised = True
                 yield _named(self.settings, "raised") | {"seconds": seconds}
-            else:  # it begins to wait, or the clock was put back
+            else:  # first check, or the clock was set back
                 self._since = now
 
     def state(self) -> dict[str, Any]:
-        """All of it."""
         return {"raised": self.is_raised, "since": self._since}
 
     def load(self, state: Mapping[str, Any], _: Iterator[Floats]) -> None:
-        """Go on from there."""
         self.is_raised, self._since = msgspec.convert(
             (state["raised"], state["since"]), tuple[bool, float | None]
         )
 
 
 class Monitors:
-    """Some monitors, each of which hears all that it asks for.
+    """Set of monitors.
 
     Args:
-        settings: of each; no two have one name.
+        settings: of each; names are unique.
     """
 
     def __init__(self, settings: Sequence[MonitorSettings] = ()) -> None:
@@ -219,64 +215,64 @@ class Monitors:
         return len(self._monitors)
 
     def observe(self, seen: MonitoredBatch) -> list[Found]:
-        """What is found by some events, in their order."""
+        """Return the findings of events, in their order."""
         found = [one for monitor in self._monitors for one in monitor.observe(seen)]
         return sorted(found, key=lambda one: one[0])  # the sort is stable
 
     @property
     def tell_classes(self) -> bool:
-        """Whether anyone asks for new classes."""
+        """True if a monitor reports new classes."""
         return any(one.settings.kind == NEW_CLASS for one in self._monitors)
 
     def discovered(self, label: str) -> Iterator[dict[str, Any]]:
-        """What is told of a class that the model has from now on."""
+        """Yield the findings of a new class."""
         for one in self._monitors:
             if one.settings.kind == NEW_CLASS:
                 yield _named(one.settings, "discovered") | {"label": label}
 
     def overdue(self, now: float) -> list[float]:
-        """The silences, in seconds, of the monitors that should be asked at a time."""
+        """Return the silences, in seconds, of the monitors that are due for a check."""
         return [one.settings.after for one in self._silences if one.is_due(now)]
 
     def passed(self, now: float, asked: float, *, events: bool, labels: bool) -> Iterator[dict[str, Any]]:
-        """A commit at a time, in which events or labels were heard, or not.
+        """Yield the findings of a commit, which had events or labels, or not.
 
-        Monitors of silences of up to `asked` seconds may raise their alarms.
+        Only monitors of silences of up to `asked` seconds may raise an alarm.
         """
         for one in self._silences:
             yield from one.passed(now, asked, is_heard=events if one.settings.kind == "no-events" else labels)
 
     @property
     def act(self) -> bool:
-        """Whether an alarm of any does more than tell."""
+        """True if an alarm has a response, not only an alert."""
         return any(one.settings.action != TELL for one in self._monitors)
 
     def raised(self, action: str) -> list[MonitorSettings]:
-        """Those whose alarm is raised, and that ask for an action."""
+        """Return the raised monitors whose response is `action`."""
         return [
             one.settings for one in self._monitors if one.settings.action == action and one.report().raised
         ]
 
     def reports(self) -> tuple[MonitorReport, ...]:
-        """How each stands."""
+        """Return the status of each monitor."""
         return tuple(one.report() for one in self._monitors)
 
     def choose(self, settings: Sequence[MonitorSettings]) -> None:
-        """Let these watch from now on: those that are as they were go on, the others begin."""
+        """Replace the monitors; those with unchanged settings keep their state."""
         before = {one.settings: one for one in self._monitors}
         chosen = Monitors(settings)
         self._monitors = [before.get(one.settings, one) for one in chosen._monitors]
         self._silences = [one for one in self._monitors if isinstance(one, _SilenceMonitor)]
 
     def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
-        """Everything, as JSON-able values and arrays; equal streams give equal bytes."""
+        """Return the state as JSON values and arrays; equal streams give equal bytes."""
         states = [{"settings": _described(one.settings), **one.state()} for one in self._monitors]
         kept = [test.kept for one in self._monitors for test in one.tests.values()]
         return {"monitors": states}, {_TESTS: np.stack(kept) if kept else np.zeros((0, KEPT))}
 
     @classmethod
     def from_state(cls, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Monitors:
-        """The object that `state` described. Raises SnapshotError where it is none."""
+        """Restore from a `state`; raise SnapshotError if it is invalid."""
         with state_errors("monitors", ValueError, msgspec.ValidationError):
             states = meta["monitors"]
             made = cls([msgspec.convert(one["settings"], MonitorSettings) for one in states])
@@ -288,7 +284,6 @@ class Monitors:
 
 
 def _described(settings: MonitorSettings) -> dict[str, Any]:
-    """Return settings as JSON has them, without an action that does nothing more than tell."""
     found: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(settings))
     return {name: value for name, value in found.items() if (name, value) not in _OMITTED}
 

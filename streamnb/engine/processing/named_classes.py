@@ -1,4 +1,4 @@
-"""Which classes a prediction names, with their probabilities, and how probable the others are together."""
+"""Selection of the classes in a prediction, and the total probability of the rest."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ from streamnb.models.interface.predictions import Posteriors
 
 
 def by_class(posteriors: Posteriors, top: int) -> Iterable[tuple[dict[Any, float], float | None]]:
-    """Class -> probability of each event, of the classes that had been met before it, and of the rest.
+    """Yield class -> probability for each event, and the rest's probability.
 
-    None of them is quarantined. Of the `top` most probable ones, and of equals those met first; 0 is all.
+    Includes classes that were known before the event and are not quarantined, at most the `top` most probable
+    (of ties the first met); 0 is all.
     """
     classes, known, apart = posteriors.classes, posteriors.known.tolist(), posteriors.quarantined
     if apart is not None:
@@ -48,7 +49,7 @@ def _most_probable(classes: Sequence[Any], row: Floats, top: int) -> tuple[dict[
 
 
 def _ranked(row: Floats) -> Ints:
-    """The places of probabilities, from the greatest on; of equals those met first."""
+    """Return the indexes of probabilities in descending order; of ties the first met first."""
     return np.argsort(-row, kind="stable")
 
 
@@ -63,7 +64,7 @@ def _all_by_class(posteriors: Posteriors) -> Iterable[dict[Any, float]]:
 
 
 def shortened(prediction: Prediction, n_bytes: int) -> Prediction:
-    """A prediction that is so many bytes shorter, as far as its least probable classes take them."""
+    """Return a prediction shortened by `n_bytes` if possible, without its least probable classes."""
     told = prediction.probabilities
     labels, row = [*told], np.array([*told.values()])
     left, top = n_bytes + NUMBER_BYTES + len(',"rest":'), row.size

@@ -1,4 +1,4 @@
-"""What is published of predictions: what each says, and its record, or the dead letter in its place."""
+"""Published predictions: content, records, and dead letters in their place."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from streamnb.scoring.decision_rule import DecisionBatch
 from streamnb.scoring.new_class_probability import published_new_class_probability
 
 _VALUE = attrgetter("value")
-_UNDECIDED: Mapping[str, Any] = MappingProxyType({})  # where nobody asks what to decide
+_UNDECIDED: Mapping[str, Any] = MappingProxyType({})  # without a decision rule
 
 
 def with_fewer_items(prediction: Prediction, n_bytes: int) -> Prediction:
-    """A prediction that is `n_bytes` shorter, as far as its evidence takes them.
+    """Return a prediction shortened by `n_bytes` if possible, without its weakest evidence.
 
-    The strongest items that fit stay, so a word of many kilobytes does not take the place of all others.
+    The strongest items that fit stay, so a word of many kilobytes does not displace all other items.
     """
     sizes = [len(msgspec.json.encode(item)) + 1 for item in prediction.evidence or ()]  # with a comma
     left, kept = sum(sizes) - n_bytes, []
@@ -42,12 +42,12 @@ def with_fewer_items(prediction: Prediction, n_bytes: int) -> Prediction:
 
 
 class PredictionPublishing(NamedTuple):
-    """How a learner publishes.
+    """Publisher of a learner's predictions.
 
     Attributes:
-        settings: which topics, and what is told.
-        tally: what is counted on the way.
-        hypotheses: those of the model; none where it has no posterior over any.
+        settings: topics and contents.
+        tally: counters.
+        hypotheses: hypotheses of the model, or none.
     """
 
     settings: Settings
@@ -65,7 +65,7 @@ class PredictionPublishing(NamedTuple):
         evidence: tuple[Attribution, ...] | None,
         journal: int | None = None,
     ) -> list[Prediction]:
-        """What is said of events by a model that had learned so many."""
+        """Return the predictions of events, given the model's age at each."""
         name = self.settings.name
         if evidence and posteriors.hides_rival:
             evidence = ()
@@ -101,7 +101,7 @@ class PredictionPublishing(NamedTuple):
     def published(
         self, predictions: Sequence[Prediction], records: Sequence[Record], now: float
     ) -> list[NewRecord]:
-        """The records of predictions of the events of `records`."""
+        """Return the records of the predictions of `records`."""
         self.tally.predicted.update([prediction.label for prediction in predictions])
         keys, values = [one.id.encode() for one in predictions], encode_predictions(predictions)
         outputs = tuples(NewRecord, zip(repeat(self.settings.predictions), keys, values, repeat(())))
@@ -116,7 +116,7 @@ class PredictionPublishing(NamedTuple):
     ) -> list[NewRecord]:
         """Shorten predictions that are too large for their topic: evidence first, then probabilities.
 
-        If that does not suffice, the dead letter of the event takes the place of the prediction.
+        If that does not suffice, the dead letter of the event replaces the prediction.
         """
         most = self.settings.max_bytes
         shorteners = [with_fewer_items, *([shortened] if self.settings.top else [])]
@@ -133,7 +133,7 @@ class PredictionPublishing(NamedTuple):
         return outputs
 
     def _unseen(self, ages: Sequence[int], posteriors: Posteriors) -> Iterable[float | None]:
-        """P(a label that was never learned) of each event, where predictions tell it."""
+        """Return P(new class) of each event, if published."""
         if not self.settings.unseen:
             return repeat(None, len(ages))
         unseen = published_new_class_probability(
@@ -143,7 +143,7 @@ class PredictionPublishing(NamedTuple):
         return found
 
     def _weighed(self, posteriors: Posteriors) -> Iterator[dict[str, float] | None]:
-        """Hypothesis -> P(h | all learned before) of each event; None where nobody asks or there are none."""
+        """Return hypothesis -> P(h | events learned before) of each event, if published."""
         if not self.settings.hypotheses or not self.hypotheses or posteriors.hypotheses is None:
             return repeat(None, len(posteriors.known))
         return (dict(zip(self.hypotheses, row, strict=True)) for row in posteriors.hypotheses.tolist())

@@ -1,4 +1,4 @@
-"""A learner's state at one moment, while it goes on."""
+"""Consistent copy of a learner's state while it continues."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from streamnb.models.interface.stream_model import StateCopying
 
 
 class ProcessorStateCopy:
-    """The state of a learner at one moment, copied in slices; see `StateCopying`."""
+    """State of a learner at one moment, copied in slices; see `StateCopying`."""
 
     def __init__(
         self, model: StateCopying, small: Mapping[str, SnapshotPart], late: DelayedLabelsCopy | None
@@ -18,14 +18,14 @@ class ProcessorStateCopy:
         self._model, self._small, self._late = model, small, late
 
     def advance(self, n_bytes: int) -> bool:
-        """Copy about so many bytes more; whether that is all."""
+        """Copy about `n_bytes` more; return if the copy is complete."""
         return self._model.advance(n_bytes) and (self._late is None or self._late.advance(n_bytes))
 
     def parts(self) -> dict[str, SnapshotPart]:
-        """The parts of a snapshot, once all has been copied."""
+        """Return the parts of a snapshot, once the copy is complete."""
         late = {} if self._late is None else self._late.parts()
         return {"model": SnapshotPart(*self._model.state()), **self._small, **late}
 
     def segments(self) -> dict[str, bytes]:
-        """The segments of these parts, but for those that were held already."""
+        """Return the segments that are not stored already."""
         return {} if self._late is None else self._late.segments()

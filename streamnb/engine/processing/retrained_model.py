@@ -1,4 +1,4 @@
-"""A model that was learned anew, as it is handed over to the learner that takes it up."""
+"""A retrained model, for installation in the running learner."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from streamnb.formats.snapshot_container import SnapshotPart, part_digest
 from streamnb.values.state_validation import count, state_errors
 
 Offsets = Mapping[Partition, npt.NDArray[np.int64]]
-"""Partition -> offsets of some of its records, rising."""
+"""Partition -> ascending offsets of some of its records."""
 
 
 class RetrainedModel(NamedTuple):
-    """A model that was learned anew, and what changes with it.
+    """A retrained model, and the state that changes with it.
 
     Attributes:
         model: its state.
-        to: the journal record up to which it was learned anew; from there it followed the journal.
+        to: journal record up to which it was retrained; from there it followed the journal.
         first: number of the first event that may wait for labels.
-        pruned: int32, of each event from there on: how often the model had been pruned when it learned it.
-        gone: int64, numbers of events that wait no longer, for they were forgotten.
-        forgotten: all events that were ever forgotten.
-        forgets: whether some of them are forgotten by this.
+        pruned: int32, the model's number of prunings when it learned each event from `first` on.
+        erased: int64, numbers of erased events, which wait no longer.
+        evicted: all events ever erased.
+        forgets: this retraining erases some of them.
     """
 
     model: SnapshotPart
@@ -43,15 +43,15 @@ class RetrainedModel(NamedTuple):
         return part_digest(*self.model)
 
     def parts(self) -> dict[str, SnapshotPart]:
-        """What a file holds of it."""
+        """Return the parts of its file."""
         meta = {"to": self.to, "first": self.first, "forgets": self.forgets}
         rebuilt = SnapshotPart(meta, {"pruned": self.pruned, "gone": self.erased})
         return {"model": self.model, "rebuilt": rebuilt, "forgotten": part_of(self.evicted)}
 
     @classmethod
     def from_parts(cls, parts: Mapping[str, SnapshotPart]) -> Self:
-        """What a file holds. Raises SnapshotError for another one."""
-        with state_errors("a model that was learned anew", ValueError):
+        """Restore from the parts of a file; raise SnapshotError if they are invalid."""
+        with state_errors("a retrained model", ValueError):
             meta, arrays = parts["rebuilt"]
             forgotten = offsets_of(parts["forgotten"])
             to, first = count(meta, "to"), count(meta, "first")
@@ -60,13 +60,13 @@ class RetrainedModel(NamedTuple):
 
 
 def part_of(offsets: Offsets) -> SnapshotPart:
-    """Offsets as a part of a snapshot."""
+    """Return offsets as a snapshot part."""
     chosen = sorted(offsets)
     meta = {"partitions": [list(partition) for partition in chosen]}
     return SnapshotPart(meta, {str(i): offsets[partition] for i, partition in enumerate(chosen)})
 
 
 def offsets_of(part: SnapshotPart) -> dict[Partition, npt.NDArray[np.int64]]:
-    """Offsets of a part of a snapshot."""
+    """Return the offsets in a snapshot part."""
     names = enumerate(part.meta["partitions"])
     return {Partition(str(topic), int(number)): part.arrays[str(i)] for i, (topic, number) in names}

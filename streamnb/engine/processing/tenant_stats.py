@@ -1,10 +1,8 @@
-"""What a compacted topic says of each tenant: where its model stands, or that there is none any more.
+"""Statistics of each tenant's model in a compacted topic; a tombstone if the model is gone.
 
-A tenant is *due* once its model has changed since its record was written. A commit that reports writes the
-records of some that are due, in the order of their numbers, going round: whoever is due has its turn within
-as many of them as it takes to write of all that are, and none writes more than a bounded number. Which are
-due is state, in snapshots, and a replay finds the same ones: so each record that a crash kept from being
-written is written later, and none is written twice.
+A tenant is *due* once its model has changed since its record was written. A commit with a report writes a
+bounded number of due tenants, round-robin by their numbers. The due tenants are state in snapshots, and a
+replay finds the same ones. So a record that a crash prevented is written later, and none is written twice.
 """
 
 from __future__ import annotations
@@ -24,23 +22,23 @@ from streamnb.models.tenants.tenant_models import TenantLabels, TenantModels
 from streamnb.values.state_validation import count, state_errors
 
 MOST, MOST_ALONE = 1000, 5000
-"""The most tenants that a commit writes of: one that learns events, and one that only reports."""
+"""Maximum number of tenants in a commit that learns events, and in one that only reports."""
 MOST_BYTES = 4 << 20
-"""A commit writes of no more tenants once their records have so many bytes."""
+"""Bytes of tenant records after which a commit writes no more."""
 _LABELS = 10
-"""The most classes that a record names."""
+"""Maximum number of classes in a record."""
 
 
 class TenantStats:
-    """Which tenants are due, beside what their models say of themselves (`TenantModels.changed`).
+    """Due tenants, in addition to `TenantModels.changed`.
 
     Args:
-        topic: of their records.
+        topic: topic of the records.
 
     Attributes:
         topic: as given.
-        gone: the names of those of which there is no model any more, and a record perhaps.
-        next: the number of the tenant from which on those that are due have their turn.
+        gone: names of tenants without a model that may still have a record.
+        next: number of the tenant at which the round-robin continues.
     """
 
     def __init__(self, topic: str) -> None:
@@ -50,7 +48,7 @@ class TenantStats:
 
     @staticmethod
     def of_topic(before: TenantStats | None, topic: str, model: StreamModel) -> TenantStats | None:
-        """Those of a topic: as they were before, or of all tenants; None where nobody writes of any."""
+        """Return the statistics of a topic: continued, or with all tenants due; None if disabled."""
         if not (topic and isinstance(model, TenantModels)):
             return None
         if before is not None and before.topic == topic:
@@ -60,7 +58,7 @@ class TenantStats:
 
     @staticmethod
     def are_due(before: TenantStats | None, topic: str, model: StreamModel) -> bool:
-        """Whether the next of a topic, see `of`, would write of some tenant."""
+        """Return if a tenant is due in the statistics that `of_topic` would return."""
         if not (topic and isinstance(model, TenantModels)):
             return False
         if before is None or before.topic != topic:
@@ -68,15 +66,15 @@ class TenantStats:
         return bool(before.gone) or bool(model.changed.any())
 
     def due(self, model: StreamModel) -> set[str]:
-        """The names of those that are."""
-        assert isinstance(model, TenantModels)  # noqa: S101  see `of`
+        """Return the names of due tenants."""
+        assert isinstance(model, TenantModels)  # noqa: S101  see `of_topic`
         names = model.names
         return {*self.gone, *(names[number] for number in np.flatnonzero(model.changed).tolist())}
 
     def begin_anew(self, names: Sequence[str], model: StreamModel) -> TenantStats | None:
-        """Let all be due: those of a model that replaced one of the tenants `names`, and these.
+        """Make all tenants due after a model was replaced, including the former `names`.
 
-        Where it is a model of no tenants nobody writes of any.
+        Return None for a model without tenants.
         """
         if not isinstance(model, TenantModels):
             return None
@@ -85,11 +83,11 @@ class TenantStats:
         return self
 
     def records(self, model: StreamModel, name: str, now: float, most: int) -> Iterator[NewRecord]:
-        """The records of some that are due, which no longer are: at most so many, and some MiB."""
-        assert isinstance(model, TenantModels)  # noqa: S101  see `of`
+        """Yield the records of at most `most` due tenants and a few MiB; they are no longer due."""
+        assert isinstance(model, TenantModels)  # noqa: S101  see `of_topic`
         left, gone = MOST_BYTES, self.gone[:most]
         self.gone = self.gone[most:]
-        known = {*model.names} if gone else set()  # one that came again has its turn
+        known = {*model.names} if gone else set()  # a tenant that returned is written below
         yield from (self._record(tenant, b"") for tenant in gone if tenant not in known)
         due = np.flatnonzero(model.changed)
         turn = np.roll(due, -int(np.searchsorted(due, self.next)))[: most - len(gone)].tolist()
@@ -106,14 +104,14 @@ class TenantStats:
         return NewRecord(self.topic, tenant.encode(), value)
 
     def part(self, model: StreamModel) -> SnapshotPart:
-        """What a snapshot holds of it."""
-        assert isinstance(model, TenantModels)  # noqa: S101  see `of`
+        """Return the snapshot part."""
+        assert isinstance(model, TenantModels)  # noqa: S101  see `of_topic`
         meta = {"topic": self.topic, "next": self.next, "gone": self.gone}
         return SnapshotPart(meta, {"due": np.flatnonzero(model.changed)})
 
     @classmethod
     def from_part(cls, part: SnapshotPart, model: StreamModel) -> TenantStats | None:
-        """The object that `part` described; the model gets its share. Raises SnapshotError for another."""
+        """Restore from a `part` and mark due tenants in the model; raise SnapshotError if invalid."""
         if not isinstance(model, TenantModels):
             return None
         with state_errors("the standings of tenants"):
@@ -121,13 +119,13 @@ class TenantStats:
             made.next, made.gone = count(part.meta, "next"), list(map(str, part.meta["gone"]))
             due = part.arrays["due"]
             if due.dtype != np.int64 or due.ndim != 1 or ((due < 0) | (due >= model.changed.size)).any():
-                raise SnapshotError("tenants are due of which there is no model")
+                raise SnapshotError("a due tenant has no model")
             model.changed[due] = True
         return made
 
 
 def _named_tenant(standing: TenantLabels, of: ModelInfo, now: float) -> bytes:
-    """The value of a tenant's record; a tombstone where its model has no events."""
+    """Return the value of a tenant's record; a tombstone if its model has no events."""
     tenant, labels, rest = standing.tenant, dict(standing.labels), standing.rest
     if not tenant.events:
         return b""
