@@ -131,7 +131,7 @@ def of_learner(
         where = Path(config.snapshot_folder)
         raise SnapshotError(
             f"{config.model.name!r} has kept no snapshot in {where} yet"
-            f"{'' if where.is_dir() else ', which is no folder here'}: its learner keeps one by "
+            f"{'' if where.is_dir() else ', which is not a folder here'}: its learner keeps one by "
             "snapshots.every and snapshots.every_events, and when it stops"
         )
     config = restored(at.origin.config)
@@ -173,8 +173,8 @@ def merged(states: Sequence[ShardState], config: Config) -> ShardState:
                 raise ConfigError(
                     f"topic {place.topic!r}, partition {place.number} is learned by {other.by!r}, up to "
                     f"offset {other.position}, and by {one.by!r}, up to {one.position}: its events would "
-                    "count twice; name a shard once, and no sum beside what is in it; of two shards that "
-                    "read it, let events.partitions of one leave it out, and let that one begin anew"
+                    "count twice; name a shard once, and no sum together with its parts; of two shards that "
+                    "read it, let events.partitions of one leave it out, and let that one begin again"
                 )
             positions[place] = one
     total = _model(config)
@@ -196,8 +196,8 @@ def _refuse_others(state: ShardState, config: Config) -> None:
     ]
     if refused:
         raise ConfigError(
-            f"{state.name!r} does not count as {config.model.name!r} does: {'; '.join(refused)}; give both "
-            "the same configuration, but for what `events.partitions` and names say"
+            f"{state.name!r} counts differently from {config.model.name!r}: {'; '.join(refused)}; give both "
+            "the same configuration, except for `events.partitions` and names"
         )
 
 

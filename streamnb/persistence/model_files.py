@@ -112,7 +112,7 @@ def load(where: str | os.PathLike[str], config: str | os.PathLike[str] | None = 
             variables apply, too. The schema and the model's configuration are in the snapshot.
 
     Raises:
-        SnapshotError: there is no file, or it is damaged, of a later version, or without a classifier; the
+        SnapshotError: the file is missing, damaged, of a later version, or without a classifier; the
             message has the file, the cause and the remedy.
 
     Examples:

@@ -99,7 +99,7 @@ def _explanation(
         )
     first, *others = known
     if not others:
-        raise ConfigError(f"the model knows one label, {first}: there is nothing to tell it from")
+        raise ConfigError(f"the model knows one label, {first}: there is no second label to compare with")
     if of is not None:
         first, others = of, [label for label in known if label != of]
     other = others[0] if against is None else against

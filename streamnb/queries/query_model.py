@@ -60,7 +60,7 @@ class QueryModel(NamedTuple):
     schema: EventSchema
     texts: Sequence[str]
     told: dict[str, Any]
-    labels: str = "events.label says where labels stand"
+    labels: str = "events.label is the path of labels"
     decisions: ServedDecisions | None = None
     min_learns: int = 1
 

@@ -226,8 +226,7 @@ def _report_limit(topic: str, most: int, cut: str) -> None:
 def begun_configuration(config: Config, log: Log, kept: Snapshots | None = None) -> Config:
     """Return the configuration, with the memory budget of its journal if it sets none.
 
-    If the beginning of the journal was deleted, snapshots have the budget: `kept`, or those of the
-    configuration.
+    If the beginning of the journal was deleted, the budget is read from `kept`, or the configured folder.
     """
     if config.memory.budget is not None:
         return config

@@ -139,7 +139,7 @@ class _Recount:
     """One pass over the events: slices, recount, snapshots on the way, and outputs.
 
     Attributes:
-        recount: None if there is no starting point, or if events are missing.
+        recount: None without a starting point, or with missing events.
         counts: True if the model is a table of counts that can be recounted.
         base: record of the snapshot after which counting begins; -1 if no snapshot is needed.
     """
@@ -186,7 +186,7 @@ class _Recount:
         elif least == seen.unread:
             why = seen.why
         if why and (self._late is not None or self._of_tenants):
-            how = "labels that arrive separately" if self._late is not None else "what tenants have learned"
+            how = "labels that arrive separately" if self._late is not None else "models of tenants"
             self._give_up(f"{how}, with events up to journal record {least}: {why}", record=least)
             return
         if not self.counts:
@@ -252,7 +252,7 @@ class _Recount:
             self._findings.unchecked(SLICES, f"{pluralize(reader.gone, 'slice')} no longer kept")
         if self._findings.count(SLICES):
             return
-        self._findings.ok(SLICES, f"what was learned is in {pluralize(reader.slices, 'slice')}")
+        self._findings.ok(SLICES, f"learned records are in {pluralize(reader.slices, 'slice')}")
         lost = [n for n in sorted(reader.incomplete) if n > self.base and self.seen.counts(n)]
         if lost and (self.recount or self._late) is not None:
             self.recount = self._late = None

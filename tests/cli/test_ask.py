@@ -174,7 +174,7 @@ def test_so_is_one_that_is_given_alone(naive, command):
 
 @pytest.mark.parametrize(
     ("given", "said"),
-    [([], "and events.label says where labels stand"), (["topics.labels=told"], "ID LABEL` writes to told")],
+    [([], "and events.label is the path of labels"), (["topics.labels=told"], "ID LABEL` writes to told")],
 )
 def test_before_the_first_label_it_says_where_labels_come_from(given, said):
     empty = query_model_of(NaiveBayes(), load(None, {}, given), {"file": "x.snb"})

@@ -50,7 +50,7 @@ class LogScan:
         path: records that led to the state at the end.
         machines: fingerprint that computed outputs -> its last record.
         origins: config hash -> the journal's entry for each configuration.
-        anew: partition -> the record that accepted the loss of everything before it.
+        lost: partition -> the record that accepted the loss of everything before it.
         unread: last record with a slice that the log no longer holds, or with erased events; -1 if there is
             none.
         why: the reason for `unread`.
@@ -71,7 +71,7 @@ class LogScan:
     path: list[range] = field(default_factory=list)
     machines: dict[str, int] = field(default_factory=dict)
     origins: dict[str, JournalOrigin] = field(default_factory=dict)
-    anew: dict[Partition, int] = field(default_factory=dict)
+    lost: dict[Partition, int] = field(default_factory=dict)
     unread: int = -1
     why: str = ""
     relearned: int = -1
@@ -101,7 +101,7 @@ class LogScan:
     def is_kept(self, part: Slice, n: int, earliest: Mapping[Partition, int]) -> bool:
         """Return True if the log still holds a slice of record `n`, by its offsets."""
         partition = Partition(part.topic, part.partition)
-        return part.first >= earliest.get(partition, part.next) and n >= self.anew.get(partition, 0)
+        return part.first >= earliest.get(partition, part.next) and n >= self.lost.get(partition, 0)
 
 
 def steps(log: Log, seen: LogScan, origins: Mapping[int, JournalOrigin]) -> Iterator[ChainEntry]:
@@ -226,7 +226,7 @@ def _check_link(
         findings.differs(CHAIN, f"journal record {record.n} rolls back to record {record.to}", at)
     silent = record.kind != "commit" and follows and before.outputs
     if silent and (record.slices or record.outputs != chain_outputs(before.outputs, ())):
-        findings.differs(CHAIN, f"journal record {record.n} is no commit and says what one did", at)
+        findings.differs(CHAIN, f"journal record {record.n} is not a commit, but has slices or outputs", at)
 
 
 def _check_positions(step: ChainEntry, findings: CheckResults) -> None:
@@ -294,7 +294,7 @@ def _note(seen: LogScan, step: ChainEntry, earliest: Mapping[Partition, int]) ->
             topic_id = record.topic_ids.get(partition.topic)
             known = step.before.origin.topic_ids.get(partition.topic, topic_id)
             if topic_id != known or step.after.positions.get(partition, 0) < before:
-                seen.anew[partition] = record.n
+                seen.lost[partition] = record.n
     if why := _why_unread(seen, step, earliest):
         seen.unread, seen.why = record.n, why
 
@@ -304,7 +304,7 @@ def _why_unread(seen: LogScan, step: ChainEntry, earliest: Mapping[Partition, in
     record = step.record
     if record.kind == "adopt" and record.floor:
         return "some were forgotten there"
-    if record.kind == "loss" and record.n in seen.anew.values():
+    if record.kind == "loss" and record.n in seen.lost.values():
         return "their topic was recreated, or truncated"
     if not all(seen.is_kept(part, record.n, earliest) for part in record.slices):
         return "the log no longer keeps them"

@@ -158,7 +158,7 @@ class PublishedOutputs:
             text = "scorers publish predictions outside commits, with the journal record of their model"
             self.findings.unchecked(PREDICTIONS, text)
         if self._earlier:
-            text = f"those of the first {self._earlier:,} journal records that are kept: {self._missing}"
+            text = f"predictions of the first {self._earlier:,} kept journal records: {self._missing}"
             self.findings.unchecked(PREDICTIONS, text)
 
     @property

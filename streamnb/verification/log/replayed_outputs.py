@@ -68,7 +68,7 @@ class ReplayedOutputs:
                 self._report(output, found)
 
     def finish(
-        self, reports: AbstractSet[str], *, is_all: bool, passed_over: str, told: Callable[[str], bool]
+        self, reports: AbstractSet[str], *, is_all: bool, passed_over: str, is_reported: Callable[[str], bool]
     ) -> None:
         """Report missing and surplus records, and the number of equal ones.
 
@@ -76,7 +76,7 @@ class ReplayedOutputs:
             reports: topics of reports and alerts, which no other check covers.
             is_all: True if every existing commit was expected, so any other record is a surplus.
             passed_over: which commits were not replayed, if any.
-            told: returns True if another check has reported the missing records of a topic.
+            is_reported: returns True if another check has reported the missing records of a topic.
         """
         self._open(reports)
         rest = 0
@@ -85,7 +85,7 @@ class ReplayedOutputs:
             if window.is_full:
                 text = f"topic {topic!r} holds more than {_WINDOW >> 20} MiB of others' records in one run"
                 self._findings.unchecked(OUTPUTS, text, topic=topic)
-            elif first is not None and window.is_whole and not told(topic):
+            elif first is not None and window.is_whole and not is_reported(topic):
                 self._report_missing(missed, first)
             elif missed and not window.is_whole:
                 text = f"{pluralize(missed, 'record')} of topic {topic!r}, whose beginning is no longer kept"

@@ -110,12 +110,10 @@ class StateReplay:
         seen = self.seen
         later = max(seen.program, seen.adopted)
         if seen.adopted == later >= 0:
-            return later, (
-                f"what was learned up to journal record {later}, which installed a retrained "
-                "model: check it with streamnb verify --rebuilt"
-            )
+            text = f"the state up to journal record {later}, which installed a retrained model"
+            return later, f"{text}: check it with streamnb verify --rebuilt"
         if later >= 0:
-            return later, f"what another version of the program learned, up to journal record {later}"
+            return later, f"the state up to journal record {later}, learned by another version of the program"
         if not seen.is_whole:
             return later, "the state without snapshots: events or journal are no longer kept"
         return None
@@ -125,16 +123,18 @@ class StateReplay:
         goes_on = self.log.offsets(seen.journal)[1] > seen.end_offset
         one = seen.machines_since(-1) <= {self.identity.machine}
 
-        def told(topic: str) -> bool:
+        def is_reported(topic: str) -> bool:
             return (
                 topic not in reports and self.findings.count(PREDICTIONS) + self.findings.count(LETTERS) > 0
             )
 
-        passed_over = "" if is_whole and one else "what was learned earlier, or elsewhere, is not replayed"
+        passed_over = (
+            "" if is_whole and one else "commits that are earlier, or of other machines, are not replayed"
+        )
         if seen.rollbacks and not passed_over:
-            passed_over = "what was rolled back is not replayed"
+            passed_over = "commits that were rolled back are not replayed"
         is_all = not passed_over and not goes_on
-        self._outputs.finish(reports, is_all=is_all, passed_over=passed_over, told=told)
+        self._outputs.finish(reports, is_all=is_all, passed_over=passed_over, is_reported=is_reported)
         due = learner.standings.due(learner.model) if learner.standings and seen.rollbacks else set()
         self._standings.finish(is_all=is_all and not failed, goes_on=goes_on or failed, behind=due)
 

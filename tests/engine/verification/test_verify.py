@@ -137,7 +137,10 @@ def test_what_was_rolled_back_is_not_counted_and_its_outputs_are(open_log, tmp_p
     outcome = verified(open_log(), tmp_path / "snapshots")
     assert_clean(outcome, 120 + 150)  # records 1 to 4 of the first run, and all of the second
     rolled_back = ("snapshots", "the snapshot at journal record 5: what it holds was rolled back")
-    not_replayed = ("outputs", "31 records in addition to a replay: what was rolled back is not replayed")
+    not_replayed = (
+        "outputs",
+        "31 records in addition to a replay: commits that were rolled back are not replayed",
+    )
     assert told(outcome, Outcome.UNCHECKED) == [rolled_back, not_replayed]
     assert ("predictions", "300 of 300 events, each once") in told(outcome, Outcome.OK)
 
