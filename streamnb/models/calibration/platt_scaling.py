@@ -168,7 +168,6 @@ class PlattScaling(SavableValue):
         return restored
 
     def _targets(self, labels: Ints) -> Floats:
-        """Return Platt's targets for the current number of pairs: float64[n, 1]."""
         negative, positive = self._counts
         return np.array([[1 / (negative + 2)], [(positive + 1) / (positive + 2)]])[labels]
 

@@ -77,8 +77,6 @@ class RiverStreamModel(Unbounded):
         """Number of labelled events learned with a weight above 0."""
         self._measured = (-1, 0)  # number of events when the memory was measured, and its bytes
 
-    # -- reading ------------------------------------------------------------------------------------------
-
     @property
     def classes(self) -> list[Any]:
         """Every class that was learned, or given a probability, in that order."""
@@ -139,8 +137,6 @@ class RiverStreamModel(Unbounded):
         explain = getattr(self.classifier, "explain_one", None)
         return [] if explain is None else explain(x, top)
 
-    # -- learning -----------------------------------------------------------------------------------------
-
     def predict_then_learn_many(
         self, xs: Events, ys: Labels, ws: Weights = None, ts: Times = None
     ) -> Posteriors:
@@ -194,8 +190,6 @@ class RiverStreamModel(Unbounded):
             raise ValueError(f"a model of kind {self.kind!r} has no vocabulary to prune")
         return 0
 
-    # -- state --------------------------------------------------------------------------------------------
-
     def state(self) -> State:
         """Return everything learned: JSON-able values, and arrays."""
         meta, arrays = state_of(self.classifier)
@@ -228,8 +222,6 @@ class RiverStreamModel(Unbounded):
             load_state_of(self.classifier, meta["classifier"], arrays)
         self._weights, self.n_events, self._measured = weights, events, (-1, 0)
         return self
-
-    # -- inside -------------------------------------------------------------------------------------------
 
     def _hypotheses(self) -> Floats | None:
         posterior = self.posterior

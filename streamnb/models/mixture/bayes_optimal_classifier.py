@@ -129,7 +129,6 @@ class BayesOptimalClassifier(Savable, base.Classifier):  # type: ignore[misc]  #
 
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
-        """Yield the parameters with which `river.checks` constructs it."""
         from river import dummy, naive_bayes  # noqa: PLC0415  for checks alone
 
         yield {"models": [naive_bayes.GaussianNB(), dummy.PriorClassifier()], "prediction": "map"}
@@ -189,8 +188,6 @@ class BayesOptimalClassifier(Savable, base.Classifier):  # type: ignore[misc]  #
         """Prune every model that has a vocabulary; return the largest number dropped. See `NaiveBayes`."""
         able = [model for model in self._classifiers() if hasattr(model, "prune")]
         return max((model.prune(min_count, drop_most_frequent, max_attributes) for model in able), default=0)
-
-    # -- state --------------------------------------------------------------------------------------------
 
     @property
     def corrections(self) -> Corrections:
@@ -256,8 +253,6 @@ class BayesOptimalClassifier(Savable, base.Classifier):  # type: ignore[misc]  #
                 load_state_of(model, *state)
             raise
 
-    # -- inside -------------------------------------------------------------------------------------------
-
     def clone(self, new_params: dict[str, Any] | None = None, include_attributes: bool = False) -> Self:  # noqa: FBT001, FBT002
         """Return an untrained classifier with untrained clones of the models.
 
@@ -301,7 +296,6 @@ class BayesOptimalClassifier(Savable, base.Classifier):  # type: ignore[misc]  #
         return list(self.models.values() if isinstance(self.models, Mapping) else self.models)
 
     def _listened(self) -> Floats:
-        """Return the weight of each model in the next prediction; they sum to 1."""
         posterior = self.posterior
         if self.prediction == "mixture":
             return np.array(list(posterior.probabilities.values()))

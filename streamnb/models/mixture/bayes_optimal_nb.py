@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from typing import Any, Literal, Self
 
@@ -43,11 +43,11 @@ from streamnb.models.mixture.mixture_kernels import (
     run_hypotheses,
     unlearn_counts,
 )
-from streamnb.models.mixture.mixture_state_copy import MixtureStateCopy
 from streamnb.models.mixture.one_dependence_hypotheses import OneDependenceOpinions
 from streamnb.models.naive_bayes.counting_model import CountingModel
 from streamnb.models.naive_bayes.linear_view import LinearView
 from streamnb.models.naive_bayes.naive_bayes_tables import SmoothingParams
+from streamnb.models.naive_bayes.state_copy import StateCopy
 from streamnb.models.naive_bayes.sufficient_statistics import SufficientStatistics
 from streamnb.models.softmax.feature_extraction import most_features
 from streamnb.models.softmax.quantile_bins import places_for_values
@@ -64,7 +64,7 @@ from streamnb.values.number_ranges import is_missing
 from streamnb.values.parameter_checks import check_whole
 from streamnb.values.state_validation import count, named
 from streamnb.values.state_validation import state_errors as reading_state
-from streamnb.values.type_aliases import Array, Aside, Times, Weights, concatenated
+from streamnb.values.type_aliases import Array, Aside, State, Times, Weights, concatenated
 
 PredictionMode = Literal["mixture", "map", "gibbs"]
 _OF_PAIRS = 40  # share of a budget: with counts of values 1/32, which growth and a copy can triple
@@ -72,6 +72,27 @@ _PREFIX = "posterior_"  # prefix of the posterior's arrays in a state
 _LEARNED = "learned_"  # prefix of the learners' arrays
 _PAIRS = "trees_"
 _MODES = {"mixture": MIXTURE, "map": MAP, "gibbs": GIBBS}
+
+
+class MixtureStateCopy:
+    """A `StateCopying`. Only the caller holds the arrays that were copied at once: they may be in files.
+
+    Args:
+        counts: the copy in slices, which the learner must preserve before it writes.
+        build_arrays: returns the other arrays.
+    """
+
+    def __init__(self, counts: StateCopy, build_arrays: Callable[[], Mapping[str, Array]]) -> None:
+        self._counts, self._build_arrays = counts, build_arrays
+
+    def advance(self, n_bytes: int) -> bool:
+        """Copy about `n_bytes` more; return True if the copy is complete."""
+        return self._counts.advance(n_bytes)
+
+    def state(self) -> State:
+        """Return JSON-able values, and arrays without spare capacity."""
+        meta, arrays = self._counts.state()
+        return meta, {**arrays, **self._build_arrays()}
 
 
 class _BagReader(EventReader):
@@ -172,8 +193,6 @@ class BayesOptimalNB(CountingModel):
         self._sizes = np.zeros((4, 0))  # last row: number of declared values by group
         self._last_readings: tuple[Floats, SmoothingTables | None] = self._smoothings, None
 
-    # -- reading ------------------------------------------------------------------------------------------
-
     @property
     def posterior(self) -> SequentialPosterior:
         """P(h | D), the losses of the hypotheses and of the mixture, and their bound; read-only."""
@@ -212,8 +231,6 @@ class BayesOptimalNB(CountingModel):
     def linear_view(self, positive: Any, negative: Any = None) -> LinearView:
         """Raise ValueError: a mixture is not a linear function of the event."""
         raise ValueError("a mixture of hypotheses is not a linear function of the event")
-
-    # -- learning -----------------------------------------------------------------------------------------
 
     def unlearn_one(self, x: Any, y: Any, w: float = 1.0) -> None:
         """Undo ``learn_one(x, y, w)`` in counts and moments; the posterior is unchanged.
@@ -271,8 +288,6 @@ class BayesOptimalNB(CountingModel):
             "the posteriors of two streams cannot be merged; the counts of NaiveBayes models can"
         )
 
-    # -- state --------------------------------------------------------------------------------------------
-
     def copying(self, aside: Aside = concatenated, /) -> MixtureStateCopy:
         """Return the current `state` as a copy in slices; features are copied at once, by `aside`."""
         meta, arrays = self._posterior.state()
@@ -316,8 +331,6 @@ class BayesOptimalNB(CountingModel):
         self._posterior, self._met, self._learners, self._dependence = posterior, met, learners, dependence
         self._smoothings, self._sizes = self._smoothings[:, :, :0], self._sizes[:, :0]
         return self
-
-    # -- inside -------------------------------------------------------------------------------------------
 
     def _encode(self, xs: Events, ys: Labels | None = None, ws: Weights = None, ts: Times = None) -> Encoded:
         return super()._encode(xs, ys, ws, ts).with_keys()
@@ -540,7 +553,6 @@ class BayesOptimalNB(CountingModel):
         return presence.tables(len(self._readings)) if presence else NO_DOCUMENT_FREQUENCY
 
     def _readings_now(self) -> SmoothingTables:
-        """Return the hypotheses' smoothing and priors for the groups and classes met."""
         smoothed, classes = self._smoothed(), self._statistics.classes
         before, readings = self._last_readings
         if readings is None or before is not smoothed or readings.prior.shape[1] != len(classes):

@@ -68,7 +68,6 @@ def run_log_odds(
 def _share(
     encoded: Encoded, odds: dict[int, float], limits: Sequence[int], parts: AttributionItems, row: Floats
 ) -> None:
-    """Add the log odds of n-grams, by bucket, to the parts of an event."""
     batch, tokens = encoded.batch, encoded.tokens
     assert tokens is not None  # noqa: S101  there are runs
     D, V = parts.batch.rows.size, parts.batch.value.size

@@ -184,7 +184,5 @@ def _densities(hypotheses: Sequence[AnyHypothesis]) -> list[tuple[int, bool]]:
 
 
 class _Prior(dict):  # type: ignore[type-arg]
-    """Class priors that are hashable as a whole."""
-
     def __hash__(self) -> int:  # type: ignore[override]
         return hash(tuple(self.items()))

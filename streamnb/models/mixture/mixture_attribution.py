@@ -103,7 +103,6 @@ def _by_bins(
     value: Floats,
     odds: Floats,
 ) -> None:
-    """Fill the columns from `first` on in odds (B, n): what continuous values add to binned readings."""
     one, other = classes
     e: Any = np.int64(0)  # typed: numba would compile a second version for a literal
     for v in range(event.value.size):
@@ -218,7 +217,6 @@ def _of_learners(
     classes: Any,
     odds: Floats,
 ) -> None:
-    """Fill the rows of softmax regressions in odds (H, n)."""
     one, other = classes
     is_cautious = plan.is_cautious[0]
     prior = shrunk_log_odds(known, one, other) if is_cautious else 0.0

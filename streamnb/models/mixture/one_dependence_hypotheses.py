@@ -185,8 +185,6 @@ class OneDependenceOpinions:
             has_examples[: weights.size] = weights[: known.size] > 0
             reject("class_weights", (known > 0) & ~has_examples, "pairs have examples of a class without any")
 
-    # -- inside -------------------------------------------------------------------------------------------
-
     @property
     def _counts(self) -> list[PairCounts]:
         return [model.counts for model in self._models]

@@ -200,7 +200,6 @@ def weigh_grams(
 def _add_none(
     grams: ByteNgrams, tables: ByteNgramArrays, is_cautious: bool, values: Floats, told: Floats
 ) -> None:
-    """Add the scores of classes that never had the n-grams."""
     j, n = 0, grams.n[0]
     while j < n:
         group, total = grams.groups[j], 0.0
@@ -259,7 +258,6 @@ def learn_grams(
 
 @inlined
 def _rise(before: Any, after: Any) -> float:
-    """Return the change of a score as the weight grows to `after`; nearly always by one example."""
     n = np.int64(before)
     if after - before == 1.0 and n == before and n < _RISES.size:
         return float(_RISES[np.uint64(n)])
@@ -327,8 +325,6 @@ def _cells_of(records: Records, learners: int) -> Records:
 
 
 def _without_zeros(copied: Any, learners: int, parts: Sequence[slice], aside: Aside) -> dict[str, Array]:
-    """Return the nonzero entries of a copied table, with ascending numbers of cells and buckets."""
-
     def sums() -> Iterator[Records]:
         return (_sums_of(copied[part], learners) for part in parts)
 
@@ -402,7 +398,6 @@ class ByteNgramTable:
         return self.__dict__ | {"_records": (self._records.shape, places, words[places])}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Restore the zeros that were left out."""
         self.__dict__.update(state)
         if isinstance(state["_records"], tuple):
             shape, places, words = state["_records"]

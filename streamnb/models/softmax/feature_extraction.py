@@ -213,7 +213,6 @@ def _put(
 
 @inlined
 def _put_attribute(out: ExtractedFeatures, attribute: Any, key: Any) -> None:
-    """Record an attribute of the event and the key of its value, for pairs."""
     a = out.n[3]
     out.attributes[a] = attribute
     out.attribute_keys[a] = key
@@ -223,7 +222,6 @@ def _put_attribute(out: ExtractedFeatures, attribute: Any, key: Any) -> None:
 
 @inlined
 def _put_items(batch: Batch, e: int, kinds: Any, secret: Any, places: Codes, out: ExtractedFeatures) -> None:
-    """Add words and nominal values."""
     owner_keys, n, m = out.owner_keys, 0, 0
     token_keys, rows = batch.keys, batch.rows
     previous = np.int64(-1)
@@ -400,7 +398,6 @@ def _find_features(
 
 @inlined
 def _often(times: float) -> float:
-    """Return 1 + ln n, or n below one."""
     whole = np.int64(times)
     if whole == times and whole < _OFTEN.size:
         return float(_OFTEN[whole])

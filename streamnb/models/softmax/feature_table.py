@@ -28,14 +28,7 @@ import numpy.typing as npt
 from streamnb.errors import SnapshotError
 from streamnb.features.keyed_hash import hash_word, process_secret
 from streamnb.kernels.array_types import Hashes, Ints
-from streamnb.kernels.growable_arrays import (
-    blocks,
-    capacity_for,
-    empty_slots,
-    grown,
-    keep_rows,
-    widened,
-)
+from streamnb.kernels.growable_arrays import blocks, capacity_for, empty_slots, grown, keep_rows, widened
 from streamnb.kernels.intrinsics import prefetch
 from streamnb.kernels.jit import allocating, inlined, kernel
 from streamnb.kernels.structs import struct_type
@@ -104,7 +97,6 @@ def mixed(a: Any, b: Any) -> Any:
 
 @inlined
 def _is_of(slot: Any, table: Ints, key: Any) -> bool:
-    """Return True if a slot in use belongs to a key."""
     if slot & _MET_ONCE:
         return bool(slot & KEY_BITS == key)
     return bool(slot >> _HALF == key >> _TAG and np.uint64(table[row_in(slot), KEY]) == key)
@@ -277,7 +269,6 @@ def _ask(slots: Hashes, secret: Any, key: Any, slot: Any, asked: Hashes, n: int)
 
 @inlined
 def _enter(slots: Hashes, asked: Hashes, n: int) -> None:
-    """Write the recorded slots; the slot of a row that was evicted and reused may be there already."""
     mask = np.uint64(slots.size - 1)
     for i in range(n):
         place = asked[1, i]
@@ -486,14 +477,12 @@ class FeatureTable:
         self._enter_all()
 
     def _enter_all(self) -> None:
-        """Rebuild all slots at once, from the current rows."""
         rows = np.flatnonzero(self.table[: self._size[END], KEY] >= 0).astype(np.uint64)
         slots = slots_of(self.table[rows, KEY].astype(np.uint64), rows)
         self._lay_out(np.append(slots, self._met_once()), 0)
         self.finish_copy()
 
     def _met_once(self) -> Hashes:
-        """Return the slots of features that were met once, both current and former."""
         left = self._former[self._size[MOVED] :] if not self._size[VOID] else _NO_SLOTS
         return np.concatenate([slots[slots >= _MET_ONCE] for slots in (self._slots, left)])
 
@@ -527,9 +516,7 @@ class FeatureTable:
             state = _state_of(tables, once, classes, aside)
             return lambda: state
         copied = tables._replace(
-            table=tables.table[:end].copy(),
-            weights=tables.weights[:end].copy(),
-            size=tables.size.copy(),
+            table=tables.table[:end].copy(), weights=tables.weights[:end].copy(), size=tables.size.copy()
         )
         return lambda: _state_of(copied, once, classes, aside)
 

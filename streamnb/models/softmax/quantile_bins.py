@@ -65,7 +65,6 @@ class QuantileBinArrays(NamedTuple):
 
 @inlined
 def _sort_of(learned: Any) -> int:
-    """Return the sort of block for an attribute with `learned` >= 1 values."""
     sort = 0
     while sort < _HOLDS.size and learned > _HOLDS[sort]:
         sort += 1
@@ -133,7 +132,6 @@ def _lay_out(ordered: Floats, bins: int, edges: Floats, first: int) -> int:
 
 @allocating
 def _lay_layout(bins: QuantileBinArrays, f: int, layout: int) -> None:
-    """Lay the edges of one layout through the values that were learned."""
     first = bins.at[f] + _FIRST_VALUE[layout + 1]
     ordered = np.sort(bins.pool[first : first + bins.learned[f]])
     used = _lay_out(ordered, _BINS[layout], bins.pool, first_edge(bins, f, layout))
@@ -319,7 +317,6 @@ def check_bins(arrays: Mapping[str, Array]) -> None:
 
 
 def _counts(learned: Any, n_edges: Any, n_codes: Any) -> Iterator[Ints]:
-    """Yield the numbers of values, edges and codes that are kept."""
     yield np.where(learned < _VALUES[-1], learned, 0)
     yield np.maximum(n_edges, 0)
     yield np.maximum(n_codes, 0)

@@ -50,7 +50,6 @@ _STEP_OF_HALF = 1022 * _STEPS
 
 
 def _log_table(smoothing: float) -> Floats:
-    """Return ln(n + smoothing) of whole numbers. Shape (4096,)."""
     logs: Floats = np.log(np.arange(4096) + smoothing)
     return logs
 

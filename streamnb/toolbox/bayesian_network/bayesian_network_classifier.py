@@ -113,8 +113,6 @@ class BayesianNetworkClassifier(Savable, base.Classifier):  # type: ignore[misc]
         """The network itself, for general queries; it learns the same events."""
         self._read: _Reading | None = None
 
-    # -- reading ------------------------------------------------------------------------------------------
-
     @property
     def classes(self) -> list[Any]:
         """All classes in order of appearance."""
@@ -179,11 +177,8 @@ class BayesianNetworkClassifier(Savable, base.Classifier):  # type: ignore[misc]
         items = [Item(name, x[name], odds(logs, base, first, second)) for name, base in pairs]
         return Items(ranked(item for item in items if abs(item.log_odds) > _ROUNDING)[:top])
 
-    # -- learning -----------------------------------------------------------------------------------------
-
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
-        """Yield constructor arguments for `river.checks`, whose data sets have these attributes."""
         yield {
             "parents": {
                 "popup_window": ["label"],
@@ -248,8 +243,6 @@ class BayesianNetworkClassifier(Savable, base.Classifier):  # type: ignore[misc]
             if y in tables.lookup(0) or tables.admits(0):
                 self.unlearn_one(x, y, w)
 
-    # -- state --------------------------------------------------------------------------------------------
-
     def state(self) -> State:
         """Return all that was learned: JSON-able values, and arrays.
 
@@ -267,8 +260,6 @@ class BayesianNetworkClassifier(Savable, base.Classifier):  # type: ignore[misc]
         self.network.load_state({**meta, "type": type(self.network).__name__}, arrays)
         self._read = None
         return self
-
-    # -- inside -------------------------------------------------------------------------------------------
 
     def _run(self, events: EncodedEvents) -> Posteriors:
         """Predict and learn in order; the kernel stops at an event with a variable to sum out."""

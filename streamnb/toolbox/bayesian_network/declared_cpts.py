@@ -36,7 +36,6 @@ def given_tables(
 
 
 def _rows(dag: Dag, v: int, table: Any) -> dict[tuple[str, ...], dict[str, float]]:
-    """Return the distribution for each combination of parent values, all as text."""
     count = len(dag.parents[v])
     if not isinstance(table, Mapping):
         raise ValueError(f"the table of {dag.names[v]!r}: expected a mapping, got {table!r}")  # noqa: TRY004

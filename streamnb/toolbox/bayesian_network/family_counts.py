@@ -66,8 +66,6 @@ class FamilyTables:
         self.fine = np.zeros(0, dtype=np.int64)  # in the layout of the counts; empty without expected counts
         self._derive()
 
-    # -- reading ------------------------------------------------------------------------------------------
-
     def family(self, v: int) -> tuple[int, ...]:
         """Return the axes of v's table: its parents, then v."""
         return (*self.dag.parents[v], v)
@@ -111,8 +109,6 @@ class FamilyTables:
         shape = self.shape
         return sum(array.nbytes for array in (shape.counts, shape.totals, shape.met, self.fine))
 
-    # -- learning -----------------------------------------------------------------------------------------
-
     def admits(self, v: int) -> bool:
         """Return True if a variable can get another value: none are declared, and no table gets too large."""
         if not self.is_open[v]:
@@ -140,8 +136,6 @@ class FamilyTables:
             if code >= 0:
                 self.shape.met[v, code] += weight
                 self.shape.live[v] = np.count_nonzero(self.is_live(v))
-
-    # -- state --------------------------------------------------------------------------------------------
 
     def state(self) -> tuple[dict[str, Any], dict[str, Ints]]:
         """Return values and counts. Raises TypeError for names and values that JSON cannot hold."""
@@ -192,8 +186,6 @@ class FamilyTables:
             self.shape.met[v, : part.size] = part
         self._derive()
 
-    # -- inside -------------------------------------------------------------------------------------------
-
     def _size(self, v: int) -> int:
         return len(self._codes[v])
 
@@ -205,7 +197,6 @@ class FamilyTables:
         return tables[first : first + math.prod(capacity)].reshape(capacity)
 
     def _codes_of(self, v: int, tables: Ints) -> Ints:
-        """Return a table without spare capacity: a view with an entry for each code."""
         return self._whole_table(v, tables)[tuple(slice(len(self._codes[u])) for u in self.family(v))]
 
     def _read_values(self, v: int, one: Mapping[str, Any]) -> ValueCodes:

@@ -108,8 +108,6 @@ class NetworkEM(Savable):
         """Number of events in the window."""
         return len(self._kept)
 
-    # -- learning -----------------------------------------------------------------------------------------
-
     def learn_one(self, x: Mapping[Any, Any], w: float = 1.0) -> None:
         """Learn an event `w` times (in steps of 1/1024), with its gaps filled; then revisit events.
 
@@ -157,8 +155,6 @@ class NetworkEM(Savable):
             self.network.unlearn_one(x, w)
         else:
             raise UnlearnError(f"no event with these gaps, of weight {w}, is in the window")
-
-    # -- state --------------------------------------------------------------------------------------------
 
     def state(self) -> State:
         """Return all that was learned, and the kept events: JSON-able values, and arrays."""
@@ -210,8 +206,6 @@ class NetworkEM(Savable):
         self.network.load_state(network_meta, named(arrays, _NETWORK))
         self._kept, self._parts, self.n_incomplete = kept, parts, incomplete
         return self
-
-    # -- inside -------------------------------------------------------------------------------------------
 
     def _own(self, x: Mapping[Any, Any]) -> dict[Any, Any]:
         return {name: value for name, value in as_event(x).items() if name in self.network.parents}

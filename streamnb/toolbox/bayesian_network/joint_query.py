@@ -148,7 +148,6 @@ def _filled(alternatives: tuple[Terms, ...], values: Values) -> tuple[Values, ..
 
 
 def _divided(text: str, words: re.Pattern[str]) -> tuple[str, str] | None:
-    """Return the text before and after these words, unless they are inside quotes."""
     match = words.match(_QUOTED.sub(lambda quoted: '"' * len(quoted[0]), text))
     return match and (text[slice(*match.span(1))], text[slice(*match.span(2))])
 
@@ -214,7 +213,6 @@ def _alternatives(
 
 
 def _terms(text: str, tokens: list[tuple[str, bool]], *, may_be_none: bool = False) -> Terms:
-    """Parse ``name`` or ``name=value`` terms separated by commas."""
     if not tokens and may_be_none:
         return ()
     found: list[tuple[str, str | None]] = []

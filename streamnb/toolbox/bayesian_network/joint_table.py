@@ -144,8 +144,6 @@ class JointTable(Savable):
             return counted
         return cls(variables, weights / top / total, min(top * total, FINITE))
 
-    # -- learning -----------------------------------------------------------------------------------------
-
     def learn_one(self, x: Mapping[Name, Any], w: float = 1.0) -> None:
         """Count an example `w` times (in steps of 1/1024). Names that are not variables are ignored.
 
@@ -185,8 +183,6 @@ class JointTable(Savable):
         for at in np.argwhere(self._counts):
             texts = [own[i] for own, i in zip(values, at, strict=True)]
             yield dict(zip(self._values, texts, strict=True)), float(self._counts[tuple(at)]) / UNIT
-
-    # -- dependence ---------------------------------------------------------------------------------------
 
     def log_bayes_factor(self, a: Names, b: Names, given: Names = (), weight: float = 1.0) -> float:
         """Return the log Bayes factor of dependence between a and b, given `given`, in nats.
@@ -230,8 +226,6 @@ class JointTable(Savable):
             tuple(self._values), lambda a, b, c: self.log_bayes_factor(a, b, c, weight) <= 0.0, most_given
         )
 
-    # -- state --------------------------------------------------------------------------------------------
-
     def state(self) -> State:
         """Return variables and counts: JSON-able values, and arrays. Raises TypeError for other names."""
         variables = [[plain(name), values] for name, values in self._values.items()]
@@ -255,8 +249,6 @@ class JointTable(Savable):
         self._weight, self._given = weight, given.reshape(shape).copy()
         self._counts, self._read = found["counts"].reshape(shape).copy(), None
         return self
-
-    # -- reading ------------------------------------------------------------------------------------------
 
     @property
     def variables(self) -> dict[Any, list[str]]:
@@ -379,8 +371,6 @@ class JointTable(Savable):
         values, table = self._restricted((*left, *right, *fixed), {})
         return compared(table, values, (left, right, fixed), tolerance)
 
-    # -- inside -------------------------------------------------------------------------------------------
-
     def _count(self, x: Mapping[Name, Any], weight: int) -> None:
         for name in self._values:
             if is_missing(x.get(name)):
@@ -410,7 +400,6 @@ class JointTable(Savable):
         return [self._values[name] for name in names], table
 
     def _counted(self, *names: Name) -> Ints:
-        """Return the counts of each combination of these variables, in units, with the axes in this order."""
         if not self._counts.any():
             raise ValueError("this table has learned no examples: a declared table holds no evidence")
         axes = [self._axis(name) for name in names]

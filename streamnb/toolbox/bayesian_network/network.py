@@ -149,8 +149,6 @@ class BayesianNetwork(Savable):
         self._read_for: NetworkArrays | None = None  # layout of the tables for which `_smoothed` holds
         self._worlds: dict[Any, WeighedCompletions] = {}  # cached ways to fill gaps, by pattern
 
-    # -- reading ------------------------------------------------------------------------------------------
-
     @property
     def parents(self) -> dict[Any, tuple[Any, ...]]:
         """Parents by variable."""
@@ -283,8 +281,6 @@ class BayesianNetwork(Savable):
         """
         return self._dag.d_separated(*(side(one, self._dag.number) for one in (a, b, given)))
 
-    # -- learning -----------------------------------------------------------------------------------------
-
     def learn_one(self, x: Values, w: float = 1.0) -> None:
         """Count an event `w` times (in steps of 1/1024) in every table for which it is complete.
 
@@ -311,8 +307,6 @@ class BayesianNetwork(Savable):
             if is_new or self.n_events == 0 or not unlearn(self.counted.shape, row, weight):
                 raise UnlearnError(f"this event was never learned with weight {w}")
             self.n_events -= 1
-
-    # -- for learning by expectation ----------------------------------------------------------------------
 
     def family(self, v: int) -> tuple[int, ...]:
         """Return the numbers of the parents of variable `v`, and its own. Raises IndexError."""
@@ -377,8 +371,6 @@ class BayesianNetwork(Savable):
         found = zip(worlds.cells, shares, strict=True)
         return [(v, list(zip(cells, own, strict=True))) for (v, cells), own in found]
 
-    # -- state --------------------------------------------------------------------------------------------
-
     def state(self) -> State:
         """Return all counts: JSON-able values, and arrays.
 
@@ -398,10 +390,7 @@ class BayesianNetwork(Savable):
         self.n_events = events
         return self
 
-    # -- inside -------------------------------------------------------------------------------------------
-
     def _reads(self) -> SmoothedNetwork:
-        """Return the smoothing for the kernels, rebuilt after the tables have grown."""
         if self._read_for is not self.counted.shape:
             self._read_for = self.counted.shape
             self._smoothed = self._smoothing.arrays(self.counted, np.zeros(0))
@@ -416,7 +405,6 @@ class BayesianNetwork(Savable):
         return [None if is_missing(value) else self._text(v, value) for v, value in enumerate(found)]
 
     def _text(self, v: int, value: Any) -> Any:
-        """Return the key by which values of a variable are compared."""
         return value_text(value)
 
     def _row(self, texts: Sequence[Any], *, adds: bool) -> Ints:
@@ -475,10 +463,7 @@ class BayesianNetwork(Savable):
         return {name: self._live(v) for name, v in zip(names, numbers, strict=True)}, shares
 
     def _shares(self, numbers: tuple[int, ...], evidence: Mapping[int, int]) -> Floats:
-        """Return P of each combination of live values.
-
-        Raises ValueError if the evidence has probability 0.
-        """
+        """Return P of each combination of live values. Raises ValueError if P(evidence) is 0."""
         factor = sum_of_products(self._factors({*numbers, *evidence}, evidence), numbers)
         below, misses = total(factor)
         if below == -math.inf:

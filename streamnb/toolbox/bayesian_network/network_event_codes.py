@@ -86,7 +86,6 @@ class EncodedEvents:
         self.codes[self.weights == 0, 0] = -1
 
     def _encode(self, events: Any, names: tuple[Any, ...]) -> None:
-        """Fill the codes of all attributes; known strings take one pass over all events."""
         lookups, n = [self._tables.lookup(v + 1) for v in range(len(names))], len(names) * len(self)
         for values in _ways_to_read(events, names):
             try:

@@ -140,7 +140,6 @@ def _of_the_live(counts: Counts, axis: int, live: Counts) -> Counts:
 def _shares(
     counts: Counts, reads: SmoothingRule, k: int, at: tuple[Any, ...]
 ) -> tuple[Floats, Counts | None]:
-    """Return log P of each of k values along the last axis, and its factors alpha -> 0 if there are any."""
     n = counts.sum(axis=-1, keepdims=True)
     with np.errstate(divide="ignore", invalid="ignore"):
         if reads.given is not None:

@@ -58,7 +58,6 @@ def read_joint_table(
 
 
 def _place(header: Sequence[str], column: str | None) -> int:
-    """Which column holds the probabilities."""
     for name, n in Counter(header).items():
         if n > 1 or not name:
             raise ConfigError(f"header: expected a name for each column, none of them twice, found {name!r}")

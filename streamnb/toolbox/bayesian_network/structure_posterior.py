@@ -132,8 +132,6 @@ class StructurePosterior(Savable):
                 found.update(dict.fromkeys(self._climbed(one)))
         self._kept = sorted(found, key=lambda one: -self._score(one))[: self.candidates]
 
-    # -- state --------------------------------------------------------------------------------------------
-
     def state(self) -> State:
         """Return counts and candidates. Raises TypeError for names that JSON cannot hold."""
         meta, arrays = self.table.state()
@@ -161,8 +159,6 @@ class StructurePosterior(Savable):
         self._scores.clear()
         return self
 
-    # -- inside -------------------------------------------------------------------------------------------
-
     def _named(self, structure: Structure) -> dict[Any, list[Any]]:
         pairs = zip(self._names, structure, strict=True)
         return {name: [self._names[u] for u in above] for name, above in pairs}
@@ -184,10 +180,9 @@ class StructurePosterior(Savable):
         return self._scores[v, above]
 
     def _climbed(self, structure: Structure) -> Iterator[Structure]:
-        """Yield each structure on the way up: the best change of one edge, while the score improves.
+        """Yield each structure on the way up: the best change of one edge while the score improves.
 
-        If no single edge improves it, two parents at once: for an exclusive or, a single parent has no
-        effect.
+        If none improves it, two parents at once: in an exclusive or, a single parent has no effect.
         """
         yield structure
         while True:
@@ -201,7 +196,6 @@ class StructurePosterior(Savable):
             yield structure
 
     def _neighbours(self, structure: Structure) -> Iterator[Structure]:
-        """Yield all structures with an edge added, removed or reversed."""
         for u, v in permutations(range(len(structure)), 2):
             if u in structure[v]:
                 without = _with(structure, v, tuple(w for w in structure[v] if w != u))

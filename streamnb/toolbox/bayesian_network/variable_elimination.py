@@ -76,5 +76,4 @@ def _min_fill(factors: Iterable[Factor], variables: Iterable[int]) -> Iterable[i
 
 
 def _fill(near: Mapping[int, set[int]], variable: int) -> int:
-    """Return the number of pairs of its neighbours that are not connected."""
     return sum(b not in near[a] for a, b in combinations(sorted(near[variable] - {variable}), 2))

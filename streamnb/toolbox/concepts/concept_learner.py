@@ -111,8 +111,6 @@ class ConceptLearner(Savable, base.Classifier):  # type: ignore[misc]  # River i
         self._read: ConceptPosterior | None = None  # posterior at the noise below; its arrays are reused
         self._read_with = math.nan
 
-    # -- reading ------------------------------------------------------------------------------------------
-
     @property
     def n_hypotheses(self) -> int:
         """|H|, number of hypotheses."""
@@ -223,11 +221,8 @@ class ConceptLearner(Savable, base.Classifier):  # type: ignore[misc]  # River i
         no = ((1.0 - self.noise) * outside + self.noise * inside + half) / total
         return {self.negative: min(no, 1.0), self.positive: min(yes, 1.0)}
 
-    # -- learning -----------------------------------------------------------------------------------------
-
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
-        """Yield constructor arguments for `river.checks`, whose data sets have these attributes."""
         yield {
             "hypotheses": Conjunctions(
                 {name: [0.0, 0.5, 1.0] for name in ("https", "is_popular", "long_url")}
@@ -255,8 +250,6 @@ class ConceptLearner(Savable, base.Classifier):  # type: ignore[misc]  # River i
             self._counts.unlearn(self._space.judge(x), is_positive=truth, weight=weight)
             self._read_with = math.nan
 
-    # -- state --------------------------------------------------------------------------------------------
-
     def state(self) -> State:
         """Return all that was learned: JSON-able values, and arrays. Equal states have equal bytes.
 
@@ -274,8 +267,6 @@ class ConceptLearner(Savable, base.Classifier):  # type: ignore[misc]  # River i
         self._counts = Disagreements.from_state(self._space.size, meta, arrays)
         self._read_with = math.nan
         return self
-
-    # -- inside -------------------------------------------------------------------------------------------
 
     def _described(self) -> dict[str, Any]:
         labels = [plain(self.negative), plain(self.positive)]

@@ -148,7 +148,6 @@ def _write_logs(counts: Disagreements, part: slice, least: int, noise: float, lo
 
 
 def _log_likelihood(disagreements: int, total: int, noise: float) -> float:
-    """Return the log likelihood of a hypothesis that decided all labels of weight `total`, in nats."""
     if noise == 0.0:
         return 0.0 if disagreements == 0 else -math.inf
     return (disagreements * math.log(noise) + (total - disagreements) * math.log1p(-noise)) / UNIT

@@ -97,7 +97,6 @@ class Disagreements:
         return restored
 
     def _fault(self) -> str | None:
-        """Return the contradiction in the counts, or None if examples may have produced them."""
         if (
             not 0 <= self.positives <= self.total
             or self.events < 0

@@ -71,10 +71,7 @@ class VersionSpace:
 
     @property
     def specific(self) -> list[Any]:
-        """S, the members with no more specific member.
-
-        Raises TypeError for hypotheses that are functions.
-        """
+        """S, the members with no more specific member. Raises TypeError for hypotheses that are functions."""
         return [self._space.hypothesis(i) for i in self._space.specific(self._members)]
 
     @property

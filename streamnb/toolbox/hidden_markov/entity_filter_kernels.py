@@ -111,7 +111,6 @@ def _add_estimate(counts: Any, m: float, prior: Any, share: float, ahead: Any) -
 
 @inlined
 def _predict_state(chains: Any, row: int, is_first: bool, prior: Any, ahead: Any) -> None:
-    """Fill P(s_t | chain before t)."""
     fill(ahead, 0.0)
     if not is_first and chains.last[row] >= 0:
         _add_estimate(chains.table[chains.last[row]], chains.m, prior, 1.0, ahead)
@@ -147,7 +146,6 @@ def _weigh(joint: Any, usual: Any, ahead: Any, probabilities: Any) -> None:
 
 @inlined
 def _is_first(chains: Any, row: int, begins: bool, time: float) -> bool:
-    """Return True if nothing is known about the event's chain, or if it is too old."""
     if row < 0 or begins:
         return True
     # An unknown time is NaN, and comparisons with NaN are False.

@@ -72,7 +72,6 @@ def as_logs(filtered: Floats, is_log: Flags) -> Floats:
 
 @inlined
 def _log_sum(logs: Any, others: Any) -> float:
-    """Return log of sum exp(logs + others), for two vectors."""
     top = -np.inf
     for k in range(logs.size):
         top = max(top, logs[k] + others[k])
@@ -168,7 +167,6 @@ def _plain_weigh(predicted: Any, symbol: int, rows: Any, after: Any) -> Any:
 
 @inlined
 def _plain_predict(before: Any, begins: bool, chain: Any, predicted: Any) -> None:
-    """Fill predicted = P(s_1), or sum_i before_i a_ij."""
     K = predicted.size
     for j in range(K):
         predicted[j] = chain.initial[j] if begins else 0.0

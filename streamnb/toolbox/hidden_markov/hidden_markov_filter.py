@@ -151,8 +151,6 @@ class RunningSequence:
     def __repr__(self) -> str:
         return f"RunningSequence(events={self.events}, probabilities={self.probabilities})"
 
-    # -- inside -------------------------------------------------------------------------------------------
-
     def _step(self, x: Any) -> None:
         self._align()
         code = self._tables.code(x)
@@ -176,7 +174,6 @@ class RunningSequence:
         return np.exp(self._now) if self._is_log else self._now
 
     def _next(self) -> Floats:
-        """Return P(s_t+1 | x_1..t), float64[K]."""
         self._align()
         _, _, chain = self._tables.derived()
         if not self._now.size:

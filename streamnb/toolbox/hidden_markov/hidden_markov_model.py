@@ -135,8 +135,6 @@ class HiddenMarkovModel(Savable):
         self.tables = HiddenMarkovTables(self._prior)
         """Counts of transitions and emissions."""
 
-    # -- what it is ---------------------------------------------------------------------------------------
-
     @property
     def states(self) -> list[Any]:
         """The K states that are declared or learned, in order of appearance."""
@@ -165,8 +163,6 @@ class HiddenMarkovModel(Savable):
         by_state = zip(self.states, columns, strict=True)
         return {state: dict(zip(symbols, column, strict=True)) for state, column in by_state}
 
-    # -- learning -----------------------------------------------------------------------------------------
-
     def learn_one(self, observations: Iterable[Any], states: Iterable[Any], w: float = 1.0) -> None:
         """Learn a whole sequence, counted `w` times (in steps of 1/1024, up to 2^20).
 
@@ -191,8 +187,6 @@ class HiddenMarkovModel(Savable):
     def clone(self) -> Self:
         """Return a model with the same parameters that has learned nothing."""
         return type(self)(self.initial, self.transition, self.emission, self.m, self.emission_m)
-
-    # -- reading ------------------------------------------------------------------------------------------
 
     def begin(self) -> RunningSequence:
         """Begin a sequence that is observed event by event; see `RunningSequence`."""
@@ -276,8 +270,6 @@ class HiddenMarkovModel(Savable):
         out = filtered, is_log, work
         found = filter_forward(symbols, begins, log_rows, rows, chain, entry, False, out)
         return filtered, is_log, float(found)
-
-    # -- state --------------------------------------------------------------------------------------------
 
     def state(self) -> State:
         """Return all that was learned, as JSON-able values and arrays, without the declared probabilities.

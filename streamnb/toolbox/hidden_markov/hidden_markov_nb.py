@@ -36,8 +36,6 @@ _NONE = np.empty((0, 0))
 
 
 class _EntityBatch(Encoded):
-    """Encoded events, with the name of the entity of each event."""
-
     entities: Sequence[str | None]
 
 
@@ -107,8 +105,6 @@ class HiddenMarkovNB(SmoothedModel):
         self._transitions = Transitions()
         self._entities = Entities(entities)
 
-    # -- reading ------------------------------------------------------------------------------------------
-
     @property
     def transitions(self) -> Transitions:
         """Counts of first states and of transitions, with classes in the order of `classes`."""
@@ -140,8 +136,6 @@ class HiddenMarkovNB(SmoothedModel):
         equal = math.log(max(1, len(self._known())))  # minus the logarithm of equal priors
         emissions, ahead = self._by_class(joints[0] + equal), self._ahead(encoded)
         return {label: emissions[label] + ahead[label] for label in ahead}
-
-    # -- learning -----------------------------------------------------------------------------------------
 
     def learn_unlabelled_one(self, x: Any, t: float | None = None) -> None:
         """Advance an entity by an event without a label: only the belief about the entity changes."""
@@ -176,8 +170,6 @@ class HiddenMarkovNB(SmoothedModel):
         learned = begins & (batch.label >= 0)
         np.add.at(first, batch.label[learned], batch.weight[learned])
 
-    # -- state --------------------------------------------------------------------------------------------
-
     def copying(self, _aside: Aside = concatenated, /) -> StateCopy:
         """Return the current `state`, to be copied while the model continues; entities are copied at once."""
         meta, counts = self.transitions.state()
@@ -196,8 +188,6 @@ class HiddenMarkovNB(SmoothedModel):
         self._transitions, self._entities = transitions, entities
         return self
 
-    # -- inside -------------------------------------------------------------------------------------------
-
     def _first_of_chains(self, encoded: Encoded) -> tuple[Flags, Ints]:
         """Return True for each event without an entity, whose first state can be undone, and the counts."""
         assert isinstance(encoded, _EntityBatch)  # noqa: S101  as `_encode` makes them
@@ -205,7 +195,6 @@ class HiddenMarkovNB(SmoothedModel):
         return alone, self.transitions.first
 
     def _learned(self, x: Any, y: Any, w: float) -> bool:
-        """Learn one event; with a label its chain advances without the filter. The event has no time."""
         name = self._entity_of(x)
         if not super()._learned(self._without_entity(x), y, w):
             return False

@@ -81,8 +81,6 @@ class HiddenMarkovTables:
         self._derived: DerivedTables | None = None
         self._rows: dict[int, tuple[Floats, Floats]] = {}
 
-    # -- counting -----------------------------------------------------------------------------------------
-
     def count(
         self, observations: Sequence[Any], states: Sequence[Any], weight: int, *, begins: bool = True
     ) -> None:
@@ -123,7 +121,6 @@ class HiddenMarkovTables:
     def _counted(
         self, observations: Sequence[Any], states: Sequence[Any], *, begins: bool = True
     ) -> list[tuple[Any, tuple[Any, int], int]]:
-        """Return each transition or emission in the stretch, with its table and its number of occurrences."""
         numbers = [_MISSING if is_missing(state) else self._states[state] for state in states]
         symbols = self.codes(observations, counted=False).tolist()
         moves: list[tuple[Any, int]] = list(pairwise(numbers))
@@ -136,8 +133,6 @@ class HiddenMarkovTables:
     def _changed(self) -> None:
         self._derived = None
         self._rows.clear()
-
-    # -- reading ------------------------------------------------------------------------------------------
 
     @property
     def symbols(self) -> list[Any]:
@@ -204,8 +199,6 @@ class HiddenMarkovTables:
             log_rows = self.log_rows(np.array([symbol]))
             rows = self._rows[symbol] = log_rows, np.exp(log_rows)
         return rows
-
-    # -- state --------------------------------------------------------------------------------------------
 
     def state(self) -> State:
         """Return all names in order of appearance, and their counts, as JSON-able values and copied arrays.

@@ -132,8 +132,6 @@ class OnlineBaumWelch(Savable):
         )
         derive_chains(self._counts, self.m, self._chains)
 
-    # -- learning -----------------------------------------------------------------------------------------
-
     def begin(self) -> None:
         """Begin a new sequence with the next event; the first event does so anyway."""
         self._begins = True
@@ -160,14 +158,11 @@ class OnlineBaumWelch(Savable):
         self._begins = self._begins and not events
 
     def _reserve(self, met: int) -> None:
-        """Reserve rows for the symbols from number `met` on, with their initial weights."""
         V = len(self._symbols)
         emitted = roomier(self._counts.emitted, V, times=2)
         self._counts = self._counts._replace(emitted=emitted)
         for r in range(self.starts):
             emitted[met:V, r] = start_symbols(self.seed, r, self.states, met, V)
-
-    # -- reading ------------------------------------------------------------------------------------------
 
     @property
     def symbols(self) -> list[Any]:
@@ -205,8 +200,6 @@ class OnlineBaumWelch(Savable):
             derive_row(self._counts, r, self.m, v, log_rows[v], rows[v])
         chain = ChainTables(*(array[r] for array in self._chains))
         return _stated_model(list(range(self.states)), self.symbols, chain, rows)
-
-    # -- state --------------------------------------------------------------------------------------------
 
     def state(self) -> State:
         """Return all that was learned and is buffered, as JSON-able values and copied arrays.
@@ -284,8 +277,6 @@ def _checked(arrays: Mapping[str, Array], own: OnlineCounts, symbols: int) -> On
 def _stated_model(
     states: list[Any], symbols: list[Any], chain: ChainTables, emission: Array
 ) -> HiddenMarkovModel:
-    """Return a fully declared model; `emission` is float64[V, K], P(symbol | state)."""
-
     def named(row: Array, names: list[Any]) -> dict[Any, float]:
         return dict(zip(names, (row / math.fsum(row)).tolist(), strict=True))
 

@@ -124,7 +124,6 @@ class SecondMoments:
 
 @kernel
 def _learn(sums: Any, products: Any, columns: Any, values: Any, weight: float) -> None:
-    """Add weight z to the sums, and weight z z^T to the lower triangle of the products."""
     for i in range(columns.size):
         a = columns[i]
         w, w_low = two_product(weight, values[i])
@@ -138,7 +137,6 @@ def _learn(sums: Any, products: Any, columns: Any, values: Any, weight: float) -
 
 @kernel
 def _centre(sums: Any, products: Any, n: float, mean: Any, M: Any, low: Any) -> None:
-    """Fill mean (2, d) and M = S2 - S1 S1^T / n (d, d), high and low parts."""
     for a in range(mean.shape[1]):
         m, m_low = divide(sums[0, a], sums[1, a], n, 0.0)
         mean[0, a], mean[1, a] = m, m_low

@@ -129,7 +129,6 @@ class Design:
         return design
 
     def _ordered(self) -> list[tuple[Any, bool]]:
-        """Return the key of each column, and True if it belongs to a nominal attribute."""
         places = [(place, key, False) for key, place in self._numbers.items()]
         places += [(place, key, True) for key, place in self._values.items()]
         return [(key, nominal) for _, key, nominal in sorted(places, key=lambda column: column[0])]

@@ -58,7 +58,6 @@ class GradientUnit(Savable):
         return self
 
     def _row(self, x: Mapping[Any, Any], *, adds: bool) -> Row:
-        """Return the event's columns and values, x_0 = 1 in column 0; see `Design.row`."""
         row = self._design.row(x, adds=adds)
         if len(self._design) > self._weights.size:
             self._weights = roomier(self._weights, len(self._design))

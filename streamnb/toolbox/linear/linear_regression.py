@@ -75,8 +75,6 @@ class LinearRegression(Savable, base.Regressor):  # type: ignore[misc]  # River 
         self._moments.reserve(1)
         self._fit: Fit | None = None
 
-    # -- reading ------------------------------------------------------------------------------------------
-
     @property
     def n(self) -> float:
         """Weight learned, in examples."""
@@ -109,8 +107,6 @@ class LinearRegression(Savable, base.Regressor):  # type: ignore[misc]  # River 
         """Return h(x) = w^T x + b. Raises TypeError unless values are numbers, booleans, strings or None."""
         return self._solution().predict(self._dense(x))
 
-    # -- learning -----------------------------------------------------------------------------------------
-
     def learn_one(self, x: Mapping[Any, Any], y: float | None, w: float = 1.0) -> None:
         """Learn the target `y` of `x`, counted `w` times (in steps of 1/1024).
 
@@ -132,8 +128,6 @@ class LinearRegression(Savable, base.Regressor):  # type: ignore[misc]  # River 
             raise UnlearnError(f"no learned event had the attributes {self._design.unknown(x)}")
         self._update(*self._design.row(x, real("target", y), adds=False), -weight)
 
-    # -- state --------------------------------------------------------------------------------------------
-
     def state(self) -> State:
         """Return all that was learned: JSON-able values, and arrays.
 
@@ -154,8 +148,6 @@ class LinearRegression(Savable, base.Regressor):  # type: ignore[misc]  # River 
         self._design = design
         self._fit = None
         return self
-
-    # -- inside -------------------------------------------------------------------------------------------
 
     def _update(self, columns: Ints, values: Floats, weight: int) -> None:
         self._moments.reserve(len(self._design))

@@ -106,8 +106,6 @@ class LogisticRegression(Savable, base.Classifier):  # type: ignore[misc]  # Riv
         self._units.reserve(1)
         self._kept = KeptRows(memory)
 
-    # -- reading ------------------------------------------------------------------------------------------
-
     @property
     def classes(self) -> list[Any]:
         """All classes in the order of their appearance."""
@@ -156,8 +154,6 @@ class LogisticRegression(Savable, base.Classifier):  # type: ignore[misc]  # Riv
         total = math.fsum(shares)
         return {label: share / total for label, share in zip(labels, shares, strict=True)}
 
-    # -- learning -----------------------------------------------------------------------------------------
-
     def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
         """Learn one event of class `y`, counted `w` times (in steps of 1/1024).
 
@@ -202,8 +198,6 @@ class LogisticRegression(Savable, base.Classifier):  # type: ignore[misc]  # Riv
         self._kept = kept
         return found.passes
 
-    # -- state --------------------------------------------------------------------------------------------
-
     def state(self) -> State:
         """Return all that was learned: JSON-able values, and arrays.
 
@@ -238,10 +232,7 @@ class LogisticRegression(Savable, base.Classifier):  # type: ignore[misc]  # Riv
         self._labels = {label: k for k, label in enumerate(classes)}
         return self
 
-    # -- inside -------------------------------------------------------------------------------------------
-
     def _row(self, x: Mapping[Any, Any], *, adds: bool) -> Row:
-        """Return the event as a row with the constant in column 0, and reserve its columns."""
         row = self._design.row(x, adds=adds)
         if adds:
             self._units.reserve(len(self._design))
@@ -259,7 +250,6 @@ class LogisticRegression(Savable, base.Classifier):  # type: ignore[misc]  # Riv
             self._units.add(0)
 
     def _targets(self, labels: Ints) -> Floats:
-        """Return the target of each unit for these class indices: float64[n, units]."""
         targets = np.zeros((labels.size, len(self._units)))
         if len(self._labels) >= 3:
             targets[np.arange(labels.size), 1 + labels] = 1.0

@@ -105,7 +105,6 @@ class SigmoidUnit(GradientUnit):
 
 
 def _loss(net: float, d: float) -> float:
-    """Return -d ln h - (1 - d) ln (1 - h) of h = 1 / (1 + exp(-net))."""
     return d * max(-net, 0.0) + (1.0 - d) * max(net, 0.0) + math.log1p(math.exp(-abs(net)))
 
 

@@ -84,20 +84,16 @@ class Conjugate(SavableValue, ABC):
         return self
 
     @abstractmethod
-    def _check(self, x: Any) -> None:
-        """Raise ValueError unless `x` is a possible observation; a missing value is not."""
+    def _check(self, x: Any) -> None: ...
 
     @abstractmethod
-    def _add(self, x: Any, weight: int) -> None:
-        """Add an observation with a weight in units."""
+    def _add(self, x: Any, weight: int) -> None: ...
 
     @abstractmethod
-    def _take(self, x: Any, weight: int) -> None:
-        """Subtract an observation. Raises UnlearnError if it was never added."""
+    def _take(self, x: Any, weight: int) -> None: ...
 
     @abstractmethod
-    def _merge(self, other: Self) -> None:
-        """Add the statistics of `other`."""
+    def _merge(self, other: Self) -> None: ...
 
 
 def examples(weight: int) -> float:

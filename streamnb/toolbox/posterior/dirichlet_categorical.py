@@ -261,7 +261,6 @@ class DirichletCategorical(Conjugate):
             self._add(label, n)
 
     def _imaginary(self) -> float:
-        """Return A, the sum of all imaginary counts."""
         return math.fsum([*self._alpha.values(), self.other])
 
     def _total(self) -> float:
@@ -275,7 +274,6 @@ class DirichletCategorical(Conjugate):
         return [low + high for low, high in zip(before, after, strict=True)] if alpha else []
 
     def _rests(self) -> list[float]:
-        """Return A + n without each label."""
         seen = len(self._counts) - len(self._alpha)
         imaginary = [*self._imaginary_rests(), *[self._imaginary()] * seen]
         n = sum(self._counts.values())
