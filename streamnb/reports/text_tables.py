@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from streamnb.events import ActionReport, Interval, MetricsReport, PosteriorReport
 from streamnb.formats.terminal_text import counted, printable
 from streamnb.models.interface.stream_model import StreamModel
 from streamnb.models.naive_bayes.counting_model import CountingModel
 from streamnb.models.naive_bayes.most_informative import InformativeValue, strongest
+from streamnb.models.tenants.tenant_models import TenantModels
 from streamnb.reports.text_columns import table
 from streamnb.values.attribute_kinds import NOMINAL
-from streamnb.values.parameter_checks import pluralize
+from streamnb.values.parameter_checks import brief, pluralize
 
 MOST_CLASSES = 10
 """Maximum number of classes with a readable table."""
@@ -140,6 +143,23 @@ def action_text(acted: ActionReport) -> str:
     paused = "learning is paused" if acted.is_paused else "learning goes on"
     renewed = f"the model was renewed {pluralize(acted.renewed, 'time')}"
     return f"{paused}, {pluralize(acted.passed_over, 'label')} passed over so far; {renewed}"
+
+
+def tenants(model: TenantModels, top: int) -> dict[str, Any]:
+    """Return the number of models, and events, predictions and right predictions of the largest."""
+    return {"models": model.n_tenants, "largest": [one._asdict() for one in model.top(top)]}
+
+
+def print_tenants(described: dict[str, Any] | None) -> None:
+    """Print the same as text, if there are tenants; the model of events without one is unnamed."""
+    if described is None:
+        return
+    print(f"\n{described['models']:,} tenants have a model of their own; the models with the most events:")
+    rows = []
+    for one in described["largest"]:
+        accuracy = f"{one['right'] / one['tested']:.4f}" if one["tested"] else ""
+        rows.append((brief(printable(one["name"])) or "(none)", f"{one['events']:,}", accuracy))
+    print(table(rows, ("tenant", "events", "accuracy")))
 
 
 def _mass(probability: float) -> str:

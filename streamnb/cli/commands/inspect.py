@@ -21,9 +21,14 @@ from streamnb.models.naive_bayes.counting_model import CountingModel
 from streamnb.models.naive_bayes.most_informative import strongest
 from streamnb.models.tenants.tenant_models import TenantModels
 from streamnb.queries.query_model import readiness
-from streamnb.reports.tenant_table import print_tenants, tenants
 from streamnb.reports.text_columns import table
-from streamnb.reports.text_tables import action_text, print_posterior, words_and_values
+from streamnb.reports.text_tables import (
+    action_text,
+    print_posterior,
+    print_tenants,
+    tenants,
+    words_and_values,
+)
 from streamnb.runtime import context, factories
 from streamnb.values.parameter_checks import pluralize
 

@@ -29,8 +29,8 @@ from streamnb.verification.recount.event_recount import Group, Recount, Row
 from streamnb.verification.recount.posterior_audit import PosteriorAudit
 from streamnb.verification.recount.tenant_recount import TenantRecount
 
-Place = Mapping[str, str | int]
-Weights = Mapping[str, int]
+_Place = Mapping[str, str | int]
+_Weights = Mapping[str, int]
 _AT_ONCE = 4096  # rows
 
 
@@ -230,7 +230,7 @@ class _Comparing:
             recount.sources = statistics.sources
         self.number("sources of counts", {}, recount.sources, statistics.sources)
 
-    def number(self, what: str, place: Place, counted: Any, learned: Any) -> None:
+    def number(self, what: str, place: _Place, counted: Any, learned: Any) -> None:
         if counted == learned:
             return
         place = {**self._whose, **place}
@@ -244,7 +244,7 @@ class _Comparing:
             expected=counted,
         )
 
-    def by_class(self, what: str, place: Place, counted: Weights, learned: Weights) -> None:
+    def by_class(self, what: str, place: _Place, counted: _Weights, learned: _Weights) -> None:
         """Compare weights by class, reported in examples; a class of weight 0 counts as absent."""
         for label in {**counted, **learned}:
             pair = counted.get(label, 0), learned.get(label, 0)
@@ -253,7 +253,9 @@ class _Comparing:
             else:
                 self.number(what, {**place, "class": label}, pair[0] / UNIT, pair[1] / UNIT)
 
-    def by_group(self, what: str, counted: Mapping[Group, Weights], learned: Mapping[Group, Weights]) -> None:
+    def by_group(
+        self, what: str, counted: Mapping[Group, _Weights], learned: Mapping[Group, _Weights]
+    ) -> None:
         for group in {**counted, **learned}:
             self.by_class(what, {"attribute": group[1]}, counted.get(group, {}), learned.get(group, {}))
 
