@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from streamnb.config.attribute_config import AttributeConfig, check_smoothing
 from streamnb.config.config_literals import format_duration
@@ -23,9 +23,8 @@ from streamnb.config.validators import (
 )
 from streamnb.errors import ConfigError
 from streamnb.features.attributes import EventModel
-
-if TYPE_CHECKING:
-    from streamnb.models.mixture.hypothesis_kinds import AnyHypothesis
+from streamnb.models.registry import DEFAULT_HYPOTHESES, load
+from streamnb.models.registry import HYPOTHESES as HYPOTHESES_OF_MODELS
 
 _OWN: dict[str, dict[str, Any]] = {
     "naive_bayes": {
@@ -149,13 +148,9 @@ class PosteriorConfig(Section, frozen=True):
 @cache
 def default_hypotheses() -> tuple[HypothesisConfig, ...]:
     """What a mixture weighs where nothing is declared, as tables would declare it."""
-    # they bring numba: only who weighs them needs it
-    from streamnb.models.mixture.default_hypotheses import DEFAULT_HYPOTHESES  # noqa: PLC0415
-    from streamnb.models.mixture.hypothesis_kinds import ByteSoftmax, OneDependence, Pool, Softmax  # noqa: PLC0415
+    kinds = {load(path): kind for kind, path in HYPOTHESES_OF_MODELS.items() if kind != "naive_bayes"}
 
-    kinds = {Softmax: "softmax", ByteSoftmax: "byte_softmax", OneDependence: "one_dependence", Pool: "pool"}
-
-    def declared(hypothesis: AnyHypothesis) -> HypothesisConfig:
+    def declared(hypothesis: Any) -> HypothesisConfig:
         given = {
             name: value
             for name, value in vars(hypothesis).items()
@@ -165,7 +160,7 @@ def default_hypotheses() -> tuple[HypothesisConfig, ...]:
         # Of naive Bayes the prior of classes is the model's.
         return HypothesisConfig(**{**({"kind": kind, **_NOT_NAIVE} if kind else {}), **given})
 
-    return tuple(map(declared, DEFAULT_HYPOTHESES))
+    return tuple(map(declared, load(DEFAULT_HYPOTHESES)))
 
 
 def misfits_of_attributes(attributes: Sequence[AttributeConfig], instead: str = "") -> Iterator[ConfigError]:

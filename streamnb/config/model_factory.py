@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from importlib import import_module
-from typing import Any, Literal
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, cast
 
 from streamnb.config.attribute_config import AttributeConfig
 from streamnb.config.config_schema import Config, ModelConfig
@@ -14,17 +13,8 @@ from streamnb.errors import ConfigError, told_as
 from streamnb.features.attributes import Attribute, Continuous, Nominal, Text
 from streamnb.models.interface.river_stream_model import RiverStreamModel
 from streamnb.models.interface.stream_model import StreamModel
-from streamnb.models.mixture.bayes_optimal_nb import BayesOptimalNB
-from streamnb.models.mixture.hypotheses import Hypothesis
-from streamnb.models.mixture.hypothesis_kinds import AnyHypothesis, ByteSoftmax, OneDependence, Pool, Softmax
-from streamnb.models.naive_bayes.naive_bayes_classifier import NaiveBayes
+from streamnb.models.registry import HYPOTHESES, MIXTURE, NAIVE_BAYES, load
 from streamnb.statistics.class_priors import Prior
-
-_NOT_NAIVE: dict[str, Callable[..., AnyHypothesis]] = {
-    "softmax": Softmax, "byte_softmax": ByteSoftmax, "pool": Pool,
-    "one_dependence": OneDependence,
-}  # fmt: skip
-"""Kind of a hypothesis -> what makes it, of those that read no counts as naive Bayes does."""
 
 
 def model(config: Config) -> StreamModel:
@@ -43,19 +33,17 @@ def model(config: Config) -> StreamModel:
     if config.memory.budget:
         counting.keep_within(config.memory.budget)
     counting.tells_evidence = config.decision.novelty > 0.0
-    return counting
+    return cast("StreamModel", counting)
 
 
-def _counting(
-    config: Config, declared: Mapping[str, Attribute | str], hypotheses: Sequence[AnyHypothesis]
-) -> NaiveBayes | BayesOptimalNB:
+def _counting(config: Config, declared: Mapping[str, Attribute | str], hypotheses: Sequence[Any]) -> Any:
     """Naive Bayes, or a mixture of these hypotheses."""
     read_by, told = config.model, config.posterior
     if not hypotheses:
         smoothing, prior = (read_by.alpha, read_by.m, read_by.p), _prior(read_by.prior, read_by)
-        return NaiveBayes(declared, *smoothing, prior, read_by.event_model)
+        return load(NAIVE_BAYES)(declared, *smoothing, prior, read_by.event_model)
     how = config.switching_rate, told.prediction, told.seed, config.features_memory
-    return BayesOptimalNB(declared, hypotheses, *how, told.floor, told.caution)
+    return load(MIXTURE)(declared, hypotheses, *how, told.floor, told.caution)
 
 
 def _attribute(declared: AttributeConfig) -> Attribute:
@@ -70,23 +58,20 @@ def _attribute(declared: AttributeConfig) -> Attribute:
 def _classifier(read_by: ModelConfig, declared: Mapping[str, Attribute | str]) -> Any:
     """A classifier of the table of kinds, by its constructor."""
     kind = CLASSIFIERS[read_by.kind]
-    module, name = kind.constructor.split(":")
     shared = {name: getattr(read_by, name) for name in kind.shared}
     if "prior" in shared:
         shared["prior"] = _prior(read_by.prior, read_by)
     attributes = {"attributes": declared} if kind.takes_attributes else {}
-    constructor = getattr(import_module(f"streamnb.{module}"), name)
-    return constructor(**attributes, **shared, **read_by.own)
+    return load(kind.constructor)(**attributes, **shared, **read_by.own)
 
 
-def _hypothesis(number: int, declared: HypothesisConfig, read_by: ModelConfig) -> AnyHypothesis:
+def _hypothesis(number: int, declared: HypothesisConfig, read_by: ModelConfig) -> Any:
     """A hypothesis; what naive Bayes leaves out is taken from the model."""
     all_have: dict[str, Any] = {"weight": declared.weight, "name": declared.name or ""}
-    kind = _NOT_NAIVE.get(declared.kind)
+    kind = load(HYPOTHESES[declared.kind])
     with told_as(ConfigError, f"hypotheses[{number}]", ValueError):
-        if kind is not None:
-            return kind(**declared.own, **all_have)
-        return Hypothesis(**_reading(declared, read_by), **all_have)
+        own = _reading(declared, read_by) if declared.kind == "naive_bayes" else declared.own
+        return kind(**own, **all_have)
 
 
 def _reading(declared: HypothesisConfig, read_by: ModelConfig) -> dict[str, Any]:

@@ -23,7 +23,7 @@ class ClassifierKind(NamedTuple):
     """One kind; see `river_stream_model.RiverStreamModel` for what it has to have, if it needs that.
 
     Attributes:
-        constructor: ``module:name`` of what makes the classifier, below ``streamnb.models``.
+        constructor: ``module:name`` of what makes the classifier, below ``streamnb``.
         own: the keys of ``[model]`` that other kinds do not have, with their defaults; they are arguments of
             the constructor by the same names.
         shared: those of ``alpha``, ``m``, ``p``, ``prior`` and ``event_model`` that are arguments, too.
