@@ -13,7 +13,7 @@ from streamnb.events import MetricsReport
 from streamnb.statistics.memory_use import MemoryUse
 
 if TYPE_CHECKING:  # observers need no model, which is slow to import
-    from streamnb.models.tenants.tenant_models import TenantsUse
+    from streamnb.models.interface.tenant_usage import TenantsUse
 
 MOST_TENANTS = 20
 """Maximum number of tenants reported in detail."""

@@ -18,7 +18,7 @@ from prometheus_client.process_collector import ProcessCollector
 from streamnb.engine.ports import Partition
 from streamnb.engine.sensor import Committed, Sensor, WorkerState
 from streamnb.events import ActionReport, MetricsReport
-from streamnb.models.tenants.tenant_models import TenantsUse
+from streamnb.models.interface.tenant_usage import TenantsUse
 from streamnb.statistics.memory_use import MemoryUse
 from streamnb.telemetry.prometheus_quality import BoundedNames, Quality
 

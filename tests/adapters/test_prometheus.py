@@ -45,7 +45,7 @@ from streamnb.events import (
     ReliabilityBin,
     Scores,
 )
-from streamnb.models.tenants.tenant_models import Tenant, TenantsUse
+from streamnb.models.interface.tenant_usage import Tenant, TenantsUse
 from streamnb.serving.http_api import metrics_of
 from streamnb.serving.replica import Replica
 from streamnb.statistics.memory_use import MemoryComponent, MemoryUse

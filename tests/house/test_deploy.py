@@ -33,8 +33,8 @@ from streamnb.engine.ports import Partition, Record
 from streamnb.engine.processing.counters import Counters
 from streamnb.engine.sensor import Committed, WorkerState
 from streamnb.engine.settings import LabelSettings, MonitorSettings
+from streamnb.models.interface.tenant_usage import Tenant, TenantsUse
 from streamnb.models.mixture.bayes_optimal_nb import BayesOptimalNB
-from streamnb.models.tenants.tenant_models import Tenant, TenantsUse
 from streamnb.scoring.decision_rule import DecisionRule
 from streamnb.statistics.memory_use import MemoryComponent, MemoryUse
 from streamnb.telemetry.http_endpoints import Endpoints, Health

@@ -48,10 +48,8 @@ from streamnb.formats.journal_record import AppliedAction
 from streamnb.formats.snapshot_container import SnapshotPart
 from streamnb.kernels.array_types import Floats
 from streamnb.models.interface.predictions import Posteriors
-from streamnb.models.interface.stream_model import StreamModel
-from streamnb.models.naive_bayes.naive_bayes_classifier import NaiveBayes
-from streamnb.models.naive_bayes.partials import Partial
-from streamnb.models.tenants.tenant_models import TenantModels
+from streamnb.models.interface.stream_model import PartialLearner, StreamModel
+from streamnb.models.interface.tenant_usage import TenantedModel
 from streamnb.scoring.decision_rule import DecisionBatch, weights_before
 from streamnb.scoring.decision_scores import ServedDecisions
 from streamnb.scoring.drift_detectors import DriftDetectors
@@ -374,7 +372,7 @@ class EventProcessor:
         An empty `model` of another kind may load it. Raises SnapshotError if the state is invalid.
         """
         found, reader = rebuilt(), self.model if model is None else model
-        names = self.model.names if isinstance(self.model, TenantModels) else []
+        names = self.model.names if isinstance(self.model, TenantedModel) else []
         with state_errors("such a learner", ValueError):
             reader.load_state(*found.model)
         self.model = reader
@@ -715,7 +713,7 @@ class EventProcessor:
 
     def learn_partial(
         self, records: Sequence[Record], now: float, journal: int, met: set[str]
-    ) -> tuple[list[NewRecord], Partial]:
+    ) -> tuple[list[NewRecord], Any]:
         """Predict events with an unchanged model, and learn them into a partial; return both.
 
         Args:
@@ -738,7 +736,7 @@ class EventProcessor:
                 met.add(event.label)
             events.append(event)
             places.append(place)
-        labels, model = [event.label for event in events], cast("NaiveBayes", self.model)
+        labels, model = [event.label for event in events], cast("PartialLearner", self.model)
         said, partial = model.partial([one.x for one in events], labels, [one.weight for one in events])
         outputs = [self._dead_letter(records[place], error) for place, error in sorted(refused, key=_PLACE)]
         taken = [records[place] for place in places]

@@ -18,7 +18,7 @@ from streamnb.events import ModelInfo, TenantStanding
 from streamnb.formats.codec import encode_tenant_stats
 from streamnb.formats.snapshot_container import SnapshotPart
 from streamnb.models.interface.stream_model import StreamModel
-from streamnb.models.tenants.tenant_models import TenantLabels, TenantModels
+from streamnb.models.interface.tenant_usage import TenantedModel, TenantLabels
 from streamnb.values.state_validation import count, state_errors
 
 MOST, MOST_ALONE = 1000, 5000
@@ -30,7 +30,7 @@ _LABELS = 10
 
 
 class TenantStats:
-    """Due tenants, in addition to `TenantModels.changed`.
+    """Due tenants, in addition to `TenantedModel.changed`.
 
     Args:
         topic: topic of the records.
@@ -49,7 +49,7 @@ class TenantStats:
     @staticmethod
     def of_topic(before: TenantStats | None, topic: str, model: StreamModel) -> TenantStats | None:
         """Return the statistics of a topic: continued, or with all tenants due; None if disabled."""
-        if not (topic and isinstance(model, TenantModels)):
+        if not (topic and isinstance(model, TenantedModel)):
             return None
         if before is not None and before.topic == topic:
             return before
@@ -59,7 +59,7 @@ class TenantStats:
     @staticmethod
     def are_due(before: TenantStats | None, topic: str, model: StreamModel) -> bool:
         """Return if a tenant is due in the statistics that `of_topic` would return."""
-        if not (topic and isinstance(model, TenantModels)):
+        if not (topic and isinstance(model, TenantedModel)):
             return False
         if before is None or before.topic != topic:
             return model.n_events > 0
@@ -67,7 +67,7 @@ class TenantStats:
 
     def due(self, model: StreamModel) -> set[str]:
         """Return the names of due tenants."""
-        assert isinstance(model, TenantModels)  # noqa: S101  see `of_topic`
+        assert isinstance(model, TenantedModel)  # noqa: S101  see `of_topic`
         names = model.names
         return {*self.gone, *(names[number] for number in np.flatnonzero(model.changed).tolist())}
 
@@ -76,7 +76,7 @@ class TenantStats:
 
         Return None for a model without tenants.
         """
-        if not isinstance(model, TenantModels):
+        if not isinstance(model, TenantedModel):
             return None
         model.changed[:] = True
         self.gone = sorted({*self.gone, *names} - {*model.names})
@@ -84,7 +84,7 @@ class TenantStats:
 
     def records(self, model: StreamModel, name: str, now: float, most: int) -> Iterator[NewRecord]:
         """Yield the records of at most `most` due tenants and a few MiB; they are no longer due."""
-        assert isinstance(model, TenantModels)  # noqa: S101  see `of_topic`
+        assert isinstance(model, TenantedModel)  # noqa: S101  see `of_topic`
         left, gone = MOST_BYTES, self.gone[:most]
         self.gone = self.gone[most:]
         known = {*model.names} if gone else set()  # a tenant that returned is written below
@@ -105,14 +105,14 @@ class TenantStats:
 
     def part(self, model: StreamModel) -> SnapshotPart:
         """Return the snapshot part."""
-        assert isinstance(model, TenantModels)  # noqa: S101  see `of_topic`
+        assert isinstance(model, TenantedModel)  # noqa: S101  see `of_topic`
         meta = {"topic": self.topic, "next": self.next, "gone": self.gone}
         return SnapshotPart(meta, {"due": np.flatnonzero(model.changed)})
 
     @classmethod
     def from_part(cls, part: SnapshotPart, model: StreamModel) -> TenantStats | None:
         """Restore from a `part` and mark due tenants in the model; raise SnapshotError if invalid."""
-        if not isinstance(model, TenantModels):
+        if not isinstance(model, TenantedModel):
             return None
         with state_errors("the standings of tenants"):
             made = cls(str(part.meta["topic"]))

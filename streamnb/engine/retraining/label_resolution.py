@@ -10,7 +10,6 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -26,23 +25,11 @@ from streamnb.engine.settings import Settings
 from streamnb.errors import MalformedEvent
 from streamnb.events import Event
 from streamnb.models.interface.predictions import Posteriors
-from streamnb.models.interface.stream_model import Events, Labels, StreamModel
-from streamnb.models.naive_bayes.naive_bayes_classifier import NaiveBayes
-from streamnb.values.type_aliases import Times, Weights
+from streamnb.models.interface.stream_model import StreamModel
+from streamnb.models.registry import LABEL_COUNTS, load
 
 Chosen = Callable[[Event, Record], bool]
 """Predicate of events to erase."""
-
-
-class _WithoutLearning(NaiveBayes):
-    """A model that counts classes only, so that the limit of classes holds as in the first run."""
-
-    def learn_late_many(
-        self, xs: Events, ys: Labels, ws: Weights = None, ts: Times = None, *, again: bool = False
-    ) -> None:
-        super().learn_late_many([{} for _ in xs], ys, ws, ts, again=again)
-
-    def unlearn_many(self, *_: Any, **__: Any) -> None: ...
 
 
 class LabelResolution(EventProcessor):
@@ -59,7 +46,7 @@ class LabelResolution(EventProcessor):
     """
 
     def __init__(self, settings: Settings, forgotten: Offsets) -> None:
-        super().__init__(replace(settings, evidence=0, decision=None), _WithoutLearning())
+        super().__init__(replace(settings, evidence=0, decision=None), load(LABEL_COUNTS)())
         self.places, self.offsets = array("H"), array("q")
         self.labels, self.weights = array("i"), array("d")
         self._names: Interner[str] = Interner()

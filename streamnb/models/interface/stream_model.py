@@ -188,3 +188,10 @@ class StreamModel(Protocol):
 
     def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Any:
         """Replace everything learned. Raises if the state is not a state of such a model."""
+
+
+class PartialLearner(Protocol):
+    """A model whose state is a sum over events, so that a part of a stream can be learned separately."""
+
+    def partial(self, xs: Events, ys: Labels, ws: Weights = None) -> tuple[Posteriors, Any]:
+        """Predict events by the current model, and learn them into a partial."""

@@ -29,6 +29,7 @@ from streamnb.models.interface.stream_model import (
     StreamModel,
     Unbounded,
 )
+from streamnb.models.interface.tenant_usage import Tenant, TenantedModel, TenantLabels, TenantsUse
 from streamnb.models.naive_bayes.joint_log_likelihood import score_of
 from streamnb.models.naive_bayes.naive_bayes_classifier import NaiveBayes
 from streamnb.models.tenants.active_models import ActiveModels
@@ -106,31 +107,6 @@ class SharedModel(NaiveBayes):
         self._in_order(encoded, encoded.most, step, learn=learn)
 
 
-class Tenant(NamedTuple):
-    """One tenant: events learned, predictions of these tested, and predictions that were right."""
-
-    name: str
-    events: int
-    tested: int
-    right: int
-
-
-class TenantLabels(NamedTuple):
-    """One tenant, the weights of its heaviest classes in falling order, and the weight of the rest."""
-
-    tenant: Tenant
-    labels: dict[Any, float]
-    rest: float
-
-
-class TenantsUse(NamedTuple):
-    """Number of tenants with a model, number of active models, and the tenants with the most events."""
-
-    tenants: int
-    at_work: int
-    top: list[Tenant]
-
-
 class TenantsCopy:
     """A copy of all models at one moment, made in slices while they learn; see `StateCopying`."""
 
@@ -156,7 +132,7 @@ class TenantsCopy:
 _UNBOUNDED = Unbounded()
 
 
-class TenantModels:
+class TenantModels(TenantedModel):
     """Naive Bayes for each tenant: an event is predicted, and learned, by its own tenant's model.
 
     Each model and its predictions equal, bit for bit, a `NaiveBayes` of these parameters that learned only
