@@ -152,10 +152,7 @@ class PlattScaling(SavableValue):
 
     @classmethod
     def from_state(cls, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
-        """Return the object that `state` described, with its memory. Raises SnapshotError.
-
-        A state without kept pairs restores to an object that keeps none.
-        """
+        """Restore the object that `state` described, with its memory if any. Raises SnapshotError."""
         counts = meta.get("counts")
         check_made(meta, type=cls.__name__)
         if not isinstance(counts, list) or [type(n) for n in counts] != [int, int] or min(counts) < 0:

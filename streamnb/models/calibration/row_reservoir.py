@@ -97,10 +97,7 @@ class KeptRows:
     def from_state(
         cls, meta: Mapping[str, Any], arrays: Mapping[str, Array], columns: int, labels: int
     ) -> tuple[Self, dict[str, Array]]:
-        """Restore the rows of a model's state; return them and the arrays that belong to other components.
-
-        Raises SnapshotError if the state is invalid.
-        """
+        """Restore the rows of a state; return them and all other arrays. Raises SnapshotError."""
         others = {name: array for name, array in arrays.items() if not name.startswith(_KEPT)}
         restored = cls(count(meta, "memory"))
         restored.seen = count(meta, "seen")

@@ -78,10 +78,7 @@ class Explanation(NamedTuple):
 
 
 def single_events(x: Mapping[Any, Any], texts: frozenset[Any]) -> Iterator[Single]:
-    """Yield (attribute, value, event that holds it, event to compare with) for every value of an event.
-
-    A word is compared with the empty text, and the empty text with no text.
-    """
+    """Yield (attribute, value, event with the value, event to compare it with) for every value."""
     for name, value in x.items():
         if is_missing(value):
             continue

@@ -63,10 +63,7 @@ class Posteriors(NamedTuple):
 
     @property
     def hides_rival(self) -> bool:
-        """True if, for any event, the quarantined classes together exceed the second published class.
-
-        Then the model's own two best classes may differ from the two best published classes.
-        """
+        """True if, for any event, the quarantined classes together exceed the second published class."""
         second = np.sort(self.probabilities, axis=1)[:, -2:-1].sum(axis=1)
         return bool(np.any(self.held > (1.0 - self.held) * second))
 

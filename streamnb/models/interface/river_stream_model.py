@@ -159,10 +159,7 @@ class RiverStreamModel(Unbounded):
     def learn_late_many(
         self, xs: Events, ys: Labels, ws: Weights = None, ts: Times = None, *, again: bool = False
     ) -> None:
-        """Learn events that were predicted before their labels were known, in order.
-
-        They go to `learn_late_one`, if the classifier has it.
-        """
+        """Learn, in order, events first seen without labels, by `learn_late_one` if there is one."""
         for x, y, w, _ in EncodedExamples.from_examples(xs, ys, ws, None).each():
             self._learn(x, y, w, late=True)
 
@@ -207,10 +204,7 @@ class RiverStreamModel(Unbounded):
         return WholeState(self.state())
 
     def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
-        """Replace everything learned by the `state` of a model of the same kind; return self.
-
-        Raises ValueError for a state of another kind, and SnapshotError for a damaged one.
-        """
+        """Replace all state; return self. Raises ValueError for another kind, and SnapshotError."""
         found = (meta.get("type"), meta.get("kind"))
         if found != (self.state_type, self.kind):
             raise ValueError(f"this is the state of a {found}, not of a {(self.state_type, self.kind)}")

@@ -104,10 +104,7 @@ class StreamModel(Protocol):
     def predict_then_learn_many(
         self, xs: Events, ys: Labels, ws: Weights = None, ts: Times = None
     ) -> Posteriors:
-        """Predict each event from all events before it, then learn it, strictly in order.
-
-        An event whose label is None is only predicted.
-        """
+        """Predict each event from all before it, then learn it if its label is not None, in order."""
 
     def predict_posteriors(self, xs: Events, ts: Times = None) -> Posteriors:
         """Return P(v | x) of many events, without changing the model."""
@@ -162,10 +159,7 @@ class StreamModel(Protocol):
         """
 
     def evict(self, classes: int) -> None:
-        """Evict the least important state, if this number of classes leaves too little memory.
-
-        The result must depend only on what was learned and on the budget.
-        """
+        """Evict the least important state, if needed, depending only on what was learned and the budget."""
 
     def change_budget(self, before: StreamModel) -> None:
         """Record that everything so far was learned under the budget of `before`.
@@ -181,10 +175,7 @@ class StreamModel(Protocol):
         """Return everything learned: JSON-able values, and arrays. Equal states have equal bytes."""
 
     def copying(self, aside: Aside = concatenated, /) -> StateCopying:
-        """Return the current `state` as a copy made while the model continues to learn.
-
-        Large arrays that are copied at once are put `aside`.
-        """
+        """Return a copy of the current `state`, made during learning; large arrays are put `aside`."""
 
     def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Any:
         """Replace everything learned. Raises if the state is not a state of such a model."""

@@ -157,10 +157,7 @@ def learn_by_learners(
     pooled: int,
     answers: Floats,
 ) -> None:
-    """Update the adaptive members with event e, which was just predicted, before its class is counted.
-
-    The first event of a class, and all events while there is only one class, update only the counts.
-    """
+    """Update the adaptive members with event e; only their counts if its class is new or the only one."""
     label, units = batch.label[e], batch.weight[e]
     known, weight = tables.classes, units / UNIT
     if known[label] > 0 and count_positive(known) > 1:

@@ -133,10 +133,7 @@ class HypothesisPlan(NamedTuple):
         return bool(self.rates.size or self.binned.any())
 
     def described(self) -> list[list[Any]]:
-        """Return the plan as JSON-able lists; states of plans with equal lists fit each other.
-
-        `is_cautious` is left out: a state fits a model with or without it.
-        """
+        """Return the plan as JSON-able lists, equal if states fit each other (`is_cautious` may differ)."""
         return [array.tolist() for array in self[: -2 if self.byte_rates.size else -4]]
 
 
@@ -355,10 +352,7 @@ class AdaptiveState:
         return lambda: small | features() | grams()
 
     def load(self, arrays: Mapping[str, Array], groups: int, classes: int) -> None:
-        """Replace the state by one of `groups` groups and `classes` classes.
-
-        Raises SnapshotError if it does not fit these hypotheses.
-        """
+        """Replace the state. Raises SnapshotError if it does not fit the hypotheses, groups and classes."""
         if not self.is_needed:
             return
         found = checked(arrays, self._expected(arrays, groups, classes), classes=classes)

@@ -153,10 +153,7 @@ class BayesOptimalClassifier(Savable, base.Classifier):  # type: ignore[misc]  #
     def unlearn_many(
         self, xs: Events, ys: Labels, ws: Weights = None, ts: Times = None, prunings: Prunings = None
     ) -> None:
-        """Unlearn these events, in order, from all models that can; see `StreamModel`.
-
-        The posterior is unchanged. All models are pruned together, so `prunings` apply to each.
-        """
+        """Unlearn these events, in order, from all models that can; the posterior is unchanged."""
         for x, y, w, number in EncodedExamples.from_examples(xs, ys, ws, prunings).each():
             self._of_each(
                 partial(unteach_one, x=x, y=y, w=w, prunings=number), partial(teach_one, x=x, y=y, w=w)
@@ -210,10 +207,7 @@ class BayesOptimalClassifier(Savable, base.Classifier):  # type: ignore[misc]  #
         return sum(getattr(model, "n_bytes", 0) for model in self._classifiers())
 
     def state(self) -> State:
-        """Return the posterior and the state of every model: JSON-able values, and arrays.
-
-        Raises TypeError if a model has no `state`.
-        """
+        """Return the state of the posterior and all models. Raises TypeError if a model has no `state`."""
         meta, arrays = self.posterior.state()
         found = {f"{_POSTERIOR}{name}": array for name, array in arrays.items()}
         models = []
@@ -254,10 +248,7 @@ class BayesOptimalClassifier(Savable, base.Classifier):  # type: ignore[misc]  #
             raise
 
     def clone(self, new_params: dict[str, Any] | None = None, include_attributes: bool = False) -> Self:  # noqa: FBT001, FBT002
-        """Return an untrained classifier with untrained clones of the models.
-
-        With `include_attributes` it is a copy with everything learned.
-        """
+        """Return an untrained copy, or, with `include_attributes`, a copy with everything learned."""
         fresh: dict[str, Any] = {}
         if not include_attributes:
             models = self.models

@@ -212,10 +212,7 @@ class BayesOptimalNB(CountingModel):
         return super().n_bytes + self._learners.n_bytes + self._dependence.n_bytes
 
     def joint_log_likelihood(self, x: Any) -> dict[Any, float]:
-        """Return class -> log P(v | x), which is log P(v, x) up to a constant; -inf if it is zero.
-
-        The joint probabilities of the hypotheses cannot be added: complement has none.
-        """
+        """Return class -> log P(v | x), since complement has no joint; -inf if it is zero."""
         return {
             label: math.log(p) if p > 0.0 else -math.inf for label, p in self.predict_proba_one(x).items()
         }
@@ -309,10 +306,7 @@ class BayesOptimalNB(CountingModel):
         )
 
     def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
-        """Replace everything learned by the `state` of a model with the same hypotheses; return self.
-
-        Raises ValueError for a state of another model or hypotheses, and SnapshotError for a damaged one.
-        """
+        """Replace all state; return self. Raises ValueError for other hypotheses, and SnapshotError."""
         learners = AdaptiveState(self._plan, self.memory, self._runs_memory)
         dependence = OneDependenceOpinions(self.hypotheses, self._pairs_memory)
         posterior, met = self._new_posterior(), 0

@@ -264,10 +264,7 @@ def _of_pools(
     classes: Any,
     odds: Floats,
 ) -> None:
-    """Fill the rows of pools in odds (H, n); the rows of their opinions must be filled already.
-
-    The correction of a pool's confidence belongs to the prior.
-    """
+    """Fill the rows of pools in odds (H, n) from the rows of their opinions, which must be filled."""
     opinions = learner_scratch.opinions
     one, other = classes
     for h in range(plan.kind.size):

@@ -239,10 +239,7 @@ def run_hypotheses(
 
 @kernel
 def unlearn_counts(first: int, tables: Any, presence: Any, batch: Batch, bags: Bags) -> Any:
-    """From event `first` on, in order: unlearn each event from counts, document frequencies and moments.
-
-    Returns the same as `naive_bayes_kernels.unlearn_events`.
-    """
+    """Unlearn events from `first` on from all counts, in order; see `naive_bayes_kernels.unlearn_events`."""
     for e in range(first, batch.label.size):
         k, weight, counted = batch.label[e], batch.weight[e], presence.slot.size > 0
         if k < 0:

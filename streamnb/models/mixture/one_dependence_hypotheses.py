@@ -166,10 +166,7 @@ class OneDependenceOpinions:
     def load(
         self, described: Sequence[Mapping[str, Any]], arrays: Mapping[str, Array], weights: Array
     ) -> None:
-        """Replace everything by a state, of a mixture with these weights of classes.
-
-        Raises ValueError for a state of other estimators, and SnapshotError.
-        """
+        """Replace all state. Raises ValueError for a state of other estimators, and SnapshotError."""
         own = [(h.max_values, h.prior_weight, h.is_gated) for h in self._estimators]
         met = [(meta["max_values"], meta[_WEIGHT], "max_attributes" in meta) for meta in described]
         if met != own:

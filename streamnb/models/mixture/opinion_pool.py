@@ -25,10 +25,7 @@ _BIAS_RATE, _BIAS_DAMPING = 0.02, 1e-4
 
 @kernel
 def score_pool(opinions: Floats, weights: Floats, bias: Floats, known: Ints, scores: Floats) -> None:
-    """Fill scores (K,) from opinions float64[I, K], ln P_i(v); -inf for classes that are not known.
-
-    There may be more weights than opinions: the weights of gated opinions come last.
-    """
+    """Fill scores (K,) from opinions ln P_i(v), (I, K), and the first I weights; -inf for unknown classes."""
     for k in range(scores.size):
         if known[k] > 0:
             total = bias[0, k]

@@ -126,10 +126,7 @@ def _weigh_each(first: Any, stop: Any, grams: ByteNgrams, tables: Any, values: A
 def _add_told(
     first: Any, stop: Any, grams: ByteNgrams, records: Any, values: Any, at: Any, told: Any
 ) -> None:
-    """Add the scores of some n-grams, in the cells from column `at` on, to told (K,).
-
-    Four classes at a time, so that their sums stay in registers.
-    """
+    """Add the scores of some n-grams, from column `at` on, to told (K,), with four sums in registers."""
     K, mask = told.size, records.shape[0] - 1
     shares = K > CELLS  # then the cells of an n-gram never met may belong to other buckets
     for k in range(0, K, CELLS):
@@ -240,10 +237,7 @@ def learn_grams(
     bias: Floats,
     gradient: Floats,
 ) -> None:
-    """Take one step of learner g, by an event that it gave these probabilities (K,); `weight` in examples.
-
-    `gradient` float64[K] is scratch.
-    """
+    """Step learner g by an event that it gave these probabilities (K,); `gradient` (K,) is scratch."""
     if probabilities[label] >= SURE:
         return
     half, records = fill_gradient(probabilities, label, weight, gradient), tables.records
@@ -296,10 +290,7 @@ def gram_log_odds(
     other: int,
     odds: Floats,
 ) -> None:
-    """Fill `odds` with what each n-gram adds, in learner g, to the score of `one` less the score of `other`.
-
-    `values` are from `weigh_grams`, times the value that it returned.
-    """
+    """Fill `odds` of `one` against `other`, by n-gram, in learner g; `values`: scaled, of `weigh_grams`."""
     records = tables.records
     mask, at = records.shape[0] - 1, _counts_at(_learners(tables)) + tables.cells * (1 + g)
     last, none = np.int32(-1), 0.0
@@ -386,10 +377,7 @@ class ByteNgramTable:
         self.keep_within(memory, by_two)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return all but the zeros of a sparse table, so that pickles are as small as files.
-
-        Bits are kept, not values: negative zero is not all zero bits.
-        """
+        """Return only the nonzero words of a sparse table, bit for bit, for small pickles."""
         words = self._records.reshape(-1).view(np.uint64)
         is_set = words != 0
         if 2 * np.count_nonzero(is_set) >= words.size:

@@ -279,10 +279,7 @@ def _enter(slots: Hashes, asked: Hashes, n: int) -> None:
 
 @kernel
 def _move(features: FeatureTableArrays, stop: int, asked: Hashes) -> None:
-    """Move the former slots up to `stop`, except void slots and slots of rows that were reused.
-
-    `asked` uint64[2, 64] is scratch: 64 places are fetched together.
-    """
+    """Move former slots up to `stop` that are not void or reused; `asked` uint64[2, 64] is scratch."""
     slots, former, table, size = features.slots, features.former, features.table, features.size
     for first in range(size[MOVED], stop, asked.shape[1]):
         last, n = min(first + asked.shape[1], stop), 0
@@ -403,10 +400,7 @@ class FeatureTable:
         return FeatureTableArrays(*held)
 
     def reserve(self, classes: int, known: int, features: int) -> None:
-        """Grow the tables to `classes` columns, and by `features` new features as far as the budget allows.
-
-        `known` of the classes have examples. Some former slots are moved.
-        """
+        """Grow to `classes` columns and by `features` rows within the budget; move some former slots."""
         self._rehash_step(_SLICE + features)
         have = self.weights.shape[2] - 1
         if classes > have:

@@ -96,10 +96,7 @@ def mean_of_classes(table: Ints, owner: int, classes: int, is_cautious: bool) ->
 
 @inlined
 def log_of_none(table: Ints, owner: int, k: int, mean: float) -> float:
-    """Return ln (1/2) / (n_v + 1), for a feature that class k never had; n occurrences add ln(1 + 2 n).
-
-    `mean` is from `mean_of_classes`, computed once for all classes.
-    """
+    """Return ln (1/2) / (n_v + 1) of a feature that class k never had, shrunk to `mean` if positive."""
     log = _log_of(table[owner, COUNTS + k], 2.0 * _SMOOTHING, _LOGS_OF_TOTALS)
     if mean > 0.0:
         log += shrinkage(table[owner, COUNTS + k], table[owner, TOTAL]) * (mean - log)
@@ -258,10 +255,7 @@ def learn_softmax(
     bias: Floats,
     gradient: Floats,
 ) -> None:
-    """Take one step of learner m, by an event that it gave these probabilities (K,); `weight` in examples.
-
-    `gradient` float64[K] is scratch.
-    """
+    """Step learner m by an event that it gave these probabilities (K,); `gradient` (K,) is scratch."""
     if probabilities[label] >= SURE:
         return
     K, half = probabilities.size, fill_gradient(probabilities, label, weight, gradient)

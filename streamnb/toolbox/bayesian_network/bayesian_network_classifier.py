@@ -143,10 +143,7 @@ class BayesianNetworkClassifier(Savable, base.Classifier):  # type: ignore[misc]
         return self.network.n_bytes
 
     def predict_proba_one(self, x: Mapping[Any, Any]) -> dict[Any, float]:
-        """Return P(v | x) of every class v with examples, which sum to 1; empty if nothing was learned.
-
-        Raises TypeError for a value that is not a scalar.
-        """
+        """Return P(v | x) of every class v; empty if untrained. Raises TypeError for a non-scalar."""
         tables = self.network.counted
         codes = np.array([self.network.encoded(x, adds=False)], dtype=np.int64)
         codes[0, 0] = -1  # an attribute with the label's name is ignored
@@ -223,10 +220,7 @@ class BayesianNetworkClassifier(Savable, base.Classifier):  # type: ignore[misc]
         return self._run(EncodedEvents(self.network.counted, xs, ys, ws))
 
     def unlearn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
-        """Undo ``learn_one(x, y, w)``, exactly.
-
-        Raises UnlearnError, and changes nothing, if the counts show that it was never learned.
-        """
+        """Undo ``learn_one(x, y, w)`` exactly, or raise UnlearnError and change nothing."""
         if is_missing(y) or (units(w) and y not in self.network.counted.lookup(0)):
             raise UnlearnError(f"no event of class {y!r} was ever learned")
         self.network.unlearn_one({**x, self.target: y}, w)
@@ -244,18 +238,12 @@ class BayesianNetworkClassifier(Savable, base.Classifier):  # type: ignore[misc]
                 self.unlearn_one(x, y, w)
 
     def state(self) -> State:
-        """Return all that was learned: JSON-able values, and arrays.
-
-        Raises TypeError for labels and names that are not strings, booleans or numbers.
-        """
+        """Return all that was learned. Raises TypeError for labels and names that JSON cannot hold."""
         meta, arrays = self.network.state()
         return {**meta, "type": type(self).__name__}, arrays
 
     def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
-        """Replace all that was learned by the `state` of a model of the same structure; return self.
-
-        Raises SnapshotError, and changes nothing, if the state is invalid.
-        """
+        """Replace all state; return self. Raises SnapshotError, and changes nothing, if it is invalid."""
         check_made(meta, type=type(self).__name__)
         self.network.load_state({**meta, "type": type(self.network).__name__}, arrays)
         self._read = None

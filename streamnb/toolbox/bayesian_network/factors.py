@@ -39,10 +39,7 @@ class Factor(NamedTuple):
 
 
 def product(factors: Sequence[Factor]) -> Factor:
-    """Return the product over the variables of all factors, in order of first occurrence.
-
-    Raises ValueError if the product has more than `MOST_CELLS` entries.
-    """
+    """Return the product of all factors. Raises ValueError for more than `MOST_CELLS` entries."""
     scope: tuple[int, ...] = tuple(dict.fromkeys(variable for f in factors for variable in f.scope))
     logs = [_aligned(f.scope, f.logs, scope) for f in factors]
     shape = np.broadcast_shapes((1,) * len(scope), *(array.shape for array in logs))

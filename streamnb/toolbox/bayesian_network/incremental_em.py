@@ -183,10 +183,7 @@ class NetworkEM(Savable):
         }
 
     def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
-        """Replace all that was learned by the `state` of such a model with the same window; return self.
-
-        Raises SnapshotError if the state is invalid.
-        """
+        """Replace all state by one with the same window; return self. Raises SnapshotError."""
         check_made(meta, type=type(self).__name__, window=self.window, keeps=self.keeps, fine=FINE)
         with state_errors("kept events of a network", ValueError):
             kept = EventWindow.from_state(meta["kept"], named(arrays, _KEPT), 0)

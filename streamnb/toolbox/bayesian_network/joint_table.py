@@ -145,24 +145,15 @@ class JointTable(Savable):
         return cls(variables, weights / top / total, min(top * total, FINITE))
 
     def learn_one(self, x: Mapping[Name, Any], w: float = 1.0) -> None:
-        """Count an example `w` times (in steps of 1/1024). Names that are not variables are ignored.
-
-        Raises KeyError, and counts nothing, if a variable has no value or an undeclared one.
-        """
+        """Count an example `w` times (steps of 1/1024), or raise KeyError for an undeclared value."""
         self._count(x, units(w))
 
     def unlearn_one(self, x: Mapping[Name, Any], w: float = 1.0) -> None:
-        """Undo ``learn_one(x, w)``, exactly.
-
-        Raises UnlearnError, and changes nothing, if the counts show that it was never learned.
-        """
+        """Undo ``learn_one(x, w)`` exactly, or raise UnlearnError and change nothing."""
         self._count(x, -units(w))
 
     def merge(self, other: JointTable) -> Self:
-        """Add all counts of `other` to this table; return self.
-
-        Raises ValueError if variables, values or declared tables differ.
-        """
+        """Add the counts of `other`; return self. Raises ValueError if the tables do not match."""
         is_same = self._values == other._values and self._weight == other._weight
         if not is_same or not np.array_equal(self._given, other._given):
             raise ValueError(
@@ -233,10 +224,7 @@ class JointTable(Savable):
         return {"type": type(self).__name__, "variables": variables, "weight": self._weight}, arrays
 
     def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
-        """Replace the declared table and all counts by a `state`; return self.
-
-        Raises SnapshotError, and changes nothing, if the state does not match these variables and values.
-        """
+        """Replace all state; return self. Raises SnapshotError, and changes nothing, if it is invalid."""
         expected, size = self.state()[0], self._counts.size
         check_made(meta, type=expected["type"], variables=expected["variables"])
         found = checked(arrays, {"given": real(size, low=0.0, high=1.0), "counts": counts(size)})

@@ -44,10 +44,7 @@ class LabelledNetwork(BayesianNetwork):
         return self._smoothing.arrays(self.counted, self.prior)
 
     def posterior(self, codes: Sequence[int]) -> Floats:
-        """Return P(class | event) of each class by elimination, from an event's codes (-1 for a gap).
-
-        All entries are zero if no class has a positive probability.
-        """
+        """Return P(class | event's codes, -1 for a gap) by elimination; all zero if none is possible."""
         known = {v: code for v, code in enumerate(codes) if v and self.counted.is_known(v, code)}
         live = self.counted.is_live(0)
         found = np.zeros(live.size)

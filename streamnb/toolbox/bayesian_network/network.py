@@ -207,10 +207,7 @@ class BayesianNetwork(Savable):
         return JointTable.from_counts(variables, shares)
 
     def marginal(self, *names: Name, given: Values | None = None) -> dict[Any, float]:
-        """Return P of each value of a variable, or of each combination (a tuple) of several variables.
-
-        They sum to 1; {} if a variable has no value yet. Errors as of `joint`.
-        """
+        """Return P of each value, or combination of values; {} if one has none. Errors as of `joint`."""
         found = self._distribution(names, given)
         if found is None:
             return {}
@@ -295,10 +292,7 @@ class BayesianNetwork(Savable):
             self.n_events += 1
 
     def unlearn_one(self, x: Values, w: float = 1.0) -> None:
-        """Undo ``learn_one(x, w)``, exactly.
-
-        Raises UnlearnError, and changes nothing, if the counts show that it was never learned.
-        """
+        """Undo ``learn_one(x, w)`` exactly, or raise UnlearnError and change nothing."""
         weight = units(w)
         texts = self._texts(x)
         if weight:
@@ -327,10 +321,7 @@ class BayesianNetwork(Savable):
         before: Iterable[tuple[int, tuple[int, ...], int]],
         after: Iterable[tuple[int, tuple[int, ...], int]],
     ) -> int:
-        """Replace the expected counts (variable, codes of its family, weight) of an event; return what moved.
-
-        Weights and the result are in units of 2^-30 example.
-        """
+        """Replace the expected counts of an event; return the change, in units of 2^-30 example."""
         change: dict[tuple[int, tuple[int, ...]], int] = {}
         for sign, parts in ((-1, before), (1, after)):
             for v, codes, weight in parts:
@@ -372,18 +363,12 @@ class BayesianNetwork(Savable):
         return [(v, list(zip(cells, own, strict=True))) for (v, cells), own in found]
 
     def state(self) -> State:
-        """Return all counts: JSON-able values, and arrays.
-
-        Raises TypeError for names that are not strings, booleans or numbers.
-        """
+        """Return all counts. Raises TypeError for names that JSON cannot hold."""
         meta, arrays = self.counted.state()
         return {"type": type(self).__name__, "events": self.n_events, **meta}, dict(arrays)
 
     def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
-        """Replace all counts by the `state` of a network of the same structure; return self.
-
-        Raises SnapshotError, and changes nothing, if the state is invalid.
-        """
+        """Replace all counts; return self. Raises SnapshotError, and changes nothing, if invalid."""
         events = count(meta, "events")
         check_made(meta, type=type(self).__name__)
         self.counted.load_state(meta, arrays)

@@ -122,10 +122,7 @@ def _is_known(shape: Any, codes: Any, v: int) -> bool:
 
 @inlined
 def _all_known(shape: Any, codes: Any, needed: Any) -> bool:
-    """Mark the variables that affect the posterior: known ones, and all ancestors of marked ones.
-
-    Returns False if a marked variable is unknown and must be summed out.
-    """
+    """Mark the variables that affect the posterior; return False if one must be summed out."""
     for i in range(shape.downhill.size):
         v = shape.downhill[i]
         known = v != TARGET and _is_known(shape, codes, v)

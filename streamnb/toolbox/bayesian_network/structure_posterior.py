@@ -141,10 +141,7 @@ class StructurePosterior(Savable):
         return {"type": type(self).__name__, "table": meta, "kept": kept, "next": self._next}, arrays
 
     def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
-        """Replace everything by a `state` over the same variables; return self.
-
-        Raises SnapshotError, and changes nothing, if the state is invalid.
-        """
+        """Replace all state; return self. Raises SnapshotError, and changes nothing, if it is invalid."""
         check_made(meta, type=type(self).__name__)
         with state_errors("a posterior over structures", ValueError):
             parents = (dict(zip(self._names, one, strict=True)) for one in meta["kept"])

@@ -17,10 +17,7 @@ from streamnb.toolbox.bayesian_network.factors import Factor, maximised, product
 
 
 def sum_of_products(factors: Iterable[Factor], kept: tuple[int, ...]) -> Factor:
-    """Return the product of all factors, summed over every variable that is not in `kept`.
-
-    Its axes are `kept`, in this order. Each of them must be a variable of some factor.
-    """
+    """Return the product of all factors, summed over every variable except the axes `kept`."""
     found = product(_eliminated(list(factors), kept))
     order = tuple(found.scope.index(variable) for variable in kept)
     misses = None if found.misses is None else found.misses.transpose(order)

@@ -172,10 +172,7 @@ class ConceptLearner(Savable, base.Classifier):  # type: ignore[misc]  # River i
         return float(posterior.weights[self._space.number(hypothesis)]) / posterior.total
 
     def most_probable(self, n: int) -> list[tuple[Any, float]]:
-        """Return the `n` most probable hypotheses with P(h | D); ties go to the first.
-
-        Raises ValueError if n is negative.
-        """
+        """Return the `n` >= 0 most probable hypotheses with P(h | D); ties go to the first."""
         if n < 0:
             raise ValueError(f"expected a number of hypotheses, got {n}")
         weights, total, _, _ = self._posterior()
@@ -241,28 +238,19 @@ class ConceptLearner(Savable, base.Classifier):  # type: ignore[misc]  # River i
             self._read_with = math.nan
 
     def unlearn_one(self, x: Any, y: Any, w: float = 1.0) -> None:
-        """Undo ``learn_one(x, y, w)``, exactly.
-
-        Raises UnlearnError, and changes nothing, if the counts show that it was never learned.
-        """
+        """Undo ``learn_one(x, y, w)`` exactly, or raise UnlearnError and change nothing."""
         truth, weight = is_positive(y, self.positive, self.negative), units(w)
         if weight > 0:
             self._counts.unlearn(self._space.judge(x), is_positive=truth, weight=weight)
             self._read_with = math.nan
 
     def state(self) -> State:
-        """Return all that was learned: JSON-able values, and arrays. Equal states have equal bytes.
-
-        Raises TypeError for names and labels that are not strings, booleans or numbers.
-        """
+        """Return all that was learned; equal states have equal bytes. Raises TypeError for other names."""
         counted, arrays = self._counts.state()
         return {**self._described(), **counted}, arrays
 
     def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
-        """Replace all that was learned by the `state` of a learner of the same hypotheses and labels.
-
-        Raises SnapshotError, and changes nothing, if the state is invalid.
-        """
+        """Replace all state; return self. Raises SnapshotError, and changes nothing, if it is invalid."""
         check_made(meta, **self._described())
         self._counts = Disagreements.from_state(self._space.size, meta, arrays)
         self._read_with = math.nan

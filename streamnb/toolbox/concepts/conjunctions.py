@@ -72,10 +72,7 @@ class Conjunction:
         return None if self._constraints is None else dict(self._constraints)
 
     def covers(self, x: Mapping[Any, Any]) -> bool | None:
-        """Return True if `x` is in the concept; None if that depends on missing attributes.
-
-        An attribute is missing if it is absent, None, or a number that is not finite.
-        """
+        """Return True if `x` is in the concept; None if that depends on missing (or non-finite) values."""
         if self._constraints is None:
             return False
         covered: bool | None = True

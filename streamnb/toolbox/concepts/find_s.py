@@ -101,18 +101,12 @@ class FindS(Savable, base.Classifier):  # type: ignore[misc]  # River is untyped
         return {self.negative: 1.0 - yes, self.positive: yes}
 
     def state(self) -> State:
-        """Return all that was learned, as JSON-able values; the order of examples leaves no trace in it.
-
-        Raises TypeError for names and labels that are not strings, booleans or numbers.
-        """
+        """Return all that was learned, independent of order. Raises TypeError for names not in JSON."""
         asked = sorted(([plain(name), value] for name, value in self._asked.items()), key=repr)
         return {**self._described(), "positives": self._positives, "asked": asked}, {}
 
     def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
-        """Replace all that was learned by the `state` of a learner of the same labels; return self.
-
-        Raises SnapshotError, and changes nothing, if the state is invalid.
-        """
+        """Replace all state; return self. Raises SnapshotError, and changes nothing, if it is invalid."""
         check_made(meta, **self._described())
         checked(arrays, {})
         positives = count(meta, "positives")

@@ -115,10 +115,7 @@ class RunningSequence:
         return dict(zip(symbols, (rows @ following).tolist(), strict=True))
 
     def state(self) -> State:
-        """Return the position in the sequence as JSON-able values and arrays.
-
-        Raises TypeError for states that are not strings, booleans or numbers.
-        """
+        """Return the position in the sequence. Raises TypeError for states that JSON cannot hold."""
         impossible = math.isinf(self.log_evidence)
         meta = {
             "states": [*map(plain, self._states)],

@@ -272,10 +272,7 @@ class HiddenMarkovModel(Savable):
         return filtered, is_log, float(found)
 
     def state(self) -> State:
-        """Return all that was learned, as JSON-able values and arrays, without the declared probabilities.
-
-        Raises TypeError for states and symbols that are not strings, booleans or numbers.
-        """
+        """Return all that was learned. Raises TypeError for states and symbols that JSON cannot hold."""
         meta, arrays = self.tables.state()
         return {"type": type(self).__name__, **meta}, arrays
 

@@ -237,10 +237,7 @@ class HiddenMarkovNB(SmoothedModel):
         self._filtered(encoded, learn=True, predict=unlabelled)
 
     def _filtered(self, encoded: Encoded, *, learn: bool, predict: bool, predicted: Floats = _NONE) -> Floats:
-        """Predict events in order and advance their chains; return P(s_t | x_1..t) if `predict`.
-
-        `predicted` is filled with P(s_t | x_1..t-1) if it has rows.
-        """
+        """Advance chains in order; return P(s_t | x_1..t) if `predict`; fill P(s_t | x_1..t-1) if given."""
         assert isinstance(encoded, _EntityBatch)  # noqa: S101  as `_encode` makes them
         batch, statistics = encoded.batch, self._statistics
         n, K = batch.label.size, len(statistics.classes)

@@ -201,10 +201,7 @@ class HiddenMarkovTables:
         return rows
 
     def state(self) -> State:
-        """Return all names in order of appearance, and their counts, as JSON-able values and copied arrays.
-
-        Raises TypeError for names that are not strings, booleans or numbers.
-        """
+        """Return all names, in order, and counts. Raises TypeError for names that JSON cannot hold."""
         first, following = self.transitions.first, self.transitions.table
         meta = {"states": [*map(plain, self._states)], "symbols": [*map(plain, self._symbols)]}
         arrays = {"first": first, "next": following, "seen": self.emissions.table}

@@ -202,19 +202,13 @@ class OnlineBaumWelch(Savable):
         return _stated_model(list(range(self.states)), self.symbols, chain, rows)
 
     def state(self) -> State:
-        """Return all that was learned and is buffered, as JSON-able values and copied arrays.
-
-        Raises TypeError for symbols that are not strings, booleans or numbers.
-        """
+        """Return all learned and buffered state. Raises TypeError for symbols that JSON cannot hold."""
         arrays = {name: array.copy() for name, array in self._counts._asdict().items()}
         arrays["emitted"] = arrays["emitted"][: len(self._symbols)]
         return {**self._parameters(), "symbols": [*map(plain, self._symbols)], "begins": self._begins}, arrays
 
     def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
-        """Replace all that was learned by the `state` of a model with the same parameters; return self.
-
-        Raises SnapshotError, and changes nothing, if the state is invalid.
-        """
+        """Replace all state; return self. Raises SnapshotError, and changes nothing, if it is invalid."""
         check_made(meta, **self._parameters())
         symbols = checked_names(meta.get("symbols"))
         if not isinstance(meta.get("begins"), bool):

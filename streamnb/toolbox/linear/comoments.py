@@ -75,10 +75,7 @@ class SecondMoments:
             self._products = roomier(self._products, 0, columns, columns)
 
     def update(self, columns: Ints, values: Floats, weight: int = UNIT) -> None:
-        """Learn an event of this weight in units; a negative weight unlearns.
-
-        Raises UnlearnError, and changes nothing, if less was learned than must be unlearned.
-        """
+        """Learn an event of this weight in units, unlearn if negative, or raise UnlearnError unchanged."""
         if weight < 0 and self._is_less_than(columns, values, weight):
             raise UnlearnError(
                 "the event was never learned with this weight: the sums hold less than it would remove"

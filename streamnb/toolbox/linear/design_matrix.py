@@ -102,10 +102,7 @@ class Design:
         return dict(zip(self.columns, values[1:].tolist(), strict=True))
 
     def described(self) -> list[list[Any]]:
-        """Return the columns for JSON: [name], or [name, value] of a nominal attribute.
-
-        Raises TypeError for names that are not strings, booleans, numbers or None.
-        """
+        """Return the columns, [name] or [name, value]. Raises TypeError for names not in JSON."""
         return [
             [plain_attribute(key[0]), str(key[1])] if nominal else [plain_attribute(key)]
             for key, nominal in self._ordered()
@@ -141,10 +138,7 @@ def _is_column(column: Any) -> bool:
 
 
 def real(name: Any, value: Any) -> float:
-    """Return a number clipped to +-1e140, or 0 if it is missing (None, NaN or infinite).
-
-    Raises TypeError for any other type.
-    """
+    """Return a number clipped to +-1e140, or 0 if it is missing or not finite. Raises TypeError."""
     if type(value) is not float:
         if value is None:
             return 0.0

@@ -42,10 +42,7 @@ class GradientUnit(Savable):
         return self._design.named(self._weights[: len(self._design)])
 
     def state(self) -> State:
-        """Return all that was learned: JSON-able values, and arrays.
-
-        Raises TypeError for names that are not strings, booleans, numbers or None.
-        """
+        """Return all that was learned. Raises TypeError for names that JSON cannot hold."""
         meta = {"type": type(self).__name__, "columns": self._design.described()}
         return meta, {"weights": self._weights[: len(self._design)].copy()}
 

@@ -92,10 +92,7 @@ def _least_norm(weights: Floats, swept: Flags, explained: Floats) -> Floats:
 
 @kernel
 def _sweep(A: Any, low: Any, l2: float, swept: Any, before: Any) -> None:
-    """Add l2 to the diagonal except row 0, and sweep all other rows not explained by the swept ones.
-
-    `before` is the diagonal after adding l2.
-    """
+    """Add l2 to the diagonal except row 0 (`before` is the result), and sweep all unexplained rows."""
     d = A.shape[0]
     for k in range(1, d):
         A[k, k], low[k, k] = add(A[k, k], low[k, k], l2, 0.0)

@@ -108,19 +108,13 @@ class LinearRegression(Savable, base.Regressor):  # type: ignore[misc]  # River 
         return self._solution().predict(self._dense(x))
 
     def learn_one(self, x: Mapping[Any, Any], y: float | None, w: float = 1.0) -> None:
-        """Learn the target `y` of `x`, counted `w` times (in steps of 1/1024).
-
-        Raises TypeError or ValueError, and learns nothing, if a value is invalid.
-        """
+        """Learn the target `y` of `x`, `w` times (steps of 1/1024), or raise and learn nothing."""
         weight = units(w)
         if weight and not is_no_target(y):
             self._update(*self._design.row(x, real("target", y), adds=True), weight)
 
     def unlearn_one(self, x: Mapping[Any, Any], y: float | None, w: float = 1.0) -> None:
-        """Undo ``learn_one(x, y, w)``.
-
-        Raises UnlearnError, and changes nothing, if the sums show that it was never learned.
-        """
+        """Undo ``learn_one(x, y, w)``, or raise UnlearnError and change nothing."""
         weight = units(w)
         if not weight or is_no_target(y):
             return
@@ -129,10 +123,7 @@ class LinearRegression(Savable, base.Regressor):  # type: ignore[misc]  # River 
         self._update(*self._design.row(x, real("target", y), adds=False), -weight)
 
     def state(self) -> State:
-        """Return all that was learned: JSON-able values, and arrays.
-
-        Raises TypeError for names that are not strings, booleans, numbers or None.
-        """
+        """Return all that was learned. Raises TypeError for names that JSON cannot hold."""
         meta = {
             "type": type(self).__name__,
             "units": self._moments.units,

@@ -118,10 +118,7 @@ class LogisticRegression(Savable, base.Classifier):  # type: ignore[misc]  # Riv
 
     @property
     def weights(self) -> dict[Any, float]:
-        """Weight w in the log odds of the second class, by attribute or (attribute, value).
-
-        Raises ValueError unless there are two classes; see `weights_of`.
-        """
+        """Weights in the log odds of the second of two classes. Raises ValueError for other numbers."""
         return self._design.named(self._weights_for(self._second()))
 
     @property
@@ -130,18 +127,12 @@ class LogisticRegression(Savable, base.Classifier):  # type: ignore[misc]  # Riv
         return float(self._weights_for(self._second())[0])
 
     def weights_of(self, label: Any) -> tuple[float, dict[Any, float]]:
-        """Return the bias and the weights in the log odds of a class against all other classes.
-
-        Raises ValueError if there is only one class, or if this class was never learned.
-        """
+        """Return bias and weights of a class against all others. Raises ValueError if it is unknown."""
         weights = self._weights_for(label)
         return float(weights[0]), self._design.named(weights)
 
     def predict_proba_one(self, x: Mapping[Any, Any]) -> dict[Any, float]:
-        """Return P(v | x) of every class v, which sum to 1; empty if nothing has been learned.
-
-        Raises TypeError for a value that is not a number, boolean, string or None.
-        """
+        """Return P(v | x) of every class v; empty if untrained. Raises TypeError for an invalid value."""
         labels, row = list(self._labels), self._row(x, adds=False)
         if len(labels) < 2:
             return dict.fromkeys(labels, 1.0)
@@ -155,10 +146,7 @@ class LogisticRegression(Savable, base.Classifier):  # type: ignore[misc]  # Riv
         return {label: share / total for label, share in zip(labels, shares, strict=True)}
 
     def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
-        """Learn one event of class `y`, counted `w` times (in steps of 1/1024).
-
-        Raises TypeError or ValueError, and learns nothing, if a value is invalid.
-        """
+        """Learn one event of class `y`, `w` times (steps of 1/1024), or raise and learn nothing."""
         weight = units(w) / UNIT
         if weight and not is_missing(y):
             hash(y)  # raises before columns are added
@@ -199,10 +187,7 @@ class LogisticRegression(Savable, base.Classifier):  # type: ignore[misc]  # Riv
         return found.passes
 
     def state(self) -> State:
-        """Return all that was learned: JSON-able values, and arrays.
-
-        Raises TypeError for labels and names that are not strings, booleans, numbers or None.
-        """
+        """Return all that was learned. Raises TypeError for labels and names that JSON cannot hold."""
         meta = {
             "type": type(self).__name__,
             "C": self.C,

@@ -73,10 +73,7 @@ class SigmoidUnit(GradientUnit):
         return -math.fsum(_loss(self._net(row), d) for row, d in rows)
 
     def learn_one(self, x: Mapping[Any, Any], d: float | None) -> None:
-        """Learn that the target of `x` was 0 or 1, or is 1 with probability `d`.
-
-        Raises TypeError or ValueError, and learns nothing, if a value is invalid.
-        """
+        """Learn the target of `x`, 0 or 1 or a probability, or raise and learn nothing."""
         self.learn_many([(x, d)])
 
     def learn_many(self, events: Iterable[tuple[Mapping[Any, Any], float | None]]) -> None:

@@ -102,10 +102,7 @@ class BetaBernoulli(Conjugate):
 
     @property
     def mode(self) -> float | None:
-        """MAP value of theta; None if the maximum is not unique.
-
-        That is the case for a uniform posterior, and if the density is infinite at both ends.
-        """
+        """MAP value of theta; None if the maximum is not unique."""
         a, b = self.posterior
         if min(a, b) > 1.0:
             return (a - 1.0) / ((a - 1.0) + (b - 1.0))
@@ -129,10 +126,7 @@ class BetaBernoulli(Conjugate):
         return float(lower), float(upper)
 
     def log_predictive(self, x: Any) -> float:
-        """Return log P(next observation is `x` | D) in nats.
-
-        Raises ValueError unless `x` is true or false.
-        """
+        """Return log P(next is `x` | D) in nats. Raises ValueError unless `x` is true or false."""
         self._check(x)
         a, b = self.posterior
         return math.log(a if x else b) - math.log(a + b)
