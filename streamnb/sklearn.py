@@ -28,8 +28,7 @@ from streamnb.models.naive_bayes.naive_bayes_classifier import NaiveBayes
 from streamnb.models.naive_bayes.naive_bayes_variants import BernoulliNB, MultinomialNB
 from streamnb.values.name_suggestions import did_you_mean
 
-_CELLS = 1 << 22
-"""Of a sparse matrix, so many numbers are made dense at once."""
+_CELLS = 1 << 22  # numbers of a sparse matrix that are made dense at a time
 
 
 class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -37,28 +36,27 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     X is one of
 
-    * a data frame, whose columns are numbers, nominal values or texts, as `texts` and the model's attributes
-      say, else by their values; times, durations and decimals are read as those of a Parquet file;
+    * a data frame, whose columns are numbers, nominal values or texts, as declared by `texts` and the model's
+      attributes, else by their values; times, durations and decimals are read as in a Parquet file;
     * a list, an array or a series of strings: each is a text;
-    * an array or a sparse matrix of numbers, float[n, d]. Its columns are numbers, or words of which it holds
-      the counts where the model has words alone. A sparse matrix is the same as the array of it.
+    * an array or a sparse matrix of numbers, float[n, d]. Its columns are numbers, or counts of words if the
+      model has only words. A sparse matrix is equivalent to its array.
 
-    NaN is a missing value. y is any labels that scikit-learn takes. Weights count in steps of 1/1024; if
-    all that `fit` gets are below 1, or one above 0 is below 1/1024 or above 2^20, it multiplies all, and the
-    smoothing of the model, by one power of two.
+    NaN is a missing value. y is any labels that scikit-learn accepts. Weights count in steps of 1/1024; `fit`
+    may multiply them by a power of two, see there.
 
     Args:
-        model: a classifier of streamnb that learns many events at once; what it has learned is left out. None
-            is `NaiveBayes`.
-        texts: the columns that are texts, beside one that is called `text`, which is one by its name.
-        class_weight: label -> what the weights of its events are multiplied by, 1 for labels that are not
-            there; "balanced" is n_samples / (n_classes * count), which `fit` alone can know.
+        model: a classifier of streamnb with `learn_many`; `fit` begins with an untrained copy. None is
+            `NaiveBayes`.
+        texts: the text columns, in addition to one called `text`.
+        class_weight: label -> factor of its events' weights, 1 for other labels; "balanced" is
+            n_samples / (n_classes * count), for `fit` only.
 
     Attributes:
-        model_: what has learned.
+        model_: the trained classifier.
         classes_: the labels, sorted.
-        weight_scale_: what weights, and the smoothing (alpha, m) of `model_`, are multiplied by: the power of
-            two that `fit` chose; `partial_fit` keeps it, or begins with 1.
+        weight_scale_: factor of weights, and of the smoothing (alpha, m) of `model_`: the power of two that
+            `fit` chose; `partial_fit` keeps it, or begins with 1.
     """
 
     model_: Any
@@ -71,9 +69,9 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.model, self.texts, self.class_weight = model, texts, class_weight
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: FBT001, FBT002  scikit-learn's
-        """Return the parameters; with `deep` those of the model, too, such as `model__alpha`."""
+        """Return the parameters; with `deep` also the model's parameters, such as `model__alpha`."""
         params: dict[str, Any] = super().get_params(deep=False)
-        if deep and hasattr(self.model, "clone"):  # scikit-learn sets anything, and asks only then
+        if deep and hasattr(self.model, "clone"):  # scikit-learn sets any value, and validates later
             names = inspect.signature(type(self.model)).parameters
             params |= {f"model__{name}": getattr(self.model, name) for name in names}
         return params
@@ -94,21 +92,21 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Forget what was learned, and learn these events in order.
+        """Reset the model, and learn these events in order.
 
         If all weights are below 1, the least above 0 is below 1/1024, or the greatest is above 2^20, all
-        weights and the smoothing are multiplied by one power of two (`weight_scale_`). This
-        does not change smoothed probabilities. Means and variances take the scaled weights, and the greatest
-        of these is one example or more. So weights of 1/n give the same variances as weights of 1.
+        weights and the smoothing are multiplied by one power of two (`weight_scale_`). This does not change
+        smoothed probabilities. Means and variances use the scaled weights, the greatest of which is at least
+        one example. So weights of 1/n give the same variances as weights of 1.
         """
         return self._learned(X, y, None, sample_weight, anew=True, is_fit=True)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """Learn more events; a class that `classes` did not name gets its column when it comes."""
+        """Learn more events; a class that is not in `classes` gets its column with its first event."""
         return self._learned(X, y, classes, sample_weight, anew=not hasattr(self, "model_"))
 
     def predict_proba(self, X: Any) -> Any:
-        """P(class | row), float[n, classes]; the columns are `classes_`. Raises NotFittedError."""
+        """Return P(class | row), float[n, classes]; the columns are `classes_`. Raises NotFittedError."""
         check_is_fitted(self)
         events = self._events(X, anew=False)
         answer = np.zeros((events.shape[0], len(self.classes_)))
@@ -118,22 +116,22 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return answer
 
     def predict(self, X: Any) -> Any:
-        """The most probable class of each row. Raises NotFittedError."""
-        best = self.predict_proba(X).argmax(axis=1)  # first: it says when nothing was learned
+        """Return the most probable class of each row. Raises NotFittedError."""
+        best = self.predict_proba(X).argmax(axis=1)  # before `classes_`, to raise NotFittedError
         return self.classes_[best]
 
     def __getstate__(self) -> dict[str, Any]:
-        """The model as bytes: joblib would map its arrays read-only, and it could not go on learning."""
+        """Return the state with the model as bytes: joblib would map its arrays read-only."""
         state: dict[str, Any] = super().__getstate__()
         return {**state, "model_": pickle.dumps(self.model_)} if "model_" in state else state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """What was pickled, which has to be trusted as any pickle has."""
+        """Restore a pickled state, which must be trusted like any pickle."""
         known = {"model_": pickle.loads(state["model_"])} if "model_" in state else {}  # noqa: S301  see above
         super().__setstate__(state | known)
 
     def __sklearn_tags__(self) -> Any:
-        """Missing values and sparse matrices are taken."""
+        """Return the tags: missing values and sparse matrices are accepted."""
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = tags.input_tags.sparse = True
         return tags
@@ -154,7 +152,7 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             weights = self.weight_scale_ * (np.ones(len(y)) if weights is None else weights)
         for rows, part in self._parts(events):
             self.model_.learn_many(part, y[rows].tolist(), None if weights is None else weights[rows])
-        if issparse(events) or not isinstance(self.model_, CountingModel):  # which warns of frames itself
+        if issparse(events) or not isinstance(self.model_, CountingModel):  # a CountingModel warns itself
             warn_of_labels(self.classes_.tolist(), self._warned)
             if not issparse(events):
                 declared = {TEXT, *(getattr(self.model_, "attributes", None) or ())}
@@ -162,7 +160,6 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def _weights(self, X: Any, y: Any, sample_weight: Any, *, is_fit: bool) -> Any:
-        """Return the weight of each event, float[n]; None if each is 1. Raises ValueError."""
         weights = None if sample_weight is None else _check_sample_weight(sample_weight, X)
         given = self.class_weight
         if given is None:
@@ -180,11 +177,11 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 "label -> weight"
             )
         else:
-            by_class = compute_sample_weight(given, y)  # which refuses all but "balanced"
+            by_class = compute_sample_weight(given, y)  # ValueError unless "balanced"
         return by_class if weights is None else weights * by_class
 
     def _parts(self, events: Any) -> Iterator[tuple[slice, Any]]:
-        """Yield the events as what a model takes, with their rows: a sparse matrix in parts."""
+        """Yield the events in the model's format, with their rows: a sparse matrix in parts."""
         if not issparse(events):
             yield slice(0, len(events)), events
             return
@@ -197,9 +194,9 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             yield rows, self._bags(part) if has_words else pd.DataFrame(part.toarray(), columns=self._columns)
 
     def _bags(self, counts: Any) -> list[dict[Any, float]]:
-        """Return the rows of a sparse matrix as bags of words: a model of words does not look at zeros.
+        """Return the rows of a sparse matrix as bags of words, without zeros.
 
-        An empty row is a text without words, as one of zeros is, and not an event without a text.
+        An empty row is a text without words, like a row of zeros, not an event without a text.
         """
         words, ends = self._columns.to_numpy()[counts.indices].tolist(), counts.indptr.tolist()
         times, none = counts.data.tolist(), {self._columns[0]: 0.0}
@@ -209,7 +206,7 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         ]
 
     def _fresh(self, columns: Any) -> Any:
-        """A model that has learned nothing. Raises ValueError for texts that are no columns."""
+        """Return an untrained model. Raises ValueError for texts that are not columns."""
         model = NaiveBayes() if self.model is None else self.model
         texts = [self.texts] if isinstance(self.texts, str) else self.texts
         for name in texts:
@@ -226,7 +223,7 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return model.clone(parameters)
 
     def _events(self, X: Any, y: Any = "no_validation", *, anew: bool) -> Any:
-        """The rows as a data frame or a CSR matrix, checked. Raises as scikit-learn does."""
+        """Return validated rows as a data frame or a CSR matrix. Raises the errors of scikit-learn."""
         texts, has_names = _texts_of(X), False
         if isinstance(X, pd.DataFrame):
             validate_data(self, X, y, reset=anew, skip_check_array=True)
@@ -247,12 +244,12 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             events = events if issparse(events) else pd.DataFrame(events)
         if anew:
             self._columns = pd.RangeIndex(events.shape[1]) if issparse(events) else events.columns
-        # As all of scikit-learn does: where one side has no names, columns go by their places.
+        # As in all of scikit-learn: if one side has no names, columns are matched by position.
         return events if anew or has_names or issparse(events) else events.set_axis(self._columns, axis=1)
 
 
 def _labels_of(y: Any) -> Any:
-    """Return nullable integers and booleans of pandas as numpy's: scikit-learn would make doubles of them."""
+    """Convert nullable integers and booleans of pandas to numpy's; scikit-learn would make them doubles."""
     numpy_dtype = getattr(getattr(y, "dtype", None), "numpy_dtype", None)
     if numpy_dtype is None or numpy_dtype.kind not in "iub" or y.isna().any():
         return y
@@ -260,7 +257,7 @@ def _labels_of(y: Any) -> Any:
 
 
 def _texts_of(X: Any) -> Any:
-    """Return a sequence of strings, of which some may be missing, as object[n, 1]; None for all else."""
+    """Return a sequence of strings, some of which may be missing, as object[n, 1]; else None."""
     is_array = isinstance(X, np.ndarray | pd.Series) and X.ndim == 1
     if not is_array and not isinstance(X, list | tuple):
         return None

@@ -52,7 +52,7 @@ from streamnb.config.validators import (
 )
 from streamnb.events import DETECTORS, DetectorName
 from streamnb.features.attributes import EventModel
-from streamnb.statistics.memory_split import of_features
+from streamnb.statistics.memory_budget import of_features
 
 Repeats = Literal["learn", "skip", "dead-letter"]
 _DEFAULT_SWITCHING_RATE = 1e-4  # of the default hypotheses: which of them is right changes as a stream grows

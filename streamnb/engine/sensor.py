@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from streamnb.engine.ports import Partition, Record
 from streamnb.engine.processing.counters import Counters
 from streamnb.events import MetricsReport
-from streamnb.statistics.memory_use import MemoryUse
+from streamnb.statistics.memory_budget import MemoryUse
 
 if TYPE_CHECKING:  # observers need no model, which is slow to import
     from streamnb.models.interface.tenant_usage import TenantsUse

@@ -43,7 +43,7 @@ from streamnb.engine.sensor import MOST_TENANTS, SILENT, Committed, Sensor, Work
 from streamnb.errors import JournalError, NotElected, OutOfRange, SnapshotError, UnknownTopic
 from streamnb.models.tenants.tenant_models import TenantModels
 from streamnb.runtime.snapshot_writer import LONGEST_WRITE, Saving
-from streamnb.statistics.memory_use import MemoryUse
+from streamnb.statistics.memory_budget import MemoryUse
 
 _TURN_SECONDS = 0.5
 _STAND_BY_SECONDS = 0.2

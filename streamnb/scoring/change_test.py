@@ -142,7 +142,6 @@ def advance(
 
 @kernel
 def _beyond(t: float, size: float, b: float, prior: float) -> float:
-    """Return the sum of w_j over j > t: the rest of the block of t, and all blocks after it."""
     return (2.0 * size - 1.0 - t) * prior + 1.0 / (b + 2.0)
 
 

@@ -6,8 +6,8 @@ u. Its expected cost for an event x is
     R(d | x) = u + (1 - u) sum of C(d, v) P(v | x) over v.
 
 Bayes' decision rule takes the d of the least R, and no rule costs less on average (Wald 1950; Berger 1985,
-sec. 4.4). Where 0 is the cost of what is right, and 1 of what is wrong, that is the most probable class. If
-even the least R is above the cost of not deciding, nothing is decided (Chow 1970).
+sec. 4.4). If right decisions cost 0 and wrong ones 1, that is the most probable class. If even the least R
+exceeds the cost of not deciding, nothing is decided (Chow 1970).
 
 A cost that is not configured is 0 or 1. So with the gain G = 1 - C
 
@@ -20,13 +20,13 @@ Decaestecker 2002), without retraining:
 
     P'(v | x) ~ P(v | x) new(v) / learned(v).
 
-What is new may be given, or be how frequent classes were among the n newest judged events, of which c_v were
-of class v; as if K more, one for each class, had been as they were learned. So no class is ruled out, and
-nothing is corrected before anything was judged:
+The new frequencies may be given, or estimated from the n newest labelled events, of which c_v were of class
+v, plus K pseudo-events with the learned frequencies. So no class is excluded, and nothing is corrected before
+any event is labelled:
 
     new(v) = (c_v + K learned(v)) / (n + K).
 
-Whatever is decided, an event that is no more usual than `novelty` is rejected; see `usual_evidence`.
+An event that is not more typical than `novelty` is rejected in any case; see `Typicality`.
 
 References: Wald (1950), Statistical Decision Functions; Chow (1970), IEEE Transactions on Information Theory
 16(1); Berger (1985), Statistical Decision Theory and Bayesian Analysis; Saerens, Latinne & Decaestecker
@@ -46,7 +46,7 @@ from streamnb.scoring.typicality import NOTHING, Evidence
 from streamnb.values.example_weights import UNIT, units
 from streamnb.values.type_aliases import Flags
 
-_UNKNOWN = float(np.finfo(np.float64).min)  # the gain of a class that was not met: no other is as low
+_UNKNOWN = float(np.finfo(np.float64).min)  # gain of an unknown class, below all others
 
 
 class PosteriorBatch(Protocol):
@@ -93,10 +93,10 @@ class DecisionBatch(NamedTuple):
     def fields(self) -> Iterator[dict[str, Any]]:
         """Yield the fields of each prediction."""
         for label, cost, share in zip(self.labels, self.costs, self.shares, strict=True):
-            said = {"decision": label, "expected_cost": cost}
+            fields = {"decision": label, "expected_cost": cost}
             if self.novelty and label is None:
-                said["rejected"] = "cost" if share is None else "novel"
-            yield said if share is None else {**said, "novelty": share}
+                fields["rejected"] = "cost" if share is None else "novel"
+            yield fields if share is None else {**fields, "novelty": share}
 
 
 class DecisionRule(msgspec.Struct, frozen=True):
@@ -175,7 +175,6 @@ class DecisionRule(msgspec.Struct, frozen=True):
         return DecisionBatch(labels, np.where(is_decided, least, none).tolist(), [None] * n, NOTHING)
 
     def _given(self, classes: Sequence[Any]) -> Iterator[tuple[int, int, float]]:
-        """Yield the configured costs of mistakes, with the columns of both classes, in the order of names."""
         column = {label: k for k, label in enumerate(classes)}
         for decision, row in sorted(self.costs.items()):
             for truth, cost in sorted(row.items()):

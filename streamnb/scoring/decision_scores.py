@@ -45,8 +45,8 @@ class ServedDecisions:
     def __init__(self, rule: DecisionRule, window_size: int) -> None:
         self.rule, self.window_size, self.first = rule, window_size, 0
         self.usual = Typicality()
-        self._served: list[str | None] = []  # of the events from `first` on
-        self._evidence = array("f")  # of the same events, if the rule uses novelty
+        self._served: list[str | None] = []  # decisions from `first` on
+        self._evidence = array("f")  # evidence from `first` on, if the rule uses novelty
         self._cells: Counter[_Cell] = Counter()
         self._window: dict[int, _Cell | None] = {}  # in the order of first labels; None was taken back
 
@@ -93,7 +93,6 @@ class ServedDecisions:
     def _without_novel(
         self, decided: DecisionBatch, evidence: Evidence, truths: Sequence[str | None]
     ) -> DecisionBatch:
-        """Withdraw the decisions on events that are not typical."""
         labels, costs, usual = list(decided.labels), list(decided.costs), self.usual.copy()
         shares: list[float | None] = [None] * len(labels)
         for i, (fit, truth) in enumerate(zip_longest(evidence.tolist(), truths)):
@@ -168,7 +167,6 @@ class ServedDecisions:
         return DecisionReport(self._scores(self._cells), self._scores(window))
 
     def _scores(self, cells: Counter[_Cell]) -> DecisionScores:
-        """Return scores as means; sums are exact, so that the order of cells does not matter."""
         events = cells.total()
         decided = sum(n for (_, decision), n in cells.items() if decision is not None)
         right = sum(n for (truth, decision), n in cells.items() if decision == truth)
@@ -227,7 +225,6 @@ class ServedDecisions:
 
 
 def _of_rule(rule: DecisionRule) -> dict[str, Any]:
-    """Return a rule for a state, without the parts that are not in use."""
     meta: dict[str, Any] = msgspec.to_builtins(rule)
     if not rule.window_size:
         del meta["window"]

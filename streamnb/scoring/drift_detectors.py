@@ -160,9 +160,9 @@ class DriftDetectors:
 def _unpacked(name: str, count: object, packed: Array) -> bytes:
     """Unpack exactly `count` zeros and ones."""
     if type(count) is not int or not 0 <= count < HORIZON:
-        raise SnapshotError(f"{name} cannot have been told {count!r} observations")
+        raise SnapshotError(f"{name} cannot have {count!r} observations")
     if packed.dtype != np.uint8 or packed.shape != ((count + 7) // 8,):
-        raise SnapshotError(f"{name} was told {count} observations, found {packed.dtype}{packed.shape}")
+        raise SnapshotError(f"{name} has {count} observations, but found {packed.dtype}{packed.shape}")
     bits = np.unpackbits(packed)
     if bits[count:].any():
         raise SnapshotError(f"{name} was told {count} observations, and there is something behind them")

@@ -34,11 +34,10 @@ def new_class_probability(events: Ints, classes: Ints) -> Floats:
 
 
 def published_new_class_probability(events: Ints, classes: Ints, held: Floats | float = 0.0) -> Floats:
-    """As `new_class_probability`, as predictions tell it: to four digits, u + (1 - u) h.
+    """Return `new_class_probability` as published in predictions: u + (1 - u) h, to four digits.
 
-    Here h is `held`, the probability of classes that were seen and may not be predicted. From 1,024 events on
-    u is worked out where their number has ten bits at most, and is linear between: what is worked out serves
-    many events.
+    h is `held`, the probability of known classes that may not be predicted. From 1,024 events on u is
+    computed for numbers of ten significant bits, and interpolated linearly: one result serves many events.
     """
     step = np.left_shift(1, np.maximum(np.frexp(events)[1] - _BITS, 0))
     low = events - events % step
@@ -47,10 +46,10 @@ def published_new_class_probability(events: Ints, classes: Ints, held: Floats | 
     sides = [(_one(n, k), _one(n + more, k)) for n, more, k in zip(*columns, strict=True)]
     times = np.diff(starts, append=events.size)
     before, after = np.repeat(np.reshape(sides, (-1, 2)), times, axis=0).T
-    told = before + (after - before) * ((events - low) / step)
-    told = told + (1.0 - told) * held
-    scale = 10.0 ** (_DIGITS - 1 - np.floor(np.log10(told)))
-    return np.asarray(np.round(told * scale) / scale)
+    u = before + (after - before) * ((events - low) / step)
+    u = u + (1.0 - u) * held
+    scale = 10.0 ** (_DIGITS - 1 - np.floor(np.log10(u)))
+    return np.asarray(np.round(u * scale) / scale)
 
 
 @lru_cache(maxsize=1024)

@@ -6,18 +6,18 @@ import numpy as np
 
 from streamnb.kernels.array_types import Floats
 
-_RATES = 0.5 ** np.arange(1, 21)  # of 1 / B: for squares that add up to between B^2 and 10^12 B^2
+_RATES = 0.5 ** np.arange(1, 21)  # in units of 1 / B, for sums of squares between B^2 and 10^12 B^2
 _PSI = -np.log1p(-_RATES) - _RATES
 
 
 def interval(total: Floats, squares: Floats, n: Floats, bound: float, miss: float) -> tuple[Floats, Floats]:
-    """Between what the mean of the expected differences lies, at any time, but with probability `miss`.
+    """Return an interval that contains the mean expected difference at all times, except with chance `miss`.
 
     Args:
         total: sum of the n differences so far; any shape.
         squares: sum of their squares.
-        n: how many, >= 1.
-        bound: of the absolute value of each.
+        n: number of differences, >= 1.
+        bound: maximum absolute difference.
         miss: between 0 and 1.
 
     Returns:

@@ -54,11 +54,10 @@ _AT_LEAST = 1024  # cells that may wait
 
 
 class _Ring(NamedTuple):
-    """The last labelled events; event i lies in slot i modulo the window's size.
+    """The last labelled events; event i is in slot i modulo the window's size.
 
-    Attributes:
-        labels: int64[window_size, 2], truth and predicted class.
-        terms: float64[window_size, 3], loss, Brier score and confidence.
+    `labels`, int64[window_size, 2]: truth and prediction; `terms`, float64[window_size, 3]: loss, Brier
+    score, confidence.
     """
 
     labels: Ints
@@ -66,15 +65,11 @@ class _Ring(NamedTuple):
 
 
 class _Cells:
-    """The cells of a confusion matrix in which something was counted.
+    """Non-zero cells of a confusion matrix.
 
-    A cell is one number, the truth in its upper half and the prediction + 1 in its lower one. The cells of
-    the last events are buffered, one entry per event, and sorted in together, so that sorting costs little
-    per event.
-
-    Attributes:
-        waiting: int64, capacity for cells; the first `waits` of them are not among the counts yet.
-        waits: how many.
+    A cell is one number: the truth in its upper half and the prediction + 1 in its lower one. The first
+    `waits` entries of the buffer `waiting` are cells of recent events, which are sorted in together, so that
+    sorting is cheap per event.
     """
 
     def __init__(self, codes: Ints, counts: Ints) -> None:
@@ -83,7 +78,6 @@ class _Cells:
         self.waits = 0
 
     def reserve(self, more: int) -> None:
-        """Make capacity for more waiting cells."""
         if self.waits + more > self.waiting.size:
             self._sort_in()
             self.waiting = np.zeros(max(_AT_LEAST, more, self._codes.size // 2), dtype=np.int64)
@@ -109,9 +103,8 @@ def _codes(rows: Ints) -> Ints:
 class _Tally(NamedTuple):
     """Sums over a scope.
 
-    Attributes:
-        bins: int64[BINS, 2], events in each bin of confidence, and the correctly predicted ones.
-        sums: float64[2 + BINS, 2], loss, Brier score and each bin's confidence: sum and its compensation.
+    `bins`, int64[BINS, 2]: events and right predictions by confidence. `sums`, float64[2 + BINS, 2]: loss,
+    Brier score and each bin's confidence, each as sum and compensation.
     """
 
     bins: Ints
@@ -133,7 +126,6 @@ def _are_probabilities(values: Any) -> bool:
 
 @kernel
 def _add_slot(labels: Any, terms: Any, slot: int, bins: Any, sums: Any) -> None:
-    """Add the event in one slot of a ring to a tally."""
     add(sums, _LOSS, terms[slot, _LOSS])
     add(sums, _BRIER, terms[slot, _BRIER])
     if labels[slot, _PREDICTED] == _NOTHING:
@@ -188,7 +180,6 @@ def score_each(probabilities: Floats, truths: Ints) -> tuple[Ints, Floats]:
 
 @inlined
 def _add_margins(labels: Any, slot: int, margins: Any) -> None:
-    """Count the event in one slot of a ring; `margins` as in `_scores`."""
     truth, predicted = labels[slot, _TRUTH], labels[slot, _PREDICTED]
     margins[0, truth] += 1
     if predicted != _NOTHING:
@@ -198,10 +189,7 @@ def _add_margins(labels: Any, slot: int, margins: Any) -> None:
 
 @kernel
 def _update(events: int, batch: Any, cells: Any, margins: Any, ring: Any, tally: Any) -> int:
-    """Score a batch in order, after `events` earlier ones; return the new number of events.
-
-    `cells` is filled with theirs from its beginning on; `margins` as in `_scores`.
-    """
+    """Score a batch in order, after `events` earlier ones; fill `cells`; return the new number of events."""
     probabilities, truths = batch
     labels, terms = ring
     bins, sums = tally
@@ -373,13 +361,11 @@ class ProgressiveValidation(Shown):
         return validation
 
     def _grow(self, classes: int) -> None:
-        """Extend the arrays to `classes` classes, at least the current number."""
         self._classes = classes
         self._margins = roomier(self._margins, 0, classes)
 
 
 def _scores(margins: Ints, tally: _Tally) -> Scores:
-    """Return the scores of a scope; see `scores_of`."""
     return scores_of(margins, tally.bins.tolist(), tally.sums.sum(axis=1).tolist())
 
 
@@ -418,10 +404,7 @@ def scores_of(margins: Ints, bins: Sequence[Sequence[int]], sums: Sequence[float
 
 
 def _check(window_size: int, meta: Mapping[str, object], arrays: Mapping[str, Array]) -> int:
-    """The number of classes. Raise SnapshotError unless the arrays of a state fit together.
-
-    Kernels index without checking.
-    """
+    """Return the number of classes. Raises SnapshotError for inconsistent arrays; kernels do not check."""
     classes = count(meta, "classes", most=(1 << (_HALF - 1)) - 1)
     empty, lowest = _empty_tally(), np.array([0, _NOTHING])  # a truth, and a prediction
     found = checked(
@@ -437,7 +420,7 @@ def _check(window_size: int, meta: Mapping[str, object], arrays: Mapping[str, Ar
     cells, used = found["cells"], len(found["window_labels"])
     events = cells[:, 2].sum(dtype=np.float64)
     if events > MOST or used != min(int(events), window_size):
-        raise SnapshotError(f"window_labels: {used} events of {events:g} are no window of {window_size}")
+        raise SnapshotError(f"window_labels: {used} events of {events:g}, but the window holds {window_size}")
     reject("cells", np.diff(_codes(cells)) <= 0, "not in order")
     predicted = cells[cells[:, 1] != _NOTHING]
     right = predicted[predicted[:, 0] == predicted[:, 1]]

@@ -1,12 +1,12 @@
 """Additional scores of `evaluate`: AUC of two classes, loss of new labels, calibration of rare classes.
 
-1 - AUC, where AUC is the area under the ROC curve: the probability that of two events, one of each class, the
-one that is of a class was given the higher probability of it; equal ones count half (Hanley and McNeil 1982).
-It is the same whichever class is asked for.
+1 - AUC, with AUC the area under the ROC curve: the probability that an event of one class has a higher
+predicted probability of it than an event of the other class; ties count half (Hanley and McNeil 1982). It is
+the same for both classes.
 
 Progressive validation charges 34.5 nats for a label that was never seen, for every model. The open log loss
 charges by `unseen`: -ln P(new) for such a label, and -ln (1 - P(new)) P(label) for any other. Classes that
-may not be predicted are as new ones: P(new) is then u + (1 - u) h, where h is what they have together.
+may not be predicted count as new: P(new) is then u + (1 - u) h, with h their total probability.
 
 Below 1 in 100 the ten bins of a calibration curve are too wide: each decade has a bin of its own.
 

@@ -9,7 +9,7 @@
     logspace.py, compensated.py, double_double.py, rising_factorial.py   arithmetic with small error
     counter_rng.py          random numbers as a function of seed and number
     credible_intervals.py   equal-tailed intervals of a Beta distribution
-    memory_budget.py, memory_split.py, memory_use.py   how bytes are divided, as a function of the stream
+    memory_budget.py        how bytes are divided, as a function of the stream
     lightest_rows.py        rows that are evicted first
 
 Laws: integer sums are exact in any order; `merge` is addition; unlearning takes back exactly on counts.

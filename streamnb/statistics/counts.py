@@ -154,7 +154,6 @@ class Counts(Growable):
         _add(self.table, rows, columns, more, groups, self.live, self.slot, self.histograms)
 
     def _texts(self) -> int:
-        """Return the largest number of texts that a class has of a Bernoulli text, weighted, in examples."""
         return int(self.totals[self.kinds == BERNOULLI].max(initial=0)) // UNIT
 
 
@@ -171,7 +170,6 @@ def add_rows(table: Any, groups: Any, sums: Ints) -> None:
 def _add(
     table: Any, rows: Any, columns: Any, more: Any, groups: Any, live: Any, slot: Any, histograms: Any
 ) -> None:
-    """Add counts to rows, and move the counts of Bernoulli texts in their histograms."""
     for i in range(rows.size):
         row, g, was_known, is_known = rows[i], groups[i], False, False
         for k in range(table.shape[1]):
@@ -188,7 +186,6 @@ def _add(
 
 @kernel
 def _take_out(table: Any, groups: Any, slot: Any, histograms: Any) -> None:
-    """Remove the counts of these rows from the histograms."""
     for row in range(table.shape[0]):
         for k in range(table.shape[1] if slot[groups[row]] >= 0 else 0):
             if table[row, k] > 0:

@@ -46,18 +46,12 @@ def beta_intervals(a: npt.ArrayLike, b: npt.ArrayLike, mass: float) -> tuple[Flo
 
 
 def _not_1000(parameter: Floats) -> Floats:
-    """Replace exactly 1000 by a neighbour: scipy 1.17's inverse is wrong there.
-
-    For Beta(1000, 10^12) both bounds for 95% would be 15 times the mean, and the density there is zero.
-    """
+    """Replace 1000, for which scipy 1.17's inverse is wrong: for Beta(1000, 10^12) by a factor of 15."""
     return np.where(parameter == 1000.0, 1000.0 * (1.0 + 1e-12), parameter)
 
 
 def _limit(a: Floats, b: Floats, tail: float) -> tuple[Floats, Floats]:
-    """Return the bounds of X / (X + Y), X and Y gamma variates, with the larger one replaced by its mean.
-
-    From about 10^150 on, scipy's inverse is NaN.
-    """
+    """Return the bounds of a ratio of gammas, the larger fixed at its mean; scipy is NaN from 10^150 on."""
     special = _special()
     x_low, x_high = special.gammaincinv(a, tail), special.gammainccinv(a, tail)
     y_low, y_high = special.gammaincinv(b, tail), special.gammainccinv(b, tail)
@@ -71,7 +65,7 @@ def _nearly_normal(a: Floats, b: Floats, tail: float) -> tuple[Floats, Floats]:
     For such parameters scipy's inverse loses digits, and from 10^16 on it is NaN.
     """
     n, z = a + b, float(_special().ndtri(tail))
-    with np.errstate(all="ignore"):  # of entries that the caller does not use
+    with np.errstate(all="ignore"):  # entries that the caller does not use
         mean = a / n
         deviation = np.sqrt(mean * (b / n) / (n + 1.0))
         skewness = 2.0 * ((b - a) / (n + 2.0)) * (np.sqrt(n + 1.0) / np.sqrt(a) / np.sqrt(b))

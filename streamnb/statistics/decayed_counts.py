@@ -33,7 +33,7 @@ from streamnb.values.type_aliases import Array, Codes, Flags
 _EPOCH = 32.0  # half-lives: weights up to 2^32 leave room for the squares of the largest values
 _HEAVIEST = 2.0**96  # units, at the beginning of an epoch
 _LATEST = 2.0**52  # limit on elapsed half-lives
-_LEAST_WEIGHT = 1e-200  # of moments; squares and quotients of smaller weights underflow
+_LEAST_WEIGHT = 1e-200  # for moments; squares and quotients of smaller weights underflow
 
 
 @struct_type
@@ -67,7 +67,7 @@ class DecayedTables(NamedTuple):
 
 @inlined
 def _epochs_gone(epochs: int) -> float:
-    """Return the decay over a number of epochs: 2^-(32 epochs), which underflows after 34 epochs."""
+    """Return the decay over a number of epochs, which underflows after 34 of them."""
     return math.ldexp(1.0, -int(_EPOCH) * min(epochs, 40))
 
 

@@ -113,7 +113,6 @@ def _add_sorted(weight: Any, words: Any, used: Any, b: int, count: int, more: in
 def _add(
     exact: Any, occupied: Any, weight: Any, words: Any, used: Any, b: int, count: int, more: int
 ) -> None:
-    """Add words of a count, or remove them."""
     at = count >> _UNIT_BITS
     if at << _UNIT_BITS == count and at < exact.shape[1]:
         bit = np.uint64(1) << np.uint64(at & 63)
@@ -246,7 +245,6 @@ def widened(old: Histograms, columns: int, wider: int) -> Histograms:
 
 
 def _widen(array: Array, columns: int, wider: int) -> Array:
-    """Return an array of first axis (group x class) with capacity for more classes in each group."""
     by_group = array.reshape(-1, columns, *array.shape[1:])
     pad = [(0, 0), (0, wider - columns)] + [(0, 0)] * (array.ndim - 1)
     return np.pad(by_group, pad).reshape(-1, *array.shape[1:])
@@ -262,7 +260,6 @@ def _places(length: int, texts: int, places: int) -> int:
 
 
 def _counted(old: Histograms, b: int) -> Counted:
-    """Return the counts of histogram b, rising, and the number of words of each."""
     at = np.flatnonzero(old.exact[b])
     counts = np.concatenate([old.weight[b, : old.used[b]], at << _UNIT_BITS])
     words = np.concatenate([old.words[b, : old.used[b]], old.exact[b, at]])
@@ -276,7 +273,6 @@ def _have_places(counts: Ints, places: int) -> Flags:
 
 
 def _fill(new: Histograms, b: int, counts: Ints, words: Ints) -> None:
-    """Store rising counts in an empty histogram."""
     whole = _have_places(counts, new.exact.shape[1])
     at = counts[whole] >> _UNIT_BITS
     new.exact[b, at] = words[whole]

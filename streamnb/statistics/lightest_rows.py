@@ -54,7 +54,6 @@ def drop_lightest(table: Ints, groups: Codes, stays: Flags, most: int) -> int:
 
 
 def _drop_ranked(weights: Ints, counts: Flags, stays: Flags, most: int) -> int:
-    """Drop rows as `drop_lightest`, with these weights; `counts` marks the rows that count."""
     ranked = np.flatnonzero(stays & counts)
     stays[ranked[ranking(weights[ranked])[most:]]] = False
     stays &= (weights > 0) | ~counts
@@ -63,7 +62,6 @@ def _drop_ranked(weights: Ints, counts: Flags, stays: Flags, most: int) -> int:
 
 @kernel
 def _count_sizes(table: Any, groups: Any, stays: Any, low: int, shift: int, found: Any) -> None:
-    """Count the rows that may stay in bins of width 2^`shift` from weight `low`."""
     for row in range(stays.size):
         if stays[row] and groups[row] >= 0:
             total = row_sum(table, row)

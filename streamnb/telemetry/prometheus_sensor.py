@@ -19,7 +19,7 @@ from streamnb.engine.ports import Partition
 from streamnb.engine.sensor import Committed, Sensor, WorkerState
 from streamnb.events import ActionReport, MetricsReport
 from streamnb.models.interface.tenant_usage import TenantsUse
-from streamnb.statistics.memory_use import MemoryUse
+from streamnb.statistics.memory_budget import MemoryUse
 from streamnb.telemetry.prometheus_quality import BoundedNames, Quality
 
 _COMMIT_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)

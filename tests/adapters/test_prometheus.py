@@ -48,7 +48,7 @@ from streamnb.events import (
 from streamnb.models.interface.tenant_usage import Tenant, TenantsUse
 from streamnb.serving.http_api import metrics_of
 from streamnb.serving.replica import Replica
-from streamnb.statistics.memory_use import MemoryComponent, MemoryUse
+from streamnb.statistics.memory_budget import MemoryComponent, MemoryUse
 from streamnb.telemetry.prometheus_quality import LONGEST_NAME, MOST_NAMES
 from streamnb.telemetry.prometheus_sensor import PrometheusSensor
 

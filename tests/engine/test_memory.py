@@ -27,9 +27,7 @@ from streamnb.models.softmax import feature_table
 from streamnb.models.softmax.feature_table import FeatureTable
 from streamnb.persistence.snapshot_folder import SnapshotFolder
 from streamnb.runtime.worker import CommitPolicy
-from streamnb.statistics.memory_budget import MemoryBudget
-from streamnb.statistics.memory_split import of_features
-from streamnb.statistics.memory_use import MemoryComponent, MemoryUse
+from streamnb.statistics.memory_budget import MemoryBudget, MemoryComponent, MemoryUse, of_features
 
 pytestmark = pytest.mark.early(42)
 

@@ -36,7 +36,7 @@ from streamnb.engine.settings import LabelSettings, MonitorSettings
 from streamnb.models.interface.tenant_usage import Tenant, TenantsUse
 from streamnb.models.mixture.bayes_optimal_nb import BayesOptimalNB
 from streamnb.scoring.decision_rule import DecisionRule
-from streamnb.statistics.memory_use import MemoryComponent, MemoryUse
+from streamnb.statistics.memory_budget import MemoryComponent, MemoryUse
 from streamnb.telemetry.http_endpoints import Endpoints, Health
 from streamnb.telemetry.prometheus_sensor import PrometheusSensor
 

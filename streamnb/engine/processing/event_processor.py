@@ -55,8 +55,8 @@ from streamnb.scoring.decision_scores import ServedDecisions
 from streamnb.scoring.drift_detectors import DriftDetectors
 from streamnb.scoring.new_class_probability import published_new_class_probability
 from streamnb.scoring.prequential_scores import ProgressiveValidation
-from streamnb.statistics.memory_use import MemoryComponent as MemoryPart
-from streamnb.statistics.memory_use import MemoryUse
+from streamnb.statistics.memory_budget import MemoryComponent as MemoryPart
+from streamnb.statistics.memory_budget import MemoryUse
 from streamnb.values.example_weights import is_below_unit
 from streamnb.values.state_validation import count, state_errors
 from streamnb.values.type_aliases import Aside, concatenated

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from streamnb.statistics.memory_use import MemoryUse
+from streamnb.statistics.memory_budget import MemoryUse
 from streamnb.values.type_aliases import Array, Aside, State, Times, Weights, concatenated
 
 if TYPE_CHECKING:

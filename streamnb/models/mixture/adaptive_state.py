@@ -34,8 +34,7 @@ from streamnb.models.softmax.byte_ngram_table import ByteNgramArrays, ByteNgramT
 from streamnb.models.softmax.feature_extraction import ExtractedFeatures, ExtractionContext, expected_context
 from streamnb.models.softmax.feature_table import FeatureTable, FeatureTableArrays
 from streamnb.models.softmax.quantile_bins import QuantileBinArrays, QuantileBins, check_bins, expected_bins
-from streamnb.statistics.memory_split import MOST_ASIDE, ByteNgramMemory
-from streamnb.statistics.memory_use import MemoryComponent
+from streamnb.statistics.memory_budget import MOST_ASIDE, ByteNgramMemory, MemoryComponent
 from streamnb.values.state_validation import LARGE, ExpectedArray, checked, counts, named, real, reject
 from streamnb.values.type_aliases import Array, Aside, Flags, concatenated
 

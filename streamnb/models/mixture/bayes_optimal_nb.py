@@ -55,9 +55,14 @@ from streamnb.statistics.class_priors import LEARNED, UNIFORM
 from streamnb.statistics.count_sources import Sources
 from streamnb.statistics.counter_rng import check_seed, uniforms
 from streamnb.statistics.document_frequency import NO_DOCUMENT_FREQUENCY, DocumentFrequencyArrays
-from streamnb.statistics.memory_budget import MemoryBudget
-from streamnb.statistics.memory_split import ByteNgramMemory, of_features, of_rows, of_runs
-from streamnb.statistics.memory_use import MemoryUse
+from streamnb.statistics.memory_budget import (
+    ByteNgramMemory,
+    MemoryBudget,
+    MemoryUse,
+    of_features,
+    of_rows,
+    of_runs,
+)
 from streamnb.statistics.sequential_posterior import SequentialPosterior
 from streamnb.values.attribute_kinds import text_kind
 from streamnb.values.number_ranges import is_missing

@@ -25,7 +25,7 @@ from streamnb.models.one_dependence.one_dependence_kernels import CodedEvents, P
 from streamnb.models.one_dependence.pair_counts import PairCounts
 from streamnb.models.one_dependence.pair_model import PairModel
 from streamnb.models.one_dependence.value_codes import MISSING
-from streamnb.statistics.memory_use import MemoryComponent
+from streamnb.statistics.memory_budget import MemoryComponent
 from streamnb.values.attribute_kinds import CONTINUOUS
 from streamnb.values.example_weights import UNIT
 from streamnb.values.state_validation import named, reject

@@ -42,8 +42,7 @@ from streamnb.models.naive_bayes.unused_values import (
     other_spellings,
     other_types,
 )
-from streamnb.statistics.memory_budget import MemoryBudget
-from streamnb.statistics.memory_use import MemoryUse
+from streamnb.statistics.memory_budget import MemoryBudget, MemoryUse
 from streamnb.values.attribute_kinds import CONTINUOUS
 from streamnb.values.example_weights import UNIT, units
 from streamnb.values.nominal_values import as_event, value_text

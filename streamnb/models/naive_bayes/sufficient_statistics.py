@@ -31,8 +31,7 @@ from streamnb.statistics.counts import Counts, add_rows
 from streamnb.statistics.decayed_counts import DecayedCounts
 from streamnb.statistics.document_frequency import DocumentFrequency
 from streamnb.statistics.lightest_rows import drop_lightest
-from streamnb.statistics.memory_budget import KEPT, MemoryBudget
-from streamnb.statistics.memory_use import MemoryUse
+from streamnb.statistics.memory_budget import KEPT, MemoryBudget, MemoryUse
 from streamnb.statistics.moments import FARTHEST, Moments, merge_moments
 from streamnb.statistics.row_sums import row_sums
 from streamnb.values.attribute_kinds import NOMINAL

@@ -203,6 +203,5 @@ def averaged_log_odds(tables: Any, codes: Ints, reading: Any, classes: tuple[int
 
 
 def _logarithmic_mean(x: Floats, y: Floats) -> Floats:
-    """Return (x - y) / ln(x / y) of positive numbers, or x if they are equal."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(x == y, x, (x - y) / np.log(x / y))

@@ -1,7 +1,7 @@
-"""The nominal and continuous values of a batch as codes of an estimator: what was met before, by tables.
+"""Nominal and continuous values of a batch as codes of an estimator, by table lookup.
 
-A value of a row of the vocabulary has its code beside the row, and a magnitude, of which there are 2^14, in a
-table of its attribute. What has none yet is looked up by its text or magnitude, one by one.
+The code of a vocabulary row is stored by row, and the code of a magnitude (2^14 of them) in a table of its
+attribute. Values without a code are looked up individually by text or magnitude.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ _NOT_MET = -2
 
 
 def has_only_texts(batch: Batch, layout: Layout) -> bool:
-    """Whether no event has a nominal or continuous value."""
+    """Return whether no event has a nominal or continuous value."""
     return not batch.value.size and not (layout.kinds[batch.item_group] == NOMINAL).any()
 
 
 class BatchValues(NamedTuple):
-    """The nominal and continuous values of a batch.
+    """Nominal and continuous values of a batch.
 
     Attributes:
-        encoded, statistics: where they are.
+        encoded, statistics: the batch, and its vocabulary and layout.
         items: int64[i], the items that are nominal values.
-        item_events: int64[i], whose they are.
-        rows: int32[i], of the vocabulary, or below zero.
-        value_events: int64[v], whose the continuous values are.
-        magnitudes: int64[v], of these.
+        item_events: int64[i], their events.
+        rows: int32[i], their vocabulary rows, or below zero.
+        value_events: int64[v], events of the continuous values.
+        magnitudes: int64[v], magnitudes of the continuous values.
     """
 
     encoded: Encoded
@@ -53,7 +53,7 @@ class BatchValues(NamedTuple):
 
     @classmethod
     def from_encoded(cls, encoded: Encoded, statistics: SufficientStatistics) -> BatchValues:
-        """Those of a batch."""
+        """Return the values of a batch."""
         batch = encoded.batch
         items = np.flatnonzero(statistics.layout.kinds[batch.item_group] == NOMINAL)
         rows = batch.rows[batch.item_rows[items]]
@@ -70,23 +70,23 @@ class BatchValues(NamedTuple):
 
     @property
     def events(self) -> Ints:
-        """Whose the values are, of both kinds."""
+        """Events of the values of both kinds."""
         return np.concatenate((self.item_events, self.value_events))
 
     @property
     def attributes(self) -> Iterable[tuple[int, Codes, Ints]]:
-        """Of both kinds: the kind, the number of each value's attribute in the layout, and whose it is."""
+        """For both kinds: the kind, the attribute of each value in the layout, and its event."""
         batch = self.encoded.batch
         yield NOMINAL, batch.item_group[self.items], self.item_events
         yield CONTINUOUS, batch.value_field, self.value_events
 
     def names(self, kind: int) -> list[Any]:
-        """Of all attributes in the layout."""
+        """Return the names of all attributes in the layout."""
         layout = self.statistics.layout
         return [name for _, name in layout.groups] if kind == NOMINAL else list(layout.fields)
 
     def text(self, i: int) -> Any:
-        """The nominal value of one of `items`; UNKNOWN where it is not known and only predicted."""
+        """Return one of the nominal values; UNKNOWN if it is not known and only predicted."""
         if self.rows[i] >= 0:
             return self.statistics.vocabulary.key(int(self.rows[i])).decode()
         if self.encoded.batch.label[self.item_events[i]] < 0:
@@ -95,7 +95,7 @@ class BatchValues(NamedTuple):
 
 
 class CodeTables:
-    """Codes, by the rows and magnitudes that have them."""
+    """Tables from rows and magnitudes to codes."""
 
     def __init__(self, coded: CodedValues) -> None:
         self.coded = coded
@@ -109,16 +109,16 @@ class CodeTables:
 
     @property
     def n_bytes(self) -> int:
-        """Memory, bytes."""
+        """Memory in bytes."""
         return self._by_row.nbytes + self._by_magnitude.nbytes
 
     @property
     def is_gated(self) -> bool:
-        """Whether it waits for an attribute."""
+        """True while no attribute has appeared."""
         return bool(self.coded.most_attributes) and not self.coded.numbers
 
     def encode(self, read: BatchValues, adds: Flags) -> Codes:
-        """The codes of n events; what those bring that add (bool[n]) gets numbers. Shape (n, attributes)."""
+        """Return the codes of n events, shape (n, attributes); events with `adds` get new codes."""
         self._add_attributes(read, adds)
         codes = np.full((adds.size, len(self.coded.codes)), MISSING, dtype=np.int32)
         numbers, batch = self._numbers_of(read.statistics.layout), read.encoded.batch
@@ -144,7 +144,7 @@ class CodeTables:
         return codes
 
     def known(self, read: BatchValues) -> tuple[Codes, int]:
-        """The codes of events that add nothing, and how many have no attribute that was never learned."""
+        """Return the codes without adding any, and the number of events before an unknown attribute."""
         n = read.encoded.batch.label.size
         codes = self.encode(read, np.zeros(n, dtype=np.bool_))
         if not self.coded.is_full:
@@ -156,7 +156,7 @@ class CodeTables:
     # -- inside -------------------------------------------------------------------------------------------
 
     def _add_attributes(self, read: BatchValues, adds: Flags) -> None:
-        """Give numbers to new attributes, in the order of events that add; within an event by their names."""
+        """Number new attributes, in the order of events that add, and within an event by name."""
         if self.coded.is_full:
             return
         met, numbers = [], self._numbers_of(read.statistics.layout)
@@ -170,7 +170,7 @@ class CodeTables:
         self.coded.number(met)
 
     def _numbers_of(self, layout: Layout) -> dict[int, Ints]:
-        """The number here of each attribute of the layout, -1 where it has none, by kind."""
+        """Return kind -> the number of each attribute of the layout, or -1."""
         known, groups, fields = self.coded.numbers, layout.groups, layout.fields
         now = len(known), len(groups), len(fields)
         if self._layout is not layout or self._numbered != now:
@@ -185,14 +185,12 @@ class CodeTables:
         return self._numbers
 
     def _codes_of_rows(self, vocabulary: Vocabulary) -> Codes:
-        """The code of each row, as far as it is known."""
         if self._vocabulary != (vocabulary, vocabulary.moves):  # pruned, or loaded
             self._vocabulary, self._by_row = (vocabulary, vocabulary.moves), self._by_row[:0]
         self._by_row = _grown(self._by_row, max(vocabulary.size, 1), 2 * vocabulary.size + 1)
         return self._by_row
 
     def _codes_of_magnitudes(self, numbers: Ints) -> Codes:
-        """The code of each magnitude of each of the first fields that have a number."""
         fields = min(int(np.flatnonzero(numbers >= 0).max(initial=-1)) + 1, _TABLED)
         self._by_magnitude = _grown(self._by_magnitude, max(fields, 1), max(fields, 1))
         return self._by_magnitude
@@ -207,9 +205,9 @@ class CodeTables:
         key_of: Callable[[int], Any],
         codes: Codes,
     ) -> Iterator[tuple[int, int]]:
-        """Put the codes of the values that are left: of each different one a value that has it, and its code.
+        """Set the codes of the remaining values; yield the index and code of one value per distinct key.
 
-        New ones get codes in the order of events that add; what comes before that is one of the REST.
+        New keys get codes in the order of events that add; earlier occurrences are coded REST.
         """
         if not left.size:
             return
@@ -232,7 +230,7 @@ class CodeTables:
 
 
 def _put(met: Codes, numbers: Ints, events: Ints, codes: Codes) -> Ints:
-    """Put the codes of values that were met where they belong; which are still to be looked up."""
+    """Set the codes of values found in a table; return the indices of all other values."""
     is_known = numbers >= 0
     is_met = is_known & (met != _NOT_MET)
     codes[events[is_met], numbers[is_met]] = met[is_met]
@@ -240,7 +238,6 @@ def _put(met: Codes, numbers: Ints, events: Ints, codes: Codes) -> Ints:
 
 
 def _grown(table: Codes, least: int, to: int) -> Codes:
-    """The same with at least so many rows, where it has fewer with `to`."""
     if len(table) >= least:
         return table
     grown = np.full((to, *table.shape[1:]), _NOT_MET, dtype=table.dtype)
@@ -249,14 +246,13 @@ def _grown(table: Codes, least: int, to: int) -> Codes:
 
 
 def _owners(ends: Ints) -> Ints:
-    """The event of each item."""
-    if ends.size == 2:  # sooner for one
+    if ends.size == 2:  # faster for a single event
         return np.zeros(int(ends[1]), dtype=np.int64)
     return np.repeat(np.arange(ends.size - 1), np.diff(ends))
 
 
 def _own_text(tokens: TokenBuffer | None, item: int) -> Any:
-    """The nominal value of an item; UNKNOWN where it was in a data frame, whose values are not kept."""
+    """Return the nominal value of an item; UNKNOWN from a data frame, whose values are not kept."""
     if tokens is None:
         return UNKNOWN
     begin = tokens.item_ends[item - 1] if item else 0

@@ -33,7 +33,7 @@ from streamnb.kernels.intrinsics import prefetch
 from streamnb.kernels.jit import allocating, inlined, kernel
 from streamnb.kernels.structs import struct_type
 from streamnb.statistics.lightest_rows import drop_lightest
-from streamnb.statistics.memory_use import MemoryComponent
+from streamnb.statistics.memory_budget import MemoryComponent
 from streamnb.values.example_weights import UNIT
 from streamnb.values.state_validation import MOST, ExpectedArray, real, whole
 from streamnb.values.type_aliases import Array, Aside, Codes

@@ -40,7 +40,7 @@ from streamnb.models.tenants.shared_prior import OwnModel, SharedPriorScratch, r
 from streamnb.models.tenants.tenant_view import TenantView
 from streamnb.statistics.class_priors import Prior, prior_mode, prior_weights
 from streamnb.statistics.counts import Counts
-from streamnb.statistics.memory_use import MemoryUse
+from streamnb.statistics.memory_budget import MemoryUse
 from streamnb.values.attribute_kinds import CONTINUOUS
 from streamnb.values.example_weights import UNIT, units
 from streamnb.values.nominal_values import as_event

@@ -18,7 +18,7 @@ from streamnb.values.state_validation import checked, count, counts, state_error
 from streamnb.values.type_aliases import Array, State
 
 _ROWS = ("ends", "weights", "parts")
-_TOO_LONG = 10**4300  # Python writes and reads no longer integer; as a number it is cut to LARGEST
+_TOO_LONG = 10**4300  # Python's limit on the digits of an integer; larger numbers become LARGEST
 
 
 class WindowEvent(NamedTuple):
@@ -37,11 +37,11 @@ class WindowEvent(NamedTuple):
 
 
 def apportioned(weight: int, shares: Sequence[float]) -> tuple[int, ...]:
-    """Whole units of `weight` by `shares` that sum to 1: they sum to `weight` exactly.
+    """Divide `weight` into whole units by `shares` that sum to 1; the parts sum to `weight` exactly.
 
-    By largest remainders (Hamilton): each share is rounded down, and the units that are left go one by one to
-    those that lost most, of equals to the first. No part is a whole unit away from its exact share, and no
-    other way of rounding is nearer to all of them together.
+    Largest remainders (Hamilton): shares are rounded down, and the remaining units go to the largest
+    remainders, of equals to the first. Each part differs from its exact share by less than a unit, and no
+    other rounding has a smaller total error.
 
     Examples:
         >>> apportioned(1024, [1 / 3, 1 / 3, 1 / 3])
@@ -75,7 +75,7 @@ class EventWindow:
         return iter(self._events)
 
     def add(self, event: WindowEvent) -> None:
-        """Keep one more event."""
+        """Append an event."""
         self._events.append(event)
 
     def next(self) -> tuple[int, WindowEvent]:
@@ -172,12 +172,10 @@ def _plain_value(value: Any) -> Any:
 
 
 def _typed(x: Any) -> Any:
-    """Return a value with its types: 1, 1.0 and True are equal in Python, but different to a model."""
     return {name: _typed(value) for name, value in x.items()} if isinstance(x, dict) else (type(x), x)
 
 
 def _pairs(x: Any) -> Any:
-    """Return a mapping as a list of pairs: JSON allows only strings as names."""
     return [[plain(name), _pairs(value)] for name, value in x.items()] if isinstance(x, dict) else x
 
 

@@ -1,4 +1,4 @@
-"""Two naive Bayes models under one posterior: one taught by labels alone, one by the other events, too."""
+"""Two naive Bayes models under one posterior: one learns labelled events only, the other all events."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ LABELLED, BOTH = "labelled", "labelled and unlabelled"
 def labelled_and_both(
     unlabelled_weight: float, unlabelled_window: int, revisits: int, **reading: Any
 ) -> BayesOptimalClassifier:
-    """A mixture of two models that start alike, each weighed by what it gave to the labels that came.
+    """Return a mixture of two models, equal at first, weighed by their predictions of labels.
 
-    Whatever unlabelled events do to the second, the mixture loses at most ln 2 nats in all, over the labelled
-    events, against the better of the two.
+    Over the labelled events, the mixture loses at most ln 2 nats in all against the better of the two,
+    whatever the unlabelled events do to the second.
 
     Args:
         unlabelled_weight: as of `SemiSupervisedNB`.
         unlabelled_window: its `window`.
-        revisits: as there.
+        revisits: as of `SemiSupervisedNB`.
         reading: parameters of both models; see `NaiveBayes`.
 
     Examples:

@@ -1,28 +1,26 @@
-"""Naive Bayes that learns from events without a label, too: the mixture whose components are the classes.
+"""Naive Bayes that also learns from events without a label: a mixture whose components are the classes.
 
     P(x) = sum_j P(c_j) P(x | c_j)
 
-A label says which component made an event. Where it is missing, expectation maximisation (EM) puts in its
-place what is expected of it: the event counts as every class c_j, by the *responsibility* P(c_j | x).
+A label names the component of an event. Without one, expectation maximisation (EM) learns its expectation:
+the event counts as every class c_j, by the *responsibility* P(c_j | x).
 
-**Incremental EM.** Neal and Hinton (1998): EM need not go through all events before it looks at the model
-again. One event's expected counts may be taken out of the sums and put back as the model now sees them, and
-every such step raises, or leaves, the free energy that EM climbs. Here an event is learned by the
-responsibilities that it has when it comes, and the events of the window have their turn again and again. A
-set of events that is gone through until nothing moves is a fixed point of batch EM: each responsibility is
-P(c_j | x) under the very sums that hold it, but for the rounding of `apportioned`.
+**Incremental EM.** Neal and Hinton (1998): the expected counts of a single event may be removed from the sums
+and replaced by the model's current expectation, and every such step raises, or keeps, the free energy that EM
+maximises. Here an event is learned by its responsibilities on arrival, and events of the window are revisited
+in turn. When a round changes nothing, the model is a fixed point of batch EM, up to the rounding of
+`apportioned`: each responsibility is P(c_j | x) under the very sums that include it.
 
-**Why a window.** What the model expected while it knew little is mostly wrong, and what stays wrong pulls the
-next events its own way: without forgetting, one class takes over all that is unlabelled, for good. Cappe and
-Moulines (2009) fade old sums away, which labels do not deserve. Here an unlabelled event that leaves the
-window is taken out again: the model is all labelled events, and EM over the newest unlabelled ones, which can
-never weigh more than the window does. On SMS spam, 95 % of the labels hidden, a window of 200 events of
-weight 1 loses .66 nats an event; the same events, revisited among the last 1000 and then left in, 2.2.
+**Why a window.** Expectations of a young model are mostly wrong, and would bias later ones: without
+forgetting, one class absorbs all unlabelled events for good. Cappe and Moulines (2009) decay old sums, but
+labels should not decay. Here an unlabelled event that leaves the window is unlearned: the model is all
+labelled events, and EM over the newest unlabelled ones, whose weight is bounded by the window. On SMS spam
+with 95 % of the labels hidden, a window of 200 events of weight 1 loses .66 nats an event. The same events,
+revisited among the last 1000 and then kept, lose 2.2.
 
 **Counts are exact.** An expected count is a whole number of units of 1/1024, and the parts of an event sum to
-its weight: what is put in can be taken out to the unit. Moments of numbers are taken out to rounding, that of
-the largest value that was in: a number far beyond all others leaves its rounding error behind. A class whose
-part has not changed is left alone.
+its weight, so they are removed exactly. Moments are removed up to the rounding of the largest value: a number
+far beyond the rest leaves its rounding error. A class whose part has not changed is not touched.
 """
 
 from __future__ import annotations
@@ -48,7 +46,7 @@ from streamnb.values.savable import Savable
 from streamnb.values.state_validation import MOST, count, named, state_errors
 from streamnb.values.type_aliases import Array, State, Times, Weights
 
-_MODEL, _KEPT = "model_", "kept_"  # of the names of arrays in a state
+_MODEL, _KEPT = "model_", "kept_"  # prefixes of array names in a state
 
 
 class SemiSupervisedNB(Savable, base.Classifier):  # type: ignore[misc]  # River is untyped here
@@ -57,22 +55,20 @@ class SemiSupervisedNB(Savable, base.Classifier):  # type: ignore[misc]  # River
         E   r_j = P(c_j | x) = P(c_j) prod_i P(a_i | c_j) / P(x)      of an event without a label
         M   x is counted as class c_j with weight unlabelled_weight * r_j, for every class known
 
-    An event whose label is None (or NaN) is unlabelled. With `unlabelled_weight` w < 1 it is EM-lambda of
-    Nigam et al.: many unlabelled events do not drown few labelled ones. An event that comes before any label
-    is learned when its turn comes and there are classes. Where every event has a label this is `model` bit
-    for bit; so it is with ``unlabelled_weight=0``.
+    An event whose label is None (or NaN) is unlabelled. `unlabelled_weight` < 1 is EM-lambda of Nigam et al.:
+    many unlabelled events do not dominate few labelled ones. An unlabelled event before any label is learned
+    in a later revisit. If every event has a label, or ``unlabelled_weight=0``, the result is `model` exactly.
 
-    Unlabelled events help where the model's assumptions hold about well enough, and may harm where they do
-    not: what they bring on a stream has to be measured. `BayesOptimalClassifier` weighs this model and one
-    that learns from labels alone, and loses at most ln 2 nats in all against the better.
+    Unlabelled events help if the model's assumptions hold approximately, and may harm otherwise: measure it
+    on your stream. `BayesOptimalClassifier` weighs this model against one that learns labels only, and loses
+    at most ln 2 nats in all against the better.
 
     Args:
-        model: any naive Bayes form that can unlearn; it is trained in place.
+        model: any naive Bayes model that can unlearn; it is trained in place.
         unlabelled_weight: weight of an unlabelled event, 0 to 1 examples; counted in steps of 1/1024.
-        window: EM goes over the newest so many unlabelled events, and one that leaves them is unlearned. None
-            is online EM over all of them: each is learned once, as it comes, and stays.
-        revisits: how many events of the window are learned anew after each event, oldest first and round
-            again.
+        window: number of newest unlabelled events that EM revisits; an event that leaves is unlearned. None
+            is online EM over all of them: each is learned once, on arrival, and stays.
+        revisits: number of window events that are learned again after each event, in turn from the oldest.
 
     Raises:
         ValueError: if a parameter is out of range, or the model cannot unlearn.
@@ -113,44 +109,44 @@ class SemiSupervisedNB(Savable, base.Classifier):  # type: ignore[misc]  # River
         self.window, self.revisits = window, revisits
         self._kept = EventWindow()
         self.n_labelled = 0
-        """How many labelled events were learned, less those unlearned."""
+        """Number of labelled events learned, less those unlearned."""
         self.n_unlabelled = 0
-        """How many unlabelled events were learned, less those unlearned; those that left the window count."""
+        """Number of unlabelled events learned, less those unlearned; events that left the window count."""
 
     # -- reading ------------------------------------------------------------------------------------------
 
     @property
     def classes(self) -> list[Any]:
-        """Every class met, in the order in which they were met."""
+        """Every class met, in order of first appearance."""
         return self.model.classes
 
     @property
     def class_weights(self) -> dict[Any, float]:
-        """Class -> weight learned, in examples, expected ones among them."""
+        """Class -> weight learned, in examples, including expected weight."""
         return self.model.class_weights
 
     @property
     def statistics(self) -> SufficientStatistics:
-        """All that was learned, labelled and expected."""
+        """Everything learned, labelled and expected."""
         return self.model.statistics
 
     @property
     def n_kept(self) -> int:
-        """How many of them are in the window."""
+        """Number of events in the window."""
         return len(self._kept)
 
     @property
     def n_attributes(self) -> int:
-        """How many words and nominal values have a count above zero."""
+        """Number of words and nominal values with a count above zero."""
         return self.model.n_attributes
 
     @property
     def n_bytes(self) -> int:
-        """Memory of the tables, bytes, spare capacity included; the events of the window are not counted."""
+        """Memory of the tables in bytes, including spare capacity, without the window."""
         return self.model.n_bytes
 
     def responsibilities(self) -> list[dict[Any, float]]:
-        """Of each event of the window, oldest first: class -> the share of it that is learned as it."""
+        """Return class -> learned share of each event of the window, oldest first."""
         classes = self.classes
         return [
             {label: part / event.weight for label, part in zip(classes, event.parts, strict=False)}
@@ -158,15 +154,15 @@ class SemiSupervisedNB(Savable, base.Classifier):  # type: ignore[misc]  # River
         ]
 
     def joint_log_likelihood(self, x: Any) -> dict[Any, float]:
-        """Log P(v, x) of every class v with examples (nats)."""
+        """Return log P(v, x) of every class v with examples (nats)."""
         return self.model.joint_log_likelihood(x)
 
     def log_evidence_one(self, x: Any) -> float:
-        """Log P(x) = log sum_j P(c_j) P(x | c_j), in nats; -inf where nothing has been learned.
+        """Return log P(x) = log sum_j P(c_j) P(x | c_j), in nats; -inf before anything was learned.
 
-        Summed over a stream, each event before it is learned, it is the prequential density of the events
-        themselves: it compares models without any label. Words and values never seen are skipped, as in
-        predicting: compare models that know the same ones.
+        Summed over a stream, each event before it is learned, it is the prequential density of the events,
+        which compares models without labels. Words and values never seen are skipped, as in predictions, so
+        compare models with the same vocabulary.
 
         Examples:
             >>> from streamnb import CategoricalNB, SemiSupervisedNB
@@ -183,32 +179,31 @@ class SemiSupervisedNB(Savable, base.Classifier):  # type: ignore[misc]  # River
         return top + math.log(math.fsum(math.exp(joint - top) for joint in joints))
 
     def predict_proba_one(self, x: Any) -> dict[Any, float]:
-        """P(v | x) of every class v with examples; they sum to 1. Empty while nothing has been learned."""
+        """Return P(v | x) of every class v with examples; they sum to 1. Empty before any learning."""
         return self.model.predict_proba_one(x)
 
     def explain_one(self, x: Any, top: int | None = None) -> list[Item]:
-        """What each attribute value adds to the log odds of the predicted class; see `NaiveBayes`."""
+        """Return what each attribute value adds to the log odds of the predicted class; see `NaiveBayes`."""
         return self.model.explain_one(x, top)
 
     corrections: Corrections = "counts"
-    """What labelled events taught is taken back; what was expected of others by it is not."""
+    """Only the contribution of labelled events is corrected, not expectations derived from it."""
 
     @property
     def n_prunings(self) -> int:
-        """How often words were forgotten."""
+        """Number of prunings so far."""
         return self.model.n_prunings
 
     # -- learning -----------------------------------------------------------------------------------------
 
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
-        """Yield what `river.checks` constructs it with."""
         yield {"model": NaiveBayes()}
 
     def learn_one(self, x: Any, y: Any, w: float = 1.0) -> None:
-        """Learn an event of class `y`, or of an unknown one where `y` is None; then go on with EM.
+        """Learn an event of class `y`, or of an unknown class if `y` is None; then continue EM.
 
-        Raises TypeError or ValueError, and learns nothing, for a value that its attribute does not take.
+        Raises TypeError or ValueError, and learns nothing, if an attribute does not accept its value.
         """
         if is_missing(y):
             self.learn_unlabelled_one(x, w)
@@ -218,7 +213,7 @@ class SemiSupervisedNB(Savable, base.Classifier):  # type: ignore[misc]  # River
         self.revisit(self.revisits)
 
     def learn_unlabelled_one(self, x: Any, w: float = 1.0) -> None:
-        """Learn an event of an unknown class, counted `w` times; then go on with EM."""
+        """Learn an event of an unknown class, counted `w` times; then continue EM."""
         weight = units(self.unlabelled_weight * w)
         if weight > 0:
             parts = self._expected(x, weight)
@@ -231,7 +226,7 @@ class SemiSupervisedNB(Savable, base.Classifier):  # type: ignore[misc]  # River
         self.revisit(self.revisits)
 
     def learn_late_one(self, x: Any, y: Any, w: float = 1.0) -> None:
-        """Learn an event that came without its label before: it leaves the window, if it is still there."""
+        """Learn an event that arrived without its label before, and remove it from the window, if present."""
         place = self._kept.find(as_plain(x), units(self.unlabelled_weight * w))
         if place is not None:
             self._take_out(place)
@@ -239,11 +234,11 @@ class SemiSupervisedNB(Savable, base.Classifier):  # type: ignore[misc]  # River
         self.learn_one(x, y, w)
 
     def revisit(self, n: int | None = None) -> int:
-        """Learn events of the window anew, each once at most, all by default; how many units of weight moved.
+        """Learn `n` events of the window again, each at most once (by default all); return the units moved.
 
-        Where a round through all of them moves nothing, EM has converged as far as whole units go: each part
-        is within a unit of 1/1024 example of the one expected, which is 1 % of an event of weight .1. Smaller
-        steps of batch EM are lost. (`NetworkEM` counts in units of 2^-30.)
+        If a round of all events moves nothing, EM has converged in whole units: each part is within 1/1024
+        example of its expectation, 1 % of an event of weight .1. Smaller steps of batch EM are lost
+        (`NetworkEM` counts in units of 2^-30).
         """
         moved = 0
         for _ in range(len(self._kept) if n is None else min(n, len(self._kept))):
@@ -255,10 +250,10 @@ class SemiSupervisedNB(Savable, base.Classifier):  # type: ignore[misc]  # River
         return moved
 
     def unlearn_one(self, x: Any, y: Any, w: float = 1.0) -> None:
-        """Undo ``learn_one(x, y, w)``: exactly on counts. What EM did meanwhile by it stays with the others.
+        """Undo ``learn_one(x, y, w)``: exactly on counts. Its effect on expectations of other events stays.
 
-        Raises UnlearnError, and changes nothing, where this was never learned, or is an unlabelled event that
-        is not in the window: what it was learned as is not known.
+        Raises UnlearnError, and changes nothing, if it was never learned, or is an unlabelled event outside
+        the window, whose parts are unknown.
         """
         if not is_missing(y):
             self.model.unlearn_one(x, y, w)
@@ -276,18 +271,18 @@ class SemiSupervisedNB(Savable, base.Classifier):  # type: ignore[misc]  # River
     def unlearn_many(
         self, xs: Events, ys: Labels, ws: Weights = None, ts: Times = None, prunings: Prunings = None
     ) -> None:
-        """Take back that these events were learned with their labels, in order; see `StreamModel`.
+        """Unlearn these events with their labels, in order; see `StreamModel`.
 
-        What EM did meanwhile by them stays with the events of the window.
+        Their effect on the expectations of window events stays.
         """
         for x, y, w, number in EncodedExamples.from_examples(xs, ys, ws, prunings).each():
             unteach_one(self.model, x, y, w, number)
             self.n_labelled -= 1
 
     def prune(self, min_count: float = 0.0, drop_most_frequent: int = 0, max_attributes: Most = None) -> int:
-        """Forget words of the text attributes; returns how many. See `NaiveBayes.prune`.
+        """Forget words of the text attributes; return how many. See `NaiveBayes.prune`.
 
-        The window is emptied before: once words are forgotten, its events could not be taken out exactly.
+        The window is emptied first, because its events could not be unlearned exactly without those words.
         """
         while len(self._kept):
             self._take_out(0)
@@ -296,7 +291,7 @@ class SemiSupervisedNB(Savable, base.Classifier):  # type: ignore[misc]  # River
     # -- state --------------------------------------------------------------------------------------------
 
     def state(self) -> State:
-        """All that was learned and the kept events: JSON-able values, and arrays."""
+        """Return everything learned and the kept events: JSON-able values, and arrays."""
         model_meta, model_arrays = self.model.state()
         kept_meta, kept_arrays = self._kept.state(len(self.classes))
         meta = {
@@ -313,9 +308,9 @@ class SemiSupervisedNB(Savable, base.Classifier):  # type: ignore[misc]  # River
         }
 
     def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
-        """Replace all that was learned by the `state` of a model with the same window; returns self.
+        """Replace everything learned by the `state` of a model with the same window; return self.
 
-        Raises ValueError for one of another model or window, and SnapshotError for one that is damaged.
+        Raises ValueError for another model or window, and SnapshotError for a damaged state.
         """
         if meta.get("type") != type(self).__name__:
             raise ValueError(f"this is the state of a {meta.get('type')}, not of a {type(self).__name__}")
@@ -331,7 +326,7 @@ class SemiSupervisedNB(Savable, base.Classifier):  # type: ignore[misc]  # River
         return self
 
     def clone(self, new_params: dict[str, Any] | None = None, include_attributes: bool = False) -> Self:  # noqa: FBT001, FBT002
-        """The same classifier before any event; with `include_attributes`, with all that was learned."""
+        """Return an untrained copy, or a full copy with `include_attributes`."""
         fresh = {"model": self.model.clone(include_attributes=include_attributes)}
         cloned: Self = super().clone(fresh | (new_params or {}), include_attributes)
         return cloned
@@ -339,25 +334,24 @@ class SemiSupervisedNB(Savable, base.Classifier):  # type: ignore[misc]  # River
     # -- inside -------------------------------------------------------------------------------------------
 
     def _expected(self, x: Any, weight: int) -> tuple[int, ...]:
-        """The units of each class that is met; none where none has an example."""
+        """Return the expected units of each class; zeros if no class has examples."""
         shares = self.model.predict_proba_one(x)
         if not shares:
             return (0,) * len(self.classes)
         return apportioned(weight, [shares.get(label, 0.0) for label in self.classes])
 
     def _take_out(self, place: int) -> None:
-        """Unlearn an event of the window, and keep it no longer."""
         event = self._kept.take(place)
         self._learn_parts(event.x, event.parts, ())
 
     def _learn_parts(self, x: Any, before: tuple[int, ...], after: tuple[int, ...]) -> int:
-        """Learn an event as these parts in place of those, class by class; how many units moved."""
+        """Replace the parts `before` of an event by `after`, class by class; return the units moved."""
         moved = 0
         for k, label in enumerate(self.classes):
             old, new = (parts[k] if k < len(parts) else 0 for parts in (before, after))
             if old != new:
                 moved += abs(old - new)
-                # All of it anew: the counts of half a word times a part are rounded, and not additive.
+                # Relearn the whole part: rounded counts of fractional words are not additive.
                 if old:
                     self.model.unlearn_one(x, label, old / UNIT)
                 if new:
