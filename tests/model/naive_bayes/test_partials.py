@@ -302,7 +302,7 @@ def test_other_models_and_budgets_of_memory_are_refused_and_change_nothing():
     for model, named in (
         (MultinomialNB(), "same class and parameters"),
         (BernoulliNB(alpha=0.5), "same class and parameters"),
-        (bounded, "budget of memory"),
+        (bounded, "memory budget"),
     ):
         model.learn_one("c", "y")
         before = state_of(model)
