@@ -66,7 +66,7 @@ class ResentDeadLetters:
     def __init__(self, at: Forwarded | None = None) -> None:
         self.start = 0 if at is None else at.offset
         self._known = [] if at is None else _decoded(at.note)
-        self._settled: list[Range] = []  # of this pass, each with a letter that was sent
+        self._settled: list[Range] = []  # in this pass, each with a letter that was sent
         self._begin = self.start  # start of the current range
         self._has_sent = False  # in that range
         self._waiting: list[int] = []

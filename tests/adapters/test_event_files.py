@@ -798,14 +798,14 @@ def test_rows_that_quotes_may_have_swallowed_are_noted_once(tmp_path):
     ]:
         _, notes = notes_of(write(tmp_path / "e.csv", (header + rows).encode()))
         assert len(notes) == (told is not None)
-        assert told is None or (told in notes[0] and " --no-quoting takes quotes" in notes[0])
+        assert told is None or (told in notes[0] and " --no-quoting reads quotes" in notes[0])
 
 
 def test_a_quote_that_is_never_closed_says_how_many_lines_it_takes(tmp_path):
     rows = [f"{n},a,noon {n}\n" for n in range(60)]
     rows[10] = '10,a,"noon\n'
     path = write(tmp_path / "e.csv", "".join(["id,label,text\n", *rows]).encode())
-    told = f"{path}: row 10 is not CSV (unexpected end of data) and takes 50 lines: --no-quoting takes"
+    told = f"{path}: row 10 is not CSV (unexpected end of data) and takes 50 lines: --no-quoting reads"
     records, (note,) = notes_of(path)
     assert (len(records), note.startswith(told)) == (11, True)
     rows[40] = '40,a,"win, free"\n'
