@@ -108,10 +108,7 @@ class ChangeDecision(NamedTuple):
 def advance(
     kept: Any, x: Any, tolerated: Any, alarming: Any, numbers: Any, is_back: Any, bound: float
 ) -> int:
-    """Process observations until M reaches `bound`; return the place of that observation, or -1.
-
-    If the test is for the way back, both rates are exchanged.
-    """
+    """Process observations until M reaches `bound`; return its place or -1. `is_back` exchanges the rates."""
     t, a, greatest = kept[HEARD], kept[EVIDENCE], kept[GREATEST]
     size, b = 1.0, 0.0
     while 2.0 * size <= t + 1.0:

@@ -131,10 +131,7 @@ class Counts(Growable):
         self.histograms = histograms_of(found, self._texts())
 
     def forget(self, rows: Ints, groups: Codes) -> Ints:
-        """Remove rows with counts from `live` and the histograms; the table stays.
-
-        Return their share in the sums of their groups, int64[groups, >= classes].
-        """
+        """Remove rows from `live` and the histograms, not the table; return their sums by group and class."""
         table, lost = self.table[rows], np.zeros_like(self.totals)
         add_rows(table, groups, lost)
         self.live -= np.bincount(groups[row_sums(table) > 0], minlength=self.live.size)

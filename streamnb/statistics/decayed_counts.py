@@ -264,10 +264,7 @@ class DecayedCounts:
         }
 
     def load(self, arrays: Mapping[str, Array]) -> None:
-        """Adopt a `state` with its rows, which is as `expected`; there is capacity.
-
-        Raises SnapshotError if its times are inconsistent.
-        """
+        """Adopt an `expected` state, for which there is capacity. Raises SnapshotError for wrong times."""
         tables = self.tables
         clock, epoch, row_epoch = (arrays[f"decayed_{name}"] for name in ("clock", "epoch", "row_epoch"))
         text = "not the first and the latest time"

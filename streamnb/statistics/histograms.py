@@ -74,9 +74,6 @@ class Histograms(NamedTuple):
         )
 
 
-# -- kernels, which take the arrays one by one: a tuple of them costs more than the rest --------------------
-
-
 @inlined
 def _place(weight: Any, b: int, used: int, count: int) -> int:
     """Return the place of `count` among the sorted counts of b, or its insertion point."""
@@ -178,9 +175,6 @@ def highest_count(histograms: Histograms, b: int) -> int:
                 at -= 1
             return int(max(highest, np.int64(at) << _UNIT_BITS))
     return int(highest)
-
-
-# -- as a whole ---------------------------------------------------------------------------------------------
 
 
 def lacks_places(histograms: Histograms, texts: int) -> bool:

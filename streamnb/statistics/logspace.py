@@ -68,10 +68,7 @@ def normalise(joint: Any, misses: Any, probabilities: Any) -> None:
 
 @kernel
 def log_normalise(scores: Any, log_probabilities: Any, probabilities: Any) -> None:
-    """Compute the posterior of log scores and its logarithms; a score of -inf takes no part.
-
-    If all scores are -inf, all probabilities are zero.
-    """
+    """Compute the posterior of log scores and its logarithms; zeros if every score is -inf."""
     top = -np.inf
     for k in range(scores.size):
         top = max(top, scores[k])

@@ -105,8 +105,6 @@ class SequentialPosterior(SavableValue):
         self.switching_rate = float(switching_rate)
         """Probability r that the hypothesis is redrawn after an observation."""
 
-    # -- reading ------------------------------------------------------------------------------------------
-
     @property
     def made_with(self) -> dict[str, Any]:
         """Arguments that construct an equal object; the prior itself is in the state."""
@@ -159,10 +157,7 @@ class SequentialPosterior(SavableValue):
         return self.hypotheses[int(self.weights.log_posterior.argmax())]
 
     def ml(self) -> Any:
-        """Return the hypothesis of least total log loss, argmax of P(D | h); ties go to the first.
-
-        It has a prior greater than 0, and explains the whole stream, even with a switching rate.
-        """
+        """Return the hypothesis of least total log loss, argmax of P(D | h); ties go to the first."""
         return self.hypotheses[self._best()]
 
     def regret(self) -> float:
@@ -239,8 +234,6 @@ class SequentialPosterior(SavableValue):
         """
         return self.hypotheses[choose(self.weights.log_posterior, float(uniforms(seed, counter, 1)[0]))]
 
-    # -- observing ----------------------------------------------------------------------------------------
-
     def update(self, log_likelihoods: Mapping[Any, float] | npt.ArrayLike) -> float:
         """Observe d by log P(d | h, D) of every hypothesis; return log P(d | D) before the update.
 
@@ -295,8 +288,6 @@ class SequentialPosterior(SavableValue):
         self.weights = after
         return evidences
 
-    # -- state --------------------------------------------------------------------------------------------
-
     def state(self) -> State:
         """Return the state as JSON-able values and copied arrays; equal streams give equal bytes.
 
@@ -332,8 +323,6 @@ class SequentialPosterior(SavableValue):
     def __repr__(self) -> str:
         shown = ", ".join(f"{h!r}: {p:.3g}" for h, p in self.probabilities.items())
         return f"SequentialPosterior({{{shown}}}, observations={self.observations})"
-
-    # -- inside -------------------------------------------------------------------------------------------
 
     def _probabilities(self) -> Floats:
         weights = np.exp(self.weights.log_posterior)

@@ -63,8 +63,6 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
         self._reader = reader
         self._statistics = SufficientStatistics()
 
-    # -- reading ------------------------------------------------------------------------------------------
-
     tells_evidence = False
     """If True, predictions have `evidence`; False for hidden Markov models."""
 
@@ -265,8 +263,6 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
                 raise ValueError(f"nothing has been learned of a class {label!r}")
         return Explanation(first, second, *self._taken_apart(x, encoded, first, second))
 
-    # -- learning -----------------------------------------------------------------------------------------
-
     def learn_one(self, x: Any, y: Any, w: float = 1.0, t: float | None = None) -> None:
         """Learn one event `x` of class `y`, counted `w` times (in steps of 1/1024), of time `t` (seconds).
 
@@ -381,10 +377,7 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
         self._statistics.room = self._budget(n_bytes)
 
     def has_capacity(self, classes: int, n_bytes: int, words: int) -> bool:
-        """Return whether `words` words and values of `n_bytes` bytes fit, with this number of classes.
-
-        If they do not fit, learning before the next `evict` stops adding rows when the memory is used up.
-        """
+        """Return whether `words` words and values of `n_bytes` bytes fit, with this number of classes."""
         self._statistics.hold(len(self._statistics.classes))
         return self._statistics.has_capacity(classes, n_bytes, words)
 
@@ -420,8 +413,6 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
 
     apply = partial
 
-    # -- state --------------------------------------------------------------------------------------------
-
     def state(self) -> State:
         """Return everything learned: JSON-able values, and arrays. Equal states have equal bytes.
 
@@ -440,18 +431,13 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
         return self._statistics.copying(type(self).__name__)
 
     def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
-        """Replace everything learned by the `state` of a model of the same class; return self.
-
-        Raises ValueError for another class, and SnapshotError for a damaged state.
-        """
+        """Replace everything by a `state` of this class; return self. Raises ValueError or SnapshotError."""
         if meta.get("type") != type(self).__name__:
             raise ValueError(f"this is the state of a {meta.get('type')}, not of a {type(self).__name__}")
         room = self._statistics.room
         self._statistics = SufficientStatistics.from_state(meta, arrays)
         self._statistics.room = room
         return self
-
-    # -- inside -------------------------------------------------------------------------------------------
 
     _multiclass = True
 
@@ -540,10 +526,7 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
         return events._replace(xs=list(map(learned, events.xs, known)))
 
     def _in_order(self, encoded: Encoded, most: int, step: Callable[[int], int], *, learn: bool) -> None:
-        """Call `step` with the next event to take until all are done.
-
-        `step` returns n, or the event before which histograms lack capacity for `most` more counts.
-        """
+        """Call `step` with the next event until all are done; reserve `most` counts in between."""
         batch, done = encoded.batch, 0
         if learn:
             self._statistics.keep(batch.rows)
@@ -555,10 +538,7 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
             self._statistics.events += int(np.count_nonzero(batch.label >= 0))
 
     def _taken_out(self, encoded: Encoded, batch: Batch) -> int:
-        """Unlearn the events of `batch`, which is `encoded` as it was learned; return how many.
-
-        Stops before the first event that cannot have been learned.
-        """
+        """Unlearn the events of `batch`, until one cannot have been learned; return how many."""
         begins, starts = self._first_of_chains(encoded)
 
         def step(done: int) -> int:

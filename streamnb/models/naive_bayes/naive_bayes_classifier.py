@@ -61,10 +61,7 @@ class SmoothedModel(CountingModel):
         self._single_events = SingleEvents()
 
     def smoothing_of(self, name: Any) -> tuple[float, float, float, float]:
-        """Return alpha, m (-1: use alpha), p (nan: uniform) and number of declared values of an attribute.
-
-        The result does not depend on what was learned.
-        """
+        """Return alpha, m (-1: use alpha), p (nan: uniform) and number of declared values of an attribute."""
         spec = self._reader.declared.get(name)
         declared = float(spec.declared) if isinstance(spec, Nominal) else 0.0
         return *self._smoothing_of(name, self.alpha, self.m, self.p), declared
@@ -179,10 +176,7 @@ class NaiveBayes(SmoothedModel):
     """
 
     def learn_one(self, x: Any, y: Any, w: float = 1.0, t: float | None = None) -> None:
-        """Learn one event, see the base class, and grow full tables without a batch.
-
-        So a program without batches does not compile the kernels of batches.
-        """
+        """Learn one event, see the base class; without compiling the kernels of batches."""
         if self._statistics.room is not None:
             super().learn_one(x, y, w, t)
             return
@@ -250,10 +244,7 @@ class NaiveBayes(SmoothedModel):
         return self
 
     def joint_log_likelihood(self, x: Any) -> dict[Any, float]:
-        """Return log P(v, x) of every class v with examples (nats); -inf if alpha = 0 excludes a class.
-
-        Raises TypeError or ValueError for a value that does not fit the kind of its attribute.
-        """
+        """Return log P(v, x) of every class v with examples (nats); -inf if alpha = 0 excludes a class."""
         return self._joints([x])[0]
 
     def predict_proba_one(self, x: Any) -> dict[Any, float]:

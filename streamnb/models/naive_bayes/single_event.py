@@ -62,10 +62,7 @@ class _Shape(NamedTuple):
 
 
 class SingleEvents:
-    """A converter of single events to arrays, which also runs the kernel.
-
-    It is a cache: it can be dropped at any time, and a copy is empty.
-    """
+    """A converter of single events to arrays, which also runs the kernel; a cache, empty in a copy."""
 
     def __init__(self) -> None:
         self._shapes: dict[tuple[Any, ...], _Shape | None] = {}
@@ -265,10 +262,7 @@ def _picker(positions: list[int]) -> Callable[[Any], Any] | None:
 def _joined(
     strings: tuple[str, ...], whole: list[bool] | None = None
 ) -> tuple[npt.NDArray[np.uint8], Any] | None:
-    """Return the UTF-8 of all strings with spare bytes, and their lengths; None for a lone surrogate.
-
-    Strings that are not `whole` will be split into words.
-    """
+    """Return the UTF-8 of all strings with spare bytes, and their lengths; None for a lone surrogate."""
     together = "".join((*strings, _PAD))
     if together.isascii():  # one byte per character
         return np.frombuffer(together.encode(), dtype=np.uint8), map(len, strings)
@@ -284,10 +278,7 @@ def _joined(
 
 
 class _Pinned(NamedTuple):
-    """Addresses of a model's arrays (`words`) for one `edition`, with smoothing and prior.
-
-    `arrays` must outlive every use of their addresses.
-    """
+    """Addresses (`words`) of a model's `arrays`, which must outlive their use, with smoothing and prior."""
 
     edition: object
     smoothing: Floats

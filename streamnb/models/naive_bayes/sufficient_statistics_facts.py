@@ -34,10 +34,7 @@ _GROUPS = {fact: kind for kind, fact in _KINDS.items()}
 
 
 def facts_of(statistics: SufficientStatistics) -> Iterator[StatisticFact]:
-    """Yield every non-zero fact, in no order.
-
-    Raises ValueError if the statistics have stop words, whose counts are lost.
-    """
+    """Yield every non-zero fact, in no order. Raises ValueError after stop words, whose counts are lost."""
     statistics.finish_copy()
     if statistics.vocabulary.stopped():
         raise ValueError(
@@ -67,10 +64,7 @@ def facts_of(statistics: SufficientStatistics) -> Iterator[StatisticFact]:
 
 @state_errors("a model's facts", ValueError)
 def state_of(facts: Iterable[StatisticFact]) -> State:
-    """Return the state of a `NaiveBayes` with these facts, in which facts of one word are adjacent.
-
-    Raises SnapshotError if the facts are inconsistent.
-    """
+    """Return the `NaiveBayes` state of these facts; facts of one word are adjacent. Raises SnapshotError."""
     found: dict[str, list[StatisticFact]] = {}
     for what, *values in facts:
         found.setdefault(what, []).append(tuple(values))

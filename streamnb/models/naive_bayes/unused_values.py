@@ -120,10 +120,7 @@ def learned_types(layout: TypesLearned, name: Any) -> list[int]:
 def other_types(
     kind_of: Callable[[Any, Any], int], layout: TypesLearned, x: Mapping[Any, Any]
 ) -> Iterator[UnusedValue]:
-    """Yield the values of an event whose attribute was learned by values of another type only.
-
-    `kind_of` returns the kind of an attribute by its name and value.
-    """
+    """Yield the values of an event whose attribute was learned only by values of another kind."""
     for name, value in x.items():
         kind = kind_of(name, value)
         is_known = name in layout.fields if kind == CONTINUOUS else (kind, name) in layout.groups

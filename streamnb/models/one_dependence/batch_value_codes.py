@@ -153,8 +153,6 @@ class CodeTables:
                 n = int(events[numbers[kind][attributes] < 0].min(initial=n))
         return codes, n
 
-    # -- inside -------------------------------------------------------------------------------------------
-
     def _add_attributes(self, read: BatchValues, adds: Flags) -> None:
         """Number new attributes, in the order of events that add, and within an event by name."""
         if self.coded.is_full:
@@ -205,10 +203,7 @@ class CodeTables:
         key_of: Callable[[int], Any],
         codes: Codes,
     ) -> Iterator[tuple[int, int]]:
-        """Set the codes of the remaining values; yield the index and code of one value per distinct key.
-
-        New keys get codes in the order of events that add; earlier occurrences are coded REST.
-        """
+        """Set the codes of the remaining values; yield the index and code of one value per distinct key."""
         if not left.size:
             return
         _, first, which = np.unique(ids[left], return_index=True, return_inverse=True)

@@ -168,8 +168,6 @@ class PairCounts:
             bare.live[a] = np.count_nonzero(values[first : first + sizes[a]].any(axis=1))
         self.reserve(sizes, K)
 
-    # -- inside -------------------------------------------------------------------------------------------
-
     def _move(self, sizes: Counts, classes: int, paired: int) -> None:
         """Rebuild the tables for more values or classes, or for fewer pairs or attributes (the last go)."""
         old, d = self.tables, min(self.sizes.size, sizes.size)

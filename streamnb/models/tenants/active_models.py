@@ -123,8 +123,6 @@ class ActiveModels:
         size = self._loaded.sizes[slot]
         return size, self._loaded.labels[slot, : size[CLASSES]], self._loaded.weights[slot, : size[CLASSES]]
 
-    # -- which models are here ----------------------------------------------------------------------------
-
     def load(self, tenants: Ints) -> int:
         """Activate the models of these tenants, each once; return 1, or ~tenant if that tenant is damaged.
 
@@ -205,22 +203,10 @@ class ActiveModels:
         self.slot_of = {}
         self._groups = self._fields = 0
 
-    # -- events -------------------------------------------------------------------------------------------
-
     def run(
-        self,
-        writer: EventWriter,
-        slots: Ints,
-        targets: Any,
-        given: Floats,
-        *,
-        predict: bool,
-        learn: bool,
+        self, writer: EventWriter, slots: Ints, targets: Any, given: Floats, *, predict: bool, learn: bool
     ) -> tuple[Floats, Flags]:
-        """Predict events, each by its own model, and learn them; see `run_tenants`.
-
-        `targets` are `Targets` with columns in the list of all classes.
-        """
+        """Predict events, each by its own model, and learn them; see `run_tenants` and `Targets`."""
         self._event_slots = slots
         encoded: Encoded = writer.encoded(targets, {}, self, self._vocabulary)
         batch = encoded.batch
@@ -295,8 +281,6 @@ class ActiveModels:
         return CountViews(
             np.zeros(K, np.int64), *counted, *observed, *smoothed, np.zeros(K), self._prior_mode
         )
-
-    # -- room ---------------------------------------------------------------------------------------------
 
     def _takes(self, slots: int, more: Ints, K: int) -> int:
         """Return the bytes of all tables with `slots` more slots of the sizes `more`."""

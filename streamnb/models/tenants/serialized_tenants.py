@@ -92,10 +92,7 @@ def run_of(
 def check_runs(
     runs: Ints, ends: Ints, tenants: Sequence[str], classes: int, groups: int, fields: int
 ) -> tuple[int, Ints]:
-    """Return the number of events, and the weights of all classes. Raises SnapshotError for invalid blocks.
-
-    The check is necessary because kernels do not check bounds.
-    """
+    """Return the events and class weights of blocks; raise SnapshotError if invalid: kernels do not check."""
     n = len(tenants)
     if runs.dtype != np.int64 or runs.ndim != 1 or ends.dtype != np.int64 or ends.shape != (n + 1,):
         raise SnapshotError(f"{n} tenants, but {ends.size - 1} ends of models")

@@ -231,7 +231,4 @@ class SharedPrior(Protocol):
     """The shared model as the interface that `ActiveModels` uses."""
 
     def run_below(self, writer: EventWriter, targets: Any, own: OwnModel, *, learn: bool) -> None:
-        """Predict events, each by its tenant's model with this model as prior, and learn them in both.
-
-        `targets` are the argument of `ActiveModels.run`, and `own` its arrays.
-        """
+        """Predict events, each by its tenant's model with this model as prior, and learn them in both."""

@@ -21,10 +21,7 @@ from streamnb.values.type_aliases import Flags
 
 @kernel
 def place_labels(first: int, slots: Ints, label: Ints, loaded: Any) -> int:
-    """Replace labels from event `first` by columns of own models; return n, or the event without capacity.
-
-    ``label[e]`` is the number of a class in the list of all, or -1, and becomes its column.
-    """
+    """Replace class numbers in `label` by columns of own models; return n, or the event without capacity."""
     for e in range(first, slots.size):
         s = slots[e]
         if label[e] < 0:

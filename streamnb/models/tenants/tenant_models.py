@@ -230,8 +230,6 @@ class TenantModels(TenantedModel):
         """Use this allocator for cold models from now on."""
         self._memory = self._shelf.memory = memory
 
-    # -- reading ------------------------------------------------------------------------------------------
-
     @property
     def classes(self) -> list[Any]:
         """All classes of all models, in order of first appearance."""
@@ -380,8 +378,6 @@ class TenantModels(TenantedModel):
         """Explain the prediction of the event's own tenant; see `NaiveBayes.explain_one`."""
         return self.speaking_of(x).explain_one(self.without_tenant(x), top, t)
 
-    # -- learning -----------------------------------------------------------------------------------------
-
     def predict_then_learn_many(
         self, xs: Events, ys: Labels, ws: Weights = None, ts: Times = None
     ) -> Posteriors:
@@ -425,8 +421,6 @@ class TenantModels(TenantedModel):
             raise ValueError("models of tenants cannot be pruned: they have no common vocabulary")
         return 0
 
-    # -- state --------------------------------------------------------------------------------------------
-
     def state(self) -> State:
         """Return everything learned: JSON-able values, and arrays. Equal states have equal bytes."""
         return self.copying().state()
@@ -441,19 +435,12 @@ class TenantModels(TenantedModel):
             **self._attributes.described(),
         }
         names, name_ends = packed(self._numbers)
-        small: dict[str, Array] = {
-            "weights": self._weights.copy(),
-            "names": names,
-            "name_ends": name_ends,
-        }
+        small: dict[str, Array] = {"weights": self._weights.copy(), "names": names, "name_ends": name_ends}
         shared = None if self._shared is None else self._shared.copying(aside)
         return TenantsCopy(meta, small, self._shelf.copying(len(self._numbers)), shared)
 
     def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
-        """Replace everything learned by the `state` of such a model; return self.
-
-        Raises ValueError for another kind of model, and SnapshotError for a damaged state.
-        """
+        """Replace everything by a `state` of this kind; return self. Raises ValueError or SnapshotError."""
         if meta.get("type") != self.state_type:
             raise ValueError(f"this is the state of a {meta.get('type')}, not of a {self.state_type}")
         if ("shared" in meta) != self._shares:
@@ -482,8 +469,6 @@ class TenantModels(TenantedModel):
         self.changed = np.zeros(len(names), dtype=np.bool_)
         self._shelf.load(arrays["runs"], arrays["ends"])
         return self
-
-    # -- inside -------------------------------------------------------------------------------------------
 
     @property
     def _is_full(self) -> bool:

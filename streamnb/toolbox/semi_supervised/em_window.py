@@ -147,10 +147,7 @@ class EventWindow:
 
 
 def as_plain(x: Any) -> Any:
-    """Return a plain copy of an event without missing values.
-
-    A model learns the same from it, and later changes by its owner do not affect it.
-    """
+    """Return a plain copy of an event without missing values, from which a model learns the same."""
     if isinstance(x, str):
         return value_text(x)
     return {name: _plain_value(value) for name, value in as_event(x).items() if not is_missing(value)}

@@ -113,8 +113,6 @@ class SemiSupervisedNB(Savable, base.Classifier):  # type: ignore[misc]  # River
         self.n_unlabelled = 0
         """Number of unlabelled events learned, less those unlearned; events that left the window count."""
 
-    # -- reading ------------------------------------------------------------------------------------------
-
     @property
     def classes(self) -> list[Any]:
         """Every class met, in order of first appearance."""
@@ -193,8 +191,6 @@ class SemiSupervisedNB(Savable, base.Classifier):  # type: ignore[misc]  # River
     def n_prunings(self) -> int:
         """Number of prunings so far."""
         return self.model.n_prunings
-
-    # -- learning -----------------------------------------------------------------------------------------
 
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
@@ -288,8 +284,6 @@ class SemiSupervisedNB(Savable, base.Classifier):  # type: ignore[misc]  # River
             self._take_out(0)
         return self.model.prune(min_count, drop_most_frequent, max_attributes)
 
-    # -- state --------------------------------------------------------------------------------------------
-
     def state(self) -> State:
         """Return everything learned and the kept events: JSON-able values, and arrays."""
         model_meta, model_arrays = self.model.state()
@@ -330,8 +324,6 @@ class SemiSupervisedNB(Savable, base.Classifier):  # type: ignore[misc]  # River
         fresh = {"model": self.model.clone(include_attributes=include_attributes)}
         cloned: Self = super().clone(fresh | (new_params or {}), include_attributes)
         return cloned
-
-    # -- inside -------------------------------------------------------------------------------------------
 
     def _expected(self, x: Any, weight: int) -> tuple[int, ...]:
         """Return the expected units of each class; zeros if no class has examples."""

@@ -344,7 +344,7 @@ def test_written_bytes_are_refused(place, byte, length):
     [
         ({"BayesOptimalNB": {}}, "a BayesOptimalNB makes no partials"),
         ({"Popen": {"args": "ls"}}, "'Popen' is nothing"),
-        ({"NaiveBayes": {"alpha": -1.0}}, "no state of a partial"),
+        ({"NaiveBayes": {"alpha": -1.0}}, "not a valid state of a partial"),
         ({"MultinomialNB": {}}, "not of a MultinomialNB"),
         (7, "makes no partials"),
     ],
