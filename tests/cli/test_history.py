@@ -60,7 +60,7 @@ def test_what_is_left_of_a_withdrawal_is_worked_off(tmp_path):
     for i in range(said):
         stream.event(f"e{i}", "w1")
         stream.verdict(f"e{i}", "x", "bot")
-    stream.withdraw("bot")
+    stream.retract("bot")
     learner = factories.learner(configured(*LATE, *BAYES, f"snapshots.folder={tmp_path}"))
     list(replay_history(learner, [LogHistory(stream.records[:-1], 1.0)]))
     assert learner.model.n_events == said

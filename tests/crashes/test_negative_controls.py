@@ -243,7 +243,7 @@ class Settled:
     def is_over(self):
         return True
 
-    def settle(self, _alive):
+    def await_outcome(self, _alive):
         return time.monotonic()
 
 

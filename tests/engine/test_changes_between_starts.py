@@ -533,7 +533,7 @@ class Shorter:
         found = self._log.offsets(partition)
         return found if partition != EVENTS else (found[0], self._end)
 
-    def extents(self, topic):
+    def offset_ranges(self, topic):
         return {partition: self.offsets(partition) for partition in self._log.partitions(topic)}
 
 

@@ -349,7 +349,7 @@ def test_waiting_for_it_shows_that_all_is_well(open_log, tmp_path):
             return super().save(snapshot)
 
     class Turning(Told):
-        def alive(self):
+        def heartbeat(self):
             super().heartbeat()
             if self.turns > before + 5:
                 until_turned.set()

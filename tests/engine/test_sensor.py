@@ -178,7 +178,7 @@ def test_partitions_added_while_it_runs_are_read_and_journalled(open_log, tmp_pa
 
 def stop_when(worker, done):
     class Stopping(Sensor):
-        def alive(self):
+        def heartbeat(self):
             if done():
                 worker.stop()
 

@@ -315,7 +315,7 @@ def test_counts_are_those_of_what_stands(new, steps, random):
     xs, ys, ws, numbers, parts = zip(*known, strict=True) if known else ([], [], [], [], [])
     model.unlearn_many(xs, ys, ws, prunings=numbers)
     for one in parts:
-        oracle.retract(one)
+        oracle.withdraw(one)
     check(model, oracle)
     assert not any(oracle.read()) or not known
     probabilities = model.predict_posteriors([{"body": "w1 w2", "subject": "w3", "height": 1.0, "late": "x"}])

@@ -44,7 +44,7 @@ class Stream:
         given = {name: value for name, value in more.items() if value is not None}
         self._add(Partition("labels", partition), {"id": event_id, "label": label, **given}, at)
 
-    def withdraw(self, source, since=None, *, ts=None, at=None):
+    def retract(self, source, since=None, *, ts=None, at=None):
         self._add(LABELS, {"withdraw": True, "source": source, "since": since, "ts": ts}, at)
 
     def raw(self, partition, value, at=None):

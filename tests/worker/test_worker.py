@@ -662,7 +662,7 @@ def test_the_end_is_not_waited_for_beside_a_slow_pace(open_log, tmp_path):
     turns = itertools.count()
 
     class Impatient(Sensor):
-        def alive(self):
+        def heartbeat(self):
             if next(turns) == 60:
                 worker.stop()
 

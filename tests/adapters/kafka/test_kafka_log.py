@@ -459,7 +459,7 @@ def test_a_takeover_that_is_never_answered_is_given_up_and_tried_again(connect, 
         def unreachable(self, error, _seconds):
             self.heard.append(str(error))
 
-        def waits(self):
+        def waiting(self):
             self.heard.append("waits")
 
     release, calls, patience = threading.Event(), [], Listening()

@@ -357,7 +357,7 @@ def test_a_withdrawal_is_replayed_step_by_step(open_log, tmp_path, monkeypatch):
     for i in range(700):
         stream.event(f"e{i}", "w1 w2")
         stream.verdict(f"e{i}", "xy"[i % 2], "bot" if i % 3 else "a")
-    stream.withdraw("bot")
+    stream.retract("bot")
     for i in range(30):
         stream.event(f"f{i}", "w1")
     append(log, stream.records)

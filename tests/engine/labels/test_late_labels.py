@@ -228,7 +228,7 @@ def test_labels_inside_their_events_are_learned_and_published_as_without_the_top
 def test_a_withdrawn_source_never_spoke(rng):
     records = random_stream(rng, sources=("a", "b")).records
     stream = Stream(start=records[-1].timestamp + 100.0)  # later than whatever was said
-    stream.withdraw("a")
+    stream.retract("a")
     learner, outputs = process([*records, *stream.records])
     while learner.has_work:
         learner.process([], 1.0, work=1)
@@ -249,7 +249,7 @@ def test_withdrawing_goes_on_in_steps_between_which_events_are_served():
     for i in range(1000):
         stream.event(f"e{i}", "w1 w2")
         stream.verdict(f"e{i}", "spam", "bot")
-    stream.withdraw("bot")
+    stream.retract("bot")
     learner, _ = process(stream.records)
     left = []
     while learner.has_work:
@@ -497,13 +497,13 @@ def test_withdrawals_are_joined_and_bounded():
     stream = Stream(start=0.0)
     stream.event("e", "w1")
     for i in range(3000):
-        stream.withdraw("bot", since=i * 1.0, at=float(i))
+        stream.retract("bot", since=i * 1.0, at=float(i))
     stream.verdict("e", "x", "bot", ts=1500.0)
     stream.verdict("e", "y", "bot", ts=3000.5)
     learner, _ = process(stream.records)
     assert counts_of(learner.model)["classes"] == {"y": 1.0}
     for i in range(1500):
-        stream.withdraw(f"source {i}")
+        stream.retract(f"source {i}")
     learner, outputs = process(stream.records)
     assert letters(outputs) == ["too-many-sources"] * 501
 

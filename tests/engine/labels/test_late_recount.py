@@ -38,7 +38,7 @@ def eventful(rng):
     for _ in range(rng.randrange(8)):
         odd, at = Stream(), 1_790_000_000.0 + rng.randrange(300)
         given = {"ts": rng.choice([None, at + rng.randrange(-20, 20), at + 2 * DAY]), "at": at}
-        odd.withdraw(rng.choice("ab"), rng.choice([None, at - rng.randrange(200)]), **given)
+        odd.retract(rng.choice("ab"), rng.choice([None, at - rng.randrange(200)]), **given)
         odd.verdict(f"e{rng.randrange(80)}", "x", "a", ts=at + rng.choice([DAY, DAY + 1.0]), at=at)
         odd.raw(rng.choice([EVENTS, LABELS]), b"{")
         for record in odd.records:
@@ -106,9 +106,9 @@ def test_so_are_those_of_a_source_that_is_withdrawn_more_often_than_all_it_said_
         stream.verdict(f"e{i}", "xy"[i % 2], ["bot", "other"][i % 2])
     for i in range(16 * 14):
         if i % 16 == 0:
-            stream.withdraw("bot")
+            stream.retract("bot")
         if i == 16:
-            stream.withdraw("other")
+            stream.retract("other")
         stream.event(f"f{i}", "w1")
     learner = late_learner()
     assert (

@@ -580,10 +580,10 @@ class Older:
     """The configuration as a program had it that knew of no detectors."""
 
     def __init__(self, config):
-        self.shaping = {name: held for name, held in semantic_config_of(config).items() if name != "drift"}
+        self.semantic_config = {name: held for name, held in semantic_config_of(config).items() if name != "drift"}
 
     def changes_since(self, before):
-        assert before == self.shaping
+        assert before == self.semantic_config
         return []
 
     def apply(self, learner, shaping, *, counts_room=True):  # noqa: ARG002
@@ -613,7 +613,7 @@ def test_a_detector_of_a_later_version_is_refused(open_log, tmp_path):
     folder, config = tmp_path / "s", configured()
     identity = factories.identity(config)
     later = Older(config)
-    later.shaping["drift"] = {"detectors": ["better"]}
+    later.semantic_config["drift"] = {"detectors": ["better"]}
     known = type(identity)(identity.topics, identity.journal, "another", identity.fingerprint, later)
     learned(open_log, folder, config, flipping(100), identity=known)
     with pytest.raises(JournalError, match=r"of another version: .*better.*drift\.detectors"):
