@@ -140,7 +140,7 @@ def print_posterior(report: PosteriorReport) -> None:
 
 def action_text(acted: ActionReport) -> str:
     """Return the effects of alarms as text."""
-    paused = "learning is paused" if acted.is_paused else "learning goes on"
+    paused = "learning is paused" if acted.is_paused else "learning continues"
     renewed = f"the model was renewed {pluralize(acted.renewed, 'time')}"
     return f"{paused}, {pluralize(acted.passed_over, 'label')} passed over so far; {renewed}"
 

@@ -254,11 +254,11 @@ class Worker:
         if missing and not self._accepts_loss:
             raise JournalError(f"{'; '.join(missing)}; {_WITHOUT}")
         if missing:  # first, for positions in partitions that are no more cannot be written down again
-            self._sensor.noted(f"going on without what is gone: {'; '.join(missing)}")
+            self._sensor.noted(f"continuing without what is gone: {'; '.join(missing)}")
             checkpoint = accept_loss(self._log, checkpoint, self._identity, now)
         before, checkpoint = checkpoint, accept_program(self._log, checkpoint, self._identity, now)
         if checkpoint is not before:
-            self._sensor.noted(f"going on with what streamnb {before.origin.program} has learned")
+            self._sensor.noted(f"continuing with what streamnb {before.origin.program} has learned")
         if changes:
             self._sensor.noted(f"the configuration was changed: {describe_changes(changes)}")
         checkpoint = accept_configuration(self._log, checkpoint, self._identity, now)
@@ -289,7 +289,7 @@ class Worker:
                 self.install_model(rebuilt)
                 return
             time.sleep(_OFFER_SECONDS)
-        self._sensor.noted(f"going on with the model as it was: {why}")
+        self._sensor.noted(f"continuing with the model as it was: {why}")
 
     def _offered(self, checkpoint: Checkpoint) -> RetrainedModel | None:
         found = self._snapshots.offered(checkpoint.n)

@@ -218,7 +218,7 @@ def test_it_says_what_alarms_did(full):
     assert "Alarms have acted" not in views(full).live("", {})
     for paused, style, told in [
         (True, "trouble", "learning is paused"),
-        (False, "missing", "learning goes on"),
+        (False, "missing", "learning continues"),
     ]:
         acted = {"paused": paused, "passed_over": 12, "renewed": 1}
         full._add_metrics(record(report(200 + paused) | {"actions": acted}))

@@ -274,7 +274,7 @@ def test_inspect_and_a_replica_say_what_alarms_did(capsys):
     assert description["actions"] == {"paused": False, "passed_over": 200, "renewed": 1}
     print_description({**description, "journal": 1})
     assert (
-        "alarms: learning goes on, 200 labels passed over so far; the model was renewed 1 time"
+        "alarms: learning continues, 200 labels passed over so far; the model was renewed 1 time"
         in capsys.readouterr().out
     )
     replica = Replica(configured(), print, rests=True)

@@ -422,7 +422,7 @@ def after_loss(open_log, folder, positions, missing):
     """Accepted, journalled, and never asked for again; whoever comes next finds a snapshot."""
     told = Told()
     worker = drained(open_log, folder, accepts_loss=True, sensor=told)
-    assert told.notes == [f"going on without what is gone: {'; '.join(missing)}"]
+    assert told.notes == [f"continuing without what is gone: {'; '.join(missing)}"]
     found = journal(open_log)
     (loss,) = [record for record in found if record.kind == "loss"]
     assert loss.positions == positions
@@ -548,7 +548,7 @@ def test_a_topic_that_is_shorter_than_what_was_learned(open_log, tmp_path):
     assert refused(shorter, folder) == missing
     told, options = Told(), {"learner": new_learner(), "identity": IDENTITY, "topics": TOPICS}
     worker = started(shorter, folder, None, accepts_loss=True, sensor=told, **options)
-    assert told.notes == [f"going on without what is gone: {missing[0]}"]
+    assert told.notes == [f"continuing without what is gone: {missing[0]}"]
     worker.run(until_end=True)  # what the log holds there now is new
     worker.close()
     assert journal(open_log)[6].positions == {"events": {"0": 50}}

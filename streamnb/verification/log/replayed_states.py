@@ -74,7 +74,7 @@ class StateReplay:
         """
         model, has_learners = learner.model, learns(learner.model)
         if not kept.origins:
-            self.findings.ok(REPLAY, "there are no snapshots: the state is the journal's own replay")
+            self.findings.ok(REPLAY, "without snapshots, the state is the journal's own replay")
             self._finish_outputs(learner, is_whole=self.seen.is_whole)
             return
         start: Snapshots = NoSnapshots()

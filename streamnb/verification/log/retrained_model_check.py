@@ -45,7 +45,7 @@ def check_rebuilt(
         taken[f"the snapshot at journal record {adopted}"] = part_digest(*kept.snapshot.parts["model"])
     for name, known in taken.items():
         if known != digest:
-            text = f"the model of {name} is not the one that the log gives"
+            text = f"the model of {name} is not the model that the log gives"
             findings.differs(REBUILT, text, {"record": adopted}, found=known, expected=digest)
     if not findings.count(REBUILT):
         without = sum(map(len, rebuilding.retrained().evicted.values()))

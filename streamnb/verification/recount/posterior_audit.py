@@ -70,8 +70,8 @@ class PosteriorAudit(NamedTuple):
             found = posterior.log_probabilities[name]
             expected = log_prior - loss + mixture
             if r == 0.0 and not abs(found - expected) <= rounding:
-                yield PosteriorFault("log posterior beside its loss", str(name), found, expected)
+                yield PosteriorFault("log posterior against its loss", str(name), found, expected)
             if not mixture <= loss - log_prior + switching + rounding:
                 yield PosteriorFault(
-                    "loss of the mixture beside its bound", str(name), mixture, loss - log_prior + switching
+                    "loss of the mixture against its bound", str(name), mixture, loss - log_prior + switching
                 )

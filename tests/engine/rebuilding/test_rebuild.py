@@ -309,8 +309,8 @@ def test_a_forgotten_event_that_still_teaches_is_found(open_log, tmp_path):
     findings = CheckResults()
     check_rebuilt(source(open_log(), tmp_path, *sets), floor, findings, forgotten({"e3"}))
     assert [f.text for f in findings.all()] == [
-        f"the model of journal record {floor} is not the one that the log gives",
-        f"the model of the snapshot at journal record {floor} is not the one that the log gives",
+        f"the model of journal record {floor} is not the model that the log gives",
+        f"the model of the snapshot at journal record {floor} is not the model that the log gives",
     ]
     findings = CheckResults()
     check_rebuilt(source(open_log(), tmp_path, *sets), floor, findings, forgotten({"e3", "e4"}))
@@ -381,7 +381,7 @@ def test_it_goes_on_where_nobody_hands_a_model_over(open_log, tmp_path, monkeypa
             AtOnce(tmp_path, 1).asking(),
         ):
             pass
-    assert told_of[-1] == "going on with the model as it was: none came"
+    assert told_of[-1] == "continuing with the model as it was: none came"
     (tmp_path / "adopt.lock").touch()  # of one who died
     assert not folder.asked_by()
     worker.close()
@@ -600,7 +600,7 @@ def test_a_learner_stands_still_once_for_each_who_asks(open_log, tmp_path, monke
         worker._look_around()
         assert len(told_of) == 2 * times
     why = "none came" if content is None else str(tmp_path / "adopt-")
-    assert told_of[-1].startswith(f"going on with the model as it was: {why}")
+    assert told_of[-1].startswith(f"continuing with the model as it was: {why}")
     worker.close()
 
 

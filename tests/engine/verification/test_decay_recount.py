@@ -191,12 +191,12 @@ DAMAGE = {
     "log posterior": (
         change("posterior_log_posterior", (1,), lambda v: v * (1 + 1e-9)),
         {"hypothesis": "bernoulli alpha=0.5"},
-        "log posterior beside its loss",
+        "log posterior against its loss",
     ),
     "loss": (
         change("posterior_losses", (1, 0), lambda v: v + 1e-6),
         {"hypothesis": "bernoulli alpha=0.5"},
-        "log posterior beside its loss",
+        "log posterior against its loss",
     ),
     "observations": (
         change("posterior_observations", (0,), lambda v: v - 1),
@@ -313,7 +313,7 @@ def test_a_loss_beyond_the_bound_is_found_with_switching_too():
     learner.model.posterior.weights.losses[-1, 0] *= 2.0
     findings, _ = differing(recount, learner)
     assert {finding.place["hypothesis"] for finding in findings if finding.place.get("hypothesis")}
-    assert all("loss of the mixture beside its bound" in finding.text for finding in findings)
+    assert all("loss of the mixture against its bound" in finding.text for finding in findings)
 
 
 def test_an_event_met_and_not_learned_is_counted_too(learned):
