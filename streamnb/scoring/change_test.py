@@ -65,14 +65,7 @@ _EXPONENTS = np.linspace(0.02, 0.98, 49)
 
 
 class ChangeObservations(NamedTuple):
-    """Observations of one test.
-
-    Attributes:
-        places: int64[n], rising index of each among all events.
-        x: bool[n], whether it happened.
-        tolerated: float64[n], q, each above 0.
-        alarming: float64[n], r, each above q and below 1.
-    """
+    """n observations of one test: rising `places` among all events, x, and the rates 0 < q < r < 1."""
 
     places: np.ndarray[Any, np.dtype[np.int64]]
     x: Flags

@@ -98,14 +98,7 @@ class _Detector:
 
 
 class DriftDetectors:
-    """Detectors that all receive the same bits.
-
-    Args:
-        names: some of `DETECTORS`.
-
-    Raises:
-        ValueError: an unknown name.
-    """
+    """Detectors (of `DETECTORS`) that all receive the same bits. Raises ValueError for an unknown name."""
 
     def __init__(self, names: Collection[str] = ()) -> None:
         unknown = [name for name in names if name not in DETECTORS]
@@ -140,11 +133,7 @@ class DriftDetectors:
 
     @classmethod
     def from_state(cls, meta: Mapping[str, object], arrays: Mapping[str, Array]) -> DriftDetectors:
-        """Return the object that `state` described, which continues identically.
-
-        Raises:
-            SnapshotError: if the parts are missing or do not fit together.
-        """
+        """Return the object of a `state`, which continues identically. Raises SnapshotError."""
         observations = meta.get("observations")
         if not isinstance(observations, Mapping) or observations.keys() != arrays.keys():
             raise SnapshotError(f"detectors and their observations do not fit: {[*arrays]}")

@@ -18,12 +18,7 @@ _LOG_GAMMAS = np.array([math.lgamma(theta) for theta in CONCENTRATIONS])
 
 
 def new_class_probability(events: Ints, classes: Ints) -> Floats:
-    """Return P(the next label is a new one).
-
-    Args:
-        events: shape (m,), number of earlier labels, n.
-        classes: shape (m,), number of distinct ones, K <= n.
-    """
+    """Return P(the next label is a new one) after n `events` with K <= n `classes`, both of shape (m,)."""
     from scipy.special import gammaln  # noqa: PLC0415  slow to load, and only scoring labels needs it
 
     weights = np.multiply.outer(classes, _LOGS) + _LOG_GAMMAS

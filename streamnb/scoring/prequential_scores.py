@@ -65,11 +65,9 @@ class _Ring(NamedTuple):
 
 
 class _Cells:
-    """Non-zero cells of a confusion matrix.
+    """Non-zero cells of a confusion matrix, as numbers: truth in the upper half, prediction + 1 below.
 
-    A cell is one number: the truth in its upper half and the prediction + 1 in its lower one. The first
-    `waits` entries of the buffer `waiting` are cells of recent events, which are sorted in together, so that
-    sorting is cheap per event.
+    Cells of recent events wait in a buffer, and are sorted in together.
     """
 
     def __init__(self, codes: Ints, counts: Ints) -> None:
@@ -167,12 +165,7 @@ def _score_each(probabilities: Any, truths: Any, labels: Any, terms: Any) -> Non
 
 
 def score_each(probabilities: Floats, truths: Ints) -> tuple[Ints, Floats]:
-    """Return truth and prediction of n events, int64[n, 2]; and loss, Brier score, confidence, float64[n, 3].
-
-    Args:
-        probabilities: float64[n, K].
-        truths: int64[n], >= 0.
-    """
+    """Return int64[n, 2], truth and prediction of n events; and float64[n, 3], loss, Brier, confidence."""
     labels, terms = np.empty((truths.size, 2), dtype=np.int64), np.empty((truths.size, 3))
     _score_each(np.require(probabilities, np.float64, ("C", "A", "W")), truths, labels, terms)
     return labels, terms
@@ -309,11 +302,7 @@ class ProgressiveValidation(Shown):
         return _scores(margins, tally)
 
     def confusion(self, classes: int | None = None) -> Ints:
-        """Events of the whole stream by truth and prediction, of the first `classes`; of all by default.
-
-        Shape (K, K + 1): rows = truth, columns = predicted class; the last column counts events met by an
-        empty model.
-        """
+        """Return events by truth and prediction, shape (K, K + 1); the last column is an empty model's."""
         K = self._classes if classes is None else classes
         truth, predicted, count = self._cells.rows().T
         inside = (truth < K) & (predicted < K)
@@ -336,11 +325,7 @@ class ProgressiveValidation(Shown):
     @classmethod
     @state_errors("scores")
     def from_state(cls, meta: Mapping[str, object], arrays: Mapping[str, Array]) -> ProgressiveValidation:
-        """Return the object that `state` described, which continues identically.
-
-        Raises:
-            SnapshotError: if the parts are missing or do not fit together.
-        """
+        """Return the object of a `state`, which continues identically. Raises SnapshotError."""
         window_size = meta.get("window_size")
         if type(window_size) is not int or window_size < 1:
             raise SnapshotError(f"window_size must be an integer above 0, got {window_size!r}")

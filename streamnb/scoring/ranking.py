@@ -54,12 +54,7 @@ class Improbable(NamedTuple):
 
 
 class ByChance(NamedTuple):
-    """The calibration error that perfectly calibrated predictions would have by chance.
-
-    Attributes:
-        mean: its average.
-        upper: its 95 % quantile.
-    """
+    """The mean and the 95 % quantile of the calibration error of perfectly calibrated predictions."""
 
     mean: float
     upper: float

@@ -72,12 +72,7 @@ class RevisableScore(NamedTuple):
 
 
 class LabelledOutcomes(NamedTuple):
-    """Events whose labels have come, oldest first.
-
-    Attributes:
-        confidence: float64[n], the probability of the label that was predicted.
-        is_right: bool[n], whether that was the true one.
-    """
+    """Labelled events, oldest first: float64[n] confidence of the prediction, bool[n] if it was right."""
 
     confidence: Floats
     is_right: Flags
@@ -148,11 +143,7 @@ class _Sums:
 
 
 class ServedScores:
-    """Scores of all verdicts so far, and of the last `window_size` events that got a first one.
-
-    Args:
-        window_size: >= 1.
-    """
+    """Scores of all labels so far, and of the last `window_size` (>= 1) first labels."""
 
     def __init__(self, window_size: int) -> None:
         self._all = _Sums()
@@ -234,11 +225,7 @@ class ServedScores:
         return LabelledOutcomes(confidence, self._truth[places] == self._predicted[places])
 
     def confusion(self, classes: Sequence[int]) -> Ints:
-        """Events by truth and prediction, shape (K, K + 1): the last column counts an empty model's.
-
-        Args:
-            classes: K numbers of classes; others have neither row nor column.
-        """
+        """Return events by truth and prediction, shape (K, K + 1); the last column is an empty model's."""
         place = {number: k for k, number in enumerate(classes)} | {NOTHING: len(classes)}
         found = np.zeros((len(classes), len(classes) + 1), dtype=np.int64)
         for (truth, predicted), n in self._all.cells.items():

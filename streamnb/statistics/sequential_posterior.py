@@ -270,11 +270,7 @@ class SequentialPosterior(SavableValue):
             return self.update(np.log(row))
 
     def update_many(self, log_likelihoods: npt.ArrayLike) -> Floats:
-        """Observe n rows in order, shape (n, H), like `update` with each; return the log evidences, (n,).
-
-        Raises:
-            ValueError: as in `update`; then no row was observed.
-        """
+        """Observe n rows, shape (n, H), like `update`; return the log evidences. All or none are observed."""
         rows = np.require(log_likelihoods, np.float64, ("C", "A", "W"))
         if rows.ndim != 2 or rows.shape[1] != len(self._place):
             raise ValueError(f"expected shape (n, {len(self._place)}), got {rows.shape}")

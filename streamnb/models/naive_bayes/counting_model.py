@@ -150,12 +150,7 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
         return LearnedTypes(frozenset(layout.groups), frozenset(layout.fields))
 
     def other_types(self, x: Any, learned: LearnedTypes | None = None) -> list[UnusedValue]:
-        """Return the values of an event whose attribute was learned by values of another type alone.
-
-        Args:
-            x: the event.
-            learned: by an earlier moment; by default, as the model is now.
-        """
+        """Return the values of an event whose attribute was `learned` (default: so far) by another type."""
         known = self._statistics.layout if learned is None else learned
         return list(other_types(self._reader.kind, known, self._reader.texts(x)[0]))
 
@@ -267,9 +262,8 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
         """Learn one event `x` of class `y`, counted `w` times (in steps of 1/1024), of time `t` (seconds).
 
         Only models that decay use the time; None is the latest so far. Warns if an undeclared attribute looks
-        like a text, because it is learned as one value.
-
-        Raises TypeError or ValueError, and learns nothing, if an attribute does not accept its value.
+        like a text. Raises TypeError or ValueError, and learns nothing, if an attribute does not accept its
+        value.
         """
         if t is not None or self._statistics.room is not None or not self._learned(x, y, w):
             self._learn(self._encode([x], [y], [w], [t]))
@@ -309,11 +303,8 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
     def unlearn_one(self, x: Any, y: Any, w: float = 1.0) -> None:
         """Undo ``learn_one(x, y, w)``: exactly on counts, to rounding on moments.
 
-        The error is the rounding of the largest value that the class has held of the attribute (see `moments`
-        for the bound). A value some 1e7 standard deviations away from the rest leaves noise as large as the
-        rest.
-
-        Raises UnlearnError, and changes nothing, if the counts prove that this was never learned.
+        The error is the rounding of the largest value that the class has held of the attribute (see
+        `moments`). Raises UnlearnError, and changes nothing, if the counts prove that this was never learned.
         """
         if is_missing(y) and units(w):
             raise UnlearnError("an event without a label was never learned")
@@ -324,11 +315,8 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
     ) -> None:
         """Unlearn these events in order; see `StreamModel`.
 
-        Exact on counts, on moments as in `unlearn_one`. Anything else that a model learns stays. The division
-        of events into calls changes nothing.
-
-        Raises UnlearnError at the first event that, by the counts, was never learned so. Events before it are
-        unlearned; it and later events are not.
+        Exact on counts, on moments as in `unlearn_one`. Raises UnlearnError at the first event that, by the
+        counts, was never learned so: only events before it are unlearned.
         """
         events = self._as_learned(EncodedExamples.from_examples(xs, ys, ws, prunings))
         encoded = self._encode_earlier(events.xs)

@@ -43,14 +43,7 @@ _NEAR_ZERO = 1.0 / 64.0
 
 
 class JointScore(NamedTuple):
-    """The score of each of K classes: joint + log(product 2^exponent), and the number of factors left out.
-
-    Attributes:
-        joint: float64[K].
-        misses: int64[K], in units of one factor.
-        product: float64[K].
-        exponent: int64[K].
-    """
+    """The score of each of K classes: joint + log(product 2^exponent), without `misses` factors alpha."""
 
     joint: Floats
     misses: Ints

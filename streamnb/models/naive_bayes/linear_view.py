@@ -52,12 +52,7 @@ class Weight(NamedTuple):
 
 
 class _Group(NamedTuple):
-    """Words or values (`keys`) of one attribute, and their weights.
-
-    `absent` is the log odds of a Bernoulli text without any key, and `unmet` the weight of a declared value
-    that is not a key. `seen` (examples) and `adds` (to the log odds of a class in its average event) are
-    float64[n, 2], positive class first.
-    """
+    """Words or values (`keys`) of one attribute, and their weights; the positive class is first."""
 
     kind: int
     name: Any

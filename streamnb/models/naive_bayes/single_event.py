@@ -45,11 +45,7 @@ _AS_TEXT: dict[type, Callable[[Any], str]] = {
 
 
 class _Shape(NamedTuple):
-    """Converters of events with the same attributes of the same types; each is None if it has nothing to do.
-
-    `strings` and `numbers` pick the values of discrete and continuous attributes. `whole` is True for values
-    that are one token; `attributes` is as in `EncodedEvent`.
-    """
+    """Converters of events with the same attributes of the same types; None if unused."""
 
     strings: Callable[[Any], Any] | None
     as_text: list[Callable[[Any], str]] | None

@@ -345,11 +345,7 @@ class SufficientStatistics(Growable):
             self.layout.most = self.room.attributes(classes)
 
     def change_budget(self, before: MemoryBudget | None) -> None:
-        """Record that the memory budget has been `before` until now.
-
-        The change counts as a pruning that forgot nothing: only values that already have a row are among its
-        survivors.
-        """
+        """Record that the budget was `before` until now, as a pruning that forgot nothing."""
         if before != self.room:
             self.finish_copy()
             self.survivors = np.append(self.survivors, self.vocabulary.size)

@@ -46,12 +46,7 @@ class PairArrays(NamedTuple):
 
 @struct_type
 class PairSmoothing(NamedTuple):
-    """Smoothing parameters that are applied when counts are read.
-
-    Attributes:
-        alpha: added to every count, in units.
-        m: weight of P(a | v) relative to the events that have the parent's value, in units.
-    """
+    """Smoothing on read, in units: `alpha` is added to every count, and `m` is the weight of P(a | v)."""
 
     alpha: float
     m: float
@@ -113,13 +108,7 @@ def unlearn_events(tables: Any, codes: Any, labels: Any, weights: Any) -> int:
 
 
 class CodedEvents(NamedTuple):
-    """Events to predict and learn.
-
-    Attributes:
-        codes: int32[n, d].
-        labels: int64[n], class index, or -1 to predict without learning.
-        weights: int64[n], units.
-    """
+    """Events: codes int32[n, d], labels int64[n] (-1: predict only), weights int64[n] in units."""
 
     codes: Codes
     labels: Ints
