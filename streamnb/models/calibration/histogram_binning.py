@@ -47,11 +47,8 @@ def _bin_of(rest: float) -> int:
 def correct_confidence(log_probabilities: Floats, counts: Ints, known: Ints, scores: Floats) -> None:
     """Fill scores (K,) with logs of the corrected probabilities; -inf for unknown classes.
 
-    Args:
-        log_probabilities: float64[K], ln P(v).
-        counts: int64[CONFIDENCES, 2], weights of the events in each bin, and of the correct ones.
-        known: (K,), above zero for classes with examples; with a single class nothing is corrected.
-        scores: float64[K].
+    `counts` int64[CONFIDENCES, 2]: weights of all and of correct events by bin. A single class is not
+    corrected.
     """
     copy_to(scores, log_probabilities)
     if count_positive(known) < 2:

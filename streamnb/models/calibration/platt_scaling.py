@@ -39,7 +39,7 @@ class PlattScaling(SavableValue):
     separate the classes. They take 1 / (N + 2) from each of N pairs; here the N-th pair of a class gives 2 /
     ((N + 1) (N + 2)), the growth of the total since the previous pair. It is a sigmoid unit of two weights
     with an all but flat prior, which goes back to a uniform sample of the pairs (see `revisiting`): in any
-    order it is within 2 % of Platt's optimum, which `refine`, with all pairs once more, comes to.
+    order it is within 2 % of Platt's optimum, which `refine` reaches with all pairs.
 
     Args:
         memory: how many pairs are kept, of 32 to 48 bytes each. 0 keeps none: then pairs that are sorted by

@@ -15,11 +15,7 @@ from streamnb.values.type_aliases import Array, State
 
 
 def answer_of(classifier: Any, x: Any) -> dict[Any, float]:
-    """Return a classifier's P(v | x), normalised to sum to 1; all zero if every label has probability 0.
-
-    NaN, infinities and negative numbers count as 0. A classifier without `predict_proba_one` counts as
-    certain of its `predict_one`.
-    """
+    """Return P(v | x), normalised; invalid numbers count as 0, a `predict_one` alone as certain."""
     try:
         answer = classifier.predict_proba_one(x) if hasattr(classifier, "predict_proba_one") else None
     except NotImplementedError:

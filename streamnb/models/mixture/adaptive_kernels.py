@@ -57,11 +57,7 @@ def extract_event(
     adds: bool,
     extracted: ExtractedFeatures,
 ) -> None:
-    """Fill `extracted` with the features of event e, with pairs if a learner reads them.
-
-    If `adds` (the event is learned afterwards), new features get rows. `bits`: uint64[v], the bits of its
-    values.
-    """
+    """Fill `extracted` with the features of event e; new ones get rows if `adds`. `bits`: of its values."""
     most: Any = np.int64(0)  # typed: numba would compile a second version for a literal
     pairs: Any = np.bool_(False)
     most_once = most
@@ -89,7 +85,7 @@ def predict_by_learners(
     pooled: int,
     answers: Floats,
 ) -> None:
-    """Fill `answers`[h] with P_h(class | event), (H, K), for every adaptive hypothesis h.
+    """Fill `answers` (H, K) with P_h(class | event) of every adaptive hypothesis h.
 
     Args:
         plan: `HypothesisPlan`.

@@ -32,17 +32,10 @@ def run_log_odds(
     classes: tuple[int, int],
     known: Ints | None,
 ) -> Floats:
-    """Return what each part of an event adds to the log odds of two classes; the bias comes last.
+    """Return float64[learners, n]: what each part adds to the log odds by n-gram learner; the bias is last.
 
-    Args:
-        encoded: the event.
-        grams: buffers for its byte n-grams.
-        learners: of the mixture.
-        parts: of the event.
-        classes: (class, reference class) of the log odds.
-        known: the weight of each class, if new classes are doubted.
-
-    Returns float64[byte n-gram learners, n].
+    `grams` are buffers; `classes` is (class, reference class); `known` are class weights if new classes are
+    doubted.
     """
     one, other = classes
     tables, bias = learners.grams.tables, learners.byte_bias

@@ -127,11 +127,7 @@ class OneDependenceOpinions:
     def log_odds(
         self, encoded: Encoded, statistics: SufficientStatistics, parts: Batch, classes: tuple[int, int]
     ) -> Floats:
-        """Return float64[estimators, n]: what each part adds to the log odds; the prior is last.
-
-        Each of the n `parts` is an event, the last without any part, see `AttributionItems`; `classes` is
-        (class, reference class).
-        """
+        """Return float64[estimators, n]: what each of `parts` adds to the log odds; the prior is last."""
         one, other = classes
         found = np.zeros((len(self._estimators), parts.label.size))
         if not self._tables:

@@ -499,11 +499,10 @@ class FeatureTable:
         self._rehash_step(self._former.size)
 
     def copying(self, classes: int, aside: Aside, *, is_later: bool) -> Callable[[], dict[str, Array]]:
-        """Return a callable, for any thread, that builds the current state of `classes` classes from copies.
+        """Return a callable, for any thread, that builds the current state from copies.
 
-        Copies are put `aside` in the order of a state: now, or, if `is_later`, when the state is built, and
-        are in memory until then. In a large table, reading rows out of order takes longer than copying them
-        in order.
+        Copies are put `aside` now, or, if `is_later`, when the state is built: in a large table, reading rows
+        out of order takes longer.
         """
         tables, end, once = self.tables, int(self._size[END]), self._met_once()
         if not is_later:

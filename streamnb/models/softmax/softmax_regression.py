@@ -115,14 +115,8 @@ def score_features(
 ) -> None:
     """Fill the sums over singles, and over pairs, of the features' scores, which are later divided by |v|.
 
-    Args:
-        extracted: the features of the event.
-        features: `FeatureTableArrays`.
-        pairs: bool[M], True if a learner reads pairs.
-        is_cautious: whether new classes are doubted.
-        likelihoods: float64[2, K], filled with the sums of v l.
-        dots: float64[M, 2, K], filled with the sums of v w.
-        by_owner: float64[2, >= owners], scratch.
+    `likelihoods` float64[2, K] get the sums of v l, `dots` float64[M, 2, K] the sums of v w; `pairs` bool[M]:
+    learners that read pairs; `by_owner` float64[2, >= owners] is scratch.
     """
     table, weights = features.table, features.weights
     rows, values, owners = extracted.rows, extracted.values, extracted.owners
@@ -197,11 +191,7 @@ def feature_log_odds(
     other: int,
     odds: Floats,
 ) -> None:
-    """Fill odds (>= features) with what each feature adds to the score of class `one` less class `other`.
-
-    x_i (l_iv / 2 + w_iv), of learner m and of an event whose 1 / |v| is `scale`. Together with the biases
-    these sum to the difference of the two scores, up to rounding.
-    """
+    """Fill odds with x_i (l_iv / 2 + w_iv) of learner m, class `one` less class `other`; `scale`: 1 / |v|."""
     table, weights = features.table, features.weights
     odds[: extracted.n[1]] = 0.0
     last: Any = np.int64(-1)

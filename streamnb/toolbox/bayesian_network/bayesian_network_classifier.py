@@ -187,11 +187,7 @@ class BayesianNetworkClassifier(Savable, base.Classifier):  # type: ignore[misc]
         }
 
     def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
-        """Learn one event of class `y`, counted `w` times (in steps of 1/1024).
-
-        Raises TypeError or ValueError, and learns nothing, for a value that is not a scalar or a weight out
-        of range.
-        """
+        """Learn one event of class `y`, `w` times (steps of 1/1024), or raise and learn nothing."""
         tables = self.network.counted
         if is_missing(y):
             units(w)

@@ -109,11 +109,7 @@ class NetworkEM(Savable):
         return len(self._kept)
 
     def learn_one(self, x: Mapping[Any, Any], w: float = 1.0) -> None:
-        """Learn an event `w` times (in steps of 1/1024), with its gaps filled; then revisit events.
-
-        Raises TypeError or ValueError, and learns nothing, for a value that is not a scalar or a weight out
-        of range.
-        """
+        """Learn an event `w` times (steps of 1/1024), fill its gaps, and revisit events; or raise."""
         weight = units(w)
         row = self.network.encoded(x, adds=weight > 0)
         if weight and min(row, default=0) >= 0:

@@ -226,11 +226,10 @@ class BayesianNetwork(Savable):
         return min(1.0, math.exp(above - below)) if more == misses else 0.0
 
     def log_evidence(self, x: Values) -> float:
-        """Return log P(x) in nats of an event, with unknown values summed out; -inf if impossible.
+        """Return log P(x) in nats, with unknown values summed out; -inf if impossible.
 
-        Its sum over a stream, with each event before it is learned, compares networks.
-
-        Raises TypeError for a value that is not a scalar. Other names are ignored.
+        Its sum over a stream, with each event before it is learned, compares networks. Raises TypeError for a
+        value that is not a scalar. Other names are ignored.
         """
         log, misses = self._log_probability(self._known(x))
         return -math.inf if misses else log
@@ -279,11 +278,7 @@ class BayesianNetwork(Savable):
         return self._dag.d_separated(*(side(one, self._dag.number) for one in (a, b, given)))
 
     def learn_one(self, x: Values, w: float = 1.0) -> None:
-        """Count an event `w` times (in steps of 1/1024) in every table for which it is complete.
-
-        Raises TypeError or ValueError, and learns nothing, for a value that is not a scalar or a weight out
-        of range.
-        """
+        """Count an event `w` times (steps of 1/1024) in every table for which it is complete, or raise."""
         weight = units(w)
         texts = self._texts(x)
         if weight:

@@ -17,19 +17,16 @@ _NAMES = ("probability", "count")
 def read_joint_table(
     lines: Iterable[str], *, column: str | None = None, delimiter: str = ",", normalise: bool = False
 ) -> JointTable:
-    """The joint table that a CSV file writes out, a row for each combination of values.
-
-    Combinations that no row has have probability 0. Spaces around a cell do not belong to it.
+    """Read a joint table from CSV, with a row for each combination of values; absent ones have probability 0.
 
     Args:
         lines: of the file, the header first.
-        column: which one holds the probabilities; None is the one that is called "probability" or "count", or
-            else the last.
-        delimiter: what stands between two cells.
-        normalise: divide by the sum, as counts have to be.
+        column: name of the column of probabilities; None is "probability" or "count", or else the last.
+        delimiter: between cells, which are stripped.
+        normalise: divide counts by their sum.
 
     Raises:
-        ConfigError: for what is no table; the message names the row, from 1 below the header.
+        ConfigError: if the file is invalid; the message names the row, from 1 below the header.
     """
     rows = [[cell.strip() for cell in row] for row in csv.reader(lines, delimiter=delimiter) if row]
     if len(rows) < 2:

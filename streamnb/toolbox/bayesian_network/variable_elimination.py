@@ -25,12 +25,7 @@ def sum_of_products(factors: Iterable[Factor], kept: tuple[int, ...]) -> Factor:
 
 
 def maximum(factors: Iterable[Factor], of: tuple[int, ...]) -> tuple[dict[int, int], float, int]:
-    """Return the values of the variables `of` that maximise the sum over all other variables.
-
-    Returns:
-        value by variable (ties are resolved the same way at every call); the logarithm of the sum there, and
-        its number of factors alpha -> 0.
-    """
+    """Return the values of the variables `of` that maximise the sum over all others, its log and misses."""
     rest = _eliminated(list(factors), of)
     steps = []
     for variable in _min_fill(rest, of):

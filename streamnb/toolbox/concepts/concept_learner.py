@@ -227,11 +227,7 @@ class ConceptLearner(Savable, base.Classifier):  # type: ignore[misc]  # River i
         }
 
     def learn_one(self, x: Any, y: Any, w: float = 1.0) -> None:
-        """Learn that `x` has the label `y`, counted `w` times (in steps of 1/1024).
-
-        Raises ValueError for another label, TypeError for a value that is not a string, boolean or number,
-        and any exception of a function; then nothing is learned.
-        """
+        """Learn that `x` has the label `y`, `w` times (steps of 1/1024), or raise and learn nothing."""
         truth, weight = is_positive(y, self.positive, self.negative), units(w)
         if weight > 0:
             self._counts.update(self._space.judge(x), is_positive=truth, weight=weight)

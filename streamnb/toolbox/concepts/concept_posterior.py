@@ -42,11 +42,7 @@ class LogPrior(NamedTuple):
 
 
 def log_prior(relative: npt.ArrayLike, size: int) -> LogPrior:
-    """Return the prior of these relative weights, float64[size].
-
-    Raises:
-        ValueError: if the shape is not (size,), a weight is negative or not finite, or all are zero.
-    """
+    """Return the prior of these relative weights, float64[size]. Raises ValueError if they are invalid."""
     prior = np.array(relative, dtype=np.float64)
     if prior.shape != (size,):
         raise ValueError(f"a prior of shape {prior.shape} for {size} hypotheses")

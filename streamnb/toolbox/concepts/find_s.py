@@ -80,11 +80,7 @@ class FindS(Savable, base.Classifier):  # type: ignore[misc]  # River is untyped
         return Conjunction({name: value for name, value in self._asked.items() if value is not None})
 
     def learn_one(self, x: Any, y: Any) -> None:
-        """Drop the constraints that a positive example violates.
-
-        Raises ValueError for another label, TypeError for a value that is not a string, boolean or number;
-        then nothing is learned.
-        """
+        """Drop the constraints that a positive example violates, or raise and learn nothing."""
         truth = is_positive(y, self.positive, self.negative)
         values = {name: value_text(value) for name, value in as_event(x).items() if not is_missing(value)}
         if truth:

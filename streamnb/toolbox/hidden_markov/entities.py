@@ -53,11 +53,7 @@ class Entities:
         return np.array(rows, dtype=np.int64), np.zeros(len(rows), dtype=np.bool_)
 
     def meet(self, names: Iterable[str | None], K: int) -> tuple[Ints, Flags]:
-        """Return the row of each name in order, and True for each name that is new; reserve K states.
-
-        A new name takes the row of the least recently seen entity if all rows are taken. The name None has no
-        row.
-        """
+        """Return the row of each name (-1 for None), evicting the least recent, and True if it is new."""
         rows: list[int] = []
         fresh = []
         add, touch, find = rows.append, self.rows.move_to_end, self.rows.get

@@ -172,14 +172,8 @@ def filter_batch(
 ) -> None:
     """Predict each event from its chain so far, then advance the chain if `learn`.
 
-    Args:
-        chains: what was learned; `weights`, `first`, `table` and the rows change if `learn`.
-        steps: the events.
-        learn: advance the chains; otherwise each event is predicted as the next of its chain.
-        prior: float64[K], scratch.
-        ahead: float64[K], scratch.
-        probabilities: float64[n, K], filled with P(s_t | x_1..t); unused if `joints` has no rows.
-        predicted: float64[n, K], filled with P(s_t | x_1..t-1) if it has rows.
+    `prior` and `ahead` (K,) are scratch. `probabilities` (n, K) get P(s_t | x_1..t), unless `joints` is
+    empty, and `predicted` P(s_t | x_1..t-1), if it has rows.
     """
     for e in range(steps.label.size):
         row, time = steps.row[e], steps.time[e]

@@ -164,22 +164,13 @@ class HiddenMarkovModel(Savable):
         return {state: dict(zip(symbols, column, strict=True)) for state, column in by_state}
 
     def learn_one(self, observations: Iterable[Any], states: Iterable[Any], w: float = 1.0) -> None:
-        """Learn a whole sequence, counted `w` times (in steps of 1/1024, up to 2^20).
-
-        Raises:
-            ValueError: if there are not as many states as observations, or `w` is out of range.
-        """
+        """Learn a whole sequence, `w` times (steps of 1/1024, up to 2^20). Raises ValueError."""
         observations, states, weight = _paired(observations, states, w)
         if weight:
             self.tables.count(observations, states, weight)
 
     def unlearn_one(self, observations: Iterable[Any], states: Iterable[Any], w: float = 1.0) -> None:
-        """Undo ``learn_one(observations, states, w)`` exactly.
-
-        Raises:
-            ValueError: as in `learn_one`.
-            UnlearnError: if the counts show that the sequence was never learned; nothing changes.
-        """
+        """Undo ``learn_one(observations, states, w)`` exactly, or raise UnlearnError and change nothing."""
         observations, states, weight = _paired(observations, states, w)
         if weight:
             self.tables.take_back(observations, states, weight)
@@ -231,11 +222,7 @@ class HiddenMarkovModel(Savable):
         return StatePath([states[i] for i in path.tolist()], float(log_probability))
 
     def log_joint(self, observations: Iterable[Any], states: Iterable[Any]) -> float:
-        """Return log P(s_1..n, x_1..n) of a sequence of states, in nats; -inf if a state is unknown.
-
-        Raises:
-            ValueError: if there are not as many states as observations.
-        """
+        """Return log P(s_1..n, x_1..n) in nats; -inf for an unknown state. Raises ValueError."""
         observations, names, _ = _paired(observations, states, 1.0)
         known, symbols, _, log_rows, chain = self.encoded(observations)
         index = {state: k for k, state in enumerate(known)}

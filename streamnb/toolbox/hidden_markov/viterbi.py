@@ -22,8 +22,8 @@ from streamnb.statistics.compensated import added
 def viterbi_path(symbols: Any, log_rows: Any, chain: Any, back: Any, scores: Any, path: Any) -> float:
     """Fill the most likely states of one sequence, int64[n]; return log P(path, x_1..n), -inf if impossible.
 
-    Ties go to the lowest last state, and then to the lowest state before it. `back` int32[n, K] and `scores`
-    float64[2, K] are scratch. An impossible observation is dropped.
+    Ties go to the lowest last state, then to the lowest before it. `back` (n, K) and `scores` (2, K) are
+    scratch.
     """
     K = scores.shape[1]
     sums = (0.0, 0.0)

@@ -51,12 +51,11 @@ class Design:
         return [key for key, _ in self._ordered()]
 
     def row(self, x: Mapping[Any, Any], first: float = 1.0, *, adds: bool) -> Row:
-        """Return the event as a row with `first` in column 0; new columns are added if `adds`, else ignored.
+        """Return the event as a row with `first` in column 0; new columns are added if `adds`.
 
-        Values beyond +-1e140 are read as +-1e140, whose squares still sum within a double.
-
-        Raises TypeError for a value that is not a number, boolean, string or None, and ValueError for half a
-        surrogate pair; then no column is added.
+        Values are clipped to +-1e140, whose squares still sum within a double. Raises TypeError for a value
+        that is not a number, boolean, string or None, and ValueError for half a surrogate pair; then no
+        column is added.
         """
         found = {0: first}
         fresh: list[tuple[dict[Any, int], Any, float]] = []

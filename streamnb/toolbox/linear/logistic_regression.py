@@ -198,12 +198,7 @@ class LogisticRegression(Savable, base.Classifier):  # type: ignore[misc]  # Riv
         return {**meta, **kept_meta}, {**self._units.arrays(), **kept}
 
     def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
-        """Replace all that was learned by the `state` of a model of the same C and memory; return self.
-
-        A state without kept events is also accepted; then none are kept.
-
-        Raises SnapshotError, and changes nothing, if the state is invalid.
-        """
+        """Replace all state, with or without kept events; return self. Raises SnapshotError."""
         check_made(meta, type=type(self).__name__, C=self.C)
         classes = checked_names(meta.get("classes"))
         design = Design.from_description(meta.get("columns"), self.features)

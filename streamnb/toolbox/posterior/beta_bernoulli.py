@@ -117,11 +117,7 @@ class BetaBernoulli(Conjugate):
         return (a / (a + b)) * (b / (a + b)) / (a + b + 1.0)
 
     def interval(self, mass: float = 0.95) -> tuple[float, float]:
-        """Return the equal-tailed interval that contains theta with probability `mass`.
-
-        Raises:
-            ValueError: if `mass` is not between 0 and 1, both excluded.
-        """
+        """Return the equal-tailed interval of theta with probability `mass`. Raises ValueError."""
         lower, upper = beta_intervals(*self.posterior, mass)
         return float(lower), float(upper)
 

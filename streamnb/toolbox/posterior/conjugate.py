@@ -42,23 +42,14 @@ class Conjugate(SavableValue, ABC):
         return math.exp(self.log_predictive(x))
 
     def update(self, x: Any, w: float = 1.0) -> None:
-        """Observe `x`, counted `w` times (in steps of 1/1024, up to 2^20).
-
-        Raises:
-            ValueError: if `x` is not a possible observation, or `w` is out of range; nothing changes.
-        """
+        """Observe `x`, `w` times (steps of 1/1024, up to 2^20), or raise ValueError and change nothing."""
         weight = units(w)
         self._check(x)
         if weight:
             self._add(x, weight)
 
     def unlearn(self, x: Any, w: float = 1.0) -> None:
-        """Undo ``update(x, w)``: exactly on counts, to rounding on moments.
-
-        Raises:
-            ValueError: as in `update`.
-            UnlearnError: if the statistics show that `x` was never observed; nothing changes.
-        """
+        """Undo ``update(x, w)``, moments up to rounding, or raise UnlearnError and change nothing."""
         weight = units(w)
         self._check(x)
         if weight:
@@ -73,11 +64,7 @@ class Conjugate(SavableValue, ABC):
         self.unlearn(x, w)
 
     def merge(self, other: Self) -> Self:
-        """Add all observations of `other` to this posterior; return self.
-
-        Raises:
-            ValueError: if class or prior of the two differ; nothing changes.
-        """
+        """Add all observations of `other`; return self. Raises ValueError if class or prior differ."""
         if type(other) is not type(self) or other.prior != self.prior:
             raise ValueError("only posteriors of the same class and prior can be merged")
         self._merge(other)

@@ -140,10 +140,7 @@ class DirichletCategorical(Conjugate):
     def interval(self, mass: float = 0.95) -> dict[Any, tuple[float, float]]:
         """Return by label the equal-tailed interval that contains theta_l with probability `mass`.
 
-        If only one label is possible, its chance is certainly 1.
-
-        Raises:
-            ValueError: if `mass` is not between 0 and 1, both excluded.
+        If only one label is possible, its chance is 1. Raises ValueError unless 0 < mass < 1.
         """
         posterior = self.posterior
         lower, upper = beta_intervals(list(posterior.values()), self._rests(), mass)
@@ -209,11 +206,7 @@ class DirichletCategorical(Conjugate):
         return math.fsum(terms)
 
     def state(self) -> State:
-        """Return prior and counts, as JSON-able values and arrays.
-
-        Raises:
-            TypeError: for labels that are not strings, booleans or numbers.
-        """
+        """Return prior and counts. Raises TypeError for labels that JSON cannot hold."""
         meta = {
             "labels": [*map(plain, self._counts)],
             "alpha": list(self._alpha.values()),
