@@ -154,7 +154,7 @@ def _unpacked(name: str, count: object, packed: Array) -> bytes:
         raise SnapshotError(f"{name} has {count} observations, but found {packed.dtype}{packed.shape}")
     bits = np.unpackbits(packed)
     if bits[count:].any():
-        raise SnapshotError(f"{name} was told {count} observations, and there is something behind them")
+        raise SnapshotError(f"{name} has {count} observations, and there is something behind them")
     return bits[:count].tobytes()
 
 
