@@ -258,9 +258,7 @@ def check_since(log: Log, since: Mapping[Partition, Forwarded], until: Mapping[P
     topics = {partition.topic for partition in until}
     found = {partition: at for topic in topics for partition, at in log.forwarded(topic).items()}
     if found != {place: at for place, at in since.items() if place in found or at != Forwarded(0)}:
-        raise Fenced(
-            "another process forwards these records, too, and has forwarded the next ones: start again"
-        )
+        raise Fenced("another process forwards these records, too, and has forwarded the next: start again")
 
 
 def tuples(kind: type[T], rows: Iterable[tuple[Any, ...]]) -> list[T]:

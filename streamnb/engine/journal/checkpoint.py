@@ -140,9 +140,8 @@ def origin_of(snapshot: Snapshot) -> JournalOrigin:
     """Return the journal's origin as a snapshot holds it; raise SnapshotError if it holds none."""
     try:
         meta = snapshot.parts[_PART].meta
-        return JournalOrigin(
-            snapshot.config_hash, meta["config"], meta["topic_ids"], meta["program"], meta.get(FLOOR, -1)
-        )
+        known = meta["config"], meta["topic_ids"], meta["program"]
+        return JournalOrigin(snapshot.config_hash, *known, meta.get(FLOOR, -1))
     except KeyError as error:
         raise SnapshotError(
             f"the snapshot at journal record {snapshot.journal_n} lacks the configuration of its model: "

@@ -187,9 +187,7 @@ def skip_foreign_records(
         if end.offset in offsets:
             raise JournalError(f"{journal} offset {end.offset} is journal record {end.record.n} itself")
     if end is None:
-        raise JournalError(
-            "the journal has no record yet: foreign records before its first are skipped anyway"
-        )
+        raise JournalError("the journal has no record yet: foreign records before it are skipped anyway")
     reach = min(max(offsets) + 1, log.offsets(journal)[1])
     found = {at: record for at, record in decoded(log, journal, min(offsets), reach) if at in offsets}
     for offset in sorted(offsets):

@@ -87,9 +87,7 @@ def entries(
 def list_foreign_records(log: Log, journal: Partition) -> frozenset[int]:
     """Return the offsets that the journal lists as foreign."""
     found = decoded(log, journal, *log.offsets(journal))
-    return frozenset(
-        stray for _, record in found if isinstance(record, JournalRecord) for stray in record.strays
-    )
+    return frozenset(at for _, record in found if isinstance(record, JournalRecord) for at in record.strays)
 
 
 def _fault(before: JournalRecord | None, record: JournalRecord | JournalError) -> str | None:
@@ -111,9 +109,8 @@ def _refused(
     record: JournalRecord | JournalError,
     strays: Sequence[ForeignRecord],
 ) -> str:
-    said = "; ".join(
-        [f"{journal} offset {offset}: {fault}", *_describe_foreign_records(strays, "before it, at")]
-    )
+    strays_before = _describe_foreign_records(strays, "before it, at")
+    said = "; ".join([f"{journal} offset {offset}: {fault}", *strays_before])
     if before is not None and isinstance(record, JournalRecord) and record.n <= before.n:
         return f"{said}; if it is a copy, or another model's: streamnb journal skip {offset}"
     return f"{said}; bring the journal back as it was, or begin a new log"

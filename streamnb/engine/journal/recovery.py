@@ -201,9 +201,8 @@ def _start(log: Log, journal: Partition, snapshot: Snapshot | None, passing: fro
     if found is None:
         for _ in entries(log, journal, passing=passing):
             pass  # an unreadable record is reported first: it may be the missing record
-        raise JournalError(
-            _missing(snapshot.journal_n, next(entries(log, journal), None), last(log, journal))
-        )
+        first = next(entries(log, journal), None)
+        raise JournalError(_missing(snapshot.journal_n, first, last(log, journal)))
     if found.record.digest != snapshot.digest:
         raise JournalError(f"the snapshot at journal record {snapshot.journal_n} belongs to another journal")
     return _Start(Checkpoint.at(found.record, origin_of(snapshot)), found.offset, snapshot)
@@ -252,6 +251,7 @@ class JournalTail:
     Attributes:
         learner: the learner.
         end: end of the journal topic up to which it has read; -1 at first.
+        offset: of its record in the journal topic or, briefly, of the record before.
     """
 
     def __init__(
@@ -269,7 +269,7 @@ class JournalTail:
         self._log, self._alive = log, alive
         self._journal = log.partitions(identity.journal)[0]
         found = find(log, self._journal, checkpoint.n)
-        self._offset = 0 if found is None else found.offset
+        self.offset = 0 if found is None else found.offset
         self.end = -1
         self._replay = _JournalReplay(log, snapshots or NoSnapshots(), learner, identity, alive, held=held)
         self._replay.follow(checkpoint)
@@ -278,11 +278,6 @@ class JournalTail:
     def checkpoint(self) -> Checkpoint:
         """Current checkpoint of the learner."""
         return self._replay.stands
-
-    @property
-    def offset(self) -> int:
-        """Offset of its record in the journal topic or, briefly, of the record before."""
-        return self._offset
 
     def advance(self) -> Iterator[JournalRecord]:
         """Process the journal up to its end; yield each record after it was processed.
@@ -293,7 +288,7 @@ class JournalTail:
         end = self._log.offsets(self._journal)[1]
         if end == self.end:
             return
-        for entry in each_alive(entries(self._log, self._journal, self._offset), self._alive):
+        for entry in each_alive(entries(self._log, self._journal, self.offset), self._alive):
             if entry.record.n <= self.checkpoint.n:
                 continue
             if entry.record.kind == "rollback":
@@ -302,7 +297,7 @@ class JournalTail:
                 yield entry.record
                 return
             self._replay.process(self.checkpoint, self.checkpoint.after(entry.record), entry.record)
-            self._offset = entry.offset
+            self.offset = entry.offset
             yield entry.record
         self.end = end
 

@@ -6,11 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-
 from streamnb.engine.ports import Record
 from streamnb.events import Event, LabelRecord
+from streamnb.kernels.array_types import Floats, Ints
 
 
 class EventBatch(NamedTuple):
@@ -25,7 +23,7 @@ class EventBatch(NamedTuple):
     events: Sequence[Event]
     records: Sequence[Record]
     places: Sequence[int]
-    earliest: npt.NDArray[np.float64]
+    earliest: Floats
 
 
 class LabelBatch(NamedTuple):
@@ -41,8 +39,8 @@ class LabelBatch(NamedTuple):
     labels: Sequence[LabelRecord]
     records: Sequence[Record]
     places: Sequence[int]
-    times: npt.NDArray[np.float64]
-    earliest: npt.NDArray[np.float64]
+    times: Floats
+    earliest: Floats
 
 
 class LabelColumns(NamedTuple):
@@ -57,12 +55,12 @@ class LabelColumns(NamedTuple):
         weights: float64[n], including the weight of the source.
     """
 
-    sources: npt.NDArray[np.int64]
-    times: npt.NDArray[np.float64]
-    partitions: npt.NDArray[np.int64]
-    offsets: npt.NDArray[np.int64]
+    sources: Ints
+    times: Floats
+    partitions: Ints
+    offsets: Ints
     labels: Sequence[str | None]
-    weights: npt.NDArray[np.float64]
+    weights: Floats
 
 
 class RejectedLabel(NamedTuple):

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from streamnb.engine.labels.interner import Interner
 from streamnb.engine.labels.label_buffer import LabelBuffer
 from streamnb.engine.labels.unlabelled_accuracy import expected_accuracy
 from streamnb.errors import SnapshotError
 from streamnb.events import AccuracyEstimate
+from streamnb.kernels.array_types import Ints
 from streamnb.scoring.decision_scores import ServedDecisions
 from streamnb.scoring.revisable_scores import NOTHING, RevisableScore, ServedScores, scored, total
 from streamnb.values.state_names import checked_names
@@ -69,9 +69,7 @@ class DelayScoring:
         self._former.append((self._pending.next, names))
         self._by_column = self._places([])
 
-    def count(
-        self, numbers: npt.NDArray[np.int64], truth: npt.NDArray[np.int64], delays: npt.NDArray[np.int64]
-    ) -> RevisableScore:
+    def count(self, numbers: Ints, truth: Ints, delays: Ints) -> RevisableScore:
         """Score events for the first time, with the given delay buckets."""
         score = self._scored(numbers, truth)
         first = self.scores.add(score)
@@ -84,10 +82,8 @@ class DelayScoring:
     def replace(self, number: int, before: str | None, after: str | None) -> None:
         """Replace the score of an event whose resolved label changed; None means unlabelled."""
         one = np.array([number])
-        scores = [
-            None if label is None else self._scored(one, np.array([self.names[label]]))
-            for label in (before, after)
-        ]
+        truths = [None if label is None else np.array([self.names[label]]) for label in (before, after)]
+        scores = [None if truth is None else self._scored(one, truth) for truth in truths]
         self.scores.replace(int(self._pending.column("score", one)[0]), *scores)
         for score, times in zip(scores, (-1, 1), strict=True):
             if score is not None:
@@ -109,14 +105,14 @@ class DelayScoring:
         confidence = confidence[confidence > 0.0]
         return expected_accuracy(confidence, self.scores.labelled(), mass) if confidence.size else None
 
-    def _count_delays(self, delays: npt.NDArray[np.int64], score: RevisableScore, times: int) -> None:
+    def _count_delays(self, delays: Ints, score: RevisableScore, times: int) -> None:
         for delay in np.unique(delays).tolist():
             inside, row = delays == delay, self.delays[delay]
             row[0] += times * int(np.count_nonzero(inside))
             row[1] += times * int(np.count_nonzero(score.truth[inside] == score.predicted[inside]))
             row[2] += times * int(score.terms[inside, 0].sum())
 
-    def _scored(self, numbers: npt.NDArray[np.int64], truth: npt.NDArray[np.int64]) -> RevisableScore:
+    def _scored(self, numbers: Ints, truth: Ints) -> RevisableScore:
         """Score served predictions against label numbers, in the class order of their model."""
         predicted, terms = np.zeros_like(truth), np.zeros((truth.size, 3), dtype=np.int64)
         models = np.searchsorted([until for until, _ in self._former], numbers, side="right")
@@ -133,7 +129,7 @@ class DelayScoring:
                 predicted[some], terms[some] = by_column[part.predicted], part.terms
         return RevisableScore(truth, predicted, terms)
 
-    def _places(self, classes: Sequence[Any]) -> npt.NDArray[np.int64]:
+    def _places(self, classes: Sequence[Any]) -> Ints:
         return np.array([*self.columns_of(classes), NOTHING], dtype=np.int64)
 
     def state(self) -> dict[str, Any]:

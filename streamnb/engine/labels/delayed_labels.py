@@ -14,7 +14,6 @@ from typing import Any
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
 from streamnb.engine.labels.batches import (
     EventBatch,
@@ -45,6 +44,7 @@ from streamnb.engine.settings import LabelSettings
 from streamnb.events import Event, LabelRecord, Retraction
 from streamnb.formats.codec import IN_EVENT, encode_label
 from streamnb.formats.snapshot_container import SnapshotPart
+from streamnb.kernels.array_types import Floats, Ints
 from streamnb.models.interface.predictions import Posteriors
 from streamnb.models.interface.stream_model import StreamModel
 from streamnb.scoring.decision_rule import DecisionBatch
@@ -52,6 +52,7 @@ from streamnb.scoring.prequential_scores import ProgressiveValidation
 from streamnb.scoring.revisable_scores import NOTHING, RevisableScore, ServedScores
 from streamnb.values.example_weights import UNIT
 from streamnb.values.state_validation import count, state_errors, tally
+from streamnb.values.type_aliases import Codes, Flags
 
 _TOO_MANY = "too-many-sources"
 _OVERHEAD = 256  # bytes of a waiting event without its id and attributes
@@ -109,7 +110,7 @@ class DelayedLabels:
         self.pending.horizon.limit(settings.window, settings.memory)
         self._early.memory = settings.memory // _EARLY
 
-    def adopt(self, first: int, pruned: npt.NDArray[np.int32], gone: npt.NDArray[np.int64]) -> None:
+    def adopt(self, first: int, pruned: Codes, gone: Ints) -> None:
         """Follow an installed model; served predictions keep the class order of their own model.
 
         Args:
@@ -219,16 +220,13 @@ class DelayedLabels:
         self.served += len(events)
         if told:
             self.learned += sum(truth is not None and truth.weight > 0.0 for truth in truths)
-            self._sayings.write(
-                first + np.array(told), [said[i] for i in told], [truths[i] for i in told], self._prunings
-            )
+            some = [said[i] for i in told], [truths[i] for i in told]
+            self._sayings.write(first + np.array(told), *some, self._prunings)
             judged = np.flatnonzero([truth is not None for truth in truths])
             labels = self.scoring.columns_of([truth.label for truth in truths if truth is not None])
-            self.scoring.count(
-                first + judged, np.array(labels, dtype=np.int64), np.zeros(judged.size, dtype=np.int64)
-            )
+            self.scoring.count(first + judged, np.array(labels, dtype=np.int64), np.zeros_like(judged))
 
-    def first_repeat(self, events: Sequence[Event], earliest: npt.NDArray[np.float64]) -> int:
+    def first_repeat(self, events: Sequence[Event], earliest: Floats) -> int:
         """Return the index of the first event whose id waits already or repeats; else their number."""
         if self.settings.repeats == "learn":
             return len(events)
@@ -252,7 +250,7 @@ class DelayedLabels:
         self._told = consumed // _BLOCK, told + 1
         return told < _MAX_REJECTIONS
 
-    def passed(self, times: npt.NDArray[np.float64]) -> None:
+    def passed(self, times: Floats) -> None:
         """Advance the watermark by processed records of these timestamps."""
         self.pending.horizon.passed(times)
         self.pending.drop()
@@ -289,7 +287,7 @@ class DelayedLabels:
         taken.learned.update(teacher.learned)
         return taken
 
-    def _plain(self, numbers: npt.NDArray[np.int64], words: LabelColumns) -> npt.NDArray[np.bool_]:
+    def _plain(self, numbers: Ints, words: LabelColumns) -> Flags:
         """Return which label records are the first for a waiting event: those are applied in bulk."""
         found = np.flatnonzero(numbers != ABSENT)
         is_plain = np.zeros(numbers.size, dtype=np.bool_)
@@ -306,12 +304,7 @@ class DelayedLabels:
         return is_plain
 
     def _record_first_labels(
-        self,
-        numbers: npt.NDArray[np.int64],
-        words: LabelColumns,
-        heard: LabelBatch,
-        some: slice,
-        teacher: ModelUpdater,
+        self, numbers: Ints, words: LabelColumns, heard: LabelBatch, some: slice, teacher: ModelUpdater
     ) -> Iterable[FirstLabel]:
         """Apply first labels of distinct waiting events."""
         numbers, weights = numbers[some], words.weights[some]
@@ -327,11 +320,7 @@ class DelayedLabels:
         return self._firsts(numbers, score, heard.labels[some], heard.places[some])
 
     def _firsts(
-        self,
-        numbers: npt.NDArray[np.int64],
-        score: RevisableScore,
-        verdicts: Sequence[LabelRecord],
-        places: Sequence[int],
+        self, numbers: Ints, score: RevisableScore, verdicts: Sequence[LabelRecord], places: Sequence[int]
     ) -> Iterable[FirstLabel]:
         ages = self.pending.column("age", numbers)
         columns = (column.tolist() for column in (score.truth, score.predicted, score.confidence, ages))
@@ -540,11 +529,11 @@ class DelayedLabels:
         self.scoring.follow(model.classes)
 
 
-def _sizes(ids: Sequence[bytes], xs: Sequence[bytes]) -> npt.NDArray[np.int64]:
+def _sizes(ids: Sequence[bytes], xs: Sequence[bytes]) -> Ints:
     """Return the accounted bytes of waiting events: an upper bound of their memory."""
     return _OVERHEAD + lengths(ids) + lengths(xs)
 
 
-def _bucket(delays: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
-    buckets: npt.NDArray[np.int64] = 1 + np.searchsorted(DELAYS, delays, side="left")
+def _bucket(delays: Floats) -> Ints:
+    buckets: Ints = 1 + np.searchsorted(DELAYS, delays, side="left")
     return buckets

@@ -17,8 +17,10 @@ import numpy.typing as npt
 
 from streamnb.engine.labels.source_labels import SourceLabel
 from streamnb.errors import SnapshotError
+from streamnb.kernels.array_types import Floats, Ints
 from streamnb.values.example_weights import HEAVIEST
 from streamnb.values.state_validation import MOST, checked, reject, whole
+from streamnb.values.type_aliases import Array, Flags
 
 FULL = 4096
 """Maximum number of events in a block."""
@@ -66,7 +68,7 @@ class WaitingEvents(NamedTuple):
     ids: Sequence[bytes]
     xs: Sequence[bytes]
     probabilities: Sequence[bytes]
-    columns: Mapping[str, npt.NDArray[Any]]
+    columns: Mapping[str, Array]
 
     def part(self, first: int, stop: int) -> WaitingEvents:
         """Return events `first` up to, but not including, `stop`."""
@@ -76,7 +78,7 @@ class WaitingEvents(NamedTuple):
         )
 
 
-def lengths(values: Sequence[bytes]) -> npt.NDArray[np.int64]:
+def lengths(values: Sequence[bytes]) -> Ints:
     """Return the length of each value, int64[n]."""
     return np.fromiter(map(len, values), dtype=np.int64, count=len(values))
 
@@ -151,7 +153,7 @@ class LabelBlock:
     def _shrink(self) -> None:
         self.columns = {name: column[: self.size].copy() for name, column in self.columns.items()}
 
-    def alive(self, earliest: float, least: int) -> npt.NDArray[np.bool_]:
+    def alive(self, earliest: float, least: int) -> Flags:
         """Return the mask of events that still wait; see `Watermark`."""
         if self._all_wait(earliest, least):
             return np.ones(self.size, dtype=np.bool_)
@@ -177,7 +179,7 @@ class LabelBlock:
         payload = bytes(self.payload)
         return [payload[start : start + n] for start, n in zip(starts, lengths, strict=True)]
 
-    def events(self, places: npt.NDArray[np.int64]) -> tuple[list[dict[str, Any]], list[float | None]]:
+    def events(self, places: Ints) -> tuple[list[dict[str, Any]], list[float | None]]:
         """Return attributes and times of events."""
         starts, stops, known = self._extents(places)
         begins = (starts + self.columns["id_bytes"][places]).tolist()
@@ -189,7 +191,7 @@ class LabelBlock:
             return xs, [None if math.isnan(t) else t for t in ts.tolist()]
         return xs, ts.tolist()
 
-    def served(self, places: npt.NDArray[np.int64], classes: int) -> npt.NDArray[np.float64]:
+    def served(self, places: Ints, classes: int) -> Floats:
         """Return served probabilities, shape (n, classes), 0 for later classes; see `kept_probabilities`."""
         _, stops, known = self._extents(places)
         rows = np.zeros((places.size, classes))
@@ -201,12 +203,12 @@ class LabelBlock:
             rows[same, :number] = restored(kept, number)
         return rows
 
-    def sizes(self, places: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    def sizes(self, places: Ints) -> Ints:
         """Return the bytes of ids, attributes and probabilities of events."""
         starts, stops, _ = self._extents(places)
         return stops - starts
 
-    def redact(self, places: npt.NDArray[np.int64]) -> None:
+    def redact(self, places: Ints) -> None:
         """Overwrite events except their scores; they never wait again."""
         self.columns["time"][places] = np.nan  # NaN fails every comparison
         for begin, end in zip(*(edge.tolist() for edge in self._extents(places)[:2]), strict=True):
@@ -218,7 +220,7 @@ class LabelBlock:
         self.version += 1
         self.saved = SavedBlock()
 
-    def _extents(self, places: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], ...]:
+    def _extents(self, places: Ints) -> tuple[Ints, ...]:
         """Return start and end of the events' bytes, and their number of known classes."""
         start = self.columns["start"]
         following = np.minimum(places + 1, self.size - 1)
@@ -283,12 +285,8 @@ class LabelBlock:
             raise SnapshotError("events that wait for labels: their bytes do not lie one after the other")
         several = np.flatnonzero(self.columns["source"][:n] == SEVERAL).tolist()
         if any(not 0 <= place < n for place in self.said) or not self.said.keys() >= set(several):
-            raise SnapshotError(
-                "events that wait for labels: source labels of an event that is not in the block"
-            )
-        self.events(
-            np.flatnonzero(~np.isnan(self.columns["time"][:n]))
-        )  # redacted events have no bytes to decode
+            raise SnapshotError("events that wait for labels: source labels of an event outside the block")
+        self.events(np.flatnonzero(~np.isnan(self.columns["time"][:n])))  # redacted events have no bytes
 
     def _fill(self, names: Iterable[str], blob: bytes) -> bytes:
         """Fill columns from the beginning of a blob; return the rest of it."""
@@ -303,11 +301,11 @@ class LabelBlock:
         return blob[at:]
 
 
-def _probability_bytes(known: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+def _probability_bytes(known: Ints) -> Ints:
     return np.where(known <= _ALL, 8 * known, 12 * _TOP)
 
 
-def kept_probabilities(rows: npt.NDArray[np.float64], known: npt.NDArray[np.int64]) -> list[bytes]:
+def kept_probabilities(rows: Floats, known: Ints) -> list[bytes]:
     """Encode each row of probabilities of its known classes.
 
     Beyond 16 classes only the eight largest are kept, with their class numbers. When a prediction is scored,
@@ -319,14 +317,14 @@ def kept_probabilities(rows: npt.NDArray[np.float64], known: npt.NDArray[np.int6
     return [_kept(row[:k]) for row, k in zip(rows, known.tolist(), strict=True)]
 
 
-def _kept(row: npt.NDArray[np.float64]) -> bytes:
+def _kept(row: Floats) -> bytes:
     if row.size <= _ALL:
         return row.tobytes()
     top = np.argsort(-row, kind="stable")[:_TOP]
     return top.astype("<u4").tobytes() + row[top].tobytes()
 
 
-def restored(kept: npt.NDArray[np.uint8], known: int) -> npt.NDArray[np.float64]:
+def restored(kept: npt.NDArray[np.uint8], known: int) -> Floats:
     """Decode the bytes of n predictions, shape (n, bytes), to probabilities, shape (n, known)."""
     if known <= _ALL:
         return kept.view("<f8")

@@ -14,7 +14,6 @@ from typing import Any
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
 from streamnb.engine.labels.label_block import DTYPES, FULL, NONE, LabelBlock, SavedBlock, WaitingEvents
 from streamnb.engine.labels.watermark import Watermark
@@ -22,6 +21,8 @@ from streamnb.errors import SnapshotError
 from streamnb.features.tokenizer import TokenBuffer
 from streamnb.features.vocabulary import Vocabulary
 from streamnb.formats.snapshot_container import SnapshotPart
+from streamnb.kernels.array_types import Floats, Ints
+from streamnb.values.type_aliases import Array, Codes, Flags
 
 ABSENT = -1
 """Number of an event that does not wait."""
@@ -51,7 +52,7 @@ class _Ids:
             self._newest = np.pad(self._newest, (0, self.size + self.size // 2 - self._newest.size))
         self._newest[rows] = np.arange(first, first + len(ids))  # the last of equal ids wins
 
-    def find(self, ids: Sequence[bytes]) -> npt.NDArray[np.int64]:
+    def find(self, ids: Sequence[bytes]) -> Ints:
         """Return the newest event of each id, or `ABSENT`."""
         if not self.size:
             return np.full(len(ids), ABSENT)
@@ -66,7 +67,7 @@ class _Ids:
         self._vocabulary.keep(stays)
         self._vocabulary.compact(self.size)
 
-    def _rows(self, ids: Sequence[bytes], *, adds: bool) -> npt.NDArray[np.int32]:
+    def _rows(self, ids: Sequence[bytes], *, adds: bool) -> Codes:
         one_group = np.zeros(len(ids), dtype=np.int32)
         whole = np.ones(len(ids), dtype=np.bool_)
         tokens = TokenBuffer(list(ids), whole, one_group, self._vocabulary.secret)
@@ -198,9 +199,7 @@ class LabelBuffer:
             done += taken
         return first
 
-    def find(
-        self, ids: Sequence[bytes], earliest: npt.NDArray[np.float64], least: npt.NDArray[np.int64]
-    ) -> npt.NDArray[np.int64]:
+    def find(self, ids: Sequence[bytes], earliest: Floats, least: Ints) -> Ints:
         """Return the newest waiting event of each id, or `ABSENT`; limits per id as in `Watermark`."""
         found = self._ids.find(ids)
         for chunk, places, of in self.parts(found):
@@ -208,14 +207,12 @@ class LabelBuffer:
             found[of[~((time >= earliest[of]) & (place >= least[of]))]] = ABSENT  # a time may be NaN
         return found
 
-    def forget(self, numbers: npt.NDArray[np.int64], least: int) -> None:
+    def forget(self, numbers: Ints, least: int) -> None:
         """Replace events with fewer than `least` bytes before them by `ABSENT`, in place."""
         for chunk, places, of in self.parts(numbers):
             numbers[of[chunk.columns["place"][places] < least]] = ABSENT
 
-    def parts(
-        self, numbers: npt.NDArray[np.int64]
-    ) -> Iterator[tuple[LabelBlock, npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
+    def parts(self, numbers: Ints) -> Iterator[tuple[LabelBlock, Ints, Ints]]:
         """Yield the blocks of events, with indexes in the block and in `numbers`.
 
         Events of freed blocks become `ABSENT` in place.
@@ -230,14 +227,14 @@ class LabelBuffer:
                 first = self._firsts[owner]
                 yield self._chunks[first], numbers[of] - first, of
 
-    def column(self, name: str, numbers: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+    def column(self, name: str, numbers: Ints) -> Array:
         """Return one column of waiting events."""
-        found: npt.NDArray[Any] = np.zeros(numbers.size, dtype=DTYPES[name])
+        found: Array = np.zeros(numbers.size, dtype=DTYPES[name])
         for chunk, places, of in self.parts(numbers):
             found[of] = chunk.columns[name][places]
         return found
 
-    def write(self, numbers: npt.NDArray[np.int64], **columns: Any) -> None:
+    def write(self, numbers: Ints, **columns: Any) -> None:
         """Set columns of waiting events, each to an array or a scalar."""
         given = {name: np.broadcast_to(values, numbers.shape) for name, values in columns.items()}
         for chunk, places, of in self.parts(numbers):
@@ -245,7 +242,7 @@ class LabelBuffer:
             for name, values in given.items():
                 chunk.columns[name][places] = values[of]
 
-    def events(self, numbers: npt.NDArray[np.int64]) -> tuple[list[dict[str, Any]], list[float | None]]:
+    def events(self, numbers: Ints) -> tuple[list[dict[str, Any]], list[float | None]]:
         """Return attributes and times of events."""
         xs: list[dict[str, Any]] = []
         ts: list[float | None] = []
@@ -261,14 +258,14 @@ class LabelBuffer:
             return [xs[i] for i in in_order], [ts[i] for i in in_order]
         return xs, ts
 
-    def sizes(self, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    def sizes(self, numbers: Ints) -> Ints:
         """Return the bytes of ids, attributes and probabilities of events."""
         found = np.zeros(numbers.size, dtype=np.int64)
         for chunk, places, of in self.parts(numbers):
             found[of] = chunk.sizes(places)
         return found
 
-    def served(self, numbers: npt.NDArray[np.int64], classes: int) -> npt.NDArray[np.float64]:
+    def served(self, numbers: Ints, classes: int) -> Floats:
         """Return served probabilities, shape (n, classes)."""
         rows = np.zeros((numbers.size, classes))
         for chunk, places, of in self.parts(numbers):
@@ -279,7 +276,7 @@ class LabelBuffer:
         """Return all blocks by the number of their first event."""
         return dict(self._chunks)
 
-    def redact(self, numbers: npt.NDArray[np.int64]) -> None:
+    def redact(self, numbers: Ints) -> None:
         """Overwrite events, which wait no longer."""
         numbers = numbers[(numbers >= 0) & (numbers < self.next)]
         for chunk, places, _ in self.parts(numbers):
@@ -303,7 +300,7 @@ class LabelBuffer:
         if self._firsts and self._ids.size > FULL + _MOST_DEAD * (self.next - self._firsts[0]):
             self._ids.drop(self._firsts[0])
 
-    def waiting(self, first: int) -> Iterator[tuple[int, LabelBlock, npt.NDArray[np.int64]]]:
+    def waiting(self, first: int) -> Iterator[tuple[int, LabelBlock, Ints]]:
         """Yield the first number and the indexes of waiting events of each block, from `first` on."""
         for begin, chunk, mask in self._alive():
             places = np.flatnonzero(mask)
@@ -311,7 +308,7 @@ class LabelBuffer:
             if places.size:
                 yield begin, chunk, places
 
-    def newest_unlabelled(self, most: int) -> npt.NDArray[np.int64]:
+    def newest_unlabelled(self, most: int) -> Ints:
         """Return the newest waiting events without a score, at most `most`, oldest first."""
         found, left = [], most
         for first in reversed(self._firsts):
@@ -349,10 +346,8 @@ class LabelBuffer:
             self._ids.add(chunk.ids(), first)
         self._firsts = list(self._chunks)
         if self._firsts and not chunk.is_full and end != following:
-            raise SnapshotError(
-                f"events that wait for labels: the next is number {following}, after {end - 1}"
-            )
+            raise SnapshotError(f"events that wait for labels: {following} is next, after {end - 1}")
 
-    def _alive(self) -> Iterator[tuple[int, LabelBlock, npt.NDArray[np.bool_]]]:
+    def _alive(self) -> Iterator[tuple[int, LabelBlock, Flags]]:
         for first, chunk in self._chunks.items():
             yield first, chunk, chunk.alive(self.horizon.earliest, self.horizon.least)

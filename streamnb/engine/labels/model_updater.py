@@ -8,10 +8,10 @@ from itertools import compress
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from streamnb.engine.labels.label_buffer import LabelBuffer
 from streamnb.engine.labels.source_labels import ResolvedLabel
+from streamnb.kernels.array_types import Floats, Ints
 from streamnb.models.interface.stream_model import StreamModel
 
 _AT_ONCE = 1000  # events
@@ -51,9 +51,7 @@ class ModelUpdater:
         self._queue(number, was, prunings, "unlearn")
         self._queue(number, truth, 0, "learn again" if is_again else "learn")
 
-    def learn_each(
-        self, numbers: npt.NDArray[np.int64], labels: Sequence[str], weights: npt.NDArray[np.float64]
-    ) -> None:
+    def learn_each(self, numbers: Ints, labels: Sequence[str], weights: Floats) -> None:
         """Learn events, each with its own label, except those of weight 0."""
         if self._task != "learn":
             self.finish()
@@ -88,7 +86,7 @@ class ModelUpdater:
             first = stop
         self._numbers, self._labels, self._weights, self._prunings = [], [], [], []
 
-    def _hand_over(self, numbers: npt.NDArray[np.int64], part: slice) -> None:
+    def _hand_over(self, numbers: Ints, part: slice) -> None:
         xs, ts = self._pending.events(numbers)
         labels, weights = self._labels[part], self._weights[part]
         if self._task == "unlearn":

@@ -64,10 +64,7 @@ class RevokedIntervals:
         """Restore from a `state`; raise msgspec.ValidationError if it is invalid."""
         rows = msgspec.convert(state, dict[str, list[_Row]])
         self.spans = {
-            source: [
-                (_begin(since), (time, Partition(topic, number), at))
-                for since, time, topic, number, at in found
-            ]
+            source: [(_begin(since), (t, Partition(topic, n), at)) for since, t, topic, n, at in found]
             for source, found in rows.items()
         }
 

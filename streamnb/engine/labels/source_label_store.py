@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from streamnb.engine.labels.batches import LabelBatch, LabelColumns
 from streamnb.engine.labels.interner import Interner
@@ -15,6 +14,7 @@ from streamnb.engine.labels.label_block import NONE, SEVERAL
 from streamnb.engine.labels.label_buffer import LabelBuffer
 from streamnb.engine.labels.source_labels import ResolvedLabel, SourceLabel
 from streamnb.engine.ports import Partition
+from streamnb.kernels.array_types import Ints
 from streamnb.values.example_weights import HEAVIEST
 
 MOST_SOURCES_IN_ALL = 1000
@@ -86,9 +86,8 @@ class SourceLabelStore:
         """Return the resolved label of an event."""
         chunk, at = self._pending.at(number)
         label = int(chunk.columns["label"][at])
-        return (
-            None if label == NONE else ResolvedLabel(self._class(label), float(chunk.columns["weight"][at]))
-        )
+        weight = float(chunk.columns["weight"][at])
+        return None if label == NONE else ResolvedLabel(self._names.names[label], weight)
 
     def labels_of(self, number: int) -> tuple[SourceLabel, ...]:
         """Return all source labels of an event."""
@@ -100,17 +99,14 @@ class SourceLabelStore:
             return ()
         label = int(chunk.columns["label"][at])
         said_at, weight = float(chunk.columns["said_at"][at]), float(chunk.columns["weight"][at])
-        name = None if label == NONE else self._class(label)
+        name = None if label == NONE else self._names.names[label]
         partition = self.partitions.names[int(chunk.columns["partition"][at])]
         offset = int(chunk.columns["offset"][at])
         return (SourceLabel(self.sources.names[source], said_at, name, weight, partition, offset),)
 
-    def _class(self, number: int) -> str:
-        return self._names.names[number]
-
     def _interned(self, said: SourceLabel) -> SourceLabel:
         """Return an equal label that shares its strings."""
-        label = None if said.label is None else self._class(self._names[said.label])
+        label = None if said.label is None else self._names.names[self._names[said.label]]
         return said._replace(
             source=self.sources.names[self.sources[said.source]],
             label=label,
@@ -119,7 +115,7 @@ class SourceLabelStore:
 
     def write(
         self,
-        numbers: npt.NDArray[np.int64],
+        numbers: Ints,
         said: Sequence[tuple[SourceLabel, ...]],
         truths: Sequence[ResolvedLabel | None],
         prunings: int,
@@ -128,10 +124,7 @@ class SourceLabelStore:
         self._pending.write(
             numbers,
             label=[NONE if truth is None else self._names[truth.label] for truth in truths],
-            weight=[
-                one[0].weight if truth is None else truth.weight
-                for one, truth in zip(said, truths, strict=True)
-            ],
+            weight=[(truth or one[0]).weight for one, truth in zip(said, truths, strict=True)],
             source=[SEVERAL if len(one) > 1 else self.sources[one[0].source] for one in said],
             said_at=[one[0].time for one in said],
             partition=[self.partitions[one[0].partition] for one in said],

@@ -33,9 +33,6 @@ class UnmatchedLabels:
 
     Args:
         memory: bytes; beyond, the oldest entries are evicted.
-
-    Attributes:
-        memory: the same.
     """
 
     def __init__(self, memory: int) -> None:

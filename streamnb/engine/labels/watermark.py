@@ -13,10 +13,10 @@ from operator import attrgetter
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from streamnb.engine.ports import Record
 from streamnb.formats.event_validity import LATEST
+from streamnb.kernels.array_types import Floats, Ints
 from streamnb.values.state_validation import count
 
 _NEVER = -math.inf
@@ -55,13 +55,13 @@ class Watermark:
             made.append(one._replace(timestamp=last))
         return made
 
-    def passing(self, times: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    def passing(self, times: Floats) -> Floats:
         """Return `earliest` at each of the next records, given their timestamps."""
         given = np.append(self._last, times)
         reached = np.maximum.accumulate(np.maximum(np.minimum(given[:-1], given[1:]), self._time))
         return np.maximum(reached - self._window, self.earliest)
 
-    def passed(self, times: npt.NDArray[np.float64]) -> None:
+    def passed(self, times: Floats) -> None:
         """Advance by processed records of these timestamps."""
         if times.size:
             given = np.append(self._last, times)
@@ -69,10 +69,10 @@ class Watermark:
             self._last = given[-1].item()
             self.earliest = max(self.earliest, self._time - self._window)
 
-    def taking(self, sizes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    def taking(self, sizes: Ints) -> Ints:
         """Return `least` at each of the next events, given their sizes."""
         before = self.taken + np.cumsum(sizes) - sizes
-        limits: npt.NDArray[np.int64] = np.maximum(before - self._memory, self.least)
+        limits: Ints = np.maximum(before - self._memory, self.least)
         return limits
 
     def took(self, n_bytes: int) -> None:
@@ -94,8 +94,6 @@ class Watermark:
 
     def load(self, state: Mapping[str, Any]) -> None:
         """Restore from a `state`; raise SnapshotError for an invalid number."""
-        times = (
-            float(_NEVER if state[name] is None else state[name]) for name in ("time", "last", "earliest")
-        )
-        self._time, self._last, self.earliest = times
+        times = (state[name] for name in ("time", "last", "earliest"))
+        self._time, self._last, self.earliest = (_NEVER if t is None else float(t) for t in times)
         self.least, self.taken = count(state, "least"), count(state, "taken")

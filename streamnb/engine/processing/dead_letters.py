@@ -12,10 +12,9 @@ def dead_letter(
     settings: Settings, record: Record, reason: str, path: str, about: tuple[tuple[str, str], ...] = ()
 ) -> NewRecord:
     """Return the dead letter of a record."""
-    told = DeadLetter(
-        record.value, reason, path, *record.partition, record.offset, record.key, record.headers, about
-    )
-    made = dead_letter_record(told, settings.schema.max_bytes, settings.letter_bytes)
+    at = *record.partition, record.offset
+    letter = DeadLetter(record.value, reason, path, *at, record.key, record.headers, about)
+    made = dead_letter_record(letter, settings.schema.max_bytes, settings.letter_bytes)
     return NewRecord(settings.dead_letters, *made)
 
 

@@ -325,17 +325,15 @@ class EventProcessor:
             late, progressive = None, self.progressive
             if "labels" in parts:
                 settings = self.settings.labels or LabelSettings()
-                late = DelayedLabels.from_state(
-                    settings, parts, segments, parts["model"].meta.get("classes", [])
-                )
+                classes = parts["model"].meta.get("classes", [])
+                late = DelayedLabels.from_state(settings, parts, segments, classes)
             else:
                 progressive = ProgressiveValidation.from_state(*parts["progressive"])
             watched = parts.get("drift")  # absent without detectors
             drift = DriftDetectors() if watched is None else DriftDetectors.from_state(*watched)
             monitors = Monitors.from_state(*parts["monitors"]) if "monitors" in parts else Monitors()
-            actions = (
-                AlarmResponse.from_state(parts["actions"].meta) if "actions" in parts else AlarmResponse()
-            )
+            acted = parts.get("actions")
+            actions = AlarmResponse() if acted is None else AlarmResponse.from_state(acted.meta)
             decisions = ServedDecisions.from_state(*parts["decisions"]) if "decisions" in parts else None
             forgotten = offsets_of(parts["forgotten"]) if "forgotten" in parts else {}
             counters = parts["learner"].meta
@@ -488,9 +486,8 @@ class EventProcessor:
                 (one.id, one.label, self.consumed + place + 1, learned_before)
                 for one, place in zip(heard.labels, heard.places, strict=True)
             ]
-            yield from (
-                alert for _, alert in self._watching.discovered(self.model.classes[classes:], said, now)
-            )
+            found = self._watching.discovered(self.model.classes[classes:], said, now)
+            yield from (alert for _, alert in found)
 
     def _process_part(
         self, records: Sequence[Record], now: float, alive: Callable[[], None], most_bytes: float
@@ -635,9 +632,7 @@ class EventProcessor:
         posteriors = self.model.predict_then_learn_many(
             [event.x for event in events], labels, weights, [event.ts for event in events]
         )
-        are_learned = [
-            label is not None and weight > 0 for label, weight in zip(labels, weights, strict=True)
-        ]
+        are_learned = [y is not None and weight > 0 for y, weight in zip(labels, weights, strict=True)]
         ages = list(accumulate(are_learned[:-1], initial=learned))
         before = weights_before(posteriors.classes, taught, labels, weights) if weighs else None
         posteriors = self.without_quarantined(posteriors, before)
@@ -706,10 +701,8 @@ class EventProcessor:
         posteriors, publishing = self.without_quarantined(said), self._publishing
         labels, ages = [one.label for one in events], [self.model.n_events] * len(events)
         decided = self.decided(posteriors)
-        predictions = publishing.predictions(
-            events, labels, posteriors, ages, decided, now, evidence, journal
-        )
-        return publishing.published(predictions, records, now)
+        made = publishing.predictions(events, labels, posteriors, ages, decided, now, evidence, journal)
+        return publishing.published(made, records, now)
 
     def learn_partial(
         self, records: Sequence[Record], now: float, journal: int, met: set[str]
@@ -790,9 +783,8 @@ class EventProcessor:
     @property
     def _publishing(self) -> PredictionPublishing:
         posterior = posterior_of(self.model)
-        return PredictionPublishing(
-            self.settings, self.tally, () if posterior is None else posterior.hypotheses
-        )
+        hypotheses = () if posterior is None else posterior.hypotheses
+        return PredictionPublishing(self.settings, self.tally, hypotheses)
 
     def _skip_paused(self, labels: Sequence[str | None]) -> None:
         """Count the labels that are not learned because of a pause."""
@@ -828,10 +820,8 @@ class EventProcessor:
         report = self.tally.report = self.report(now)
         encoded = encode_metrics(report)
         if self.settings.max_bytes and len(encoded) > self.settings.max_bytes:
-            report = self.tally.report = msgspec.structs.replace(
-                report, labels=(), confusion=(), class_rates=()
-            )
-            encoded = encode_metrics(report)
+            self.tally.report = msgspec.structs.replace(report, labels=(), confusion=(), class_rates=())
+            encoded = encode_metrics(self.tally.report)
         return NewRecord(self.settings.metrics, self.settings.name.encode(), encoded)
 
 

@@ -66,9 +66,7 @@ def why_nothing_is_evicted(model: StreamModel) -> str:
     if statistics is None or model.n_events < _MANY or not statistics.sources.decays:
         return ""
     is_timeless = np.isnan(statistics.decayed.tables.clock[0])
-    return (
-        "half-lives have no effect: no event that was learned had a time at events.ts" if is_timeless else ""
-    )
+    return "half-lives have no effect: no learned event had a time at events.ts" if is_timeless else ""
 
 
 def posterior_of(model: StreamModel) -> SequentialPosterior | None:

@@ -195,9 +195,8 @@ class _SilenceMonitor(_Monitor):
         return {"raised": self.is_raised, "since": self._since}
 
     def load(self, state: Mapping[str, Any], _: Iterator[Floats]) -> None:
-        self.is_raised, self._since = msgspec.convert(
-            (state["raised"], state["since"]), tuple[bool, float | None]
-        )
+        found = state["raised"], state["since"]
+        self.is_raised, self._since = msgspec.convert(found, tuple[bool, float | None])
 
 
 class Monitors:
@@ -249,9 +248,8 @@ class Monitors:
 
     def raised(self, action: str) -> list[MonitorSettings]:
         """Return the raised monitors whose response is `action`."""
-        return [
-            one.settings for one in self._monitors if one.settings.action == action and one.report().raised
-        ]
+        raised = (one.settings for one in self._monitors if one.report().raised)
+        return [settings for settings in raised if settings.action == action]
 
     def reports(self) -> tuple[MonitorReport, ...]:
         """Return the status of each monitor."""

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple, Self
 
-import numpy as np
-import numpy.typing as npt
-
 from streamnb.engine.ports import Partition
 from streamnb.formats.snapshot_container import SnapshotPart, part_digest
+from streamnb.kernels.array_types import Ints
 from streamnb.values.state_validation import count, state_errors
+from streamnb.values.type_aliases import Codes
 
-Offsets = Mapping[Partition, npt.NDArray[np.int64]]
+Offsets = Mapping[Partition, Ints]
 """Partition -> ascending offsets of some of its records."""
 
 
@@ -32,8 +31,8 @@ class RetrainedModel(NamedTuple):
     model: SnapshotPart
     to: int
     first: int
-    pruned: npt.NDArray[np.int32]
-    erased: npt.NDArray[np.int64]
+    pruned: Codes
+    erased: Ints
     evicted: Offsets
     forgets: bool
 
@@ -66,7 +65,7 @@ def part_of(offsets: Offsets) -> SnapshotPart:
     return SnapshotPart(meta, {str(i): offsets[partition] for i, partition in enumerate(chosen)})
 
 
-def offsets_of(part: SnapshotPart) -> dict[Partition, npt.NDArray[np.int64]]:
+def offsets_of(part: SnapshotPart) -> dict[Partition, Ints]:
     """Return the offsets in a snapshot part."""
     names = enumerate(part.meta["partitions"])
     return {Partition(str(topic), int(number)): part.arrays[str(i)] for i, (topic, number) in names}

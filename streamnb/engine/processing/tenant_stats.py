@@ -36,7 +36,6 @@ class TenantStats:
         topic: topic of the records.
 
     Attributes:
-        topic: as given.
         gone: names of tenants without a model that may still have a record.
         next: number of the tenant at which the round-robin continues.
     """

@@ -13,7 +13,6 @@ from dataclasses import replace
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
 from streamnb.engine.labels.batches import EventBatch
 from streamnb.engine.labels.interner import Interner
@@ -24,6 +23,7 @@ from streamnb.engine.processing.retrained_model import Offsets, RetrainedModel
 from streamnb.engine.settings import Settings
 from streamnb.errors import MalformedEvent
 from streamnb.events import Event
+from streamnb.kernels.array_types import Ints
 from streamnb.models.interface.predictions import Posteriors
 from streamnb.models.interface.stream_model import StreamModel
 from streamnb.models.registry import LABEL_COUNTS, load
@@ -43,6 +43,7 @@ class LabelResolution(EventProcessor):
         places, offsets: interned partition and offset of each event, in stream order.
         labels: number of its label in `names`, or `NONE`.
         weights: weight of its label.
+        names, partitions: interned labels, and interned partitions of the events.
     """
 
     def __init__(self, settings: Settings, forgotten: Offsets) -> None:
@@ -51,24 +52,15 @@ class LabelResolution(EventProcessor):
         self.labels, self.weights = array("i"), array("d")
         self._names: Interner[str] = Interner()
         self._places: Interner[Partition] = Interner()
+        self.names, self.partitions = self._names.names, self._places.names
         self._forgotten = forgotten
         self.base = 0  # events before the first with delayed labels
 
-    @property
-    def names(self) -> list[str]:
-        """Interned labels."""
-        return self._names.names
-
-    @property
-    def partitions(self) -> list[Partition]:
-        """Interned partitions of the events."""
-        return self._places.names
-
-    def waiting(self, places: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    def waiting(self, places: Ints) -> Ints:
         """Return the buffer numbers of events, without those from before delayed labels."""
         return places[places >= self.base] - self.base
 
-    def at(self, forgotten: Offsets) -> npt.NDArray[np.int64]:
+    def at(self, forgotten: Offsets) -> Ints:
         """Return the stream indexes of events, given by their offsets."""
         which = np.frombuffer(self.places, dtype=np.uint16), np.frombuffer(self.offsets, dtype=np.int64)
         found = np.zeros(len(self.places), dtype=np.bool_)

@@ -92,9 +92,7 @@ class Retraining:
         anew = RetrainingProcessor(fresh.settings, fresh.model, truths, known, chosen)
         self._processed(anew, at)
         self.to, self.events, self.learned = at, len(truths.offsets), anew.learned
-        left_out: Offsets = {
-            partition: np.array(offsets, dtype=np.int64) for partition, offsets in anew.left_out.items()
-        }
+        left_out = {p: np.array(offsets, dtype=np.int64) for p, offsets in anew.left_out.items()}
         gone = sum(map(len, left_out.values()))
         self.forgotten = gone - sum(map(len, known.values()))
         self.refused = anew.refused
@@ -147,11 +145,9 @@ class Retraining:
     def _fresh(self, shaping: Mapping[str, Any]) -> EventProcessor:
         """Return an empty learner under a configuration."""
         known = self._source.identity.configuration
-        return (
-            self._source.learner()
-            if known is None or known.semantic_config == shaping
-            else known.learner(shaping)
-        )
+        if known is None or known.semantic_config == shaping:
+            return self._source.learner()
+        return known.learner(shaping)
 
     def _first_waiting(self) -> int:
         """Return the number of the first event that may wait for a label."""
