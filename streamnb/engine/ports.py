@@ -137,10 +137,7 @@ class Log(Protocol):
         """
 
     def heartbeat(self) -> None:
-        """Renew the ownership, if any; called at least once a second, and cheap.
-
-        Raises `Fenced` soon after a takeover, in `commit` at the latest.
-        """
+        """Renew the ownership, if any, at least once a second; raise `Fenced` soon after a takeover."""
 
     def owner(self) -> Owner | None:
         """Return the current owner; None if the log does not expose it."""
@@ -155,10 +152,7 @@ class Log(Protocol):
         """Return the ids of all existing topics among these in one request."""
 
     def sizes(self, topics: Iterable[str]) -> Mapping[str, int]:
-        """Return the maximum bytes of a record with its key, for topics that have such a limit.
-
-        A learner asks before `acquire` about the topics that it writes: the limit bounds its batches.
-        """
+        """Return the maximum bytes of a record with its key, for topics that have such a limit."""
 
     def offsets(self, partition: Partition) -> tuple[int, int]:
         """Return the offset of the earliest record kept, and of the next record to be written."""
@@ -205,10 +199,7 @@ class Log(Protocol):
         self.begin_commit(transaction).await_outcome()
 
     def begin_commit(self, transaction: Transaction) -> CommitInFlight:
-        """Begin a commit; until its outcome, everything but a further commit may continue.
-
-        Raises as `commit`; a log without latency commits at once.
-        """
+        """Begin a commit; all calls but another commit may continue meanwhile. Raises as `commit`."""
 
     def append(self, records: Sequence[NewRecord]) -> None:
         """Write records outside any learner's commit (for producers); durable on return.
@@ -226,10 +217,7 @@ class Log(Protocol):
         since: Mapping[Partition, Forwarded],
         until: Mapping[Partition, Forwarded],
     ) -> None:
-        """Append records and set the forwarding progress to `until`, atomically.
-
-        Raises `Fenced` if the progress is no longer `since`: another forwarder has run.
-        """
+        """Append records and set progress to `until`, atomically; raise `Fenced` if it is not `since`."""
 
     def close(self) -> None:
         """Release all resources and the ownership, so that a successor need not wait."""

@@ -49,10 +49,7 @@ class Checkpoint:
         silence: float = 0.0,
         acted: tuple[AppliedAction, ...] = (),
     ) -> tuple[Checkpoint, Transaction]:
-        """Return the checkpoint after `records` and `work` steps, and the transaction that commits it.
-
-        `acted` holds the responses to alarms in between.
-        """
+        """Return the next checkpoint and the transaction of a commit; `acted` are responses to alarms."""
         slices = tuple(_slices(records))
         positions = dict(self.positions)
         for part in slices:

@@ -76,10 +76,7 @@ class EventLocator:
         self._log, self._model, self._read = log, model, read
 
     def by_id(self, id_: str, most: int) -> EventLocation:
-        """Return the last event of an id with a prediction among the newest `most` of the topic.
-
-        Raises LogError with the searched range if there is none.
-        """
+        """Return the last event of an id predicted among the newest `most`; raise LogError without one."""
         found = self._newest(id_, most)
         if found.prediction.model.journal is not None:
             raise LogError(
@@ -97,10 +94,7 @@ class EventLocator:
         )
 
     def at(self, partition: Partition, offset: int, most: int) -> EventLocation:
-        """Return the event at a position; its prediction is searched by id if times do not rise.
-
-        Raises LogError, or MalformedEvent if the record is not an event.
-        """
+        """Return the event at a position, with its predictions; raise LogError or MalformedEvent."""
         record = next(iter(self._log.read(partition, offset, 1)), None)
         if record is None or record.offset != offset:
             raise LogError(f"{partition} has no record at offset {offset}")

@@ -135,10 +135,7 @@ def install_retrained_model(
     now: float,
     merges: Mapping[str, Any] = MappingProxyType({}),
 ) -> Checkpoint:
-    """Journal the installation of a retrained model, and its configuration.
-
-    For a merged model, `merges` names its sources and their `positions`.
-    """
+    """Journal an installed model and its configuration; `merges` names a merged model's sources."""
     said: dict[str, Any] = {"to": rebuilt.to, "model": rebuilt.digest, "floor": rebuilt.forgets}
     said |= merges
     if checkpoint.origin.config_hash != identity.config_hash:

@@ -20,10 +20,7 @@ class JournalTopic:
         self._first, _ = log.offsets(partition)
 
     def check(self, found: str) -> None:
-        """Raise JournalError if the found id ("" for a missing topic) has changed.
-
-        A record in a recreated topic would begin a journal that cannot be read: it has no predecessor.
-        """
+        """Raise JournalError if the topic's id has changed; "" means that the topic is missing."""
         if found == self._id:
             return
         now = f"recreated with id {found}" if found else "is gone"

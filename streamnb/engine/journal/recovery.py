@@ -101,10 +101,7 @@ def standing(
     alive: Callable[[], None] = lambda: None,
     passing: frozenset[int] = frozenset(),
 ) -> Checkpoint:
-    """Return the journal's last checkpoint from its records alone: the state may be beyond recovery.
-
-    Skips foreign records at the offsets `passing`; raises JournalError if records do not follow each other.
-    """
+    """Return the journal's last checkpoint from its records alone, skipping offsets in `passing`."""
     journal = log.partitions(identity.journal)[0]
     return _scan_journal(log, journal, snapshots, None, alive, lambda _: None, passing)[1]
 
@@ -112,10 +109,7 @@ def standing(
 def committed(
     log: Log, snapshots: Snapshots, identity: JobIdentity, alive: Callable[[], None] = lambda: None
 ) -> tuple[Checkpoint, Snapshot | None]:
-    """Return the newest snapshot whose record is journalled and not rolled back, and its checkpoint.
-
-    `BEFORE` and None without a snapshot. Raises JournalError and SnapshotError as `recover`.
-    """
+    """Return the newest snapshot in the journal's path and its checkpoint, or None and `BEFORE`."""
     journal = log.partitions(identity.journal)[0]
     start, _, _ = _scan_journal(log, journal, snapshots, None, alive, lambda _: None)
     return start.checkpoint, start.snapshot

@@ -46,10 +46,7 @@ class SliceReader:
         return [found for part in parts for found in self.read(part, record.n)]
 
     def read(self, part: Slice, n: int) -> list[Record]:
-        """Return the records of a slice of journal record `n`.
-
-        Raises JournalError if they are gone, or differ from the journalled checksum.
-        """
+        """Return the records of a slice of record `n`; raise JournalError if they are gone or differ."""
         partition = Partition(part.topic, part.partition)
         ahead = self._ahead.setdefault(partition, deque())
         try:

@@ -64,16 +64,10 @@ class SnapshotStore(Snapshots, Protocol):
         """Return the names of stored segments, whose bytes a new snapshot may omit."""
 
     def asked_by(self) -> str:
-        """Return the live process that asks the learner to pause for its retrained model, or "".
-
-        Every request has its own value, even of one process.
-        """
+        """Return a unique id of the live request to pause for a retrained model, or ""."""
 
     def aside(self, blocks: Iterable[Array]) -> Any:
-        """Concatenate blocks of rows to an array outside memory, which a later snapshot may hold.
-
-        Raises SnapshotError if the disk is full or does not answer.
-        """
+        """Concatenate blocks of rows to an array on disk; raise SnapshotError if the disk fails."""
 
     def save_aside(self, made: Callable[[], Snapshot]) -> Future[Path]:
         """Create and save a snapshot durably in the background; its arrays must not change.

@@ -92,10 +92,7 @@ class DelayScoring:
             self.decisions.replace(number, before, after)
 
     def unlabelled(self, mass: float) -> AccuracyEstimate | None:
-        """Estimate the accuracy of the newest unlabelled predictions, at most one window of them.
-
-        Predictions of an empty model are excluded. Return None if no prediction remains.
-        """
+        """Estimate the accuracy of the newest unlabelled predictions; None if there are none."""
         numbers = self._pending.newest_unlabelled(self.scores.window_size)
         known = self._pending.column("known", numbers.copy())
         step = max(1, _CELLS_AT_ONCE // int(known.max(initial=1)))

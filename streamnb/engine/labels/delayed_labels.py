@@ -167,10 +167,7 @@ class DelayedLabels:
         return effective(said, self.settings.ranks)
 
     def source_labels_of(self, event_id: str, time: float | None = None) -> tuple[SourceLabel, ...] | None:
-        """Return the source labels of the newest event of an id, the label in force first.
-
-        None if the event has not arrived or is no longer kept, or if `time` is another event's timestamp.
-        """
+        """Return source labels of an id's newest event, the winner first; None if not kept."""
         anytime = np.array([-np.inf]), np.array([np.iinfo(np.int64).min])
         numbers = self.pending.find([event_id.encode()], *anytime)
         if numbers[0] == ABSENT or time not in {None, self.pending.column("time", numbers.copy())[0]}:
@@ -416,10 +413,7 @@ class DelayedLabels:
         )
 
     def retract(self, withdrawal: Retraction, record: Record) -> bool:
-        """Revoke labels of a source; `work` then visits the waiting events.
-
-        Return False without effect if the maximum number of retracted sources is reached.
-        """
+        """Revoke labels of a source, for `work` to visit; return False beyond the maximum of sources."""
         source, is_taken = withdrawal.source, self._voids.add(withdrawal, record)
         if is_taken and source in self._sayings.sources:
             at = self._sweeps.get(source, 0)

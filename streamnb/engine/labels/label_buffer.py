@@ -213,10 +213,7 @@ class LabelBuffer:
             numbers[of[chunk.columns["place"][places] < least]] = ABSENT
 
     def parts(self, numbers: Ints) -> Iterator[tuple[LabelBlock, Ints, Ints]]:
-        """Yield the blocks of events, with indexes in the block and in `numbers`.
-
-        Events of freed blocks become `ABSENT` in place.
-        """
+        """Yield blocks, with indexes in the block and in `numbers`; set missing events to `ABSENT`."""
         owners = np.searchsorted(self._firsts, numbers, side="right") - 1
         is_one = owners.size and owners[0] == owners.min() == owners.max()
         for owner in owners[:1].tolist() if is_one else np.unique(owners).tolist():

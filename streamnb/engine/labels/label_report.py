@@ -13,10 +13,7 @@ _MOST = (0.0, *DELAYS, None)
 
 
 def label_report(late: DelayedLabels, mass: float | None) -> LabelReport:
-    """Return label counts, delays and scores; with `mass`, also estimates of unlabelled accuracy.
-
-    `mass` is the probability of the credible interval. None omits estimates and the number of awaited events.
-    """
+    """Return counts, delays and scores; with `mass` of the interval also estimates of unlabelled events."""
     judged = late.scoring.scores.events
     return LabelReport(
         served=late.served,

@@ -43,10 +43,7 @@ class ModelUpdater:
     def correct(
         self, number: int, was: ResolvedLabel | None, truth: ResolvedLabel | None, prunings: int
     ) -> None:
-        """Unlearn label `was` of an event, learned after `prunings` prunings, and learn `truth`.
-
-        A label of None or of weight 0 is skipped.
-        """
+        """Unlearn label `was`, learned after `prunings` prunings, and learn `truth`; skip weight 0."""
         is_again = was is not None and was.weight > 0.0
         self._queue(number, was, prunings, "unlearn")
         self._queue(number, truth, 0, "learn again" if is_again else "learn")

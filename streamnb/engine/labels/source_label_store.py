@@ -41,12 +41,7 @@ class SourceLabelStore:
         self.by_source: Counter[str] = Counter()
 
     def add_batch(self, heard: LabelBatch, shares: Mapping[str, float]) -> LabelColumns:
-        """Convert label records to columns, and intern new sources up to the maximum.
-
-        Args:
-            heard: label records.
-            shares: source -> weight factor of its labels, default 1.
-        """
+        """Convert label records to columns; `shares` are weight factors of sources, default 1."""
         sources = [verdict.source for verdict in heard.labels]
         for source in dict.fromkeys(sources):
             if len(self.sources) < MOST_SOURCES_IN_ALL:

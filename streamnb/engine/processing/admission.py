@@ -40,10 +40,7 @@ class Admission(NamedTuple):
         return min(self.max_classes or sys.maxsize, self.model.most_classes)
 
     def has_room(self, labels: Iterable[str | None], n_bytes: int) -> bool:
-        """Return if labels and events of `n_bytes` fit without eviction.
-
-        An upper bound of their words is one for every second byte.
-        """
+        """Return if labels and events of `n_bytes`, with a word every second byte at most, fit now."""
         classes, new = self._with(labels)
         return self.model.has_capacity(classes, n_bytes, n_bytes // 2 + 1) and (
             not new or classes <= self.most_classes

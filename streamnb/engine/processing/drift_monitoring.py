@@ -67,11 +67,7 @@ class DriftMonitoring(NamedTuple):
     def discovered(
         self, classes: Sequence[str], said: Sequence[tuple[str, str | None, int, int]], now: float
     ) -> list[tuple[int, NewRecord]]:
-        """Return alerts on new classes, each with the index of the label that introduced it.
-
-        Each item of `said` has event id, label, records consumed and age of the model. A single label may
-        introduce a class other than its own, if it revokes a label.
-        """
+        """Return alerts on new classes; `said` has id, label, records consumed and age of each."""
         alerts: list[tuple[int, NewRecord]] = []
         for label in classes:
             at = next((at for at, (_, one, *_) in enumerate(said) if one == label), 0)

@@ -259,10 +259,7 @@ class EventProcessor:
         return self.copying().parts()
 
     def copying(self, held: Container[str] = (), aside: Aside = concatenated) -> ProcessorStateCopy:
-        """Return a consistent copy of all state; segments in `held` are stored already.
-
-        Raises SnapshotError if `aside` cannot store an array.
-        """
+        """Return a consistent copy of all state; segments in `held` are stored already."""
         counters: dict[str, float] = {"consumed": self.consumed, "dead_letters": self.dead_letters}
         if np.isfinite(self._reported_at):
             counters["reported_at"] = self._reported_at
@@ -365,10 +362,7 @@ class EventProcessor:
             self.late.scoring.decisions = self.decisions
 
     def install_model(self, rebuilt: Callable[[], RetrainedModel], model: StreamModel | None = None) -> None:
-        """Continue with a retrained model; scores, detectors and served predictions stay.
-
-        An empty `model` of another kind may load it. Raises SnapshotError if the state is invalid.
-        """
+        """Install a retrained model, loaded by `model` if its kind is new; all scores stay."""
         found, reader = rebuilt(), self.model if model is None else model
         names = self.model.names if isinstance(self.model, TenantedModel) else []
         with state_errors("such a learner", ValueError):
@@ -544,10 +538,7 @@ class EventProcessor:
         return Admission(self.model, self.late, self.settings.max_classes, self._known)
 
     def _admitted(self, events: Sequence[Event], begin: int, ends: Sequence[int]) -> int:
-        """Return how many of these events may be learned at once; 0 rejects the first.
-
-        The bytes of event i in the batch end at `ends[i]`; those of the first begin at `begin`.
-        """
+        """Return how many events may be learned at once, given their bytes; 0 rejects the first."""
         admission, n = self._admission, len(events)
         while not admission.has_room(admission.labels_of_all(events[:n]), ends[n - 1] - begin):
             if n <= ROOM_EVERY:
@@ -588,10 +579,7 @@ class EventProcessor:
         return list(self._taken(heard, now))
 
     def _prefix(self, events: Sequence[Event]) -> int:
-        """Return how many events may be predicted at once, so that predictions take at most 4 MiB.
-
-        Each prediction names all classes, including those first met in the batch.
-        """
+        """Return how many events may be predicted at once: their predictions take at most 4 MiB."""
         known = self._known.follow(self.model.classes)
         size, longest = known.n_bytes, known.longest
         new = {event.label for event in events if event.label not in known.columns} - {None}

@@ -234,10 +234,7 @@ class Monitors:
         return [one.settings.after for one in self._silences if one.is_due(now)]
 
     def passed(self, now: float, asked: float, *, events: bool, labels: bool) -> Iterator[dict[str, Any]]:
-        """Yield the findings of a commit, which had events or labels, or not.
-
-        Only monitors of silences of up to `asked` seconds may raise an alarm.
-        """
+        """Yield the findings of a commit; silences of up to `asked` seconds may raise an alarm."""
         for one in self._silences:
             yield from one.passed(now, asked, is_heard=events if one.settings.kind == "no-events" else labels)
 

@@ -28,10 +28,7 @@ _UNDECIDED: Mapping[str, Any] = MappingProxyType({})  # without a decision rule
 
 
 def with_fewer_items(prediction: Prediction, n_bytes: int) -> Prediction:
-    """Return a prediction shortened by `n_bytes` if possible, without its weakest evidence.
-
-    The strongest items that fit stay, so a word of many kilobytes does not displace all other items.
-    """
+    """Return a prediction shortened by `n_bytes` if possible; the strongest evidence that fits stays."""
     sizes = [len(msgspec.json.encode(item)) + 1 for item in prediction.evidence or ()]  # with a comma
     left, kept = sum(sizes) - n_bytes, []
     for item, size in zip(prediction.evidence or (), sizes, strict=True):
@@ -114,10 +111,7 @@ class PredictionPublishing(NamedTuple):
         records: Sequence[Record],
         now: float,
     ) -> list[NewRecord]:
-        """Shorten predictions that are too large for their topic: evidence first, then probabilities.
-
-        If that does not suffice, the dead letter of the event replaces the prediction.
-        """
+        """Shorten evidence, then probabilities, of large predictions, else make a dead letter."""
         most = self.settings.max_bytes
         shorteners = [with_fewer_items, *([shortened] if self.settings.top else [])]
         if most and max(map(len, map(_VALUE, outputs)), default=0) + LONGEST_NAME * 4 > most:

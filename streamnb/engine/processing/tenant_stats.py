@@ -71,10 +71,7 @@ class TenantStats:
         return {*self.gone, *(names[number] for number in np.flatnonzero(model.changed).tolist())}
 
     def begin_anew(self, names: Sequence[str], model: StreamModel) -> TenantStats | None:
-        """Make all tenants due after a model was replaced, including the former `names`.
-
-        Return None for a model without tenants.
-        """
+        """Make all tenants due again, also the former `names`; None for a model without tenants."""
         if not isinstance(model, TenantedModel):
             return None
         model.changed[:] = True

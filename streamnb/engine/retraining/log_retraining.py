@@ -108,10 +108,7 @@ class Retraining:
         self._following = JournalTail(source.log, learner, identity, before)
 
     def follow(self) -> JournalRecord | None:
-        """Process the journal up to its end; return the last record processed, or None.
-
-        It stops before a record that installs a model.
-        """
+        """Process the journal to its end, or to an installed model; return the last record, or None."""
         last: JournalRecord | None = None
         for record in self._following.advance():
             last = record

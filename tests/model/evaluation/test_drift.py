@@ -580,7 +580,9 @@ class Older:
     """The configuration as a program had it that knew of no detectors."""
 
     def __init__(self, config):
-        self.semantic_config = {name: held for name, held in semantic_config_of(config).items() if name != "drift"}
+        self.semantic_config = {
+            name: held for name, held in semantic_config_of(config).items() if name != "drift"
+        }
 
     def changes_since(self, before):
         assert before == self.semantic_config
