@@ -77,9 +77,8 @@ class Nominal(_Smoothed):
         super().__post_init__()
         if self.values is not None:
             if isinstance(self.values, str) or not isinstance(self.values, Iterable) or not self.values:
-                raise ValueError(
-                    f"values must be a list with at least one value, not {brief(repr(self.values))}"
-                )
+                found = brief(repr(self.values))
+                raise ValueError(f"values must be a list with at least one value, not {found}")
             if self.n_values is not None:
                 raise ValueError("give values or n_values, not both")
             object.__setattr__(self, "values", tuple(self.values))

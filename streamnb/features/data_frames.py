@@ -103,10 +103,8 @@ def _plain_values(series: Any) -> Array | None:
     if not is_object and values.dtype.kind not in "mM":
         return None
     # A list keeps numpy's times as times; `tolist` would make integers of them.
-    plain = [
-        None if missing else json_value(value)
-        for value, missing in zip(list(values), series.isna(), strict=True)
-    ]
+    pairs = zip(list(values), series.isna(), strict=True)
+    plain = [None if is_none else json_value(value) for value, is_none in pairs]
     if values.dtype.kind == "m":
         return np.array(plain, dtype=np.float64)
     found = np.empty(len(plain), dtype=object)

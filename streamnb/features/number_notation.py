@@ -170,9 +170,8 @@ def _written_otherwise(seen: FieldSummary, told: Mapping[str, int], total: int) 
         return None
     if all(map(str.isascii, odd)) and not (_are_most_numbers(seen) or _are_amounts(seen, plain.values())):
         return None
-    return Notation(
-        "with other signs, digits or quotes", written=f"write {plain[odd[0]]} for {_quoted(odd[0])}"
-    )
+    written = f"write {plain[odd[0]]} for {_quoted(odd[0])}"
+    return Notation("with other signs, digits or quotes", written=written)
 
 
 def _fits(texts: Mapping[str, int], notation: Notation, total: int) -> bool:

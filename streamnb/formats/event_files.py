@@ -42,10 +42,8 @@ _COLUMNS = CsvColumns()
 _CSV = {".csv", ".tsv"}
 _BUFFER = 1 << 16
 _COMPRESSED_CHUNK = 1 << 10  # small: a hostile zstandard block grows more than ten thousandfold
-_GZIP, _ZSTD = (
-    re.compile(rb"\x1f\x8b"),
-    re.compile(rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18"),
-)  # or skippable
+_GZIP = re.compile(rb"\x1f\x8b")
+_ZSTD = re.compile(rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18")  # or a skippable frame
 _MAGIC = {".gz": _GZIP, ".zst": _ZSTD}
 _DECOMPRESSORS: dict[re.Pattern[bytes], Callable[[], Any]] = {
     _GZIP: lambda: zlib.decompressobj(wbits=zlib.MAX_WBITS | 16),  # with gzip's header and checksum

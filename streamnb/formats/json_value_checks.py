@@ -156,9 +156,6 @@ def undeclared(value: Any, keys: Keys) -> str | float | bool:
     return number(value, keys)
 
 
-READERS: dict[str, Callable[[Any, Keys], str | float]] = {
-    "text": body,
-    "nominal": nominal,
-    "continuous": number,
-}
+Reading = Callable[[Any, Keys], str | float]
+READERS: dict[str, Reading] = {"text": body, "nominal": nominal, "continuous": number}
 """Kind of a declared attribute -> its reader."""

@@ -95,9 +95,8 @@ def decode_text(text: bytes) -> list[tuple[Any, ...]]:
             raise SnapshotError(f"line {number} {fault}: {_shown(line)}")
     for number, (fact, after) in enumerate(pairwise(facts), 3):
         if _about(fact) == _about(after):
-            raise SnapshotError(
-                f"line {number} is about the same as the line before: {_shown(lines[number - 2])}"
-            )
+            shown = _shown(lines[number - 2])
+            raise SnapshotError(f"line {number} is about the same as the line before: {shown}")
     if missing := {"configuration", "events"} - {fact[0] for fact in facts}:
         raise SnapshotError(f"it has no line {min(missing)!r}")
     digest = hashlib.sha256(text[: len(text) - len(end) - 1]).hexdigest()

@@ -57,21 +57,16 @@ def parquet_events(
         names = file.schema_arrow.names
         check_header(names, columns, "Parquet")
         reader = _ParquetReader(types, columns, note)
-        columns = msgspec.structs.replace(
-            columns, missing=()
-        )  # the reader already removes missing values; "" is a string
+        # The reader already removes missing values; "" is a string.
+        columns = msgspec.structs.replace(columns, missing=())
         for batch in file.iter_batches(batch_size=_AT_ONCE):
             cells = [reader.cells(name, batch.column(place)) for place, name in enumerate(names)]
             for row in zip(*cells, strict=True):
-                found = {
-                    name: cell
-                    for name, cell in zip(names, row, strict=True)
-                    if cell is not None or name == columns.id
-                }
-                yield (
-                    encoded(event_of(found, number, columns)),
-                    (number := number + 1) / file.metadata.num_rows,
-                )
+                pairs = zip(names, row, strict=True)
+                found = {name: cell for name, cell in pairs if cell is not None or name == columns.id}
+                raw = encoded(event_of(found, number, columns))
+                number += 1
+                yield raw, number / file.metadata.num_rows
     except ArrowException as error:
         raise LogError(f"no Parquet that can be read, after row {number}: {error}") from error
 
@@ -176,10 +171,8 @@ class _ParquetReader:
         for raw, text in zip(array.to_pylist(), found, strict=True):
             if column not in self._in_hex and raw and text is not None and text.encode() != raw:
                 self._in_hex.add(column)
-                self._note(
-                    f"column {column!r} holds bytes that are not text: they become hexadecimal digits, "
-                    f"such as {text!r}"
-                )
+                what = "holds bytes that are not text: they become hexadecimal digits"
+                self._note(f"column {column!r} {what}, such as {text!r}")
         return found
 
     def _struct(self, array: Any, column: str) -> list[Any]:

@@ -207,14 +207,14 @@ def part_digest(meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> str:
     Raises:
         SnapshotError: a value that the format cannot represent, with its path.
     """
+    pairs = sorted(arrays.items())
     shapes = [
-        {"dtype": array_dtype(array), "name": name, "shape": list(array.shape)}
-        for name, array in sorted(arrays.items())
+        {"dtype": array_dtype(array), "name": name, "shape": list(array.shape)} for name, array in pairs
     ]
     described = {"arrays": shapes, "meta": dict(meta)}
     refuse_unportable(described, depth=1)  # as deep as in a header
     digest = hashlib.sha256(canonical(described))
-    for _, array in sorted(arrays.items()):
+    for _, array in pairs:
         for block in array_blocks(array):
             digest.update(block)
     return digest.hexdigest()

@@ -32,7 +32,7 @@ from streamnb.kernels.array_types import Floats, Ints
 from streamnb.kernels.growable_arrays import roomier
 from streamnb.kernels.jit import inlined, kernel
 from streamnb.statistics.compensated import add
-from streamnb.values.notebook_repr import Shown
+from streamnb.values.hooks import Shown
 from streamnb.values.parameter_checks import check_whole
 from streamnb.values.state_validation import MOST, checked, count, counts, real, reject, state_errors, whole
 from streamnb.values.type_aliases import Array

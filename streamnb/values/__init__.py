@@ -7,7 +7,7 @@
     parameter_checks.py      checks of constructor arguments
     state_validation.py      what a saved state must be, as a table, checked before it is used
     state_names.py           names and labels as a state holds them
-    savable.py, notebook_repr.py   hooks for files and notebooks, filled by other rooms
+    savable.py, hooks.py     functions for files and notebooks, filled by other rooms
 
 A kernel checks no bounds, so `state_validation.checked` is the barrier
 between a file and an array that a kernel indexes.

@@ -49,3 +49,10 @@ def register(hooks: Mapping[str, Callable[..., Any]]) -> None:
     """Set the loaders of `Hooks` by name."""
     for name, loader in hooks.items():
         setattr(Hooks, name, staticmethod(loader))
+
+
+class Shown:
+    """An object that a notebook displays as a picture if `streamnb.notebook` has one for its type."""
+
+    def _repr_html_(self) -> str:
+        return Hooks.html(self)

@@ -7,8 +7,7 @@ from inspect import signature
 from pathlib import Path
 from typing import Any, Self
 
-from streamnb.values.hooks import Hooks
-from streamnb.values.notebook_repr import Shown
+from streamnb.values.hooks import Hooks, Shown
 from streamnb.values.parameter_checks import brief
 
 

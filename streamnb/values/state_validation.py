@@ -33,13 +33,7 @@ MOST = 1 << 62
 """Upper bound of weights and their sums (units): one more event does not overflow them."""
 FINITE = float(np.finfo(np.float64).max)
 LARGE = np.float64(1e300)  # a float32 is compared as a double
-_NO_VALUES: tuple[type[Exception], ...] = (
-    ArithmeticError,
-    AttributeError,
-    LookupError,
-    MemoryError,
-    TypeError,
-)
+_INVALID: tuple[type[Exception], ...] = ArithmeticError, AttributeError, LookupError, MemoryError, TypeError
 
 
 class ExpectedArray(NamedTuple):
@@ -152,7 +146,7 @@ def state_errors(what: str, *more: type[Exception]) -> Iterator[None]:
     """
     try:
         yield
-    except (*_NO_VALUES, *more) as error:
+    except (*_INVALID, *more) as error:
         raise SnapshotError(f"not a valid state of {what}: {error!r}") from error
 
 

@@ -16,8 +16,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, Self
 
 from streamnb.features.tokenizer import words
-from streamnb.values.hooks import Hooks
-from streamnb.values.notebook_repr import Shown
+from streamnb.values.hooks import Hooks, Shown
 from streamnb.values.number_ranges import is_missing
 
 LIMIT = 1e6

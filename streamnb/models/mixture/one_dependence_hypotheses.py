@@ -39,7 +39,7 @@ _WEIGHT = "averaged_prior_weight"  # key in a state
 
 
 class OneDependenceOpinions:
-    """The one-dependence estimators of a mixture, each with counts of its own. Texts are ignored.
+    """One-dependence estimators of a mixture, each with its own counts. Texts are ignored.
 
     Args:
         hypotheses: all hypotheses; other kinds are ignored.

@@ -28,7 +28,7 @@ from streamnb.models.naive_bayes.sufficient_statistics import SufficientStatisti
 from streamnb.statistics.class_priors import LEARNED, UNIFORM
 from streamnb.values.attribute_kinds import BERNOULLI
 from streamnb.values.example_weights import UNIT
-from streamnb.values.notebook_repr import Shown
+from streamnb.values.hooks import Shown
 from streamnb.values.type_aliases import Array
 
 
