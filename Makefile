@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test-fast test test-all storm fuzz fuzz-http soak wheel dist docs interpreters picture screenshots kafka check bench ablation format warm clean
+.PHONY: demo test-fast test-room test test-all storm fuzz fuzz-http soak wheel dist docs interpreters picture screenshots kafka check bench ablation format warm clean
 
 demo: $(VENV)/demo.stamp  ## stream real and made-up data through the embedded log
 	$(BIN)/streamnb demo
@@ -15,8 +15,13 @@ export PYTHONDONTWRITEBYTECODE :=
 WORKERS ?= 5
 PYTEST := $(BIN)/python -m pytest --dist loadfile --no-loadscope-reorder --durations 25 --durations-min 20
 
+UNITS := $(addprefix tests/,config engine features formats kernels models scoring statistics toolbox verification)
 test-fast: $(VENV)/dev.stamp  ## laws and units: no broker, no process of its own
-	HYPOTHESIS_PROFILE=fast $(PYTEST) -n 2 -q -m "not broker and not thorough and not slow" tests/laws tests/model tests/wire tests/config tests/engine
+	HYPOTHESIS_PROFILE=fast $(PYTEST) -n 2 -q -m "not broker and not thorough and not slow" tests/laws $(UNITS)
+
+ROOM ?=
+test-room: $(VENV)/dev.stamp  ## the tests of one room of the package, without a broker: ROOM=engine/labels
+	$(PYTEST) -n 2 -q -m "not broker and not thorough" tests/$(ROOM)
 
 CHECKED := tests/house/test_layering.py tests/house/test_docs.py tests/house/test_site.py tests/house/test_language.py
 
@@ -28,24 +33,24 @@ test-all: $(VENV)/dev.stamp  ## what `make test` leaves out: a sample of crash p
 
 SEED ?=
 storm: $(VENV)/dev.stamp  ## kill learners and brokers at random moments, then recount; and at every step of a life; more examples of each law (an hour; SEED=N for one storm again)
-	PYTHONPATH=tests:tests/support:tests/oracles:tests/brokers $(BIN)/python -m storm $(if $(SEED),--seed $(SEED))
+	$(BIN)/python -m tests.system.storm $(if $(SEED),--seed $(SEED))
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[spark]'
-	PYTHONPATH=tests:tests/support:tests/oracles:tests/brokers $(BIN)/python -m storm.spark $(if $(SEED),--seed $(SEED))
-	CRASHES=all MUTATIONS=400 $(BIN)/python -m pytest -q tests/crashes/test_crash_points.py tests/crashes/test_zombies.py tests/hostile/test_states.py
+	$(BIN)/python -m tests.system.storm.spark $(if $(SEED),--seed $(SEED))
+	CRASHES=all MUTATIONS=400 $(BIN)/python -m pytest -q tests/system/crashes/test_crash_points.py tests/system/crashes/test_zombies.py tests/system/hostile/test_states.py
 	$(PYTEST) -n $(WORKERS) -m storm
 	HYPOTHESIS_PROFILE=storm $(BIN)/python -m pytest -q -m "not broker and not thorough" tests/laws
-	$(PYTEST) -n $(WORKERS) -q -m "not broker and not thorough" tests/model tests/engine tests/spark
+	$(PYTEST) -n $(WORKERS) -q -m "not broker and not thorough" $(UNITS) tests/spark
 
 FUZZ_SECONDS ?= 600
 fuzz: $(VENV)/dev.stamp  ## whatever bytes as events, labels, snapshots, journal and configuration: no crash, no hang, no traceback
-	$(BIN)/python tests/hostile/fuzz.py $(FUZZ_SECONDS)
+	$(BIN)/python -m tests.system.hostile.fuzz $(FUZZ_SECONDS)
 
 fuzz-http: $(VENV)/dev.stamp  ## `streamnb serve` beside a learner, asked by schemathesis all that its OpenAPI allows, and more
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'schemathesis>=4.32,<5'
-	$(BIN)/python tests/hostile/fuzz_http.py $(FUZZ_SECONDS)
+	$(BIN)/python -m tests.system.hostile.fuzz_http $(FUZZ_SECONDS)
 
 soak: $(VENV)/dev.stamp  ## half an hour of load on a broker of its own: does memory stay flat?
-	$(BIN)/python tests/brokers/soak.py
+	$(BIN)/python -m tests.brokers.soak
 
 KERNELS ?=
 wheel: $(VENV)/demo.stamp  ## dist/*.whl with machine code for x86-64-v3 and any x86-64 (KERNELS=--default: of the default model alone)
@@ -61,56 +66,56 @@ docs: $(VENV)/dev.stamp  ## the site of the documentation, in site/
 	NO_MKDOCS_2_WARNING=1 PYTHONPATH=. $(BIN)/python -m mkdocs build --strict --quiet
 
 interpreters: $(VENV)/dev.stamp  ## the core of the tests on each Python that the package names and this machine has
-	$(BIN)/python tests/house/interpreters.py
+	$(BIN)/python -m tests.house.interpreters
 
 picture: $(VENV)/dev.stamp  ## draw the picture of docs/architecture.md from the imports
-	$(BIN)/python tests/house/picture.py
+	$(BIN)/python -m tests.house.picture
 
 STREAMS ?= ../shared/data
 screenshots: $(VENV)/dev.stamp  ## the pictures of docs/dashboard.md, by Chromium and its driver
-	$(BIN)/python tests/house/screenshots.py $(STREAMS)/sms_spam.jsonl.gz
+	$(BIN)/python -m tests.house.screenshots $(STREAMS)/sms_spam.jsonl.gz
 
 kafka: $(VENV)/demo.stamp  ## start a broker on 127.0.0.1:9092 (or KAFKA_PORT) to try things out: needs Java 17 and Maven
-	$(BIN)/python tests/brokers/serve.py
+	$(BIN)/python -m tests.brokers.serve
 
 check: $(VENV)/dev.stamp  ## format, lint, types, layering, language, docs
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(PYTEST) -n 2 -q $(CHECKED) README.md docs streamnb
+	$(PYTEST) -n 2 -q --doctest-modules $(CHECKED) README.md docs streamnb
 
 SERVED ?= $(wildcard $(STREAMS)/sms_spam.jsonl.gz)
 bench: $(VENV)/dev.stamp  ## compare speed with River and others, time the whole service, and events from produced to visible
-	$(BIN)/python tests/benchmarks/measure.py bench
+	$(BIN)/python -m tests.benchmarks.measure bench
 	if [ -d $(STREAMS) ]; then \
-	  $(BIN)/python tests/benchmarks/measure.py bench $(STREAMS)/spamassassin.jsonl.gz --order $(STREAMS)/spamassassin.shuffle7.txt.gz; \
-	  $(BIN)/python tests/benchmarks/measure.py bench $(STREAMS)/sms_spam.jsonl.gz; \
-	  $(BIN)/python tests/benchmarks/measure.py bench $(STREAMS)/20news_bydate.jsonl.gz; \
-	  $(BIN)/python tests/benchmarks/tables.py $(STREAMS)/elec2.jsonl.gz $(STREAMS)/adult.jsonl.gz; \
-	  $(BIN)/python tests/benchmarks/single_events.py $(foreach stream,sms_spam elec2 adult,$(STREAMS)/$(stream).jsonl.gz); \
-	  $(BIN)/python tests/benchmarks/waiting_labels.py $(STREAMS)/sms_spam.jsonl.gz; \
-	  $(BIN)/python tests/benchmarks/waiting_labels.py $(STREAMS)/sms_spam.jsonl.gz --kafka; \
-	  $(BIN)/python tests/benchmarks/waiting_labels.py $(STREAMS)/sms_spam.jsonl.gz --pending 1000000; \
+	  $(BIN)/python -m tests.benchmarks.measure bench $(STREAMS)/spamassassin.jsonl.gz --order $(STREAMS)/spamassassin.shuffle7.txt.gz; \
+	  $(BIN)/python -m tests.benchmarks.measure bench $(STREAMS)/sms_spam.jsonl.gz; \
+	  $(BIN)/python -m tests.benchmarks.measure bench $(STREAMS)/20news_bydate.jsonl.gz; \
+	  $(BIN)/python -m tests.benchmarks.tables $(STREAMS)/elec2.jsonl.gz $(STREAMS)/adult.jsonl.gz; \
+	  $(BIN)/python -m tests.benchmarks.single_events $(foreach stream,sms_spam elec2 adult,$(STREAMS)/$(stream).jsonl.gz); \
+	  $(BIN)/python -m tests.benchmarks.waiting_labels $(STREAMS)/sms_spam.jsonl.gz; \
+	  $(BIN)/python -m tests.benchmarks.waiting_labels $(STREAMS)/sms_spam.jsonl.gz --kafka; \
+	  $(BIN)/python -m tests.benchmarks.waiting_labels $(STREAMS)/sms_spam.jsonl.gz --pending 1000000; \
 	fi
-	$(BIN)/python tests/benchmarks/networks.py $(wildcard $(STREAMS)/nsl_kdd.jsonl.gz)
-	$(BIN)/python tests/benchmarks/measure.py bench --growth
-	$(BIN)/python tests/benchmarks/sequences.py
-	$(BIN)/python tests/benchmarks/recovery.py
-	$(BIN)/python tests/benchmarks/serving.py
-	$(BIN)/python tests/benchmarks/watched.py
-	$(BIN)/python tests/benchmarks/recovery.py --kafka
-	$(BIN)/python tests/benchmarks/long_topics.py
-	$(BIN)/python tests/benchmarks/measure.py bench $(SERVED) --log sqlite:///bench.db
-	$(BIN)/python tests/brokers/measured.py bench $(SERVED)
-	$(BIN)/python tests/benchmarks/measure.py latency
-	$(BIN)/python tests/brokers/measured.py latency
+	$(BIN)/python -m tests.benchmarks.networks $(wildcard $(STREAMS)/nsl_kdd.jsonl.gz)
+	$(BIN)/python -m tests.benchmarks.measure bench --growth
+	$(BIN)/python -m tests.benchmarks.sequences
+	$(BIN)/python -m tests.benchmarks.recovery
+	$(BIN)/python -m tests.benchmarks.serving
+	$(BIN)/python -m tests.benchmarks.watched
+	$(BIN)/python -m tests.benchmarks.recovery --kafka
+	$(BIN)/python -m tests.benchmarks.long_topics
+	$(BIN)/python -m tests.benchmarks.measure bench $(SERVED) --log sqlite:///bench.db
+	$(BIN)/python -m tests.brokers.measured bench $(SERVED)
+	$(BIN)/python -m tests.benchmarks.measure latency
+	$(BIN)/python -m tests.brokers.measured latency
 
 # In their own order, but for the mails, which come sorted by label.
 ABLATED ?= sms_spam 20news_bydate adult elec2 nsl_kdd river_phishing river_solarflare
 ablation: $(VENV)/dev.stamp  ## what each part of the default mixture brings, stream by stream
 	if [ -d $(STREAMS) ]; then \
-	  $(BIN)/python tests/benchmarks/measure.py ablate --markdown $(foreach stream,$(ABLATED),$(STREAMS)/$(stream).jsonl.gz); \
-	  $(BIN)/python tests/benchmarks/measure.py ablate --markdown $(STREAMS)/spamassassin.jsonl.gz --order $(STREAMS)/spamassassin.shuffle7.txt.gz; \
+	  $(BIN)/python -m tests.benchmarks.measure ablate --markdown $(foreach stream,$(ABLATED),$(STREAMS)/$(stream).jsonl.gz); \
+	  $(BIN)/python -m tests.benchmarks.measure ablate --markdown $(STREAMS)/spamassassin.jsonl.gz --order $(STREAMS)/spamassassin.shuffle7.txt.gz; \
 	fi
 
 format: $(VENV)/dev.stamp

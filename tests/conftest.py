@@ -8,7 +8,6 @@ import math
 import os
 import re
 import socket
-import sys
 import warnings
 from functools import partial
 from itertools import count
@@ -22,12 +21,7 @@ from streamnb.config import Config
 HELD = pytest.StashKey()
 LOGS = ["sqlite", "kafka"]
 """What `open_log` opens, unless a file has LOGS of its own; "librdkafka" is Kafka by another client."""
-ROOT = Path(__file__).resolve().parents[1]
-TESTS = ROOT / "tests"
-
-# What tests share, and what one room of tests takes from another.
-sys.path[:0] = sorted({str(path.parent) for path in TESTS.rglob("*.py")})
-pytest_plugins = ["broker_fixtures"]
+pytest_plugins = ["tests.brokers.broker_fixtures", "tests.support.command_fixtures"]
 
 # How long examples take to make depends on what else the machine does.
 TIMELESS = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
@@ -72,7 +66,7 @@ def pytest_ignore_collect(collection_path, config):
     if collection_path.suffix != ".py":
         return None
     if not collection_path.name.startswith("test_"):
-        return True  # programs and what tests share: doctests stand in the package alone
+        return None
     text = collection_path.read_text("utf-8")
     for term in config.option.markexpr.split(" and "):
         if term in GATES and bool(re.search(GATES[term], text)) == term.startswith("not "):
@@ -152,7 +146,7 @@ def _have_fewer_examples(law, *, is_a_gate):
 
 @pytest.fixture(scope="session", autouse=True)
 def _end_commands():
-    import commands
+    from tests.support import commands
 
     yield
     commands.close()
@@ -161,7 +155,7 @@ def _end_commands():
 @pytest.fixture(scope="session")
 def nursery():
     """Starts lives of learners: to import everything and have kernels ready takes seconds, once for all files."""
-    from crashes.nursery import Nursery
+    from tests.system.crashes.nursery import Nursery
 
     made = Nursery()
     yield made
@@ -214,8 +208,8 @@ def open_log(request, tmp_path):
             connect = partial(SqliteLog, path, session_timeout=5.0)
             create, hurry = _create_each, {}
         else:
-            from numbered import NUMBERS
-            from prefixed import LIBRARIES, PrefixedKafkaLog
+            from tests.brokers.numbered import NUMBERS
+            from tests.brokers.prefixed import LIBRARIES, PrefixedKafkaLog
 
             address, prefix = request.getfixturevalue("broker").address, f"t{next(NUMBERS)}-"
             options = {"session_timeout": 6.0, "elected_within": 15.0, "library": LIBRARIES[request.param]}

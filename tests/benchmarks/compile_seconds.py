@@ -1,7 +1,7 @@
 """Measure the processor time that kernels take to compile where none are kept, and record it as a baseline.
 
-    python tests/benchmarks/compile_seconds.py            of the default model, and of all kernels
-    python tests/benchmarks/compile_seconds.py default    of the default model alone
+    python -m tests.benchmarks.compile_seconds            of the default model, and of all kernels
+    python -m tests.benchmarks.compile_seconds default    of the default model alone
 
 Nothing asserts these seconds: compile_seconds.json shows in a diff what a change of the kernels costs. Processor time
 includes the imports; on a machine whose cores share their units with other work it is up to twice as long.

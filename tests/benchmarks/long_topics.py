@@ -1,7 +1,7 @@
 """The live page beside topics of ten million records each, on a broker of its own: first answers, and memory.
 
 A learner learns some events, and goes. Events, predictions and reports like its own are then appended, as bytes that
-are ready, until there are so many of each: python tests/benchmarks/long_topics.py [EVENTS]
+are ready, until there are so many of each: python -m tests.benchmarks.long_topics [EVENTS]
 """
 
 # ruff: noqa: T201 - printing is what this program does
@@ -18,13 +18,11 @@ import time
 from contextlib import closing
 from pathlib import Path
 
-sys.path[:0] = [str(Path(__file__).parents[1] / name) for name in ("support", "brokers")]
+from confluent_kafka import Producer
 
-from cluster import Cluster  # noqa: E402
-from confluent_kafka import Producer  # noqa: E402
-from fed import Programs, until_ready, write_events  # noqa: E402
-
-from streamnb.serving.live_views import TITLES  # noqa: E402
+from streamnb.serving.live_views import TITLES
+from tests.brokers.cluster import Cluster
+from tests.support.fed import Programs, until_ready, write_events
 
 LEARNED = 20_000
 PATIENCE = 120

@@ -1,6 +1,6 @@
 """Measures streamnb (`make bench`, `make ablation`): what it costs, how long an event takes, what parts of a mixture bring.
 
-python tests/benchmarks/measure.py bench FILE
+python -m tests.benchmarks.measure bench FILE
 """
 
 from __future__ import annotations
@@ -8,10 +8,9 @@ from __future__ import annotations
 import argparse
 import sys
 
-from measuring import ablate, bench, latency
-
 from streamnb.cli import exit_code_of
 from streamnb.cli.parser import _add_common, _add_csv, _positive, _positive_int
+from tests.benchmarks.measuring import ablate, bench, latency
 
 COMMANDS = {"ablate": ablate, "bench": bench, "latency": latency}
 

@@ -1,6 +1,6 @@
 """Learning apart (`Partial`): what a partial weighs, and what making and applying one takes.
 
-    python tests/benchmarks/partials.py 20news_bydate.jsonl.gz
+    python -m tests.benchmarks.partials 20news_bydate.jsonl.gz
 
 Of a file of texts: the second half of the events, 1,000 in each partial, by a model that has learned the first; beside
 `learn_many` of the same events, by turns. And 1,000 words in 100 texts, a tenth of them new, applied to models of ten

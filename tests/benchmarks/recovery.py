@@ -173,9 +173,8 @@ def main(arguments=None):
 
 def broker(folder):
     """One that was started, or None where this machine lacks what it needs."""
-    sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "brokers"))
-    from cluster import Cluster
-    from jars import ToolMissingError
+    from tests.brokers.cluster import Cluster
+    from tests.brokers.jars import ToolMissingError
 
     try:
         return Cluster(folder / "broker").start()

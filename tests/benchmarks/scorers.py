@@ -12,21 +12,18 @@ import argparse
 import json
 import os
 import statistics
-import sys
 import tempfile
 import time
 from contextlib import closing
 from itertools import cycle, islice
 from pathlib import Path
 
-TESTS = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(TESTS / name) for name in ("support", "brokers", ".")]
+from kafka import KafkaAdminClient, OffsetSpec, TopicPartition
 
-import commands  # noqa: E402
-from cluster import Cluster  # noqa: E402
-from kafka import KafkaAdminClient, OffsetSpec, TopicPartition  # noqa: E402
-from measuring.contenders import labelled_texts  # noqa: E402
-from program import Program  # noqa: E402
+from tests.benchmarks.measuring.contenders import labelled_texts
+from tests.brokers.cluster import Cluster
+from tests.support import commands
+from tests.support.program import Program
 
 PARTITIONS = 8
 LEARNED = 5000

@@ -1,6 +1,6 @@
 """How long `streamnb serve` takes to answer, beside a learner that is fed, and beside an endpoint that does nothing.
 
-python tests/benchmarks/serving.py [SECONDS] [FOLDER]: of every turn, by turns with the streamnb in that folder.
+python -m tests.benchmarks.serving [SECONDS] [FOLDER]: of every turn, by turns with the streamnb in that folder.
 """
 
 # ruff: noqa: T201 - printing is what this program does
@@ -15,9 +15,7 @@ import time
 from contextlib import closing
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
-
-from fed import end, fed_learner, text, until_ready
+from tests.support.fed import end, fed_learner, text, until_ready
 
 RATE, FED, TURNS = 200, 1000, 3
 PORT = 18091

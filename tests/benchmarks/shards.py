@@ -1,6 +1,6 @@
 """What one merge of two shards takes, and what an event costs two shards beside one learner.
 
-    python tests/benchmarks/shards.py FILE
+    python -m tests.benchmarks.shards FILE
 
 FILE has events as JSON lines, packed by gzip, such as the SMS Spam Collection's. Milliseconds and microseconds are of this
 process's processor time, by turns, medians.

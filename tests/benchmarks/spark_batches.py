@@ -1,6 +1,6 @@
 """What learning by batches on Spark costs: processor time an event, and log loss for a model that is a batch old.
 
-    python tests/benchmarks/spark_batches.py sms_spam.jsonl.gz 20news_bydate.jsonl.gz
+    python -m tests.benchmarks.spark_batches sms_spam.jsonl.gz 20news_bydate.jsonl.gz
 
 Of each file, shuffled: the log loss of its second half in strict order, and in batches of several sizes, naive Bayes which has
 learned the first half. Of the first file, over
@@ -18,26 +18,21 @@ import json
 import os
 import random
 import statistics
-import sys
 import tempfile
 import time
 from itertools import cycle, islice
 from pathlib import Path
 
 import numpy as np
+from confluent_kafka import Producer
 
-TESTS = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(TESTS / name) for name in ("support", "brokers", "storm", ".")]
-
-from confluent_kafka import Producer  # noqa: E402
-from jars import ToolMissingError  # noqa: E402
-from measuring.contenders import labelled_texts  # noqa: E402
-
-from streamnb import NaiveBayes, Partial  # noqa: E402
-from streamnb import config as configuration  # noqa: E402
-from streamnb.engine.ports import Partition, Record  # noqa: E402
-from streamnb.models.naive_bayes.partials import Tested, merge_all  # noqa: E402
-from streamnb.runtime import factories  # noqa: E402
+from streamnb import NaiveBayes, Partial
+from streamnb import config as configuration
+from streamnb.engine.ports import Partition, Record
+from streamnb.models.naive_bayes.partials import Tested, merge_all
+from streamnb.runtime import factories
+from tests.benchmarks.measuring.contenders import labelled_texts
+from tests.brokers.jars import ToolMissingError
 
 TICKS = os.sysconf("SC_CLK_TCK")
 SIZES = 100, 1_000, 10_000  # the last is the whole second half, of these streams
@@ -164,9 +159,9 @@ def taken(roots):
 
 def on_spark(texts, folder):
     """Microseconds an event of each kind of process, in full swing."""
-    from cluster import Cluster
-    from storm.spark import Life
-    from storm.spark_cluster import SparkCluster
+    from tests.brokers.cluster import Cluster
+    from tests.system.storm.spark import Life
+    from tests.system.storm.spark_cluster import SparkCluster
 
     spark, brokers = SparkCluster(folder / "spark"), Cluster(folder / "brokers").start()
     try:

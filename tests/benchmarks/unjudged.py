@@ -4,7 +4,7 @@ Each stream is predicted in windows of 1,000 events whose labels come a window l
 before. The last window that has its labels tells how accurate the next one is: by `expected_accuracy`, and, with
 ``--nannyml PYTHON``, by the confidence-based estimate of NannyML in another interpreter, which has that package.
 
-    python tests/benchmarks/unjudged.py [--shuffled] [--nannyml PYTHON] STREAM.jsonl.gz ...
+    python -m tests.benchmarks.unjudged [--shuffled] [--nannyml PYTHON] STREAM.jsonl.gz ...
 """
 
 # ruff: noqa: T201 - printing is what this program does

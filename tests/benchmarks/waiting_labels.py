@@ -24,14 +24,14 @@ from contextlib import closing
 from itertools import cycle, islice
 from pathlib import Path
 
-from measuring.contenders import labelled_texts
-from measuring.topics import place
-from recovery import broker
-
 from streamnb import config as configuration
 from streamnb.engine.ports import NewRecord, Partition, Record
 from streamnb.engine.sensor import Sensor
 from streamnb.runtime import context, factories
+from tests import ROOT
+from tests.benchmarks.measuring.contenders import labelled_texts
+from tests.benchmarks.measuring.topics import place
+from tests.benchmarks.recovery import broker
 
 MODELS = {"naive Bayes": "naive_bayes", "mixture": "mixture"}
 COMMIT_EVENTS = 2000
@@ -99,11 +99,15 @@ def turn(options):
 
 def turns(options, name, tree=None):
     """What a turn took, in a process of its own, of this program or of the one in another folder."""
-    environment = os.environ | ({} if tree is None else {"PYTHONPATH": str(tree)})
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, filter(None, (tree, ROOT))))}
     given = ["--events", options.events, "--delay", options.delay, "--log", options.log]
     more = [str(options.file), *map(str, given), "--turn", name, "--model", options.model]
     answer = subprocess.run(
-        [sys.executable, __file__, *more], env=environment, check=True, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-P", "-m", __spec__.name, *more],
+        env=environment,
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
     )
     return json.loads(answer.stdout)
 

@@ -1,6 +1,6 @@
 """What a page that is open on its overview costs the learner beside it (`make bench`): alone, and watched, by turns.
 
-python tests/benchmarks/watched.py [EVENTS [RATE]]
+python -m tests.benchmarks.watched [EVENTS [RATE]]
 
 A backlog of so many events is worked off as fast as may be; with a rate, events come so many a second while it learns.
 """
@@ -19,9 +19,7 @@ import time
 from contextlib import closing
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
-
-from fed import Programs, write_events
+from tests.support.fed import Programs, write_events
 
 TURNS = 3
 EVERY = 2.0  # seconds, as the page's script

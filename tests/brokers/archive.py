@@ -12,7 +12,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from jars import CannotStartError, ToolMissingError, libraries, locked
+from tests.brokers.jars import CannotStartError, ToolMissingError, libraries, locked
 
 
 def arguments():
@@ -44,7 +44,7 @@ def place():
 
 
 def _make(kept):
-    from cluster import Cluster
+    from tests.brokers.cluster import Cluster
 
     with tempfile.TemporaryDirectory(prefix="partial-", dir=kept.parent) as folder:
         made = Path(folder) / kept.name

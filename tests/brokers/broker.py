@@ -9,8 +9,8 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import archive
-from jars import CannotStartError, libraries, require
+from tests.brokers import archive
+from tests.brokers.jars import CannotStartError, libraries, require
 
 SECONDS_TO_START = 180
 SECONDS_TO_STOP = 30

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 
-import archive
 import pytest
-from cluster import Cluster
-from jars import ToolMissingError
-from secured import SecuredBroker
-from shared import Host, Shared
+
+from tests.brokers import archive
+from tests.brokers.cluster import Cluster
+from tests.brokers.jars import ToolMissingError
+from tests.brokers.secured import SecuredBroker
+from tests.brokers.shared import Host, Shared
 
 STARTED = {}  # by the name of the fixture
 HOST = pytest.StashKey()

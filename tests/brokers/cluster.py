@@ -11,8 +11,8 @@ import uuid
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from broker import SECONDS_TO_START, Broker, PortTakenError
-from jars import CannotStartError
+from tests.brokers.broker import SECONDS_TO_START, Broker, PortTakenError
+from tests.brokers.jars import CannotStartError
 
 ATTEMPTS = 5
 EPHEMERAL = Path("/proc/sys/net/ipv4/ip_local_port_range")

@@ -1,6 +1,6 @@
-"""A command of tests/benchmarks/measure.py on a broker of its own (`make bench`), where this machine can start one.
+"""A command of tests.benchmarks.measure on a broker of its own (`make bench`), where this machine can start one.
 
-python tests/brokers/measured.py latency --rate 200
+python -m tests.brokers.measured latency --rate 200
 """
 
 # ruff: noqa: T201 - printing is what this program does
@@ -12,10 +12,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from cluster import Cluster
-from jars import CannotStartError, ToolMissingError
+from tests.brokers.cluster import Cluster
+from tests.brokers.jars import CannotStartError, ToolMissingError
 
-MEASURE = Path(__file__).parents[1] / "benchmarks" / "measure.py"
+MEASURE = [sys.executable, "-m", "tests.benchmarks.measure"]
 
 
 def main(arguments):
@@ -30,7 +30,7 @@ def main(arguments):
             print(f"no broker: {error}", file=sys.stderr)
             return 1
         try:
-            command = [sys.executable, MEASURE, *arguments, "--log", f"kafka://{cluster.address}"]
+            command = [*MEASURE, *arguments, "--log", f"kafka://{cluster.address}"]
             return subprocess.call(command)
         finally:
             cluster.stop()

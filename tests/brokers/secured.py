@@ -7,8 +7,8 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from cluster import Cluster, Listener
-from jars import CannotStartError, require
+from tests.brokers.cluster import Cluster, Listener
+from tests.brokers.jars import CannotStartError, require
 
 ADMIN, USER = "admin", "streamnb"
 MECHANISMS = ("SCRAM-SHA-512", "SCRAM-SHA-256")

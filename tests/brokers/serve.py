@@ -10,8 +10,8 @@ import signal
 import sys
 from pathlib import Path
 
-from cluster import Cluster
-from jars import CannotStartError
+from tests.brokers.cluster import Cluster
+from tests.brokers.jars import CannotStartError
 
 FOLDER = Path(__file__).resolve().parents[2] / ".kafka"
 TO_TRY = """\

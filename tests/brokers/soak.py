@@ -22,11 +22,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from cluster import Cluster
 from confluent_kafka import Producer
 
 from streamnb.engine.ports import NewRecord
 from streamnb.event_logs.sqlite.sqlite_log import SqliteLog
+from tests.brokers.cluster import Cluster
 
 WORDS = 20_000
 LABELS = ("ham", "spam", "news")

@@ -11,7 +11,6 @@ import threading
 from itertools import combinations
 from pathlib import Path
 
-import commands
 import pytest
 
 import streamnb
@@ -34,6 +33,7 @@ from streamnb.persistence.snapshot_folder import SnapshotFolder
 from streamnb.queries.answers import explained, known_of
 from streamnb.queries.query_model import QueryModel, query_model_of
 from streamnb.values.parameter_checks import pluralize
+from tests.support import commands
 
 pytestmark = pytest.mark.early(64)
 

@@ -10,12 +10,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from unwarmed import TOUCHED
 
 from streamnb.cli.parser import build_parser
 from streamnb.engine.journal.journal_entries import begin
 from streamnb.event_logs.sqlite.sqlite_log import SqliteLog
 from streamnb.runtime import context, factories
+from tests.cli.unwarmed import TOUCHED
 
 UNWARMED = Path(__file__).with_name("unwarmed.py")
 NOWHERE = "kafka://127.0.0.1:1 --set kafka.give_up_after=0"

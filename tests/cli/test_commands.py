@@ -15,9 +15,7 @@ import time
 from contextlib import closing
 from pathlib import Path
 
-import commands
 import pytest
-from service import predictions, raw_events, read_topic
 
 from streamnb import cli
 from streamnb.cli import main
@@ -26,6 +24,8 @@ from streamnb.event_logs.sqlite.sqlite_log import SqliteLog
 from streamnb.events import ReliabilityBin
 from streamnb.reports.class_table import print_improbable
 from streamnb.scoring.ranking import by_chance
+from tests.support import commands
+from tests.support.service import predictions, raw_events, read_topic
 
 pytestmark = pytest.mark.early(41)
 

@@ -7,10 +7,10 @@ import random
 
 import pytest
 from river import evaluate, metrics
-from service import raw_events
 
 from streamnb import NaiveBayes
 from streamnb.cli import main
+from tests.support.service import raw_events
 
 RAWS = raw_events(300, seed=9, labelled=0.9)
 FLAGS = [

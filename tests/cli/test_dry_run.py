@@ -6,8 +6,9 @@ import json
 import sqlite3
 
 import pytest
-from program import Program
-from service import raw_events
+
+from tests.support.program import Program
+from tests.support.service import raw_events
 
 pytestmark = pytest.mark.early(60)
 

@@ -41,10 +41,9 @@ def attempt(arguments):
 
 
 if __name__ == "__main__":
-    import measure
-
     from streamnb import cli
     from streamnb.cli import commands
+    from tests.benchmarks import measure
 
     for module in pkgutil.iter_modules(commands.__path__):
         import_module(f"{commands.__name__}.{module.name}")

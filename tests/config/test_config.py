@@ -11,7 +11,6 @@ from pathlib import Path
 import kafka
 import msgspec
 import pytest
-from every_case import failures
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -50,6 +49,7 @@ from streamnb.errors import ConfigError
 from streamnb.events import DETECTORS
 from streamnb.runtime import factories
 from streamnb.values.name_suggestions import nearest
+from tests.support.every_case import failures
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted((ROOT / "config").glob("*.toml"))

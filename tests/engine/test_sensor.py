@@ -9,8 +9,16 @@ from dataclasses import replace
 from itertools import groupby, islice
 
 import pytest
-from malformed import MALFORMED
-from service import (
+
+from streamnb.engine.journal.recovery import recover
+from streamnb.engine.journal.snapshot_store import NoSnapshots
+from streamnb.engine.ports import NewRecord, Partition
+from streamnb.engine.sensor import Sensor, Sensors, WorkerState
+from streamnb.errors import JournalError, OutOfRange, SnapshotError, UnknownTopic
+from streamnb.formats.journal_record import decode_journal
+from streamnb.runtime.worker import CommitPolicy
+from tests.support.malformed import MALFORMED
+from tests.support.service import (
     IDENTITY,
     TOPICS,
     digests,
@@ -22,15 +30,7 @@ from service import (
     read_topic,
     records,
 )
-from topics_of_logs import add_partitions, made_anew
-
-from streamnb.engine.journal.recovery import recover
-from streamnb.engine.journal.snapshot_store import NoSnapshots
-from streamnb.engine.ports import NewRecord, Partition
-from streamnb.engine.sensor import Sensor, Sensors, WorkerState
-from streamnb.errors import JournalError, OutOfRange, SnapshotError, UnknownTopic
-from streamnb.formats.journal_record import decode_journal
-from streamnb.runtime.worker import CommitPolicy
+from tests.support.topics_of_logs import add_partitions, made_anew
 
 RAWS = raw_events(200, seed=21)
 

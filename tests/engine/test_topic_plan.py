@@ -11,7 +11,6 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from numbered import NUMBERS
 
 from streamnb.cli import main
 from streamnb.cli.checks.kafka_tools import KafkaTools
@@ -32,6 +31,7 @@ from streamnb.engine.topic_plan import (
 from streamnb.errors import LogError, NotElected, Unavailable
 from streamnb.event_logs.kafka.tool_command import ToolCommand
 from streamnb.event_logs.sqlite.sqlite_log import SqliteLog
+from tests.brokers.numbered import NUMBERS
 
 pytestmark = pytest.mark.early(31)
 

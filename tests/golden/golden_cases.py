@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from golden_models import CLASSES, CLOCK, TABLE, labels_of, made_up, of_file
+from tests.golden.golden_models import CLASSES, CLOCK, TABLE, labels_of, made_up, of_file
 
 DAY = 86_400.0
 NB = {"kind": "naive_bayes"}

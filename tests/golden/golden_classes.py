@@ -6,7 +6,7 @@ import json
 import tempfile
 from pathlib import Path
 
-from golden_models import chain, made_up, rounded
+from tests.golden.golden_models import chain, made_up, rounded
 
 SOME = 80
 

@@ -18,10 +18,11 @@ from pathlib import Path
 
 import msgspec
 import prometheus_client
-from golden_cases import EVERY_HYPOTHESIS, MONITORS, TABLE
-from golden_classes import answers_of_classes
-from golden_models import Life, made_up
 from prometheus_client.metrics import MetricWrapperBase
+
+from tests.golden.golden_cases import EVERY_HYPOTHESIS, MONITORS, TABLE
+from tests.golden.golden_classes import answers_of_classes
+from tests.golden.golden_models import Life, made_up
 
 
 def help_of_all():

@@ -1,7 +1,7 @@
 """Rewrite the golden files, or print in what they differ from what this program does now.
 
-    python tests/golden/rewrite.py            rewrites them and prints the differences
-    python tests/golden/rewrite.py --check    prints the differences; exit code 1 if there are any
+    python -m tests.golden.rewrite            rewrites them and prints the differences
+    python -m tests.golden.rewrite --check    prints the differences; exit code 1 if there are any
 
 Names of cases or files after that limit it to these. A golden file changes on purpose only: the commit says why each
 difference is right.
@@ -29,9 +29,10 @@ import time
 import traceback
 from pathlib import Path
 
-import golden_models
-from golden_cases import ASKS, CASES
-from golden_texts import TEXTS
+from tests import ROOT
+from tests.golden import golden_models
+from tests.golden.golden_cases import ASKS, CASES
+from tests.golden.golden_texts import TEXTS
 
 HERE = Path(__file__).parent
 LIVES = {"models.json": "portable", "exact.json": "exact", "raw.json": "raw"}
@@ -43,8 +44,8 @@ class Frozen:
     """A process whose clock stands still, in which lives are lived and texts are made."""
 
     def __init__(self):
-        command = [sys.executable, str(Path(__file__).resolve()), "--answer"]
-        environment = os.environ | {"COLUMNS": "100", "PYTHONHASHSEED": "0"}
+        command = [sys.executable, "-m", "tests.golden.rewrite", "--answer"]
+        environment = os.environ | {"COLUMNS": "100", "PYTHONHASHSEED": "0", "PYTHONPATH": str(ROOT)}
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
         )
@@ -196,7 +197,7 @@ def difference(title, golden, found):
         )
     )
     more = [f"... and {len(lines) - MOST_LINES} more lines"] if len(lines) > MOST_LINES else []
-    return "\n".join([*lines[:MOST_LINES], *more, "If this is right: python tests/golden/rewrite.py"])
+    return "\n".join([*lines[:MOST_LINES], *more, "If this is right: python -m tests.golden.rewrite"])
 
 
 def main():

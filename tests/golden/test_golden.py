@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
-import rewrite
-from golden_cases import CASES, ON_KAFKA, ON_STREAMS
-from golden_texts import TEXTS
-from numbered import NUMBERS
+
+from tests.brokers.numbered import NUMBERS
+from tests.golden import rewrite
+from tests.golden.golden_cases import CASES, ON_KAFKA, ON_STREAMS
+from tests.golden.golden_texts import TEXTS
 
 pytestmark = pytest.mark.early(2)
 

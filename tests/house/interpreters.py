@@ -1,7 +1,7 @@
 """Run the suite's core on each Python that is here: what pyproject.toml says of versions rests on this.
 
-python tests/house/interpreters.py            # all that there are
-python tests/house/interpreters.py 3.13 -x    # one of them, with options for pytest
+python -m tests.house.interpreters            # all that there are
+python -m tests.house.interpreters 3.13 -x    # one of them, with options for pytest
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 ENVIRONMENTS = ROOT / ".venv/interpreters"
-CORE = ["README.md", "tests/laws", "tests/wire", "tests/config"]
+CORE = ["README.md", "tests/laws", "tests/formats", "tests/config"]
 
 
 def claimed():

@@ -1,6 +1,6 @@
 """Count turns of phrase that readers have to read twice, in docstrings, comments, messages and pages.
 
-`python tests/house/language.py` prints the turns by file and for each 1,000 words; `--write` lowers the budgets
+`python -m tests.house.language` prints the turns by file and for each 1,000 words; `--write` lowers the budgets
 of `language_budgets.json` to what is found, and adds new files with at most 3 in 1,000 words. A budget never
 rises. `FILE ...` prints the turns of some files with their lines.
 """

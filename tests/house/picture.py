@@ -7,7 +7,7 @@ import re
 from itertools import groupby
 from pathlib import Path
 
-from test_layering import FLOORS, imports, modules
+from tests.house.test_layering import FLOORS, imports, modules
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "architecture.md"

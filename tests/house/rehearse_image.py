@@ -1,4 +1,4 @@
-"""Do what deploy/Dockerfile says without Docker: `unshare --mount python tests/house/rehearse_image.py` (as root).
+"""Do what deploy/Dockerfile says without Docker: `unshare --mount python -m tests.house.rehearse_image` (as root).
 
 Each stage is a chroot on an overlay of this machine's own root, which stands in for the image of Python; so Python has
 to be of the version that the Dockerfile names, and lie in /usr. What was made is then run as the image would be: by its

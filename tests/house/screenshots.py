@@ -8,12 +8,10 @@ import time
 from contextlib import closing
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
-sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "support")]
-
-import commands  # noqa: E402
-from browser import Browser  # noqa: E402
-from program import Program  # noqa: E402
+from tests import ROOT
+from tests.support import commands
+from tests.support.browser import Browser
+from tests.support.program import Program
 
 ADDRESS = "http://127.0.0.1:8017"
 

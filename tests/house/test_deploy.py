@@ -24,8 +24,6 @@ from urllib.request import urlopen
 
 import pytest
 import yaml
-from every_case import failures
-from service import new_learner, raw_events, records
 
 from streamnb import config
 from streamnb.cli import build_parser
@@ -39,6 +37,8 @@ from streamnb.scoring.decision_rule import DecisionRule
 from streamnb.statistics.memory_budget import MemoryComponent, MemoryUse
 from streamnb.telemetry.http_endpoints import Endpoints, Health
 from streamnb.telemetry.prometheus_sensor import PrometheusSensor
+from tests.support.every_case import failures
+from tests.support.service import new_learner, raw_events, records
 
 pytestmark = pytest.mark.early(66)
 

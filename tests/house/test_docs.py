@@ -7,12 +7,12 @@ import shlex
 from pathlib import Path
 
 import pytest
-from every_case import failures
 from markdown.extensions.toc import slugify
-from picture import BLOCK, PAGE, TABLE, picture, table
 
 from streamnb import config as configuration
 from streamnb.cli import build_parser
+from tests.house.picture import BLOCK, PAGE, TABLE, picture, table
+from tests.support.every_case import failures
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(

@@ -15,11 +15,11 @@ from urllib.request import Request, urlopen
 import kubernetes_validate
 import pytest
 import yaml
-from service import raw_events
-from test_deploy import PATIENCE, ROOT, VARIABLES, VERSION, await_that, last, parses
 
 from streamnb import config
 from streamnb.kernels import kernel_cache
+from tests.house.test_deploy import PATIENCE, ROOT, VARIABLES, VERSION, await_that, last, parses
+from tests.support.service import raw_events
 
 pytestmark = pytest.mark.early(48)
 

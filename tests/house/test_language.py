@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 
-import language
 import pytest
+
+from tests.house import language
 
 
 @pytest.fixture(scope="module")
@@ -14,7 +15,7 @@ def counted():
 
 
 def test_no_file_has_more_turns_than_its_budget(counted):
-    """`python tests/house/language.py FILE` shows them; rephrase, for a budget never rises."""
+    """`python -m tests.house.language FILE` shows them; rephrase, for a budget never rises."""
     budgets = json.loads(language.BUDGETS.read_text())
     over = {
         name: f"{turns} of at most {most}"
@@ -25,7 +26,7 @@ def test_no_file_has_more_turns_than_its_budget(counted):
 
 
 def test_budgets_are_those_of_files_that_need_one(counted):
-    """`python tests/house/language.py --write` lowers them."""
+    """`python -m tests.house.language --write` lowers them."""
     budgets = json.loads(language.BUDGETS.read_text())
     assert {name: n for name, n in budgets.items() if name not in counted or n > counted[name][0]} == {}
 

@@ -16,9 +16,9 @@ from pathlib import Path
 
 import pytest
 import yaml
-from interpreters import claimed
 
 from streamnb.kernels import kernel_cache
+from tests.house.interpreters import claimed
 
 pytestmark = pytest.mark.early(46)
 

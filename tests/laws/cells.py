@@ -1,6 +1,6 @@
 """What a cell becomes, by the way in which it comes: one list of cases, and the table of docs/formats.md.
 
-`python tests/laws/cells.py --write` renders the table into the page; tests/laws/test_cells.py checks each case by
+`python -m tests.laws.cells --write` renders the table into the page; tests/laws/test_cells.py checks each case by
 writing a file or a data frame and reading it, and that the page is what the cases give.
 """
 

@@ -13,7 +13,6 @@ from contextlib import closing
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from late import late_learner, look_for_room_often, random_stream
 
 from streamnb import BayesOptimalNB, HiddenMarkovNB, Hypothesis, NaiveBayes, OneDependence, Text
 from streamnb.cli import main
@@ -28,6 +27,7 @@ from streamnb.verification.recount.event_recount import RecountPlan
 from streamnb.verification.recount.label_recount import LabelRecount
 from streamnb.verification.recount.recount_comparison import LearnedState, compare
 from streamnb.verification.recount.tenant_recount import TenantRecount
+from tests.support.late import late_learner, look_for_room_often, random_stream
 
 pytestmark = [pytest.mark.slow, pytest.mark.early(52)]
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 
-import cells
 import pytest
-from cells import FRAMES, JSON, PAGE, PARQUET, ROLES, TABLE, TABLES, Case
+
+from tests.laws import cells
+from tests.laws.cells import FRAMES, JSON, PAGE, PARQUET, ROLES, TABLE, TABLES, Case
 
 
 def expected(case, roles=ROLES):
@@ -45,7 +46,7 @@ def test_what_a_value_of_a_data_frame_becomes(case):
 
 
 def test_the_page_says_what_the_cases_give():
-    assert TABLE.search(PAGE.read_text()).group() == cells.table(), "python tests/laws/cells.py --write"
+    assert TABLE.search(PAGE.read_text()).group() == cells.table(), "python -m tests.laws.cells --write"
 
 
 def test_numbers_and_booleans_have_one_name_on_every_way_in(tmp_path):

@@ -7,7 +7,6 @@ import math
 import re
 
 import pytest
-from every_case import failures
 
 import streamnb
 from streamnb import (
@@ -18,6 +17,7 @@ from streamnb import (
     NaiveBayes,
     Nominal,
 )
+from tests.support.every_case import failures
 
 FLOWER = {"a": [], "b": ["a"]}
 NEEDED = {  # what a constructor cannot do without

@@ -7,7 +7,6 @@ import math
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from oracle import Recount
 
 from streamnb import (
     BernoulliNB,
@@ -19,6 +18,7 @@ from streamnb import (
     Nominal,
     Text,
 )
+from tests.oracles.oracle import Recount
 
 WORDS = st.sampled_from("a b c d e f g Σίσυφος naïve 42 x_1".split())
 TEXTS = st.lists(WORDS, max_size=12).map(" ".join)

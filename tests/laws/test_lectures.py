@@ -14,7 +14,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from gaussian_oracle import gaussian_of
 
 import streamnb
 from streamnb import (
@@ -45,6 +44,7 @@ from streamnb import (
 )
 from streamnb.cli import build_parser, main
 from streamnb.runtime.context import load_config
+from tests.oracles.gaussian_oracle import gaussian_of
 
 PLAY_TENNIS = [  # Mitchell (1997), table 3.2
     ("sunny", "hot", "high", "weak", "no"),

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from service import new_learner, records
 
 from streamnb import (
     BayesianNetworkClassifier,
@@ -34,6 +33,7 @@ from streamnb import (
     Softmax,
 )
 from streamnb.formats.codec import decode_prediction
+from tests.support.service import new_learner, records
 
 TEXT = {"text": "text"}
 ULP = 2.0**-52

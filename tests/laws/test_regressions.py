@@ -9,7 +9,6 @@ import msgspec
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from service import IDENTITY, TOPICS, new_learner, new_worker, produce, raw_events, records
 
 from streamnb import BernoulliNB, GaussianNB, MultinomialNB, NaiveBayes, Text
 from streamnb.engine.journal.recovery import recover
@@ -19,6 +18,7 @@ from streamnb.formats.codec import decode_metrics
 from streamnb.models.naive_bayes.most_informative import strongest
 from streamnb.persistence.snapshot_folder import SnapshotFolder
 from streamnb.runtime.worker import CommitPolicy
+from tests.support.service import IDENTITY, TOPICS, new_learner, new_worker, produce, raw_events, records
 
 RAWS = raw_events(300, seed=21)
 NUMBERS = st.floats(-1e6, 1e6).map(lambda x: round(x, 6))

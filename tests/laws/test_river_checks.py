@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-import river_parameters  # noqa: F401  what River's checks construct the classes with
-from every_case import failures
 from river import base, checks, compose, feature_extraction, naive_bayes
 
 from streamnb import (
@@ -27,6 +25,8 @@ from streamnb import (
     NaiveBayes,
     SemiSupervisedNB,
 )
+from tests.support import river_parameters  # noqa: F401  what River's checks construct the classes with
+from tests.support.every_case import failures
 
 pytestmark = [pytest.mark.thorough, pytest.mark.early(13)]
 

@@ -18,8 +18,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hostile.mutated_states import AFTER, MODELS, ROWS, Made
-from program import Program
 
 import streamnb
 import streamnb.persistence.model_files
@@ -42,6 +40,8 @@ from streamnb.formats.codec import encode_event
 from streamnb.formats.snapshot_container import Snapshot, SnapshotPart, encode
 from streamnb.runtime.context import open_log
 from streamnb.values.savable import Savable
+from tests.support.program import Program
+from tests.system.hostile.mutated_states import AFTER, MODELS, ROWS, Made
 
 pytestmark = pytest.mark.early(63)
 

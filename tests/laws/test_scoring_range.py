@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracle import Recount
 
 from streamnb import NaiveBayes, Nominal, Text
+from tests.oracles.oracle import Recount
 
 
 def taught(n, alpha, scale):

@@ -7,8 +7,6 @@ from xml.etree import ElementTree as ET
 
 import numpy as np
 import pytest
-from hostile.mutated_states import ROWS
-from test_saved import SAVABLE
 
 import streamnb
 from streamnb import (
@@ -18,6 +16,8 @@ from streamnb import (
     NaiveBayes,
     Text,
 )
+from tests.laws.test_saved import SAVABLE
+from tests.system.hostile.mutated_states import ROWS
 
 EVIL = "</style></title><script>alert(1)</script>\"'&\u202e\x07"
 

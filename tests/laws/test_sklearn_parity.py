@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from gaussian_oracle import gaussian_of
 from sklearn import naive_bayes as peers
 
 from streamnb import BernoulliNB, CategoricalNB, GaussianNB, MultinomialNB
+from tests.oracles.gaussian_oracle import gaussian_of
 
 CLASSES = ["a", "b", "c"]
 

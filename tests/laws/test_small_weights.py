@@ -9,7 +9,6 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hostile.mutated_states import MODELS, Made, Network, Number, Truth
 
 from streamnb import (
     BayesianNetwork,
@@ -26,6 +25,7 @@ from streamnb import (
 from streamnb.errors import SmallWeightWarning
 from streamnb.models.tenants.tenant_models import TenantModels
 from streamnb.values.example_weights import UNIT, has_weight, units
+from tests.system.hostile.mutated_states import MODELS, Made, Network, Number, Truth
 
 SMALL = [1 / 1500, 1 / 4096, 1e-9, 5e-324]
 told = pytest.warns(SmallWeightWarning, match="above 0 and below 1/1024 counts 1/1024")

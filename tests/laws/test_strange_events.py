@@ -5,10 +5,10 @@ from __future__ import annotations
 import inspect
 
 import pytest
-from every_case import failures
-from test_constructors import NEEDED
 
 import streamnb
+from tests.laws.test_constructors import NEEDED
+from tests.support.every_case import failures
 
 TAKE_TEXTS = {"MultinomialNB", "BernoulliNB"}
 OF_NO_EVENTS = {"ConceptLearner", "PlattScaling"}

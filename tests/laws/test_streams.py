@@ -8,11 +8,11 @@ import math
 
 import numpy as np
 import pytest
-from test_commands import answer
 
 from streamnb import BayesOptimalNB, Hypothesis, NaiveBayes
 from streamnb.models.mixture.default_hypotheses import NAIVE_HYPOTHESES
 from streamnb.scoring.prequential_scores import ESCAPE
+from tests.cli.test_commands import answer
 
 pytestmark = pytest.mark.thorough
 

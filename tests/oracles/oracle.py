@@ -11,7 +11,8 @@ from collections import Counter
 from fractions import Fraction
 
 import mpmath
-from gaussian_oracle import gaussian_of
+
+from tests.oracles.gaussian_oracle import gaussian_of
 
 mpmath.mp.dps = 50
 

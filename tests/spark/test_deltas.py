@@ -13,9 +13,6 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from in_order import IN_ORDER
-from malformed import MALFORMED
-from storm.recount import counted, recount
 
 import streamnb
 from streamnb import config as configuration
@@ -27,6 +24,9 @@ from streamnb.spark import partition_worker as part_module
 from streamnb.spark.deltas import Deltas, ranges_of, refuse_unfit
 from streamnb.spark.job import planned
 from streamnb.spark.partition_worker import PartitionTask
+from tests.support.in_order import IN_ORDER
+from tests.support.malformed import MALFORMED
+from tests.system.storm.recount import counted, recount
 
 IDS = {"events": "id-1"}
 NOW = 1_790_000_000.0

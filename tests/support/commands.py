@@ -21,8 +21,8 @@ from functools import cache
 from importlib import import_module
 from pathlib import Path
 
-from crashes.nursery import Life, Nursery
-from crashes.zygote import Zygote
+from tests.system.crashes.nursery import Life, Nursery
+from tests.system.crashes.zygote import Zygote
 
 PATIENCE = 300  # seconds that a command may take
 PROGRAM = "from streamnb.cli import main; sys.exit(main())"
@@ -155,11 +155,11 @@ class Ready(Zygote):
 
 if __name__ == "__main__":
     import kafka  # noqa: F401
-    import measure
     from river import drift  # noqa: F401
 
     from streamnb import cli, event_logs
     from streamnb.runtime.kernel_warmup import warm
+    from tests.benchmarks import measure
 
     def program():
         return (measure if {*sys.argv[1:2]} & {*measure.COMMANDS} else cli).main()

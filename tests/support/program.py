@@ -7,8 +7,8 @@ import signal
 import time
 from functools import partial
 
-import commands
-from numbered import NUMBERS
+from tests.brokers.numbered import NUMBERS
+from tests.support import commands
 
 PATIENCE = 120
 ROLES = ("events", "predictions", "metrics", "dead_letters", "journal")

@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 from contextlib import closing
 
-from service import predictions, records
-
 from streamnb.cli import main
 from streamnb.engine.ports import NewRecord
 from streamnb.runtime import context, factories
+from tests.support.service import predictions, records
 
 
 def run_stopped_run_again_and_verified(config, given, raws, capsys):

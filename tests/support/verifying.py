@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import msgspec
-from service import AtOnce, Ticking
 
 from streamnb import config as configuration
 from streamnb.cli.commands.verify import source_of
@@ -14,6 +13,7 @@ from streamnb.runtime import factories
 from streamnb.runtime.worker import CommitPolicy, Worker
 from streamnb.verification.check_results import CheckResults, Outcome
 from streamnb.verification.log_verification import verify
+from tests.support.service import AtOnce, Ticking
 
 PACE = CommitPolicy(
     commit_events=30, snapshot_events=90, snapshot_seconds=3600.0

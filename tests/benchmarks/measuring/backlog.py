@@ -13,14 +13,14 @@ from contextlib import closing
 from multiprocessing.connection import Connection
 from typing import NamedTuple
 
-from measuring.bare_clients import CLIENTS, Bare, Pair
-from measuring.echo_loops import batches
 from streamnb.config import Config
 from streamnb.engine.ports import NewRecord, Partition, Record
 from streamnb.engine.sensor import Committed, Sensor
 from streamnb.runtime import context, factories
 from streamnb.runtime.worker import Worker
 from streamnb.telemetry.worker_observers import watched
+from tests.benchmarks.measuring.bare_clients import CLIENTS, Bare, Pair
+from tests.benchmarks.measuring.echo_loops import batches
 
 _AT_ONCE = 10_000
 

@@ -15,11 +15,11 @@ from itertools import islice
 from operator import eq
 from typing import Any
 
-from measuring import drawn_messages, growth, service_bench
-from measuring.contenders import OURS, contenders, count_words, labelled_texts, missing
 from streamnb.errors import ConfigError
 from streamnb.reports.text_columns import table
 from streamnb.runtime import factories
+from tests.benchmarks.measuring import drawn_messages, growth, service_bench
+from tests.benchmarks.measuring.contenders import OURS, contenders, count_words, labelled_texts, missing
 
 _PACKAGES = ("numba", "numpy", "river", "vowpalwabbit")
 

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from typing import TypeVar
 
-from measuring.bare_clients import CLIENTS, Bare
 from streamnb.config import Config
+from tests.benchmarks.measuring.bare_clients import CLIENTS, Bare
 
 _WAIT_SECONDS = 0.5
 

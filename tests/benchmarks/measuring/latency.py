@@ -11,12 +11,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
-from measuring.environment import environment
-from measuring.open_loop import LEARNER, Load, Measured, echoes_for, measure
-from measuring.percentiles import Figures, breakdown, latencies, ratio
-from measuring.topics import place
 from streamnb.reports.text_columns import table
 from streamnb.runtime import context, factories
+from tests.benchmarks.measuring.environment import environment
+from tests.benchmarks.measuring.open_loop import LEARNER, Load, Measured, echoes_for, measure
+from tests.benchmarks.measuring.percentiles import Figures, breakdown, latencies, ratio
+from tests.benchmarks.measuring.topics import place
 
 
 def run(options: argparse.Namespace) -> int:

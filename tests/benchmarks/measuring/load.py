@@ -10,12 +10,12 @@ from itertools import islice
 from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
 
-from measuring import drawn_messages
-from measuring.percentiles import Schedule
 from streamnb.config import Config
 from streamnb.engine.ports import Log, NewRecord, Record
 from streamnb.formats.codec import encode_event
 from streamnb.runtime import context
+from tests.benchmarks.measuring import drawn_messages
+from tests.benchmarks.measuring.percentiles import Schedule
 
 _AT_ONCE = 10_000
 _WAIT_SECONDS = 0.05

@@ -11,17 +11,17 @@ from typing import NamedTuple
 
 import msgspec
 
-from measuring import load
-from measuring.bare_clients import Bare
-from measuring.echo_loops import echo
-from measuring.percentiles import Passage
-from measuring.processes import Actor, AnsweringActor, learn
-from measuring.topics import Place
 from streamnb.config import Config
 from streamnb.engine.ports import Log
 from streamnb.errors import LogError
 from streamnb.event_logs.kafka.librdkafka_settings import translated_settings
 from streamnb.runtime import context
+from tests.benchmarks.measuring import load
+from tests.benchmarks.measuring.bare_clients import Bare
+from tests.benchmarks.measuring.echo_loops import echo
+from tests.benchmarks.measuring.percentiles import Passage
+from tests.benchmarks.measuring.processes import Actor, AnsweringActor, learn
+from tests.benchmarks.measuring.topics import Place
 
 LEARNER = "streamnb"
 _START_SECONDS = 180.0  # kernels may have to be compiled, and a group has to settle

@@ -15,19 +15,19 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from measuring import backlog, load
-from measuring.backlog import Spent
-from measuring.bare_clients import Bare, Pair
-from measuring.contenders import labelled_texts
-from measuring.environment import environment
-from measuring.open_loop import echoes_for
-from measuring.processes import AnsweringActor
-from measuring.topics import Place, place
 from streamnb.cli.topic_requirements import group_of
 from streamnb.config import Config
 from streamnb.errors import ConfigError
 from streamnb.reports.text_columns import table
 from streamnb.runtime import context, factories
+from tests.benchmarks.measuring import backlog, load
+from tests.benchmarks.measuring.backlog import Spent
+from tests.benchmarks.measuring.bare_clients import Bare, Pair
+from tests.benchmarks.measuring.contenders import labelled_texts
+from tests.benchmarks.measuring.environment import environment
+from tests.benchmarks.measuring.open_loop import echoes_for
+from tests.benchmarks.measuring.processes import AnsweringActor
+from tests.benchmarks.measuring.topics import Place, place
 
 _PREFIX = "streamnb-bench"
 _MODELS = ("naive_bayes", "mixture")

@@ -6,11 +6,11 @@ import json
 
 import numpy as np
 import pytest
-from late import EVENTS, LABELS, Stream, counts_of, late_learner
-from service import digests
 
 from streamnb.engine.settings import Pruning
 from streamnb.formats.event_schema import EventSchema
+from tests.support.late import EVENTS, LABELS, Stream, counts_of, late_learner
+from tests.support.service import digests
 
 FOREVER, DAY = 1e9, 86400.0
 AT_9 = {"ts": 9.0}
@@ -468,7 +468,7 @@ def test_a_label_without_weight_is_scored_and_counts_as_learned_nowhere():
 
 
 def test_what_was_scored_before_the_topic_was_added_goes_on_counting():
-    from service import new_learner
+    from tests.support.service import new_learner
 
     stream = Stream()
     for i in range(7):

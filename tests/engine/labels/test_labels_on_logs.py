@@ -10,23 +10,7 @@ from collections import Counter
 from dataclasses import replace as replace_n
 
 import pytest
-from late import (
-    EVENTS,
-    LABELS,
-    Stream,
-    counts_of,
-    effective_labels,
-    late_learner,
-    learned,
-    random_stream,
-    scores_of,
-)
 from msgspec.structs import replace
-from service import digests, many, model_digest, new_worker, read_topic
-from test_rebuild import undisturbed
-from topics_of_logs import add_partitions, trim
-from verifying import configured, learn, told, verified
-from verifying import new_worker as new_worker_of
 
 from streamnb.engine.journal.checkpoint import Checkpoint, snapshot_of
 from streamnb.engine.journal.job_identity import JobIdentity
@@ -43,6 +27,22 @@ from streamnb.runtime import factories
 from streamnb.runtime import worker as worker_module
 from streamnb.runtime.worker import CommitPolicy
 from streamnb.verification.check_results import Outcome
+from tests.engine.retraining.test_log_retraining import undisturbed
+from tests.support.late import (
+    EVENTS,
+    LABELS,
+    Stream,
+    counts_of,
+    effective_labels,
+    late_learner,
+    learned,
+    random_stream,
+    scores_of,
+)
+from tests.support.service import digests, many, model_digest, new_worker, read_topic
+from tests.support.topics_of_logs import add_partitions, trim
+from tests.support.verifying import configured, learn, told, verified
+from tests.support.verifying import new_worker as new_worker_of
 
 pytestmark = pytest.mark.early(47)
 

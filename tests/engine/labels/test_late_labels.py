@@ -11,7 +11,15 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from late import (
+
+from streamnb.engine.labels.delay_scores import DELAYS
+from streamnb.engine.labels.unlabelled_accuracy import expected_accuracy
+from streamnb.engine.ports import Record
+from streamnb.engine.settings import LabelSettings, MonitorSettings, Pruning
+from streamnb.formats.codec import decode_alert
+from streamnb.models.mixture.bayes_optimal_nb import BayesOptimalNB
+from streamnb.scoring.revisable_scores import LabelledOutcomes
+from tests.support.late import (
     EVENTS,
     LABELS,
     Stream,
@@ -23,15 +31,7 @@ from late import (
     read_in_another_order,
     scores_of,
 )
-from service import digests, model_digest, predictions
-
-from streamnb.engine.labels.delay_scores import DELAYS
-from streamnb.engine.labels.unlabelled_accuracy import expected_accuracy
-from streamnb.engine.ports import Record
-from streamnb.engine.settings import LabelSettings, MonitorSettings, Pruning
-from streamnb.formats.codec import decode_alert
-from streamnb.models.mixture.bayes_optimal_nb import BayesOptimalNB
-from streamnb.scoring.revisable_scores import LabelledOutcomes
+from tests.support.service import digests, model_digest, predictions
 
 pytestmark = [pytest.mark.slow, pytest.mark.early(32)]
 
@@ -204,7 +204,7 @@ def test_without_verdicts_predictions_are_those_of_a_model_that_never_learns(rng
 @FEW
 @given(rng=SEEDS)
 def test_labels_inside_their_events_are_learned_and_published_as_without_the_topic(rng):
-    from service import new_learner
+    from tests.support.service import new_learner
 
     events = [r for r in random_stream(rng, labelled=0.7).records if r.partition == EVENTS]
     plain = new_learner(report_every=10**6, window=50)

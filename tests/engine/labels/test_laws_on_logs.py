@@ -11,16 +11,32 @@ from itertools import count, pairwise
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from late import EVENTS, Stream, counts_of, effective_labels, late_learner, learned, random_stream, scores_of
 from river import evaluate, metrics
-from service import digests, model_digest, new_learner, predictions, read_topic
-from test_labels_on_logs import TOPICS, append, start
-from test_rebuild import MODELS, forgotten, processed, serving, source, undisturbed
-from verifying import journal_of
 
 from streamnb import NaiveBayes
 from streamnb.engine.ports import Partition
 from streamnb.engine.retraining.log_retraining import Retraining
+from tests.engine.labels.test_labels_on_logs import TOPICS, append, start
+from tests.engine.retraining.test_log_retraining import (
+    MODELS,
+    forgotten,
+    processed,
+    serving,
+    source,
+    undisturbed,
+)
+from tests.support.late import (
+    EVENTS,
+    Stream,
+    counts_of,
+    effective_labels,
+    late_learner,
+    learned,
+    random_stream,
+    scores_of,
+)
+from tests.support.service import digests, model_digest, new_learner, predictions, read_topic
+from tests.support.verifying import journal_of
 
 pytestmark = pytest.mark.early(44)
 

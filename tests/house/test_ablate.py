@@ -1,0 +1,160 @@
+"""What each part of a mixture brings: the variants are those sets, and the figures are those of `evaluate`."""
+
+from __future__ import annotations
+
+import random
+import re
+
+import pytest
+
+from tests.cli.test_commands import answer, write_lines
+from tests.cli.test_commands import streamnb as measure
+
+DEFAULT = {
+    "whole set": 13,
+    "without softmax with pairs": 12,
+    "without softmax": 11,
+    "without byte softmax": 12,
+    "without one dependence": 12,
+    "without pools": 10,
+    "without calibrated pools": 12,
+    "without calibrated naive Bayes": 10,
+    "without binned densities": 12,
+    "without plain naive Bayes": 10,
+    "plain naive Bayes alone": 3,
+    "single naive Bayes": 0,
+}
+FIGURES = ("accuracy", "log_loss", "calibration_error")
+
+
+@pytest.fixture(scope="module")
+def xor(tmp_path_factory):
+    """Labels that only two attributes together tell: of the default set, only what reads pairs learns that."""
+    draw = random.Random(1)
+    bits = [(draw.getrandbits(1), draw.getrandbits(1)) for _ in range(700)]
+    rows = [
+        {"id": f"{i}", "features": {"a": "yn"[a], "b": "yn"[b]}, "label": "ab"[a ^ b]}
+        for i, (a, b) in enumerate(bits)
+    ]
+    rows.insert(5, {"id": 5})
+    return write_lines(tmp_path_factory.mktemp("ablate") / "xor.jsonl", rows)
+
+
+@pytest.fixture(scope="module")
+def ablation(xor):
+    (told,) = answer("ablate", xor)
+    return told
+
+
+def evaluated(file, *flags):
+    scores = answer("evaluate", file, *flags)["cumulative"]
+    return [scores[figure] for figure in FIGURES]
+
+
+def figures(variant):
+    return [variant[figure] for figure in FIGURES]
+
+
+def test_variants_are_the_default_set_without_its_parts(ablation):
+    assert {v["variant"]: v["hypotheses"] for v in ablation["variants"]} == DEFAULT
+    assert (ablation["events"], ablation["scored"], ablation["dead_letters"]) == (701, 700, 1)
+
+
+def test_the_whole_set_and_the_single_model_are_those_of_evaluate(xor, ablation):
+    whole, *_, single = ablation["variants"]
+    assert figures(whole) == evaluated(xor, "--set", "model.kind=mixture")
+    assert figures(single) == evaluated(xor, "--set", "model.kind=naive_bayes")
+
+
+def test_a_part_that_is_left_out_is_what_the_configuration_would_leave_out(xor, ablation, tmp_path):
+    """The plain ones alone, declared; with the switching rate that the default set has."""
+    table = '[[hypotheses]]\nlikelihood = "presence"\nalpha = {}\n'
+    tables = "".join(map(table.format, (1.0, 0.1, 0.01)))
+    (tmp_path / "plain.toml").write_text(f"[posterior]\nswitching_rate = 1e-4\n{tables}")
+    plain = next(v for v in ablation["variants"] if v["variant"] == "plain naive Bayes alone")
+    assert figures(plain) == evaluated(xor, "--config", tmp_path / "plain.toml")
+
+
+def test_what_only_pairs_can_learn_is_lost_without_them(ablation):
+    accuracy = {v["variant"]: v["accuracy"] for v in ablation["variants"]}
+    lost = {
+        "plain naive Bayes alone",
+        "single naive Bayes",
+    }  # one dependence and a softmax regression read them
+    assert all((accuracy[variant] < 0.6) == (variant in lost) for variant in DEFAULT), accuracy
+    losses = [v["log_loss"] for v in ablation["variants"]]
+    assert len(set(losses)) == len(losses), "each is another set"
+
+
+def test_times_are_relative_to_the_whole_set(ablation):
+    whole = ablation["variants"][0]["seconds"]
+    assert ablation["variants"][0]["time"] == 1.0
+    assert all(v["time"] == v["seconds"] / whole > 0 for v in ablation["variants"])
+
+
+def test_declared_hypotheses_lose_only_what_they_have(xor, tmp_path):
+    """A softmax regression pooled alone: without it there is nothing to pool, and without pools it is left."""
+    (tmp_path / "c.toml").write_text('[[hypotheses]]\nkind = "softmax"\n[[hypotheses]]\nkind = "pool"\n')
+    (told,) = answer("ablate", xor, "--config", tmp_path / "c.toml")
+    assert [(v["variant"], v["hypotheses"]) for v in told["variants"]] == [
+        ("whole set", 2),
+        ("without pools", 1),
+        ("single naive Bayes", 0),
+    ]
+    assert figures(told["variants"][0]) == evaluated(xor, "--config", tmp_path / "c.toml")
+
+
+def test_rows_are_read_as_evaluate_reads_them(tmp_path):
+    """CSV with columns of other names, in an order of its own, several files."""
+    rows = "".join(f"{'ab'[i % 3 % 2]},{i % 3},w{i % 5} w{i % 3}\n" for i in range(60))
+    (tmp_path / "e.csv").write_text(f"class,x,body\n{rows}")
+    (tmp_path / "order.txt").write_text("".join(f"{i}\n" for i in range(59, 19, -1)))
+    columns = ["--label-column", "class", "--text-column", "body"]
+    order = ["--order", tmp_path / "order.txt"]
+    (told,) = answer("ablate", tmp_path / "e.csv", *columns, *order)
+    assert told["scored"] == 40
+    expected = evaluated(tmp_path / "e.csv", *columns, *order, "--set", "model.kind=mixture")
+    assert figures(told["variants"][0]) == expected
+    both = answer("ablate", tmp_path / "e.csv", tmp_path / "e.csv", *columns)
+    assert [one["scored"] for one in both] == [60, 60]
+    assert list(map(figures, both[0]["variants"])) == list(map(figures, both[1]["variants"]))
+    assert figures(both[0]["variants"][0]) != expected
+
+
+def test_tables_are_for_people_or_for_pages(xor, ablation):
+    def cells(line):
+        return [cell.strip() for cell in line.strip("| ").split(" | ")]
+
+    told = measure("ablate", xor, "--markdown").stdout
+    header, rule, *lines = [line for line in told.splitlines() if line.startswith("|")]
+    assert cells(header) == ["variant", "hypotheses", "accuracy", "log loss", "calibration error", "time"]
+    assert rule == "| --- | --: | --: | --: | --: | --: |"
+    expected = [[v["variant"], *(f"{value:.4f}" for value in figures(v))] for v in ablation["variants"]]
+    assert [[cells(line)[0], *cells(line)[2:5]] for line in lines] == expected
+    shown = [re.split(" {2,}", line) for line in measure("ablate", xor).stdout.splitlines()]
+    assert [[row[0], *row[-4:-1]] for row in shown if row[0] in DEFAULT] == expected
+    assert told.startswith(f"{xor}: 701 events, 700 scored, 1 dead letters\n")
+
+
+@pytest.mark.parametrize(
+    ("flags", "says"),
+    [
+        (["e.csv", "e.csv", "--order", "o"], "--order: is the order of one file"),
+        (["e.csv", "--json", "--markdown"], "--markdown: not with --json"),
+    ],
+)
+def test_flags_that_do_not_fit_are_refused(flags, says, tmp_path):
+    done = measure("ablate", *flags, cwd=tmp_path, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert says in done.stderr
+
+
+def test_a_file_without_labels_brings_a_hint(tmp_path):
+    (tmp_path / "e.csv").write_text("id,text,class\n1,a,x\n")
+    done = measure("ablate", "e.csv", cwd=tmp_path, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "the columns are id, text, class; --label-column NAME" in done.stderr
+    (tmp_path / "e.jsonl").write_text('{"id": "1", "text": "a"}\n')
+    done = measure("ablate", "e.jsonl", cwd=tmp_path, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith("streamnb: nothing was learned of e.jsonl: no event to learn has a label")

@@ -1,0 +1,34 @@
+"""The page and the learner agree on which label holds, also beyond the number of sources of one event."""
+
+from __future__ import annotations
+
+import random
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streamnb import config as configuration
+from streamnb.queries.resolved_labels import ResolvedLabels
+from tests.support.late import Stream, late_learner
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 10**6))
+def test_the_label_that_holds_is_the_learners_with_any_number_of_sources(seed):
+    rng, stream, own = random.Random(seed), Stream(), {}
+    for name in "efgh":
+        own[name] = rng.choice(["x", None])
+        stream.event(name, "w", own[name])
+    for _ in range(100):
+        stream.verdict(rng.choice("efgh"), rng.choice(["x", "y", "z", None]), rng.choice("abcdmn"))
+    learner = late_learner(window=1e9, report_every=10**6)
+    learner.process(stream.records, 1.0)
+    judging = ResolvedLabels(configuration.load(None, {}, ["topics.labels=labels"]))
+    for record in stream.records:
+        if record.partition.topic == "labels":
+            judging.add(record)
+    held = {name: learner.late.resolve(learner.late.source_labels_of(name)) for name in own}
+    assert {name: judging.label(name, own[name]) for name in own} == {
+        name: None if truth is None else truth.label for name, truth in held.items()
+    }
+    assert learner.late.outcomes["too_many_sources"] > 0
