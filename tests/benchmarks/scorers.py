@@ -79,7 +79,7 @@ def worked_off(folder, address, texts, options, scorers):
         since = [0.0] * scorers
         while lag(admin, program) != 0:
             for place, command in enumerate(begun):
-                if not since[place] and "predicts" in command.add():
+                if not since[place] and "predicts" in command.said():
                     since[place] = seconds_of(command)
             time.sleep(0.05)
         taken = [seconds_of(command) for command in begun]

@@ -54,13 +54,13 @@ def test_it_says_what_run_then_publishes_and_writes_nothing(learned):
     before = everything(learned)
     dry = learned.start("run", "--dry-run", 20)
     told = timeless(dry.output().splitlines())
-    assert "dry run: 20 records after journal record " in dry.add()
-    assert "19 predictions" in dry.add()
-    assert "would change" not in dry.add()
+    assert "dry run: 20 records after journal record " in dry.said()
+    assert "19 predictions" in dry.said()
+    assert "would change" not in dry.said()
     other = learned.start("run", "--dry-run", 1, "--set", "predictions.evidence=1")
     other.output()
-    assert "a run would change the configuration: predictions.evidence: 2 -> 1\n" in other.add()
-    assert "/0 offset 40: invalid-json at $" in dry.add()
+    assert "a run would change the configuration: predictions.evidence: 2 -> 1\n" in other.said()
+    assert "/0 offset 40: invalid-json at $" in dry.said()
     assert timeless(learned.run("run", "--dry-run", 1000).splitlines())[:19] == told
     assert everything(learned) == before
     learned.run("run", "--until-end")
@@ -73,13 +73,13 @@ def test_it_says_what_run_then_publishes_and_writes_nothing(learned):
 def test_a_learner_that_runs_does_not_notice(learned):
     running = learned.start("run")
     running.await_word("reads ")
-    before = running.add()  # it may have stood by until its group had settled
+    before = running.said()  # it may have stood by until its group had settled
     for _ in range(3):
         learned.run("run", "--dry-run", 5)
     assert "60 events" in learned.run("inspect") or running.is_going()
     running.stop()
     assert running.process.returncode == 0
-    assert "standing by" not in running.add().removeprefix(before)
+    assert "standing by" not in running.said().removeprefix(before)
 
 
 def test_a_log_that_is_not_there_is_not_made(tmp_path):

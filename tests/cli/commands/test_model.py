@@ -342,7 +342,7 @@ def differing(site, before, after, *words):
     """What `model diff` prints, which says by its exit code that there is a difference."""
     command = site.start("model", "diff", str(before), str(after), *words)
     command.finish()
-    assert command.process.returncode == 1, command.add()
+    assert command.process.returncode == 1, command.said()
     return command.add(0)
 
 

@@ -247,12 +247,12 @@ def test_a_cluster_that_is_down_is_waited_for_given_up_or_left(make, cluster, ev
     refused = {command: impatient.start(*command) for command in [("run",), ("read", "events")]}
     for command in (learner, told, producer):
         command.await_word("waiting: ")
-        assert command.add().count("waiting: ") == 1
+        assert command.said().count("waiting: ") == 1
     told.stop().output()
-    assert "streamnb: " not in told.add()
+    assert "streamnb: " not in told.said()
     producer.stop()
     assert producer.process.returncode == 128 + 15
-    assert producer.add().splitlines()[1:] == [
+    assert producer.said().splitlines()[1:] == [
         f"streamnb: stopped after 0 events written to {patient.topics['events']}"
     ]
     for command in refused.values():
@@ -304,7 +304,7 @@ def test_a_learner_and_a_producer_outlive_an_outage(make, cluster, events, leave
     assert "3,000 events written" in producer.output()
     await_predictions(program, len(RAWS), learner)
     learner.stop().output()
-    assert "Traceback" not in learner.add() + producer.add()
+    assert "Traceback" not in learner.said() + producer.said()
     prove_exactly_once(program, RAWS)
 
 
@@ -395,7 +395,7 @@ def test_a_commit_that_is_cut_at_any_step_is_made_once(make, cluster, settings):
             produce(log, RAWS[(number - 1) * BATCH : number * BATCH], program.topics["events"])
             until(lambda n=number: len(read_topic(log, program.topics["predictions"])) >= n * BATCH)
             assert trap is None or trap.sprung.is_set()
-            assert learner.is_going(), learner.add()
+            assert learner.is_going(), learner.said()
     learner.stop().output()
     prove_exactly_once(program, RAWS[: (len(TRAPS) + 2) * BATCH])
 
@@ -415,7 +415,7 @@ def test_connections_that_freeze_or_end_at_any_moment_do_no_harm(make, cluster, 
         if moments.random() < 0.5:
             cluster.proxy.cut()
         cluster.proxy.thaw()
-        assert learner.is_going(), learner.add()
+        assert learner.is_going(), learner.said()
     assert "3,000 events written" in producer.output()
     await_predictions(program, len(RAWS), learner)
     learner.stop().output()

@@ -187,7 +187,7 @@ def test_scorers_predict_with_exactly_the_acls_that_topics_create_prints(
     learner.run("run", "--until-end", *by)
     scorer = learner.start("score", *by)
     until(lambda: len(learner.ids("predictions")) == len(RAWS))
-    assert scorer.stop().process.returncode == 0, scorer.add()
+    assert scorer.stop().process.returncode == 0, scorer.said()
     assert learner.ids("predictions") == [json.loads(raw)["id"] for raw in RAWS]
 
 
@@ -285,7 +285,7 @@ def test_a_broker_that_is_down_for_a_while_is_waited_for(program, mortal, events
     learner.await_word("waiting: ")
     late = operator.start("run", "--until-end")
     late.await_word("waiting: ")
-    assert "TLS" not in learner.add() + late.add()
+    assert "TLS" not in learner.said() + late.said()
     mortal.start()
     learner.await_word("the log answers again, ")
     operator.run("replay", events)

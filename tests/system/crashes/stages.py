@@ -131,7 +131,7 @@ class Stage:
     def completed(self, **options):
         """A life that nothing befalls, to the end of the log."""
         life = self.life(**options)
-        assert life.ended() == 0, life.add()
+        assert life.ended() == 0, life.said()
         return life
 
     def produce_held(self):

@@ -73,7 +73,7 @@ def recovery(trace):
 
 def die(stage, point, **options):
     life = stage.life((*point, "KILL"), **options)
-    assert life.ended() == KILLED, f"it was not reached: {life.add()}"
+    assert life.ended() == KILLED, f"it was not reached: {life.said()}"
 
 
 def dying(stages):
@@ -125,7 +125,7 @@ def test_a_death_in_the_midst_of_any_write_of_a_file(sqlite_stages):
     def attempt(largest):
         stage = stages.new()
         life = stage.life(largest=largest)
-        assert life.ended() == -signal.SIGXFSZ, life.add()
+        assert life.ended() == -signal.SIGXFSZ, life.said()
         stage.check(stage.completed())
 
     assert failures(attempt, range(500, size, 2999), AT_ONCE["sqlite"]) == {}

@@ -59,25 +59,25 @@ def kafka_stages(nursery, tmp_path, broker):
 
 def stopped(stage, point, **options):
     zombie = stage.life((*point, "STOP"), owner="zombie", trace=True, until_end=False, **options)
-    assert zombie.stopped(), f"it was not reached: {zombie.add()}"
+    assert zombie.stopped(), f"it was not reached: {zombie.said()}"
     return zombie
 
 
 def successor(stage):
     """Another, that has taken over and learned all there is."""
     standby = stage.life(owner="standby", until_end=False)
-    assert standby.told(f"consumed {EVENTS - HELD}"), standby.add()
+    assert standby.told(f"consumed {EVENTS - HELD}"), standby.said()
     return standby
 
 
 def serve_the_rest(stage, learner):
     stage.produce_held()
-    assert learner.told(f"consumed {EVENTS}"), learner.add()
+    assert learner.told(f"consumed {EVENTS}"), learner.said()
 
 
 def end(stage, learner):
     learner.stop()
-    assert learner.ended() == 0, learner.add()
+    assert learner.ended() == 0, learner.said()
     stage.check(learner)
 
 
@@ -85,9 +85,9 @@ def fenced(stage, zombie):
     """A learner was stopped: its successor serves, before it goes on and after."""
     standby = successor(stage)
     zombie.go_on()
-    assert zombie.ended() == 1, zombie.add()
-    assert zombie.came()["error"] == "Fenced", zombie.add()
-    assert len(zombie.add().splitlines()) == 1
+    assert zombie.ended() == 1, zombie.said()
+    assert zombie.came()["error"] == "Fenced", zombie.said()
+    assert len(zombie.said().splitlines()) == 1
     serve_the_rest(stage, standby)
     end(stage, standby)
 
@@ -99,8 +99,8 @@ def next_in_turn(stage, zombie):
     serve_the_rest(stage, standby)
     assert "recovering" not in zombie.progress()
     standby.stop()
-    assert standby.ended() == 0, standby.add()
-    assert zombie.told("running"), zombie.add()
+    assert standby.ended() == 0, standby.said()
+    assert zombie.told("running"), zombie.said()
     end(stage, zombie)
     stage.check(standby)
 
@@ -212,10 +212,10 @@ def about_to_end(stages, *seams):
     def attempt(point):
         stage = stages.new()
         zombie = stage.life((*point, "STOP"), owner="zombie", snapshot_events=10**9)
-        assert zombie.stopped(), zombie.add()
+        assert zombie.stopped(), zombie.said()
         standby = successor(stage)
         zombie.go_on()
-        assert zombie.ended() == 0, zombie.add()
+        assert zombie.ended() == 0, zombie.said()
         serve_the_rest(stage, standby)
         end(stage, standby)
 
@@ -255,7 +255,7 @@ def test_a_zombie_that_recovers_is_fenced_on_kafka(kafka_stages):
     def attempt(point):
         stage = kafka_stages.new()
         dead = stage.life(("commit_transaction", 3, "after", "KILL"), **EARLY)
-        assert dead.ended() == -signal.SIGKILL, dead.add()
+        assert dead.ended() == -signal.SIGKILL, dead.said()
         fenced(stage, stopped(stage, point))
 
     assert failures(attempt, points, AT_ONCE) == {}

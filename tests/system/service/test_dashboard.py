@@ -55,7 +55,7 @@ def started(made):
     """A dashboard, its port, and what asks it."""
     command = made.start("dashboard", "--listen", "127.0.0.1:0")
     command.await_word("the page is")
-    port = int(re.search(r"page is http://127.0.0.1:(\d+)/", command.add())[1])
+    port = int(re.search(r"page is http://127.0.0.1:(\d+)/", command.said())[1])
 
     def ask(path):
         with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=30)) as connection:

@@ -56,8 +56,8 @@ def until(condition, *running):
     deadline = time.monotonic() + PATIENCE
     while not (met := condition()):
         for command in running:
-            assert command.process.poll() is None, f"ended too early:\n{command.add()}"
-        assert time.monotonic() < deadline, "\n".join(command.add() for command in running)
+            assert command.process.poll() is None, f"ended too early:\n{command.said()}"
+        assert time.monotonic() < deadline, "\n".join(command.said() for command in running)
         time.sleep(0.02)
     return met
 
@@ -625,7 +625,7 @@ def test_a_standby_takes_over(make_site):
     first = site.run()
     until(first.is_ready, first)
     second = site.run()
-    until(lambda: "standing by: " in second.add(), first, second)
+    until(lambda: "standing by: " in second.said(), first, second)
     assert (first.get("/live")[0], second.get("/live")[0]) == (200, 200)
     assert (first.is_ready(), second.is_ready()) == (True, False)
     assert json.loads(second.get("/ready")[1])["state"] == "standby"

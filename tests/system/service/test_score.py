@@ -189,8 +189,8 @@ def stopped(commands):
         command.process.send_signal(signal.SIGTERM)
     for command in commands:
         command.finish()
-        assert command.process.returncode == 0, command.add()
-        assert "Traceback" not in command.add()
+        assert command.process.returncode == 0, command.said()
+        assert "Traceback" not in command.said()
 
 
 def otherwise(program, predictions):
@@ -415,7 +415,7 @@ def test_a_broker_that_goes_away_is_waited_for(tmp_path, lone_broker):
     time.sleep(5.0)
     node.start()
     await_all(program, raws)
-    assert any("the log answers again" in scorer.add() for scorer in scorers)
+    assert any("the log answers again" in scorer.said() for scorer in scorers)
     stopped(scorers)
     assert Counter(one["id"] for one in published(program)) == ids_of(raws)
 
@@ -468,10 +468,10 @@ def test_a_scorer_under_another_name_predicts_nothing_again(program):
     scorer = program.start("score")
     await_all(program, raws)
     stranger = program.start("score", "--set", "model.name=another")
-    until(lambda: not stranger.is_going() or "predicts " in stranger.add())
+    until(lambda: not stranger.is_going() or "predicts " in stranger.said())
     stranger.stop()
-    assert stranger.process.returncode == 2, stranger.add()
-    assert f'model.name is "another", and the learner of this journal is "{program.model}"' in stranger.add()
+    assert stranger.process.returncode == 2, stranger.said()
+    assert f'model.name is "another", and the learner of this journal is "{program.model}"' in stranger.said()
     stopped([scorer])
     assert Counter(one["id"] for one in published(program)) == ids_of(raws)
 
@@ -511,8 +511,10 @@ def test_a_scorer_whose_replica_has_ended_ends_too(program):
     feed(program, later(raws))
     program.run("run", "--until-end", "--learn-only")
     scorer.finish()
-    assert (scorer.process.returncode, scorer.add().count("MemoryError")) == (1, 1)
-    assert "the thread that follows the journal has ended by the error above" in scorer.add().splitlines()[-1]
+    assert (scorer.process.returncode, scorer.said().count("MemoryError")) == (1, 1)
+    assert (
+        "the thread that follows the journal has ended by the error above" in scorer.said().splitlines()[-1]
+    )
 
 
 @pytest.mark.thorough
@@ -533,6 +535,6 @@ def test_what_cannot_be_is_refused_in_one_line(tmp_path, broker):
     for command in (("score",), ("run", "--learn-only")):
         begun = embedded.start(*command).finish()
         assert begun.process.returncode == 2
-        assert "Kafka cluster" in begun.add()
+        assert "Kafka cluster" in begun.said()
     without = Program(tmp_path, broker.address)
     assert "streamnb topics create" in without.fail("score")

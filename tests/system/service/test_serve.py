@@ -96,7 +96,7 @@ def configured(program):
 def serving(program, *more):
     command = program.start("serve", "--listen", "127.0.0.1:0", *more)
     command.await_word("answering at")
-    port = int(command.add().rpartition("answering at 127.0.0.1:")[2].partition(":")[0])
+    port = int(command.said().rpartition("answering at 127.0.0.1:")[2].partition(":")[0])
 
     def ask(path, body=None, **headers):
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
@@ -192,7 +192,7 @@ def test_it_answers_by_the_model_of_the_learner_and_follows_it(made):
     assert gauges["streamnb_replica_learned_events"] == 500
     assert_head_is_get_without_a_body(port)
     assert command.stop().process.returncode == 0
-    assert "Traceback" not in command.add()
+    assert "Traceback" not in command.said()
 
 
 def own_label(event_id):
@@ -419,7 +419,7 @@ def test_what_is_wrong_is_said_and_harms_nobody(made):
     assert time.monotonic() - began < 25
     assert ask("/predict", {"events": ["free"]})[0] == 200
     assert command.stop().process.returncode == 0
-    assert "Traceback" not in command.add()
+    assert "Traceback" not in command.said()
 
 
 def test_labels_for_a_topic_that_no_learner_reads_are_refused(made):
@@ -436,12 +436,12 @@ def test_labels_for_a_topic_that_no_learner_reads_are_refused(made):
     command.kill()
     assert program.start("read", topic).finish().add(0) == ""
     warned = program.start("label", "m1", "spam", *unread).finish()
-    assert (warned.process.returncode, "warning: no learner reads the topic" in warned.add()) == (0, True)
+    assert (warned.process.returncode, "warning: no learner reads the topic" in warned.said()) == (0, True)
     assert len(program.start("read", topic).finish().add(0).splitlines()) == 1
     begun = ["--set", f"topics.journal={topic}-journal"]
     program.run("topics", "create", *unread, *begun)
     unwarned = program.start("label", "m1", "spam", *unread, *begun).finish()
-    assert (unwarned.process.returncode, unwarned.add()) == (0, "")
+    assert (unwarned.process.returncode, unwarned.said()) == (0, "")
 
 
 @pytest.mark.thorough_for("kafka")
@@ -462,11 +462,11 @@ def test_others_are_let_in_with_a_token_alone(made, tmp_path):
         (["--listen", "nowhere"], "--listen"),
     ]:
         refused = program.start("serve", *arguments).finish()
-        assert (refused.process.returncode, word in refused.add()) == (2, True), refused.add()
+        assert (refused.process.returncode, word in refused.said()) == (2, True), refused.said()
     with socket.create_server(("127.0.0.1", 0)) as taken:
         place = f"127.0.0.1:{taken.getsockname()[1]}"
         refused = program.start("serve", "--listen", place).finish()
-    assert (refused.process.returncode, "is it taken?" in refused.add()) == (1, True), refused.add()
+    assert (refused.process.returncode, "is it taken?" in refused.said()) == (1, True), refused.said()
     _, _, ask = serving(program, "--token-file", str(file), "--rate", "50")
     assert ask("/model")[0] == 401
     assert ask("/model", Authorization="Bearer nonsense")[0] == 401
@@ -484,7 +484,7 @@ def test_whatever_loopback_address_it_listens_on_it_may_be_asked_by(host, tmp_pa
     program.run("topics", "create")
     command = program.start("serve", "--listen", f"{host}:0")
     command.await_word("the page is ")
-    url = urlsplit(command.add().partition("the page is ")[2].split()[0])
+    url = urlsplit(command.said().partition("the page is ")[2].split()[0])
     assert host in {url.hostname, f"[{url.hostname}]"}
     for asked, is_refused in ((url.netloc, False), (f"localhost:{url.port}", False), ("evil.example", True)):
         with closing(http.client.HTTPConnection(url.hostname, url.port, timeout=30)) as connection:

@@ -212,7 +212,7 @@ def test_every_merge_is_a_sum_of_what_shards_have_committed_whoever_is_killed(st
     until(lambda: len(list(read(stormed.address, stormed.merged.topics["predictions"]))) >= len(fed))
     for command in (*started.values(), scorer):
         command.stop()
-        assert command.process.returncode == 0, command.add()
+        assert command.process.returncode == 0, command.said()
     assert list(stormed.wrong()) == []
     assert len(stormed.sums()) > 4
     said = [json.loads(one.value) for one in read(stormed.address, stormed.merged.topics["predictions"])]
@@ -223,7 +223,7 @@ def test_every_merge_is_a_sum_of_what_shards_have_committed_whoever_is_killed(st
     merger = begin["merger"]()
     merger.await_word(" installed the sum")
     stormed.broker.nodes[0].kill()  # who is told to stop meanwhile waits no longer, and has not failed
-    until(lambda: re.search("waiting: |the last merge stays", merger.add()))
+    until(lambda: re.search("waiting: |the last merge stays", merger.said()))
     merger.stop().output()
 
 
@@ -263,7 +263,7 @@ def test_what_a_merge_needs_it_names(shards):
     assert shards.sums() == []
     half = shards.merged.start("model", "merge", str(one.file), "--json")
     assert json.loads(half.output())["missing"] != []
-    assert "partition 2, 3: no shard has learned it" in half.add()
+    assert "partition 2, 3: no shard has learned it" in half.said()
     other.run("run", "--until-end")
     shards.merge().output()
     n = len(shards.sums())
@@ -282,7 +282,7 @@ def test_what_a_merge_needs_it_names(shards):
     one.run("snapshot", "rollback", "--to", "0")
     merge = shards.merge()
     merge.output()
-    assert ": a shard was rolled back, or learned anew" in merge.add()
+    assert ": a shard was rolled back, or learned anew" in merge.said()
 
 
 def test_partitions_that_are_not_there_and_other_ones_are_refused(shards):

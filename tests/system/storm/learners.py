@@ -53,7 +53,7 @@ class Learners:
 
     def state(self, seat: int) -> str:
         """As the learner says itself; "silent" where it says nothing, as before it listens."""
-        found = re.search(r"http://[\d.:]+", self._seats[seat].add())
+        found = re.search(r"http://[\d.:]+", self._seats[seat].said())
         if found is None:
             return "silent"
         try:

@@ -179,5 +179,5 @@ def _verify(program: Program) -> tuple[str, list[str]]:
         return "no such command", []
     done = program.start("verify", "--json").finish(VERIFY_SECONDS)
     if done.process.returncode:
-        return "differs", [f"`verify` ended with {done.process.returncode}: {done.add(0)}{done.add()}"]
+        return "differs", [f"`verify` ended with {done.process.returncode}: {done.said(0)}{done.said()}"]
     return "clean", []
