@@ -310,7 +310,7 @@ def mean_log_odds(
         parts: `AttributionItems` of it.
         classes: (class, reference class) of the log odds, as indices.
         scratch: of the readings.
-        learner_scratch: of the learners; its logs hold the one-dependence predictions of the event.
+        learner_scratch: of the learners; its logs hold predictions of one-dependence estimators.
         dependence: float64[D, n], the parts of one-dependence estimators.
         pooled: number of opinions that are pooled; they come first.
         runs: float64[G, n], the parts of byte n-gram learners.
