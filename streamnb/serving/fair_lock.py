@@ -1,4 +1,4 @@
-"""A lock that is given to who waits."""
+"""A lock that serves waiting threads first."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from contextlib import contextmanager
 
 
 class FairLock:
-    """A lock that nobody takes twice while another waits for it.
+    """A lock that a thread cannot take again while another thread waits for it.
 
-    Who lets `threading.Lock` go and wants it at once has it again before who waits has woken up, hundreds of
-    times in a row: a replica that follows a long journal would keep all waiting who ask. Here whoever waits
-    at the lock holds the gate, and the others wait there.
+    A thread that releases a `threading.Lock` and acquires it again at once usually gets it before a waiting
+    thread wakes up. A replica that follows a long journal would block requests that way. Here the thread that
+    waits for the lock holds the gate, and later threads wait at the gate.
     """
 
     def __init__(self) -> None:

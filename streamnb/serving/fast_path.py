@@ -13,7 +13,7 @@ from streamnb.serving.limits import Message, Receive, Send, given_once
 from streamnb.serving.replica import Replica
 
 PATH = "/predict"
-_SHORT = 2000  # characters: nobody notices that the others wait
+_SHORT = 2000  # characters; decoding fewer does not noticeably delay other requests
 _JSON = {b"application/json", b"application/json; charset=utf-8"}
 
 
@@ -27,7 +27,7 @@ _decode = msgspec.json.Decoder(_Question).decode
 
 
 def answered(model: QueryModel, journal: int | None, events: list[Event]) -> bytes:
-    """What a model says of events, as JSON. Raises StreamnbError."""
+    """Return the predictions of a model for events, as JSON. Raises StreamnbError."""
     told = model.posteriors(events)
     each = zip(
         events,
@@ -53,13 +53,14 @@ def answered(model: QueryModel, journal: int | None, events: list[Event]) -> byt
 
 
 class FastPath:
-    """An ASGI application that answers short questions which have nothing odd about them.
+    """An ASGI application that answers requests with one short text, without FastAPI's overhead.
 
-    All others it passes on, and so what is refused: the application says why, and its OpenAPI describes both.
+    It forwards all other requests and all invalid ones: the application reports the error, and its OpenAPI
+    describes both.
 
     Args:
-        app: the FastAPI application; what asks it has the whole body at hand, as `RequestLimits` does.
-        replica: is asked.
+        app: the FastAPI application; `RequestLimits` has read the whole body before.
+        replica: answers.
     """
 
     def __init__(self, app: Any, replica: Replica) -> None:
@@ -82,7 +83,7 @@ class FastPath:
         await send({"type": "http.response.body", "body": answer})
 
     def _answer(self, body: bytes) -> bytes | None:
-        """None where it is not a short question, cannot be answered, or would have to wait."""
+        """Return None if the body is not one short text, cannot be answered, or would have to wait."""
         try:
             (text,) = _decode(body).events
             with self._replica.lock.if_free() as is_free:

@@ -1,4 +1,4 @@
-"""What is asked over HTTP, and what is answered; FastAPI describes it as OpenAPI at /openapi.json."""
+"""The HTTP API: requests and answers; FastAPI describes it as OpenAPI at /openapi.json."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ _LABELS_AT_ONCE = 4  # requests that ask the replica about the labels that they 
 
 
 class _TextConvertor(Convertor[str]):
-    """Any text, a newline within it or at its end, too, which that of `path` would leave out."""
+    """Any text, including newlines, which Starlette's `path` convertor excludes."""
 
     regex = "(?s:.*)"
 
@@ -85,14 +85,14 @@ def application(
     watch: RecentRecords | None = None,
     replay: Replaying | None = None,
 ) -> FastAPI:
-    """The application.
+    """Return the application.
 
     Args:
-        replica: is asked.
+        replica: answers.
         registry: of /metrics.
-        write: writes verdicts durably; None where there is no topic of labels.
-        watch: of the live page; None where there is no such page.
-        replay: sends dead letters again, or looks what would be sent.
+        write: writes label records durably; None without a topic of labels.
+        watch: of the live page; None without the page.
+        replay: sends dead letters again, or previews that.
     """
     app = FastAPI(
         title="streamnb",
@@ -121,7 +121,7 @@ def application(
 
 
 def _describe(app: FastAPI) -> None:
-    """Add to OpenAPI what FastAPI does not know of: the shape of errors, and the token."""
+    """Add what FastAPI does not describe to OpenAPI: the shape of errors, and the token."""
     described = app.openapi
 
     def openapi() -> dict[str, Any]:
@@ -140,7 +140,6 @@ def _describe(app: FastAPI) -> None:
 
 
 def _add_errors(app: FastAPI) -> None:
-    """Answer every error in the shape of `problems`."""
 
     @app.exception_handler(StreamnbError)
     async def refused(_: Request, error: StreamnbError) -> Response:
@@ -174,8 +173,6 @@ def _add_errors(app: FastAPI) -> None:
 
 
 class _ProblemError(HTTPException):
-    """An error with a code of its own."""
-
     def __init__(self, status: int, detail: str, code: str = "") -> None:
         super().__init__(status, detail)
         self.code = code
@@ -187,12 +184,12 @@ def _problem(status: int, detail: str, code: str = "", headers: Mapping[str, str
 
 
 def metrics_of(replica: Replica) -> tuple[CollectorRegistry, Callable[[str, int], None]]:
-    """Where a replica stands, for Prometheus; and what counts an answer, by its path and status."""
+    """Return the Prometheus metrics of a replica, and a callback that counts answers by path and status."""
     registry = CollectorRegistry()
     for name, key, what in (
         ("journal_record", "journal", "The last journal record that the replica followed."),
         ("learned_events", "learned", "Events that its model has learned."),
-        ("commit_age_seconds", "seconds_since_commit", "How old that record is."),
+        ("commit_age_seconds", "seconds_since_commit", "Age of that record."),
         ("look_age_seconds", "seconds_since_look", "Since it last was at the journal's end."),
     ):
         gauge = Gauge(f"streamnb_replica_{name}", what, registry=registry)
@@ -203,7 +200,7 @@ def metrics_of(replica: Replica) -> tuple[CollectorRegistry, Callable[[str, int]
 
 
 def _ask(app: FastAPI, replica: Replica, stands: Callable[[], dict[str, Any]]) -> None:
-    """The paths that ask the model; short questions seldom come here, see `short`."""
+    """Add the paths that query the model; `FastPath` answers most short texts before."""
 
     @contextmanager
     def asked() -> Iterator[QueryModel]:
@@ -220,7 +217,7 @@ def _ask(app: FastAPI, replica: Replica, stands: Callable[[], dict[str, Any]]) -
 
     @app.post("/explain", response_model=Explained)
     def explain(why: Why) -> Response:
-        """Explain a prediction: what speaks for the label, with counts, and what would turn it."""
+        """Explain a prediction: the evidence for the label, with counts, and what would change it."""
         size = len(why.event if isinstance(why.event, str) else json.dumps(why.event))
         if size > _MOST_EXPLAINED:
             told = f"an event of {size:,} characters, more than {_MOST_EXPLAINED:,}, keeps others waiting"
@@ -272,7 +269,7 @@ def _held(replica: Replica, event_id: str) -> dict[str, Any]:
     assert following is not None  # noqa: S101  it was asked
     late = following.learner.late
     if late is None:
-        raise HTTPException(_CONFLICT, "topics.labels is not set: labels come in their events alone")
+        raise HTTPException(_CONFLICT, "topics.labels is not set: labels arrive only inside their events")
     said = late.source_labels_of(event_id)
     if said is None:
         waits = "a label waits for it" if late.labels_before(event_id) else "nor did a label"
@@ -290,9 +287,9 @@ def _held(replica: Replica, event_id: str) -> dict[str, Any]:
 def _report(
     app: FastAPI, replica: Replica, write: Callable[[list[LabelRecord]], object] | None
 ) -> Callable[[list[LabelRecord]], Awaitable[None]]:
-    """Add the path that writes labels; return what writes them.
+    """Add the path that writes labels; return the function that writes them.
 
-    One request writes at a time, so that a log that stands takes no thread of those who ask.
+    One request writes at a time, so that a log that hangs blocks no thread of the queries.
     """
     one_writes, few_look = CapacityLimiter(1), CapacityLimiter(_LABELS_AT_ONCE)
 
@@ -304,7 +301,7 @@ def _report(
         try:
             with anyio.fail_after(_LABELS_SECONDS):
                 await run_sync(write, found, limiter=one_writes)
-        except ConfigError as error:  # by the journal, the learner does not read the topic
+        except ConfigError as error:  # according to the journal, the learner does not read the topic
             raise HTTPException(_CONFLICT, str(error)) from error
         except TimeoutError as error:
             raise LogError("the log is busy with labels of others; none was written: ask again") from error
@@ -320,7 +317,6 @@ def _report(
 
 
 def _accepted(replica: Replica, said: Sequence[LabelRecord]) -> dict[str, Any]:
-    """Return the answer to labels that were written, as `Written`."""
     with replica.lock:
         following = replica.following
         late = None if following is None else following.learner.late
@@ -353,7 +349,6 @@ def _accepted(replica: Replica, said: Sequence[LabelRecord]) -> dict[str, Any]:
 def _known(
     one: LabelRecord, said: Sequence[SourceLabel] | None, classes: Container[str], journal: int
 ) -> dict[str, Any]:
-    """Return what is known of the event and class of a label, as `Accepted`."""
     state = held(said or (), journal)
     return {
         "id": one.id,
@@ -366,7 +361,7 @@ def _known(
 def _watch(
     app: FastAPI, replica: Replica, registry: CollectorRegistry, stands: Callable[[], dict[str, Any]]
 ) -> None:
-    """The paths of whoever watches it; they wait for no thread of those who ask."""
+    """Add the paths for monitoring; they do not wait for threads of the queries."""
 
     @app.get("/live", include_in_schema=False)
     async def live(response: Response) -> dict[str, Any]:
@@ -384,7 +379,7 @@ def _watch(
 
 
 def _event(model: QueryModel, given: Asking, place: int) -> Event:
-    """Raises ConfigError with the place of what is no event."""
+    """Raise ConfigError with the position of an item that is not an event."""
     with told_as(ConfigError, f"event {place}", MalformedEvent, ConfigError, UnicodeEncodeError):
         return model.of_text(given) if isinstance(given, str) else model.of_object(given)
 

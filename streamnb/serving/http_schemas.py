@@ -65,7 +65,7 @@ class Answer(BaseModel):
 
 
 class Why(_Asked):
-    """An event whose prediction is to be explained, against the next label or a given one."""
+    """An event whose prediction to explain, compared with the next label or a given label."""
 
     event: Asking
     against: str | None = None
@@ -79,7 +79,7 @@ Value = str | bool | float
 class Evidence(BaseModel):
     """One attribute value, and how much it adds to the log odds of the label (nats).
 
-    `counts` holds, for each label, the number of examples that had the value. `name` is the value as it is
+    `counts` holds by label the number of examples that had the value. `name` is the value as it is
     shown: the empty word, which stands for the absent words of a text, has a name.
     """
 
@@ -161,7 +161,7 @@ _Name = Annotated[str, Field(min_length=1, max_length=1000)]
 
 
 class LabelInput(_Asked):
-    """The label of an event, or null to take back what the source said; `ts` in seconds since 1970."""
+    """The label of an event, or null to take back the source's earlier label; `ts` in seconds since 1970."""
 
     id: _Name
     label: _Name | None
@@ -189,8 +189,8 @@ class Accepted(BaseModel):
 
     Attributes:
         id: the event's id.
-        event_known: whether the event has come and still waits for labels; null if there is no model yet.
-        class_known: whether the model has learned the class; null if there is no model yet, and for a label
+        event_known: whether the event has come and still waits for labels; null before the first model.
+        class_known: whether the model has learned the class; null before the first model, and for a label
             of null.
         holds: the label in force at journal record `journal`, which does not include the label just written;
             null if no label is in force.
@@ -209,7 +209,7 @@ class Accepted(BaseModel):
 class Written(BaseModel):
     """The labels that were written durably, in the order of the request; the learner reads them from there.
 
-    `journal` is the journal record that `labels` speaks of; null if there is no model yet.
+    `journal` is the journal record that `labels` refers to; null before the first model.
     """
 
     written: int
@@ -218,7 +218,7 @@ class Written(BaseModel):
 
 
 class Held(BaseModel):
-    """The label in force for an event after one journal record, and what other sources said.
+    """The label in force for an event after one journal record, and the labels of other sources.
 
     `label`, `source` and `ts` are null if no label is in force.
     """

@@ -30,23 +30,23 @@ from streamnb.serving.recent_records import RecentRecords
 from streamnb.serving.replica import Replica
 
 _MOST_CONNECTIONS = 256
-_MOST_BYTES = 4 << 20  # of a body
+_MOST_BYTES = 4 << 20  # limit for one body
 _HEAD_SECONDS = 5.0
 _IDLE_SECONDS = 30
 _END_SECONDS = 5
-_TURN_SECONDS = 0.0005  # of a thread: who asks waits for the one that follows the journal
+_TURN_SECONDS = 0.0005  # thread switch interval: requests wait for the thread that follows the journal
 
 
 @dataclass(frozen=True)
 class Listening:
-    """Where and to whom it answers.
+    """The address, access and limits of the server.
 
     Attributes:
         address: host and port.
-        token: who asks has to bring it; empty is nobody.
+        token: required of each request; empty requires none.
         certificate, private_key: files for TLS.
         rate: requests a second.
-        is_local: whether the address is a loopback one.
+        is_local: True if the address is a loopback address.
     """
 
     address: tuple[str, int]
@@ -66,23 +66,21 @@ _FULL = encoded_problem(503, f"there are {_MOST_CONNECTIONS} connections: close 
 
 
 def _headers(body: bytes, *more: tuple[bytes, bytes]) -> list[tuple[bytes, bytes]]:
-    """Return the headers of an error after which the connection is closed."""
     length = str(len(body)).encode()
     kind = (b"content-type", MEDIA_TYPE.encode())
     return [kind, (b"content-length", length), (b"connection", b"close"), *more]
 
 
 async def _refuse_connection(_scope: Scope, _receive: Receive, send: Send) -> None:
-    """Answer a request on a connection too many."""
     headers = _headers(_FULL, (b"retry-after", b"1"))
     await send({"type": "http.response.start", "status": 503, "headers": headers})
     await send({"type": "http.response.body", "body": _FULL})
 
 
 class _Bounded(H11Protocol):
-    """Leaves a client that does not send the head of a request in time, or does not read what is answered.
+    """Closes connections of clients that do not send a request's head, or read the answer, in time.
 
-    And, where there is no place for another one, the one that has asked nothing for the longest.
+    Beyond the maximum number of connections it also closes the connection that has been idle longest.
     """
 
     quiet_since = 0.0
@@ -97,7 +95,7 @@ class _Bounded(H11Protocol):
             quiet = [one for one in others if not one.is_asking]
             for one in sorted(quiet, key=attrgetter("quiet_since"))[:excess]:
                 one.transport.abort()
-                self.connections.discard(one)  # not only once that is told: a request may come before
+                self.connections.discard(one)  # before its callback runs: a request may come first
 
     @property
     def app(self) -> Any:
@@ -120,7 +118,7 @@ class _Bounded(H11Protocol):
 
     @property
     def is_asking(self) -> bool:
-        """Whether a request is being answered."""
+        """True while a request is being answered."""
         return self.cycle is not None and not self.cycle.response_complete
 
     def data_received(self, data: bytes) -> None:
@@ -128,7 +126,6 @@ class _Bounded(H11Protocol):
         self._await_head()
 
     def _await_head(self) -> None:
-        """Begin to wait for the head of a request, or be done with that."""
         self.quiet_since = time.monotonic()
         if self.is_asking and self._head_timer is not None:
             self._head_timer.cancel()
@@ -216,15 +213,13 @@ def serve(
 
 
 class _HttpServer(uvicorn.Server):
-    """Says where it answers, once it does."""
-
     def __init__(self, config: uvicorn.Config, tell: Callable[[int], None]) -> None:
         super().__init__(config)
         self._tell = tell
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """End by them, and be done: uvicorn would send them once more at the end."""
+        """Handle signals without raising them again at the end, as uvicorn would."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self.handle_exit)
         yield

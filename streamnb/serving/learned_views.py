@@ -1,4 +1,4 @@
-"""What was learned, for the live page: by now, and between two snapshots."""
+"""Views of the learned model for the live page: the current model, and the difference of two snapshots."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from streamnb.serving.replica import Replica
 
 _CLASSES, _TOP, _ROWS = 12, 8, 25
 _MODEL_SECONDS, _COMPARING_SECONDS = 20.0, 8.0
-_MOST_BYTES = 64 << 20  # of a snapshot: what is compared stands in memory twice
+_MOST_BYTES = 64 << 20  # limit for a snapshot: both models are in memory during a comparison
 
 
 class ModelPage:
-    """Shows it.
+    """The model page.
 
     Args:
-        config: of the learner, whose snapshots are compared.
-        replica: the model by now.
+        config: of the learner whose snapshots are compared.
+        replica: the current model.
     """
 
     def __init__(self, config: Config, replica: Replica) -> None:
@@ -41,13 +41,13 @@ class ModelPage:
         self._comparing = threading.Lock()
 
     def shown(self, asked: Mapping[str, str]) -> Markup:
-        """By now; before that the difference between two snapshots, where it is asked for."""
+        """Return the current model, after the difference of two snapshots if the query names them."""
         if "before" not in asked:
             return self._model()
         return joined([self._between(asked["before"], asked.get("after", "")), self._model()])
 
     def form(self, asked: Mapping[str, str]) -> Markup | None:
-        """Asks for two snapshots; None where there are no two."""
+        """Return the form that selects two snapshots; None if fewer than two exist."""
         try:
             kept = [str(one.n) for one in SnapshotFolder(self._config.snapshot_folder).list()]
         except StreamnbError:
@@ -62,7 +62,7 @@ class ModelPage:
         return tag("form", *fields, tag("button", "Compare"), action="/page/model", class_="ask")
 
     def _between(self, before: str, after: str) -> Markup:
-        """Snapshots do not change: the difference that was asked for last is kept."""
+        """Return the difference of two snapshots; the latest one is cached, since snapshots are immutable."""
         known, shown = self._difference
         if known != (before, after):
             if not self._comparing.acquire(blocking=False):
@@ -77,7 +77,6 @@ class ModelPage:
         return shown
 
     def _compared(self, before: str, after: str) -> Iterator[Markup]:
-        """Raises StreamnbError."""
         sizes = {str(one.n): one.size for one in SnapshotFolder(self._config.snapshot_folder).list()}
         gone = [n for n in (before, after) if n not in sizes]
         if gone:
@@ -105,7 +104,7 @@ class ModelPage:
                 yield listing(title, [*columns, *sides], rows)
 
     def _model(self) -> Markup:
-        """Classes, size and strongest words; computed seldom, for the replica stands still for it."""
+        """Return classes, size and strongest words, cached because computing them blocks the replica."""
         self._replica.wake()
         made, shown = self._now
         if not shown or time.monotonic() > made + _MODEL_SECONDS:

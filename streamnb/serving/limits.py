@@ -1,4 +1,4 @@
-"""Who may ask, how much, and how fast: an ASGI application around another one."""
+"""Authentication, size limits and rate limits of requests: an ASGI application that wraps another."""
 
 from __future__ import annotations
 
@@ -20,32 +20,33 @@ _OPEN = {"/live", "/ready"}
 BURST = 200.0
 """Requests that may come at once, above the rate."""
 _BODY_SECONDS = 10.0  # for a body to come
-_MOST_HELD, _LARGE = 16 << 20, 64 << 10  # bytes of all bodies at a time; of one that may be refused for that
-_MOST_VALUES, _MANY = 100_000, 10_000  # of one body; of one that is answered while no other such one is
+_MOST_HELD, _LARGE = (
+    16 << 20,
+    64 << 10,
+)  # bytes: all bodies together; size from which that limit applies to one
+_MOST_VALUES, _MANY = 100_000, 10_000  # JSON values: of one body; size from which bodies are answered singly
 _LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 
 
 class _RefusedError(Exception):
-    """A request that is not answered: status, reason, and the code of `problems`."""
-
     def __init__(self, status: int, why: str, code: str = "") -> None:
         super().__init__(why)
         self.status, self.code = status, code
 
 
 class RequestLimits:
-    """Passes on what is allowed.
+    """An ASGI application that forwards only requests within the limits.
 
     Args:
-        app: what answers.
-        token: who asks has to bring it, as a bearer, or to the page as a password; empty is nobody. `/live`
-            and `/ready` are open.
-        is_local: listens on loopback alone: `Host` has to be a name of it, so that no page of another site
-            can ask by a name of its own.
+        app: answers.
+        token: required of each request, as bearer token, or as password for the page; empty requires none.
+            `/live` and `/ready` are open.
+        is_local: listens on loopback only. `Host` must then be a loopback name, so that a page of another
+            site cannot send requests under its own name (DNS rebinding).
         host: on which it listens.
-        most_bytes: of a body.
+        most_bytes: limit for one body.
         rate: requests a second, on average, after a burst of `BURST`; `/live` and `/ready` do not count.
-        count: is told the path of each answer, as the application has it, and its status.
+        count: called with the route and the status of each answer.
     """
 
     def __init__(
@@ -120,7 +121,7 @@ class RequestLimits:
         length = headers.get(b"content-length", b"0")
         if not length.isdigit() or int(length) > self._most_bytes:
             raise _RefusedError(413, f"a body has at most {self._most_bytes:,} bytes")
-        if is_open:  # a flood is no reason to end who is asked
+        if is_open:  # a flood of requests must not make probes fail, or the process would be restarted
             return
         now = time.monotonic()
         self._left = min(BURST, self._left + (now - self._at) * self._rate)
@@ -131,7 +132,7 @@ class RequestLimits:
         self._left -= 1.0
 
     def _is_known(self, path: str, headers: dict[bytes, bytes]) -> bool:
-        """By the token; on the page, and there alone, also by a browser that was told it as a password."""
+        """Check the token; the page also accepts it as the password of basic authentication."""
         kind, _, said = headers.get(b"authorization", b"").partition(b" ")
         if kind.lower() == b"basic" and _is_page(path):
             with suppress(ValueError):
@@ -156,9 +157,9 @@ class RequestLimits:
 
 
 def _values(body: bytes) -> int:
-    """How many values a large body has at most, for while JSON is read all others wait; 0 of a small one.
+    """Return an upper bound of the JSON values in a large body, 0 for a small one.
 
-    Raises _RefusedError for too many.
+    Parsing JSON blocks all other requests. Raises _RefusedError for too many values.
     """
     found = sum(map(body.count, (b",", b"[", b"{"))) if len(body) > _LARGE else 0
     if found > _MOST_VALUES:
@@ -167,12 +168,11 @@ def _values(body: bytes) -> int:
 
 
 def _is_page(path: str) -> bool:
-    """Whether it is of the page that a browser shows."""
     return path == "/" or path.startswith("/page/")
 
 
 def _name(host: bytes) -> str | None:
-    """The name in a `Host`; None of what is no host."""
+    """Return the host name in a `Host` header; None if it is invalid."""
     try:
         return urlsplit(f"//{host.decode('latin-1')}").hostname
     except ValueError:

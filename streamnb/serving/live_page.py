@@ -1,4 +1,4 @@
-"""The live page: its frame, its forms, and who may use them; `views` makes what changes."""
+"""The live page: its frame, forms and access control; `live_views` renders the parts that change."""
 
 from __future__ import annotations
 
@@ -40,16 +40,16 @@ _HEADERS = {
 
 
 Replaying = Callable[[frozenset[str], bool], ResendResult]
-"""Sends the dead letters of some places, or all where none are named; or only looks what would be sent."""
+"""Sends the dead letters at some places again, or all for an empty set; or only previews that."""
 _LETTER = "letter:"
 
 
 class PageActions(NamedTuple):
-    """What the page can write.
+    """The writes that the page offers.
 
     Attributes:
-        say: writes that an event has a label; None where labels cannot be written.
-        replay: sends dead letters again; None where nobody does.
+        say: writes the label of an event; None if labels cannot be written.
+        replay: sends dead letters again; None if it is not available.
     """
 
     say: Callable[[str, str], Awaitable[None]] | None
@@ -60,10 +60,10 @@ def add_pages(app: FastAPI, watch: RecentRecords, replica: Replica, writing: Pag
     """Mount the page.
 
     Args:
-        app: where.
-        watch: what it shows.
-        replica: whom it asks.
-        writing: what its forms do.
+        app: gets the routes.
+        watch: the records to show.
+        replica: answers queries of the model.
+        writing: the actions of the forms.
     """
     csrf = secrets.token_urlsafe(32)
     views = PageViews(watch, replica, csrf, is_writable=writing.say is not None)
@@ -93,7 +93,7 @@ def add_pages(app: FastAPI, watch: RecentRecords, replica: Replica, writing: Pag
 
 
 async def _fields(request: Request) -> dict[str, str]:
-    """The fields of a form that a browser sent; the guard has compared its origin with the host."""
+    """Return the fields of a form; `RequestLimits` has compared the browser's origin with the host."""
     if "origin" not in request.headers:
         raise HTTPException(_FORBIDDEN, "expected the Origin of a page: forms are sent by browsers")
     return dict(parse_qsl((await request.body()).decode(errors="replace"), keep_blank_values=True))
@@ -103,11 +103,11 @@ _Fields = Annotated[dict[str, str], Depends(_fields)]
 
 
 def _add_forms(app: FastAPI, frame: _PageFrame, csrf: str, writing: PageActions) -> None:
-    """The paths that forms of the page are sent to: each brings a secret that only who sees the page has."""
+    """Add the paths of the forms; each form carries a CSRF secret of the page."""
 
     def own(found: _Fields) -> dict[str, str]:
         if not hmac.compare_digest(found.get("csrf", "").encode(), csrf.encode()):
-            raise HTTPException(_FORBIDDEN, "this form is none of this page's: load the page anew")
+            raise HTTPException(_FORBIDDEN, "this form is not of this page: reload the page")
         return found
 
     sent, once = Depends(own), _WriteOnce()
@@ -145,7 +145,7 @@ def _add_forms(app: FastAPI, frame: _PageFrame, csrf: str, writing: PageActions)
 
 
 class _WriteOnce:
-    """Writes a label that is sent twice within the time of a double click only once."""
+    """Writes a label once if a double click sends it twice."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -162,12 +162,12 @@ class _WriteOnce:
 
 
 def _exact(found: dict[str, str], name: str) -> str:
-    """What a form says: as it was typed; or what the page gave it, as JSON, of which none is altered."""
+    """Return a field as typed, or the exact JSON value that the page put into the form."""
     given = found.get(f"{name}_json")
     try:
         return found.get(name, "") if given is None else msgspec.json.decode(given, type=str)
     except msgspec.DecodeError as error:
-        raise HTTPException(_WRONG, f"{name}_json: {error}: load the page anew") from error
+        raise HTTPException(_WRONG, f"{name}_json: {error}: reload the page") from error
 
 
 def _known(name: str) -> str:
@@ -185,20 +185,19 @@ def _file(name: str) -> str:
 
 
 class _PageFrame:
-    """What stands around the views: navigation, search, and the form to try a message."""
+    """Navigation, search, and the form to try a message, which surround each view."""
 
     def __init__(self, model: str, views: PageViews, csrf: str) -> None:
         self._model, self.views, self._csrf = model, views, csrf
 
     def answer(self, request: Request, name: str, made: Markup) -> Response:
-        """What came of a form, for the script; within its page where there is none."""
+        """Return the result of a form, within its page for requests without the script."""
         return _html(made if "x-live" in request.headers else self.page(name, {}, made))
 
     def written(self, told: Markup) -> Markup:
         """Return the page after a label was sent without the script.
 
-        It has no button to label with: a list that is newer than the one that was clicked would put another
-        event under the pointer.
+        It has no label buttons: a newer list would put another event under the pointer.
         """
         back = tag("p", tag("a", "Back to the predictions", href="/page/events"))
         return self._whole("events", tag("h1", TITLES["events"]), told, back)

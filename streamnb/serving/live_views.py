@@ -30,7 +30,7 @@ from streamnb.serving.replica import Replica
 from streamnb.values.similar_labels import folded
 
 SOURCE = "dashboard"
-"""Who says what is clicked on the page."""
+"""The source of labels that are set on the page."""
 TITLES = {
     "": "Overview",
     "events": "Predictions",
@@ -50,13 +50,13 @@ _NO_REPORT = "No report yet. A learner writes one about each second: `streamnb r
 
 
 class PageViews:
-    """What each page shows now.
+    """The current contents of each page.
 
     Args:
-        watch: what was read of the topics.
+        watch: the records read from the topics.
         replica: the model.
-        csrf: what a form has to bring.
-        is_writable: whether labels can be written.
+        csrf: the secret that each form carries.
+        is_writable: True if labels can be written.
     """
 
     def __init__(self, watch: RecentRecords, replica: Replica, csrf: str, *, is_writable: bool) -> None:
@@ -72,8 +72,8 @@ class PageViews:
         return None if label in known else next(alike, None)
 
     def live(self, name: str, asked: dict[str, str]) -> Markup:
-        """The part of a page that changes."""
-        if name == "model":  # asks the replica, and keeps nobody waiting who reads
+        """Return the part of a page that changes."""
+        if name == "model":  # queries the replica, so it must not hold the lock of `watch`
             return self.learned.shown(asked)
         shown: dict[str, Callable[[], Iterable[object]]] = {
             "": self._overview,
@@ -92,7 +92,7 @@ class PageViews:
         watch = self._watch
         told = watch.problem or ("Reading the newest records ..." if watch.is_loading else "")
         if watch.missing:
-            told = told or f"There is no topic {', '.join(watch.missing)}: `streamnb topics create` makes it"
+            told = told or f"Missing topic {', '.join(watch.missing)}: `streamnb topics create` makes it"
         return tag("p", told, class_="trouble") if told else None
 
     # Overview
@@ -147,7 +147,7 @@ class PageViews:
             ]
         return report_charts.tiles(tiles)
 
-    # Predictions, and what is said of them
+    # Predictions and labels
 
     def _events(self, asked: dict[str, str]) -> Iterator[Markup]:
         watch = self._watch
@@ -181,9 +181,9 @@ class PageViews:
         )
 
     def _truth(self, one: Prediction) -> tuple[Markup, str | None]:
-        """Return the label in force as far as it is known here, and the same if it came apart from the event.
+        """Return the label in force as far as it is known here, and the same label if it arrived separately.
 
-        A label may be older than what was read.
+        The label may be older than the records that were read.
         """
         watch = self._watch
         known = None if watch.knows_all_labels else self._replica.said_of(one.id)
@@ -199,7 +199,7 @@ class PageViews:
         return _tag(f"wrong{then}: ", one.truth, "warn"), None
 
     def _buttons(self, one: Prediction, said: str | None) -> Markup | None:
-        """One for each of the most probable classes; pressed is the one of the label that was said."""
+        """Return a button for each of the most probable classes; the current label's is pressed."""
         labels = [label for label, _ in Counter(one.probabilities).most_common(_CHOICES)]
         made = [
             tag(
@@ -254,7 +254,7 @@ class PageViews:
             yield tag("p", told, class_="soft")
 
     def tried(self, text: str) -> Markup:
-        """What the model says of a message, and why; while it loads, what lets the script ask again."""
+        """Return the prediction of a message with its evidence, or a mark while the model loads."""
         if len(text) > _MOST_TRIED:
             return missing(f"At most {_MOST_TRIED:,} characters; ask `streamnb explain`.")
         why: dict[str, Any] = {"evidence": ()}
@@ -281,7 +281,7 @@ class PageViews:
         warned = tag("p", f"Warning: {warning}", class_="trouble") if warning else None
         return joined([warned, _shares("Probabilities", probabilities), because])
 
-    # How good it is
+    # Quality of the model
 
     def _quality(self) -> Iterable[Markup]:
         report = self._watch.report
@@ -311,7 +311,7 @@ class PageViews:
             delays = [("longer than a week" if a is None else _bound(a), n) for a, n in most]
             yield _bars("Delays of first labels, events", delays)
             yield _bars("Sources, labels", Counter(found.sources).most_common(_TOP))
-            yield _bars("What became of labels", Counter(found.outcomes).most_common())
+            yield _bars("Outcomes of labels", Counter(found.outcomes).most_common())
         newest = list(watch.verdicts)[: -_ROWS - 1 : -1]
         rows = [(one.id, one.label or "(taken back)", one.source, one.weight) for one in newest]
         yield listing("Newest labels", ["event", "label", "source", "weight"], rows, "None yet.")
@@ -368,7 +368,7 @@ class PageViews:
 
 
 _NO_LABELS = (
-    "Labels cannot be said here: `topics.labels` is not set. Set it for the learner, too, such as "
+    "Labels cannot be set here: `topics.labels` is not set. Set it for the learner, too, such as "
     '`topics.labels = "labels"`.'
 )
 _LATER = "The model is loading. The answer comes by itself; without scripts, ask again in a moment."
@@ -380,13 +380,12 @@ def _bars(title: str, rows: Iterable[tuple[str, float]]) -> Markup:
 
 
 def _shares(title: str, given: Mapping[str, float]) -> Markup:
-    """The greatest of them."""
     rows = sorted(given.items(), key=lambda item: -item[1])[:_TOP]
     return card(bars(title, [Bar(*row) for row in rows], text=percent, most=1.0))
 
 
 def _mark(place: str, reason: str) -> Markup:
-    """Return the place of a letter, with what marks it for the form that sends letters, if it can be sent."""
+    """Return the place of a dead letter, with a checkbox if it can be sent again."""
     if reason in NEVER:
         return tag("span", place, " ", tag("span", _never(reason), class_="soft"))
     box = tag("input", type="checkbox", name=f"letter:{place}", value=1, form="again", id=f"letter:{place}")
@@ -394,12 +393,11 @@ def _mark(place: str, reason: str) -> Markup:
 
 
 def _never(reason: str) -> str:
-    """Return why a letter has nothing to mark it with."""
     return f"never sent: {DONE.get(reason, 'its bytes cannot be read')}"
 
 
 def _tag(text: str, label: str = "", style: str = "") -> Markup:
-    """Return the state of an event's label: one line, whatever it holds."""
+    """Return the state of an event's label in one line."""
     label = visible(label)
     return tag("span", text, tag("bdi", label), class_=f"tag {style}".rstrip(), title=text + label)
 
@@ -409,7 +407,6 @@ def _dashed(parts: Iterable[object]) -> Markup:
 
 
 def _decided(one: Prediction, *, with_cost: bool = False) -> Iterator[Markup]:
-    """What was decided of an event, where that is asked for."""
     if one.decision is not msgspec.UNSET:
         decided = ("decided: ", tag("bdi", visible(one.decision or "")))
         what = ["nothing is decided"] if one.decision is None else [*decided]
@@ -422,7 +419,7 @@ def _decided(one: Prediction, *, with_cost: bool = False) -> Iterator[Markup]:
 def _clock(seconds: float) -> str:
     try:
         return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(seconds))
-    except (OverflowError, ValueError):  # an event may say any time
+    except (OverflowError, ValueError):  # the time of an event is arbitrary
         return f"{seconds:g} s after 1970"
 
 

@@ -1,4 +1,4 @@
-"""Whoever follows a log beside its learner: a thread of its own, that begins again where it cannot go on."""
+"""A thread that follows a log next to its learner, and restarts after failures."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ AGAIN_SECONDS = 1.0
 
 
 class FollowerThread(ABC):
-    """Follows from `start` to `close`; others ask under `lock`.
+    """Follows a log from `start` to `close`; other threads query its state under `lock`.
 
     Args:
         config: of the learner.
-        tell: is told why it begins again, or cannot; once of each reason.
+        tell: (callback) receives the reason of each restart, once for each distinct reason.
 
     Attributes:
         config: the same.
-        lock: held while what it knows changes, and while that is asked.
-        problem: why it does not follow; empty where it does.
+        lock: held while the state changes or is read.
+        problem: why it does not follow now; empty if it does.
     """
 
     _again: ClassVar[str]
-    """What it does after a failure, for who is told."""
+    """The reaction to a failure, for the message."""
     _join_seconds: ClassVar[float | None] = None
-    """How long an end is waited for; None is until it is there."""
+    """Timeout of `close`; None waits for the end of the thread."""
 
     def __init__(self, config: Config, tell: Callable[[str], None]) -> None:
         self.config, self._tell = config, tell
@@ -54,19 +54,19 @@ class FollowerThread(ABC):
 
     @property
     def is_alive(self) -> bool:
-        """Whether it follows, or tries to."""
+        """True while the thread follows or tries to."""
         return self._thread.is_alive()
 
     @abstractmethod
     def _follow(self, log: Log) -> None:
-        """Go on until it is over. Raises StreamnbError."""
+        """Follow until `_is_over`. Raises StreamnbError."""
 
     def _is_over(self) -> bool:
-        """Whether it is to follow no more, for good or for now."""
+        """Return True to stop following, for good or for now."""
         return self._stopping
 
     def _is_due(self) -> bool:
-        """Wait until it is to follow; False where it is to end."""
+        """Wait until it should follow; return False to end the thread."""
         return not self._stopping
 
     def _run(self) -> None:

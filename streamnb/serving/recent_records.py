@@ -1,4 +1,4 @@
-"""What the live page shows: the newest records of each topic, in bounded rings, read beside any learner."""
+"""The newest records of each topic, in ring buffers for the live page, read next to any learner."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from streamnb.serving.log_follower import FollowerThread
 
 _PREDICTIONS, _PREDICTION_BYTES = 100_000, 64 << 20
 _REPORTS, _OTHERS = 2000, 1000
-_LABELS = 20_000  # that are read, and events of which it is known what was said: about 10 MB
+_LABELS = 20_000  # label records to read, and events whose labels are kept: about 10 MB
 _AT_ONCE = 1000
 _POLL_SECONDS, _PAUSE_SECONDS, _LOOK_SECONDS = 0.5, 0.3, 2.0
 _SILENT_SECONDS = 4.0  # a learner that runs shows itself each second
@@ -33,7 +33,7 @@ _RATE_SECONDS = 10.0
 
 
 class RecentDeadLetter(NamedTuple):
-    """A dead letter: its place, its beginning, how many bytes it has, and what its headers say."""
+    """A dead letter: its place, beginning, size in bytes, headers and time."""
 
     place: str
     value: str
@@ -43,7 +43,7 @@ class RecentDeadLetter(NamedTuple):
 
 
 class _RecordHead(msgspec.Struct):
-    """What is looked for in every prediction; the rest is decoded where it is shown."""
+    """The fields needed of every prediction; other fields are decoded for display."""
 
     id: str
     label: str | None = None
@@ -54,8 +54,6 @@ _head_of = msgspec.json.Decoder(_RecordHead).decode
 
 
 class _RecentPrediction(NamedTuple):
-    """A prediction as it was read; and the label that its event came with."""
-
     id: str
     label: str | None
     truth: str | None
@@ -103,7 +101,7 @@ class RecentRecords(FollowerThread):
 
     @property
     def learner(self) -> str:
-        """Whether a learner runs: `running`, `silent` (killed, or it hangs), `stopped` or `not known`."""
+        """State of the learner: `running`, `silent` (killed, or it hangs), `stopped` or `not known`."""
         if self.owner is None or self.problem or time.monotonic() - self._looked > _OLD_SECONDS:
             return "not known"
         if self.owner.name is None:
@@ -119,12 +117,12 @@ class RecentRecords(FollowerThread):
 
     @property
     def knows_all_labels(self) -> bool:
-        """Whether an event without a label here has none: the topic was read from its first record on."""
+        """True if the label topic was read from its first record on, so that other events have no label."""
         return self._reads_all_labels and not self.is_loading and not self.judging.has_forgotten
 
     @property
     def n_seen(self) -> int:
-        """How many predictions are at hand."""
+        """Number of predictions in the buffer."""
         return len(self._seen)
 
     def predictions(self, search: str, limit: int, *, wrong: bool) -> list[Prediction]:
@@ -141,7 +139,7 @@ class RecentRecords(FollowerThread):
         return next(_decoded(one for one in reversed(self._seen) if one.id == id_), None)
 
     def behind(self) -> int | None:
-        """Records that the learner has yet to read; None where that is not known. Under the lock."""
+        """Return the records that the learner has yet to read; None if unknown. Needs the lock."""
         if not self.commits or not self.ends:
             return None
         positions = self.commits[-1].positions
@@ -157,7 +155,6 @@ class RecentRecords(FollowerThread):
         return sum(sizes) / _RATE_SECONDS
 
     def _follow(self, log: Log) -> None:
-        """Begin near the end of each topic, and go on until it is stopped. Raises StreamnbError."""
         topics = self.config.topics
         takers: dict[str, tuple[int, Callable[[Record], None]]] = {}
         takers[topics.journal] = _OTHERS, self._add_commit
@@ -199,7 +196,7 @@ class RecentRecords(FollowerThread):
                     time.sleep(_PAUSE_SECONDS)  # a page that is looked at need not follow each commit
 
     def _extents(self, log: Log, topic: str) -> Mapping[Partition, tuple[int, int]]:
-        """Where the partitions of a topic begin and end; none of one that there is not."""
+        """Return the offset range of each partition of a topic; empty if the topic does not exist."""
         try:
             return log.offset_ranges(topic)
         except UnknownTopic:
@@ -218,7 +215,7 @@ class RecentRecords(FollowerThread):
         is_whole = [len(row) for row in found.confusion] == [named + 1] * named
         if not is_whole or len(found.class_rates) not in {0, named}:
             return  # no learner wrote it
-        while self.points and self.points[-1].events >= found.events:  # what was rolled back
+        while self.points and self.points[-1].events >= found.events:  # rolled back
             self.points.pop()
         self.points.append(replace(found, labels=(), confusion=(), class_rates=(), verdicts=None))
         self.report = found
@@ -244,7 +241,7 @@ class RecentRecords(FollowerThread):
 
 
 def _decoded(seen: Iterable[_RecentPrediction]) -> Iterator[Prediction]:
-    """All but those that no learner wrote."""
+    """Skip records that no learner wrote."""
     for one in seen:
         with suppress(MalformedEvent):
             yield decode_prediction(one.raw)

@@ -31,15 +31,16 @@ _IDLE_SECONDS = 0.2  # between two looks at a journal to which nothing comes
 class Replica(FollowerThread):
     """Follows the journal.
 
-    Where it cannot go on, as after a rollback, it begins again with the newest snapshot, and answers as it
-    was until that is done.
+    If it cannot continue, as after a rollback, it restarts from the newest snapshot, and meanwhile answers
+    from the old state.
 
     Args:
-        config, tell: as of any follower.
-        rests: whether it follows only from the first question on, and until nobody has asked for a while.
-            Kernels are compiled then; else whoever starts it has done so.
-        look_seconds: between two looks at the journal, unless somebody asks for one. Where nothing comes, a
-            tenth of the time since, up to 0.2 s: each look is a request to the cluster.
+        config, tell: as for `FollowerThread`.
+        rests: follow only from the first query on, and pause after a while without queries. Kernels are
+            compiled then; otherwise the caller has compiled them.
+        look_seconds: longest interval between two polls of the journal, unless a query asks for one. While
+            the journal does not grow the interval is a tenth of the time since the last record, up to 0.2 s:
+            each poll is a request to the cluster.
     """
 
     _again = "the replica begins again"
@@ -63,22 +64,22 @@ class Replica(FollowerThread):
 
     @property
     def is_ready(self) -> bool:
-        """Whether it can be asked: it rests between questions, or has looked at the journal of late."""
+        """True if it can be queried: it rests between queries, or has polled the journal recently."""
         is_near = time.monotonic() - self._looked_at < 10 * AGAIN_SECONDS
         return self._rests or (self._following is not None and is_near)
 
     @property
     def is_loading(self) -> bool:
-        """Whether there will be a model in a moment, as far as is known."""
+        """True while the first model loads, as far as is known."""
         return self._following is None and not self.problem
 
     @property
     def status(self) -> str:
-        """Why there is no model."""
+        """The reason for a missing model."""
         return self.problem or "The model is loading"
 
     def wake(self) -> None:
-        """Follow, if it rests, and go on for a while: somebody looks at what needs the model."""
+        """Follow for a while, if it rests."""
         self._wanted_until = max(self._wanted_until, time.monotonic() + REST_SECONDS)
 
     def look(self) -> None:
@@ -100,7 +101,7 @@ class Replica(FollowerThread):
 
     @property
     def following(self) -> JournalTail | None:
-        """Its learner, and where that stands, to be asked under the lock; None before there is a model."""
+        """The learner and its journal position, for queries under the lock; None before the first model."""
         return self._following
 
     @property
@@ -110,9 +111,10 @@ class Replica(FollowerThread):
         return None if following is None else following.checkpoint.n
 
     def said_of(self, event_id: str) -> tuple[SourceLabel, ...] | None:
-        """Return what is said of the newest event of an id, the label inside it included.
+        """Return the source labels of the newest event of an id, including the label inside it.
 
-        None while no model is loaded, and of an event that the learner no longer keeps. It wakes no model.
+        Return None while no model is loaded, and for an event that the learner no longer keeps. Wakes no
+        model.
         """
         with self.lock:
             following = self._following
@@ -120,7 +122,7 @@ class Replica(FollowerThread):
             return None if late is None else late.source_labels_of(event_id)
 
     def state(self) -> Mapping[str, Any]:
-        """Where it stands: journal record, events learned, seconds since that record and since its look."""
+        """Return the journal record, events learned, and seconds since the record and since the last poll."""
         following = self._following
         if following is None:
             return {"journal": None, "learned": 0, "seconds_since_commit": None, "seconds_since_look": None}
@@ -134,7 +136,6 @@ class Replica(FollowerThread):
         }
 
     def _follow(self, log: Log) -> None:
-        """Recover, then go on as the journal does until it is over. Raises StreamnbError."""
         config = factories.begun_configuration(self.config, log)
         identity, snapshots = factories.identity(config), factories.snapshots(config)
         stands = standing(log, snapshots, identity)
@@ -174,11 +175,11 @@ class Replica(FollowerThread):
         return not self._stopping
 
     def _compare(self, config: Config, learned: Mapping[str, Any]) -> None:
-        """Tell, once, in what the configuration is not the learner's: it answers by that of the learner."""
+        """Report once in which settings the configuration differs from the learner's, which apply."""
         told = ", ".join(
             f"{one.key} is {one.after}, and the learner's {one.before}"
             for one in factories.ConfiguredJob(config).changes_since(learned)
-            if one.key != "predictions.by"  # of which a scorer says itself what it waits for
+            if one.key != "predictions.by"  # the scorer itself reports that it waits for this key
         )
         if told and told != self._differs:
             self._tell(f"{told}: give the configuration of the learner, --config FILE")

@@ -26,7 +26,7 @@ from streamnb.serving.replica import Replica
 _TURN_SECONDS = 0.2
 _REST_SECONDS = 0.05
 _LOOK_SECONDS = 1.0
-_STEP_SECONDS = 2.0  # of predicting for one commit; the group waits for whoever is in it
+_STEP_SECONDS = 2.0  # time to predict for one commit; the consumer group waits for each member
 _STEP_BYTES = 16 << 20  # of events, or of outputs
 _AT_ONCE = 1000  # records, while the replica stands still
 _LOOK_BACK = 100  # offsets, in search of a scorer's prediction
@@ -36,17 +36,17 @@ _NUMBERS = re.compile(r"[\d,.%]+")
 class Scorer:
     """One of any number of processes that predict in place of the learner.
 
-    It learns nothing by itself: a replica follows the learner. It reads the partitions that its group gives
-    it, and predicts only by a model that was at most `scorers.behind` journal records behind the learner at
-    the time that the prediction bears; else it waits.
+    It learns nothing: a replica follows the learner. It reads the partitions that its consumer group assigns,
+    and predicts only by a model that was at most `scorers.behind` journal records behind the learner at the
+    time of the prediction; otherwise it waits.
 
     Args:
         config: of the learner, its log on Kafka.
-        log: that nobody else reads.
-        replica: that follows, or is about to.
-        sensor: is told what happens.
-        stopping: whether it was told to stop.
-        accepts_loss: go on where events are gone that were never predicted.
+        log: used by this scorer only.
+        replica: follows, or is about to.
+        sensor: receives the events of the scorer.
+        stopping: returns True after a request to stop.
+        accepts_loss: continue although events were deleted that were never predicted.
     """
 
     def __init__(
@@ -63,13 +63,13 @@ class Scorer:
         self._sensor, self._stopping, self._accepts_loss = sensor, stopping, accepts_loss
         self._journal = log.partitions(config.topics.journal)[0]
         self._journal_id = log.topic_id(config.topics.journal)
-        self._topics: Sequence[str] = ()  # of events, as the learner reads them
+        self._topics: Sequence[str] = ()  # event topics, as the learner reads them
         self._left: Sequence[Record] = ()  # read, and not predicted yet
         self._waits_for = "the beginning"
         self._looked = 0.0
 
     def run(self) -> None:
-        """Take part until told to stop, once there is a model to predict by. Raises StreamnbError."""
+        """Predict from the first model on, until `stopping`. Raises StreamnbError."""
         while self._is_hindered():
             if self._stopping():
                 return
@@ -89,14 +89,14 @@ class Scorer:
                 raise OutOfRange(f"events are gone that were not predicted: {error}; {way}") from error
 
     def _turn(self, share: GroupShare) -> None:
-        """Read, and commit what is made of it; or see what there is to read."""
+        """Read records and commit their predictions, or join the group."""
         self._sensor.heartbeat()
         if share.turn():
             self._left = ()
             self._check_topics()
             share.resume(self._begins, self._published, accepts_loss=self._accepts_loss)
             self._sensor.noted(
-                f"predicts {', '.join(map(str, sorted(share.positions))) or 'no partition by now'}"
+                f"predicts {', '.join(map(str, sorted(share.positions))) or 'no partition now'}"
             )
         self._left = self._left or self._gather(share)
         if self._left:
@@ -104,7 +104,7 @@ class Scorer:
         self._look_around()
 
     def _gather(self, share: GroupShare) -> Sequence[Record]:
-        """Records for one commit: what comes within `commit.interval`, bounded in number and in bytes."""
+        """Return the records for one commit: those within `commit.interval`, bounded in number and bytes."""
         records: list[Record] = []
         pace, size = self._config.commit, 0
         due = time.monotonic() + pace.interval
@@ -121,12 +121,12 @@ class Scorer:
         return records
 
     def _step(self, share: GroupShare) -> None:
-        """One commit, of as many of the records as there is a model near enough, time and room for.
+        """Commit as many of the records as the model, the time and the size limits allow.
 
-        1. Read the clock, then ask where the journal ends: at that time a model was at most so far behind.
-        2. Predict, in parts between which the replica may go on.
-        3. Publish, and move the group's offsets, in one transaction. Where that fails the records are read
-           again, by whoever has their partitions then.
+        1. Read the clock, then the end of the journal: this bounds how far behind the model was at that time.
+        2. Predict, in parts between which the replica may follow.
+        3. Publish, and move the group's offsets, in one transaction. If that fails the records are read
+           again, by the member that then has their partitions.
         """
         now, end = time.time(), self._log.offsets(self._journal)[1]
         until = time.monotonic() + _STEP_SECONDS
@@ -147,7 +147,9 @@ class Scorer:
         seconds = share.commit(outputs, records)
         if seconds is None:
             self._left = ()
-            self._sensor.noted("a commit was not made: its events are read again, by whoever has them by now")
+            self._sensor.noted(
+                "a commit was not made: the scorer that has their partitions now reads its events again"
+            )
             return
         at = time.time()
         latencies = [at - record.timestamp for record in records]
@@ -156,7 +158,7 @@ class Scorer:
     def _score(
         self, records: Sequence[Record], now: float, end: int, tally: Counters
     ) -> tuple[list[NewRecord], int, int] | None:
-        """What the replica says, of how many records, and where it stands; None while it may not be asked."""
+        """Return the outputs, the number of records and the journal position; None while it must wait."""
         with self._replica.lock:
             following = self._replica.following
             obstacle = self._obstacle(following, end)
@@ -166,15 +168,14 @@ class Scorer:
             learner, journal = following.learner, following.checkpoint.n
             learner.tally = tally
             outputs, taken = learner.score(records, now, journal, _STEP_BYTES)
-            learner.tally = Counters()  # what it goes on to learn was told by the learner
+            learner.tally = Counters()  # the learner itself counts what it learns next
         return outputs, taken, journal
 
     def _obstacle(self, following: JournalTail | None, end: int) -> str:
-        """Why a model is not to predict; empty where it may. Raises LogError where none will go on."""
+        """Return why a model must not predict, or "". Raises LogError if no model will ever."""
         if not self._replica.is_alive:
             raise LogError(
-                "the thread that follows the journal has ended by the error above, and no model goes on: "
-                "start it again"
+                "the thread that follows the journal ended with the error above: start the scorer again"
             )
         if following is None or end <= following.offset:  # or its journal is no more
             return self._replica.status
@@ -194,7 +195,7 @@ class Scorer:
         return ""
 
     def _wait(self, obstacle: str) -> None:
-        """Tell what it waits for, or that it waits no longer, where that is new but for its numbers."""
+        """Log what it waits for, or that it no longer waits, if more than a number changed."""
         if obstacle and (what := _NUMBERS.sub("", obstacle)) != self._waits_for:
             self._sensor.noted(f"waiting: {obstacle}")
             self._sensor.entered(WorkerState.RECOVERING)
@@ -204,7 +205,6 @@ class Scorer:
             self._waits_for = ""
 
     def _is_hindered(self) -> bool:
-        """Whether it may not predict now."""
         end = self._log.offsets(self._journal)[1]
         with self._replica.lock:
             obstacle = self._obstacle(self._replica.following, end)
@@ -216,7 +216,7 @@ class Scorer:
         time.sleep(_REST_SECONDS)
 
     def _look_around(self) -> None:
-        """Now and then: what waits, how far behind the replica is, and whether the topics are the same."""
+        """Now and then, check what it waits for, the replica's lag, and that the topics are the same."""
         now = time.monotonic()
         if now - self._looked < _LOOK_SECONDS:
             return
@@ -234,37 +234,37 @@ class Scorer:
             self._sensor.followed(told[1])
 
     def _check_name(self, learned: str) -> None:
-        """Raises ConfigError under another name: its group would be another one, and predict all again."""
+        """Raise ConfigError for another name: its group would predict all events again."""
         name = self._config.model.name
         if name != learned:
             raise ConfigError(
                 f"model.name is {literal(name)}, and the learner of this journal is {literal(learned)}: "
-                "scorers of another name would predict each event once more; give the configuration of the "
+                "scorers of another name would predict each event again; give the configuration of the "
                 "learner, --config FILE"
             )
 
     def _check_topics(self) -> None:
-        """Raises where a topic is gone, or one of events is no longer the one that is learned."""
+        """Raise if a topic was deleted, or a topic of events was recreated since it was learned."""
         following = self._replica.following
         journal, of = self._journal.topic, self._config.topics
         topics = (*self._topics, of.predictions, of.dead_letters)
         found = self._log.topic_ids([*topics, journal])
         if found.get(journal) != self._journal_id:
-            raise JournalError(f"topic {journal!r} was deleted, or made anew: its model is another one")
+            raise JournalError(f"topic {journal!r} was deleted or recreated: its model is a different model")
         known = {} if following is None else following.checkpoint.origin.topic_ids
         for topic in topics:
             if topic not in found:
                 raise UnknownTopic(f"there is no topic {topic!r} any more; `streamnb topics create` makes it")
             if known.get(topic, found[topic]) != found[topic]:
                 raise JournalError(
-                    f"topic {topic!r} was deleted and made anew; `streamnb run --accept-loss` goes on with "
+                    f"topic {topic!r} was deleted and recreated; `streamnb run --accept-loss` continues with "
                     "it, and then scorers do"
                 )
 
     def _begins(self) -> Mapping[Partition, int]:
-        """Where the learner left the predicting to scorers; what came before it has predicted itself.
+        """Return the offsets from which scorers predict; the learner predicted earlier events itself.
 
-        Raises JournalError where the journal does not say so any more.
+        Raises JournalError if the journal no longer contains them.
         """
         begins: dict[Partition, int] | None = None
         was_scorers = False
@@ -274,17 +274,17 @@ class Scorer:
                 is_scorers = record.config.get("predictions", {}).get("by") == "scorers"
                 begins = positions_of(record) if is_scorers and not was_scorers else begins
                 was_scorers = is_scorers
-            elif record.kind == "loss" and begins is not None:  # topics may be others: they begin anew
+            elif record.kind == "loss" and begins is not None:  # recreated topics start at their first record
                 begins = {p: at for p, at in begins.items() if p.topic not in record.topic_ids}
         if begins is None:
             raise JournalError(
-                f"the journal does not say any more where scorers begin, and their group has no offsets; say "
-                f"it: {self._set_offsets()}"
+                "the journal no longer contains the offsets at which scorers begin, and their group has none; "
+                f"set them: {self._set_offsets()}"
             )
         return begins
 
     def _published(self) -> str:
-        """What to say where scorers have published, and their group stands nowhere; else nothing."""
+        """Return an error message if scorers have published and their group has no offsets; otherwise ""."""
         for partition, (first, end) in self._log.offset_ranges(self._config.topics.predictions).items():
             start = max(first, end - _LOOK_BACK)
             for record in self._log.read(partition, start, _LOOK_BACK) if start < end else ():
@@ -293,22 +293,22 @@ class Scorer:
                     if said.name == self._config.model.name and said.journal is not None:
                         return (
                             f"scorers have predicted, and group {self._config.scorers_group} has no offsets, "
-                            "which brokers forget a week after the last scorer has ended; say where they go "
-                            f"on: {self._set_offsets()}"
+                            "which brokers delete a week after the last scorer has ended; set them: "
+                            f"{self._set_offsets()}"
                         )
         return ""
 
     def _set_offsets(self) -> str:
-        """The line that says where the group goes on, at one moment."""
+        """Return the command that sets the group's offsets to a time."""
         topics = [word for topic in self._topics for word in ("--topic", topic)]
         at = ("--reset-offsets", "--to-datetime", "YYYY-MM-DDTHH:MM:SS.000", "--execute")
         return self._log.line("kafka-consumer-groups.sh", "--group", self._config.scorers_group, *topics, *at)
 
 
 def _behind(following: JournalTail, end: int) -> int:
-    """How many journal records a replica is behind the end of the journal's topic, at most.
+    """Return an upper bound of the journal records that a replica is behind the end of the journal's topic.
 
-    Each is written by a transaction of its own, of which the marker takes an offset, too. Where it has gone
-    on to that end all else is aborted, or none of the journal's.
+    Each record has a transaction of its own, whose marker takes an offset, too. A replica that has reached
+    the end is not behind: the rest is aborted or foreign.
     """
     return 0 if following.end >= end else max(0, (end - following.offset) // 2 - 1)
