@@ -32,19 +32,19 @@ _UNCHECKED = frozenset(
     "after at before certificate config event file folder forgotten id ids label log map_labels "
     "order out predictions private_key report set shards snapshot token_file".split()
 )
-"""Options that may name files, of whatever bytes; and those that are refused with more to say."""
+"""Options that may hold a file name of arbitrary bytes, or whose own check rejects bad text."""
 _USUAL = "streamnb.toml"
-"""What `init` writes; no command reads it unasked, for what it says may be of another stream."""
+"""Output of `init`; never read implicitly, because it may belong to another stream."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; the exit code: 0 done, 1 failed, 2 wrong usage or configuration, 130 interrupted."""
+    """Run one command and return its exit code."""
     return exit_code_of(_run, sys.argv[1:] if arguments is None else arguments)
 
 
 def _run(given: Sequence[str]) -> int:
     parser = build_parser()
-    if "_ARGCOMPLETE" in os.environ:  # a shell asks what may follow; where argcomplete is installed
+    if "_ARGCOMPLETE" in os.environ:  # shell completion, if argcomplete is installed
         importlib.import_module("argcomplete").autocomplete(parser)
     first = given[0].partition("=")[0] if given else ""
     if first.startswith("--") and not any(own.startswith(first) for own in ("--help", "--version")):
@@ -71,10 +71,12 @@ def _refuse_bytes(options: Mapping[str, object]) -> None:
 
 
 def exit_code_of(command: Callable[[T], int], given: T) -> int:
-    """Run it; what fails is said in one line."""
+    """Run a command, print an error in one line, and return the exit code."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UndeclaredTextWarning)  # `seen_fields` says it for all events
+            warnings.simplefilter(
+                "ignore", UndeclaredTextWarning
+            )  # `seen_fields` reports it once for all events
             warnings.simplefilter("ignore", SmallWeightWarning)  # `Counters` counts them
             return command(given)
     except StreamnbError as error:
@@ -83,8 +85,8 @@ def exit_code_of(command: Callable[[T], int], given: T) -> int:
     except KeyboardInterrupt:
         print("streamnb: interrupted", file=sys.stderr)
         return 130
-    except BrokenPipeError:  # whoever read our output has gone
-        sys.stdout = None  # or the interpreter complains of it at exit
+    except BrokenPipeError:  # the reader of our output has closed the pipe
+        sys.stdout = None  # otherwise the interpreter complains at exit
         return 1
     except OSError as error:
         place = "" if error.filename is None else f"{error.filename}: "
@@ -93,7 +95,7 @@ def exit_code_of(command: Callable[[T], int], given: T) -> int:
 
 
 def _progress() -> AbstractContextManager[object]:
-    """Says where kernels are compiled, in a command that can compile any."""
+    """Report compilations of kernels, if this command can compile any."""
     if "numba" not in sys.modules:
         return nullcontext()
     compiling = importlib.import_module("streamnb.cli.compilation_progress")

@@ -1,4 +1,4 @@
-"""Says where kernels are compiled; to load them is no such thing."""
+"""Progress of kernel compilation; loading cached kernels is not reported."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ _SECONDS = "30 to 80 s"  # for the default model, measured with numba 0.68; a se
 
 
 def listening(listener: event.Listener) -> AbstractContextManager[object]:
-    """While it lasts, `listener` hears where numba begins and ends to compile a function."""
+    """Notify `listener` of each function that numba compiles, while the context lasts."""
     return event.install_listener("numba:compile", listener)  # type: ignore[no-any-return]
 
 
 class Progress(event.Listener):  # type: ignore[misc]
-    """A line at the first kernel that is compiled; and while one is, a count, where someone watches.
+    """A line at the first compiled kernel and, on a terminal, a running count.
 
-    A kernel that calls others has them compiled before it ends. What is not ours, nor called by ours, is
-    passed over.
+    Compilations nest: a kernel compiles the functions it calls. Functions of other packages are ignored
+    unless a kernel calls them.
     """
 
     def __init__(self) -> None:
@@ -32,14 +32,14 @@ class Progress(event.Listener):  # type: ignore[misc]
         self._bar: Any = None
 
     def on_start(self, begins: event.Event) -> None:
-        """Hear of a function that numba begins with."""
+        """Count the depth of nested compilations."""
         if self._depth or begins.data["dispatcher"].py_func.__module__.startswith("streamnb."):
             self._depth += 1
             if self._depth == 1:
                 self._show()
 
-    def on_end(self, ends: event.Event) -> None:  # noqa: ARG002  whichever it is: they end inside out
-        """Hear of one that is done."""
+    def on_end(self, ends: event.Event) -> None:  # noqa: ARG002  compilations end inside out
+        """Count a compiled function."""
         if self._depth:
             self._depth -= 1
             self._done += 1

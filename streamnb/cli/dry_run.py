@@ -1,4 +1,4 @@
-"""What `run` would say of the next records of the log, found out without writing anything."""
+"""Dry run: predictions for the next records of the log, without writing anything."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from streamnb.values.parameter_checks import pluralize
 _AT_ONCE = 1000
 _OUTPUT_BYTES = 16 << 20
 _TURN_SECONDS = 0.1
-_PATIENCE = 10.0  # seconds, for records that a log says are there
+_PATIENCE = 10.0  # seconds to wait for records that the lag reports
 
 
 def dry_run(
@@ -32,12 +32,10 @@ def dry_run(
     *,
     accepts_loss: bool,
 ) -> int:
-    """Print what would be predicted of the next `most` records, and say what else would come of them.
+    """Print the predictions of the next `most` records, and a summary; `met` is called with each batch.
 
-    `met` is called with what was learned.
-
-    The learner recovers as it would in `run`, and learns in memory. No election is held, no group joined,
-    nothing committed: a learner that runs meanwhile does not notice. Raises StreamnbError as `run` would.
+    The learner recovers as in `run` and learns in memory. Nothing is elected, joined or committed, so a
+    running learner is not disturbed. Raises StreamnbError as `run` would.
     """
     with closing(context.existing_log(config)) as log:
         factories.check_topics(config, log)
@@ -72,7 +70,7 @@ def dry_run(
 
 
 def _parts(log: Log, most: int) -> Iterator[Sequence[Record]]:
-    """At most so many records, in parts, up to where the log ends."""
+    """Yield batches of at most `most` records in total, up to the end of the log."""
     silent_since = time.monotonic()
     while most > 0:
         records = log.poll(min(_AT_ONCE, most), _TURN_SECONDS)
@@ -86,7 +84,6 @@ def _parts(log: Log, most: int) -> Iterator[Sequence[Record]]:
 
 
 def _print_summary(config: Config, learner: EventProcessor, records: Sequence[Record]) -> int:
-    """What would be published of some records; how many they were."""
     total, left = learner.consumed, records
     while left:
         before = learner.consumed
@@ -94,9 +91,12 @@ def _print_summary(config: Config, learner: EventProcessor, records: Sequence[Re
             if output.topic == config.topics.predictions:
                 sys.stdout.buffer.write(output.value + b"\n")
             elif output.topic == config.topics.dead_letters:
-                told = {name: value.decode(errors="replace") for name, value in output.headers}
-                place = f"{told['topic']}/{told['partition']} offset {told['offset']}"
-                print(printable(f"dead letter: {place}: {told['reason']} at {told['path']}"), file=sys.stderr)
+                headers = {name: value.decode(errors="replace") for name, value in output.headers}
+                place = f"{headers['topic']}/{headers['partition']} offset {headers['offset']}"
+                print(
+                    printable(f"dead letter: {place}: {headers['reason']} at {headers['path']}"),
+                    file=sys.stderr,
+                )
         left = left[learner.consumed - before :]
     sys.stdout.flush()
     return learner.consumed - total

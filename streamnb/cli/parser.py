@@ -1,4 +1,4 @@
-"""The commands, and the arguments that each of them takes."""
+"""The commands and their arguments."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _GROUPS = {
 }
 _WITH_ACTIONS = {"dlq", "journal", "labels", "model", "snapshot"}
 """Commands whose actions take different arguments."""
-_AHEAD = 86400.0  # seconds: forgives a clock
+_AHEAD = 86400.0  # seconds of tolerated clock skew
 _FILES = "JSON lines, CSV, TSV (plain, .gz, .zst) or Parquet; - is standard input"
 _WIDEST = 100  # columns: longer lines are hard to read
 _Command = Callable[..., argparse.ArgumentParser]
-"""Makes the parser of a command, of its name and what it is for."""
+"""Makes the parser of a command from its name and summary."""
 
 
 def _width() -> int:
@@ -46,7 +46,7 @@ class _Help(argparse.HelpFormatter):
     def add_usage(
         self, usage: str | None, actions: Iterable[argparse.Action], groups: Any, prefix: str | None = None
     ) -> None:
-        """All that has to be given; whole where argparse makes a name of it, which has no prefix."""
+        """Show only required arguments; in full if argparse derives a name, which has no prefix."""
         if prefix is None:
             needed = [action for action in actions if action.required or not action.option_strings]
             actions, groups = [argparse.Action([], "options", metavar="[OPTIONS]"), *needed], []
@@ -54,24 +54,24 @@ class _Help(argparse.HelpFormatter):
 
 
 class _Overview(_Help, argparse.RawDescriptionHelpFormatter):
-    """The same, with lines that are wrapped already."""
+    """Help whose lines are already wrapped."""
 
 
 class _Parser(argparse.ArgumentParser):
-    """Helps so by default; parsers of commands and actions are of its kind, too."""
+    """Parser with this help format, also for commands and actions."""
 
     def __init__(self, *, formatter_class: Any = _Help, **more: Any) -> None:
         super().__init__(formatter_class=formatter_class, **more)
 
     def error(self, message: str) -> NoReturn:
-        """End with the usage; of a word that is no choice, with the one that may have been meant."""
+        """Exit with the usage and, for an invalid choice, a suggestion."""
         found = re.search(r"invalid choice: '(.*)' \(choose from (.*)\)$", message)
         known = () if found is None else re.findall(r"[\w.-]+", found[2])
         super().error(message + ("" if found is None else did_you_mean(found[1], known)))
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The whole command line."""
+    """Build the parser of the whole command line."""
     text = "A streaming Bayesian classifier: it predicts each event of a log, then learns it."
     parser = _Parser(
         prog="streamnb",
@@ -133,7 +133,6 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def _in_groups(commands: Mapping[str, argparse.ArgumentParser]) -> str:
-    """Every command with its summary, under what it is for."""
     groups = [
         f"{title}:\n"
         + "\n".join(
@@ -153,7 +152,6 @@ def _in_groups(commands: Mapping[str, argparse.ArgumentParser]) -> str:
 
 
 def _add_trials(command: _Command) -> None:
-    """What there is to begin with."""
     text = "stream real and made-up data through the embedded log, and show it learn"
     demo = command("demo", text, configured=False)
     demo.add_argument("--folder", help="keep the logs here (default: a temporary folder)")
@@ -168,7 +166,6 @@ def _add_trials(command: _Command) -> None:
 
 
 def _add_services(command: _Command) -> None:
-    """What learns from a log, and what predicts in its place."""
     run = command("run", "learn from the log: predictions and metrics go to their topics")
     how_far = run.add_mutually_exclusive_group()
     text = "only print what would be predicted of the next N records; nothing is written or joined"
@@ -187,7 +184,6 @@ def _add_services(command: _Command) -> None:
 
 
 def _add_questions(command: _Command) -> None:
-    """The commands that ask the newest snapshot."""
     predict = command("predict", "say what a message, or each event of a file, is by the newest snapshot")
     text = "a text or a JSON object; or a file, as `evaluate` reads it; - is standard input"
     predict.add_argument("event", metavar="TEXT|FILE", help=text)
@@ -211,7 +207,6 @@ def _add_questions(command: _Command) -> None:
 
 
 def _add_event_of_log(explain: argparse.ArgumentParser) -> None:
-    """Which event of the log is explained in place of a text, and by which state."""
     explain.add_argument("--id", metavar="ID", help="an event of the log, the last one that has this id")
     text = "an event of the log, by its partition and offset"
     explain.add_argument("--place", metavar="[TOPIC/]N/OFFSET", help=text)
@@ -225,7 +220,6 @@ def _add_event_of_log(explain: argparse.ArgumentParser) -> None:
 
 
 def _add_serving(serve: argparse.ArgumentParser) -> None:
-    """Where it listens, and to whom."""
     serve.add_argument(
         "--listen", default="127.0.0.1:8000", metavar="HOST:PORT", help="(default: %(default)s)"
     )
@@ -241,7 +235,6 @@ def _add_serving(serve: argparse.ArgumentParser) -> None:
 
 
 def _add_labels(command: _Command) -> None:
-    """The commands of those who say what events are, and of a model that is learned anew by that."""
     label = command("label", "say what an event is, late, or otherwise than before")
     label.add_argument("id", nargs="?", metavar="ID", help="of the event")
     label.add_argument("label", nargs="?", metavar="LABEL", help="its class")
@@ -266,7 +259,6 @@ def _add_labels(command: _Command) -> None:
 
 
 def _add_operations(command: _Command) -> None:
-    """The commands of those who run a service."""
     config = command("config", "check or show the configuration, or look for keys without effect")
     config.add_argument("action", choices=["check", "lint", "show"])
 
@@ -322,7 +314,6 @@ def _add_operations(command: _Command) -> None:
 
 
 def _add_model(action: _Command) -> None:
-    """What is done with the models of shards; a shard is a learner's configuration, or a file of `export`."""
     what = "the configuration of a learner, or a file that `export` wrote"
     merge = action("merge", "publish the sum of shards' models, for `serve` and `score` to follow")
     merge.add_argument("shards", nargs="+", metavar="SHARD", help=what)
@@ -436,7 +427,6 @@ def _add_compare(compare: argparse.ArgumentParser) -> None:
 
 
 def _actions(made: argparse.ArgumentParser) -> _Command:
-    """Makes the parsers of a command's actions, each of its name and what it is for."""
     actions = made.add_subparsers(dest="action", required=True, metavar="ACTION")
 
     def action(name: str, summary: str) -> argparse.ArgumentParser:
@@ -448,7 +438,6 @@ def _actions(made: argparse.ArgumentParser) -> _Command:
 def _add_common(
     made: argparse.ArgumentParser, *, configured: bool = True, has_log: bool = True
 ) -> argparse.ArgumentParser:
-    """The same, with what every command takes, and every one that reads or writes a log."""
     if has_log:
         text = "the log, such as sqlite:///events.db (default: log.url)"
         made.add_argument("--log", metavar="URL", help=text)
@@ -466,10 +455,8 @@ def _sentence(summary: str) -> str:
 
 
 class _Version(argparse.Action):
-    """Says the version of the installed package."""
-
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        """Print it and stop; looking it up loads what no command needs."""
+        # The import is late: no command needs importlib.metadata.
         print("streamnb", importlib.import_module("importlib.metadata").version("streamnb"))
         parser.exit()
 
@@ -498,7 +485,6 @@ def _positive_int(text: str) -> int:
 
 
 def _number(expected: str, is_right: Callable[[float], bool]) -> Callable[[str], float]:
-    """Reads a finite number of which this is so."""
 
     def read(text: str) -> float:
         with contextlib.suppress(ValueError):

@@ -21,7 +21,7 @@ def parts_of(
     returns True; items read but not yielded are then lost. Items before an error are yielded before it is
     raised.
     """
-    arrivals: Queue[list[T]] = Queue(most)  # nothing more, after an empty one
+    arrivals: Queue[list[T]] = Queue(most)  # an empty list ends the stream
     failed: list[Exception] = []
 
     def feed() -> None:

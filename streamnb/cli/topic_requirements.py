@@ -1,4 +1,4 @@
-"""The topics that a configuration needs, and what a learner must be allowed to do with them."""
+"""The topics that a configuration needs, and the ACLs of a learner."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _MEANINGS = {
 
 
 def planned_topics(config: Config, brokers: int) -> tuple[TopicSpec, ...]:
-    """The topics of the configured model, on so many brokers; on the embedded log they have no settings."""
+    """Return the topics of the configured model; on the embedded log they have no settings."""
     planned = plan_topics(
         config.topics.names,
         partitions=config.topics.partitions,
@@ -26,16 +26,16 @@ def planned_topics(config: Config, brokers: int) -> tuple[TopicSpec, ...]:
 
 
 def acls_of(config: Config) -> tuple[Acl, ...]:
-    """What the learner's user must be allowed to do."""
+    """Return the ACLs of the learner's user."""
     return plan_acls(config.topics.names, group_of(config))
 
 
 def acls_of_all(config: Config) -> tuple[Acl, ...]:
-    """The same, and what scorers need where they predict."""
+    """Return the ACLs of the learner, and of scorers if they predict."""
     scorers = scorers_acls(config.scorers_group, config.topics.predictions)
     return (*acls_of(config), *(scorers if config.predictions.by == "scorers" else ()))
 
 
 def group_of(config: Config) -> str:
-    """The learner's consumer group, and its transactional id."""
+    """Return the learner's consumer group, which is also its transactional id."""
     return f"streamnb.{config.model.name}"

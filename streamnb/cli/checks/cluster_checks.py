@@ -21,11 +21,11 @@ from streamnb.event_logs.kafka.consumer_group import is_learner
 from streamnb.event_logs.kafka.kafka_admin import Group, OpenTransaction
 from streamnb.event_logs.kafka.open_transactions import GRACE_SECONDS
 
-_OLDEST = (2, 7)  # group metadata goes with a transaction, and an epoch that is too old is no fatal error
+_OLDEST = (2, 7)  # first with group metadata in transactions and non-fatal errors for stale epochs
 
 
 def check_brokers(brokers: Mapping[int, str], versions: Mapping[int, tuple[int, ...]]) -> Iterator[Diagnosis]:
-    """Whether there are brokers, and none of them is too old."""
+    """Check that brokers are up and recent enough."""
     shown = ", ".join(brokers.values())
     yield Diagnosis("broker", Severity.OK, f"{len(brokers)} up: {shown}")
     for number, version in versions.items():
@@ -39,10 +39,7 @@ def check_brokers(brokers: Mapping[int, str], versions: Mapping[int, tuple[int, 
 def check_topics(
     planned: Sequence[TopicSpec], found: FoundTopics, brokers: int, tools: KafkaTools
 ) -> Iterator[Diagnosis]:
-    """Whether each topic is there, and is such that nothing is lost.
-
-    Only what can do harm is a finding; `topics plan` shows every difference.
-    """
+    """Check that each topic exists and loses no records; `topics plan` shows harmless differences, too."""
     inputs = [found.topics.get(topic.name) for topic in planned if topic.role in {"events", "labels"}]
     largest = max((_number(topic, "max.message.bytes") or 0 for topic in inputs if topic), default=0)
     for topic in planned:
@@ -63,13 +60,7 @@ def check_topics(
 
 
 class SeenCluster(NamedTuple):
-    """What the user who asks was shown.
-
-    Attributes:
-        topics: the topics, with what the user may do.
-        group: the learner's group; None where it is hidden.
-        transaction: whether the learner's transactional id is not hidden.
-    """
+    """The cluster as visible to the current user; a hidden group is None, a hidden transaction False."""
 
     topics: FoundTopics
     group: Group | None
@@ -79,18 +70,11 @@ class SeenCluster(NamedTuple):
 def check_permissions(
     acls: Iterable[Acl], seen: SeenCluster, tools: KafkaTools, principal: str | None
 ) -> Iterator[Diagnosis]:
-    """Whether the user who asks may do what the learner does, as far as Kafka tells.
-
-    Args:
-        acls: what the learner's user needs.
-        seen: what the user who asks was shown.
-        tools: for the lines that grant what is missing.
-        principal: whom they are for.
-    """
+    """Check the visible ACLs of the current user; `tools` prints the missing grants of `principal`."""
     missing = [acl for acl in acls if _may(acl, seen) is False]
     for acl in missing:
         state, found = Severity.PROBLEM, f"no {acl.operation} on {acl.resource} {acl.name}"
-        if acl.operation == "DESCRIBE_CONFIGS":  # the learner itself does without
+        if acl.operation == "DESCRIBE_CONFIGS":  # the learner itself does not need it
             state, found = Severity.WARNING, f"{found}: its settings cannot be checked"
         yield Diagnosis("permissions", state, found, next(tools.grants([acl], principal)))
     if not missing:
@@ -99,7 +83,7 @@ def check_permissions(
 
 
 def check_group(group: Group, journal: str) -> Diagnosis:
-    """Who the learner is."""
+    """Check that the learner's group has an elected member and no foreign client."""
     check = "learner"
     strangers = [member for member in group.members if not is_learner(member.client)]
     if strangers:
@@ -118,7 +102,7 @@ def check_group(group: Group, journal: str) -> Diagnosis:
 
 
 def check_transaction(transaction: OpenTransaction | None, now: float) -> Diagnosis:
-    """Whether the learner's transaction hangs; `now` is ours, the start is the coordinator's."""
+    """Check that no transaction hangs; `now` is the local clock, the start the coordinator's."""
     check = "transaction"
     if transaction is None:
         return Diagnosis(check, Severity.OK, "none is open")
@@ -137,7 +121,6 @@ _Harm = tuple[Severity, Difference, str]
 
 
 def _shape_harm(topic: TopicSpec, there: FoundTopic, brokers: int) -> Iterator[_Harm]:
-    """Partitions and replicas."""
     if topic.role == "journal" and there.partitions != 1:
         difference = Difference("partitions", "1", str(there.partitions))
         yield Severity.PROBLEM, difference, "the order of commits needs a single one"
@@ -159,7 +142,6 @@ def _shape_harm(topic: TopicSpec, there: FoundTopic, brokers: int) -> Iterator[_
 
 
 def _settings_harm(topic: TopicSpec, there: FoundTopic) -> Iterator[_Harm]:
-    """Settings under which records vanish."""
     settings = there.settings or {}
     policy = settings.get("cleanup.policy", "delete")
     if topic.role == "tenants":
@@ -180,7 +162,6 @@ def _settings_harm(topic: TopicSpec, there: FoundTopic) -> Iterator[_Harm]:
 
 
 def _size_harm(topic: TopicSpec, there: FoundTopic, largest: int) -> Iterator[_Harm]:
-    """Whether whatever the events' topics take finds room among the dead letters, and what is said of it."""
     limit = _number(there, "max.message.bytes")
     wanted = int(topic.settings.get("max.message.bytes", "0"))
     if topic.role in {"predictions", "metrics"} and limit is not None and limit < wanted:
@@ -203,7 +184,7 @@ def _unharmed(check: str, there: FoundTopic) -> Diagnosis:
 
 
 def _may(acl: Acl, seen: SeenCluster) -> bool | None:
-    """Whether the user who asks has this leave; None where Kafka does not tell."""
+    """Return whether the current user has this permission; None if Kafka does not reveal it."""
     if acl.resource == "transactional-id":
         return None if seen.transaction else False
     if acl.resource == "group":

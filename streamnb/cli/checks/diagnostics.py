@@ -1,4 +1,4 @@
-"""What a check found, how bad it is, and what to do about it."""
+"""Results of `doctor` checks: finding, severity, remedy."""
 
 from __future__ import annotations
 
@@ -10,27 +10,19 @@ from streamnb.errors import JournalError, StreamnbError
 
 
 class Severity(StrEnum):
-    """How bad it is."""
+    """Severity of a finding."""
 
     OK = "ok"
-    """As it should be."""
     WARNING = "warning"
-    """It works now, and something would have to happen before it does not."""
+    """It works now, but an incident can break it."""
     PROBLEM = "problem"
-    """It does not work, or loses data as it is."""
+    """It does not work, or loses data."""
     UNKNOWN = "unknown"
-    """It could not be found out."""
+    """The check could not be performed."""
 
 
 class Diagnosis(NamedTuple):
-    """One thing found.
-
-    Attributes:
-        check: what was looked at, such as ``topic journal``.
-        state: how bad it is.
-        found: what was found.
-        do: what to do; empty where there is nothing to do.
-    """
+    """One finding of a check such as ``topic journal``; `do` is the remedy, empty if none is needed."""
 
     check: str
     state: Severity
@@ -41,9 +33,9 @@ class Diagnosis(NamedTuple):
 def finding_of(
     check: str, question: Callable[[], Iterable[Diagnosis]], otherwise: Severity = Severity.UNKNOWN
 ) -> list[Diagnosis]:
-    """The findings of a question; one that is `otherwise` where it could not be answered, and says why.
+    """Return the findings of a check; if it fails, one of severity `otherwise` with the reason.
 
-    A journal that cannot be continued is a problem, whatever was asked.
+    A JournalError is always a problem.
     """
     try:
         return list(question())

@@ -1,4 +1,4 @@
-"""Lines for Kafka's own tools, as a user would type them."""
+"""Command lines for Kafka's own tools."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ANYBODY = "User:NAME"
 
 
 def principal_of(config: Config, given: str | None = None) -> str | None:
-    """Whom the ACLs are for: ``User:`` and the name given, else kafka.username; None where there is none."""
+    """Return the principal of the ACLs: the given name, else kafka.username; None if neither is set."""
     name = given or config.kafka.username
     if not name:
         return None
@@ -22,20 +22,20 @@ def principal_of(config: Config, given: str | None = None) -> str | None:
 
 
 class KafkaTools:
-    """Lines for one cluster, made by `line`."""
+    """Command lines for one cluster."""
 
     def __init__(self, line: ToolCommand) -> None:
         self._line = line
 
     @classmethod
     def from_config(cls, config: Config) -> KafkaTools:
-        """Those for the cluster of a configuration."""
+        """Return the tools for the cluster of a configuration."""
         return cls(
             ToolCommand.from_settings({**config.kafka.client, "bootstrap_servers": config.log.bootstrap})
         )
 
     def grants(self, acls: Iterable[Acl], principal: str | None) -> Iterator[str]:
-        """One line for each resource; where nobody is named the principal is a blank to be filled in."""
+        """Yield one line for each resource; without a principal, a placeholder stands in its place."""
         for (resource, name, is_prefix), some in groupby(acls, key=itemgetter(0, 1, 3)):
             does = (acl.operation.title().replace("_", "") for acl in some)  # such as DescribeConfigs
             operations = [word for operation in does for word in ("--operation", operation)]
@@ -44,7 +44,7 @@ class KafkaTools:
             yield self._line("kafka-acls.sh", "--add", *allowed, *operations, *kind, f"--{resource}", name)
 
     def change(self, topic: str, difference: Difference) -> str:
-        """What would make a topic as planned."""
+        """Return the command that changes a topic to the plan."""
         what, planned, found = difference
         if what == "replication":
             return (

@@ -1,4 +1,4 @@
-"""Checks of what the log holds: whether a recovery would find all it needs."""
+"""Checks of the log: a recovery must find all it needs."""
 
 from __future__ import annotations
 
@@ -11,18 +11,17 @@ from streamnb.engine.ports import Log, Partition
 from streamnb.formats.journal_record import JournalRecord
 from streamnb.persistence.snapshot_folder import Damaged
 
-_SOON = 24 * 3600.0  # seconds; a shorter outage needs nobody to notice it on a Sunday
+_SOON = 24 * 3600.0  # seconds; a warning must leave a day to react
 
 
 class JournalExtent(NamedTuple):
-    """What one partition keeps of what a recovery reads.
+    """Offsets of one partition that matter to a recovery.
 
     Attributes:
-        partition: which.
         position: offset of the first record that the recovery reads.
-        earliest: the earliest offset that is kept.
+        earliest: the earliest retained offset.
         end: offset of the next record to be written.
-        written: timestamp of the first record that the recovery reads; None where there is none yet.
+        written: timestamp of the record at `position`; None if it does not exist.
     """
 
     partition: Partition
@@ -33,7 +32,7 @@ class JournalExtent(NamedTuple):
 
 
 def check_strays(strays: Sequence[ForeignRecord]) -> Iterator[Diagnosis]:
-    """What lies between the journal's records and is none of them."""
+    """Warn about foreign records in the journal topic."""
     if strays:
         yield Diagnosis(
             "journal",
@@ -45,20 +44,14 @@ def check_strays(strays: Sequence[ForeignRecord]) -> Iterator[Diagnosis]:
 
 
 def check_snapshots(damaged: Sequence[Damaged]) -> Iterator[Diagnosis]:
-    """The files that a recovery passes over to reach the newest snapshot that can be read."""
+    """Warn about unreadable files that are newer than the newest readable snapshot."""
     for path, reason in damaged:
         found = f"{path} cannot be read, and is passed over: {reason}"
         yield Diagnosis("snapshots", Severity.WARNING, found, "bring a good copy back, or move it away")
 
 
 def check_journal(first: JournalRecord, last: JournalRecord, snapshot: int | None) -> Iterator[Diagnosis]:
-    """Whether the journal is whole, and reaches to the newest snapshot.
-
-    Args:
-        first: the first record that is kept.
-        last: the last one.
-        snapshot: number of the record at which the newest readable snapshot stands; None where there is none.
-    """
+    """Check that the journal, from `first` to `last`, covers the record of the newest readable snapshot."""
     at = "there is no snapshot" if snapshot is None else f"the newest snapshot stands at {snapshot}"
     if first.n > (0 if snapshot is None else snapshot):
         yield Diagnosis(
@@ -79,11 +72,11 @@ def check_journal(first: JournalRecord, last: JournalRecord, snapshot: int | Non
 def check_recovery(
     kept: list[JournalExtent], retention: Mapping[str, float], now: float
 ) -> Iterator[Diagnosis]:
-    """Whether the events that a recovery reads are there, and for how long yet.
+    """Check that the events of a recovery exist, and how long retention keeps them.
 
     Args:
-        kept: what each partition keeps.
-        retention: topic -> seconds for which its records are kept; none for ever.
+        kept: offsets of each partition.
+        retention: topic -> seconds; topics without a limit are absent.
         now: seconds since the epoch.
     """
     check = "recovery"
@@ -122,7 +115,7 @@ def _left(check: str, soonest: tuple[float, JournalExtent] | None) -> Diagnosis:
 
 
 def kept_of(log: Log, positions: Mapping[Partition, int]) -> list[JournalExtent]:
-    """What each partition keeps from these positions on."""
+    """Return the extent of each partition from its position on."""
     return [_kept(log, partition, position) for partition, position in positions.items()]
 
 

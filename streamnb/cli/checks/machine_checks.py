@@ -1,4 +1,4 @@
-"""Checks of this machine: room on the disk, the version of SQLite."""
+"""Checks of this machine: disk space and the version of SQLite."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import NamedTuple
 from streamnb.cli.checks.diagnostics import Diagnosis, Severity
 
 _MIB = 1 << 20
-_AT_LEAST = 256 * _MIB  # bytes; less is little on any disk
+_AT_LEAST = 256 * _MIB  # bytes
 
 
 class DiskSpace(NamedTuple):
-    """What may be written to a folder.
+    """Free space of a folder.
 
     Attributes:
         folder: the folder, or the nearest one above it that exists.
@@ -28,7 +28,7 @@ class DiskSpace(NamedTuple):
 
 
 def check_disk_space(what: str, space: DiskSpace, needed: int) -> Diagnosis:
-    """Whether the next thing to be written, `needed` bytes, fits on the disk, and a few more of it."""
+    """Check that `needed` bytes fit on the disk several times."""
     check = f"disk of {what}"
     found = f"{space.free / _MIB:,.0f} MiB free at {space.folder}; {needed / _MIB:,.0f} MiB are written next"
     if not space.is_writable:
@@ -43,7 +43,7 @@ def check_disk_space(what: str, space: DiskSpace, needed: int) -> Diagnosis:
 
 
 def check_sqlite(*, has_bug: bool) -> Diagnosis:
-    """Whether this SQLite can damage the file."""
+    """Check that this version of SQLite cannot damage the file."""
     check = "sqlite"
     if not has_bug:
         return Diagnosis(check, Severity.OK, "a version without the WAL-reset bug")
@@ -60,7 +60,7 @@ def check_sqlite(*, has_bug: bool) -> Diagnosis:
 
 
 def disk_space(path: Path) -> DiskSpace:
-    """The disk space of a folder, or of where it would be made."""
+    """Return the disk space of a folder, or of the nearest existing parent."""
     folder = path.absolute()
     while not folder.is_dir():
         folder = folder.parent

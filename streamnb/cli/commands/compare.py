@@ -1,4 +1,4 @@
-"""``streamnb compare``: what would have been, had the model been another one; one history, in one pass."""
+"""``streamnb compare``: two configurations scored on one history, in one pass."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _BOUNDS = {"log_loss": -math.log(ESCAPE), "accuracy": 1.0}
 
 
 def run(options: argparse.Namespace) -> int:
-    """Compare the configuration with the one that ``--against`` makes of it; 1 where nothing is scored."""
+    """Compare the configuration with that of ``--against``; return 1 if nothing is scored."""
     with ExitStack() as stack:
         present = context.load_config(options)
         other = _against(options, present)
@@ -43,7 +43,7 @@ def run(options: argparse.Namespace) -> int:
         if options.file is None:
             log = stack.enter_context(closing(log_of(present)))
             present, other = (factories.begun_configuration(config, log) for config in (present, other))
-        past = begun(_past(options, present, log))  # what is wrong with it shows before kernels are compiled
+        past = begun(_past(options, present, log))  # errors of the input show before kernels are compiled
         for config in (present, other):
             factories.warm_up(config)
         sides = PrequentialProcessor(present), PrequentialProcessor(other)
@@ -76,10 +76,10 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _against(options: argparse.Namespace, present: Config) -> Config:
-    """The other configuration. Raises ConfigError, also where it is of another history."""
+    """Return the other configuration. Raises ConfigError if it reads another history."""
     try:
         other = context.load_config(options, *options.against)
-    except ConfigError as error:  # what --set says is right by itself
+    except ConfigError as error:  # the values of --set alone are valid
         raise ConfigError(str(error).replace("flag --set", "--against", 1)) from error
     if other.topics != present.topics:
         raise ConfigError("--against: topics.*: both read one history; give its topics by --set")
@@ -111,14 +111,13 @@ def _past(options: argparse.Namespace, config: Config, log: Log | None) -> Itera
 
 
 def _answer(present: Costs, other: Costs) -> dict[str, Any]:
-    """Both on the same events; differences are of the second from the first."""
     n = present.place.size
     differences = {"log_loss": other.loss - present.loss, "accuracy": other.right - present.right}
     found = {name: _between(name, d) for name, d in differences.items()}
     loss = found["log_loss"]
     verdict = "better" if loss["upper"] < 0.0 else "worse" if loss["lower"] > 0.0 else "cannot be told yet"
     ends = sorted({math.ceil(n * k / _CHECKPOINTS) for k in range(1, _CHECKPOINTS + 1)})
-    numbers: dict[str, int] = {}  # of labels: as text, numpy takes for each as much as for the longest
+    numbers: dict[str, int] = {}  # label -> code: an array of strings takes the bytes of the longest for each
     which = np.array([numbers.setdefault(str(label), len(numbers)) for label in present.truth])
     classes = [(label, np.flatnonzero(which == k)) for label, k in sorted(numbers.items())]
     return {
@@ -144,14 +143,13 @@ def _answer(present: Costs, other: Costs) -> dict[str, Any]:
 
 
 def _between(name: str, differences: Any) -> dict[str, float]:
-    """The mean difference, and where that which was to be expected lies."""
+    """Return the mean difference and its confidence sequence."""
     total, squares, n = (np.array(math.fsum(differences**k)) for k in (1, 2, 0))
     lower, upper = interval(total, squares, n, _BOUNDS[name], _MISS)
     return {"mean": float(total / n), "lower": float(lower), "upper": float(upper)}
 
 
 def _rebuild(options: argparse.Namespace) -> str:
-    """The command that takes the other configuration up."""
     given = [("--config", options.config), ("--log", options.log)]
     sets = [("--set", one) for one in (*options.set, *options.against)]
     words = [word for flag, value in (*given, *sets) if value is not None for word in (flag, value)]

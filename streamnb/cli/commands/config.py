@@ -17,10 +17,10 @@ _LATER = 1_000_000  # observations before a change
 
 
 def run(options: argparse.Namespace) -> int:
-    """Load the configuration, build what can be built without touching a log, and show it where asked to.
+    """Load and check the configuration without a log; `show` prints it.
 
-    `lint` also reads the files that it names, and tells how soon monitors raise their alarms, what has no
-    effect, and which weights are too small to be counted as they are; 1 where there is any of the last two.
+    `lint` also reads the files it names and reports delays of monitors, keys without effect and weights below
+    the unit; it returns 1 for either of the last two.
     """
     config = context.load_config(options)
     learner = factories.learner(config)
@@ -53,7 +53,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _small_weights(config: Config) -> list[str]:
-    """Return a line for each weight that is above 0 and below a unit, and counts more than it says."""
+    """Return a line for each weight between 0 and the unit, which counts more than configured."""
     weights = {f"labels.weights: {source}": weight for source, weight in config.labels.weights.items()}
     weights["model.unlabelled_weight"] = config.model.unlabelled_weight or 0.0
     return [
@@ -65,7 +65,7 @@ def _small_weights(config: Config) -> list[str]:
 
 
 def _delays(learner: EventProcessor) -> dict[str, dict[str, tuple[int, int]]]:
-    """Monitor -> direction -> within how many observations of a change its first alarm is raised."""
+    """Return monitor -> direction -> observations from a change to its alarm, early and late."""
     found = {}
     for monitor in learner.settings.monitors:
         first, later = delays(monitor, 0), delays(monitor, _LATER)

@@ -11,9 +11,6 @@ _NICE = 10
 
 
 def run(options: argparse.Namespace) -> int:
-    """As `serve`, which has the same page. A learner beside it comes first where processors are few.
-
-    So it has a lower priority, and no model unless somebody asks for one.
-    """
+    """Serve the page with a lower priority than the learner; load a model only for requests that need it."""
     os.nice(_NICE)
     return serve(options, rests=True)

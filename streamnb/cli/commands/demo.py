@@ -1,4 +1,4 @@
-"""``streamnb demo``: a real and a made-up stream through the embedded log, with nothing to set up."""
+"""``streamnb demo``: a real and a synthetic stream through the embedded log, without any set-up."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ _PARTS = 5
 
 
 def run(options: argparse.Namespace) -> int:
-    """Stream, learn, and show how well; the digest of a replay is the proof that nothing was lost."""
+    """Stream, learn and print scores; the digest of a replay proves that nothing was lost."""
     folder = Path(options.folder or tempfile.mkdtemp(prefix="streamnb-demo-"))
     folder.mkdir(parents=True, exist_ok=True)
-    tempfile.TemporaryFile(dir=folder).close()  # it can be written
+    tempfile.TemporaryFile(dir=folder).close()  # check that the folder is writable
     if found := sorted(folder.glob("*.db")):
         raise ConfigError(f"--folder: {found[0]} is a log already; the demo starts with logs of its own")
     factories.warm_up(Config())
     quiet = options.json
     try:
-        # A real stream that comes with River: 2,310 outdoor image segments, 18 measurements, 7 classes.
+        # A real stream from River: 2,310 outdoor image segments, 18 measurements, 7 classes.
         segments = [{"id": str(i), "features": x, "label": y} for i, (x, y) in enumerate(ImageSegments())]
         real = _stream(folder, "image-segments", segments, quiet=quiet)
         made = _stream(folder, "tickets", list(tickets(options.events, 0)), quiet=quiet)
@@ -59,7 +59,6 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _stream(folder: Path, name: str, events: Sequence[dict[str, Any]], *, quiet: bool) -> dict[str, Any]:
-    """Write events to a log of their own, part by part, and let a worker learn each part."""
     config = configuration.load(None, {}, [f"log.url=sqlite:///{folder / name}.db", f"model.name={name}"])
     learner = factories.learner(config)
     worker = factories.worker(config, learner, context.open_log(config))
@@ -87,7 +86,7 @@ def _stream(folder: Path, name: str, events: Sequence[dict[str, Any]], *, quiet:
 
 
 def _show_proof(config: Config, learner: EventProcessor) -> None:
-    """Learn the whole log again, from the journal alone, and compare the bytes."""
+    """Recover from the journal without snapshots, and compare the bytes of the model."""
     with closing(context.open_log(config)) as log:
         config = factories.begun_configuration(config, log)
         again = factories.learner(config)

@@ -1,4 +1,4 @@
-"""`streamnb dlq`: the dead letters: which there are, what one holds, and to send them again."""
+"""`streamnb dlq`: list, show and replay dead letters."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from streamnb.runtime import context
 from streamnb.runtime.resent_dead_letters import DONE, NEVER, OF_BYTES, ResendResult, ResentDeadLetters
 
 _AT_ONCE = 500
-_MOST_BYTES = 4 << 20  # that are sent at once, and one record
-_MOST_TOLD = 20  # letters of which it is said why
+_MOST_BYTES = 4 << 20  # of a batch, plus one record
+_MOST_TOLD = 20  # dead letters whose reason is printed
 _SHOWN = 60  # characters of a value in a list
 _ORIGINAL = "original."
 _WHENCE = "dead-letter"
@@ -36,8 +36,6 @@ _STILL_FAILS = "it still fails under this configuration"
 
 
 class _StoredDeadLetter(NamedTuple):
-    """A dead letter as it lies in its topic."""
-
     record: Record
     headers: Mapping[str, str]
 
@@ -58,7 +56,7 @@ class _StoredDeadLetter(NamedTuple):
         return "/".join(self.headers.get(name, "?") for name in ("topic", "partition", "offset"))
 
     def summary(self) -> dict[str, Any]:
-        """All of it, as JSON."""
+        """Return all fields for JSON."""
         record = self.record
         return {
             "place": self.place,
@@ -73,7 +71,7 @@ class _StoredDeadLetter(NamedTuple):
 
 
 def run(options: argparse.Namespace) -> int:
-    """Do what was asked for."""
+    """Run the action."""
     config = context.load_config(options)
     with closing(context.existing_log(config)) as log:
         action: Callable[[argparse.Namespace, Config, Log], int] = _ACTIONS[options.action]
@@ -81,7 +79,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _list(options: argparse.Namespace, config: Config, log: Log) -> int:
-    """How many there are by reason, and the last ones of each partition; memory holds those alone."""
+    """Count dead letters by reason and keep only the last of each partition in memory."""
     counts: Counter[str] = Counter()
     sizes: Counter[str] = Counter()
     ends: defaultdict[Partition, deque[_StoredDeadLetter]] = defaultdict(partial(deque, maxlen=options.limit))
@@ -118,7 +116,6 @@ def _list(options: argparse.Namespace, config: Config, log: Log) -> int:
 
 
 def _show(options: argparse.Namespace, config: Config, log: Log) -> int:
-    """One of them, and what would come of it now."""
     topic = config.topics.dead_letters
     number, _, offset = options.place.partition("/")
     if not (number.isdecimal() and offset.isdecimal()):
@@ -146,14 +143,14 @@ def _show(options: argparse.Namespace, config: Config, log: Log) -> int:
 
 
 def _at(log: Log, topic: str, number: int, offset: int) -> Record | None:
-    """The record that lies there; None where the topic has no such partition, or no record there."""
+    """Return the record at an offset; None if the partition or record does not exist."""
     place = Partition(topic, number)
     found = log.read(place, offset, 1) if place in log.partitions(topic) else ()
     return found[0] if found and found[0].offset == offset else None
 
 
 class _ReplayOutcome(NamedTuple):
-    """What becomes of a letter: the record to be sent, or why none is, and whether that may change."""
+    """The record to send, or the reason for not sending it, which a configuration may change."""
 
     record: NewRecord | None
     why: str = ""
@@ -162,13 +159,11 @@ class _ReplayOutcome(NamedTuple):
 
     @property
     def message(self) -> str:
-        """For people; empty of one that is sent."""
+        """Return the reason as text; empty for a record that is sent."""
         return f"not sent: {self.why}{self.detail}" if self.why else ""
 
 
 class _DeadLetterReplay:
-    """What becomes of dead letters under the configuration of now."""
-
     def __init__(self, config: Config, log: Log) -> None:
         self._schema: EventSchema = context.schema(config)
         self._topics = {*config.topics.events, config.topics.labels} - {""}
@@ -176,7 +171,7 @@ class _DeadLetterReplay:
         self._log = log
 
     def judged(self, letter: _StoredDeadLetter) -> _ReplayOutcome:
-        """The record to be sent again, or why there is none: nothing is sent that would be refused again."""
+        """Return the record, or the reason: no record is sent that would be rejected again."""
         topic = letter.headers.get("topic", "")
         if letter.reason in DONE:
             return _ReplayOutcome(None, DONE[letter.reason])
@@ -201,7 +196,7 @@ class _DeadLetterReplay:
         return _ReplayOutcome(found._replace(headers=(*found.headers, (_WHENCE, letter.place.encode()))))
 
     def _record(self, letter: _StoredDeadLetter, topic: str) -> NewRecord | None:
-        """The record as it came: from the letter, or, where that has not all of it, from its own topic."""
+        """Return the original record, from its own topic if the dead letter is truncated."""
         key, value, headers = letter.record.key, letter.record.value, letter.record.headers
         original = [
             (name.removeprefix(_ORIGINAL), told) for name, told in headers if name.startswith(_ORIGINAL)
@@ -219,7 +214,6 @@ class _DeadLetterReplay:
 
 
 def _replay(options: argparse.Namespace, config: Config, log: Log) -> int:
-    """Send those that were not sent before, and say what became of them."""
 
     def tell(place: str, fate: str) -> None:
         print(printable(f"{place}: {fate}"), file=sys.stderr)
@@ -240,18 +234,18 @@ def _replay(options: argparse.Namespace, config: Config, log: Log) -> int:
 
 
 class Selection(NamedTuple):
-    """The letters that are to be sent: all, if neither places nor reasons are given."""
+    """Dead letters to send: all, if neither places nor reasons are given."""
 
     places: frozenset[str] = frozenset()
     reasons: frozenset[str] = frozenset()
 
     @property
     def is_all(self) -> bool:
-        """Whether nothing is selected by name."""
+        """True if neither places nor reasons are given."""
         return not self.places and not self.reasons
 
     def has(self, letter: _StoredDeadLetter) -> bool:
-        """Whether a letter is to be sent."""
+        """Return whether a dead letter is selected."""
         return self.is_all or letter.place in self.places or letter.reason in self.reasons
 
 
@@ -265,19 +259,18 @@ def send_again(
     most: float = math.inf,
     seconds: float = math.inf,
 ) -> ResendResult:
-    """Send letters that can be read now and were not sent before, each with the note that it was, or neither.
+    """Send readable dead letters that were not sent before, in one transaction with the progress note.
 
-    A letter whose record was sent already and came back is sent if it is selected by name: what refuses it is
-    nothing that can be looked up here.
+    A record that was sent and rejected again is sent only if it is selected by name.
 
     Args:
-        config: says what can be read now.
-        log: where they lie.
-        selected: the letters.
-        tell: is told of the first few that are not sent: place, and why.
+        config: the configuration under which records must be readable.
+        log: the log of the dead letters.
+        selected: the selection.
+        tell: called with place and reason of the first few that are not sent.
         dry_run: send nothing.
-        most: stop after so many; a part that was begun is finished.
-        seconds: stop after so long.
+        most: stop after this number; a started batch is completed.
+        seconds: stop after this time.
     """
     topic, deadline = config.topics.dead_letters, time.monotonic() + seconds
     replay, why, n_sent = _DeadLetterReplay(config, log), Counter[str](), 0
@@ -321,7 +314,7 @@ def _walked(
     replay: _DeadLetterReplay,
     selected: Selection,
 ) -> Iterator[tuple[_StoredDeadLetter, _ReplayOutcome]]:
-    """What becomes of each letter that is selected and was not sent before; `walk` notes it of all."""
+    """Yield the outcome of each selected dead letter that was not sent before; `walk` records all."""
     for letter in letters:
         offset = letter.record.offset
         if walk.has(offset):
@@ -345,10 +338,7 @@ def _walked(
 
 
 def _parts(log: Log, topic: str, since: Mapping[Partition, int]) -> Iterator[list[_StoredDeadLetter]]:
-    """Those from some offsets on, as many at once as are sent at once, each part of one partition.
-
-    What this run makes come back is beyond the ends of now.
-    """
+    """Yield batches of one partition each, up to the current ends, so without records of this run."""
     ends = {partition: end for partition, (_, end) in log.offset_ranges(topic).items()}
     for _, found in groupby(records_of(log, topic, Counter(since)), key=attrgetter("partition")):
         letters = (

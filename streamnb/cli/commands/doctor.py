@@ -1,4 +1,4 @@
-"""``streamnb doctor``: what is wrong with log, topics, permissions and this machine. It changes nothing."""
+"""``streamnb doctor``: diagnose log, topics, permissions and this machine, without changes."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ from streamnb.runtime import context, factories
 from streamnb.runtime.next_commands import repeated
 from streamnb.values.parameter_checks import pluralize
 
-_WAL_BYTES = 64 << 20  # what the embedded log writes beside its file before it comes to rest
+_WAL_BYTES = 64 << 20  # size of the write-ahead log before a checkpoint
 _PACKAGES = {"kafka-python": "kafka-python", "librdkafka": "confluent-kafka"}
-_READ_TIMES = 4  # reading takes many questions to the log
+_READ_TIMES = 4  # reading takes many requests to the log
 
 
 def run(options: argparse.Namespace) -> int:
-    """Look, and say what was found; 1 where there is a problem."""
+    """Run the checks and print the findings; return 1 if there is a problem."""
     config = context.load_config(options)
     on_log = _kafka if config.log.is_kafka else _embedded
     findings = list(on_log(config, options.timeout))
@@ -113,7 +113,7 @@ def _embedded(config: Config, timeout: float) -> Iterator[Diagnosis]:
 
 
 def _library(config: Config) -> Diagnosis:
-    """What reads and writes, and in which version. Raises LogError where it is not installed."""
+    """Return the Kafka client and its version. Raises LogError if it is not installed."""
     context.library(config)
     package = _PACKAGES[config.log.client]
     return Diagnosis("client", Severity.OK, f"{config.log.client}, of {package} {version(package)}")
@@ -132,7 +132,6 @@ def _kafka(config: Config, timeout: float) -> Iterator[Diagnosis]:
 
 
 def _cluster(config: Config, admin: KafkaAdmin, timeout: float) -> Iterator[Diagnosis]:
-    """All that can be asked of a cluster that answers."""
     try:
         brokers = admin.brokers()
         found = admin.topics(name for _, name in config.topics.names)
@@ -152,7 +151,6 @@ def _cluster(config: Config, admin: KafkaAdmin, timeout: float) -> Iterator[Diag
 def _coordinated(
     config: Config, admin: KafkaAdmin, found: FoundTopics, tools: KafkaTools
 ) -> Iterator[Diagnosis]:
-    """The learner's group and transaction, and what the user who asks may do."""
     name, group, shown = group_of(config), None, True
     try:
         group = admin.group(name)
@@ -172,7 +170,6 @@ def _coordinated(
 
 
 def _read(config: Config, found: FoundTopics) -> list[Diagnosis]:
-    """What the log itself shows."""
     retention = {
         name: int(topic.settings["retention.ms"]) / 1000
         for name, topic in found.topics.items()
@@ -186,7 +183,6 @@ def _read(config: Config, found: FoundTopics) -> list[Diagnosis]:
 
 
 def _stream(config: Config, log: Log, retention: Mapping[str, float]) -> Iterator[Diagnosis]:
-    """The journal, and what a recovery would find."""
     partition = log.partitions(config.topics.journal)[0]
     end = last(log, partition)
     if end is None:
@@ -213,7 +209,6 @@ def _stream(config: Config, log: Log, retention: Mapping[str, float]) -> Iterato
 
 
 def _configuration(config: Config, log: Log) -> Diagnosis:
-    """The configuration beside that of the journal."""
     try:
         changes = describe_changes(factories.changes_of(config, log))
     except JournalError as error:

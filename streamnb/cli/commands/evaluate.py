@@ -41,7 +41,7 @@ from streamnb.scoring.ranking import OpenValidation, by_chance
 
 
 def run(options: argparse.Namespace) -> int:
-    """Predict each event of a file or log, then learn it; or learn one part of a file and score the other."""
+    """Predict, then learn each event of a file or log; or train on part of a file and test on the rest."""
     read = ["/dev/stdin" if options.file == "-" else options.file]
     read += [options.config, options.order, options.map_labels]
     for flag in ("predictions", "report"):
@@ -80,7 +80,7 @@ def _run_on_file(options: argparse.Namespace) -> int:
 
 
 def _run_on_log(options: argparse.Namespace) -> int:
-    """Let a learner live through what the one of the log has read."""
+    """Replay the history that the log's learner has read."""
     for flag in ("order", "holdout", "delay", "reveal", "noise", "map_labels"):
         if getattr(options, flag):
             raise ConfigError(f"--{flag.replace('_', '-')}: needs a file; without one the log is evaluated")
@@ -92,7 +92,7 @@ def _run_on_log(options: argparse.Namespace) -> int:
 
 
 class _Evaluation:
-    """A learner, and what is noted of its answers. Raises ConfigError for a page that cannot be written."""
+    """A learner and statistics of its outputs. Raises ConfigError for a page that cannot be written."""
 
     def __init__(self, options: argparse.Namespace, config: Config) -> None:
         self._options, self._config = options, config
@@ -105,7 +105,7 @@ class _Evaluation:
         self.tally, self._drifts = RejectionCounts(self.learner.settings.schema), Drifts()
 
     def run(self, answers: Iterable[NewRecord]) -> int:
-        """Tell how good the answers are; the exit code."""
+        """Consume the outputs, print the scores and return the exit code."""
         options, config, learner = self._options, self._config, self.learner
         what = config.log.url if options.file is None else options.file
         with Path(options.predictions).open("wb") if options.predictions else nullcontext() as predictions:
@@ -125,7 +125,6 @@ class _Evaluation:
         return 0 if learner.model.n_events else 1
 
     def _note(self, output: NewRecord, predictions: BinaryIO | None) -> None:
-        """Keep what there is to tell of an answer."""
         topics = self._config.topics
         if self.page is not None:
             self.page.note(output)
@@ -140,7 +139,7 @@ class _Evaluation:
 
     def _show(self, seconds: float) -> None:
         options, learner, scores = self._options, self.learner, self._scores
-        is_stream = options.holdout is None  # what is held out does not come as a stream of labels
+        is_stream = options.holdout is None  # a held-out part is not a stream of labels
         watched = learner.drift.names and is_stream
         report = learner.report(time.time())
         improbable = [each._asdict() for each in scores.improbable]
@@ -152,7 +151,7 @@ class _Evaluation:
             "improbable": improbable,
             "calibration_error_by_chance": None if chance is None else chance._asdict(),
         }
-        # A classifier that was given need not be able to tell its state.
+        # A classifier of --model need not be serializable.
         digest = part_digest(*learner.parts()["model"]) if options.model is None else None
         if options.json:
             answer: dict[str, Any] = msgspec.to_builtins(report)
@@ -185,7 +184,7 @@ class _Evaluation:
 
 
 def _feedback(options: argparse.Namespace) -> tuple[Feedback | None, list[str]]:
-    """How labels come, where not inside events, and the topic for them. Raises ConfigError."""
+    """Return the simulated label delay and the setting of its topic. Raises ConfigError."""
     if options.delay is None and options.reveal is None and not options.noise:
         return None, []
     if options.holdout is not None:
@@ -198,7 +197,7 @@ def _feedback(options: argparse.Namespace) -> tuple[Feedback | None, list[str]]:
 
 
 def _report_files_without_keys(config: Config) -> None:
-    """Where the model asks for the key of a record: it would be told of no entity."""
+    """Print a note if the model needs the key of a record as entity, which a file lacks."""
     if config.model.reads_entity and not config.events.entity:
         alone = (
             "all events are of one tenant"

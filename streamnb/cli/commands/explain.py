@@ -1,4 +1,4 @@
-"""``streamnb explain``: what speaks for the label of a message, and what would turn it, now or then."""
+"""``streamnb explain``: the evidence for the label of a message, and a counterfactual, now or earlier."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from streamnb.runtime import context
 
 _MOST_BYTES = 1 << 20
 _PRIOR = "(the labels alone)", ""
-"""What there is before any word or value: how frequent labels are, or the prior that is configured."""
+"""Row of the class prior, from label frequencies or the configuration."""
 
 
 def run(options: argparse.Namespace) -> int:
-    """The evidence of a text, or of an event of the log; 1 where it was served otherwise than is derived."""
+    """Explain a text or an event of the log; return 1 if a published prediction is not reproduced."""
     _check(options)
     event, told = _event_of_log(options) if options.event is None else (None, {})
     answer = told if options.as_served else told | _explained(options, event)
@@ -58,7 +58,7 @@ def _check(options: argparse.Namespace) -> None:
 
 
 def _event_of_log(options: argparse.Namespace) -> tuple[Event, dict[str, Any]]:
-    """The event, and what there is to say of it; with what was derived, where that is asked for."""
+    """Return the event and its description, with the derived prediction for --as-served."""
     config = context.load_config(options)
     with closing(context.existing_log(config)) as log:
         end, read = published_prediction.reader(log, config)
@@ -72,7 +72,7 @@ def _event_of_log(options: argparse.Namespace) -> tuple[Event, dict[str, Any]]:
 
 
 def _explained(options: argparse.Namespace, event: Event | None) -> dict[str, Any]:
-    """What the newest snapshot says, and the one of `--at`."""
+    """Explain by the newest snapshot, and by the snapshot of `--at`."""
     model = open_query_model(options)
     if event is None:
         text = _standard_input() if options.event == "-" else options.event
@@ -132,11 +132,10 @@ def _print(answer: Mapping[str, Any]) -> None:
 
 
 _NO_CELLS = ("", "", "")
-"""Of what one of two states says nothing of, or not among the strongest."""
+"""Cells of a value that is not among the strongest of one of two states."""
 
 
 def _print_event(answer: Mapping[str, Any]) -> None:
-    """Where it is, what was published of it, and whether that was derived again."""
     event, said, derived = answer["event"], answer["served"], answer.get("derived")
     print(f"{printable(event['id'])}: {event['topic']}/{event['partition']} offset {event['offset']}", end="")
     if said is None:
@@ -166,7 +165,6 @@ def _print_event(answer: Mapping[str, Any]) -> None:
 
 
 def _label_now(now: Mapping[str, Any]) -> str:
-    """Which label holds of those that came, and what it stands before."""
     others = [
         f"{'nothing' if one['label'] is None else one['label']} by {one['source']}" for one in now["others"]
     ]
@@ -183,13 +181,10 @@ def _probabilities(answer: Mapping[str, Any]) -> str:
 
 
 def _rows(answer: Mapping[str, Any], labels: Sequence[str]) -> dict[tuple[str, object], tuple[object, ...]]:
-    """(attribute, value) -> log odds, and how often it was learned with each of two labels."""
+    """Return (attribute, value) -> log odds and counts with each of two labels."""
     rows: dict[tuple[str, object], tuple[object, ...]] = {_PRIOR: (answer["prior"], "", "")}
     return rows | {
-        (one["attribute"], value_name(one["value"])): (
-            one["log_odds"],
-            *_counts(one["counts"], labels),
-        )
+        (one["attribute"], value_name(one["value"])): (one["log_odds"], *_counts(one["counts"], labels))
         for one in answer["evidence"]
     }
 

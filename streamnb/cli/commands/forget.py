@@ -1,4 +1,4 @@
-"""``streamnb forget``: a model that never saw some events, learned anew and taken up."""
+"""``streamnb forget``: retrain the model without some events, and install it."""
 
 from __future__ import annotations
 
@@ -24,25 +24,20 @@ _MOST_NAMES = 100
 
 
 class WithIds:
-    """The events with some ids.
-
-    Attributes:
-        ids: these.
-        unmet: those that no event had so far, in their order.
-    """
+    """Predicate for events by id; `unmet` holds the ids that no event had so far, in order."""
 
     def __init__(self, ids: Iterable[str]) -> None:
         self.unmet = dict.fromkeys(ids)
         self.ids = frozenset(self.unmet)
 
     def __call__(self, event: Event, record: Record) -> bool:  # noqa: ARG002  as other choices
-        """Whether it is one of them."""
+        """Return whether the event has one of the ids."""
         self.unmet.pop(event.id, None)
         return event.id in self.ids
 
     @property
     def description(self) -> str:
-        """Which name no event; empty where each names one."""
+        """Message about unmet ids; empty if there are none."""
         if not self.unmet:
             return ""
         shown = (one if one == one.strip() else repr(one) for one in self.unmet)
@@ -51,18 +46,14 @@ class WithIds:
 
 
 class WithValue:
-    """Events in which an attribute has a value.
-
-    Attributes:
-        names: of the first attributes that were met.
-    """
+    """Predicate for events by the value of an attribute; `names` holds the first attributes seen."""
 
     def __init__(self, field: str, value: str) -> None:
         self._field, self._value, self._is_met = field, value, False
         self.names: dict[str, None] = {}
 
     def __call__(self, event: Event, record: Record) -> bool:  # noqa: ARG002  as other choices
-        """Whether it is one of them."""
+        """Return whether the attribute of the event has the value."""
         if len(self.names) < _MOST_NAMES:
             self.names.update(dict.fromkeys(event.x))
         if self._field not in event.x:
@@ -72,14 +63,14 @@ class WithValue:
 
     @property
     def description(self) -> str:
-        """Where no event has the attribute, which there are."""
+        """Message about an attribute that no event has; empty if one has it."""
         if self._is_met:
             return ""
         return f"; no event has an attribute {self._field!r}, but some have {some_of(list(self.names))}"
 
 
 def run(options: argparse.Namespace) -> int:
-    """Learn the model anew without the events that the flags name; 1 where there is none."""
+    """Retrain the model without the selected events; return 1 if there are none."""
     config, chosen = context.load_config(options), _chosen(options)
     with closing(context.existing_log(config)) as log:
         rebuilding, n = retrain(factories.begun_configuration(config, log), log, chosen)
@@ -100,7 +91,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def with_ids(file: str) -> WithIds:
-    """The events with the ids of a file, one a line."""
+    """Return a predicate for the ids of a file, one a line."""
     content = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
     try:
         lines = content.decode("utf-8-sig").split("\n")  # an id may hold what else ends a line
@@ -111,7 +102,7 @@ def with_ids(file: str) -> WithIds:
 
 
 def _chosen(options: argparse.Namespace) -> Chosen:
-    """The events that the flags name. Raises ConfigError for a flag that names none."""
+    """Return the predicate of the flags. Raises ConfigError for a malformed flag."""
     if options.ids is not None:
         return with_ids(options.ids)
     if options.key is not None:

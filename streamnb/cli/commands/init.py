@@ -1,4 +1,4 @@
-"""``streamnb init``: a configuration proposed by what events look like."""
+"""``streamnb init``: a configuration proposed from a sample of events."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _AS_IT_IS = "# not declared, so read as it is: "
 
 
 def run(options: argparse.Namespace) -> int:
-    """Look at some events, write what is proposed, and say what it would make of them."""
+    """Infer a configuration from events, write it, and print its effect on them."""
     given = context.load_config(options)
     strings = frozenset(name for role, name in _columns(options).items() if role != "ts")
     raws, seen, n = _as_written(options, given, strings)
@@ -108,7 +108,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _why_no_event(raws: Sequence[bytes], schema: EventSchema) -> str:
-    """Return why nothing can be proposed if no event is a JSON object, with the most frequent fault."""
+    """Return why no event could be decoded, with the most frequent fault."""
     tally = RejectionCounts(schema)
     for row, raw in enumerate(raws):
         tally.decode(row, raw)
@@ -121,7 +121,7 @@ def _why_no_event(raws: Sequence[bytes], schema: EventSchema) -> str:
 
 
 def _why_no_label(places: Mapping[str, Keys], seen: Mapping[Keys, FieldSummary], *, is_table: bool) -> str:
-    """Return why no label was found, with fields of few values, of which one may be it."""
+    """Return why no label was found, with candidate fields of few values."""
     few = [
         path
         for path, one in seen.items()
@@ -140,7 +140,7 @@ def _why_no_label(places: Mapping[str, Keys], seen: Mapping[Keys, FieldSummary],
 
 
 def _aliases(trial: ProposalTrial, *, is_all: bool) -> str:
-    """Print what is odd about the labels, and return a comment with aliases for those that are alike."""
+    """Print warnings about labels, and return a comment with aliases for similar ones."""
     for _, note in label_warnings(trial.labels, is_all=is_all):
         print_note(note)
     aliases = aliases_of(trial.labels)
@@ -148,7 +148,7 @@ def _aliases(trial: ProposalTrial, *, is_all: bool) -> str:
 
 
 def _print_what_is_read(as_is: list[str]) -> None:
-    """Print which fields are read as they are, though they would be left out if another was declared."""
+    """Print the undeclared fields that are read because none is declared."""
     if as_is:
         print_note(
             "no field is an attribute for sure, so none is declared, and `features` and `text` are read as "
@@ -157,7 +157,7 @@ def _print_what_is_read(as_is: list[str]) -> None:
 
 
 def _named_behind(what: str, text: str) -> list[str]:
-    """Return what the comments of a proposal name that begin so."""
+    """Return the names in the comments of a proposal that begin with `what`."""
     return [line.removeprefix(what) for line in text.split("\n") if line.startswith(what)]
 
 
@@ -168,7 +168,7 @@ def _mended(
     places: dict[str, Keys],
     forced: Keys | None,
 ) -> tuple[str, ProposalTrial]:
-    """Return what is proposed once it is tried and mended, and what becomes of the events under it."""
+    """Return the proposal after trial and repair, and its last trial."""
     trial = try_proposal(text := propose(), read)
     while fault := mended(trial, seen, places, forced):
         print_note(fault)
@@ -181,7 +181,7 @@ def _mended(
 def _sample(
     options: argparse.Namespace, given: Config, strings: frozenset[str], note: RowNote = print_note
 ) -> tuple[list[bytes], dict[Keys, FieldSummary], int]:
-    """The first events, what is at each path, and how many of them are JSON objects."""
+    """Return the first events, a summary of each path, and the number of JSON objects."""
     columns = CsvColumns(**cells_of(options), strings=strings)
     with closing(_raws(options, given, columns, note)) as source:
         raws = list(islice(source, options.events))
@@ -256,7 +256,7 @@ def _written_otherwise(
 def _raws(
     options: argparse.Namespace, config: Config, columns: CsvColumns, note: RowNote = print_note
 ) -> Generator[bytes, None, None]:
-    """The events of the file, or of the topic."""
+    """Yield the events of the file or topic."""
     if options.file is not None:
         yield from events_of(options.file, columns, note)
         return
@@ -266,13 +266,13 @@ def _raws(
 
 
 def _columns(options: argparse.Namespace) -> dict[str, str]:
-    """Role -> the column that a flag names for it: these stay where they are, for the file says so."""
+    """Return role -> column for the roles whose column a flag names."""
     given = given_columns(options).items()
     return {role: name for role, name in given if name is not None and name != role}
 
 
 def _named(options: argparse.Namespace, seen: Mapping[Keys, FieldSummary]) -> dict[str, Keys]:
-    """Where the fields are that flags name. Raises ConfigError for one that no event has."""
+    """Return the paths of the fields named by flags. Raises ConfigError if no event has one."""
     found = {
         role: [p for p in (("features", name), (name,)) if p in seen]
         for role, name in _columns(options).items()
@@ -292,7 +292,7 @@ def _places(
     n: int,
     label_types: set[type],
 ) -> dict[str, Keys]:
-    """Where id, label and time are: by a flag, or as configured, else by name, an id also by its values."""
+    """Return the paths of id, label and time, from flags, configuration or names; of an id also by values."""
     default = configuration.EventsConfig()
 
     def named(role: str, names: tuple[str, ...]) -> Iterator[Keys]:
@@ -318,7 +318,7 @@ def _places(
 
 
 def _number_for(role: str, names: tuple[str, ...], seen: Mapping[Keys, FieldSummary]) -> str:
-    """Return a message about the first field that is called like a role and has numbers; empty for none."""
+    """Return a message about the first numeric field whose name suggests the role; empty for none."""
     numbers = (p for name in names for p in seen if p[-1].lower() == name and seen[p].types & {int, float})
     place = next(map(render_path, numbers), None)
     return "" if place is None else f'{place} is a number, and the {role} must be a string, such as "17"; '
@@ -329,7 +329,7 @@ def _is_time(value: Any) -> bool:
 
 
 def _why_no_time(value: Any) -> str:
-    """Return what was expected and found where a value is not a time; without the value itself."""
+    """Return why a value is not a time, without the value itself; empty if it is one."""
     try:
         refuse_odd_time(moment(value, ()), value, ())
     except MalformedEvent as error:
@@ -344,10 +344,7 @@ def _proposed(
     seen: Mapping[Keys, FieldSummary],
     n: int,
 ) -> str:
-    """The configuration, as TOML with comments; these hold numbers and names of fields, and no value.
-
-    What `run` adds holds labels, where some differ by case or blanks alone.
-    """
+    """Return the configuration as TOML; its comments hold counts and field names, but no value."""
     places, text = found
     what = printable(options.file or f"topic {options.topic or given.topics.events[0]}")
     lines = [
@@ -392,18 +389,17 @@ def _proposed(
 
 
 def _why_not_read(one: FieldSummary) -> str:
-    """Return why a field is not proposed as the time."""
     reasons = (why for value in one.values if (why := _why_no_time(value)))
     return next(reasons, "it is not a time, and would make events dead letters")
 
 
 def _unread_time(seen: Mapping[Keys, FieldSummary]) -> Keys | None:
-    """Return where the first field is that seems to be the time, for a proposal without one."""
+    """Return the path of the first field that may be the time, for a proposal without one."""
     return next((p for p, one in seen.items() if p == ("ts",) or one.kind == A_DATE), None)
 
 
 def _why_unread(path: Keys, one: FieldSummary) -> str:
-    """Return a message about a field that seems to be the time; without its values."""
+    """Return a message about a field that may be the time, without its values."""
     place = render_path(path)
     if all(map(_is_time, one.values)):
         return f"{place} can be read as the time: --set {shlex.quote(f'events.ts={place}')}"
@@ -413,14 +409,14 @@ def _why_unread(path: Keys, one: FieldSummary) -> str:
 def _attributes(
     places: Mapping[str, Keys], text: Keys | None, seen: Mapping[Keys, FieldSummary], n: int
 ) -> Iterator[str]:
-    """A table for each attribute; what tells nothing is named in a comment."""
+    """Yield a table for each attribute, and a comment for each uninformative field."""
     others = {path: one for path, one in seen.items() if path not in places.values()}
     if len(others) > _MOST_ATTRIBUTES:
         yield f"\n# Over {_MOST_ATTRIBUTES} fields, none declared: `text` and `features` are as they are."
         return
     names: set[str] = set()
     kinds = {path: _kind(path, one, text) for path, one in others.items()}
-    is_open = all(kind.startswith("(") for kind in kinds.values())  # where none is declared
+    is_open = all(kind.startswith("(") for kind in kinds.values())  # no attribute is declared
     for path, one in others.items():
         place, kind = render_path(path), kinds[path]
         if kind.startswith("("):
@@ -439,7 +435,7 @@ def _attributes(
 
 
 def _kind(path: Keys, one: FieldSummary, text: Keys | None) -> str:
-    """Return the kind of attribute that a field becomes, or, in parentheses, why it becomes none."""
+    """Return the attribute kind of a field, or the reason for leaving it out, in parentheses."""
     place = render_path(path)
     kind = "(called like a label)" if path[-1].lower() in _LABELS else one.kind
     kind = "text" if path == text else kind

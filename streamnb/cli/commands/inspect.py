@@ -1,4 +1,4 @@
-"""``streamnb inspect``: what has been learned so far."""
+"""``streamnb inspect``: a description of the learned model."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from streamnb.values.parameter_checks import pluralize
 
 
 def run(options: argparse.Namespace) -> int:
-    """Rebuild the model from snapshot and journal, without disturbing the learner, and describe it."""
+    """Recover the model from snapshot and journal, without disturbing the learner, and describe it."""
     config = context.load_config(options)
     with closing(context.existing_log(config)) as log:
         config = factories.begun_configuration(config, log)
@@ -50,7 +50,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def describe(learner: EventProcessor, top: int) -> dict[str, Any]:
-    """Classes with priors and strongest attributes, and moments of continuous attributes."""
+    """Return classes with priors and strongest attributes, and moments of continuous attributes."""
     model = learner.model
     weights = model.class_weights
     total = sum(weights.values())
@@ -82,7 +82,6 @@ def describe(learner: EventProcessor, top: int) -> dict[str, Any]:
 
 
 def _strongest(model: StreamModel, label: Any, top: int) -> list[dict[str, Any]]:
-    """The words and values that speak most for a class; none of a model that is no table of counts."""
     if not isinstance(model, CountingModel):
         return []
     return [
@@ -92,7 +91,6 @@ def _strongest(model: StreamModel, label: Any, top: int) -> list[dict[str, Any]]
 
 
 def _moments(model: StreamModel) -> dict[str, Any]:
-    """Of each continuous attribute and class; none of a model that is no table of counts."""
     if not isinstance(model, CountingModel):
         return {}
     return {
@@ -105,7 +103,7 @@ def _moments(model: StreamModel) -> dict[str, Any]:
 
 
 def print_description(description: dict[str, Any]) -> None:
-    """The description as text."""
+    """Print a description as text."""
     print(
         f"model {printable(description['model'])}: {pluralize(description['learned'], 'event')} learned, "
         f"{pluralize(len(description['classes']), 'class', 'classes')}"

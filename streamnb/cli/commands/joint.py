@@ -27,7 +27,7 @@ from streamnb.toolbox.bayesian_network.probability_csv import read_joint_table
 
 
 def run(options: argparse.Namespace) -> int:
-    """Read the table, ask it each question in turn, and print what it says."""
+    """Read the table, answer each query, and print the answers."""
     queries = [_query(text) for text in options.query]
     asked = _table(options)
     answers = [
@@ -83,7 +83,7 @@ def _as_json(text: str, found: QueryAnswer) -> dict[str, Any]:
 
 
 def _row_as_json(row: QueryRow) -> dict[str, Any]:
-    """Of one alternative its values; of several a list of them."""
+    """Return a row; a single alternative is an object, several are a list."""
     values, given = (side[0] if len(side) == 1 else side for side in (row.asked, row.given))
     summands = {"sum": [one._asdict() for one in row.sum]} if row.sum else {}
     return {"values": values, "given": given, "probability": row.probability, **summands}
@@ -110,7 +110,6 @@ def _as_text(query: JointQuery, found: QueryAnswer) -> str:
 
 
 def _alternatives(query: JointQuery, found: QueryAnswer) -> str:
-    """A row for each question, in full, and behind it what its probability is the sum of."""
     has_given = query.given != ((),)
     rows = []
     for row in found.rows:

@@ -1,4 +1,4 @@
-"""``streamnb journal skip``: get past records in the journal's topic that are none of the journal's."""
+"""``streamnb journal skip``: skip foreign records in the journal topic."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from streamnb.runtime import context, factories
 
 
 def run(options: argparse.Namespace) -> int:
-    """Write down that they are passed over. Raises JournalError for one that the journal needs."""
+    """Record the skipped offsets. Raises JournalError if one belongs to the journal."""
     config = context.load_config(options)
     with closing(context.existing_log(config)) as log:
         journal = log.partitions(config.topics.journal)[0]
@@ -39,8 +39,8 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _held(log: Log, journal: Partition, given: range) -> Iterable[int]:
-    """One offset as it is; of several those that hold a record. Raises JournalError where none does."""
-    if given.stop - given.start == 1:  # the length of a long one is no number for `len`
+    """Return a single offset, or the offsets in a range that hold a record, of which there must be one."""
+    if given.stop - given.start == 1:  # `len` fails for a long range
         return given
     held = [at for at, _ in decoded(log, journal, given.start, min(given.stop, log.offsets(journal)[1]))]
     if not held:
@@ -51,6 +51,5 @@ def _held(log: Log, journal: Partition, given: range) -> Iterable[int]:
 def _print_foreign_records(
     options: argparse.Namespace, n: int | None, offsets: frozenset[int], text: str
 ) -> int:
-    """What was done, by which record of the journal; None where that was done before."""
     print(json.dumps({"n": n, "offsets": sorted(offsets)}) if options.json else text)
     return 0

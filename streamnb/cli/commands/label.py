@@ -1,4 +1,4 @@
-"""`streamnb label`: say what an event is, or say so of all events in a file."""
+"""`streamnb label`: write labels of one event or of a file."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from streamnb.values.parameter_checks import pluralize
 from streamnb.values.similar_labels import ALIKE, INVISIBLE, folded, is_visible
 
 _AT_ONCE = 1000
-_MOST_CLASSES = 10_000  # that are told apart
-_PATIENCE = 0.2  # seconds that a label waits for others
+_MOST_CLASSES = 10_000  # remembered to detect similar ones
+_PATIENCE = 0.2  # seconds that a label waits for a batch to fill
 
 
 def run(options: argparse.Namespace) -> int:
-    """Write verdicts to the topic of labels; whoever learns takes them from there."""
+    """Write label records to the topic of labels."""
     config = context.load_config(options)
     topic, count = labels_topic(config), 0
     found = _looked_at(_of_file(options, config) if options.file else [_given(options, config)])
@@ -49,7 +49,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def labels_topic(config: Config) -> str:
-    """The topic of labels. Raises ConfigError where there is none."""
+    """Return the topic of labels. Raises ConfigError if it is not configured."""
     if not config.topics.labels:
         raise ConfigError(
             "topics.labels is not set: no learner reads labels apart from their events; set it for the "
@@ -61,15 +61,15 @@ def labels_topic(config: Config) -> str:
 def writing(
     config: Config, verdicts: Iterable[LabelRecord | Retraction], report_unread: Callable[[str], None] = warn
 ) -> Iterator[int]:
-    """Append verdicts, soon after they come, keyed by their events, so that those of one event stay in order.
+    """Append label records, keyed by event id to keep their order, and yield the number written so far.
 
-    Yields, again and again, how many are written. `report_unread` gets a sentence before the first is
-    written, if the learner does not read the topic yet. Raises ConfigError if there is no topic of labels.
+    `report_unread` receives a message first if the learner does not read the topic yet. Raises ConfigError
+    if no topic of labels is configured.
     """
     topic, count = labels_topic(config), 0
     if missing := context.no_log(config):
         raise LogError(missing)
-    with closing(context.open_log(config)) as log:  # begun with events alone, it has no topic for these yet
+    with closing(context.open_log(config)) as log:  # a log begun with events alone lacks the topic
         log.partitions(topic)
         if unread := _unread(config, log):
             report_unread(unread)
@@ -82,10 +82,7 @@ def writing(
 
 
 def _unread(config: Config, log: Log) -> str:
-    """Return why no learner reads the topic of labels by the newest journal record; empty if one does.
-
-    Before the first journal record nobody knows what the learner will read.
-    """
+    """Return a message if the newest journal record shows that the topic of labels is not read."""
     topic, newest = config.topics.labels, None
     with suppress(UnknownTopic):
         newest = last(log, log.partitions(config.topics.journal)[0])
@@ -103,7 +100,7 @@ def _key(one: LabelRecord | Retraction) -> bytes | None:
 
 
 def _unknown(count: int, more: int) -> str:
-    """Return what is known of labels that the log has not acknowledged, and what to do."""
+    """Return a message about labels that the log has not acknowledged."""
     return (
         f"{pluralize(count, 'label')} written, the next {more:,} perhaps: send all of them again, in "
         "their order "
@@ -112,17 +109,12 @@ def _unknown(count: int, more: int) -> str:
 
 
 def checked(given: LabelRecord | Retraction, config: Config) -> LabelRecord | Retraction:
-    """Return the same, as a learner will read it if the log records it now.
-
-    Raises:
-        ConfigError: it would be a dead letter, or nothing of its label can be seen.
-    """
+    """Return the record as a learner reads it. Raises ConfigError for a dead letter or invisible label."""
     with told_as(ConfigError, "this is no label", MalformedEvent, UnicodeEncodeError):
         return _read(encode_label(given), config)
 
 
 def _read(raw: bytes, config: Config) -> LabelRecord | Retraction:
-    """Raises MalformedEvent."""
     found = decode_label(raw, EventSchema(clock=config.events.clock), time.time())
     if isinstance(found, LabelRecord) and found.label is not None and not is_visible(found.label):
         raise MalformedEvent("out-of-range", "$.label", INVISIBLE)
@@ -139,7 +131,7 @@ def _given(options: argparse.Namespace, config: Config) -> LabelRecord | Retract
 
 
 def _looked_at(verdicts: Iterable[LabelRecord | Retraction]) -> Iterator[LabelRecord | Retraction]:
-    """Yield the same; warn once of a label with blanks at its ends, and once of labels that are alike."""
+    """Yield the records; warn once about labels with outer blanks, and once about similar labels."""
     met: dict[str, str] = {}
     told: set[str] = set()
     for one in verdicts:
@@ -159,7 +151,7 @@ def _looked_at(verdicts: Iterable[LabelRecord | Retraction]) -> Iterator[LabelRe
 
 
 def _of_file(options: argparse.Namespace, config: Config) -> Iterator[LabelRecord | Retraction]:
-    """Those of a file. Raises ConfigError for flags beside it; MalformedEvent for a line that is none."""
+    """Yield the records of a file. Raises ConfigError for other flags, MalformedEvent for a bad line."""
     if options.id is not None or options.withdraw or options.ts is not None or options.weight != 1.0:
         raise ConfigError("--file: each line says its id, label, weight and ts; only --source may go with it")
     with open_counted(options.file) as lines:

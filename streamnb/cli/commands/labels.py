@@ -1,4 +1,4 @@
-"""`streamnb labels withdraw`: nothing counts any more of what one source said."""
+"""`streamnb labels withdraw`: retract all labels of one source."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from streamnb.runtime import context
 
 
 def run(options: argparse.Namespace) -> int:
-    """Write the withdrawal; whoever learns works through the events that wait, while it goes on."""
+    """Write the retraction; the learner applies it to waiting events while it continues to learn."""
     config = context.load_config(options)
     if options.source == IN_EVENT:
         raise ConfigError(f"--source: {IN_EVENT!r} is what labels inside events are called; they stay")

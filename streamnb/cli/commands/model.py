@@ -1,4 +1,4 @@
-"""``streamnb model``: the sum of what several learners have learned, as a model to be followed or as text."""
+"""``streamnb model``: merge, export or compare the models of several learners."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _AGAIN_SECONDS = 1.0
 
 
 def run(options: argparse.Namespace) -> int:
-    """Merge, export or compare; 1 where two models differ."""
+    """Merge, export or compare; return 1 if two models differ."""
     if getattr(options, "out", None) not in {None, "-"}:
         context.refuse_overwriting("--out", options.out, (*getattr(options, "shards", ()), options.config))
     if options.action == "diff":
@@ -54,7 +54,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _write(state: ShardState, options: argparse.Namespace) -> None:
-    """As text, on standard output where no file is named; or as a snapshot, where its name ends with .snb."""
+    """Write text, to standard output without a file name, or a snapshot if the name ends with .snb."""
     if (options.out or "").endswith(".snb"):
         parts = {"model": SnapshotPart(*state.model.state())}
         save_file(snapshot_of(state.checkpoint, parts, factories.identity(state.config)), Path(options.out))
@@ -125,9 +125,9 @@ def _merge(options: argparse.Namespace) -> None:
 
 
 def _publish(config: Config, options: argparse.Namespace, stop: Stop, waiting: OutageReporter) -> None:
-    """Become the only one who writes the merged model's journal, once there is something to write.
+    """Become the only writer of the merged model's journal, and publish.
 
-    Raises Fenced where it is that no longer, as after an outage.
+    Raises Fenced if another writer took over, as after an outage.
     """
     sensor = waiting.sensor
     state = _first(config, options, stop, waiting)
@@ -154,7 +154,7 @@ def _publish(config: Config, options: argparse.Namespace, stop: Stop, waiting: O
 def _first(
     config: Config, options: argparse.Namespace, stop: Callable[[], bool], waiting: OutageReporter
 ) -> ShardState | None:
-    """What is to be published; None where it was told to stop before there was anything."""
+    """Return the first merged state; None if stopped before the shards had one."""
     told, sensor = "", waiting.sensor
     while not stop():
         try:
@@ -174,7 +174,7 @@ def _first(
 
 
 def _stand_by(error: NotElected, *, once: bool) -> None:
-    """Tell who is in the way. Raises NotElected where one merge was asked for, and another one publishes."""
+    """Print the reason for waiting. Raises NotElected if a single merge finds another publisher."""
     if once and "is alive" in str(error):
         raise NotElected(
             f"{error}: it publishes what shards keep by itself; stop it first, or stand by (--every SECONDS)"

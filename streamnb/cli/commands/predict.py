@@ -1,4 +1,4 @@
-"""``streamnb predict``: what the newest snapshot says of one message, or of a file of events."""
+"""``streamnb predict``: predictions of the newest snapshot for one message or a file of events."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ _FILE = re.compile(r"\S+\.((jsonl|ndjson|json|csv|tsv)(\.gz|\.zst)?|parquet)", r
 
 
 def run(options: argparse.Namespace) -> int:
-    """One line for each event, in order; 1 where one of them could not be read."""
-    is_file = _is_file(options.event)  # a wrong name shows first
+    """Print one line for each event, in order; return 1 if one could not be decoded."""
+    is_file = _is_file(options.event)  # a wrong name is reported first
     model = open_query_model(options)
     answers: Iterable[dict[str, Any]]
     if not is_file:
@@ -50,7 +50,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def print_warnings(warnings: Counter[str], n: int) -> None:
-    """Print the warnings of the answers to `n` events: the most frequent ones, and of how many events."""
+    """Print the most frequent warnings of `n` events, with their counts."""
     for text, count in warnings.most_common(_MOST_WARNINGS):
         told = f"{count:,} of {pluralize(n, 'event')}: " if n > 1 else ""
         warn(f"{told}{text}")
@@ -62,9 +62,9 @@ def print_warnings(warnings: Counter[str], n: int) -> None:
 
 
 def one_event(model: QueryModel, text: str) -> Event:
-    """The event of a text or a JSON object; what is odd about it is said.
+    """Return the event of a text or JSON object, and print data quality warnings.
 
-    Raises ConfigError where it has nothing that the model has learned.
+    Raises ConfigError if the model has learned none of its values.
     """
     event = model.event(text)
     report_data_quality(model.schema, text)
@@ -74,7 +74,7 @@ def one_event(model: QueryModel, text: str) -> Event:
 
 
 def _is_file(given: str) -> bool:
-    """Whether a file is meant, and no text. Raises LogError for the name of a file that is not there."""
+    """Return whether the argument is a file, not a text. Raises LogError for a missing file."""
     if given == "-" or (os.path.exists(given) and not os.path.isdir(given)):  # noqa: PTH110, PTH112  of any text
         return True
     if _FILE.fullmatch(given):
@@ -83,7 +83,7 @@ def _is_file(given: str) -> bool:
 
 
 def _of_file(model: QueryModel, origin: InputOrigin, rows: Iterator[bytes]) -> Iterator[dict[str, Any]]:
-    """The answers to the events of a file, in its order."""
+    """Yield the answers to the events of a file, in order."""
     row = 0
     while part := list(islice(rows, _AT_ONCE)):
         found = [_decoded(model, raw) for raw in part]
@@ -102,7 +102,7 @@ def _of_file(model: QueryModel, origin: InputOrigin, rows: Iterator[bytes]) -> I
 def _check_fields(
     model: QueryModel, origin: InputOrigin, raws: Sequence[bytes], events: Sequence[Event]
 ) -> None:
-    """Say what is odd about the first events. Raises ConfigError where nothing was learned of any."""
+    """Report data quality of the first events. Raises ConfigError if no value of any was learned."""
     odd = DataQuality(model.schema, origin, learns=False)
     for raw in raws:
         odd.look(raw)
@@ -141,7 +141,6 @@ def _answers(model: QueryModel, events: Sequence[Event]) -> Iterator[dict[str, A
 
 
 def _line(answer: dict[str, Any]) -> str:
-    """Columns between tabs: an id, the label, the most probable labels, and what is decided."""
     if "refused" in answer:
         return f"row {answer['row']}\t\t{printable(answer['refused'])}"
     shown = islice(answer["probabilities"].items(), _MOST_SHOWN)

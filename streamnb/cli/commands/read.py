@@ -22,7 +22,7 @@ _TURN_SECONDS = 0.2
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print what a topic holds, partition by partition, or what comes; nothing is created or changed."""
+    """Print the records of a topic, partition by partition, or follow it; nothing is created or changed."""
     config = context.load_config(options)
     with closing(context.existing_log(config)) as log:
         if options.follow:
@@ -47,19 +47,19 @@ def run(options: argparse.Namespace) -> int:
             ) from error
         if is_empty and options.topic == config.topics.predictions:
             print(f"streamnb: {options.topic} has no record yet: does `streamnb run` run?", file=sys.stderr)
-    sys.stdout.flush()  # here, where a reader that has gone is no error in the interpreter's end
+    sys.stdout.flush()  # here, because a closed pipe would be an error at the interpreter's exit
     return 0
 
 
 def records_of(log: Log, topic: str, start: Mapping[Partition, int]) -> Iterator[Record]:
-    """The records of each partition from its start on, up to where it ends when its turn comes."""
+    """Yield the records of each partition from its start to its current end."""
     for partition in log.partitions(topic):
         earliest, end = log.offsets(partition)
         yield from between(log, partition, max(start[partition], earliest), end, _AT_ONCE)
 
 
 def latest(records: Iterable[Record]) -> Iterator[Record]:
-    """The last record of each key, but for those that a tombstone took back; all that have no key."""
+    """Return the last record of each key unless it is a tombstone, and all records without a key."""
     last: dict[object, Record] = {}
     for record in records:
         last[(record.partition, record.offset) if record.key is None else record.key] = record
@@ -67,7 +67,7 @@ def latest(records: Iterable[Record]) -> Iterator[Record]:
 
 
 def followed(log: Log, topic: str, start: int | None) -> Iterator[Record]:
-    """What each partition has from an offset on, or from its end now, and whatever comes; without end."""
+    """Yield records from an offset, or from the current end, without end."""
     known, partitions = log.topic_id(topic), log.partitions(topic)
     return _coming(
         log, topic, known, {one: log.offsets(one)[1] if start is None else start for one in partitions}
@@ -75,10 +75,9 @@ def followed(log: Log, topic: str, start: int | None) -> Iterator[Record]:
 
 
 def _coming(log: Log, topic: str, known: str | None, reached: dict[Partition, int]) -> Iterator[Record]:
-    """What comes behind what was reached; of partitions that are added, all."""
     while True:
         if log.topic_id(topic) != known:
-            raise OutOfRange(f"{topic} was made anew while it was read: start again")
+            raise OutOfRange(f"{topic} was recreated while it was read: start again")
         for partition in log.partitions(topic):
             earliest, end = log.offsets(partition)
             at = max(reached.get(partition, 0), earliest)
@@ -88,7 +87,7 @@ def _coming(log: Log, topic: str, known: str | None, reached: dict[Partition, in
 
 
 def _line(record: Record) -> bytes:
-    """The record's own JSON; where it is none, or has headers, an object that shows all of it."""
+    """Return the record's own JSON; if it is not JSON or has headers, an object of all its parts."""
     if not record.headers and _is_json_line(record.value):
         return record.value
     return msgspec.json.encode(

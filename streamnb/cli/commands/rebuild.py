@@ -1,4 +1,4 @@
-"""``streamnb rebuild``: learn the model anew from the log, and let it be taken up."""
+"""``streamnb rebuild``: retrain the model from the log, and install it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from streamnb.runtime import context, factories
 from streamnb.runtime.worker import Worker
 from streamnb.values.parameter_checks import brief, pluralize
 
-_QUIET_SECONDS = 2.0  # without a commit: the learner stands still, or has nothing to do
+_QUIET_SECONDS = 2.0  # without a commit: the learner pauses or is idle
 _PATIENCE_SECONDS = 90.0
 _LOOK_SECONDS = 0.05
 _TRY_SECONDS = 2.0
@@ -33,7 +33,7 @@ _PAUSE_SECONDS = 30.0  # half as long as the learner waits
 
 
 def run(options: argparse.Namespace) -> int:
-    """Learn the model anew, and have it taken up."""
+    """Retrain the model and hand it to the learner."""
     config = context.load_config(options)
     with closing(context.existing_log(config)) as log:
         config = factories.begun_configuration(config, log)
@@ -45,9 +45,9 @@ def run(options: argparse.Namespace) -> int:
 def retrain(
     config: Config, log: Log, chosen: Chosen | None = None, under: Mapping[str, Any] | None = None
 ) -> tuple[Retraining, int]:
-    """The model, and the journal record that took it up; -1 where there was nothing to forget.
+    """Retrain the model; return it with the journal record of its installation, -1 if no event was chosen.
 
-    Where it was learned `under` another configuration than the journal's, that one is taken up with it.
+    A configuration `under` which it was trained, if not the journal's, is installed with it.
     """
     factories.warm_up(config)
     rebuilding = Retraining(retraining_of(config, log), chosen or nothing, under=under)
@@ -57,9 +57,9 @@ def retrain(
 
 
 def _new_configuration(config: Config, log: Log) -> Mapping[str, Any] | None:
-    """That of the model that is to be learned, where it is another than the journal's; no learner may run.
+    """Return the configuration of the new model if it differs from the journal's; no learner may run then.
 
-    Raises JournalError where a model that is learned anew cannot have it.
+    Raises JournalError if a retrained model cannot have it.
     """
     identity = factories.identity(config)
     origin = standing(log, factories.snapshots(config), identity).origin
@@ -82,7 +82,7 @@ def _new_configuration(config: Config, log: Log) -> Mapping[str, Any] | None:
 
 
 def print_progress(options: argparse.Namespace, rebuilding: Retraining, n: int, what: str) -> None:
-    """What was done, by which record of the journal."""
+    """Print the result of retraining and its journal record."""
     if options.json:
         counts = {name: getattr(rebuilding, name) for name in ("to", "events", "learned", "forgotten")}
         print(json.dumps({"n": n, **counts}))
@@ -97,21 +97,20 @@ def print_progress(options: argparse.Namespace, rebuilding: Retraining, n: int, 
 
 
 def retraining_of(config: Config, log: Log) -> RetrainingSource:
-    """What a model is learned anew from."""
+    """Return the source of a retraining."""
     return RetrainingSource(
         log, factories.snapshots(config), lambda: factories.learner(config), factories.identity(config)
     )
 
 
 def _hand_over(config: Config, rebuilding: Retraining) -> int:
-    """Have it taken up by the learner that runs, or by one that is begun for it; the journal record."""
     worker = factories.worker(config, factories.learner(config), context.existing_log(config))
     with closing(worker):
         return is_installed(rebuilding, factories.snapshots(config), worker)
 
 
 def _begun_with(config: Config, rebuilding: Retraining) -> int:
-    """Become the learner as it was, and take up the model with its configuration; the journal record."""
+    """Become the learner under the old configuration, and install the model with the new one."""
     present = factories.as_journalled(config, rebuilding.checkpoint.origin.config)
     worker = factories.worker(present, factories.learner(present), context.existing_log(config))
     folder = factories.snapshots(config)
@@ -126,13 +125,13 @@ def _begun_with(config: Config, rebuilding: Retraining) -> int:
 
 
 def is_installed(rebuilding: Retraining, folder: SnapshotFolder, worker: Worker) -> int:
-    """Ask the learner that runs to stand still, and to take the model up; the journal record.
+    """Ask the running learner to pause and install the model; return the journal record.
 
-    Where none runs, or the one that did is dead for sure, `worker` becomes the learner, and does it.
+    If no learner is alive, `worker` becomes the learner and installs the model.
     """
     _catch_up(rebuilding)
     with folder.asking():
-        _refuse_another(rebuilding.follow())  # the file of one that was just taken up is needed
+        _refuse_another(rebuilding.follow())  # the file of a just installed model is still needed
         folder.remove_offers(rebuilding.checkpoint.n)
         now = quiet_since = time.monotonic()
         slowest = 0.0
@@ -167,9 +166,9 @@ def is_installed(rebuilding: Retraining, folder: SnapshotFolder, worker: Worker)
 
 
 def _catch_up(rebuilding: Retraining) -> None:
-    """Learn what came meanwhile before the learner is asked to stand still: it waits a minute, and once.
+    """Learn new records before the learner is asked to pause, which it does once, for a minute.
 
-    What comes while that is learned takes less time, and so on; unless a learner is as fast as this.
+    Each round has fewer records than the last, unless the learner is as fast as this process.
     """
     took = math.inf
     while True:
@@ -183,7 +182,7 @@ def _catch_up(rebuilding: Retraining) -> None:
 def _by(
     worker: Worker, rebuilding: Retraining, folder: SnapshotFolder, becomes: JobIdentity | None = None
 ) -> int:
-    """Have it taken up by a worker that is the learner; and its configuration, where it is another."""
+    """Install the model, and its configuration if it changes, by a worker that is the learner."""
     _refuse_another(rebuilding.follow())
     if worker.checkpoint.n != rebuilding.checkpoint.n:
         raise JournalError("the journal does not stand still; is another learner running?")

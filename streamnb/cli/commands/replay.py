@@ -1,4 +1,4 @@
-"""``streamnb replay``: a file of events becomes a stream."""
+"""``streamnb replay``: write a file of events to a topic."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from streamnb.telemetry.worker_observers import OutageReporter
 from streamnb.values.parameter_checks import pluralize
 
 _AT_ONCE = 1000
-_PATIENCE = 0.2  # seconds that an event waits for others
+_PATIENCE = 0.2  # seconds that an event waits for a batch to fill
 _LOOKED_AT_BYTES = 16 << 20
 
 
@@ -75,10 +75,9 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _looked_at(events: Iterator[bytes], odd: DataQuality) -> Iterator[bytes]:
-    """The same events; what is odd about the first of them is said now, before any is written.
+    """Yield the events after a report on the first of them; no log is created for a missing file.
 
-    No log is made for a file that is missing. Raises ConfigError where no event has a label, and a field is
-    called so but for its case: nothing would be learned of any; or where each is a dead letter.
+    Raises ConfigError if all are dead letters, or none has a label but a field of misspelt case.
     """
     first: list[bytes] = []
     size = 0
@@ -95,15 +94,13 @@ def _looked_at(events: Iterator[bytes], odd: DataQuality) -> Iterator[bytes]:
 
 
 def _is_refused(odd: DataQuality) -> bool:
-    """Whether nothing is written of these events: each is a dead letter, or none has the label it should."""
     return odd.refuses_all or (odd.expects_label and odd.is_label_misspelt)
 
 
 def _report_rest(odd: DataQuality) -> bool:
-    """Say what is odd where nothing more is looked at; return whether nothing is to be written.
+    """Print the final data quality report; return whether nothing may be written.
 
-    A few events without a label are not odd, but for those of a table, whose column may be named otherwise:
-    labels may arrive separately, and the learner reports it.
+    A few events without a label are reported only for a table, whose column may have another name.
     """
     is_refused = _is_refused(odd)
     odd.expects_label = odd.expects_label and (odd.n >= ENOUGH or odd.is_table)
@@ -112,10 +109,10 @@ def _report_rest(odd: DataQuality) -> bool:
 
 
 def _checked_as_they_come(events: Iterator[bytes], odd: DataQuality) -> Iterator[bytes]:
-    """The same events; what is odd about them is said as they go by.
+    """Yield the events and report on them as they pass.
 
-    The first ones are held back while all of them are dead letters, or, if they are few, a label is misspelt.
-    Raises ConfigError, as for a file, if it remains so.
+    The first are held back while all are dead letters or, if few, a label is misspelt. Raises ConfigError,
+    as for a file, if this remains so.
     """
     held: list[bytes] = []
     size, is_checked = 0, False
@@ -142,7 +139,7 @@ def _checked_as_they_come(events: Iterator[bytes], odd: DataQuality) -> Iterator
 
 
 def write_events(log: Log, topic: str, events: Iterable[bytes], schema: EventSchema) -> int:
-    """Append raw events as fast as the log takes them, keyed as of `writing`; how many."""
+    """Append raw events at full speed, keyed as by `writing`; return their number."""
     return max(writing(log, topic, events, schema), default=0)
 
 
@@ -154,13 +151,10 @@ def writing(
     rate: float | None = None,
     stopped: Callable[[], bool] = lambda: False,
 ) -> Iterator[int]:
-    """Append raw events at most `rate` a second, until they end or `stopped`.
+    """Append raw events at most `rate` a second, until they end or `stopped`; yield the number acknowledged.
 
-    They are keyed by their ids, or where the schema has a path for entities by those: the events of an entity
-    then stay in order, in one partition. An event without an entity has no key.
-
-    Yields, again and again, how many are written for sure. Events that are malformed are written as they are,
-    without a key: to refuse them is the learner's affair.
+    The key is the entity if the schema has a path for it, so that its events stay in order, else the id.
+    Malformed events are written without a key: the learner rejects them.
     """
     most = _AT_ONCE if rate is None else max(1, min(_AT_ONCE, int(rate / 10)))
     started = time.monotonic()
@@ -175,10 +169,10 @@ def writing(
 
 
 def _keyed_by(schema: EventSchema, path: str | None) -> EventSchema:
-    """The schema, with a path of the entity that was given; attributes, and their faults, do not matter."""
+    """Return the schema with another entity path, and without attributes, which do not matter here."""
     if path is None:
         return schema
-    parse_path(path)  # an empty one would be the key that a record has already
+    parse_path(path)  # raises for an empty path
     return msgspec.structs.replace(schema, attributes=(), open_features=False, entity_path=path)
 
 

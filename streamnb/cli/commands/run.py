@@ -59,7 +59,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _print_addresses(config: Config, options: argparse.Namespace) -> None:
-    """What it reads and writes; and, where nothing was configured, how to feed it, and see what it says."""
+    """Print the topics and, without a configuration file, the next commands."""
     topics, url = config.topics, printable(config.log.url)
     written = ", ".join(name for _, name in topics.names if name not in topics.read)
     print(f"{url}: reads {', '.join(topics.read)}, writes {written}", file=sys.stderr)
@@ -71,10 +71,9 @@ def _print_addresses(config: Config, options: argparse.Namespace) -> None:
 
 
 def _learn(config: Config, learner: EventProcessor, options: argparse.Namespace, stop: Stop) -> str:
-    """Run a worker to its end, watched; where it was told to stop while the model was no whole one, when.
+    """Run a worker to its end; return the phase in which it was stopped if the model was not yet restored.
 
-    What can be wrong with port, log and topics shows before kernels are compiled; they are compiled before
-    anyone waits for this learner.
+    Errors of port, log and topics show before kernels are compiled, and these before the election.
     """
     waiting = OutageReporter(config.kafka.give_up_after, stop)
     with watched(config, waiting, _FieldMonitor(learner, config), is_brief=options.until_end) as sensor:
@@ -93,7 +92,7 @@ def _learn(config: Config, learner: EventProcessor, options: argparse.Namespace,
             try:
                 if not stop() and stop.interrupts(lambda: warm_up(config, sensor.heartbeat)):
                     return "while the kernels were prepared"
-                if stop():  # asked before there was a worker to tell
+                if stop():  # a signal came before the worker existed
                     worker.stop()
                 worker.await_leadership(factories.owner(), _StandbySensor(config, log))
                 factories.tune_interpreter()
@@ -108,7 +107,7 @@ def _learn(config: Config, learner: EventProcessor, options: argparse.Namespace,
 
 
 class _FieldMonitor(Sensor):
-    """Looks at the first events of the log, then at one of each commit, and says what is odd about them."""
+    """Data quality reports on the first events of the log, then on one of each commit."""
 
     def __init__(self, learner: EventProcessor, config: Config) -> None:
         self._learner, self._topics = learner, config.topics
@@ -118,7 +117,6 @@ class _FieldMonitor(Sensor):
         self._types, self._other_types = LearnedTypes((), ()), Counter[Hashable]()
 
     def met(self, records: Sequence[Record]) -> None:
-        """Look at records."""
         if self._odd is None:  # the schema is known once the learner is elected
             self._odd = DataQuality(
                 self._learner.settings.schema,
@@ -136,7 +134,7 @@ class _FieldMonitor(Sensor):
             self._types = model.learned_types
 
     def _look_at_types(self, event: Event) -> None:
-        """Print, once for each attribute, that values come with another type than was learned earlier."""
+        """Warn once for each attribute whose values have another type than was learned."""
         model = self._learner.model
         if not isinstance(model, CountingModel):
             return
@@ -146,7 +144,6 @@ class _FieldMonitor(Sensor):
                 warn(f"event {event.id}: {one.message}; these are learned as another attribute")
 
     def report(self, *, is_over: bool = False) -> None:
-        """Say what is odd."""
         if self._odd is not None:
             self._odd.expects_label = not self._topics.labels and not self._learner.model.n_events
             self._odd.report(is_over=is_over)
@@ -155,13 +152,11 @@ class _FieldMonitor(Sensor):
             report_small_weights(self._small_weights)
 
     def committed(self, commit: Committed) -> None:
-        """Look at its records."""
         self.met(commit.records)
         self._small_weights += commit.tally.small_weights
         self.report()
 
     def entered(self, state: WorkerState) -> None:
-        """Say the rest where nothing more comes."""
         if state is WorkerState.RUNNING and isinstance(self._learner.model, CountingModel):
             self._types = self._learner.model.learned_types  # as recovered
         if state is WorkerState.STOPPED:
@@ -169,7 +164,7 @@ class _FieldMonitor(Sensor):
             self._report_other_types()
 
     def _report_other_types(self) -> None:
-        """Print how often each attribute came with another type, in the events that were looked at."""
+        """Warn how often attributes had another type in the sampled events."""
         if self._odd is None or not self._other_types:
             return
         found = self._other_types.most_common(_MAX_REPORTED)
@@ -182,10 +177,7 @@ class _FieldMonitor(Sensor):
 
 
 def _check_snapshots(config: Config) -> None:
-    """Raise SnapshotError where the folder cannot be listed, on which a recovery would end, however late.
-
-    One that cannot be written is told: the learner goes on without snapshots.
-    """
+    """Raise SnapshotError for a folder that cannot be listed; warn if it cannot be written."""
     factories.snapshots(config).list()
     space = disk_space(config.snapshot_folder)
     if not space.is_writable:
@@ -194,13 +186,13 @@ def _check_snapshots(config: Config) -> None:
 
 
 class _StandbySensor:
-    """Says who is in the way, and once what would change when this learner takes over."""
+    """Reports of the reason for standing by and, once, of the changes that a takeover brings."""
 
     def __init__(self, config: Config, log: Log) -> None:
         self._config, self._log, self._compared = config, log, False
 
     def __call__(self, reason: NotElected) -> None:
-        """Raises OtherStream where it could not take over: it need not wait for that."""
+        """Print them. Raises OtherStream if a takeover would be impossible."""
         print(f"standing by: {printable(reason)}", file=sys.stderr)
         if self._compared:
             return

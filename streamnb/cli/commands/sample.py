@@ -1,4 +1,4 @@
-"""``streamnb sample``: a file of made-up events to try things out with."""
+"""``streamnb sample``: write a file of synthetic events."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ _BY_ANY = (
 _PLANS = {"billing": "free pro pro team", "technical": "pro team team team", "account": "free free pro team"}
 _MINUTES = {"billing": 45.0, "technical": 15.0, "account": 30.0}
 _WRONG = 0.04
-"""The share of tickets that somebody filed under another class."""
+"""Share of tickets with a wrong label."""
 
 
 def run(options: argparse.Namespace) -> int:
-    """Write them; the same numbers give the same bytes."""
+    """Write the file; the same options give the same bytes."""
     rows = tickets(options.events, options.seed)
     plain = options.file == "-"
     path = Path(options.file)
@@ -58,7 +58,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def tickets(n: int, seed: int) -> Iterator[dict[str, Any]]:
-    """Support tickets of three classes: a text, a nominal value and a number, a few of them filed wrongly."""
+    """Yield tickets of three classes: a text, a nominal value and a number, with a few wrong labels."""
     draw = random.Random(seed)  # noqa: S311  no secret
     classes = sorted(_SAID)
     for i in range(n):

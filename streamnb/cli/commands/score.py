@@ -1,4 +1,4 @@
-"""``streamnb score``: predict events in place of the learner, beside other scorers."""
+"""``streamnb score``: predict events in place of the learner, sharing partitions with other scorers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from streamnb.runtime import context, factories
 from streamnb.runtime.shutdown import Stop, warm_up
 from streamnb.telemetry.worker_observers import OutageReporter, watched
 
-_LOOK_SECONDS = 1.0  # where nobody has seen that there is more of the journal
+_LOOK_SECONDS = 1.0  # between looks at the journal
 
 
 def run(options: argparse.Namespace) -> int:
@@ -22,7 +22,7 @@ def run(options: argparse.Namespace) -> int:
             f"log.url is {config.log.url}: scorers share the partitions of a Kafka cluster; on an embedded "
             "log `streamnb run` predicts, and `streamnb serve` answers questions beside it"
         )
-    from streamnb.event_logs.kafka.kafka_log import KafkaLog  # noqa: PLC0415  only who uses Kafka needs it
+    from streamnb.event_logs.kafka.kafka_log import KafkaLog  # noqa: PLC0415  only Kafka needs it
     from streamnb.serving.replica import Replica  # noqa: PLC0415
     from streamnb.serving.scorer import Scorer  # noqa: PLC0415
 
@@ -36,7 +36,7 @@ def run(options: argparse.Namespace) -> int:
             assert isinstance(log, KafkaLog)  # noqa: S101
             with closing(log):
                 factories.check_topics(config, log)
-                factories.fitted(config, log)  # what is sent at once goes by what topics take
+                factories.fitted(config, log)  # the batch size depends on limits of the topics
                 if stop.interrupts(lambda: warm_up(config, sensor.heartbeat)):
                     return 0
                 replica = Replica(config, sensor.noted, look_seconds=_LOOK_SECONDS)

@@ -24,11 +24,11 @@ from streamnb.runtime.resent_dead_letters import ResendResult
 from streamnb.telemetry.worker_observers import OutageReporter
 
 _LETTERS, _LETTER_SECONDS = 5000, 15.0
-"""Dead letters that are sent at one click, and how long they are looked for."""
+"""Limits of one request to send dead letters: number, and seconds."""
 
 
 def run(options: argparse.Namespace, *, rests: bool = False) -> int:
-    """Answer until SIGTERM or SIGINT; with a model at all times, or with one that rests between questions."""
+    """Answer until SIGTERM or SIGINT; with `rests`, the model is loaded only for requests that need it."""
     config = context.load_config(options)
     if any(one.partition("=")[0].strip() == "http.listen" for one in options.set):
         raise ConfigError("--set http.listen: that is where `run` answers; --listen says where serve does")
@@ -44,8 +44,8 @@ def run(options: argparse.Namespace, *, rests: bool = False) -> int:
             f"{options.module} needs FastAPI and uvicorn ({error}); pip install 'streamnb[web]'"
         ) from error
     waiting = OutageReporter(config.kafka.give_up_after)
-    context.existing_log(config, waiting).close()  # what is wrong shows before kernels are compiled
-    signal.signal(signal.SIGTERM, lambda *_: os._exit(0))  # nothing is held until the server hears it itself
+    context.existing_log(config, waiting).close()  # errors of the log show before kernels are compiled
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(0))  # until the server installs its own handler
     if not rests:
         factories.warm_up(config, rehearse_answers)
     factories.tune_interpreter()
@@ -85,7 +85,7 @@ def _is_local(host: str) -> bool:
 
 
 def _check_open(options: argparse.Namespace, token: str, *, is_local: bool) -> None:
-    """Raises ConfigError for an address that others reach, unless they need a token, over TLS."""
+    """Raise ConfigError for a public address without token or TLS."""
     if (options.certificate is None) != (options.private_key is None):
         raise ConfigError("--certificate and --private-key belong together")
     _check_certificate(options.certificate, options.private_key)
@@ -101,12 +101,12 @@ def _check_open(options: argparse.Namespace, token: str, *, is_local: bool) -> N
 
 
 def _check_certificate(certificate: str | None, private_key: str | None) -> None:
-    """Raises ConfigError for files that TLS cannot use."""
+    """Raise ConfigError for files that TLS cannot use."""
     if certificate is None:
         return
     try:
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, private_key, "")
-    except OSError as error:  # what TLS says of a file is one, too
+    except OSError as error:  # ssl.SSLError is an OSError
         raise ConfigError(
             f"--certificate {certificate}, --private-key {private_key}: {error}; expected PEM files that "
             "belong together, and a key without a password"
@@ -114,7 +114,7 @@ def _check_certificate(certificate: str | None, private_key: str | None) -> None
 
 
 def _replayed(config: Config, places: frozenset[str], *, dry_run: bool) -> ResendResult:
-    """Send dead letters again, or only look what would be sent; a log serves one thread: this opens one."""
+    """Send dead letters again; a log serves one thread, so this opens its own."""
     with closing(context.existing_log(config)) as log:
         selected = Selection(places)
         return send_again(config, log, selected, dry_run=dry_run, most=_LETTERS, seconds=_LETTER_SECONDS)

@@ -1,4 +1,4 @@
-"""``streamnb snapshot``: which there are, what was learned in between, and back to an earlier state."""
+"""``streamnb snapshot``: list snapshots, compare two states, or roll back to an earlier one."""
 
 from __future__ import annotations
 
@@ -66,14 +66,13 @@ def _print_compared(answer: Mapping[str, Any]) -> None:
 
 
 def _roll_back(config: Config, options: argparse.Namespace) -> None:
-    """Take up the state of an earlier record again.
+    """Roll back to the state of an earlier record.
 
     1. Acquire the log: no learner is alive.
-    2. Recover the present state: what is about to be left has to be whole, so that one can come back to it;
-       `--without-return` does without.
+    2. Recover the present state, so that a return to it is possible; `--without-return` skips this.
     3. Rebuild the state of the earlier record.
-    4. Say what is undone.
-    5. Write the rollback to the journal. From here on it holds, whatever happens: recovery follows it.
+    4. Print the undone commits.
+    5. Write the rollback to the journal. From here on it is durable: recovery follows it.
     6. Keep a snapshot there, so that recovery need not begin with an older one.
     """
     with closing(context.existing_log(config)) as log:
@@ -91,9 +90,9 @@ def _roll_back(config: Config, options: argparse.Namespace) -> None:
             _print_plan(plan, target)
         log.heartbeat()
         checkpoint = roll_back(log, end, options.to, identity, time.time())
-        # Older ones may be the only others that are good: those too many go when the learner keeps its next.
+        # Older files may be the only other readable ones: the learner removes them with its next snapshot.
         snapshots = SnapshotFolder(config.snapshot_folder, sys.maxsize)
-        # As who replays the rollback: what changed since the earlier record, changed.
+        # As in a replay of the rollback: configuration changes since the earlier record stay.
         continue_under(target.learner, identity, checkpoint.origin, target.checkpoint.origin.config_hash)
         target.learner.report_all_tenants()
         try:
@@ -110,7 +109,7 @@ def _roll_back(config: Config, options: argparse.Namespace) -> None:
 
 
 def _refuse_nothing(log: Log, config: Config, to: int) -> None:
-    """Raises JournalError where nothing was written after record `to`; LogError where nothing was at all."""
+    """Raise JournalError if no record follows `to`, LogError if the journal is empty."""
     end = last(log, log.partitions(config.topics.journal)[0])
     if end is None:
         raise _empty(config)
@@ -121,7 +120,7 @@ def _refuse_nothing(log: Log, config: Config, to: int) -> None:
 
 
 def _present(log: Log, config: Config, options: argparse.Namespace) -> Checkpoint:
-    """Where the journal stands; its state is recovered, unless nobody is to come back to it."""
+    """Return the last checkpoint after recovering its state, which --without-return skips."""
     identity, snapshots = factories.identity(config), factories.snapshots(config)
     if options.without_return:
         return standing(log, snapshots, identity, log.heartbeat)
@@ -129,7 +128,7 @@ def _present(log: Log, config: Config, options: argparse.Namespace) -> Checkpoin
 
 
 def acquire(log: Log, session_timeout: float) -> None:
-    """Become the learner; one that has died is waited for, until its session is over."""
+    """Become the learner, after the session of a dead one expires."""
     owner = factories.owner()
     deadline = time.monotonic() + session_timeout
     while True:
@@ -144,7 +143,6 @@ def acquire(log: Log, session_timeout: float) -> None:
 
 
 def _plan(journal: _JournalFromStart, end: Checkpoint, to: int) -> dict[str, Any]:
-    """What is left of the present state, and what comes back into it, in commits and their records."""
     present, past = journal.path(end.n), journal.path(to)
     undone, restored = journal.tally(present, past), journal.tally(past, present)
     return {"from": end.n, "to": to, "undone": undone, "restored": restored}
@@ -173,19 +171,15 @@ def _empty(config: Config) -> LogError:
 
 
 class _JournalFromStart:
-    """What is needed of the whole journal as it is kept: a few bytes a record, for there may be millions.
+    """Index of the whole journal, with a few bytes a record because there may be millions.
 
-    Attributes:
-        first: number of the first record.
-        last: number of the last one.
-        rollbacks: record -> the record that it takes up again.
+    `first` and `last` are numbers of records; `rollbacks` maps a rollback to its target.
     """
 
     def __init__(self, log: Log, config: Config, alive: Callable[[], None] = lambda: None) -> None:
-        """Raises LogError where it is empty."""
         self.first = 0
         self.rollbacks: dict[int, int] = {}
-        self._events = array("q")  # of each record; -1 where it is no commit
+        self._events = array("q")  # by record; -1 for other kinds than commits
         for entry in each_alive(entries(log, log.partitions(config.topics.journal)[0]), alive):
             record = entry.record
             self.first = self.first if self._events else record.n
@@ -197,11 +191,11 @@ class _JournalFromStart:
         self.last = self.first + len(self._events) - 1
 
     def path(self, n: int) -> list[range]:
-        """The records that made the state at record `n`."""
+        """Return the records that made the state at record `n`."""
         return path_to(n, self.rollbacks)
 
     def tally(self, taken: Sequence[range], less: Sequence[range]) -> dict[str, int]:
-        """Commits and events on one path and not on another."""
+        """Count commits and events on one path and not on another."""
         found = [
             events
             for n, events in enumerate(self._events, self.first)

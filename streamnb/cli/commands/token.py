@@ -1,4 +1,4 @@
-"""``streamnb token``: what the model knows of one word or value."""
+"""``streamnb token``: counts and weights of one word or value."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from streamnb.reports.text_columns import table
 
 
 def run(options: argparse.Namespace) -> int:
-    """Counts and weights in every attribute that has it; 1 where none has."""
+    """Print counts and weights in every attribute that has the value; return 1 if none has."""
     model = open_query_model(options)
     answer = {**known_of(model, options.word), "snapshot": model.told}
     model.say()

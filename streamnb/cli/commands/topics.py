@@ -1,4 +1,4 @@
-"""``streamnb topics plan|create``: the topics that a model needs, and who may use them."""
+"""``streamnb topics plan|create``: topics and ACLs of a model."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from streamnb.runtime import context
 from streamnb.telemetry.worker_observers import OutageReporter
 
 _STARTING_SECONDS = 60.0
-"""For which `create` waits for a cluster that may be starting."""
+"""Time that `create` waits for a starting cluster."""
 _PAUSE = 0.5
 
 
@@ -28,9 +28,9 @@ class TopicRow(NamedTuple):
 
     Attributes:
         topic: as it should be.
-        state: ``ok``, ``differs``, ``missing``, ``hidden`` from the user who asks, or ``created`` just now.
-        differences: from the plan, of one that exists.
-        is_seen: whether the settings of one that exists could be compared.
+        state: ``ok``, ``differs``, ``missing``, ``hidden`` from the current user, or ``created``.
+        differences: differences from the plan.
+        is_seen: False if the settings are hidden from the current user.
     """
 
     topic: TopicSpec
@@ -40,7 +40,7 @@ class TopicRow(NamedTuple):
 
 
 def run(options: argparse.Namespace) -> int:
-    """Show the plan, or create what is missing of it; nothing that exists is changed."""
+    """Show the plan, or create missing topics; existing ones are never changed."""
     config = context.load_config(options)
     creates = options.action == "create"
     principal, acls = _principal(options, config), acls_of_all(config)
@@ -65,9 +65,9 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _answer(config: Config, ask: Callable[[TopicAdmin], list[TopicRow]], seconds: float) -> list[TopicRow]:
-    """What a log answers; one that cannot be reached, such as a broker that starts, is asked again.
+    """Ask a log, again while it is unreachable, such as a starting broker.
 
-    Raises LogError, for want of an answer within so many seconds, or `kafka.give_up_after`.
+    Raises LogError after `seconds`, or `kafka.give_up_after` if that is shorter.
     """
     waiting, began = OutageReporter(min(seconds, config.kafka.give_up_after)), time.monotonic()
     while True:
@@ -92,13 +92,12 @@ def _row(topic: TopicSpec, found: FoundTopics) -> TopicRow:
 
 
 def _look(admin: TopicAdmin, planned: Sequence[TopicSpec]) -> list[TopicRow]:
-    """The plan beside what is there."""
     found = admin.topics([topic.name for topic in planned])
     return [_row(topic, found) for topic in planned]
 
 
 def _create(admin: TopicAdmin, planned: Sequence[TopicSpec]) -> list[TopicRow]:
-    """Create what is missing, and look again. What another has created meanwhile is as good."""
+    """Create missing topics and look again; a topic created concurrently is accepted."""
     missing = [row.topic for row in _look(admin, planned) if row.state in _MEANINGS]
     created = admin.create(missing)
     return [
@@ -108,7 +107,7 @@ def _create(admin: TopicAdmin, planned: Sequence[TopicSpec]) -> list[TopicRow]:
 
 
 def _principal(options: argparse.Namespace, config: Config) -> str | None:
-    """Whom the ACLs are for. Raises ConfigError where there can be none."""
+    """Return the principal of the ACLs. Raises ConfigError for one on an embedded log."""
     if config.log.is_kafka:
         return principal_of(config, options.principal)
     if options.principal:
@@ -117,7 +116,7 @@ def _principal(options: argparse.Namespace, config: Config) -> str | None:
 
 
 def _open_admin(config: Config) -> TopicAdmin:
-    """Of either log; each command loads only the client that it needs."""
+    """Open the admin client of the log; only the needed client is imported."""
     if config.log.is_kafka:
         from streamnb.event_logs.kafka.kafka_admin import KafkaAdmin  # noqa: PLC0415
 

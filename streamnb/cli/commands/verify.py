@@ -1,4 +1,4 @@
-"""``streamnb verify``: the log recounted, and compared with what was learned."""
+"""``streamnb verify``: recount the log and compare the result with the model."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ from streamnb.verification.recount.event_recount import RecountPlan
 
 
 def run(options: argparse.Namespace) -> int:
-    """Verify everything, without disturbing the learner; 1 where anything differs or is missing."""
+    """Verify everything, without disturbing the learner; return 1 if anything differs or is missing."""
     config = context.load_config(options)
-    damaged: list[Damaged] = []  # a file as often as it was met
+    damaged: list[Damaged] = []  # with repeats
     folder = SnapshotFolder(config.snapshot_folder, config.snapshots.keep, damaged.append)
     findings = CheckResults()
     bar = tqdm(unit=" events recounted", disable=not sys.stderr.isatty(), leave=False)
@@ -50,7 +50,7 @@ def run(options: argparse.Namespace) -> int:
                 _report_unmet(chosen, findings)
     told = " ".join(finding.text for finding in findings.all())
     for path, reason in {str(path): reason for path, reason in damaged}.items():
-        if path not in told:  # those that nothing newer makes up for are told with what they are needed for
+        if path not in told:  # others are named by the finding that needs them
             findings.differs("snapshots", f"{path}: {reason}", {"path": path})
     found = ((f.check, f.verdict, repeated(f.text, options)) for f in findings.all())
     rows = table(found, ("check", "", "found"))
@@ -59,7 +59,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _report_unmet(chosen: WithIds, findings: CheckResults) -> None:
-    """Ids that name no event are no proof that anything was forgotten: they may be misspelt."""
+    """Report ids without an event: they may be misspelt and prove nothing."""
     if not chosen.ids:
         findings.differs(REBUILT, "there is no id in the file: nothing was looked for")
     elif len(chosen.unmet) == len(chosen.ids):
@@ -69,7 +69,7 @@ def _report_unmet(chosen: WithIds, findings: CheckResults) -> None:
 
 
 def _refuse_sums(config: Config, log: Log) -> None:
-    """Raise JournalError for the journal of a merged model, by which nothing was learned."""
+    """Raise JournalError for the journal of a merged model, which learns no events."""
     first = (one.record for one in entries(log, log.partitions(config.topics.journal)[0]))
     if (found := next((one for one in first if one.merged or one.kind == "commit"), None)) and found.merged:
         raise JournalError(
@@ -80,7 +80,7 @@ def _refuse_sums(config: Config, log: Log) -> None:
 
 
 def source_of(config: Config, log: Log, snapshots: Snapshots) -> VerificationSource:
-    """What is to be verified under a configuration."""
+    """Return the source of a verification under a configuration."""
     config = factories.begun_configuration(config, log, snapshots)
     identity = factories.identity(config)
     plans = partial(_plan, config, identity)
@@ -88,7 +88,6 @@ def source_of(config: Config, log: Log, snapshots: Snapshots) -> VerificationSou
 
 
 def _plan(config: Config, identity: JobIdentity, origin: JournalOrigin) -> RecountPlan:
-    """How events were counted then."""
     is_present = origin.config_hash == identity.config_hash or not origin.config
     then = config if is_present else restored(origin.config)
     return RecountPlan.of_model(factories.settings(then), model(then))

@@ -10,7 +10,7 @@ from streamnb.runtime import context, factories
 
 
 def run(options: argparse.Namespace) -> int:
-    """Compile the kernels, or find them."""
+    """Compile the kernels, or load them from the cache."""
     config = context.load_config(options)
     seconds = factories.warm_up() if options.all else 0.0
     seconds += factories.warm_up(config, rehearse_answers)

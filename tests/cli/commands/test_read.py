@@ -53,7 +53,7 @@ def test_a_topic_that_is_made_anew_is_not_waited_for(open_log):
     came = followed(open_log(), "events", 0)
     assert values(islice(came, 3)) == [0, 1, 2]
     made_anew(open_log, "events")
-    with pytest.raises(OutOfRange, match="events was made anew while it was read: start again"):
+    with pytest.raises(OutOfRange, match="events was recreated while it was read: start again"):
         next(came)
 
 
