@@ -261,7 +261,7 @@ class DelayedLabels:
         least = np.full(n, self.pending.horizon.least)
         ids = [verdict.id.encode() for verdict in heard.labels]
         found = self.pending.find(ids, heard.earliest, least)
-        words = self._sayings.add_batch(heard, self.settings.weights)
+        words = self._sayings.columns_of(heard, self.settings.weights)
         is_plain = self._plain(found, words)
         is_small = (words.weights > 0.0) & (words.weights < 1.0 / UNIT)
         taken = LabelBatchResult([], [], Counter(), int(np.count_nonzero(is_small)))
@@ -297,7 +297,7 @@ class DelayedLabels:
             is_plain &= [label is not None for label in words.labels]
         if self._voids.spans:
             for place in np.flatnonzero(is_plain).tolist():
-                is_plain[place] = not self._voids.cover(self._sayings.add(words, place))
+                is_plain[place] = not self._voids.cover(self._sayings.label_at(words, place))
         return is_plain
 
     def _record_first_labels(
@@ -340,7 +340,7 @@ class DelayedLabels:
         if words.sources[at] == NONE:
             self._refuse_source(taken, record, place)
             return
-        said = self._sayings.add(words, at)
+        said = self._sayings.label_at(words, at)
         if self._voids.cover(said):
             self.outcomes["source_withdrawn"] += 1
         elif number == ABSENT:

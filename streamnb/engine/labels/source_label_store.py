@@ -40,7 +40,7 @@ class SourceLabelStore:
         self.partitions: Interner[Partition] = Interner()
         self.by_source: Counter[str] = Counter()
 
-    def add_batch(self, heard: LabelBatch, shares: Mapping[str, float]) -> LabelColumns:
+    def columns_of(self, heard: LabelBatch, shares: Mapping[str, float]) -> LabelColumns:
         """Convert label records to columns; `shares` are weight factors of sources, default 1."""
         sources = [verdict.source for verdict in heard.labels]
         for source in dict.fromkeys(sources):
@@ -66,7 +66,7 @@ class SourceLabelStore:
         """Return if a source is interned, or can be."""
         return source in self.sources or len(self.sources) < MOST_SOURCES_IN_ALL
 
-    def add(self, words: LabelColumns, place: int) -> SourceLabel:
+    def label_at(self, words: LabelColumns, place: int) -> SourceLabel:
         """Return the row `place` of label columns; its source must be interned."""
         return SourceLabel(
             self.sources.names[words.sources[place]],
