@@ -194,7 +194,7 @@ def test_a_text_that_is_cut_off_anywhere_is_refused(lines):
         (lambda lines: [*lines, b'words\t"text"\t"zz"\t"ham"\t1'], "is not a fact of a model"),
         (lambda lines: [one for one in lines if not one.startswith(b"events")], "has no line 'events'"),
         (lambda lines: [one for one in lines if not one.startswith(b"configuration")], "has no line 'conf"),
-        (lambda lines: [one for one in lines if not one.startswith(b"class")], "no state of"),
+        (lambda lines: [one for one in lines if not one.startswith(b"class")], "not a valid state of"),
         (
             lambda lines: sorted([*lines, b'position\t"events"\t0\t"id"\t7\t"other"']),
             r"line \d+ is about the same as the line before: .position.*other",

@@ -257,7 +257,7 @@ def test_what_is_no_state_is_said_to_be_none(spoil):
     learner.process(records(some_events()), 1.0)
     parts = learner.parts()
     spoil(parts)
-    with pytest.raises(SnapshotError, match=r"no state of such a learner|table|groups"):
+    with pytest.raises(SnapshotError, match=r"not a valid state of such a learner|table|groups"):
         LearnedState.read(parts)
 
 
