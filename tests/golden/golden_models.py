@@ -34,8 +34,8 @@ STEP = 100
 """Records of a topic from one digest of its chain to the next."""
 VOLATILE = {"config", "config_hash", "digest", "fingerprint", "machine", "model", "now", "outputs", "previous", "reading", "topic_ids", "version"}  # fmt: skip
 """Fields of journal records that depend on the machine, the version or the spelling of the configuration."""
-UNSTEADY = {"digest", "file", "log", "model_digest", "seconds", "ts"}
-"""Fields of answers that depend on the machine or on the folder."""
+UNSTEADY = {"digest", "file", "log", "model_digest", "remedy", "seconds", "ts"}
+"""Fields of answers that depend on the machine or on the folder, and prose."""
 UNLEARNED = {"journal"}
 """Parts of a snapshot that hold the configuration and the origin of the journal, and nothing that was learned."""
 
@@ -258,6 +258,7 @@ class Life:
             record = json.loads(line)
             if isinstance(record, dict) and "value" in record:  # as a dead letter is printed
                 record.pop("offset", None)
+                record["headers"].pop("remedy", None)  # prose
             yield record
 
 
@@ -418,7 +419,11 @@ def results(life, asks=()):
     }
     header = snapshot(raw)[0]
     segments = sorted({name for meta in header["parts"].values() for name in SEGMENT.findall(text_of(meta))})
-    files = {"snapshot": hashlib.sha256(raw).hexdigest(), "journal": header["digest"]}
+    parts = {name: meta for name, meta in header["parts"].items() if name not in UNLEARNED}
+    arrays = raw[
+        len(raw) - 32 - sum(entry["length"] + -entry["length"] % 64 for entry in header["arrays"]) : -32
+    ]
+    files = {"snapshot": digest(text_of(parts), text_of(header["arrays"]), arrays)}
     if segments:
         files["segments"] = digest(*segments)
     return {"portable": portable, "exact": exact, "raw": files, "fingerprint": header["fingerprint"]}

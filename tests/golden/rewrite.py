@@ -10,7 +10,7 @@ difference is right.
 |---|---|
 | models.json | state by array, outputs by topic, journal and recount of each life; floats rounded to 9 digits |
 | exact.json | the same digests with every bit of every float, on the machine of the fingerprint in it |
-| raw.json | SHA-256 of the last snapshot's bytes, and the last digest of the journal, on the same machine |
+| raw.json | how the bytes of the last snapshot lie in its file, and the segments beside it, on the same machine |
 | *.txt, openapi.json | texts and names, see `golden_texts.py` |
 """
 
