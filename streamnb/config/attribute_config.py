@@ -12,17 +12,18 @@ from streamnb.formats.json_paths import render_path
 
 
 class AttributeConfig(Section, frozen=True):
-    """One attribute: its name, its kind, where it lies in the event and how it is smoothed.
+    """One attribute: its name, kind, path in the event and smoothing.
 
     Attributes:
         name: what the model, its evidence and its metrics call it.
         kind: "text" (cut into words), "nominal" (one of some values) or "continuous" (a number).
-        path: where its value lies; by default ``$.text`` for a text named "text", else ``$.features.<name>``.
+        path: path of its value; by default ``$.text`` for a text named "text", else ``$.features.<name>``.
         alpha: added to every count; None leaves smoothing to the model.
         m: equivalent sample size of the m-estimate, in place of alpha.
         p: prior estimate of the m-estimate; None is uniform over the values declared or seen.
         event_model: "multinomial" or "bernoulli", for a text; None leaves it to the model.
-        values: the texts of all values of a nominal attribute; an event with another one is a dead letter.
+        values: the texts of all values of a nominal attribute; an event with any other value is a dead
+            letter.
         n_values: in place of them, how many there are at least.
         min, max: a number beyond them is read as the nearer of the two.
     """
@@ -45,7 +46,7 @@ def check_smoothing(key: str, alpha: float | None, m: float | None, p: float | N
     if alpha is not None and m is not None:
         raise ConfigError(f"{key}.m is {m} and {key}.alpha is {alpha}; expected one of them")
     if p is not None and m is None:
-        raise refused(f"{key}.p", p, f"{key}.m beside it")
+        raise refused(f"{key}.p", p, f"{key}.m with it")
 
 
 def _read_table(key: str, table: object) -> AttributeConfig:
@@ -67,7 +68,7 @@ def _default_path(key: str, name: str, kind: str) -> str:
 
 
 def _check(key: str, attribute: AttributeConfig) -> None:
-    """Refuse options that the attribute's kind has no use for, and smoothing that contradicts itself."""
+    """Refuse options that the attribute's kind does not have, and contradictory smoothing."""
     of_texts, declared, ends = ("event_model",), ("values", "n_values"), ("min", "max")
     refusing = {
         "text": (*declared, *ends),

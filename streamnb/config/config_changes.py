@@ -1,15 +1,13 @@
-"""What is different between two configurations, and whether a model can go on from the one to the other.
+"""Differences of two configurations, and whether a model can continue from the first to the second.
 
-Counts and moments do not depend on how they are read: smoothing, priors, reports and names of output topics
-may change in the life of a model, and so may what is forgotten or refused, what is decided, and who watches
-for drift or is a monitor, from now on. What an event is may not: old and new events would be counted as if
-they were alike.
+Counts and moments do not depend on how they are read. So smoothing, priors, reports and names of output
+topics may change in the life of a model; from then on also what is forgotten, refused or decided, and the
+drift detectors and monitors. The definition of an event may not: counts of old and new events would be mixed.
 
-Nor may what hypotheses are: the posterior has weighed what they said, and each would be another one. Where
-there are hypotheses, that holds of smoothing and priors too, which they take from the model. The memory for
-what they learn may: where less is given than is used nothing is forgotten, and nothing more is added.
-What a classifier has learned depends on all that it was made with. A model that is learned anew may differ
-in all of this, and in its attributes where no event waits for a label with those that it had.
+Hypotheses may not change either: the posterior has weighed their predictions. With hypotheses that includes
+smoothing and priors, which they take from the model. Their memory may change: below the memory in use,
+nothing is forgotten and nothing more is added. What a classifier learned depends on all its parameters. A
+retrained model may differ in all of this, and in its attributes if no event waits for a label.
 """
 
 from __future__ import annotations
@@ -54,17 +52,17 @@ _UNREAD = re.compile(r"posterior\..*")
 _READ_WHERE_WEIGHED = re.compile(r"hypotheses\[.*|posterior\..*", re.DOTALL)
 _LABELS, _NO_LABELS = "topics.labels", '""'  # may be added, and not be another
 _BY, _BY_LEARNER = "predictions.by", '"learner"'  # may not be taken back
-_WINDOW = "labels.window"  # may not be taken away
-_AT_WORK = "model.memory"  # of tenants' models: what is put away by it changes nothing that is learned
+_WINDOW = "labels.window"  # may not be removed
+_AT_WORK = "model.memory"  # of tenants' models: evicting them changes nothing that is learned
 _ABSENT = "absent"
 _BARE = re.compile(r"[\w-]+")
 
 
 def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[ConfigChange]:
-    """Every key, in alphabetical order, that has not the same value in both of two `semantic_config_of`.
+    """Return each key, in alphabetical order, whose value differs between two `semantic_config_of`.
 
-    Where one of them weighs hypotheses and the other does not, ``model.kind`` says so: what only the one
-    reads is not compared.
+    If only one of them weighs hypotheses, ``model.kind`` is the difference, and keys that only it reads are
+    not compared.
     """
     old, new = dict(_flat(before)), dict(_flat(after))
     weighing = [bool(shaping.get("hypotheses")) for shaping in (before, after)]
@@ -89,7 +87,7 @@ def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[ConfigC
 
 
 def _stays(key: str, old: Mapping[str, str], new: Mapping[str, str]) -> bool:
-    """Whether a key that may change otherwise must stay as it is."""
+    """Return True if a key that may usually change must stay as it is."""
     if key == _LABELS:
         return old.get(key, _NO_LABELS) != _NO_LABELS
     if key == _BY:
@@ -114,7 +112,7 @@ def restored(shaping: Mapping[str, Any]) -> Config:
 
 
 def _may_change(key: str, *, weighs: bool) -> bool:
-    """Whether it may, in the life of a model that weighs hypotheses or is a classifier, or of another."""
+    """Return True if a key may change in the life of a model; `weighs`: with hypotheses, or a classifier."""
     if weighs:
         return _MAY_CHANGE.fullmatch(key) is not None and _WEIGHED.fullmatch(key) is None
     return _MAY_CHANGE.fullmatch(key) is not None or _UNREAD.fullmatch(key) is not None
@@ -125,9 +123,9 @@ def _quoted(name: str) -> str:
 
 
 def _flat(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
-    """Dotted key -> value as JSON; names in quotes where they are no bare words, attributes by theirs.
+    """Yield dotted key and JSON value; names that are not bare words are quoted.
 
-    Hypotheses are told by their places, as errors of the configuration tell them.
+    Attributes go by their names, hypotheses by their positions, as in configuration errors.
     """
     if isinstance(value, Mapping):
         for name, member in value.items():

@@ -35,13 +35,12 @@ _QUANTITY = re.compile(r"([0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]{1,3})?)([A-Za-z]+)")
 
 
 def parse_duration(text: str) -> float | None:
-    """Seconds in `text`, such as 30.0 for "30s"; "0" needs no unit. None where it is no finite duration."""
+    """Return the seconds in `text`, such as 30.0 for "30s"; "0" needs no unit. None if not finite."""
     seconds = _quantity(text, SECONDS)
     return None if seconds is None or not math.isfinite(float(seconds)) else float(seconds)
 
 
 def _quantity(text: str, units: Mapping[str, Decimal | int]) -> Decimal | None:
-    """A number with its unit, in the unit of 1."""
     found = _QUANTITY.fullmatch(text)
     if found is None or found[2] not in units:
         return Decimal(0) if text == "0" else None
@@ -63,7 +62,7 @@ def format_duration(seconds: float) -> str:
 
 
 def parse_size(text: str) -> int | None:
-    """Bytes in `text`, such as 65536 for "64KiB"; "0" needs no unit. None where they are not whole."""
+    """Return the bytes in `text`, such as 65536 for "64KiB"; "0" needs no unit. None if not whole."""
     size = _quantity(text, BYTES)
     return int(size) if size is not None and size == size.to_integral_value() and size < 1 << 63 else None
 
@@ -75,12 +74,12 @@ def format_size(size: int) -> str:
 
 
 _ADDRESS = re.compile(r"(?:\[(?P<ipv6>[^\[\]]+)\]|(?P<host>[^\[\]:]+)):(?P<port>[0-9]{1,5})")
-_LABEL = r"(?!-)[A-Za-z0-9_-]{1,63}(?<!-)"  # underscores are no part of DNS, and of many a container's name
+_LABEL = r"(?!-)[A-Za-z0-9_-]{1,63}(?<!-)"  # underscores are not in DNS, but in names of many containers
 _HOST_NAME = re.compile(rf"(?=.{{1,253}}$){_LABEL}(?:\.{_LABEL})*\.?", re.ASCII)
 
 
 def parse_address(text: str) -> tuple[str, int] | None:
-    """Host (an IPv6 address without its brackets) and port, 0 to 65535; None where `text` is no address."""
+    """Return host (an IPv6 address without brackets) and port, 0 to 65535; None for other texts."""
     found = _ADDRESS.fullmatch(text)
     if found is None or int(found["port"]) > 65535:
         return None
@@ -100,9 +99,9 @@ def _is_host(host: str, *, ipv6: bool) -> bool:
 
 
 class Secret:
-    """A string that no repr, message, file or hash holds; only `reveal` gives it away.
+    """A string that no repr, message, file or hash contains; only `reveal` returns it.
 
-    It is no string on purpose: whoever writes it somewhere gets asterisks, and encoders refuse it.
+    It is deliberately not a str: written somewhere it gives asterisks, and encoders refuse it.
     """
 
     __slots__ = ("_text",)
@@ -145,7 +144,7 @@ def literal(value: object) -> str:
 
 
 def from_literal(text: str) -> object:
-    """The value of one TOML literal; `text` itself where it is none, for the key's kind to refuse."""
+    """Return the value of one TOML literal; otherwise `text` itself, for the key's kind to refuse."""
     try:
         table = tomllib.loads(f"value = {text}")
     except (tomllib.TOMLDecodeError, RecursionError):

@@ -18,7 +18,7 @@ SHAPELESS = ("log", "kafka", "http", "commit", "snapshots", "scorers")
 """The sections that change neither what is learned nor what is published."""
 
 _SHAPELESS_OF_TOPICS = ("partitions", "replication", "retention")
-"""What matters only while a topic is created: the journal knows the partitions that were read."""
+"""Used only to create a topic: the journal knows the partitions that were read."""
 
 
 def show(config: Config) -> str:
@@ -31,11 +31,11 @@ def show(config: Config) -> str:
 
 
 def config_hash(config: Config) -> str:
-    """SHA-256 (hex) of all that shapes what is learned or published; equal configurations have equal hashes.
+    """Return the SHA-256 (hex) of all that affects what is learned or published.
 
-    Left out are the sections ``log``, ``kafka``, ``http``, ``commit``, ``snapshots`` and ``scorers``, and
-    how topics are created: where the log is, who may look on, and when work is made durable. The canonical
-    form is JSON with sorted keys, durations in seconds, sizes in bytes and defaults filled in.
+    Excluded are the sections ``log``, ``kafka``, ``http``, ``commit``, ``snapshots`` and ``scorers``, and the
+    settings of topic creation. The canonical form is JSON with sorted keys, durations in seconds, sizes in
+    bytes and defaults filled in.
     """
     return hashlib.sha256(msgspec.json.encode(semantic_config_of(config), order="sorted")).hexdigest()
 
@@ -51,7 +51,7 @@ def semantic_config_of(config: Config) -> dict[str, Any]:
     for name in _SHAPELESS_OF_TOPICS:
         del shaping["topics"][name]
     shaping["model"]["kind"] = "mixture" if config.weighs else config.model.kind
-    for name in {name for kind in CLASSIFIERS.values() for name in kind.own}:  # those of its kind alone
+    for name in {name for kind in CLASSIFIERS.values() for name in kind.own}:  # only its kind has these
         del shaping["model"][name]
     shaping["model"] |= config.model.own
     read_where = {
@@ -68,7 +68,7 @@ def semantic_config_of(config: Config) -> dict[str, Any]:
 
 
 def _lines(section: Section, path: str) -> Iterator[str]:
-    """The section's keys, then its subsections: in TOML, all that follows a header belongs to it."""
+    """Yield the section's keys, then its subsections: in TOML, a header owns all that follows."""
     nested = []
     for name, member in members(type(section)).items():
         value = getattr(section, name)
@@ -87,6 +87,6 @@ def _lines(section: Section, path: str) -> Iterator[str]:
 
 
 def _is_unset(section: Section, name: str) -> bool:
-    """Whether the key has no value; a model's alpha has none where m stands in its place."""
+    """Return True if the key has no value; a model's alpha has none if m replaces it."""
     replaced = isinstance(section, ModelConfig) and name == "alpha" and section.m is not None
     return replaced or getattr(section, name) in (None, Secret())

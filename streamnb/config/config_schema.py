@@ -55,21 +55,21 @@ from streamnb.features.attributes import EventModel
 from streamnb.statistics.memory_budget import of_features
 
 Repeats = Literal["learn", "skip", "dead-letter"]
-_DEFAULT_SWITCHING_RATE = 1e-4  # of the default hypotheses: which of them is right changes as a stream grows
+_DEFAULT_SWITCHING_RATE = 1e-4  # of the default hypotheses: the best one changes as a stream grows
 
 
 class TopicsConfig(Section, frozen=True):
-    """What the topics are called, and what those that are created are like; no two share a name.
+    """Names of the topics, all different, and the settings with which topics are created.
 
     Attributes:
         events: events to learn from and to predict: one topic or several.
-        predictions: what the model said of each event before it learned it.
+        predictions: the model's prediction of each event before it learned the event.
         metrics: reports of progressive validation.
         dead_letters: records that are not events, with the reason.
         journal: what each commit processed, in which order.
-        labels: labels that come apart from their events; empty where none do.
-        alerts: what monitors find; empty where there are none, and "alerts" where there are some.
-        tenants: where the model of each tenant stands; empty where nobody says.
+        labels: labels that arrive separately from their events; empty for none.
+        alerts: alerts of monitors; empty without monitors, and "alerts" with some.
+        tenants: the status of each tenant's model; empty for none.
         partitions: partitions of a topic that is created (the journal has one).
         replication: copies of each, on Kafka; 0 is three, or as many as there are brokers.
         retention: seconds for which records are kept, on Kafka (the journal's for ever).
@@ -108,21 +108,21 @@ class TopicsConfig(Section, frozen=True):
 
 
 class EventsConfig(Section, frozen=True):
-    """Where the parts of an event lie.
+    """Paths and limits of events.
 
     Attributes:
         id: path of the id.
         label: path of the label.
         ts: path of the event time, seconds since the epoch; empty reads none.
         max_bytes: a larger record becomes a dead letter.
-        letter_bytes: of the dead letter of a larger one the beginning is kept; 0 is what its topic is made
-            for. Where the topic takes less, `run` goes by that.
-        entity: path of the entity that it is of; None is the record's key. Read by models that ask for it.
-        clock: whether the log says when an event without a time was, and which times cannot be ("log"), or
-            events alone do ("event").
-        repeats: what becomes of an event whose id waits for its label already: it is learned, or skipped (its
-            label is a verdict on the first), or a dead letter.
-        partitions: those that a shard reads, of each topic; none named are all.
+        letter_bytes: size of the beginning that the dead letter of a larger record keeps; 0 is the size for
+            which the topic is created. If the topic takes less, `run` keeps less.
+        entity: path of its entity; None is the record's key. Read by models that use entities.
+        clock: "log": the log's time dates an event without a time, and bounds possible times; "event": only
+            events have times.
+        repeats: for an event whose id already waits for its label: "learn", "skip" (its label is a label of
+            the first event), or "dead-letter".
+        partitions: partitions that a shard reads, of each topic; empty is all.
     """
 
     id: Annotated[str, JSON_PATH] = "$.id"
@@ -137,13 +137,14 @@ class EventsConfig(Section, frozen=True):
 
 
 class LabelsConfig(Section, frozen=True):
-    """Labels that come apart from their events, on the topic ``topics.labels``.
+    """Labels that arrive separately from their events, on the topic ``topics.labels``.
 
     Attributes:
-        window: how long an event waits for its label, by the times at which the log recorded the events.
-        memory: of the events that wait; beyond it the oldest wait no longer.
-        ranks: source -> rank: the label of the highest holds. Others have 1, and labels inside events 0.
-        weights: source -> what its labels count; others count 1.
+        window: how long an event waits for its label, by the log's times of the events.
+        memory: of waiting events; beyond it the oldest stop waiting.
+        ranks: source -> rank: the label of the highest rank is in force. Default 1; labels inside events have
+            0.
+        weights: source -> the weight of its labels; default 1.
     """
 
     window: Annotated[float, duration(above_zero=True)] = 7 * 86400.0
@@ -153,13 +154,13 @@ class LabelsConfig(Section, frozen=True):
 
 
 class PruneConfig(Section, frozen=True):
-    """How the vocabulary is kept small (Joachims 1996).
+    """Pruning of the vocabulary (Joachims 1996).
 
     Attributes:
-        every: events between two prunings; 0 is never, but for the one of a holdout.
+        every: events between two prunings; 0 is never, except once for a holdout.
         min_count: words of a smaller total weight are forgotten.
-        drop_most_frequent: so many of the most frequent words become stop words.
-        max_attributes: the most words and values kept; 0 is no limit.
+        drop_most_frequent: number of the most frequent words that become stop words.
+        max_attributes: maximum number of words and values; 0 is unlimited.
     """
 
     every: Annotated[int, whole(0)] = 0
@@ -169,13 +170,13 @@ class PruneConfig(Section, frozen=True):
 
     @property
     def unread(self) -> str | None:
-        """The first key that says what to forget, where nothing says when."""
+        """Return the first pruning limit that is set although `every` is 0, if any."""
         said = ("max_attributes", "min_count", "drop_most_frequent")
         return None if self.every else next((name for name in said if getattr(self, name)), None)
 
 
 class ModelConfig(Section, frozen=True):
-    """What the model is, and how it reads counts as probabilities.
+    """The model, and how it estimates probabilities from counts.
 
     Attributes:
         name: what predictions and metrics call the model.
@@ -184,23 +185,23 @@ class ModelConfig(Section, frozen=True):
         alpha: added to every count, where `m` is None; 0 is read as the limit.
         m: equivalent sample size of the m-estimate (n_c + m p) / (n + m), in place of alpha.
         p: prior estimate of the m-estimate; None is uniform over the values declared or seen.
-        event_model: "multinomial" or "bernoulli", for texts that do not say.
+        event_model: "multinomial" or "bernoulli", for texts without their own.
         prior: "learned" (label frequency), "uniform", or "given" by `priors`.
         priors: label -> relative weight; a label left out has none.
-        unlabelled_weight: what an event without a label counts, in examples, for a model that it teaches.
-        unlabelled_window: how many of the newest of them teach it.
-        revisits: how many of these are learned anew after each event.
-        C: how much events count against the prior of a logistic regression.
-        features: the most columns that it has.
+        unlabelled_weight: weight of an event without a label, in examples, for a semi-supervised model.
+        unlabelled_window: number of the newest such events that are used.
+        revisits: number of these that are learned again after each event.
+        C: weight of events against the prior of a logistic regression.
+        features: its maximum number of columns.
         transition_m: m of the m-estimate of transitions from class to class within an entity.
-        entities: how many entities are kept.
-        time_to_live: seconds of event time after which an entity begins anew; 0 is never.
+        entities: maximum number of entities.
+        time_to_live: seconds of event time after which an entity starts again; 0 is never.
         parents: attribute -> its parents in a Bayesian network, "label" among them.
-        cells: the most cells of one of its tables.
-        memory: bytes for the models of tenants that are at work.
-        tenants: how many tenants have a model of their own.
-        shared: whether a model of all their events is the prior of each.
-        prune: how the vocabulary is kept small.
+        cells: maximum number of cells of one of its tables.
+        memory: bytes for active models of tenants.
+        tenants: maximum number of tenants with a model of their own.
+        shared: whether a model of all tenants' events is the prior of each.
+        prune: pruning of the vocabulary.
 
     A key that a kind of model does not have is None.
     """
@@ -230,7 +231,7 @@ class ModelConfig(Section, frozen=True):
 
     @property
     def reads_entity(self) -> bool:
-        """Whether the model is told of which entity an event is."""
+        """True if the model uses the entity of an event."""
         return self.kind in CLASSIFIERS and CLASSIFIERS[self.kind].reads_entity
 
     @property
@@ -254,14 +255,14 @@ class CommitConfig(Section, frozen=True):
 
 
 class SnapshotsConfig(Section, frozen=True):
-    """When a snapshot is due, whichever comes first, and where it goes.
+    """When a snapshot is due, whichever comes first, and its folder.
 
     Attributes:
-        folder: where snapshots lie; empty is ``<file of the log>.snapshots`` beside the log, or
-            ``<model's name>.snapshots`` in the working directory where the log is Kafka's.
+        folder: folder of the snapshots; empty is ``<file of the log>.snapshots`` next to the log, or
+            ``<model's name>.snapshots`` in the working directory for a log on Kafka.
         every_events: events between two snapshots.
         every: seconds between two snapshots.
-        keep: how many of the newest are kept.
+        keep: number of the newest snapshots to keep.
     """
 
     folder: Annotated[str, STRING] = ""
@@ -287,16 +288,15 @@ class MetricsConfig(Section, frozen=True):
 
 
 class PredictionsConfig(Section, frozen=True):
-    """What a prediction carries.
+    """Contents of a prediction.
 
     Attributes:
-        evidence: the most items of evidence.
-        hypotheses: whether it says how probable each hypothesis was.
-        unseen: whether it says how probable a label is that was never learned.
-        top: the most classes whose probabilities it tells, and as many as `max_bytes` allow; 0 is all,
-            whatever they take.
-        max_bytes: a larger one becomes a dead letter; 0 is no limit.
-        by: who publishes them: the learner, or scorers beside it. There is no way back from scorers.
+        evidence: maximum number of items of evidence.
+        hypotheses: whether it contains the probability of each hypothesis.
+        unseen: whether it contains the probability of a new label.
+        top: maximum number of classes with probabilities, within `max_bytes`; 0 is all, regardless of size.
+        max_bytes: a larger prediction becomes a dead letter; 0 is unlimited.
+        by: the publisher: the learner, or separate scorers. Going back from scorers is not possible.
     """
 
     evidence: Annotated[int, whole(0, 100)] = 0
@@ -308,33 +308,33 @@ class PredictionsConfig(Section, frozen=True):
 
 
 class ScorersConfig(Section, frozen=True):
-    """How `score` takes part.
+    """Settings of `score`.
 
     Attributes:
-        behind: the most journal records that a model that predicts may be behind the learner.
+        behind: maximum number of journal records that the predicting model may be behind the learner.
     """
 
     behind: Annotated[int, whole(0)] = 100
 
 
 class MemoryConfig(Section, frozen=True):
-    """How much memory there is for all that is learned and that waits.
+    """Memory for all that is learned and that waits.
 
     Attributes:
-        budget: bytes; 0 is no limit. Where it is not set, a stream that begins has half of the machine's, up
-            to 1 GiB, and one that goes on what it had.
+        budget: bytes; 0 is unlimited. The default for a new stream is half of the machine's, up to 1 GiB; an
+            existing stream keeps its budget.
     """
 
     budget: Annotated[int | None, LIMIT] = None
 
 
 class ClassesConfig(Section, frozen=True):
-    """How many classes there may be, which may be predicted, and what labels are read as.
+    """The number of classes, when a class may be predicted, and aliases of labels.
 
     Attributes:
-        max: an event or verdict with a label beyond so many becomes a dead letter; 0 is no limit.
-        min_learns: the examples with which a class may be predicted; until then it is quarantined.
-        aliases: label -> the one that it is read as; "" is no label.
+        max: an event or label record with a label beyond this number becomes a dead letter; 0 is unlimited.
+        min_learns: examples after which a class may be predicted; until then it is quarantined.
+        aliases: label -> the label that replaces it; "" removes the label.
     """
 
     max: Annotated[int, whole(0)] = 10_000
@@ -343,7 +343,7 @@ class ClassesConfig(Section, frozen=True):
 
 
 def _detectors(value: object) -> tuple[DetectorName, ...] | None:
-    """Names in the order of `DETECTORS`: it does not matter in which they are given."""
+    """Return the names in the order of `DETECTORS`, so that their order in the file does not matter."""
     if value == "":
         return ()
     names = [name.strip() for name in value.split(",")] if isinstance(value, str) else value
@@ -363,7 +363,7 @@ _DETECTORS = Validator(
 
 
 class DriftConfig(Section, frozen=True):
-    """Who watches for drift.
+    """Drift detection.
 
     Attributes:
         detectors: names of detectors; see `streamnb.scoring.drift_detectors`.
@@ -376,9 +376,9 @@ class Config(Section, frozen=True):
     """The whole configuration.
 
     Attributes:
-        attributes: the attributes of an event; none declared takes them as they come.
-        hypotheses: what the model weighs; for none declared, `model.kind` says what it is.
-        monitors: who tells what is out of bounds.
+        attributes: the attributes of an event; if none are declared, all are taken.
+        hypotheses: what the model weighs; if none are declared, `model.kind` decides.
+        monitors: alerts for values out of bounds.
     """
 
     log: LogConfig = LogConfig()
@@ -404,7 +404,7 @@ class Config(Section, frozen=True):
 
     @property
     def weighs(self) -> bool:
-        """Whether the model is a mixture of hypotheses."""
+        """True if the model is a mixture of hypotheses."""
         return bool(self.hypotheses) or self.model.kind == "mixture"
 
     @property
@@ -414,7 +414,7 @@ class Config(Section, frozen=True):
 
     @property
     def switching_rate(self) -> float:
-        """That of the posterior, with the default filled in."""
+        """The posterior's switching rate, with the default filled in."""
         if self.posterior.switching_rate is not None:
             return self.posterior.switching_rate
         return 0.0 if self.hypotheses or not self.weighs else _DEFAULT_SWITCHING_RATE
@@ -431,26 +431,26 @@ class Config(Section, frozen=True):
 
     @property
     def keeps_events(self) -> bool:
-        """Whether events wait for labels, or for others with the same id."""
+        """True if events wait for labels, or for events with the same id."""
         return bool(self.topics.labels) or self.events.repeats != "learn"
 
     @property
     def scorers_group(self) -> str:
-        """The consumer group of all scorers of a model; their transactional ids begin so.
+        """The consumer group of all scorers of a model, and prefix of their transactional ids.
 
-        No key: a second group would predict each event once more.
+        It is not configurable: a second group would predict each event again.
         """
         return f"streamnb.{self.model.name}.scorers"
 
     @property
     def snapshot_folder(self) -> Path:
-        """Where snapshots lie, with the default filled in."""
+        """The folder of snapshots, with the default filled in."""
         stem = _as_file_name(self.model.name) if self.log.is_kafka else self.log.path
         return Path(self.snapshots.folder or f"{stem}.snapshots")
 
 
 def _as_file_name(name: str) -> str:
-    """`name` with what a file's name cannot hold as %XX, so that two names stay two."""
+    """Return `name` with characters that file names cannot contain as %XX, so that names stay distinct."""
     return re.sub(r'[%/\\:*?"<>|\x00-\x1f\x7f]', lambda found: f"%{ord(found[0]):02X}", name)
 
 

@@ -1,4 +1,4 @@
-"""What a section is: a frozen struct whose fields are keys, each with the kind of its value, or sections.
+"""Sections: frozen structs whose fields are keys, each with the kind of its value, or nested sections.
 
 A key may be a list of tables, each read as one section; errors name the table at fault.
 """
@@ -26,7 +26,7 @@ class Section(msgspec.Struct, frozen=True):
 
 
 Member = Validator[Any] | type[Section]
-"""What stands at a name: a key of some kind, or a nested section."""
+"""A key of some kind, or a nested section."""
 
 
 @cache
@@ -38,7 +38,7 @@ def members(section: type[Section]) -> dict[str, Member]:
 
 
 def _member(hint: Any) -> Member:
-    """The kind that a type is annotated with; a literal type, or bool, tells its kind by itself."""
+    """Return the kind that a type is annotated with, or the kind of a literal type or bool."""
     if hasattr(hint, "__metadata__"):
         return hint.__metadata__[0]  # type: ignore[no-any-return]
     of: Any = get_args(hint)[0] if get_origin(hint) in (Union, UnionType) else hint
@@ -64,7 +64,7 @@ def kinds_of(section: type[Section]) -> dict[str, Validator[Any]]:
 
 
 def read_entries(section: type[Section], key: str, table: object, expected: str) -> dict[str, Any]:
-    """What the table at `key` gives, each value of its kind. Raises ConfigError."""
+    """Return the keys and values of the table at `key`, each value of its kind. Raises ConfigError."""
     if not isinstance(table, dict):
         raise refused(key, table, expected)
     return {name: _read_entry(section, key, name, value) for name, value in table.items()}
@@ -95,7 +95,7 @@ class TableList(Validator[Any], frozen=True, kw_only=True):
     check: Callable[[str, tuple[Any, ...]], None]
 
     def read(self, key: str, value: object) -> tuple[Any, ...]:
-        """They in order; an error names the one at fault as ``attributes[0]``."""
+        """Return the tables in order; an error names the faulty table as ``attributes[0]``."""
         found = tuple(self.read_one(f"{key}[{i}]", one) for i, one in enumerate(super().read(key, value)))
         first: dict[str, int] = {}
         for i, one in enumerate(found):

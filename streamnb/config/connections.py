@@ -1,4 +1,4 @@
-"""How the outside is reached: the log, the Kafka cluster it may lie on, and those who ask over HTTP."""
+"""Connections: the log, its Kafka cluster, and HTTP."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _BEARER = "OAUTHBEARER"
 
 
 class LogConfig(Section, frozen=True):
-    """Where the log is.
+    """The location of the log.
 
     Attributes:
         url: ``sqlite:///`` and the path of the embedded log's file (four slashes begin an absolute path), or
             ``kafka://`` and some servers of a Kafka cluster.
         client: the library that reads events from a Kafka cluster and writes commits to it.
         session_timeout: seconds without a heartbeat after which a learner may be replaced.
-        hang_timeout: seconds after which `run` ends itself where a call does not return; 0 is never.
+        hang_timeout: seconds after which `run` ends itself if a call does not return; 0 is never.
     """
 
     url: Annotated[str, LOG_URL] = "sqlite:///streamnb.db"
@@ -37,7 +37,7 @@ class LogConfig(Section, frozen=True):
 
     @property
     def is_kafka(self) -> bool:
-        """Whether the log is Kafka's, and not the embedded one."""
+        """True if the log is on Kafka."""
         return self.url.startswith(_KAFKA)
 
     @property
@@ -56,7 +56,7 @@ class LogConfig(Section, frozen=True):
 
 
 class KafkaConfig(Section, frozen=True):
-    """How a Kafka cluster is talked to.
+    """Connection to a Kafka cluster.
 
     Attributes:
         client: settings that all clients share, named as kafka-python names them.
@@ -66,7 +66,7 @@ class KafkaConfig(Section, frozen=True):
         token_file: the file that holds a bearer token, read at each log-in; empty is none.
         key_password_file: the file that holds the password of ``client.ssl_keyfile``; empty is none.
         transaction_timeout: seconds after which the cluster aborts a transaction that was left open.
-        give_up_after: seconds for which a cluster that cannot be reached is waited for; 0 is not at all.
+        give_up_after: seconds to wait for a cluster that cannot be reached; 0 does not wait.
     """
 
     client: Annotated[dict[str, Any], CLIENT] = msgspec.field(default_factory=dict)
@@ -95,36 +95,36 @@ class KafkaConfig(Section, frozen=True):
 
     def _credentials(self) -> dict[str, str]:
         if bool(self.token_file) != (self.client.get("sasl_mechanism") == _BEARER):
-            beside = f'kafka.client.sasl_mechanism = "{_BEARER}" and a kafka.token_file, both or neither'
-            raise refused("kafka.token_file", self.token_file, beside)
+            expected = f'kafka.client.sasl_mechanism = "{_BEARER}" and a kafka.token_file, both or neither'
+            raise refused("kafka.token_file", self.token_file, expected)
         if self.token_file:
             _secret_in(self.token_file, "kafka.token_file", "token")
             return {"sasl_oauth_token_file": self.token_file}
         if not self.username:
             if self.password:
-                raise ConfigError("kafka.password is set; expected kafka.username beside it")
+                raise ConfigError("kafka.password is set; expected kafka.username with it")
             if self.password_file:
-                raise refused("kafka.password_file", self.password_file, "kafka.username beside it")
+                raise refused("kafka.password_file", self.password_file, "kafka.username with it")
             return {}
         password = self.password.reveal() or (
             _secret_in(self.password_file, "kafka.password_file", "password") if self.password_file else ""
         )
         if not password:
             expected = (
-                "a password beside it: STREAMNB_KAFKA__PASSWORD in the environment, or kafka.password_file"
+                "a password with it: STREAMNB_KAFKA__PASSWORD in the environment, or kafka.password_file"
             )
             raise refused("kafka.username", self.username, expected)
         return {"sasl_plain_username": self.username, "sasl_plain_password": password}
 
 
 def _secret_in(file: str, key: str, what: str) -> str:
-    """What the file holds, without one line's end; UTF-8."""
+    """Return the contents of the file without one final newline; UTF-8."""
 
     def nothing(reason: str) -> ConfigError:
         return refused(key, file, f"a file that holds the {what} ({reason})")
 
     path = Path(file)
-    if path.exists() and not (path.is_file() or path.is_dir()):  # who reads a pipe waits for its writer
+    if path.exists() and not (path.is_file() or path.is_dir()):  # reading a pipe would block
         raise nothing("it is not a regular file")
     try:
         text = path.read_bytes().decode()
@@ -139,10 +139,10 @@ def _secret_in(file: str, key: str, what: str) -> str:
 
 
 class HttpConfig(Section, frozen=True):
-    """Where health and metrics are served.
+    """The address of health checks and metrics.
 
     Attributes:
-        listen: ``HOST:PORT``; empty is nowhere.
+        listen: ``HOST:PORT``; empty for none.
     """
 
     listen: Annotated[str, ADDRESS] = "127.0.0.1:9464"

@@ -1,4 +1,4 @@
-"""What to decide of an event, as the section ``[decision]`` declares it."""
+"""Decisions about events, as the section ``[decision]`` declares them."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from streamnb.config.validators import COSTS, NEW_PRIORS, NOVELTY, number, whole
 
 
 class DecisionConfig(Section, frozen=True):
-    """It is decided where any of these is given; see `streamnb.scoring.decision_rule`.
+    """Events are decided if any of these is set; see `streamnb.scoring.decision_rule`.
 
     Attributes:
-        costs: decision -> truth -> what that costs; others cost 1, or 0 where they are the same.
-        reject: what it costs not to decide; None: what can be decided always is.
-        priors: how frequent classes will be: "learned" (as they were), "uniform", "windowed" (as of late), or
-            label -> weight.
-        window: how many labelled events "windowed" counts.
-        novelty: nothing is decided of what is less usual than this share of its class; 0: that is not asked.
+        costs: decision -> truth -> cost; the default is 1, or 0 if both are the same.
+        reject: cost of not deciding; None decides whenever possible.
+        priors: future class frequencies: "learned" (as so far), "uniform", "windowed" (as recently), or label
+            -> weight.
+        window: number of labelled events for "windowed".
+        novelty: an event less typical than this share of its class is not decided; 0 disables the check.
     """
 
     costs: Annotated[dict[str, dict[str, float]], COSTS] = msgspec.field(default_factory=dict)
@@ -31,10 +31,10 @@ class DecisionConfig(Section, frozen=True):
 
     @property
     def is_given(self) -> bool:
-        """Whether it is decided."""
+        """True if events are decided."""
         return self != DecisionConfig()
 
     @property
     def corrects(self) -> bool:
-        """Whether other priors count than those that were learned."""
+        """True if other priors than the learned ones apply."""
         return isinstance(self.priors, Mapping) or self.priors != "learned"

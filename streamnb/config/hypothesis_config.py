@@ -1,4 +1,4 @@
-"""What a model weighs, as ``[[hypotheses]]`` tables declare it, and by what."""
+"""Hypotheses of a model, as ``[[hypotheses]]`` tables declare them, and their weighing."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ _OWN: dict[str, dict[str, Any]] = {
 }
 """Kind -> the keys that not all kinds have, with their defaults."""
 _NOT_NAIVE: dict[str, Any] = dict.fromkeys(("density", "calibrated"))
-"""What `HypothesisConfig` has a default for, where the kind is another than the default one."""
+"""Fields of `HypothesisConfig` whose default applies to the default kind only."""
 
 
 class HypothesisConfig(Section, frozen=True):
-    """One hypothesis: a naive Bayes model that reads the counts which all share, or what learns beside it.
+    """One hypothesis: a naive Bayes model on the shared counts, or a separate learner.
 
-    A key of another kind is None. So is, of a naive Bayes model, what it takes from the model that reads the
-    counts; smoothing is taken whole: alpha, or m with p.
+    A key of another kind is None, and so is a setting that a naive Bayes hypothesis takes from the model.
+    Smoothing is taken as a whole: alpha, or m with p.
 
     Attributes:
         kind: "naive_bayes", "softmax", "byte_softmax", "pool" or "one_dependence"; see
@@ -64,10 +64,10 @@ class HypothesisConfig(Section, frozen=True):
         first_bytes: how many bytes of a text are read by a softmax regression on bytes.
         pairs: whether pairs of adjacent words and of attributes are features of a softmax regression.
         variance: of a pool's weights before anything is learned.
-        prior_weight: what P(value | label) counts beside pairs of values, in examples.
-        max_attributes: how many are read in pairs, the first that are learned; None reads all.
-        weight: relative prior probability of the hypothesis itself; 0 for one that is not weighed.
-        name: what predictions, metrics and reports call it; None says how it reads.
+        prior_weight: weight of P(value | label) next to pairs of values, in examples.
+        max_attributes: number of attributes read in pairs, the first that are learned; None reads all.
+        weight: relative prior probability of the hypothesis itself; 0 for a hypothesis that is not weighed.
+        name: its name in predictions, metrics and reports; None derives it.
     """
 
     kind: Literal["naive_bayes", "softmax", "byte_softmax", "pool", "one_dependence"] = "naive_bayes"
@@ -94,46 +94,45 @@ class HypothesisConfig(Section, frozen=True):
 
     @property
     def has_smoothing(self) -> bool:
-        """Whether it is smoothed by values of its own."""
+        """True if it has smoothing of its own."""
         return self.alpha is not None or self.m is not None
 
     @property
     def takes_smoothing(self) -> bool:
-        """Whether it is smoothed as the model is."""
+        """True if it takes the smoothing of the model."""
         return self.kind == "naive_bayes" and not self.has_smoothing
 
     @property
     def is_opinion(self) -> bool:
-        """Whether a pool takes it in."""
+        """True if a pool includes it."""
         return self.kind in {"softmax", "byte_softmax", "one_dependence"} or (
             self.kind == "naive_bayes" and bool(self.calibrated)
         )
 
     @property
     def is_renewed(self) -> bool:
-        """Whether anything of it begins anew when the model is renewed."""
+        """True if any of it restarts when the model is renewed."""
         learns = self.kind in {"softmax", "byte_softmax", "pool"} or bool(self.calibrated)
         return learns or self.half_life is not None or self.density == "binned"
 
     @property
     def own(self) -> dict[str, Any]:
-        """What is given of the keys that not all kinds have."""
+        """The keys set here that not all kinds have."""
         given = {name: getattr(self, name) for name in _OWN[self.kind]}
         return {name: value for name, value in given.items() if value is not None}
 
 
 class PosteriorConfig(Section, frozen=True):
-    """How hypotheses are weighed and used; without hypotheses it is not read.
+    """Weighing and use of hypotheses; unused without hypotheses.
 
     Attributes:
-        prediction: "mixture" (Bayes optimal), "map" (the most probable) or "gibbs" (one that is drawn).
-        switching_rate: probability that another hypothesis is right from one event to the next; None is 0 for
-            hypotheses that are declared, and more for the default ones (`streamnb.config.Config`).
+        prediction: "mixture" (Bayes optimal), "map" (the most probable) or "gibbs" (a random draw).
+        switching_rate: probability that the best hypothesis changes from one event to the next; None is 0 for
+            declared hypotheses, and more for the default ones (`streamnb.config.Config`).
         seed: of the draws.
-        memory: bytes for the features of softmax regressions; when it is spent no more are added.
+        memory: bytes for the features of softmax regressions; when it is used up no more are added.
             Those on bytes take at most an eighth more.
-        floor: whether no label is so improbable that its coming costs a mixture more than the logarithm of
-            how many events there were.
+        floor: whether a label costs a mixture at most the logarithm of the number of events.
         caution: whether softmax regressions doubt a class that has few examples in a long stream.
     """
 
@@ -147,7 +146,7 @@ class PosteriorConfig(Section, frozen=True):
 
 @cache
 def default_hypotheses() -> tuple[HypothesisConfig, ...]:
-    """What a mixture weighs where nothing is declared, as tables would declare it."""
+    """Return the default hypotheses of a mixture, as tables would declare them."""
     kinds = {load(path): kind for kind, path in HYPOTHESES_OF_MODELS.items() if kind != "naive_bayes"}
 
     def declared(hypothesis: Any) -> HypothesisConfig:
@@ -157,35 +156,35 @@ def default_hypotheses() -> tuple[HypothesisConfig, ...]:
             if value not in {"", "learned"} and name in HypothesisConfig.__struct_fields__
         }
         kind = kinds.get(type(hypothesis))
-        # Of naive Bayes the prior of classes is the model's.
+        # The class prior of naive Bayes comes from the model.
         return HypothesisConfig(**{**({"kind": kind, **_NOT_NAIVE} if kind else {}), **given})
 
     return tuple(map(declared, load(DEFAULT_HYPOTHESES)))
 
 
 def misfits_of_attributes(attributes: Sequence[AttributeConfig], instead: str = "") -> Iterator[ConfigError]:
-    """What attributes declare that cannot stand beside hypotheses.
+    """Yield an error for each setting of attributes that hypotheses exclude.
 
     Args:
-        attributes: as they are declared.
-        instead: what else may be done than to leave it out; the end of the message.
+        attributes: as declared.
+        instead: an alternative remedy; the end of the message.
     """
     for i, attribute in enumerate(attributes):
         key = f"attributes[{i}]"
         if attribute.event_model is not None:
-            expected = f"no event_model beside hypotheses, which say how texts are read{instead}"
+            expected = f"no event_model with hypotheses, which define how texts are read{instead}"
             yield refused(f"{key}.event_model", attribute.event_model, expected)
         for name in ("alpha", "m"):
             if getattr(attribute, name) == 0.0:
-                yield refused(f"{key}.{name}", 0.0, f"{ABOVE_ZERO.expected} beside hypotheses{instead}")
+                yield refused(f"{key}.{name}", 0.0, f"{ABOVE_ZERO.expected} with hypotheses{instead}")
 
 
 def _check(key: str, hypotheses: Sequence[HypothesisConfig]) -> None:
-    """Refuse a pool of nothing, bytes that are read otherwise, and none of any weight."""
+    """Refuse an empty pool, different settings of bytes, and zero weights only."""
     for i, hypothesis in enumerate(hypotheses):
         if hypothesis.kind == "pool" and not any(other.is_opinion for other in hypotheses):
             kinds = 'of kind "softmax", "byte_softmax" or "one_dependence" or with calibrated = true'
-            raise refused(f"{key}[{i}].kind", "pool", f"a hypothesis beside it to pool, {kinds}")
+            raise refused(f"{key}[{i}].kind", "pool", f"another hypothesis to pool, {kinds}")
     read = [(i, h.first_bytes) for i, h in enumerate(hypotheses) if h.first_bytes is not None]
     for i, first_bytes in read:
         if first_bytes != read[0][1]:

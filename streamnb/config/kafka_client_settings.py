@@ -53,12 +53,12 @@ OWN = frozenset(
 
 
 class _Client(Validator[Any], frozen=True):
-    """A table of settings. A value that has no place in it may be a secret: an error tells its name alone."""
+    """A table of settings. A value without a place in it may be a secret, so errors name only the key."""
 
     def read(self, key: str, value: object) -> dict[str, Any]:
-        """The settings, each of its kind; an error names the one at fault as ``kafka.client.ssl_cafile``."""
+        """Return the settings, each of its kind; errors name the setting: ``kafka.client.ssl_cafile``."""
         if not isinstance(value, dict):
-            raise ConfigError(f"{key} is no table; expected {self.expected}")
+            raise ConfigError(f"{key} is not a table; expected {self.expected}")
         return {name: _read_setting(key, name, item) for name, item in value.items()}
 
 

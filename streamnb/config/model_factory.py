@@ -37,7 +37,6 @@ def model(config: Config) -> StreamModel:
 
 
 def _counting(config: Config, declared: Mapping[str, Attribute | str], hypotheses: Sequence[Any]) -> Any:
-    """Naive Bayes, or a mixture of these hypotheses."""
     read_by, told = config.model, config.posterior
     if not hypotheses:
         smoothing, prior = (read_by.alpha, read_by.m, read_by.p), _prior(read_by.prior, read_by)
@@ -56,7 +55,6 @@ def _attribute(declared: AttributeConfig) -> Attribute:
 
 
 def _classifier(read_by: ModelConfig, declared: Mapping[str, Attribute | str]) -> Any:
-    """A classifier of the table of kinds, by its constructor."""
     kind = CLASSIFIERS[read_by.kind]
     shared = {name: getattr(read_by, name) for name in kind.shared}
     if "prior" in shared:
@@ -66,7 +64,6 @@ def _classifier(read_by: ModelConfig, declared: Mapping[str, Attribute | str]) -
 
 
 def _hypothesis(number: int, declared: HypothesisConfig, read_by: ModelConfig) -> Any:
-    """A hypothesis; what naive Bayes leaves out is taken from the model."""
     all_have: dict[str, Any] = {"weight": declared.weight, "name": declared.name or ""}
     kind = load(HYPOTHESES[declared.kind])
     with told_as(ConfigError, f"hypotheses[{number}]", ValueError):
@@ -75,7 +72,6 @@ def _hypothesis(number: int, declared: HypothesisConfig, read_by: ModelConfig) -
 
 
 def _reading(declared: HypothesisConfig, read_by: ModelConfig) -> dict[str, Any]:
-    """How a naive Bayes hypothesis reads the counts."""
     smoothing: dict[str, Any] = {"m": read_by.m, "p": read_by.p}
     if read_by.m is None:
         smoothing["alpha"] = read_by.alpha

@@ -20,21 +20,20 @@ ModelKind = Literal[
 
 
 class ClassifierKind(NamedTuple):
-    """One kind; see `river_stream_model.RiverStreamModel` for what it has to have, if it needs that.
+    """One kind; `river_stream_model.RiverStreamModel` describes its interface, if it needs that.
 
     Attributes:
         constructor: ``module:name`` of what makes the classifier, below ``streamnb``.
         own: the keys of ``[model]`` that other kinds do not have, with their defaults; they are arguments of
             the constructor by the same names.
-        shared: those of ``alpha``, ``m``, ``p``, ``prior`` and ``event_model`` that are arguments, too.
-        takes_attributes: whether the declared attributes are one (`streamnb.features.attributes`).
+        shared: the arguments among ``alpha``, ``m``, ``p``, ``prior`` and ``event_model``.
+        takes_attributes: whether the declared attributes are an argument (`streamnb.features.attributes`).
         prunes: whether it has a vocabulary that ``[model.prune]`` can cut.
         reads_numbers: whether a number is more to it than one value of many.
-        reads_texts: whether a text is more to it than one value; where not, attributes have to be declared.
-        counts: whether it is a `CountingModel`, whose counts are read anew under other smoothing.
-        reads_entity: whether it is told of which entity an event is.
-        learns_batches: whether it is a `stream_model.StreamModel` itself, and takes many
-            events at once.
+        reads_texts: whether a text is more to it than one value; otherwise attributes must be declared.
+        counts: whether it is a `CountingModel`, whose counts can be read under other smoothing.
+        reads_entity: whether it uses the entity of an event.
+        learns_batches: whether it is a `stream_model.StreamModel` itself, and takes many events at once.
     """
 
     constructor: str
@@ -50,7 +49,7 @@ class ClassifierKind(NamedTuple):
 
     @property
     def has_prior(self) -> bool:
-        """Whether classes have one, the same for each event: no chain, and learned beside the attributes."""
+        """True if it has a class prior that is the same for each event, as in a model without entities."""
         return "prior" in self.shared and not self.reads_entity
 
 
@@ -97,7 +96,7 @@ CLASSIFIERS: dict[str, ClassifierKind] = {
 
 
 def is_classifier(shaping: Mapping[str, Any]) -> bool:
-    """Whether a configuration, as a journal holds it, is of a model of such a kind that is none of counts."""
+    """Return True if a configuration in a journal declares a classifier other than counts."""
     model = shaping.get("model")
     kind = CLASSIFIERS.get(model.get("kind", "")) if isinstance(model, Mapping) else None
     return kind is not None and not kind.counts

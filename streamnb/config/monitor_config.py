@@ -1,4 +1,4 @@
-"""Who tells what is out of bounds, as ``[[monitors]]`` tables declare it."""
+"""Monitors that alert on values out of bounds, as ``[[monitors]]`` tables declare them."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _OWN: dict[str, set[str]] = {
     "no-labels": {"after"},
     "new-class": set(),
 }
-"""Kind -> the keys that it has beside name and kind."""
-_GAP = 1e-6  # between rates; below it, or nearer to 0 or 1, their quotients are no numbers, or 1
+"""Kind -> its keys other than name and kind."""
+_GAP = 1e-6  # between rates; below it, or nearer to 0 or 1, their quotients are NaN or 1
 _REQUIRED = ("tolerated", "alarming", "label", "after")
 
 
@@ -62,7 +62,7 @@ class MonitorConfig(Section, frozen=True):
 
 
 def _read_named(key: str, table: object) -> MonitorConfig:
-    """One table; what is wrong with it is said of its name, too, where it has one."""
+    """Return the monitor of one table; an error includes its name if it has one."""
     try:
         return _read_table(key, table)
     except ConfigError as error:
@@ -97,7 +97,7 @@ def _read_table(key: str, table: object) -> MonitorConfig:
 
 
 def _check_action(key: str, kind: str, values: Mapping[str, Any]) -> None:
-    """Refuse a pause of what has no rate: a silence has nothing to learn, and a new class no end."""
+    """Refuse a pause for a kind without a rate: a silence has nothing to learn, and a new class no end."""
     action = values.get("action")
     if action == "pause" and not _OWN[kind] >= _PAUSES:
         owners = " or ".join(literal(owner) for owner, own in _OWN.items() if own >= _PAUSES)
@@ -109,7 +109,6 @@ def _check_action(key: str, kind: str, values: Mapping[str, Any]) -> None:
 
 
 def _check_bounds(key: str, monitor: MonitorConfig) -> None:
-    """Refuse what is alarming and lies within what is tolerated."""
     tolerated, alarming = monitor.tolerated, monitor.alarming
     if tolerated is None or alarming is None:
         return

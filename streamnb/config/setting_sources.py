@@ -39,17 +39,17 @@ class GivenSetting(NamedTuple):
 
 
 def load(path: Path | None, environ: Mapping[str, str], overrides: Sequence[str]) -> Config:
-    """The configuration: each key from the highest layer that gives it.
+    """Return the configuration: each key from the highest source that sets it.
 
     Args:
-        path: a TOML file; None is no file.
+        path: a TOML file, or None.
         environ: environment variables; those named ``STREAMNB_SECTION__KEY`` count.
         overrides: flags of the form ``section.key=value``; of two for one key the later counts.
 
     Raises:
-        ConfigError: a file that cannot be read, a key that is unknown, a value that is refused (in a layer
-            that another hides, too), or values that contradict each other. The message names the origin
-            (file, variable or flag), the key's full path, what was found and what was expected.
+        ConfigError: a file that cannot be read, a key that is unknown, a value that is refused (even if a
+            source that another hides, too), or values that contradict each other. The message names the
+            origin (file, variable or flag), the key's full path, what was found and what was expected.
     """
     values: dict[str, Any] = {}
     origins: dict[str, str] = {}
@@ -66,7 +66,7 @@ def load(path: Path | None, environ: Mapping[str, str], overrides: Sequence[str]
 
 
 def given(path: Path | None, environ: Mapping[str, str], overrides: Sequence[str]) -> list[GivenSetting]:
-    """What each layer gives, the lowest first, as it stands there. Raises ConfigError."""
+    """Return the settings of each source, lowest first. Raises ConfigError."""
     file, flags = _without_secrets(_from_file(path)), _without_secrets(_from_flags(overrides))
     return [*file, *_from_environment(environ), *flags]
 
@@ -80,7 +80,7 @@ def variable(key: str) -> str:
 
 
 def _without_secrets(layer: Iterator[GivenSetting]) -> Iterator[GivenSetting]:
-    """A layer that others can read, files and flags; a secret in it is refused."""
+    """Yield settings of a source that other users can read (file or flags); refuse secrets in it."""
     for given in layer:
         if KEYS[given.key] is SECRET:
             places = f"{variable(given.key)} in the environment, or {given.key}_file"
@@ -106,7 +106,6 @@ def _from_file(path: Path | None) -> Iterator[GivenSetting]:
 def _flatten(
     section: type[Section], table: Mapping[str, object], prefix: str
 ) -> Iterator[tuple[str, object]]:
-    """Every key that `table` gives, with its dotted path."""
     for name, value in table.items():
         key = prefix + name
         member = members(section).get(name)
@@ -142,15 +141,15 @@ def _from_flags(overrides: Sequence[str]) -> Iterator[GivenSetting]:
 
 
 def _name(override: str) -> str:
-    """What a flag without "=" begins with; what follows may be a secret."""
+    """Return the start of a flag without "="; the remainder may be a secret."""
     return re.split(r"[^\w.-]", override, maxsplit=1)[0]
 
 
 def _spoken(origin: str, key: str, text: str) -> object:
-    """The TOML value of a variable's or a flag's text: by the key's kind the text itself, or a literal."""
+    """Return the value of a variable or flag: the text itself or a TOML literal, by the key's kind."""
     try:
         text.encode()
-    except UnicodeEncodeError:  # the operating system's bytes were no UTF-8
+    except UnicodeEncodeError:  # the operating system's bytes are not UTF-8
         raise ConfigError(f"{origin}: {key} is not UTF-8; expected {KEYS[key].expected}") from None
     return text if KEYS[key].is_text else from_literal(text)
 
@@ -159,7 +158,7 @@ def _spoken(origin: str, key: str, text: str) -> object:
 
 
 def _build(section: type[S], values: Mapping[str, Any], prefix: str = "") -> S:
-    """The section with the values given, and its defaults for the others."""
+    """Return the section with the given values and defaults."""
     given = {}
     for name, member in members(section).items():
         key = prefix + name
@@ -175,12 +174,12 @@ _Misfit = tuple[Sequence[str], ConfigError]
 
 
 def _misfit(key: str, value: object, expected: str, *given: str) -> _Misfit:
-    """A value that cannot stand at `key`, which is at fault itself where no others are named."""
+    """Return an error for the value at `key`, at fault if no other keys are."""
     return given or (key,), refused(key, value, expected)
 
 
 def _check(config: Config, origins: Mapping[str, str]) -> None:
-    """Refuse values that contradict each other, in the name of the first key at fault that was given."""
+    """Refuse contradictory values, with the origin of the first key at fault that was set."""
     for keys, error in _contradictions(config, origins):
         origin = next(origins[key] for key in keys if key in origins)
         raise ConfigError(f"{origin}: {error}")
@@ -195,11 +194,11 @@ def _contradictions(config: Config, given: Container[str]) -> Iterator[_Misfit]:
         yield ("model.m", "model.p"), error
     kafka = config.kafka
     if kafka.password and kafka.password_file:
-        yield _misfit("kafka.password_file", kafka.password_file, "no kafka.password beside it")
+        yield _misfit("kafka.password_file", kafka.password_file, "no kafka.password with it")
     if model.prior == "given" and not model.priors:
-        yield _misfit("model.prior", model.prior, "weights in model.priors beside it")
+        yield _misfit("model.prior", model.prior, "weights in model.priors with it")
     if model.priors and "given" not in {model.prior, *(h.prior for h in config.hypotheses)}:
-        yield _misfit("model.priors", model.priors, 'model.prior = "given" beside it')
+        yield _misfit("model.priors", model.priors, 'model.prior = "given" with it')
     for i, attribute in enumerate(config.attributes):
         if attribute.path == config.events.label:
             key = f"attributes[{i}].path"
@@ -211,17 +210,17 @@ def _contradictions(config: Config, given: Container[str]) -> Iterator[_Misfit]:
 
 
 def _decision(config: Config) -> Iterator[_Misfit]:
-    """What decisions ask of a model that does not have it."""
+    """Yield settings of decisions that the model does not support."""
     kind, priors = config.model.kind, config.decision.priors
     if config.decision.novelty and kind in CLASSIFIERS and not config.hypotheses:
-        expected = f'0 with model.kind = "{kind}": naive Bayes and mixtures alone tell how likely an event is'
+        expected = f'0 with model.kind = "{kind}": only naive Bayes and mixtures know how likely an event is'
         yield _misfit("decision.novelty", config.decision.novelty, expected)
     if config.decision.window != DecisionConfig().window and priors != "windowed":
-        yield _misfit("decision.window", config.decision.window, 'decision.priors = "windowed" beside it')
+        yield _misfit("decision.window", config.decision.window, 'decision.priors = "windowed" with it')
     if not config.decision.corrects:
         return
     if priors == "windowed" and any(one.is_renewed for one in config.weighed):
-        expected = "others beside hypotheses that learn fast, as the default ones: they follow by themselves"
+        expected = "others with hypotheses that learn fast, as the default ones: they follow by themselves"
         yield _misfit("decision.priors", priors, expected)
     if kind in CLASSIFIERS and not CLASSIFIERS[kind].has_prior and not config.hypotheses:
         expected = f'"learned" with model.kind = "{kind}", which has no prior of classes to be corrected'
@@ -231,11 +230,11 @@ def _decision(config: Config) -> Iterator[_Misfit]:
 
 
 def _of_its_kind(config: Config, given: Container[str]) -> Iterator[_Misfit]:
-    """What the kind of the model does not read, or cannot stand beside."""
+    """Yield settings that the kind of the model does not read or excludes."""
     model = config.model
     if config.hypotheses:
         if model.kind != "mixture" and "model.kind" in given:
-            yield _misfit("model.kind", model.kind, '"mixture" beside hypotheses, or no hypotheses')
+            yield _misfit("model.kind", model.kind, '"mixture" with hypotheses, or no hypotheses')
         yield from _hypotheses(config)
     elif config.weighs:
         yield from _default_hypotheses(config)
@@ -252,11 +251,11 @@ def _of_its_kind(config: Config, given: Container[str]) -> Iterator[_Misfit]:
 
 
 def _entities(config: Config) -> Iterator[_Misfit]:
-    """Where an entity lies that nobody asks for; and an attribute that bears its name."""
+    """Yield an unused path of the entity, and an attribute with the name of the entity."""
     if not config.model.reads_entity:
         if config.events.entity:
             owners = " or ".join(f'"{kind}"' for kind, made in CLASSIFIERS.items() if made.reads_entity)
-            yield _misfit("events.entity", config.events.entity, f"model.kind = {owners} beside it")
+            yield _misfit("events.entity", config.events.entity, f"model.kind = {owners} with it")
         return
     for i, attribute in enumerate(config.attributes):
         if attribute.name == ENTITY:
@@ -267,7 +266,7 @@ def _entities(config: Config) -> Iterator[_Misfit]:
 
 
 def _hypotheses(config: Config) -> Iterator[_Misfit]:
-    """What cannot stand beside hypotheses, and what they cannot take from the model."""
+    """Yield settings that hypotheses exclude, or cannot take from the model."""
     yield from ((("attributes",), error) for error in misfits_of_attributes(config.attributes))
     model = config.model
     smoothing, amount = ("alpha", model.alpha) if model.m is None else ("m", model.m)
@@ -276,7 +275,7 @@ def _hypotheses(config: Config) -> Iterator[_Misfit]:
         if amount == 0.0 and hypothesis.takes_smoothing:
             yield _misfit(f"model.{smoothing}", amount, f"{ABOVE_ZERO.expected}, for {key} to take")
         if hypothesis.prior == "given" and not model.priors:
-            yield _misfit(f"{key}.prior", "given", "weights in model.priors beside it", "hypotheses")
+            yield _misfit(f"{key}.prior", "given", "weights in model.priors with it", "hypotheses")
         if hypothesis.half_life is not None and hypothesis.read_as(model.event_model) == "bernoulli":
             found = format_duration(hypothesis.half_life)
             expected = "no half_life of the Bernoulli likelihood; presence is one that forgets"
@@ -284,19 +283,18 @@ def _hypotheses(config: Config) -> Iterator[_Misfit]:
 
 
 def _default_hypotheses(config: Config) -> Iterator[_Misfit]:
-    """What the default hypotheses do not read, because they say it themselves."""
+    """Yield settings that the default hypotheses fix themselves."""
     instead = 'model.kind = "naive_bayes"'
     model, default = config.model, ModelConfig()
     for name in ("alpha", "m", "p", "event_model"):
         if (value := getattr(model, name)) != getattr(default, name):
-            expected = f"{instead} beside it, or [[hypotheses]]: the default ones do not read it"
+            expected = f"{instead} with it, or [[hypotheses]]: the default ones do not read it"
             yield _misfit(f"model.{name}", value, expected)
     misfits = misfits_of_attributes(config.attributes, f"; or {instead}")
     yield from ((("attributes",), error) for error in misfits)
 
 
 def _classifier(model: ModelConfig, kind: ClassifierKind) -> Iterator[_Misfit]:
-    """What a classifier does not read."""
     default = ModelConfig()
     expected = f'its default with model.kind = "{model.kind}", which does not read it'
     for name in ("alpha", "m", "p", "prior", "event_model"):
@@ -309,7 +307,7 @@ def _classifier(model: ModelConfig, kind: ClassifierKind) -> Iterator[_Misfit]:
 
 
 def _texts(config: Config) -> Iterator[_Misfit]:
-    """Texts, or numbers, of a classifier that takes each for one value; what is not declared may be one."""
+    """Yield texts or numbers that a classifier treats as one nominal value; undeclared ones may occur."""
     kind = config.model.kind
     made = CLASSIFIERS[kind]
     if made.reads_texts:
@@ -327,7 +325,7 @@ def _texts(config: Config) -> Iterator[_Misfit]:
 
 
 def _parents(config: Config) -> Iterator[_Misfit]:
-    """Parents of what is no attribute: it would never have a value."""
+    """Yield parents that are not attributes: they would never have a value."""
     there = {"label", *(attribute.name for attribute in config.attributes)}
     for name, parents in (config.model.parents or {}).items():
         if name not in there:
@@ -336,11 +334,10 @@ def _parents(config: Config) -> Iterator[_Misfit]:
 
 
 def _other_kinds(model: ModelConfig) -> Iterator[_Misfit]:
-    """Keys of a classifier that the model is not."""
     for name in sorted({name for kind in CLASSIFIERS.values() for name in kind.own} - model.own.keys()):
         if (value := getattr(model, name)) is not None:
             owners = " or ".join(f'"{kind}"' for kind, made in CLASSIFIERS.items() if name in made.own)
-            yield _misfit(f"model.{name}", value, f"model.kind = {owners} beside it")
+            yield _misfit(f"model.{name}", value, f"model.kind = {owners} with it")
 
 
 def _same_topics(config: Config, given: Container[str]) -> Iterator[_Misfit]:

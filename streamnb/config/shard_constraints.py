@@ -1,4 +1,4 @@
-"""What a configuration must not have where several learn apart, and what they learned is added."""
+"""Settings that are excluded if several processes learn separately and their results are added."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from streamnb.errors import ConfigError
 
 _REMEDY = (
     'set model.kind = "naive_bayes" and leave the other keys out, or learn in one process: `streamnb run` '
-    'with any number of `streamnb score` beside it, or model.kind = "tenants" (docs/scale.md)'
+    'with any number of `streamnb score` next to it, or model.kind = "tenants" (docs/scale.md)'
 )
 _FORGETS = (
-    "what is forgotten hangs on the order, and where no budget is given a learner begins with one of its "
+    "pruning depends on the order, and without a budget a learner begins with one of its "
     'own; one that begins with "memory.budget = 0" has none'
 )
 
 
 def refuse_in_parts(config: Config, what: str, more: Mapping[str, str] = MappingProxyType({})) -> None:
-    """Raise ConfigError, which names the key, where what is learned hangs on the order of events.
+    """Raise ConfigError, naming the key, if the learned model depends on the order of events.
 
     Args:
-        config: under which is learned.
-        what: how it is learned, for the error.
-        more: key -> why it does not go with that; empty where it does.
+        config: of the learners.
+        what: how they learn, for the error.
+        more: key -> the reason to refuse it; empty if it is allowed.
     """
     kind = "mixture" if config.weighs else config.model.kind
     unfit = {
         "model.kind": "" if kind == "naive_bayes" else f'"{kind}" learns events strictly in order',
         "topics.labels": "labels that come late have to wait in one place" if config.topics.labels else "",
         "events.repeats": "" if config.events.repeats == "learn" else "ids are remembered in one place",
-        "model.prune.every": "what is forgotten hangs on the order" if config.model.prune.every else "",
+        "model.prune.every": "pruning depends on the order" if config.model.prune.every else "",
         "memory.budget": _FORGETS if config.memory.budget else "",
         **more,
     }
@@ -50,9 +50,9 @@ def refuse_of_shards(config: Config, *, adds: bool = True) -> None:
     of_late = config.decision.priors == "windowed"
     acts = any(monitor.action for monitor in config.monitors)
     more = {
-        "monitors": "what an alarm does hangs on the order of events" if acts else "",
-        "decision.priors": "those of late are one learner's" if of_late else "",
-        "decision.novelty": "what is usual is found out in order" if config.decision.novelty else "",
+        "monitors": "what an alarm does depends on the order of events" if acts else "",
+        "decision.priors": "recent ones are those of one learner" if of_late else "",
+        "decision.novelty": "typicality is learned in order" if config.decision.novelty else "",
     }
     if not adds:
         config = replace(config, memory=replace(config.memory, budget=0))

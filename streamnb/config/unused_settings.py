@@ -16,7 +16,7 @@ _READ_WHERE: tuple[tuple[tuple[str, ...], Callable[[Config], bool], str], ...] =
             *("log.client", "topics.replication", "topics.retention"),
         ),
         lambda config: config.log.is_kafka,
-        "log.url is no Kafka cluster",
+        "log.url is not a Kafka cluster",
     ),
     (
         ("labels.",),
@@ -37,9 +37,9 @@ _DEFAULT = Config()
 
 
 def without_effect(config: Config, layers: Iterable[GivenSetting]) -> list[str]:
-    """What is given in vain: keys that nothing reads under this configuration, and those that others hide.
+    """Return settings without effect: unused by this configuration, or overridden by another source.
 
-    Nothing is said of a key that is given as it is anyway.
+    Settings equal to the default in force are not reported.
     """
     found: list[str] = []
     last: dict[str, str] = {}

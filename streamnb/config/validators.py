@@ -35,7 +35,7 @@ class Validator(msgspec.Struct, Generic[T], frozen=True):
 
     Attributes:
         name: what the manual calls it.
-        expected: what an error says was expected.
+        expected: the expectation in error messages.
         parse: a TOML value -> the value as the program uses it; None refuses it.
         write: the inverse of `parse`, as TOML text.
         is_text: in an environment variable or a flag it stands bare, and not as a TOML literal.
@@ -48,7 +48,7 @@ class Validator(msgspec.Struct, Generic[T], frozen=True):
     is_text: bool = False
 
     def read(self, key: str, value: object) -> T:
-        """The value as the program uses it; raises ConfigError where it is of another kind."""
+        """Return the value as the program uses it. Raises ConfigError for another kind."""
         parsed = self.parse(value)
         if parsed is None:
             raise refused(key, value, self.expected)
@@ -84,7 +84,6 @@ def choice(*options: str) -> Validator[str]:
 
 
 def _path(text: str) -> str | None:
-    """`text` with brackets only where a key needs them."""
     try:
         keys = parse_path(text)
         path = render_path(keys)
@@ -109,7 +108,7 @@ def _topics(value: object) -> tuple[str, ...] | None:
 
 
 def _values(value: object) -> tuple[str, ...] | None:
-    """The texts by which values are compared; None where one is no string, boolean or finite number."""
+    """Return the texts by which values are compared; None if a value has another type or is not finite."""
     if not isinstance(value, list) or not all(isinstance(one, (str, bool, int, float)) for one in value):
         return None
     try:
@@ -196,7 +195,7 @@ def number(least: float) -> Validator[float]:
 
 
 def _finite(value: object) -> float | None:
-    """The value as a finite double, minus zero as zero; None for anything else."""
+    """Return the value as a finite double, minus zero as zero; None for anything else."""
     if type(value) is not int and type(value) is not float:
         return None
     try:
@@ -236,7 +235,7 @@ def duration(*, above_zero: bool = False) -> Validator[float]:
 
 
 def _bare_zero(value: object) -> str:
-    """The text of a quantity; only 0 may come as a number."""
+    """Return the text of a quantity; only 0 may be a number."""
     return value if isinstance(value, str) else "0" if type(value) is int and value == 0 else ""
 
 

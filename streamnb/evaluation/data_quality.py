@@ -1,7 +1,7 @@
-"""What about the fields of events looks as if nobody had meant it; each is said once, by name.
+"""Data-quality warnings: fields of events that look unintended, each reported once by name.
 
-Every way by which events come in looks at them here: files that are evaluated, replayed or asked about, and
-the records that `run` reads. Nothing is changed or refused: only people are told.
+Files that are evaluated, replayed or asked about, and the records that `run` reads, are all checked here.
+Nothing is changed or refused: the checks only print warnings.
 """
 
 from __future__ import annotations
@@ -44,27 +44,27 @@ from streamnb.values.parameter_checks import pluralize
 LOOKED_AT = 1000
 """Events that are looked at one after the other; of later ones some may be."""
 
-_EVERY = 100  # of later events one is looked at
+_EVERY = 100  # of later events, one in this many is checked
 
 _DAY = 86_400  # seconds
 _YEAR = 365 * 86_400  # seconds
-_LONGEST = 1 << 16  # bytes of an event that is looked at
-_SOON = 4  # events, before anything is said
-_MOST_REFUSALS = 3  # that are told apart
+_LONGEST = 1 << 16  # bytes of the largest event that is checked
+_SOON = 4  # events before the first report
+_MOST_REFUSALS = 3  # reported separately
 
 _APART = "; if labels arrive separately, --set topics.labels=TOPIC names their topic"
 
 Found = Iterator[tuple[str, str]]
-"""What it is about, for it to be said once, and what there is to say."""
+"""The subject of a warning, so that it is reported once, and its text."""
 
 
 class InputOrigin(NamedTuple):
-    """Where events come from, for what is said of them.
+    """The source of events, for messages.
 
     Attributes:
         file: its name; empty for a log.
         is_table: whether it has columns, which flags name.
-        has_cells: whether these are text, of which flags say how it is written.
+        has_cells: whether these are text, whose format flags describe.
         decimal: the decimal separator by which cells are read.
     """
 
@@ -79,41 +79,41 @@ class InputOrigin(NamedTuple):
         return f"`streamnb init {shlex.quote(self.file)}`" if self.file else "`streamnb init`"
 
     def remedy(self, role: str, path: Keys | None) -> str:
-        """What says where the id, label, time, text or another attribute is: at a path, or wherever it is."""
+        """Return the option that sets the path of the id, label, time, text or another attribute."""
         if role in {"nominal", "continuous"}:
-            return "a path of [[attributes]] says where it is"
+            return "`path` in [[attributes]] locates it"
         if self.is_table:
             name = shlex.quote(path[-1]) if path else "NAME"
-            return f"--{role}-column {name} says which column it is"
+            return f"--{role}-column {name} names its column"
         if role == "text":
             return f"{self.init} declares where texts are"
         place = shlex.quote(render_path(path)) if path else "PATH"
-        return f"--set events.{role}={place} says where it is"
+        return f"--set events.{role}={place} sets its path"
 
 
 _LOG = InputOrigin()
 
 
 class DataQuality:
-    """Looks at the first events, and at some later ones.
+    """Checks the first events, and some of the later ones.
 
     Args:
         schema: how they are read.
-        origin: where they come from.
-        learns: whether they are to be learned: a question may leave out what they may not.
-        counts_refusals: whether it says which events are dead letters, where nobody else does.
-        key_path: where the key of their records is, for it is read, too.
-        repeats: whether an id that comes again is as it should be.
+        origin: their source.
+        learns: whether they will be learned; a query may omit fields that learned events must have.
+        counts_refusals: whether to report dead letters, if no other component does.
+        key_path: path of the key of their records, which is read, too.
+        repeats: whether repeated ids are expected.
         labels_topic: the topic of labels that arrive separately, or empty.
-        now: the time by which later times are reported, if nothing else refuses their events.
-        learned: returns the labels that were learned and their weights, of a learner that reads all events;
-            without one, the labels of the events that are looked at count.
+        now: the time from which later times are reported, if nothing else refuses their events.
+        learned: returns the learned labels and their weights, of a learner that reads all events; without it,
+            the labels of the checked events count.
 
     Attributes:
-        n: how many were looked at.
-        seen: what is at each path.
-        expects_label: whether something is wrong where none has a label.
-        has_more: whether there are events that were not looked at.
+        n: number of checked events.
+        seen: a summary of the field at each path.
+        expects_label: whether events without any label are a fault.
+        has_more: whether some events were not checked.
     """
 
     def __init__(
@@ -134,9 +134,9 @@ class DataQuality:
         self._schema, self._origin, self._counts_refusals = schema, origin, counts_refusals
         self._learns = learns
         self.seen: dict[Keys, FieldSummary] = {}
-        self._refused: Counter[tuple[str, str]] = Counter()  # by reason and path
+        self._refused: Counter[tuple[str, str]] = Counter()  # by (reason, path)
         self._details: dict[tuple[str, str], str] = {}
-        self._various: set[tuple[str, str]] = set()  # of which others say something else
+        self._various: set[tuple[str, str]] = set()  # faults whose details differ
         self.has_more = self._has_long = False
         self._repeats, self._labels_topic, self._learned = repeats, labels_topic, learned
         self._latest = math.inf if schema.clock == "event" else now + _DAY
@@ -170,7 +170,7 @@ class DataQuality:
         return event
 
     def watched(self, rows: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
-        """The same rows, the first of which, and some of the later ones, are looked at as they go by."""
+        """Yield the same rows, and check the first and some of the later ones on the way."""
         for n, (number, raw) in enumerate(rows):
             if self.n < LOOKED_AT or n % _EVERY == 0:
                 self.look(raw)
@@ -178,19 +178,19 @@ class DataQuality:
             yield number, raw
 
     def report(self, *, is_over: bool = False) -> None:
-        """Print what is odd and was not said yet, where as many came again, or nothing more comes."""
+        """Print new warnings after the number of events has doubled, or at the end."""
         for text in self.news(is_over=is_over):
             print(f"streamnb: {printable(text)}", file=sys.stderr)
 
     def news(self, *, is_over: bool = False) -> list[str]:
-        """What `say` prints."""
+        """Return the texts that `report` prints."""
         if not self.n or (self.n < self._due and not is_over):
             return [text for key, text in self._new_labels() if self._is_new(key)]
         self._due = 2 * self.n
         return [text for key, text in self._found(is_over=is_over) if self._is_new(key)]
 
     def _new_labels(self) -> Found:
-        """Of classes that came since these were last looked at, for labels may come apart from events."""
+        """Yield warnings of new classes since the last check, for labels may arrive separately."""
         n = 0 if self._learned is None else len(self._learned())
         if n > self._classes:
             self._classes = n
@@ -198,17 +198,17 @@ class DataQuality:
 
     @property
     def refuses_all(self) -> bool:
-        """Whether there are events, and each is a dead letter; not if some were too long to be looked at."""
+        """True if there are events and each is a dead letter; False if an event was too long to check."""
         return 0 < self.n == self._refused.total() and not self._has_long
 
     @property
     def is_table(self) -> bool:
-        """Whether columns hold the events."""
+        """True if columns hold the events."""
         return self._origin.is_table
 
     @property
     def is_label_misspelt(self) -> bool:
-        """Whether no event has a label, and a field is called so but for its case."""
+        """True if no event has a label, and a field differs from its name only by case."""
         keys = self._schema.label_keys
         return keys not in self.seen and self._alike(keys) is not None
 
@@ -237,12 +237,12 @@ class DataQuality:
             yield f"refused {sorted(fault for fault, _ in most)}", text
 
     def _refusal(self, fault: tuple[str, str]) -> str:
-        """What is wrong with those of one reason at one path, with the first of its details."""
+        """Return the dead letters of one reason and path, with their first detail."""
         such_as = ", such as" if fault in self._various else ""
         return f"{' at '.join(fault)}{such_as}: {self._details[fault]}"
 
     def _texts(self, *, is_over: bool) -> Found:
-        """Of the attributes that are taken by the type of their values."""
+        """Yield warnings of texts among attributes whose kind the type of their values decides."""
         for path, one in self.seen.items() if self._schema.open_features else ():
             is_open = path[0] == "features" and len(path) == 2 and path[1] not in self._schema.claimed
             if not is_open or not one.is_text(is_all=is_over and self.n < ENOUGH):
@@ -253,7 +253,7 @@ class DataQuality:
                 yield f"text {path}", f"{text}{flag}{self._origin.init} declares it as a text"
 
     def _numbers(self, *, is_over: bool) -> Found:
-        """Of the attributes that are numbers for their owner, and something else for the model."""
+        """Yield warnings of attributes that are probably numbers but are not read as such."""
         if not is_over and self.n < ENOUGH:
             return
         found: dict[str, list[str]] = {}
@@ -270,7 +270,7 @@ class DataQuality:
         return is_number or self._is_open(path)
 
     def _number_remedies(self, path: Keys, one: FieldSummary, *, is_open: bool) -> Found:
-        """What there is to say of one attribute, which may be taken by the type of its values."""
+        """Yield the remedies for one attribute; `is_open`: the type of its values decides its kind."""
         has_cells = self._origin.has_cells
         has_digits = has_cells and has_long_digits(one)
         taken = "taken for one value" if is_open else "refused"
@@ -327,13 +327,13 @@ class DataQuality:
 
     @property
     def _write_numbers(self) -> str:
-        """What to do about numbers in strings where these have types."""
+        """The remedy for numbers in strings, in a format with types."""
         if self._origin.is_table:
             return "write a column of numbers, not of strings"
         return "write JSON numbers, such as 1010.44"
 
     def _is_open(self, path: Keys) -> bool:
-        """Whether an attribute stands there that is taken by the type of its values."""
+        """Return True if the type of its values decides the kind of the attribute at a path."""
         if not self._schema.open_features or len(path) != 2 or path[0] != "features":
             return False
         return path not in self._roles.values() and path[1] not in {"text", *self._schema.claimed}
@@ -359,16 +359,15 @@ class DataQuality:
             yield "ts some 1970", f"{render_path(keys)}: {pluralize(n_early, 'time')} {text}"
 
     def _unread(self) -> Found:
-        """Fields beside `features`, which is where attributes stand while none is declared."""
+        """Yield fields outside `features`, which are not read if no attributes are declared."""
         read = {keys[0] for keys in self._read} | {"features"}
         names = dict.fromkeys((path[0],) for path in self.seen if path[0] not in read)
         if names and self._schema.open_features:
             told = some_of(list(map(render_path, names)))
             text = f'{told}: not read, for attributes stand inside "features"; '
-            yield f"unread {told}", f"{text}{self._origin.init} declares them where they are"
+            yield f"unread {told}", f"{text}{self._origin.init} declares them"
 
     def _labels(self) -> Mapping[str, float]:
-        """Label -> how often it was learned, or found in the events that were looked at."""
         if self._learned is not None:
             return {str(label): weight for label, weight in self._learned().items() if weight > 0.0}
         seen, found = self.seen.get(self._schema.label_keys), Counter[str]()
@@ -379,11 +378,10 @@ class DataQuality:
 
     @property
     def _has_all_labels(self) -> bool:
-        """Whether no label is missing among those that are known."""
+        """True if no label is missing among the known labels."""
         return self._learned is not None or not self.has_more
 
     def _ids(self) -> Found:
-        """Ids that several events have."""
         seen = self.seen.get(self._schema.id_keys)
         twice = {value: n for value, n in seen.values.items() if n > 1} if seen and not self._repeats else {}
         if twice:
@@ -391,12 +389,12 @@ class DataQuality:
             such_as = next((f", such as {value!r}" for value in twice if isinstance(value, str)), "")
             has = "has" if n == 1 else "have"
             text = f"{pluralize(n, 'event')} of {self.n:,} {has} the id of an earlier event{such_as}: each "
-            text += "is learned, and a label that arrives separately is that of the newest; "
+            text += "is learned, and a label that arrives separately is the label of the newest; "
             remedy = self._origin.remedy("id", None)
             yield "ids", f"{text}{remedy}, or --set events.repeats=skip learns each id once"
 
     def _absent(self) -> Found:
-        """What stands in no event; of what need not be there, only where another field may be meant."""
+        """Yield fields that no event has; optional fields only if another field may be meant."""
         none = f"none of {pluralize(self.n, 'event')} has"
         for role, keys in self._roles.items():
             path = self._alike(keys)
@@ -412,7 +410,7 @@ class DataQuality:
         for keys in missing if self._schema.attributes else ():
             path = others.get(nearest(keys[-1], others) or "")
             if path is not None and nearest(path[-1], declared) not in {keys[-1], None}:
-                path = None  # which is meant for another attribute
+                path = None  # a misspelling of another attribute
             if path is None and self._places[keys] == "text":
                 path = next((p for p in others.values() if self.seen[p].kind == "text"), None)
             if path or self._learns:
@@ -434,7 +432,7 @@ class DataQuality:
         return _APART
 
     def _alike(self, keys: Keys) -> Keys | None:
-        """A field that nothing reads as what it is, with this name but for case and blanks around it."""
+        """Return an unread field whose name differs only by case and surrounding blanks."""
         name = keys[-1].casefold()
         return next((p for p in self.seen if p not in self._read and p[-1].strip().casefold() == name), None)
 
@@ -452,14 +450,14 @@ def _seconds(value: Any) -> float | None:
 
 
 def report_data_quality(schema: EventSchema, text: str) -> None:
-    """Of the fields of one event that is asked about."""
+    """Print warnings about the fields of one event of a query."""
     odd = DataQuality(schema, learns=False)
     odd.look(text.encode())
     odd.report(is_over=True)
 
 
 def report_small_weights(n: int) -> None:
-    """Print that `n` labels count more than they say, if there are any."""
+    """Print that `n` labels count more than their weight, if there are any."""
     if n:
         print(
             f"streamnb: {pluralize(n, 'label')} with a weight above 0 and below 1/1024: each counts "

@@ -36,14 +36,14 @@ _decode = msgspec.json.Decoder(Prediction).decode
 
 
 class EvaluationPage:
-    """What there is to show of an evaluation, noted as it goes on, within bounds.
+    """Collects the contents of an evaluation's report, within bounds.
 
     Args:
-        file: where it goes.
-        learner: which is evaluated.
+        file: the file to write.
+        learner: the evaluated learner.
         config: of the learner.
 
-    Raises ConfigError where no file can be written there.
+    Raises ConfigError if the file cannot be written.
     """
 
     def __init__(self, file: Path, learner: EventProcessor, config: Config) -> None:
@@ -66,7 +66,7 @@ class EvaluationPage:
             self._take_point()
 
     def _take_point(self) -> None:
-        """A point of the curves; of too many every second goes, and from then on half as many come."""
+        """Add a point to the curves; beyond the maximum drop every second one and halve their rate."""
         report = self._learner.report(time.time())
         lean = msgspec.structs.replace(report, labels=(), confusion=(), class_rates=(), verdicts=None)
         self._points.append(lean)
@@ -129,7 +129,7 @@ class EvaluationPage:
             tile("Classes", number(report.classes), f"{number(report.attributes)} words and values"),
         ])  # fmt: skip
         if not scores.events:
-            yield missing("No labelled event was scored; `--set events.label=PATH` says where labels are.")
+            yield missing("No labelled event was scored; `--set events.label=PATH` sets where labels are.")
             return
         marks = [(one.events, f"drift: {one.detector} at {one.id}") for one in self._drifts]
         if self._points:
@@ -158,7 +158,7 @@ class EvaluationPage:
         return [_brief(said.id), _brief(truth), names[0], _brief(label), names[1]]
 
     def _words(self) -> Iterator[Markup]:
-        """The words and values that say most for each of the most frequent classes."""
+        """Yield the most informative words and values of each of the most frequent classes."""
         model = self._learner.model
         if not isinstance(model, CountingModel):
             return
@@ -171,7 +171,6 @@ class EvaluationPage:
 
 
 def _keep(heap: list[Any], one: Any) -> None:
-    """Of all that were given the greatest."""
     (heapq.heappush if len(heap) < _WORST else heapq.heappushpop)(heap, one)
 
 
@@ -180,6 +179,5 @@ def _brief(text: str) -> str:
 
 
 def _stylesheet() -> str:
-    """Of pictures, and of cards as on the live page."""
     page = files("streamnb.serving").joinpath("page.css").read_text(encoding="utf-8")
     return f"{stylesheet()}\n{page}"

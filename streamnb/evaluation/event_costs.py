@@ -28,8 +28,6 @@ _NONE = -1
 
 
 class _CostValidation(ProgressiveValidation):
-    """Of labels that come in their events."""
-
     def __init__(self, window: int, noted: _Noted) -> None:
         super().__init__(window)
         self._noted, self._n = noted, 0
@@ -45,8 +43,6 @@ class _CostValidation(ProgressiveValidation):
 
 
 class _CostScoring(DelayScoring):
-    """Of labels that come apart from their events."""
-
     def __init__(self, late: DelayedLabels, window: int, noted: _Noted) -> None:
         super().__init__(late.pending, window)
         self.names, self.decisions, self._noted = late.scoring.names, late.scoring.decisions, noted
@@ -66,12 +62,12 @@ class _CostScoring(DelayScoring):
 
 
 class Costs(NamedTuple):
-    """What was scored, one row an event, in the order of the stream.
+    """Scored events, one row each, in the order of the stream.
 
     Attributes:
-        place: of the event among all records.
+        place: index of the event among all records.
         truth: its label.
-        loss: -ln of the probability that its label was given, nats.
+        loss: -ln of the predicted probability of its label, nats.
         right: whether it was predicted.
     """
 
@@ -111,7 +107,7 @@ class PrequentialProcessor(EventProcessor):
 
     @property
     def costs(self) -> Costs:
-        """Of all events of which a label is known by now."""
+        """Return the costs of all events whose label is known."""
         names = self.model.classes if self.late is None else self.late.scoring.names.names
         truth = np.array(self._truth, dtype=np.int64)
         known = np.flatnonzero(truth != _NONE)

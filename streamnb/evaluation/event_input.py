@@ -28,10 +28,10 @@ _PLAIN = EventSchema(max_bytes=MAX_LINE)
 
 
 def columns_of(options: argparse.Namespace, schema: EventSchema, *, learns: bool = False) -> CsvColumns:
-    """What a command's options say of the columns of CSV, for events that are read by a schema.
+    """Return the columns of CSV by a command's options, for events that a schema reads.
 
-    A column that the schema reads among the features stays there, whether a flag names it, too, or not. Where
-    a command `learns`, a header without the label's column is refused.
+    A column that the schema reads among the features stays there, also if a flag names it. If a command
+    `learns`, a header without the label's column is refused.
     """
     texts = [place.keys for place in schema.places if place.kind == "text"]
     places: dict[str, list[tuple[str, ...] | None]]
@@ -57,7 +57,7 @@ def columns_of(options: argparse.Namespace, schema: EventSchema, *, learns: bool
 
 
 def cells_of(options: argparse.Namespace) -> dict[str, Any]:
-    """Return how a command's options say that text files are written. Raises ConfigError."""
+    """Return the format of text files by a command's options. Raises ConfigError."""
     if options.decimal == options.thousands:
         raise ConfigError(f"--decimal and --thousands are both {options.decimal!r}")
     return {
@@ -71,9 +71,9 @@ def cells_of(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def given_columns(options: argparse.Namespace) -> dict[str, str | None]:
-    """Role -> the column that it has; None where its usual name was given to another role.
+    """Return role -> column; None if another role has its usual column.
 
-    Raises ConfigError where two roles are given one column, or another one that of the label.
+    Raises ConfigError if two roles have one column, or a role has the label's column.
     """
     columns = {role: getattr(options, f"{role}_column") for role in _ROLES}
     named = {role: column for role, column in columns.items() if column != role}
@@ -91,7 +91,7 @@ def origin_of(path: str, decimal: str = ".") -> InputOrigin:
 
 
 def _refuse_in_vain(path: str, columns: CsvColumns) -> None:
-    """Raise ConfigError for an option that says nothing of a file like this."""
+    """Raise ConfigError for an option that does not apply to such a file."""
     if has_cells(path):
         return
     of_cells = {
@@ -102,12 +102,10 @@ def _refuse_in_vain(path: str, columns: CsvColumns) -> None:
     }
     if has_columns(path):
         of_cells["--encoding"] = columns.encoding
-        what = "has no cells of text, but is Parquet, which says what a value is"
+        what = "has no cells of text, but is Parquet, which has types"
     else:
         of_cells["--missing"] = any(columns.missing)
-        what = (
-            "has no cells, but is read as JSON lines, which say what a value is; CSV is named like events.csv"
-        )
+        what = "has no cells, but is read as JSON lines, which have types; CSV is named like events.csv"
     if flag := next((flag for flag, is_given in of_cells.items() if is_given), ""):
         raise ConfigError(f"{flag}: {path} {what}")
     for role in () if has_columns(path) else _ROLES:
@@ -117,7 +115,7 @@ def _refuse_in_vain(path: str, columns: CsvColumns) -> None:
             remedy = (
                 "`streamnb init FILE` declares where texts are"
                 if role == "text"
-                else f"--set events.{role}='{place}' says where a field is"
+                else f"--set events.{role}='{place}' sets the path of a field"
             )
             raise ConfigError(
                 f"--{role}-column {name}: {path} has no columns, but is read as JSON lines; {remedy}"
@@ -130,7 +128,7 @@ def print_note(text: str) -> None:
 
 
 def events_of(path: str, columns: CsvColumns = _CSV, note: RowNote = print_note) -> Iterator[bytes]:
-    """The raw events of a file; a bar on standard error says how much of it has been read."""
+    """Yield the raw events of a file, with a progress bar on standard error."""
     hidden = not sys.stderr.isatty()
     with open_counted(path, columns, note) as source:
         _refuse_in_vain(path, columns)
@@ -164,7 +162,7 @@ def numbered(events: Iterable[bytes], order: str | None) -> Iterator[tuple[int, 
 
 
 def decoded(raw: bytes, schema: EventSchema) -> Event | None:
-    """The event; None where it is malformed."""
+    """Return the event; None if it is malformed."""
     try:
         return decode_event(raw, schema)
     except MalformedEvent:

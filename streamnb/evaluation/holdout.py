@@ -13,7 +13,7 @@ Row = tuple[int, bytes]
 
 
 def share_of(text: str) -> Fraction:
-    """The share of rows that ``--holdout`` says to learn. Raises ConfigError where it is none."""
+    """Return the share of rows to learn, from ``--holdout``. Raises ConfigError if it is invalid."""
     try:
         share = Fraction(text if "/" in text or 0 < float(text) < 1 else -1)  # 1e-999999999 takes for ever
     except (ValueError, ZeroDivisionError):

@@ -15,12 +15,12 @@ _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 def with_groups(events: Iterable[bytes], options: argparse.Namespace, label_path: str) -> Iterator[bytes]:
-    """The raw events, each label replaced by what ``--map-labels`` says, where it is given.
+    """Yield the raw events, with labels replaced by ``--map-labels``, if it is set.
 
-    A label that the file does not name stays; one that it maps to null is taken out, so that its event is
-    predicted alone. What cannot be read is left as it is, for whoever decodes it to say so.
+    A label that the file does not contain stays; one that it maps to null is removed, so that its event is
+    only predicted. Malformed events are passed on to the decoder, which reports them.
 
-    Raises ConfigError, which names the file, where it is no object of labels.
+    Raises ConfigError, which names the file, if it is not an object of labels.
     """
     if options.map_labels is None:
         return iter(events)

@@ -1,4 +1,4 @@
-"""What about the labels of a stream looks unintended; see `odd_fields`, which reports it once."""
+"""Warnings about labels of a stream; see `data_quality`, which reports each once."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ def label_warnings(
         yield "numbers", text + remedy
     if is_all and len(labels) == 1 and sum(labels.values()) >= ENOUGH:
         (only,) = labels
-        yield "one class", f"{only!r} is the only label: with one class there is nothing to tell apart"
+        yield "one class", f"{only!r} is the only label: with one class there is nothing to distinguish"
 
 
 def aliases_of(labels: Mapping[str, float]) -> str:
-    """Return a TOML table: label -> the most frequent of those with the same folded form.
+    """Return a TOML table: label -> the most frequent label with the same folded form.
 
-    It is empty where no labels are alike.
+    It is empty if all folded forms differ.
     """
     return _table(_groups(labels))
 
@@ -64,7 +64,6 @@ def _table(groups: list[list[str]]) -> str:
 
 
 def _groups(labels: Mapping[str, float]) -> list[list[str]]:
-    """Return labels that differ only by case or blanks, the most frequent of each group first."""
     found: dict[str, list[str]] = {}
     for label in labels:
         found.setdefault(folded(label), []).append(label)
@@ -76,7 +75,6 @@ def _groups(labels: Mapping[str, float]) -> list[list[str]]:
 
 
 def _describe_similar(groups: list[list[str]]) -> str:
-    """Return a message that names labels that differ only by case or blanks."""
     named = [group[:_MOST_ALIKE] for group in groups[:_MOST_ALIKE]]
     told = "; ".join(", ".join(map(repr, group)) for group in named)
     more = f", and {len(groups) - len(named):,} more groups" if len(groups) > len(named) else ""
@@ -85,7 +83,6 @@ def _describe_similar(groups: list[list[str]]) -> str:
 
 
 def _number(label: str) -> float | None:
-    """Return the finite number that a label looks like; None if it does not."""
     try:
         number = float(label)
     except ValueError:

@@ -1,4 +1,4 @@
-"""The history of a log, for a model to live through it once more: what its learner read, in that order."""
+"""The history of a log, for a model to replay: the records that its learner read, in that order."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _AT_ONCE = 1000
 
 
 class LogHistory(NamedTuple):
-    """What one commit processed.
+    """The records of one commit.
 
     Attributes:
         records: in order, of all topics that are read.
         now: its time.
-        work: steps of what takes longer than one commit.
+        work: steps of work that takes longer than one commit.
     """
 
     records: Sequence[Record]
@@ -39,7 +39,7 @@ class LogHistory(NamedTuple):
 
 
 def log_of(config: Config) -> Log:
-    """The log whose history is meant where no file is given. Raises LogError where there is none."""
+    """Return the log to replay if no file is given. Raises LogError if it does not exist."""
     try:
         return context.existing_log(config)
     except LogError as error:
@@ -47,9 +47,9 @@ def log_of(config: Config) -> Log:
 
 
 def history_of(config: Config, log: Log) -> Iterator[LogHistory]:
-    """All commits that made the present state, but for events that were forgotten, or that the log lost.
+    """Yield all commits that made the present state, without events that were erased or that the log lost.
 
-    What was rolled back is no part of it. How many records are gone is told at the end.
+    Commits that were rolled back are excluded. The number of lost records is printed at the end.
 
     Raises:
         JournalError: nothing was learned yet, or the journal is damaged.
@@ -60,7 +60,7 @@ def history_of(config: Config, log: Log) -> Iterator[LogHistory]:
     seen = scan_log(log, log.partitions(identity.journal)[0], earliest, {}, findings)
     if seen.is_broken:
         fault = next(one.text for one in findings.all() if one.verdict == Outcome.DIFFERS)
-        raise JournalError(f"{fault}; `streamnb verify` tells all that is wrong")
+        raise JournalError(f"{fault}; `streamnb verify` reports all faults")
     if seen.first is None:
         raise JournalError("the journal is empty: a history is what a learner has read, and none has run yet")
     forgotten = evicted_before(factories.snapshots(config), seen.end.origin.floor)
@@ -82,7 +82,7 @@ def history_of(config: Config, log: Log) -> Iterator[LogHistory]:
         before = f" and all before journal record {seen.first_n:,}" if seen.first_n else ""
         print(
             f"streamnb: {gone:,} records{before} are left out: the log no longer has them, by retention or "
-            "because their topic was made anew",
+            "because their topic was recreated",
             file=sys.stderr,
         )
 
@@ -91,8 +91,8 @@ def _refuse_unread(part: Slice, topics: Sequence[str], n: int) -> None:
     if part.topic not in topics:
         raise ConfigError(
             f"journal record {n} read topic {part.topic!r}, and this configuration reads "
-            f"{', '.join(topics)}: give that of the learner, or "
-            f"--set topics.labels={part.topic} where it is the one of labels"
+            f"{', '.join(topics)}: give the learner's, or "
+            f"--set topics.labels={part.topic} if labels are read from it"
         )
 
 
@@ -107,7 +107,7 @@ def history_of_file(rows: Iterable[Row], config: Config) -> Iterator[LogHistory]
 def replay_history(
     learner: EventProcessor, past: Iterable[LogHistory], page: EvaluationPage | None = None
 ) -> Iterator[NewRecord]:
-    """What a learner answers to a history."""
+    """Yield the learner's outputs for a history."""
     for one in past:
         began = time.perf_counter()
         outputs = run_through(learner, one)
@@ -119,5 +119,5 @@ def replay_history(
 
 
 def run_through(learner: EventProcessor, one: LogHistory) -> Sequence[NewRecord]:
-    """What a learner answers to one commit."""
+    """Return the learner's outputs for one commit."""
     return learner.process(one.records, one.now, work=one.work)

@@ -22,7 +22,7 @@ from streamnb.events import Drift, Event
 from streamnb.reports.text_columns import table
 from streamnb.values.parameter_checks import pluralize
 
-_BYTES_AT_ONCE = 16 << 20  # of outputs
+_BYTES_AT_ONCE = 16 << 20  # limit for outputs
 
 
 _AT_ONCE = 1000
@@ -38,15 +38,15 @@ def outputs_of(
     feedback: Feedback | None = None,
     page: EvaluationPage | None = None,
 ) -> Iterator[NewRecord]:
-    """What a learner answers to events that come as one partition of a topic of events, rows as offsets.
+    """Yield the learner's outputs for rows, as one partition of an events topic with rows as offsets.
 
-    For a page it takes a few records at once, and times them; the answers are the same.
+    For a page it processes a few records at a time, and measures that; the outputs are the same.
     """
     partition = Partition(config.topics.events[0], 0)
     now = time.time()
     records: Iterator[Record]
     if feedback is None:
-        records = (Record(partition, row, None, raw, 0.0) for row, raw in rows)  # a file does not say when
+        records = (Record(partition, row, None, raw, 0.0) for row, raw in rows)  # files have no record times
     else:
         records = feedback.records(rows, learner.settings.schema, (partition.topic, config.topics.labels))
     while part := list(islice(records, _AT_ONCE if page is None else AT_ONCE)):
@@ -63,7 +63,7 @@ def outputs_of(
 def train_then_test(
     learner: EventProcessor, train: Iterable[Row], test: Iterable[Row], tally: RejectionCounts
 ) -> Iterator[NewRecord]:
-    """Learn the training rows, forget what pruning says, then score the others: no answer is published."""
+    """Learn the training rows, prune, then score the test rows: no output is published."""
     events = list(_decoded(learner, train, tally))
     learner.model.learn_many(
         [event.x for event in events], [event.label for event in events], ts=[event.ts for event in events]
@@ -97,37 +97,37 @@ def _decoded(learner: EventProcessor, rows: Iterable[Row], tally: RejectionCount
 def report_why_nothing_was_learned(
     path: str, config: Config, events: int, dead_letters: int, reasons: str = ", for the reasons below"
 ) -> None:
-    """The reason first, before what else there is to tell of a file of which no event was learned."""
+    """Print why no event of a file was learned, before other messages about the file."""
     if not events:
         reason = "it holds no event"
     elif dead_letters == events:
         reason = f"each of its records is a dead letter{reasons}"
     else:
-        reason = f"no event to learn has a label at {config.events.label}; --set events.label=PATH says where"
+        reason = f"no event to learn has a label at {config.events.label}; --set events.label=PATH sets it"
     print(f"streamnb: nothing was learned of {path}: {reason}", file=sys.stderr)
 
 
 class Drifts:
-    """What the drift detectors found: how often, and the first few of it."""
+    """Count of the drifts, and the first few of them."""
 
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
         self._first: list[Drift] = []
 
     def add(self, record: object) -> None:
-        """Note what the metrics topic got, where it is a drift."""
+        """Add a record of the metrics topic if it is a drift."""
         if isinstance(record, Drift):
             self._counts[record.detector] += 1
             if len(self._first) < _FEW:
                 self._first.append(record)
 
     def rows(self) -> dict[str, Any]:
-        """What was found, as JSON has it."""
+        """Return the drifts as JSON values."""
         first = [_found(drift) for drift in self._first]
         return {"found": self._counts.total(), "detectors": self._counts, "first": first}
 
     def print(self) -> None:
-        """What was found, as a table; the number of an event counts records of every sort, from 1."""
+        """Print the drifts as a table; event numbers count records of every kind, from 1."""
         counts = ", ".join(f"{name} {count:,}" for name, count in self._counts.items())
         print(f"\n{pluralize(self._counts.total(), 'drift')} found" + (f": {counts}" if counts else ""))
         if rows := [tuple(_found(drift).values()) for drift in self._first]:

@@ -22,14 +22,14 @@ from streamnb.formats.event_schema import EventSchema
 from streamnb.formats.json_paths import parse_path, render_path
 from streamnb.runtime import context
 
-_RARE = 0.05  # of the events: so many dead letters are reported, and the attribute stays
+_RARE = 0.05  # of the events: up to this share, dead letters are reported and the attribute stays
 
 
 class ProposalTrial(NamedTuple):
-    """What becomes of events under a configuration.
+    """The outcomes of events under a configuration.
 
     Attributes:
-        config: what was tried.
+        config: the configuration that was tried.
         raws: the events, as it reads them.
         faults: path, detail -> how many dead letters.
         tally: of the same dead letters, for people.
@@ -44,7 +44,7 @@ class ProposalTrial(NamedTuple):
 
 
 def try_proposal(text: str, read: Callable[[EventSchema], Sequence[bytes]]) -> ProposalTrial:
-    """Decode events as a configuration says.
+    """Decode events under a configuration.
 
     Args:
         text: the configuration, as TOML.

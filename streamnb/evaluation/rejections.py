@@ -1,4 +1,4 @@
-"""What is wrong with the records of a file, at a glance."""
+"""Summary of the malformed records of a file."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class RejectionCounts:
             self._details[fault] = _detail(raw, self._schema, fault)
 
     def decode(self, row: int, raw: bytes) -> Event | None:
-        """The event of a row; None where it is none, which is counted."""
+        """Return the event of a row; None if it is malformed, which is counted."""
         try:
             return decode_event(raw, self._schema)
         except MalformedEvent as error:
@@ -64,7 +64,7 @@ class RejectionCounts:
         ]
 
     def print(self) -> None:
-        """The same as text; nothing where there are none."""
+        """Print the same as text; print nothing if empty."""
         rows = self.rows()
         if rows:
             header = ("reason", "path", "count", "first row", "detail")
@@ -75,9 +75,9 @@ class RejectionCounts:
 
 
 def _detail(raw: bytes, schema: EventSchema, fault: tuple[str, str]) -> str:
-    """Return what was expected and found in a dead letter; empty if its bytes show another fault, or none.
+    """Return the expectation and finding of a dead letter; empty if its bytes show another fault, or none.
 
-    A dead letter holds the beginning of its record alone if that is large.
+    A dead letter of a large record contains only its beginning.
     """
     try:
         decode_event(raw, schema)

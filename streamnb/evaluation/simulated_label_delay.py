@@ -27,16 +27,16 @@ from streamnb.formats.json_paths import parse_path
 from streamnb.values.parameter_checks import pluralize
 
 LABELS = "labels"
-"""The topic on which labels come, where none is configured."""
+"""The topic of labels if none is configured."""
 _LOOK = 10_000  # rows, in search of the first time
 _SCORED_ALONE = "evaluation"
-"""Who says, at the end, what was never revealed: it is scored, and teaches nothing."""
+"""The source of labels that were never revealed: at the end they are scored, and teach nothing."""
 
 
 class Feedback(NamedTuple):
-    """How labels come.
+    """How labels arrive.
 
-    Attributes:
+    delays: returns the delay of the next label: events, or seconds.
         delays: how long after its event the next label comes: events, or seconds.
         by_time: whether these are seconds of event time.
         revealed: whether the label of an event comes at all, by the event's JSON value.
@@ -98,7 +98,7 @@ class Feedback(NamedTuple):
             said += 1
 
     def _begin(self, rows: Iterable[Row], schema: EventSchema) -> tuple[float, Iterator[Row]]:
-        """The first time that is known, where that counts, of the first rows at most; and the same rows.
+        """Return the first known time, if times are used, and the same rows.
 
         Raises ConfigError if there are events among them, and none has a time: its label would never be due.
         """
@@ -113,8 +113,7 @@ class Feedback(NamedTuple):
             place = "" if schema.ts_path is None else f" at {schema.ts_path}"
             raise ConfigError(
                 f"--delay is a time, and none of {pluralize(n, 'event')} has a time{place}: --set "
-                "events.ts=PATH, "
-                "or, in CSV, --ts-column NAME says where it is; a number, as in --delay 500, counts events"
+                "events.ts=PATH, or --ts-column NAME for CSV, names its field; a number, as in --delay 500, counts events"
             )
         return 0.0, chain(seen, left)
 
@@ -126,7 +125,7 @@ class Feedback(NamedTuple):
         known: list[str],
         n: int,
     ) -> None:
-        """Let a label come, and where it is wrong another one after it."""
+        """Schedule a label, and its correction if it is wrong."""
         at, label = now + self.delays(), str(verdict.label)
         if label not in known:
             known.append(label)
@@ -139,7 +138,7 @@ class Feedback(NamedTuple):
 
 
 def feedback_of(delay: str | None, reveal: str | None, noise: float, seed: int) -> Feedback:
-    """What the flags say. Raises ConfigError."""
+    """Return the feedback that the flags define. Raises ConfigError."""
     generator = np.random.default_rng(seed)
     text = delay or "0"
     kind, _, mean = text.rpartition(":")
@@ -161,7 +160,7 @@ def feedback_of(delay: str | None, reveal: str | None, noise: float, seed: int) 
 
 
 def _revealed(reveal: str | None, generator: np.random.Generator) -> Callable[[Any], bool]:
-    """Whether the label of an event is revealed: by a share, or by a field of the event."""
+    """Return a predicate: True for events whose label is revealed, by a share or by a field."""
     if reveal is None:
         return lambda _: True
     if reveal.startswith("$"):
@@ -183,7 +182,6 @@ def _at(value: Any, keys: tuple[str, ...]) -> Any:
 
 
 def _without_label(value: Any, event_id: str, schema: EventSchema) -> bytes:
-    """The event's JSON without its label, and with this id."""
     *above, last = schema.label_keys
     holder = _at(value, tuple(above))
     if isinstance(holder, dict):

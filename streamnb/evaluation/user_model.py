@@ -18,10 +18,10 @@ from streamnb.values.name_suggestions import did_you_mean
 
 
 def given_model(named: str) -> RiverStreamModel:
-    """The classifier NAME of the Python module MODULE, or what NAME() makes, as a model of the engine.
+    """Return the classifier NAME, or the result of NAME(), of the module MODULE as a model of the engine.
 
     Modules are looked for in the working directory, too. The classifier has River's interface; it need not
-    have a state, for nothing is saved. One of River's that takes True and False takes any two labels.
+    have a state, because it is not saved. One of River's that takes True and False takes any two labels.
 
     Raises:
         ConfigError: if there is no such module, name or classifier.
@@ -57,7 +57,7 @@ def given_model(named: str) -> RiverStreamModel:
 
 
 def _is_binary(classifier: Any) -> bool:
-    """Return whether it takes True and False for labels, and no others, as binary classifiers of River do.
+    """Return True if it takes only True and False as labels, as binary classifiers of River do.
 
     Classifiers of streamnb, and classifiers that are made with their classes, take labels of their own.
     """
@@ -86,8 +86,8 @@ class _TwoLabels:
                 kind = type(self._classifier).__name__
                 told = ", ".join(map(repr, [*self._labels, y]))
                 raise ConfigError(
-                    f"--model: a {kind} tells two classes apart, and there are more labels ({told}); name a "
-                    "function that returns it in a river.multiclass.OneVsRestClassifier"
+                    f"--model: a {kind} distinguishes two classes, and there are more labels ({told}); name "
+                    "a function that returns it in a river.multiclass.OneVsRestClassifier"
                 )
             self._labels.append(y)
         with self._takes(x):

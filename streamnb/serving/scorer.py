@@ -278,7 +278,7 @@ class Scorer:
                 begins = {p: at for p, at in begins.items() if p.topic not in record.topic_ids}
         if begins is None:
             raise JournalError(
-                "the journal no longer contains the offsets at which scorers begin, and their group has none; "
+                "the journal no longer contains the offsets where scorers begin, and their group has none; "
                 f"set them: {self._set_offsets()}"
             )
         return begins

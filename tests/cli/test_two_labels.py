@@ -59,7 +59,7 @@ def test_a_third_label_is_refused_with_what_takes_it(rows, capsys):
     rows(lambda i, _: "abc"[i % 3], {})
     assert main(["evaluate", "rows.csv", *FLAGS]) == 2
     said = capsys.readouterr().err
-    assert "tells two classes apart, and there are more labels ('a', 'b', 'c')" in said
+    assert "distinguishes two classes, and there are more labels ('a', 'b', 'c')" in said
     assert "OneVsRestClassifier" in said
 
 

@@ -457,7 +457,7 @@ def test_no_default_of_kafka_python_is_passed_on():
 
 def client_errors():
     client = "kafka.client"
-    yield "3", f"{client} is no table; expected settings of kafka-python = strings, integers or booleans"
+    yield "3", f"{client} is not a table; expected settings of kafka-python = strings, integers or booleans"
     yield "{ ssl_ca_file = 'x' }", f"{client}.ssl_ca_file is unknown; did you mean ssl_cafile?"
     yield "{ ssl_context = 'x' }", f"{client}.ssl_context is unknown; did you mean ssl_certfile?"
     yield "{ zzzzzz = 'x' }", f"{client}.zzzzzz is unknown"
@@ -592,12 +592,12 @@ def test_what_is_given_in_vain_is_told(tmp_path):
         "c.toml: labels.window has no effect: environment variable STREAMNB_LABELS__WINDOW gives it, too",
         'environment variable STREAMNB_LABELS__WINDOW: labels.window has no effect: topics.labels is not set, and events.repeats is "learn"',
         "c.toml: posterior.seed has no effect: the model weighs no hypotheses",
-        "c.toml: kafka.username has no effect: log.url is no Kafka cluster",
+        "c.toml: kafka.username has no effect: log.url is not a Kafka cluster",
     ]  # fmt: skip
     (vain,) = idle("kafka://h:1", "topics.labels=labels", "topics.tenants=tenants")
     assert vain == 'flag --set: topics.tenants has no effect: model.kind is not "tenants"'
     assert idle("sqlite:///l.db", "events.repeats=skip") == [
-        "c.toml: kafka.username has no effect: log.url is no Kafka cluster"
+        "c.toml: kafka.username has no effect: log.url is not a Kafka cluster"
     ]
 
 
@@ -609,10 +609,10 @@ def test_keys_that_are_read_in_some_places_alone_are_keys():
 @pytest.mark.parametrize(
     ("environ", "overrides", "expected"),
     [
-        ({}, ["kafka.username=me"], 'kafka.username is "me"; expected a password beside it: STREAMNB_KAFKA__PASSWORD in the environment, or kafka.password_file'),
-        ({VARIABLE: ""}, ["kafka.username=me"], 'kafka.username is "me"; expected a password beside it: STREAMNB_KAFKA__PASSWORD in the environment, or kafka.password_file'),
-        ({VARIABLE: "geheim"}, [], "kafka.password is set; expected kafka.username beside it"),
-        ({}, ["kafka.password_file=f"], 'kafka.password_file is "f"; expected kafka.username beside it'),
+        ({}, ["kafka.username=me"], 'kafka.username is "me"; expected a password with it: STREAMNB_KAFKA__PASSWORD in the environment, or kafka.password_file'),
+        ({VARIABLE: ""}, ["kafka.username=me"], 'kafka.username is "me"; expected a password with it: STREAMNB_KAFKA__PASSWORD in the environment, or kafka.password_file'),
+        ({VARIABLE: "geheim"}, [], "kafka.password is set; expected kafka.username with it"),
+        ({}, ["kafka.password_file=f"], 'kafka.password_file is "f"; expected kafka.username with it'),
     ],
 )  # fmt: skip
 def test_a_name_and_a_password_go_together(environ, overrides, expected):
@@ -623,7 +623,7 @@ def test_a_name_and_a_password_go_together(environ, overrides, expected):
 
 def test_the_password_comes_from_one_place(tmp_path):
     error = message(tmp_path, "[kafka]\npassword_file = 'f'", {VARIABLE: "geheim"})
-    assert error == 'config.toml: kafka.password_file is "f"; expected no kafka.password beside it'
+    assert error == 'config.toml: kafka.password_file is "f"; expected no kafka.password with it'
     assert not loaded("[kafka]\npassword_file = 'f'", tmp_path, {VARIABLE: ""}).kafka.password
 
 
@@ -816,13 +816,13 @@ FILE_ERRORS = [
     ("[model]\nalpha = '1'", 'model.alpha is "1"; expected a finite number of 0 or more'),
     ("[model]\nalpha = 2026-01-01", "model.alpha is 2026-01-01; expected a finite number of 0 or more"),
     ("[model]\nalpha = 0.5\nm = 2", "model.m is 2.0 and model.alpha is 0.5; expected one of them"),
-    ("[model]\np = 0.5", "model.p is 0.5; expected model.m beside it"),
+    ("[model]\np = 0.5", "model.p is 0.5; expected model.m with it"),
     ("[model]\nm = 1\np = 1", "model.p is 1; expected a number between 0 and 1, both excluded"),
     ("[model]\nevent_model = 'gauss'", 'model.event_model is "gauss"; expected "multinomial" or "bernoulli"'),
     ("[model]\nprior = 'flat'", 'model.prior is "flat"; expected "learned", "uniform" or "given"'),
     ("[model]\nprior = {a = 1}", 'model.prior is { a = 1 }; expected "learned", "uniform" or "given"'),
-    ("[model]\nprior = 'given'", 'model.prior is "given"; expected weights in model.priors beside it'),
-    ("[model.priors]\na = 1", 'model.priors is { a = 1.0 }; expected model.prior = "given" beside it'),
+    ("[model]\nprior = 'given'", 'model.prior is "given"; expected weights in model.priors with it'),
+    ("[model.priors]\na = 1", 'model.priors is { a = 1.0 }; expected model.prior = "given" with it'),
     ("[model.priors]\na = -1", f"model.priors is {{ a = -1 }}; expected {WEIGHTS}"),
     ("[model.priors]\na = -1\nb = 2", f"model.priors is {{ a = -1, b = 2 }}; expected {WEIGHTS}"),
     ("[model.priors]\na = 'x'", f'model.priors is {{ a = "x" }}; expected {WEIGHTS}'),
@@ -903,7 +903,7 @@ FILE_ERRORS = [
     ),
     (
         "attributes = [{name='n', kind='nominal', p=0.5}]",
-        "attributes[0].p is 0.5; expected attributes[0].m beside it",
+        "attributes[0].p is 0.5; expected attributes[0].m with it",
     ),
     (
         "attributes = [{name='n', kind='continuous', alpha=1}]",
@@ -942,7 +942,7 @@ FILE_ERRORS = [
         "hypotheses = [{alpha=1, m=2}]",
         "hypotheses[0].m is 2.0 and hypotheses[0].alpha is 1.0; expected one of them",
     ),
-    ("hypotheses = [{p=0.5}]", "hypotheses[0].p is 0.5; expected hypotheses[0].m beside it"),
+    ("hypotheses = [{p=0.5}]", "hypotheses[0].p is 0.5; expected hypotheses[0].m with it"),
     (
         "hypotheses = [{half_life=7}]",
         'hypotheses[0].half_life is 7; expected a duration above 0 with its unit (ms, s, m, h, d), such as "30s"',
@@ -969,15 +969,15 @@ FILE_ERRORS = [
     ),
     (
         "hypotheses = [{prior='given'}]",
-        'hypotheses[0].prior is "given"; expected weights in model.priors beside it',
+        'hypotheses[0].prior is "given"; expected weights in model.priors with it',
     ),
     (
         "hypotheses = [{}]\nattributes = [{name='t', kind='text', event_model='bernoulli'}]",
-        'attributes[0].event_model is "bernoulli"; expected no event_model beside hypotheses, which say how texts are read',
+        'attributes[0].event_model is "bernoulli"; expected no event_model with hypotheses, which define how texts are read',
     ),
     (
         "hypotheses = [{}]\nattributes = [{name='n', kind='nominal', alpha=0}]",
-        "attributes[0].alpha is 0.0; expected a finite number above 0 beside hypotheses",
+        "attributes[0].alpha is 0.0; expected a finite number above 0 with hypotheses",
     ),
     ("[posterior]\nprediction = 'best'", 'posterior.prediction is "best"; expected "mixture", "map" or "gibbs"'),
     (
@@ -996,20 +996,20 @@ FILE_ERRORS = [
     ("[decision.costs]\na = 1", f"decision.costs is {{ a = 1 }}; expected {COSTS.expected}"),
     ("[decision.costs]\na = { b = -1 }", f"decision.costs is {{ a = {{ b = -1 }} }}; expected {COSTS.expected}"),
     ("[decision]\npriors = 'given'", f'decision.priors is "given"; expected {NEW_PRIORS.expected}'),
-    ("[decision]\nwindow = 7", 'decision.window is 7; expected decision.priors = "windowed" beside it'),
+    ("[decision]\nwindow = 7", 'decision.window is 7; expected decision.priors = "windowed" with it'),
     (
         "[decision]\npriors = 'windowed'",
-        'decision.priors is "windowed"; expected others beside hypotheses that learn fast, as the default ones: they follow by themselves',
+        'decision.priors is "windowed"; expected others with hypotheses that learn fast, as the default ones: they follow by themselves',
     ),
     ("[decision]\nnovelty = nan", "decision.novelty is nan; expected 0, or a number from 0.001 to 0.5"),
     ("[decision]\nnovelty = 0.0009", "decision.novelty is 0.0009; expected 0, or a number from 0.001 to 0.5"),
     ("[decision]\nnovelty = -0.01", "decision.novelty is -0.01; expected 0, or a number from 0.001 to 0.5"),
     (
         "[decision]\nnovelty = 0.01\n[model]\nkind = 'semi_supervised'",
-        'decision.novelty is 0.01; expected 0 with model.kind = "semi_supervised": naive Bayes and mixtures alone tell how likely an event is',
+        'decision.novelty is 0.01; expected 0 with model.kind = "semi_supervised": only naive Bayes and mixtures know how likely an event is',
     ),
     ("[decision]\npriors = {}", f"decision.priors is {{}}; expected {NEW_PRIORS.expected}"),
-    ("[model]\ntenants = 5", 'model.tenants is 5; expected model.kind = "tenants" beside it'),
+    ("[model]\ntenants = 5", 'model.tenants is 5; expected model.kind = "tenants" with it'),
     (
         "[decision]\npriors = 'uniform'\n[model]\nkind = 'hidden_markov'",
         'decision.priors is "uniform"; expected "learned" with model.kind = "hidden_markov", which has no prior of classes to be corrected',

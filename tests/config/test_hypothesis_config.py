@@ -176,7 +176,7 @@ def test_without_a_kind_a_hypothesis_is_naive_bayes(tmp_path):
     )
 
 
-POOLED = 'expected a hypothesis beside it to pool, of kind "softmax", "byte_softmax" or "one_dependence" or with calibrated = true'
+POOLED = 'expected another hypothesis to pool, of kind "softmax", "byte_softmax" or "one_dependence" or with calibrated = true'
 REFUSED = [
     (
         "[{kind='byte_softmax'}, {alpha=1.0}, {kind='byte_softmax', first_bytes=99}]",
@@ -287,7 +287,7 @@ def test_what_show_writes_is_read_back(tmp_path, kind):
 
 def test_naive_bayes_beside_hypotheses_is_refused(tmp_path):
     text = f'model.kind = "naive_bayes"\n{TABLES}'
-    expected = 'model.kind is "naive_bayes"; expected "mixture" beside hypotheses, or no hypotheses'
+    expected = 'model.kind is "naive_bayes"; expected "mixture" with hypotheses, or no hypotheses'
     assert message(text, tmp_path) == expected
     assert message(TABLES, tmp_path, NAIVE) == f"flag --set: {expected}"
 
@@ -308,7 +308,7 @@ def test_what_the_default_hypotheses_do_not_read_is_refused(tmp_path, key):
         of(MIXTURE, f"model.{key}={value}", *beside)
     first = "m is 1.0" if beside else f"{key} is " + (value if value[0] in "012" else f'"{value}"')
     assert str(error.value) == (
-        f'flag --set: model.{first}; expected model.kind = "naive_bayes" beside it, or [[hypotheses]]: '
+        f'flag --set: model.{first}; expected model.kind = "naive_bayes" with it, or [[hypotheses]]: '
         "the default ones do not read it"
     )
     of(NAIVE, f"model.{key}={value}", *beside)
@@ -325,12 +325,12 @@ def test_attributes_beside_default_hypotheses(tmp_path):
     smoothed = 'attributes = [{ name = "text", kind = "text", alpha = 0.5 }]\n[model]\nkind = "mixture"'
     assert len(factories.model(from_text(smoothed, tmp_path)).hypotheses) == len(DEFAULT_HYPOTHESES)
     assert message(smoothed.replace("0.5", "0"), tmp_path) == (
-        "attributes[0].alpha is 0.0; expected a finite number above 0 beside hypotheses; "
+        "attributes[0].alpha is 0.0; expected a finite number above 0 with hypotheses; "
         'or model.kind = "naive_bayes"'
     )
     read = smoothed.replace("alpha = 0.5", 'event_model = "bernoulli"')
     assert message(read, tmp_path) == (
-        'attributes[0].event_model is "bernoulli"; expected no event_model beside hypotheses, which say how '
+        'attributes[0].event_model is "bernoulli"; expected no event_model with hypotheses, which define how '
         'texts are read; or model.kind = "naive_bayes"'
     )
     assert "or model.kind" not in message(f"hypotheses = [{{}}]\n{read}", tmp_path)

@@ -80,7 +80,9 @@ def test_every_kind_can_be_made_learns_and_goes_on(kind):
 
 def test_a_kind_more_is_a_line_more(monkeypatch):
     monkeypatch.setitem(
-        CLASSIFIERS, "words", ClassifierKind("naive_bayes.variants:MultinomialNB", shared=("alpha",))
+        CLASSIFIERS,
+        "words",
+        ClassifierKind("models.naive_bayes.naive_bayes_variants:MultinomialNB", shared=("alpha",)),
     )
     config = configured("model.alpha=0.5", KIND)
     model = factories.model(replace(config, model=replace(config.model, kind="words")))
@@ -109,19 +111,19 @@ def test_the_keys_reach_the_model():
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        (["model.unlabelled_weight=0.5"], 'expected model.kind = "semi_supervised" beside it'),
+        (["model.unlabelled_weight=0.5"], 'expected model.kind = "semi_supervised" with it'),
         (["model.kind=naive_bayes", "model.revisits=1"], "model.revisits is 1"),
         ([KIND, "model.unlabelled_weight=0"], "above 0, and at most 1"),
         ([KIND, "model.unlabelled_weight=1.5"], "above 0, and at most 1"),
         ([KIND, "model.unlabelled_window=0"], "model.unlabelled_window is 0"),
-        ([KIND, "hypotheses=[{likelihood = 'bernoulli'}]"], '"mixture" beside hypotheses'),
+        ([KIND, "hypotheses=[{likelihood = 'bernoulli'}]"], '"mixture" with hypotheses'),
         (["model.kind=semi"], '"semi_supervised"'),
         ([LOGISTIC], "attributes is \\[\\]; expected the attributes to read"),
         ([LOGISTIC, 'attributes=[{name="text", kind="text"}]'], "which reads no texts"),
         ([LOGISTIC, TABLE, "model.C=0"], "model.C is 0; expected a number from 1e-12 to 1e12"),
         ([LOGISTIC, TABLE, "model.features=0"], "model.features is 0"),
         ([LOGISTIC, TABLE, "model.alpha=2"], "which does not read it"),
-        ([LOGISTIC, TABLE, "model.revisits=2"], 'expected model.kind = "semi_supervised" beside it'),
+        ([LOGISTIC, TABLE, "model.revisits=2"], 'expected model.kind = "semi_supervised" with it'),
         ([NETWORK], "attributes is \\[\\]; expected the attributes to read"),
         ([NETWORK, TABLE], 'attributes\\[0\\].kind is "continuous"; expected "nominal"'),
         ([NETWORK, 'attributes=[{name="text", kind="text"}]'], '"text"; expected "nominal" with'),
@@ -132,11 +134,11 @@ def test_the_keys_reach_the_model():
             "model.parents.size is .*declared, which 'size'",
         ),
         ([NETWORK, NOMINAL, "model.cells=0"], "model.cells is 0"),
-        ([PARENTS], 'expected model.kind = "bayesian_network" beside it'),
-        (["model.C=2"], 'expected model.kind = "logistic_regression" beside it'),
+        ([PARENTS], 'expected model.kind = "bayesian_network" with it'),
+        (["model.C=2"], 'expected model.kind = "logistic_regression" with it'),
         (
             [LOGISTIC, TABLE, "model.memory=1MiB"],
-            'expected model.kind = "tenants" beside it',
+            'expected model.kind = "tenants" with it',
         ),
     ],
 )
@@ -149,7 +151,7 @@ def test_what_a_kind_does_not_read_is_refused(monkeypatch):
     monkeypatch.setitem(
         CLASSIFIERS,
         "semi_supervised",
-        ClassifierKind("naive_bayes.variants:MultinomialNB", shared=("alpha",)),
+        ClassifierKind("models.naive_bayes.naive_bayes_variants:MultinomialNB", shared=("alpha",)),
     )
     assert configured(KIND, "model.alpha=0.5").model.own == {}
     pruning = (
@@ -299,7 +301,7 @@ def test_a_snapshot_with_another_model_is_found_out(site, capsys):
     assert main(["verify", "--config", "site.toml"]) == 1
     said = capsys.readouterr().out
     assert "holds another model than a replay gives" in said
-    assert "is another with snapshots than without" in said
+    assert "differs with and without snapshots" in said
 
 
 @pytest.mark.usefixtures("site")

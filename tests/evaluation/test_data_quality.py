@@ -123,7 +123,7 @@ LABELS = [
     (labelled(*(f"w{i}{j}" for i in range(5) for j in "aA")), "'w2A', 'w2a', and 2 more groups"),
     (labelled(*map(str, range(17, 57)), n=80), "the labels are 40 different numbers, and each is a class of its own"),
     (labelled(*(f"{i}.5" for i in range(12)), "7"), "the labels are 13 different numbers"),
-    (labelled("a"), "'a' is the only label: with one class there is nothing to tell apart"),
+    (labelled("a"), "'a' is the only label: with one class there is nothing to distinguish"),
     (labelled("a", "b") + events(1, text="a", label="a"), "1 event of 41 has the id of an earlier event, such as 'e0'"),
     (labelled("a", "b") * 2, "40 events of 80 have the id of an earlier event"),
 ]  # fmt: skip
@@ -339,10 +339,7 @@ def test_a_table_without_labels_is_reported_even_if_labels_may_arrive_separately
     code, _, err = told("replay", "e.csv", *late)
     assert (code, err.count("\n")) == (0, 1)
     assert "none of 40 events has a label at $.label" in err
-    assert (
-        "--label-column NAME says which column it is; none is needed for labels that arrive in topic late"
-        in err
-    )
+    assert "--label-column NAME names its column; none is needed for labels that arrive in topic late" in err
     assert told("replay", "e.csv", "--label-column", "kind", *late)[::2] == (0, "")
     (tmp_path / "e.jsonl").write_text("".join(f'{{"id": "{i}", "text": "a"}}\n' for i in range(40)))
     assert told("replay", "e.jsonl", *late)[::2] == (0, "")

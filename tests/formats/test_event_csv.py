@@ -191,7 +191,7 @@ def test_names_of_columns_that_differ_in_blanks_are_offered(told, tmp_path):
     rows = "".join(f"{'ab'[n % 2]},1790000000,word{n}\n" for n in range(30))
     (tmp_path / "e.csv").write_text(" label, ts,text\n" + rows)
     assert "did you mean ' label'?" in told("evaluate", "e.csv")[2]
-    said = "has $.ts; did you mean $.features[\" ts\"]? --ts-column ' ts' says which column it is"
+    said = "has $.ts; did you mean $.features[\" ts\"]? --ts-column ' ts' names its column"
     assert said in told("evaluate", "e.csv", "--label-column", " label")[2]
 
 

@@ -103,13 +103,13 @@ def test_what_names_no_entity_is_a_dead_letter(schema, key, who, reason, path):
 @pytest.mark.parametrize(
     ("sets", "message"),
     [
-        (["events.entity=$.who"], 'expected model.kind = "hidden_markov" or "tenants" beside it'),
+        (["events.entity=$.who"], 'expected model.kind = "hidden_markov" or "tenants" with it'),
         ([KIND, "events.entity=who"], "JSON path"),
         ([KIND, "events.entity=$.label"], "another path than events.label"),
         ([KIND, "attributes=[{name='entity', kind='nominal'}]"], "which calls the entity so"),
         ([KIND, "model.entities=0"], "integer from 1"),
-        (["model.transition_m=1"], 'expected model.kind = "hidden_markov" beside it'),
-        ([KIND, "model.revisits=1"], 'expected model.kind = "semi_supervised" beside it'),
+        (["model.transition_m=1"], 'expected model.kind = "hidden_markov" with it'),
+        ([KIND, "model.revisits=1"], 'expected model.kind = "semi_supervised" with it'),
     ],
 )
 def test_contradictions_are_refused(sets, message):
