@@ -87,7 +87,6 @@ def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[ConfigC
 
 
 def _stays(key: str, old: Mapping[str, str], new: Mapping[str, str]) -> bool:
-    """Return True if a key that may usually change must stay as it is."""
     if key == _LABELS:
         return old.get(key, _NO_LABELS) != _NO_LABELS
     if key == _BY:

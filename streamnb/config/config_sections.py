@@ -38,7 +38,6 @@ def members(section: type[Section]) -> dict[str, Member]:
 
 
 def _member(hint: Any) -> Member:
-    """Return the kind that a type is annotated with, or the kind of a literal type or bool."""
     if hasattr(hint, "__metadata__"):
         return hint.__metadata__[0]  # type: ignore[no-any-return]
     of: Any = get_args(hint)[0] if get_origin(hint) in (Union, UnionType) else hint

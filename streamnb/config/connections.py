@@ -118,7 +118,6 @@ class KafkaConfig(Section, frozen=True):
 
 
 def _secret_in(file: str, key: str, what: str) -> str:
-    """Return the contents of the file without one final newline; UTF-8."""
 
     def nothing(reason: str) -> ConfigError:
         return refused(key, file, f"a file that holds the {what} ({reason})")

@@ -141,7 +141,6 @@ def _from_flags(overrides: Sequence[str]) -> Iterator[GivenSetting]:
 
 
 def _name(override: str) -> str:
-    """Return the start of a flag without "="; the remainder may be a secret."""
     return re.split(r"[^\w.-]", override, maxsplit=1)[0]
 
 
@@ -158,7 +157,6 @@ def _spoken(origin: str, key: str, text: str) -> object:
 
 
 def _build(section: type[S], values: Mapping[str, Any], prefix: str = "") -> S:
-    """Return the section with the given values and defaults."""
     given = {}
     for name, member in members(section).items():
         key = prefix + name
@@ -174,7 +172,6 @@ _Misfit = tuple[Sequence[str], ConfigError]
 
 
 def _misfit(key: str, value: object, expected: str, *given: str) -> _Misfit:
-    """Return an error for the value at `key`, at fault if no other keys are."""
     return given or (key,), refused(key, value, expected)
 
 
@@ -210,7 +207,6 @@ def _contradictions(config: Config, given: Container[str]) -> Iterator[_Misfit]:
 
 
 def _decision(config: Config) -> Iterator[_Misfit]:
-    """Yield settings of decisions that the model does not support."""
     kind, priors = config.model.kind, config.decision.priors
     if config.decision.novelty and kind in CLASSIFIERS and not config.hypotheses:
         expected = f'0 with model.kind = "{kind}": only naive Bayes and mixtures know how likely an event is'
@@ -230,7 +226,6 @@ def _decision(config: Config) -> Iterator[_Misfit]:
 
 
 def _of_its_kind(config: Config, given: Container[str]) -> Iterator[_Misfit]:
-    """Yield settings that the kind of the model does not read or excludes."""
     model = config.model
     if config.hypotheses:
         if model.kind != "mixture" and "model.kind" in given:
@@ -283,7 +278,6 @@ def _hypotheses(config: Config) -> Iterator[_Misfit]:
 
 
 def _default_hypotheses(config: Config) -> Iterator[_Misfit]:
-    """Yield settings that the default hypotheses fix themselves."""
     instead = 'model.kind = "naive_bayes"'
     model, default = config.model, ModelConfig()
     for name in ("alpha", "m", "p", "event_model"):

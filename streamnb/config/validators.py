@@ -195,7 +195,6 @@ def number(least: float) -> Validator[float]:
 
 
 def _finite(value: object) -> float | None:
-    """Return the value as a finite double, minus zero as zero; None for anything else."""
     if type(value) is not int and type(value) is not float:
         return None
     try:
@@ -235,7 +234,6 @@ def duration(*, above_zero: bool = False) -> Validator[float]:
 
 
 def _bare_zero(value: object) -> str:
-    """Return the text of a quantity; only 0 may be a number."""
     return value if isinstance(value, str) else "0" if type(value) is int and value == 0 else ""
 
 

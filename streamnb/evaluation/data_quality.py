@@ -237,7 +237,6 @@ class DataQuality:
             yield f"refused {sorted(fault for fault, _ in most)}", text
 
     def _refusal(self, fault: tuple[str, str]) -> str:
-        """Return the dead letters of one reason and path, with their first detail."""
         such_as = ", such as" if fault in self._various else ""
         return f"{' at '.join(fault)}{such_as}: {self._details[fault]}"
 
@@ -327,13 +326,11 @@ class DataQuality:
 
     @property
     def _write_numbers(self) -> str:
-        """The remedy for numbers in strings, in a format with types."""
         if self._origin.is_table:
             return "write a column of numbers, not of strings"
         return "write JSON numbers, such as 1010.44"
 
     def _is_open(self, path: Keys) -> bool:
-        """Return True if the type of its values decides the kind of the attribute at a path."""
         if not self._schema.open_features or len(path) != 2 or path[0] != "features":
             return False
         return path not in self._roles.values() and path[1] not in {"text", *self._schema.claimed}
@@ -378,7 +375,6 @@ class DataQuality:
 
     @property
     def _has_all_labels(self) -> bool:
-        """True if no label is missing among the known labels."""
         return self._learned is not None or not self.has_more
 
     def _ids(self) -> Found:
@@ -432,7 +428,6 @@ class DataQuality:
         return _APART
 
     def _alike(self, keys: Keys) -> Keys | None:
-        """Return an unread field whose name differs only by case and surrounding blanks."""
         name = keys[-1].casefold()
         return next((p for p in self.seen if p not in self._read and p[-1].strip().casefold() == name), None)
 
@@ -442,7 +437,6 @@ class DataQuality:
 
 
 def _seconds(value: Any) -> float | None:
-    """Return the seconds since the epoch that a value of the time stands for; None if it is not a time."""
     try:
         return moment(value, ())
     except MalformedEvent:

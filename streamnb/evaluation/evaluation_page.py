@@ -158,7 +158,6 @@ class EvaluationPage:
         return [_brief(said.id), _brief(truth), names[0], _brief(label), names[1]]
 
     def _words(self) -> Iterator[Markup]:
-        """Yield the most informative words and values of each of the most frequent classes."""
         model = self._learner.model
         if not isinstance(model, CountingModel):
             return

@@ -91,7 +91,6 @@ def origin_of(path: str, decimal: str = ".") -> InputOrigin:
 
 
 def _refuse_in_vain(path: str, columns: CsvColumns) -> None:
-    """Raise ConfigError for an option that does not apply to such a file."""
     if has_cells(path):
         return
     of_cells = {

@@ -113,7 +113,8 @@ class Feedback(NamedTuple):
             place = "" if schema.ts_path is None else f" at {schema.ts_path}"
             raise ConfigError(
                 f"--delay is a time, and none of {pluralize(n, 'event')} has a time{place}: --set "
-                "events.ts=PATH, or --ts-column NAME for CSV, names its field; a number, as in --delay 500, counts events"
+                "events.ts=PATH, or --ts-column NAME for CSV, names its field; a number, "
+                "such as --delay 500, counts events"
             )
         return 0.0, chain(seen, left)
 
@@ -125,7 +126,6 @@ class Feedback(NamedTuple):
         known: list[str],
         n: int,
     ) -> None:
-        """Schedule a label, and its correction if it is wrong."""
         at, label = now + self.delays(), str(verdict.label)
         if label not in known:
             known.append(label)
@@ -160,7 +160,6 @@ def feedback_of(delay: str | None, reveal: str | None, noise: float, seed: int) 
 
 
 def _revealed(reveal: str | None, generator: np.random.Generator) -> Callable[[Any], bool]:
-    """Return a predicate: True for events whose label is revealed, by a share or by a field."""
     if reveal is None:
         return lambda _: True
     if reveal.startswith("$"):

@@ -106,7 +106,6 @@ class _TwoLabels:
 
     @contextmanager
     def _takes(self, x: Any) -> Iterator[None]:
-        """Raise ConfigError for a string that it cannot take."""
         try:
             yield
         except TypeError as error:

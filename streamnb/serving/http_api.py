@@ -121,7 +121,6 @@ def application(
 
 
 def _describe(app: FastAPI) -> None:
-    """Add what FastAPI does not describe to OpenAPI: the shape of errors, and the token."""
     described = app.openapi
 
     def openapi() -> dict[str, Any]:
@@ -253,7 +252,6 @@ def _ask(app: FastAPI, replica: Replica, stands: Callable[[], dict[str, Any]]) -
 
 
 def _check_path(request: Request, what: str) -> None:
-    """Raise _ProblemError if the path, which ends with an id or a word, is not UTF-8."""
     try:
         unquote_to_bytes(request.scope.get("raw_path", b"")).decode()
     except UnicodeDecodeError:
@@ -261,10 +259,6 @@ def _check_path(request: Request, what: str) -> None:
 
 
 def _held(replica: Replica, event_id: str) -> dict[str, Any]:
-    """Return the label in force, as `Held`.
-
-    Raises HTTPException if labels do not arrive separately, and for an event that is unknown.
-    """
     following = replica.following
     assert following is not None  # noqa: S101  it was asked
     late = following.learner.late
@@ -379,7 +373,6 @@ def _watch(
 
 
 def _event(model: QueryModel, given: Asking, place: int) -> Event:
-    """Raise ConfigError with the position of an item that is not an event."""
     with told_as(ConfigError, f"event {place}", MalformedEvent, ConfigError, UnicodeEncodeError):
         return model.of_text(given) if isinstance(given, str) else model.of_object(given)
 

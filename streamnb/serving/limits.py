@@ -172,7 +172,6 @@ def _is_page(path: str) -> bool:
 
 
 def _name(host: bytes) -> str | None:
-    """Return the host name in a `Host` header; None if it is invalid."""
     try:
         return urlsplit(f"//{host.decode('latin-1')}").hostname
     except ValueError:

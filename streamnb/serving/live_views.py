@@ -172,12 +172,7 @@ class PageViews:
         shown = _dashed([guess, *_decided(one)])
         truth, said = self._truth(one)
         return tag(
-            "li",
-            link,
-            tag("span", shown, class_="guess"),
-            truth,
-            self._buttons(one, said),
-            data_event=True,
+            "li", link, tag("span", shown, class_="guess"), truth, self._buttons(one, said), data_event=True
         )
 
     def _truth(self, one: Prediction) -> tuple[Markup, str | None]:
@@ -385,7 +380,6 @@ def _shares(title: str, given: Mapping[str, float]) -> Markup:
 
 
 def _mark(place: str, reason: str) -> Markup:
-    """Return the place of a dead letter, with a checkbox if it can be sent again."""
     if reason in NEVER:
         return tag("span", place, " ", tag("span", _never(reason), class_="soft"))
     box = tag("input", type="checkbox", name=f"letter:{place}", value=1, form="again", id=f"letter:{place}")
@@ -397,7 +391,6 @@ def _never(reason: str) -> str:
 
 
 def _tag(text: str, label: str = "", style: str = "") -> Markup:
-    """Return the state of an event's label in one line."""
     label = visible(label)
     return tag("span", text, tag("bdi", label), class_=f"tag {style}".rstrip(), title=text + label)
 

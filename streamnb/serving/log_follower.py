@@ -62,7 +62,6 @@ class FollowerThread(ABC):
         """Follow until `_is_over`. Raises StreamnbError."""
 
     def _is_over(self) -> bool:
-        """Return True to stop following, for good or for now."""
         return self._stopping
 
     def _is_due(self) -> bool:

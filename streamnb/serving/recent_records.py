@@ -196,7 +196,6 @@ class RecentRecords(FollowerThread):
                     time.sleep(_PAUSE_SECONDS)  # a page that is looked at need not follow each commit
 
     def _extents(self, log: Log, topic: str) -> Mapping[Partition, tuple[int, int]]:
-        """Return the offset range of each partition of a topic; empty if the topic does not exist."""
         try:
             return log.offset_ranges(topic)
         except UnknownTopic:
@@ -241,7 +240,6 @@ class RecentRecords(FollowerThread):
 
 
 def _decoded(seen: Iterable[_RecentPrediction]) -> Iterator[Prediction]:
-    """Skip records that no learner wrote."""
     for one in seen:
         with suppress(MalformedEvent):
             yield decode_prediction(one.raw)

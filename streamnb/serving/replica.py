@@ -47,12 +47,7 @@ class Replica(FollowerThread):
     _join_seconds = 5.0  # a cluster that does not answer is not waited for
 
     def __init__(
-        self,
-        config: Config,
-        tell: Callable[[str], None],
-        *,
-        rests: bool = False,
-        look_seconds: float = 0.02,
+        self, config: Config, tell: Callable[[str], None], *, rests: bool = False, look_seconds: float = 0.02
     ) -> None:
         super().__init__(config, tell)
         self._look_seconds, self._is_behind = look_seconds, threading.Event()

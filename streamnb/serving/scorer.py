@@ -89,7 +89,6 @@ class Scorer:
                 raise OutOfRange(f"events are gone that were not predicted: {error}; {way}") from error
 
     def _turn(self, share: GroupShare) -> None:
-        """Read records and commit their predictions, or join the group."""
         self._sensor.heartbeat()
         if share.turn():
             self._left = ()
@@ -104,7 +103,6 @@ class Scorer:
         self._look_around()
 
     def _gather(self, share: GroupShare) -> Sequence[Record]:
-        """Return the records for one commit: those within `commit.interval`, bounded in number and bytes."""
         records: list[Record] = []
         pace, size = self._config.commit, 0
         due = time.monotonic() + pace.interval
@@ -216,7 +214,6 @@ class Scorer:
         time.sleep(_REST_SECONDS)
 
     def _look_around(self) -> None:
-        """Now and then, check what it waits for, the replica's lag, and that the topics are the same."""
         now = time.monotonic()
         if now - self._looked < _LOOK_SECONDS:
             return
@@ -299,7 +296,6 @@ class Scorer:
         return ""
 
     def _set_offsets(self) -> str:
-        """Return the command that sets the group's offsets to a time."""
         topics = [word for topic in self._topics for word in ("--topic", topic)]
         at = ("--reset-offsets", "--to-datetime", "YYYY-MM-DDTHH:MM:SS.000", "--execute")
         return self._log.line("kafka-consumer-groups.sh", "--group", self._config.scorers_group, *topics, *at)
