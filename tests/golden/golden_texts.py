@@ -197,7 +197,15 @@ def over_http():
         *of_serve.lines("serve"),
         *(f"serve answers: {name}" for name in sorted(served)),
     ]
-    return described, "\n".join([*lines, ""])
+    return _without_prose(described), "\n".join([*lines, ""])
+
+
+def _without_prose(described):
+    """An OpenAPI document without summaries and descriptions; a property of such a name is no text."""
+    if isinstance(described, dict):
+        prose = {key for key in ("summary", "description") if isinstance(described.get(key), str)}
+        return {key: _without_prose(one) for key, one in described.items() if key not in prose}
+    return [_without_prose(one) for one in described] if isinstance(described, list) else described
 
 
 class Asking:
