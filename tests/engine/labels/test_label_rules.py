@@ -428,7 +428,7 @@ def test_a_delay_is_the_logs_time_and_not_what_the_verdict_says():
         stream.verdict(name, "x", "a", ts=20.0, at=3620.0)
         stream.verdict(name, "y", "b", ts=20.0, at=9000.0)
     learner, _ = taught(stream)
-    assert [(row.most, row.events) for row in learner.report(1.0).labels.delays] == [(3600.0, 2)]
+    assert [(row.most, row.events) for row in learner.report(1.0).verdicts.delays] == [(3600.0, 2)]
 
 
 def test_attributes_and_times_are_kept_as_they_were():
@@ -477,4 +477,4 @@ def test_what_was_scored_before_the_topic_was_added_goes_on_counting():
     learner.process(stream.records, 1.0)
     changed(learner)
     assert (learner.late.learned, learner.late.scoring.scores.events, learner.late.served) == (7, 7, 7)
-    assert learner.report(1.0).labels.coverage == 1.0
+    assert learner.report(1.0).verdicts.coverage == 1.0

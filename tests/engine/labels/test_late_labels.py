@@ -523,12 +523,12 @@ def test_labels_that_are_ahead_of_their_events_are_counted_until_these_come_or_t
             if name not in seen:
                 awaited[name] = None
     learner, _ = process(stream.records)
-    assert learner.report(1.0).labels.awaited == len(awaited)
+    assert learner.report(1.0).verdicts.awaited == len(awaited)
     stream.time += 1e6
     for name in ("last", "but one"):  # time is what two records in a row have reached
         stream.verdict(name, "x")
     learner, _ = process(stream.records, window=1e5)
-    assert learner.report(1.0).labels.awaited == 2
+    assert learner.report(1.0).verdicts.awaited == 2
 
 
 @FEW
