@@ -68,7 +68,7 @@ def parse_size(text: str) -> int | None:
 
 
 def format_size(size: int) -> str:
-    """`size` bytes in the largest unit that leaves a whole number; `parse_size` reads it back."""
+    """Return `size` bytes in the largest unit that gives a whole number; `parse_size` is the inverse."""
     unit = next(unit for unit, length in BYTES.items() if size % length == 0) if size else "B"
     return f"{size // BYTES[unit]}{unit}"
 
@@ -110,7 +110,7 @@ class Secret:
         self._text = text
 
     def reveal(self) -> str:
-        """The string itself."""
+        """Return the string itself."""
         return self._text
 
     def __bool__(self) -> bool:
@@ -130,7 +130,7 @@ _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def literal(value: object) -> str:
-    """The TOML literal of a string, number, boolean, list or table, on one line."""
+    """Return the TOML literal of a string, number, boolean, list or table, on one line."""
     if isinstance(value, str):
         return _string(value)
     if isinstance(value, bool):

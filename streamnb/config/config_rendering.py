@@ -22,10 +22,9 @@ _SHAPELESS_OF_TOPICS = ("partitions", "replication", "retention")
 
 
 def show(config: Config) -> str:
-    """Every key and its value as TOML, with units; `load` reads an equal configuration back.
+    """Return every key and its value as TOML, with units; `load` reads an equal configuration back.
 
-    TOML has no null: a key that is not set stands in a comment. So does a password, without its value: it is
-    what `load` does not read back.
+    Keys without a value and secrets are comments, because TOML has no null; `load` does not restore secrets.
     """
     return "\n".join(_lines(config, "")) + "\n"
 
@@ -41,10 +40,9 @@ def config_hash(config: Config) -> str:
 
 
 def semantic_config_of(config: Config) -> dict[str, Any]:
-    """All that shapes what is learned or published, as JSON has it: section -> key -> value.
+    """Return all settings that affect what is learned or published, as JSON: section -> key -> value.
 
-    Default hypotheses and their switching rate are written out: a later program may have others, and what was
-    learned belongs to these.
+    Default hypotheses and their switching rate are included, because later versions may have other defaults.
     """
     sections = [name for name in config.__struct_fields__ if name not in SHAPELESS]
     shaping = {name: msgspec.to_builtins(getattr(config, name)) for name in sections}

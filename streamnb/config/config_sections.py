@@ -31,7 +31,7 @@ Member = Validator[Any] | type[Section]
 
 @cache
 def members(section: type[Section]) -> dict[str, Member]:
-    """Name -> kind, or nested section, in the order of declaration."""
+    """Return name -> kind, or nested section, in the order of declaration."""
     hints = get_type_hints(section, include_extras=True)
     fields = {name: hints[name] for name in section.__struct_fields__}
     return {name: _member(hint) for name, hint in fields.items()}
@@ -45,7 +45,7 @@ def _member(hint: Any) -> Member:
 
 
 def walk(section: type[Section], prefix: str = "") -> Iterator[tuple[str, Member]]:
-    """Every key and nested section below `section` with its dotted path, in the order of declaration."""
+    """Yield every key and nested section below `section` with its dotted path, in declaration order."""
     for name, member in members(section).items():
         yield prefix + name, member
         if not isinstance(member, Validator):
@@ -53,12 +53,12 @@ def walk(section: type[Section], prefix: str = "") -> Iterator[tuple[str, Member
 
 
 def unknown(key: str, known: Iterable[str]) -> ConfigError:
-    """The error for a key that does not exist."""
+    """Return the error for a key that does not exist."""
     return ConfigError(f"{brief(key)} is unknown{did_you_mean(key, known)}")
 
 
 def kinds_of(section: type[Section]) -> dict[str, Validator[Any]]:
-    """Key of a table -> kind of its value."""
+    """Return key of a table -> kind of its value."""
     return {name: kind for name, kind in members(section).items() if isinstance(kind, Validator)}
 
 
@@ -109,7 +109,7 @@ def tables(
     read_one: Callable[[str, object], Any],
     check: Callable[[str, tuple[Any, ...]], None] = lambda *_: None,
 ) -> TableList:
-    """The kind of the tables at a key; see `Tables`."""
+    """Return the kind of the tables at a key; see `Tables`."""
     expected = f"[[{key}]] tables, or a list of tables"
     return TableList("list of tables", expected, _list, write_tables, read_one=read_one, check=check)
 
@@ -119,7 +119,7 @@ def _list(value: object) -> list[object] | None:
 
 
 def write_tables(tables: tuple[Section, ...]) -> str:
-    """A line for each table, as TOML; keys that are not set are left out."""
+    """Return a line for each table, as TOML, without keys that are not set."""
     return "[\n" + "".join(f"    {_line(table)},\n" for table in tables) + "]" if tables else "[]"
 
 

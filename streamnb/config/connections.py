@@ -79,14 +79,13 @@ class KafkaConfig(Section, frozen=True):
     give_up_after: Annotated[float, duration()] = 600.0
 
     def settings(self, log: LogConfig) -> dict[str, Any]:
-        """All that a client of kafka-python is made with; the password is among it, so it is not for showing.
+        """Return all settings of a kafka-python client, including the password: do not print them.
 
-        In place of an object that provides tokens, ``sasl_oauth_token_file`` names their file.
+        Instead of a token provider, ``sasl_oauth_token_file`` names the token file.
 
         Raises:
-            ConfigError: the log is embedded; a username without a password, or a password without a username;
-                a bearer token without its mechanism, or that without a token; a file of secrets that cannot
-                be read or is empty.
+            ConfigError: the log is embedded; only one of username and password is set, or only one of bearer
+                token and its mechanism; a file of secrets cannot be read or is empty.
         """
         made = {"bootstrap_servers": log.bootstrap, **self.client, **self._credentials()}
         if self.key_password_file:

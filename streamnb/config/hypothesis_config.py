@@ -89,7 +89,7 @@ class HypothesisConfig(Section, frozen=True):
     name: Annotated[str | None, NAME] = None
 
     def read_as(self, event_model: EventModel) -> str:
-        """Its likelihood, in a model whose texts are read as `event_model`."""
+        """Return its likelihood, in a model whose texts are read as `event_model`."""
         return self.likelihood or event_model
 
     @property
@@ -163,12 +163,7 @@ def default_hypotheses() -> tuple[HypothesisConfig, ...]:
 
 
 def misfits_of_attributes(attributes: Sequence[AttributeConfig], instead: str = "") -> Iterator[ConfigError]:
-    """Yield an error for each setting of attributes that hypotheses exclude.
-
-    Args:
-        attributes: as declared.
-        instead: an alternative remedy; the end of the message.
-    """
+    """Yield an error, which ends with `instead`, for each setting of attributes that hypotheses exclude."""
     for i, attribute in enumerate(attributes):
         key = f"attributes[{i}]"
         if attribute.event_model is not None:

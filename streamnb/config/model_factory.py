@@ -18,7 +18,7 @@ from streamnb.statistics.class_priors import Prior
 
 
 def model(config: Config) -> StreamModel:
-    """A model that has learned nothing yet: naive Bayes, a mixture of hypotheses, or another classifier."""
+    """Return an empty model: naive Bayes, a mixture of hypotheses, or another classifier."""
     read_by = config.model
     hypotheses = [_hypothesis(i, declared, read_by) for i, declared in enumerate(config.weighed)]
     with told_as(ConfigError, "hypotheses" if hypotheses else "model", ValueError):

@@ -47,8 +47,8 @@ def load(path: Path | None, environ: Mapping[str, str], overrides: Sequence[str]
         overrides: flags of the form ``section.key=value``; of two for one key the later counts.
 
     Raises:
-        ConfigError: a file that cannot be read, a key that is unknown, a value that is refused (even if a
-            source that another hides, too), or values that contradict each other. The message names the
+        ConfigError: a file that cannot be read, a key that is unknown, a value that is refused (even if
+            another source overrides it), or values that contradict each other. The message names the
             origin (file, variable or flag), the key's full path, what was found and what was expected.
     """
     values: dict[str, Any] = {}
@@ -72,7 +72,7 @@ def given(path: Path | None, environ: Mapping[str, str], overrides: Sequence[str
 
 
 def variable(key: str) -> str:
-    """The environment variable of a key: ``STREAMNB_LOG__URL`` for ``log.url``."""
+    """Return the environment variable of a key: ``STREAMNB_LOG__URL`` for ``log.url``."""
     return _PREFIX + key.upper().replace(".", "__")
 
 

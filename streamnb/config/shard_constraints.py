@@ -21,12 +21,9 @@ _FORGETS = (
 
 
 def refuse_in_parts(config: Config, what: str, more: Mapping[str, str] = MappingProxyType({})) -> None:
-    """Raise ConfigError, naming the key, if the learned model depends on the order of events.
+    """Raise ConfigError, naming the key, if what learners learn depends on the order of events.
 
-    Args:
-        config: of the learners.
-        what: how they learn, for the error.
-        more: key -> the reason to refuse it; empty if it is allowed.
+    `what` names their way of learning. `more` holds the reason to refuse a key, or "" to allow it.
     """
     kind = "mixture" if config.weighs else config.model.kind
     unfit = {
@@ -43,7 +40,7 @@ def refuse_in_parts(config: Config, what: str, more: Mapping[str, str] = Mapping
 
 
 def refuse_of_shards(config: Config, *, adds: bool = True) -> None:
-    """The same, for learners that read some partitions each, and for the sum of their models.
+    """Do the same for learners that read some partitions each, and for the sum of their models.
 
     A model that is only read, and not added, may have been learned within a budget of memory.
     """

@@ -56,7 +56,7 @@ class Validator(msgspec.Struct, Generic[T], frozen=True):
 
 
 def refused(key: str, value: object, expected: str) -> ConfigError:
-    """The error for a value that cannot stand at `key`; a URL's name and password are not quoted."""
+    """Return the error for a value refused at `key`; a URL's user name and password are not quoted."""
     found = _USER_INFO.sub("***@", literal(value))
     return ConfigError(f"{key} is {found if len(found) <= 80 else found[:77] + '...'}; expected {expected}")
 
@@ -77,7 +77,7 @@ def _matching(name: str, expected: str, pattern: str) -> Validator[str]:
 
 
 def choice(*options: str) -> Validator[str]:
-    """One of a few words."""
+    """Return the kind of a choice among a few words."""
     quoted = [literal(option) for option in options]
     expected = f"{', '.join(quoted[:-1])} or {quoted[-1]}"
     return _text(expected, expected, lambda text: text if text in options else None)
@@ -172,7 +172,7 @@ BOOLEAN = Validator("boolean", "true or false", lambda value: value if type(valu
 
 
 def whole(least: int, most: int = (1 << 63) - 1) -> Validator[int]:
-    """An integer from `least` to `most`."""
+    """Return the kind of an integer from `least` to `most`."""
     limits = f"of {least} or more" if most == (1 << 63) - 1 else f"from {least} to {most}"
 
     def parse(value: object) -> int | None:
@@ -190,7 +190,7 @@ def _real(expected: str, accepts: Callable[[float], bool]) -> Validator[float]:
 
 
 def number(least: float) -> Validator[float]:
-    """A finite number of at least `least`."""
+    """Return the kind of a finite number of at least `least`."""
     return _real(f"a finite number of {least:g} or more", lambda real: real >= least)
 
 
@@ -219,7 +219,7 @@ ABOVE_ZERO = _real("a finite number above 0", lambda real: real > 0.0)
 
 
 def duration(*, above_zero: bool = False) -> Validator[float]:
-    """Seconds."""
+    """Return the kind of a duration, seconds."""
 
     def parse(value: object) -> float | None:
         seconds = parse_duration(_bare_zero(value))

@@ -59,7 +59,7 @@ class EvaluationPage:
         self._noted = 0
 
     def timed(self, records: Sequence[Record], seconds: float) -> None:
-        """Some records took so long."""
+        """Note the time that some records took."""
         size = sum(len(record.value) for record in records)
         _keep(self._slow, (seconds, records[0].offset, records[-1].offset, size))
         if self._learner.consumed >= self._due:
@@ -76,7 +76,7 @@ class EvaluationPage:
         self._due = self._learner.consumed + self._every
 
     def note(self, output: NewRecord) -> None:
-        """An answer of the learner."""
+        """Note an output of the learner."""
         if output.topic == self._config.topics.predictions:
             said = _decode(output.value)
             if said.truth is not None and said.label is not None:
@@ -90,7 +90,7 @@ class EvaluationPage:
                 self._drifts.append(found)
 
     def write(self, what: str, seconds: float) -> None:
-        """The file, whole or not at all; a device or a pipe as it is."""
+        """Write the file atomically; write to a device or a pipe directly."""
         report = self._learner.report(time.time())
         if self._points and self._points[-1].events < report.events:
             self._take_point()

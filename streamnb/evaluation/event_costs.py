@@ -48,13 +48,11 @@ class _CostScoring(DelayScoring):
         self.names, self.decisions, self._noted = late.scoring.names, late.scoring.decisions, noted
 
     def count(self, numbers: Ints, truth: Ints, delays: Ints) -> RevisableScore:
-        """Events that are scored for the first time."""
         score = super().count(numbers, truth, delays)
         self._noted(numbers, score)
         return score
 
     def replace(self, number: int, before: str | None, after: str | None) -> None:
-        """Another label holds of an event."""
         super().replace(number, before, after)
         one, truth = np.array([number]), np.array([_NONE if after is None else self.names[after]])
         nothing = RevisableScore(truth, truth, np.zeros((1, 3), dtype=np.int64))
@@ -77,7 +75,7 @@ class Costs(NamedTuple):
     right: Ints
 
     def at(self, rows: Ints) -> Costs:
-        """Those in some rows."""
+        """Return the rows at some indices."""
         return Costs(self.place[rows], self.truth[rows], self.loss[rows], self.right[rows])
 
 

@@ -140,16 +140,15 @@ def events_of(path: str, columns: CsvColumns = _CSV, note: RowNote = print_note)
 
 
 def begun(rows: Iterable[T]) -> Iterator[T]:
-    """The same rows, the first of them read: a file that is missing, or its header wrong, is refused now."""
+    """Return the same rows after reading the first, so that a missing file or wrong header is refused now."""
     left = iter(rows)
     return chain(list(islice(left, 1)), left)
 
 
 def numbered(events: Iterable[bytes], order: str | None) -> Iterator[tuple[int, bytes]]:
-    """The events with their rows (0-based), in the order of the file or of an order file.
+    """Return the events with their 0-based rows, in the order of the file or of an order file.
 
-    Raises:
-        ConfigError: the order names rows that the file does not have.
+    Raises ConfigError if the order names rows that the file does not have.
     """
     if order is None:
         return iter(enumerate(events))

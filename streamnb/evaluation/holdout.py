@@ -24,6 +24,6 @@ def share_of(text: str) -> Fraction:
 
 
 def divide(rows: Sequence[Row], share: Fraction) -> tuple[Sequence[Row], Sequence[Row]]:
-    """Training rows, then test rows, both in order."""
+    """Return the training rows and the test rows, both in order."""
     first = math.ceil(share * len(rows))
     return rows[:first], rows[first:]

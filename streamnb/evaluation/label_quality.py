@@ -18,15 +18,12 @@ _MOST_WHOLE, _MOST_FRACTIONS = 30, 10  # different numbers that may still be nam
 def label_warnings(
     labels: Mapping[str, float], *, is_all: bool, grows: bool = False
 ) -> Iterator[tuple[str, str]]:
-    """Yield what looks unintended about the labels of a stream.
+    """Yield a key, so that it is printed once, and a message for each unintended property of labels.
 
     Args:
         labels: label -> how often it was learned or met.
         is_all: whether no more labels come.
         grows: whether to repeat the message about similar labels as their number grows.
-
-    Yields:
-        A key, for the message to be printed once, and the message.
     """
     if missing := [one for one in labels if one.strip().lower() in _MISSING or not is_visible(one)]:
         named, cells = ", ".join(map(repr, missing)), shlex.quote(",".join(missing))
@@ -38,13 +35,9 @@ def label_warnings(
     numbers = [number for label in labels if (number := _number(label)) is not None]
     most = _MOST_WHOLE if all(number.is_integer() for number in numbers) else _MOST_FRACTIONS
     if len(numbers) == len(labels) > most:
-        text = (
-            f"the labels are {len(labels):,} different numbers, and each is a class of its own: a classifier "
-        )
-        remedy = (
-            "does not predict a quantity; label the events with ranges, such as low and high, if it is one"
-        )
-        yield "numbers", text + remedy
+        text = f"the labels are {len(labels):,} different numbers, and each is a class of its own: a "
+        remedy = "classifier does not predict a quantity; label the events with ranges, such as low and high"
+        yield "numbers", f"{text}{remedy}, if it is one"
     if is_all and len(labels) == 1 and sum(labels.values()) >= ENOUGH:
         (only,) = labels
         yield "one class", f"{only!r} is the only label: with one class there is nothing to distinguish"

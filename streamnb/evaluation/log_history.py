@@ -39,7 +39,7 @@ class LogHistory(NamedTuple):
 
 
 def log_of(config: Config) -> Log:
-    """Return the log to replay if no file is given. Raises LogError if it does not exist."""
+    """Return the log to replay. Raises LogError if it does not exist."""
     try:
         return context.existing_log(config)
     except LogError as error:
@@ -97,7 +97,7 @@ def _refuse_unread(part: Slice, topics: Sequence[str], n: int) -> None:
 
 
 def history_of_file(rows: Iterable[Row], config: Config) -> Iterator[LogHistory]:
-    """The same of a file, as `evaluate` reads it: one partition, with rows as offsets."""
+    """Yield the history of a file, as `evaluate` reads it: one partition, with rows as offsets."""
     partition, now = Partition(config.topics.events[0], 0), time.time()
     left = iter(rows)
     while part := list(islice(left, _AT_ONCE)):

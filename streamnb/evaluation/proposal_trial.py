@@ -44,12 +44,7 @@ class ProposalTrial(NamedTuple):
 
 
 def try_proposal(text: str, read: Callable[[EventSchema], Sequence[bytes]]) -> ProposalTrial:
-    """Decode events under a configuration.
-
-    Args:
-        text: the configuration, as TOML.
-        read: returns the events, for the schema of that configuration.
-    """
+    """Decode events, which `read` returns for the schema of a configuration in TOML."""
     with TemporaryDirectory() as folder:
         path = Path(folder, "proposed.toml")
         path.write_text(text, encoding="utf-8")
@@ -73,16 +68,13 @@ def mended(
     places: MutableMapping[str, Keys],
     forced: Keys | None,
 ) -> str:
-    """Change what is proposed for the field with the most dead letters, and return a message about it.
+    """Change the proposal for the field with the most dead letters; return a message, or "" without a change.
 
     Args:
-        trial: of what was proposed.
-        seen: what the fields look like; one that is mended gets another kind.
-        places: where id, label and time are; a time that cannot be read is removed.
+        trial: of the proposal.
+        seen: summaries of the fields; a changed field gets another kind.
+        places: paths of id, label and time; a time that cannot be read is removed.
         forced: the text that a flag names, which stays one.
-
-    Returns:
-        The message; empty if nothing can be mended, or only a few events are dead letters.
     """
     for (path, detail), count in trial.faults.most_common():
         if count <= _RARE * len(trial.raws) or path == "$":

@@ -14,11 +14,7 @@ _MOST_SHOWN = 10
 
 
 class RejectionCounts:
-    """Dead letters by reason and path.
-
-    Args:
-        schema: how the events were read.
-    """
+    """Dead letters by reason and path, of events that were read by `schema`."""
 
     def __init__(self, schema: EventSchema) -> None:
         self._schema = schema
@@ -26,13 +22,9 @@ class RejectionCounts:
         self._details: dict[tuple[str, str], str] = {}
 
     def add(self, reason: str, path: str, row: int, raw: bytes) -> None:
-        """Count one.
+        """Count a dead letter: reason, path of the value at fault, 0-based row, and its bytes.
 
-        Args:
-            reason: why it was refused.
-            path: of the value at fault.
-            row: its 0-based number in the file.
-            raw: what was refused; the detail of the first one of each kind is kept, if it can be read off.
+        The detail of the first row of each reason and path is kept, if decoding `raw` again gives it.
         """
         fault = reason, path
         entry = self._found.setdefault(fault, [0, row])
@@ -50,7 +42,7 @@ class RejectionCounts:
             return None
 
     def rows(self) -> list[dict[str, Any]]:
-        """The most frequent ones first, ten at most: reason, path, count, first_row, detail of that row."""
+        """Return the ten most frequent: reason, path, count, first_row, detail of that row."""
         ranked = sorted(self._found.items(), key=lambda item: (-item[1][0], item[1][1]))
         return [
             {

@@ -51,10 +51,9 @@ class Feedback(NamedTuple):
     generator: np.random.Generator
 
     def records(self, rows: Iterable[Row], schema: EventSchema, topics: tuple[str, str]) -> Iterator[Record]:
-        """Events without labels, and labels when they are due; both as records of their topics.
+        """Yield events without labels, and labels when they are due, as records of their topics.
 
-        Raises:
-            ConfigError: labels come by the time of events, and none of the first events has one.
+        Raises ConfigError if delays use event time, and none of the first events has one.
         """
         events, labels = (Partition(topic, 0) for topic in topics)
         due: list[tuple[float, int, LabelRecord]] = []

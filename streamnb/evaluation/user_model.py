@@ -20,11 +20,9 @@ from streamnb.values.name_suggestions import did_you_mean
 def given_model(named: str) -> RiverStreamModel:
     """Return the classifier NAME, or the result of NAME(), of the module MODULE as a model of the engine.
 
-    Modules are looked for in the working directory, too. The classifier has River's interface; it need not
-    have a state, because it is not saved. One of River's that takes True and False takes any two labels.
-
-    Raises:
-        ConfigError: if there is no such module, name or classifier.
+    Modules in the working directory are found, too. The classifier has River's interface; it needs no state,
+    because it is not saved. A binary classifier of River takes any two labels. Raises ConfigError if it
+    fails.
     """
     module_name, _, name = named.partition(":")
     if not module_name or not name.isidentifier():

@@ -27,7 +27,7 @@ class FairLock:
 
     @contextmanager
     def if_free(self) -> Iterator[bool]:
-        """Entered, unless that would be to wait; whether it was."""
+        """Acquire the lock unless that would block; yield whether it was acquired."""
         is_free = self._lock.acquire(blocking=False)
         try:
             yield is_free

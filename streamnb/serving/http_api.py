@@ -378,10 +378,9 @@ def _event(model: QueryModel, given: Asking, place: int) -> Event:
 
 
 def _label_record(said: LabelRecord, place: int, schema: EventSchema, now: float) -> LabelRecord:
-    """Return a verdict as a learner will read it if the log records it now.
+    """Return a label record as a learner will read it if the log records it now.
 
-    Raises:
-        ConfigError: it would be a dead letter, or nothing of it can be seen; with its place.
+    Raises ConfigError, with its position, if it would be a dead letter or is invisible.
     """
     with told_as(ConfigError, f"label {place}", MalformedEvent, UnicodeEncodeError):
         checked = decode_label(encode_label(said), schema, now)

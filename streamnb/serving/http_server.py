@@ -143,7 +143,7 @@ class _Bounded(H11Protocol):
             self._read_timer.cancel()
 
     def timeout_keep_alive_handler(self) -> None:
-        """Also of a client that has not read the end of its answer, which `close` would wait for."""
+        """Abort also if a client has not read the end of its answer, for which `close` would wait."""
         self.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -27,12 +27,7 @@ _MOST_BYTES = 64 << 20  # limit for a snapshot: both models are in memory during
 
 
 class ModelPage:
-    """The model page.
-
-    Args:
-        config: of the learner whose snapshots are compared.
-        replica: the current model.
-    """
+    """The model page: snapshots of the configured learner, and the replica's current model."""
 
     def __init__(self, config: Config, replica: Replica) -> None:
         self._config, self._replica = config, replica

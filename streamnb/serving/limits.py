@@ -20,10 +20,7 @@ _OPEN = {"/live", "/ready"}
 BURST = 200.0
 """Requests that may come at once, above the rate."""
 _BODY_SECONDS = 10.0  # for a body to come
-_MOST_HELD, _LARGE = (
-    16 << 20,
-    64 << 10,
-)  # bytes: all bodies together; size from which that limit applies to one
+_MOST_HELD, _LARGE = 16 << 20, 64 << 10  # bytes: of all bodies; of a body that counts for that limit
 _MOST_VALUES, _MANY = 100_000, 10_000  # JSON values: of one body; size from which bodies are answered singly
 _LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 
@@ -179,7 +176,7 @@ def _name(host: bytes) -> str | None:
 
 
 def given_once(body: bytes, receive: Receive) -> Receive:
-    """Gives a body that has been read, then what comes after it."""
+    """Return a `receive` that gives a body already read, then the messages after it."""
     left = [body]
 
     async def given() -> Message:

@@ -57,14 +57,7 @@ class PageActions(NamedTuple):
 
 
 def add_pages(app: FastAPI, watch: RecentRecords, replica: Replica, writing: PageActions) -> None:
-    """Mount the page.
-
-    Args:
-        app: gets the routes.
-        watch: the records to show.
-        replica: answers queries of the model.
-        writing: the actions of the forms.
-    """
+    """Mount the page, which shows `watch`, queries `replica`, and writes by `writing`."""
     csrf = secrets.token_urlsafe(32)
     views = PageViews(watch, replica, csrf, is_writable=writing.say is not None)
     frame = _PageFrame(watch.config.model.name, views, csrf)
@@ -203,7 +196,7 @@ class _PageFrame:
         return self._whole("events", tag("h1", TITLES["events"]), told, back)
 
     def page(self, name: str, asked: dict[str, str], answer: Markup | None = None) -> Markup:
-        """A whole page, which works without its script, too."""
+        """Return a whole page, which also works without its script."""
         where = f"/page/{name or 'overview'}/live" + (f"?{urlencode(asked)}" if asked else "")
         live = tag("div", self.views.live(name, asked), id="live", class_="cards", data_live=where)
         said = tag("div", answer, id="answer", class_="cards", aria_live="polite")

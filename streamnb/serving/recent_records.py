@@ -126,7 +126,7 @@ class RecentRecords(FollowerThread):
         return len(self._seen)
 
     def predictions(self, search: str, limit: int, *, wrong: bool) -> list[Prediction]:
-        """The newest ones whose id has a text in it, all or those predicted wrong; under the lock."""
+        """Return the newest ones whose id contains a text, all or those predicted wrong. Needs the lock."""
         newest = (one for one in reversed(self._seen) if search in one.id)
         found = (one for one in newest if not wrong or self._is_wrong(one))
         return list(islice(_decoded(found), limit))
@@ -135,7 +135,7 @@ class RecentRecords(FollowerThread):
         return self.judging.label(one.id, one.truth) not in {None, one.label}
 
     def prediction(self, id_: str) -> Prediction | None:
-        """The newest one of an event; under the lock."""
+        """Return the newest prediction of an event. Needs the lock."""
         return next(_decoded(one for one in reversed(self._seen) if one.id == id_), None)
 
     def behind(self) -> int | None:
@@ -149,7 +149,7 @@ class RecentRecords(FollowerThread):
         )
 
     def rate(self) -> float:
-        """Records a second over the last ten seconds; under the lock."""
+        """Return the records a second over the last ten seconds. Needs the lock."""
         since = time.time() - _RATE_SECONDS
         sizes = (part.count for one in self.commits if one.now >= since for part in one.slices)
         return sum(sizes) / _RATE_SECONDS

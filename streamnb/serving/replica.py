@@ -78,11 +78,11 @@ class Replica(FollowerThread):
         self._wanted_until = max(self._wanted_until, time.monotonic() + REST_SECONDS)
 
     def look(self) -> None:
-        """Look at the journal now: there is more of it."""
+        """Poll the journal now, because it has more records."""
         self._is_behind.set()
 
     def asked(self) -> QueryModel:
-        """The model as it stands, to be asked under the lock. Raises SnapshotError before there is one."""
+        """Return the current model, for queries under the lock. Raises SnapshotError if there is none yet."""
         self.wake()
         following = self._following
         if following is None:
