@@ -50,7 +50,7 @@ class Progress(event.Listener):  # type: ignore[misc]
     def _show(self) -> None:
         if not self._has_begun:
             self._has_begun = True
-            every = "at every start, for no folder can be written; set NUMBA_CACHE_DIR"
+            every = "at every start: no cache folder is writable; set NUMBA_CACHE_DIR"
             often = "once" if own_folder() else every
             takes = f"{_SECONDS} of processor time, longer on a busy machine"
             print(f"compiling kernels ({often}; {takes})", file=sys.stderr)

@@ -22,7 +22,7 @@ _GROUPS = {
     "prove and repair": ("verify", "dlq", "snapshot", "journal", "doctor"),
     "learn in shards": ("model",),
     "set up": ("config", "topics", "warm"),
-    "beside the stream": ("joint",),
+    "without a stream": ("joint",),
 }
 _WITH_ACTIONS = {"dlq", "journal", "labels", "model", "snapshot"}
 """Commands whose actions take different arguments."""
@@ -99,12 +99,12 @@ def build_parser() -> argparse.ArgumentParser:
     replay.add_argument("--topic", help="the topic (default: the first of topics.events)")
     text = "events a second (default: as fast as possible)"
     replay.add_argument("--rate", type=_positive, metavar="N", help=text)
-    text = "where an event has its record's key, as $.features.sender (default: its entity, else its id)"
+    text = "path of the record key in an event, such as $.features.sender (default: its entity, else its id)"
     replay.add_argument("--key", metavar="PATH", help=text)
     _add_csv(replay)
 
     _add_evaluate(command("evaluate", "predict each event, then learn it, and score the predictions"))
-    _add_compare(command("compare", "say whether another configuration would have predicted better"))
+    _add_compare(command("compare", "test if another configuration would have predicted better"))
 
     inspect = command("inspect", "show what has been learned: classes, priors, strongest attributes")
     _add_top(inspect, "attributes for each class")
@@ -115,7 +115,7 @@ def build_parser() -> argparse.ArgumentParser:
     read.add_argument("topic", help="such as predictions, metrics, dead-letters or journal")
     text = "begin at this offset of each partition (default: 0; of --follow: its end)"
     read.add_argument("--from", dest="start", type=_whole, metavar="N", help=text)
-    read.add_argument("--limit", type=_positive_int, metavar="N", help="print at most so many records")
+    read.add_argument("--limit", type=_positive_int, metavar="N", help="print at most N records")
     which = read.add_mutually_exclusive_group()
     text = "print whatever comes, until interrupted or up to --limit"
     which.add_argument("--follow", action="store_true", help=text)
@@ -162,7 +162,9 @@ def _add_trials(command: _Command) -> None:
     text = "a new file: CSV where its name ends with .csv, else JSON lines; - is standard output"
     sample.add_argument("file", help=text)
     sample.add_argument("--events", type=_positive_int, default=1000, help="how many (default: %(default)s)")
-    sample.add_argument("--seed", type=_whole, default=0, help="of what is drawn (default: %(default)s)")
+    sample.add_argument(
+        "--seed", type=_whole, default=0, help="seed of the random draws (default: %(default)s)"
+    )
 
 
 def _add_services(command: _Command) -> None:
@@ -170,34 +172,34 @@ def _add_services(command: _Command) -> None:
     how_far = run.add_mutually_exclusive_group()
     text = "only print what would be predicted of the next N records; nothing is written or joined"
     how_far.add_argument("--dry-run", type=_positive_int, metavar="N", help=text)
-    text = "stop where there is nothing more to read; it waits for transactions that producers have open"
+    text = "stop at the end of the log, after transactions that producers have open"
     how_far.add_argument("--until-end", action="store_true", help=text)
     run.add_argument("--details", action="store_true", help="end with all scores and the hypotheses, too")
-    text = "go on where events were deleted before they were learned, or a topic was made anew"
+    text = "continue although events were deleted before they were learned, or a topic was recreated"
     run.add_argument("--accept-loss", action="store_true", help=text)
     text = "publish no predictions: scorers do (`streamnb score`), from here on and for good"
     run.add_argument("--learn-only", action="store_true", help=text)
 
-    score = command("score", "predict events in place of a running learner, beside other scorers")
-    text = "go on where events were deleted before they were predicted"
+    score = command("score", "predict events in place of a running learner, together with other scorers")
+    text = "continue although events were deleted before they were predicted"
     score.add_argument("--accept-loss", action="store_true", help=text)
 
 
 def _add_questions(command: _Command) -> None:
-    predict = command("predict", "say what a message, or each event of a file, is by the newest snapshot")
+    predict = command("predict", "predict a message, or each event of a file, by the newest snapshot")
     text = "a text or a JSON object; or a file, as `evaluate` reads it; - is standard input"
     predict.add_argument("event", metavar="TEXT|FILE", help=text)
     _add_csv(predict)
-    explain = command("explain", "say what speaks for the label of a message, and what would turn it")
+    explain = command("explain", "explain the label of a message, and show what would change it")
     text = "a text or a JSON object; - is standard input"
     explain.add_argument("event", nargs="?", metavar="TEXT", help=text)
     _add_event_of_log(explain)
     explain.add_argument("--against", metavar="LABEL", help="another label (default: the next one)")
     _add_top(explain, "words and values to show")
-    token = command("token", "say what the model knows of one word or value")
+    token = command("token", "show counts and weights of one word or value")
     token.add_argument("word", metavar="WORD", help="a word of a text, or a nominal value")
     for made in (predict, explain, token):
-        text = "that of journal record N, or a file or folder (default: the newest of the log)"
+        text = "snapshot of journal record N, or a file or folder (default: the newest of the log)"
         made.add_argument("--snapshot", metavar="N|FILE", help=text)
     for name, what in (
         ("serve", "follow a running learner, and answer questions over HTTP"),
@@ -210,10 +212,10 @@ def _add_event_of_log(explain: argparse.ArgumentParser) -> None:
     explain.add_argument("--id", metavar="ID", help="an event of the log, the last one that has this id")
     text = "an event of the log, by its partition and offset"
     explain.add_argument("--place", metavar="[TOPIC/]N/OFFSET", help=text)
-    text = "look for --id among so many of the newest predictions (default: %(default)s)"
+    text = "search the newest N predictions for --id (default: %(default)s)"
     explain.add_argument("--look-back", type=_positive_int, default=1_000_000, metavar="N", help=text)
     which = explain.add_mutually_exclusive_group()
-    text = "show what this snapshot says, too, beside what the newest does"
+    text = "also show the explanation by this snapshot"
     which.add_argument("--at", metavar="N|FILE", help=text)
     text = "derive the published prediction of the event again, and show the evidence of then"
     which.add_argument("--as-served", action="store_true", help=text)
@@ -224,9 +226,9 @@ def _add_serving(serve: argparse.ArgumentParser) -> None:
         "--listen", default="127.0.0.1:8000", metavar="HOST:PORT", help="(default: %(default)s)"
     )
     for flag, what in (
-        ("--token-file", "who asks has to bring this token, as Authorization: Bearer"),
-        ("--certificate", "of TLS, with its chain, as PEM"),
-        ("--private-key", "of the certificate, as PEM"),
+        ("--token-file", "clients must send this token, as Authorization: Bearer"),
+        ("--certificate", "TLS certificate with its chain, as PEM"),
+        ("--private-key", "key of the certificate, as PEM"),
     ):
         serve.add_argument(flag, metavar="FILE", help=what)
     serve.add_argument("--behind-proxy", action="store_true", help="a proxy in front of this does TLS")
@@ -235,25 +237,25 @@ def _add_serving(serve: argparse.ArgumentParser) -> None:
 
 
 def _add_labels(command: _Command) -> None:
-    label = command("label", "say what an event is, late, or otherwise than before")
-    label.add_argument("id", nargs="?", metavar="ID", help="of the event")
+    label = command("label", "label an event late, or correct its label")
+    label.add_argument("id", nargs="?", metavar="ID", help="id of the event")
     label.add_argument("label", nargs="?", metavar="LABEL", help="its class")
-    label.add_argument("--withdraw", action="store_true", help="take back what the source said of the event")
-    label.add_argument("--source", metavar="NAME", help="who says so (default: default)")
+    label.add_argument("--withdraw", action="store_true", help="retract the label of the source")
+    label.add_argument("--source", metavar="NAME", help="source of the label (default: default)")
     label.add_argument("--weight", type=_not_negative, default=1.0, help="in examples (default: %(default)g)")
-    text = "when it was said, seconds since the epoch (now)"
+    text = "time of the label, in seconds since the epoch (default: now)"
     label.add_argument("--ts", type=_moment, metavar="T", help=text)
     label.add_argument("--file", metavar="FILE", help="JSON lines, each a label; - is standard input")
 
-    action = _actions(command("labels", "withdraw all that one source said"))
-    withdraw = action("withdraw", "nothing counts any more of what a source said of events that wait")
+    action = _actions(command("labels", "withdraw all labels of one source"))
+    withdraw = action("withdraw", "retract all labels of a source for waiting events")
     withdraw.add_argument("--source", required=True, metavar="NAME", help="whose labels")
-    text = "only those said since, seconds since the epoch"
+    text = "only labels since this time, in seconds since the epoch"
     withdraw.add_argument("--since", type=_moment, metavar="T", help=text)
-    command("rebuild", "learn the model anew, with the labels that hold by now, and let it be taken up")
-    forget = command("forget", "take out of the model all that these events taught")
+    command("rebuild", "retrain the model from the log with the current labels, and install it")
+    forget = command("forget", "remove the contribution of these events from the model")
     which = forget.add_mutually_exclusive_group(required=True)
-    which.add_argument("--ids", metavar="FILE", help="their ids, one a line; - is standard input")
+    which.add_argument("--ids", metavar="FILE", help="ids of the events, one a line; - is standard input")
     which.add_argument("--key", metavar="KEY", help="the key of their records")
     which.add_argument("--where", metavar="FIELD=VALUE", help="an attribute, and its value")
 
@@ -262,54 +264,54 @@ def _add_operations(command: _Command) -> None:
     config = command("config", "check or show the configuration, or look for keys without effect")
     config.add_argument("action", choices=["check", "lint", "show"])
 
-    verify = command("verify", "recount the log, and compare that with what was learned")
-    text = "also learn anew what the last rebuild or forget did, and compare the model"
+    verify = command("verify", "recount the log, and compare the result with the model")
+    text = "also retrain the model of the last rebuild or forget, and compare"
     verify.add_argument("--rebuilt", action="store_true", help=text)
     text = "also show that the model never saw these events: ids, one a line; - is standard input"
     verify.add_argument("--forgotten", metavar="FILE", help=text)
 
     action = _actions(command("dlq", "list the dead letters, show one, or send them again"))
     listed = action("list", "show how many there are, and the last ones")
-    text = "show so many of each partition (default: %(default)s)"
+    text = "number shown of each partition (default: %(default)s)"
     listed.add_argument("--limit", type=_positive_int, default=20, metavar="N", help=text)
-    shown = action("show", "show all of one, and what would come of it now")
+    shown = action("show", "show all of one, and its outcome under the current configuration")
     shown.add_argument("place", metavar="PARTITION/OFFSET", help="as `streamnb dlq list` has it")
-    again = action("replay", "send those again that can be read now, each exactly once")
-    text = "send these alone (default: all that were not sent before)"
+    again = action("replay", "send again those that can be read now, each exactly once")
+    text = "send only these (default: all that were not sent before)"
     again.add_argument("places", nargs="*", metavar="PARTITION/OFFSET", help=text)
-    text = "send those of a reason; may be given several times"
+    text = "send dead letters with this reason; may be repeated"
     again.add_argument("--reason", action="append", default=[], metavar="REASON", help=text)
-    again.add_argument("--dry-run", action="store_true", help="only say what would come of it")
+    again.add_argument("--dry-run", action="store_true", help="only show the result")
 
     _add_model(
         _actions(command("model", "add the models of learners that share a stream, or write them as text"))
     )
 
-    action = _actions(command("snapshot", "list or compare the snapshots, or take up an earlier state again"))
+    action = _actions(command("snapshot", "list or compare snapshots, or return to an earlier state"))
     action("list", "show which snapshots there are")
     diff = action("diff", "show what was learned between two journal records")
     diff.add_argument("before", type=_whole, metavar="N", help="journal record")
     text = "journal record (default: the last)"
     diff.add_argument("after", type=_whole, metavar="M", help=text, nargs="?")
     _add_top(diff, "attributes to show")
-    text = "take up the state of an earlier journal record again; no learner may be running"
+    text = "return to the state of an earlier journal record; no learner may be running"
     rollback = action("rollback", text)
     rollback.add_argument("--to", type=_whole, required=True, metavar="N", help="journal record")
-    text = "even where the present state cannot be recovered, so that there is no way back to it"
+    text = "roll back even if the present state cannot be recovered, and so cannot be restored later"
     rollback.add_argument("--without-return", action="store_true", help=text)
 
-    journal = command("journal", "get past records in the journal's topic that are none of the journal's")
-    text = "pass over what lies at these offsets, from now on; no learner may be running"
+    journal = command("journal", "skip foreign records in the journal topic")
+    text = "skip the records at these offsets from now on; no learner may be running"
     skip = _actions(journal)("skip", text)
-    text = "in the journal's topic; FIRST-LAST is every record from one to another"
+    text = "offset in the journal topic; FIRST-LAST is a range"
     skip.add_argument("offsets", nargs="+", type=_offsets, metavar="OFFSET", help=text)
 
-    topics = command("topics", "show or create the topics that the model needs, and who may use them")
+    topics = command("topics", "show or create the topics that the model needs, and show their ACLs")
     topics.add_argument("action", choices=["plan", "create"])
-    topics.add_argument("--principal", metavar="NAME", help="whom the ACLs are for (default: kafka.username)")
+    topics.add_argument("--principal", metavar="NAME", help="principal of the ACLs (default: kafka.username)")
 
-    doctor = command("doctor", "look for what is wrong with log, topics, permissions and this machine")
-    text = "how long to wait for each answer (default: %(default)g)"
+    doctor = command("doctor", "diagnose log, topics, permissions and this machine")
+    text = "timeout of each request (default: %(default)g)"
     doctor.add_argument("--timeout", type=_positive, default=10.0, metavar="SECONDS", help=text)
 
 
@@ -318,15 +320,15 @@ def _add_model(action: _Command) -> None:
     merge = action("merge", "publish the sum of shards' models, for `serve` and `score` to follow")
     merge.add_argument("shards", nargs="+", metavar="SHARD", help=what)
     when = merge.add_mutually_exclusive_group()
-    text = "again and again, until stopped (default: once)"
+    text = "repeat at this interval until stopped (default: once)"
     when.add_argument("--every", type=_positive, metavar="SECONDS", help=text)
-    text = "write the sum as text in place of that; - is standard output"
+    text = "write the sum as text instead; - is standard output"
     when.add_argument("--out", metavar="FILE", help=text)
     export = action("export", "write what a learner has committed as text: one fact a line, sorted")
     export.add_argument("--out", metavar="FILE", help="(default: standard output)")
-    diff = action("diff", "show in what two models differ")
+    diff = action("diff", "show the differences of two models")
     diff.add_argument("before", metavar="A", help=what)
-    diff.add_argument("after", metavar="B", help="likewise")
+    diff.add_argument("after", metavar="B", help="as A")
     _add_top(diff, "attributes to show")
 
 
@@ -337,12 +339,12 @@ def _add_joint(joint: argparse.ArgumentParser) -> None:
     joint.add_argument("query", nargs="+", help=text)
     text = "the numbers are counts: divide them by their sum"
     joint.add_argument("--counts", action="store_true", help=text)
-    text = "of the probabilities (default: probability, count, or the last)"
+    text = "column of the probabilities (default: probability, count, or the last)"
     joint.add_argument("--column", metavar="NAME", help=text)
-    text = "what P(a, b) and P(a) P(b) may differ by where a and b are independent (default: %(default)g)"
+    text = "largest |P(a, b) - P(a) P(b)| that counts as independent (default: %(default)g)"
     joint.add_argument("--tolerance", type=_not_negative, default=1e-9, metavar="X", help=text)
     joint.add_argument(
-        "--delimiter", type=_delimiter, default=",", metavar="C", help="of CSV (default: %(default)s)"
+        "--delimiter", type=_delimiter, default=",", metavar="C", help="CSV separator (default: %(default)s)"
     )
 
 
@@ -353,29 +355,27 @@ def _add_top(made: argparse.ArgumentParser, what: str) -> None:
 def _add_csv(made: argparse.ArgumentParser) -> None:
     for role in ("id", "label", "text", "ts"):
         made.add_argument(
-            f"--{role}-column", default=role, metavar="NAME", help="of CSV (default: %(default)s)"
+            f"--{role}-column", default=role, metavar="NAME", help="CSV column (default: %(default)s)"
         )
-    text = (
-        "of CSV (default: the comma, tab, semicolon or bar by which its first rows have equally many cells)"
-    )
+    text = "CSV separator (default: comma, tab, semicolon or bar, detected in the first rows)"
     made.add_argument("--delimiter", type=_delimiter, metavar="C", help=text)
-    text = "of CSV: cells that hold no value, beside empty ones, such as NA,?"
+    text = "CSV cells that mean a missing value, in addition to empty ones, such as NA,?"
     made.add_argument("--missing", default="", metavar="CELLS", help=text)
-    text = "of CSV: the decimal separator of numbers (default: a point)"
+    text = "decimal separator of numbers in CSV (default: a point)"
     made.add_argument("--decimal", type=_separator, default=".", metavar="C", help=text)
-    text = "of CSV: what separates thousands in numbers (default: nothing)"
+    text = "thousands separator of numbers in CSV (default: none)"
     made.add_argument("--thousands", type=_separator, metavar="C", help=text)
-    text = 'of CSV: whether " encloses cells (default: yes, but in tables of tabs as their first rows show)'
+    text = 'read " as the quote of CSV cells (default: yes; with tabs, detected in the first rows)'
     made.add_argument("--quoting", action=argparse.BooleanOptionalAction, help=text)
-    text = "of CSV and JSON lines, such as cp1252 (default: UTF-8, or UTF-16 by its byte order mark)"
+    text = "encoding of CSV and JSON lines, such as cp1252 (default: UTF-8, or UTF-16 by its byte order mark)"
     made.add_argument("--encoding", type=_encoding, metavar="NAME", help=text)
 
 
 def _add_init(init: argparse.ArgumentParser) -> None:
-    text = "of events, as `evaluate` reads it (default: a topic of the log)"
+    text = "file of events, as for `evaluate` (default: a topic of the log)"
     init.add_argument("file", nargs="?", help=text)
     init.add_argument("--topic", help="the topic to look at (default: the first of topics.events)")
-    text = "look at so many (default: %(default)s)"
+    text = "number of events to look at (default: %(default)s)"
     init.add_argument("--events", type=_positive_int, default=10_000, help=text)
     text = "a new file (default: %(default)s)"
     init.add_argument("--out", default="streamnb.toml", metavar="FILE", help=text)
@@ -389,29 +389,26 @@ def _add_evaluate(evaluate: argparse.ArgumentParser) -> None:
     evaluate.add_argument("--order", metavar="FILE", help=text)
     text = "learn this share of the rows first, such as 2/3, then score the rest without learning it"
     evaluate.add_argument("--holdout", metavar="SHARE", help=text)
-    text = "of what --delay, --reveal and --noise draw (default: %(default)s)"
+    text = "seed of --delay, --reveal and --noise (default: %(default)s)"
     evaluate.add_argument("--seed", type=_whole, default=0, help=text)
-    text = (
-        "labels come so many events, or so long by event time, after their events: 500, 2h, or "
-        "exponential:500 on average"
-    )
+    text = "delay labels by a number of events, or by event time: 500, 2h, or exponential:500 on average"
     evaluate.add_argument("--delay", metavar="N|TIME", help=text)
     text = (
-        "labels of this share of the events come, or of those with true at this path; the others are "
+        "reveal labels of this share of the events, or of those with true at this path; the rest is "
         "scored, and not learned"
     )
     evaluate.add_argument("--reveal", metavar="SHARE|PATH", help=text)
-    text = "so many labels are wrong at first, and corrected after another delay"
+    text = "share of labels that are wrong at first, and corrected after another delay"
     evaluate.add_argument("--noise", type=_not_negative, default=0.0, metavar="SHARE", help=text)
     text = 'group labels by a JSON object: {"rec.autos": "like", "sci.med": "dislike"}; null hides one'
     evaluate.add_argument("--map-labels", metavar="FILE", help=text)
     text = (
-        "evaluate this classifier, or what this function makes, in place of the configured model: any "
+        "evaluate this classifier, or the result of this function, in place of the configured model: any "
         "of streamnb or River, from a module that can be imported here"
     )
     evaluate.add_argument("--model", metavar="MODULE:NAME", help=text)
     evaluate.add_argument("--predictions", metavar="FILE", help="write the predictions here, as JSON lines")
-    text = "write a page of it here: one file of HTML, with pictures"
+    text = "write a report here, as one HTML file with charts"
     evaluate.add_argument("--report", metavar="FILE", help=text)
     text = "show all scores, the calibration curve, and the hypotheses"
     evaluate.add_argument("--details", action="store_true", help=text)
@@ -421,7 +418,7 @@ def _add_evaluate(evaluate: argparse.ArgumentParser) -> None:
 def _add_compare(compare: argparse.ArgumentParser) -> None:
     text = "as `evaluate` reads it (default: what a learner has read from the log, with late labels)"
     compare.add_argument("file", nargs="?", help=text)
-    text = "set one key of the other configuration alone; it has what --config and --set say, too"
+    text = "set one key of the other configuration only; --config and --set apply to both"
     compare.add_argument("--against", metavar="KEY=VALUE", action="append", required=True, help=text)
     _add_csv(compare)
 

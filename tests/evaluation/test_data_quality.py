@@ -394,10 +394,10 @@ def test_a_model_that_was_learned_anew_is_verified_where_that_is_asked_for(told)
     flags += ["--set", 'classes.aliases={ b = "a" }']
     assert told("rebuild", *flags)[0] == 0
     assert told("run", "--until-end", *flags)[0] == 0
-    whats = "not looked at: --rebuilt learns it once more", "learned once more: the same"
+    whats = "not checked: --rebuilt retrains it", "retrained: the same"
     for more, said in zip(([], ["--rebuilt"]), whats, strict=True):
         code, out, _ = told("verify", *more, *flags)
-        end = f"the model that its record 2 took up was {said}, and no event was counted after it"
+        end = f"the model of its record 2 was {said}, and no event was counted after it"
         assert (code, out.splitlines()[-1]) == (0, f"verified: the journal; {end}")
 
 

@@ -197,7 +197,7 @@ def test_the_command_says_which_is_better_and_the_command_that_it_gives_takes_it
     assert same["configured"] == same["against"]
     assert same["alike"]
     assert main(["compare", *flags_of(tmp_path), "--against", "predictions.top=3"]) == 0
-    assert capsys.readouterr().out.endswith("; both predict each event alike\n")
+    assert capsys.readouterr().out.endswith("; both predict every event equally\n")
     status, other = compared("--against", "model.kind=naive_bayes")
     assert (
         sum(row["events"] for row in other["by_class"]) == other["events"] == other["over_time"][-1]["events"]
@@ -257,7 +257,7 @@ def test_a_better_configuration_is_called_so_and_the_command_that_takes_it_up_is
     assert answer["difference"]["log_loss"]["upper"] < 0
 
     assert main(shlex.split(answer["rebuild"])[1:]) == 0
-    assert "4,000 of 4,000 events learned anew" in capsys.readouterr().out
+    assert "4,000 of 4,000 events learned again" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("lines", [[], ['{"id": "1", "text": "a"}'], ["nonsense"]], ids=str)

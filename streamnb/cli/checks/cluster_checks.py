@@ -78,7 +78,7 @@ def check_permissions(
             state, found = Severity.WARNING, f"{found}: its settings cannot be checked"
         yield Diagnosis("permissions", state, found, next(tools.grants([acl], principal)))
     if not missing:
-        found = "all that Kafka tells of (not WRITE on the transactional id: using it shows)"
+        found = "all that Kafka reveals (not WRITE on the transactional id, which only its use shows)"
         yield Diagnosis("permissions", Severity.OK, found)
 
 
@@ -138,7 +138,11 @@ def _shape_harm(topic: TopicSpec, there: FoundTopic, brokers: int) -> Iterator[_
     elif in_sync == there.replication > 1:
         yield Severity.WARNING, difference, "nothing can be written while one broker is down"
     elif in_sync < there.replication - 1:
-        yield Severity.WARNING, difference, "what only one broker has may be acknowledged, and lost with it"
+        yield (
+            Severity.WARNING,
+            difference,
+            "a record on a single broker may be acknowledged, and lost with the broker",
+        )
 
 
 def _settings_harm(topic: TopicSpec, there: FoundTopic) -> Iterator[_Harm]:
@@ -147,7 +151,7 @@ def _settings_harm(topic: TopicSpec, there: FoundTopic) -> Iterator[_Harm]:
     if topic.role == "tenants":
         if policy != "compact":
             difference = Difference("cleanup.policy", "compact", policy)
-            yield Severity.WARNING, difference, "retention deletes what is said of tenants without new events"
+            yield Severity.WARNING, difference, "retention deletes records of tenants without new events"
     elif "compact" in policy:
         difference = Difference("cleanup.policy", "delete", policy)
         yield Severity.PROBLEM, difference, "compaction removes records, and refuses those without a key"
@@ -166,7 +170,7 @@ def _size_harm(topic: TopicSpec, there: FoundTopic, largest: int) -> Iterator[_H
     wanted = int(topic.settings.get("max.message.bytes", "0"))
     if topic.role in {"predictions", "metrics"} and limit is not None and limit < wanted:
         difference = Difference("max.message.bytes", str(wanted), str(limit))
-        why = "larger predictions tell fewer labels, larger reports none"
+        why = "larger predictions are published with fewer labels, and larger reports not at all"
         yield Severity.WARNING, difference, why
     if topic.role == "tenants" and limit is not None and limit < TENANT_BYTES + BATCH_BYTES:
         difference = Difference("max.message.bytes", str(wanted), str(limit))

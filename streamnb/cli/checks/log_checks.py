@@ -39,7 +39,7 @@ def check_strays(strays: Sequence[ForeignRecord]) -> Iterator[Diagnosis]:
             Severity.WARNING,
             f"{len(strays)} records of its topic are passed over, the last at offset {strays[-1].offset}: "
             f"{strays[-1].what}",
-            "let nobody but the learner write to it: `streamnb topics plan` lists the ACLs",
+            "allow only the learner to write to it: `streamnb topics plan` lists the ACLs",
         )
 
 
@@ -52,7 +52,7 @@ def check_snapshots(damaged: Sequence[Damaged]) -> Iterator[Diagnosis]:
 
 def check_journal(first: JournalRecord, last: JournalRecord, snapshot: int | None) -> Iterator[Diagnosis]:
     """Check that the journal, from `first` to `last`, covers the record of the newest readable snapshot."""
-    at = "there is no snapshot" if snapshot is None else f"the newest snapshot stands at {snapshot}"
+    at = "no snapshot exists" if snapshot is None else f"the newest snapshot stands at {snapshot}"
     if first.n > (0 if snapshot is None else snapshot):
         yield Diagnosis(
             "journal",

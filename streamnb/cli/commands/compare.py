@@ -173,12 +173,12 @@ def _show(options: argparse.Namespace, answer: dict[str, Any]) -> None:
             for row in part
         ]
         print("\n" + table(rows, (title, *header)))
-    alone = {"that one of the two alone scored": answer["scored_by_one_alone"]}
+    alone = {"scored by only one of the two": answer["scored_by_one_alone"]}
     print("\n" + left_out(answer["left_out"] | alone), end="")
     loss = answer["difference"]["log_loss"]
     mass = f"{answer['confidence']:.0%}"
     between = f"between {loss['lower']:+.4f} and {loss['upper']:+.4f}, with {mass} confidence at any time"
-    alike = "; both predict each event alike" if answer["alike"] else ""
+    alike = "; both predict every event equally" if answer["alike"] else ""
     print(f"{answer['verdict']}: {names[1]} the log loss differs by {loss['mean']:+.4f}, {between}{alike}")
     if answer["rebuild"]:
-        print(f"to take it up, stop the learner, then: {answer['rebuild']}")
+        print(f"to install it, stop the learner, then: {answer['rebuild']}")

@@ -27,7 +27,7 @@ from streamnb.runtime import context
 from streamnb.runtime.resent_dead_letters import DONE, NEVER, OF_BYTES, ResendResult, ResentDeadLetters
 
 _AT_ONCE = 500
-_MOST_BYTES = 4 << 20  # of a batch, plus one record
+_MOST_BYTES = 4 << 20  # batch size, plus one record
 _MOST_TOLD = 20  # dead letters whose reason is printed
 _SHOWN = 60  # characters of a value in a list
 _ORIGINAL = "original."
@@ -106,8 +106,8 @@ def _list(options: argparse.Namespace, config: Config, log: Log) -> int:
     print(table(by_reason, ("reason", "letters", "bytes")))
     settled = counts.total() - waiting - never
     print(
-        f"\n{settled:,} of them were sent again or given up, {never:,} can never be sent, {waiting:,} wait: "
-        "`streamnb dlq replay --dry-run` says which of these can be sent now; the last of each partition:"
+        f"\n{settled:,} were sent again or given up, {never:,} can never be sent, {waiting:,} wait: "
+        "`streamnb dlq replay --dry-run` shows which of these can be sent now; the last of each partition:"
     )
     columns = ("place", "reason", "path", "from", "value")
     shown = ({**told, "value": told["value"][:_SHOWN]} for told in (letter.summary() for letter in last))
@@ -215,11 +215,11 @@ class _DeadLetterReplay:
 
 def _replay(options: argparse.Namespace, config: Config, log: Log) -> int:
 
-    def tell(place: str, fate: str) -> None:
+    def report(place: str, fate: str) -> None:
         print(printable(f"{place}: {fate}"), file=sys.stderr)
 
     selected = Selection(frozenset(options.places), frozenset(options.reason))
-    found = send_again(config, log, selected, tell, dry_run=options.dry_run)
+    found = send_again(config, log, selected, report, dry_run=options.dry_run)
     topic = config.topics.dead_letters
     answer = {
         "sent": found.sent,
@@ -253,7 +253,7 @@ def send_again(
     config: Config,
     log: Log,
     selected: Selection,
-    tell: Callable[[str, str], None] = lambda *_: None,
+    report: Callable[[str, str], None] = lambda *_: None,
     *,
     dry_run: bool = False,
     most: float = math.inf,
@@ -267,7 +267,7 @@ def send_again(
         config: the configuration under which records must be readable.
         log: the log of the dead letters.
         selected: the selection.
-        tell: called with place and reason of the first few that are not sent.
+        report: called with place and reason of the first few that are not sent.
         dry_run: send nothing.
         most: stop after this number; a started batch is completed.
         seconds: stop after this time.
@@ -288,7 +288,7 @@ def send_again(
             else:
                 why[fate.why] += 1
                 if why.total() <= _MOST_TOLD:
-                    tell(letter.place, fate.message)
+                    report(letter.place, fate.message)
         if going and not dry_run:
             until, n_given_up = walk.at(letters[-1].record.offset + 1)
             log.forward(going, since, {partition: until})
@@ -299,7 +299,7 @@ def send_again(
             return ResendResult(n_sent, why, is_whole=False, has_passed=passed)
     for place in sorted(missing):
         why[_SETTLED] += 1
-        tell(place, f"not sent: {_SETTLED}")
+        report(place, f"not sent: {_SETTLED}")
     return ResendResult(n_sent, why, has_passed=passed)
 
 

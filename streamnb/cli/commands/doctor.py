@@ -92,7 +92,7 @@ def _embedded(config: Config, timeout: float) -> Iterator[Diagnosis]:
     )
     if not config.log.path.exists():
         do = "streamnb topics create, or streamnb replay"
-        yield Diagnosis("log", Severity.WARNING, f"there is no file {config.log.path} yet", do)
+        yield Diagnosis("log", Severity.WARNING, f"the file {config.log.path} does not exist yet", do)
         return
 
     def look() -> list[Diagnosis]:
@@ -124,7 +124,7 @@ def _kafka(config: Config, timeout: float) -> Iterator[Diagnosis]:
     try:
         admin = KafkaAdmin(config.kafka.settings(config.log), timeout=timeout)
     except LogError as error:
-        do = "see log.url and [kafka], and whether the cluster is up; no more can be said of the log"
+        do = "see log.url and [kafka], and whether the cluster is up; the log cannot be checked further"
         yield Diagnosis("broker", Severity.PROBLEM, str(error), do)
         return
     with closing(admin):

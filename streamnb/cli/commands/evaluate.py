@@ -170,7 +170,7 @@ class _Evaluation:
         print_informative(learner.model)
         self.tally.print()
         if why := why_nothing_is_evicted(learner.model):
-            print(f"\n{why}; a file says no other")
+            print(f"\n{why}; a file has no other source of time")
         if watched:
             self._drifts.print()
         if options.details and chance is not None:
@@ -206,6 +206,6 @@ def _report_files_without_keys(config: Config) -> None:
         )
         print(
             f"streamnb: a file has no keys, so that {alone}; "
-            "--set events.entity=PATH says where an event keeps its entity",
+            "--set events.entity=PATH names the entity in an event",
             file=sys.stderr,
         )

@@ -34,7 +34,10 @@ def run(options: argparse.Namespace) -> int:
     event, told = _event_of_log(options) if options.event is None else (None, {})
     answer = told if options.as_served else told | _explained(options, event)
     if event is None and not answer["evidence"] and _may_be_id(options.event):
-        print(f"of a text; an event with this id: --id {printable(options.event)}", file=sys.stderr)
+        print(
+            f"this explains a text; for an event with this id: --id {printable(options.event)}",
+            file=sys.stderr,
+        )
     print(json.dumps(answer)) if options.json else _print(answer)
     return int(options.as_served and answer["derived"]["same"] is not True)
 
@@ -191,7 +194,7 @@ def _rows(answer: Mapping[str, Any], labels: Sequence[str]) -> dict[tuple[str, o
 
 def _print_turns(turns: Mapping[str, Any] | None, label: str) -> None:
     if turns is None:
-        print(f"\nit stays {printable(label)} without those that speak most for it")
+        print(f"\nthe label stays {printable(label)} without the strongest evidence for it")
         return
     without = ", ".join(map(printable, turns["named"]))
     spared = " (none of them can be spared)" if len(turns["without"]) > 1 else ""

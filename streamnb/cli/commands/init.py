@@ -117,7 +117,7 @@ def _why_no_event(raws: Sequence[bytes], schema: EventSchema) -> str:
         why = f"{fault['count']:,} {fault['reason']} at {fault['path']}, first row {fault['first_row']}: "
         events = pluralize(len(raws), "event")
         return f"none of {events} could be decoded; {why}{fault['detail']}; nothing was written"
-    return "there is no event to look at: a file of CSV or JSON lines, or a topic that has some"
+    return "no events were found: give a file of CSV or JSON lines, or a topic that has events"
 
 
 def _why_no_label(places: Mapping[str, Keys], seen: Mapping[Keys, FieldSummary], *, is_table: bool) -> str:
@@ -133,9 +133,9 @@ def _why_no_label(places: Mapping[str, Keys], seen: Mapping[Keys, FieldSummary],
     if few:
         told = f"; candidates, of few values, are {', '.join(printable(render_path(path)) for path in few)}"
     return (
-        f"{_number_for('label', _LABELS, seen)}no field is a label for sure{told}: say which one is, with "
-        f"{'--label-column NAME' if is_table else '--set events.label=PATH'}, or that labels come apart from "
-        "events, with --set topics.labels=labels; nothing was written"
+        f"{_number_for('label', _LABELS, seen)}no field is a label for sure{told}: name it with "
+        f"{'--label-column NAME' if is_table else '--set events.label=PATH'}, or "
+        "declare that labels arrive separately, with --set topics.labels=labels; nothing was written"
     )
 
 
@@ -152,7 +152,7 @@ def _print_what_is_read(as_is: list[str]) -> None:
     if as_is:
         print_note(
             "no field is an attribute for sure, so none is declared, and `features` and `text` are read as "
-            f"they are: {some_of(as_is)}; declare what tells something as [[attributes]], to drop the rest"
+            f"they are: {some_of(as_is)}; declare informative ones as [[attributes]], to drop the rest"
         )
 
 
@@ -218,7 +218,7 @@ def _written_otherwise(
     seen: Mapping[Keys, FieldSummary],
     again: Callable[[], Mapping[Keys, FieldSummary]],
 ) -> str:
-    """Set the options that read numbers as they are written, and return what there is to say of it.
+    """Set the options that read numbers as they are written, and return a message about it.
 
     `again` returns what is at each path as it is read by the options that are set now.
     """
@@ -307,7 +307,7 @@ def _places(
     if not unique and "id" not in flags:
         raise ConfigError(
             f"{_number_for('id', _IDS, seen)}no field is an id, of which each event needs its own: add one, "
-            "or say where it is with --set events.id=PATH"
+            "or name its path with --set events.id=PATH"
         )
     labels = (p for p in named("label", _LABELS) if seen[p].types <= label_types and not seen[p].differ)
     times = (

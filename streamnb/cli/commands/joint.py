@@ -116,7 +116,7 @@ def _alternatives(query: JointQuery, found: QueryAnswer) -> str:
         p: Any = "undefined" if row.probability is None else row.probability
         rows.append([_any_of(row.asked), *([_any_of(row.given)] if has_given else []), p])
         for sign, values, share in row.sum:
-            told = "what contradicts itself" if values is None else _all_of(values)
+            told = "a contradiction" if values is None else _all_of(values)
             rows.append([f"  {'+' if sign > 0 else '-'} {told}", *([""] if has_given else []), share])
     return table(rows, ["asked", *(["given"] if has_given else []), "P"])
 

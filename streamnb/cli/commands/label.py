@@ -153,7 +153,7 @@ def _looked_at(verdicts: Iterable[LabelRecord | Retraction]) -> Iterator[LabelRe
 def _of_file(options: argparse.Namespace, config: Config) -> Iterator[LabelRecord | Retraction]:
     """Yield the records of a file. Raises ConfigError for other flags, MalformedEvent for a bad line."""
     if options.id is not None or options.withdraw or options.ts is not None or options.weight != 1.0:
-        raise ConfigError("--file: each line says its id, label, weight and ts; only --source may go with it")
+        raise ConfigError("--file: each line has its id, label, weight and ts; only --source may go with it")
     with open_counted(options.file) as lines:
         for raw in lines:
             try:

@@ -22,5 +22,5 @@ def run(options: argparse.Namespace) -> int:
         print(json.dumps({"withdrawn": options.source, "since": options.since, "log": config.log.url}))
     else:
         since = "" if options.since is None else f" since {options.since:.0f}"
-        print(f"what {options.source} said{since} no longer counts; written to {config.topics.labels}")
+        print(f"labels of {options.source}{since} no longer count; written to {config.topics.labels}")
     return 0

@@ -191,4 +191,4 @@ def _print_progress(options: argparse.Namespace, n: int, state: ShardState, miss
         "missing": missing,
     }
     learned = f"{pluralize(state.model.n_events, 'event')} of {pluralize(len(positions), 'partition')}"
-    print(json.dumps(answer) if options.json else f"{learned}, taken up by journal record {n}")
+    print(json.dumps(answer) if options.json else f"{learned}, installed by journal record {n}")

@@ -73,8 +73,8 @@ def _new_configuration(config: Config, log: Log) -> Mapping[str, Any] | None:
     ]
     if refused:
         raise JournalError(
-            f"a model that is learned anew cannot take this up: {'; '.join(refused)}; "
-            "keep the values that were, or begin another model, with a journal of its own"
+            f"a retrained model cannot have these changes: {'; '.join(refused)}; "
+            "keep the old values, or start another model with its own journal"
         )
     with closing(context.existing_log(config)) as other:
         acquire(other, config.log.session_timeout)
@@ -87,8 +87,8 @@ def print_progress(options: argparse.Namespace, rebuilding: Retraining, n: int, 
         counts = {name: getattr(rebuilding, name) for name in ("to", "events", "learned", "forgotten")}
         print(json.dumps({"n": n, **counts}))
         return
-    learned = f"{rebuilding.learned:,} of {pluralize(rebuilding.events, 'event')} learned anew"
-    print(f"{what}{learned}, with the labels of journal record {rebuilding.to}; taken up by record {n}")
+    learned = f"{rebuilding.learned:,} of {pluralize(rebuilding.events, 'event')} learned again"
+    print(f"{what}{learned}, with the labels of journal record {rebuilding.to}; installed by record {n}")
     without = {
         "without a label that counts": rebuilding.unlabelled,
         "with a label too many for memory.budget": rebuilding.refused,
@@ -156,12 +156,12 @@ def is_installed(rebuilding: Retraining, folder: SnapshotFolder, worker: Worker)
             slowest = max(slowest, time.monotonic() - looked)
     if slowest > _PAUSE_SECONDS:
         raise JournalError(
-            f"this command stood still itself for {slowest:.0f} s, and the learner, which did not wait, "
-            "goes on with its own model: was the command stopped (Ctrl-Z)? Run it again"
+            f"this command was suspended for {slowest:.0f} s, and the learner did not wait and "
+            "continues with its own model: was the command stopped (Ctrl-Z)? Run it again"
         )
     raise JournalError(
-        f"the learner has not taken the model up within {_PATIENCE_SECONDS:g} s, and goes on with its own: "
-        f"does it keep its snapshots in {folder.path}, too? Stop it, and run this again"
+        f"the learner has not installed the model within {_PATIENCE_SECONDS:g} s, and continues with "
+        f"its own: does it keep its snapshots in {folder.path}, too? Stop it, and run this again"
     )
 
 
@@ -193,4 +193,4 @@ def _by(
 
 def _refuse_another(record: JournalRecord | None) -> None:
     if record is not None and record.kind == "adopt":
-        raise JournalError(f"journal record {record.n} took up another model meanwhile: begin again")
+        raise JournalError(f"journal record {record.n} installed another model meanwhile: run this again")

@@ -38,7 +38,7 @@ def run(options: argparse.Namespace) -> int:
     if config.predictions.by == "scorers" and not config.log.is_kafka:
         raise ConfigError(
             f'log.url is {config.log.url}, and predictions.by is "scorers": these need a Kafka cluster, and '
-            "nobody would predict"
+            "no process would predict"
         )
     learner = factories.learner(config)
     if options.dry_run is not None:

@@ -39,9 +39,7 @@ def run(options: argparse.Namespace) -> int:
     path = Path(options.file)
     if not plain and path.exists():
         name = shlex.quote(options.file)
-        raise ConfigError(
-            f"{name} is there: `streamnb evaluate {name}` goes on with it; or name another file"
-        )
+        raise ConfigError(f"{name} is there: `streamnb evaluate {name}` reads it; or name another file")
     with nullcontext(sys.stdout) if plain else path.open("x", encoding="utf-8", newline="") as file:
         if options.file.lower().endswith(".csv"):
             written = csv.writer(file, lineterminator="\n")

@@ -20,7 +20,7 @@ def run(options: argparse.Namespace) -> int:
     if not config.log.is_kafka:
         raise ConfigError(
             f"log.url is {config.log.url}: scorers share the partitions of a Kafka cluster; on an embedded "
-            "log `streamnb run` predicts, and `streamnb serve` answers questions beside it"
+            "log `streamnb run` predicts, and `streamnb serve` answers requests"
         )
     from streamnb.event_logs.kafka.kafka_log import KafkaLog  # noqa: PLC0415  only Kafka needs it
     from streamnb.serving.replica import Replica  # noqa: PLC0415

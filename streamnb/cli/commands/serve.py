@@ -31,7 +31,7 @@ def run(options: argparse.Namespace, *, rests: bool = False) -> int:
     """Answer until SIGTERM or SIGINT; with `rests`, the model is loaded only for requests that need it."""
     config = context.load_config(options)
     if any(one.partition("=")[0].strip() == "http.listen" for one in options.set):
-        raise ConfigError("--set http.listen: that is where `run` answers; --listen says where serve does")
+        raise ConfigError("--set http.listen: this is the address of `run`; --listen is the address of serve")
     address = parse_address(options.listen)
     if address is None:
         raise ConfigError(f"--listen: expected HOST:PORT, got {options.listen!r}")

@@ -159,7 +159,7 @@ def _print_plan(plan: Mapping[str, Any], target: StateAt) -> None:
                 f"{name}: {pluralize(plan[name]['commits'], 'commit')} with "
                 f"{pluralize(plan[name]['events'], 'event')}"
             )
-    stay = "the positions stay: what is undone is not learned again, and its predictions stay where they are"
+    stay = "the positions stay: undone events are not learned again, and their predictions stay published"
     print(stay, flush=True)  # before it is done
 
 
@@ -179,7 +179,7 @@ class _JournalFromStart:
     def __init__(self, log: Log, config: Config, alive: Callable[[], None] = lambda: None) -> None:
         self.first = 0
         self.rollbacks: dict[int, int] = {}
-        self._events = array("q")  # by record; -1 for other kinds than commits
+        self._events = array("q")  # events of each record; -1 unless it is a commit
         for entry in each_alive(entries(log, log.partitions(config.topics.journal)[0]), alive):
             record = entry.record
             self.first = self.first if self._events else record.n

@@ -26,7 +26,7 @@ def _print(answer: Mapping[str, Any]) -> None:
     for entry in answer["found"]:
         place = f"{printable(entry['value'])}, of {printable(entry['attribute'])}"
         if entry["is_stop_word"]:
-            print(f"{place}: a stop word, which says nothing (model.prune.drop_most_frequent)")
+            print(f"{place}: a stop word without effect (model.prune.drop_most_frequent)")
             continue
         print(f"{place} (log odds that it adds alone, in nats)")
         rows = [

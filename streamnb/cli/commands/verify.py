@@ -61,7 +61,7 @@ def run(options: argparse.Namespace) -> int:
 def _report_unmet(chosen: WithIds, findings: CheckResults) -> None:
     """Report ids without an event: they may be misspelt and prove nothing."""
     if not chosen.ids:
-        findings.differs(REBUILT, "there is no id in the file: nothing was looked for")
+        findings.differs(REBUILT, "the file is empty: no id was looked for")
     elif len(chosen.unmet) == len(chosen.ids):
         findings.differs(REBUILT, chosen.description)
     elif chosen.unmet:
@@ -73,7 +73,7 @@ def _refuse_sums(config: Config, log: Log) -> None:
     first = (one.record for one in entries(log, log.partitions(config.topics.journal)[0]))
     if (found := next((one for one in first if one.merged or one.kind == "commit"), None)) and found.merged:
         raise JournalError(
-            f"topic {config.topics.journal!r} takes up sums of what shards have learned, and nothing is "
+            f"topic {config.topics.journal!r} holds sums of the models of shards, and no event is "
             "learned by it: verify each shard, by its own configuration; `streamnb model diff` compares what "
             "is published with a sum that is written now (`streamnb model merge --out`)"
         )
@@ -97,17 +97,17 @@ def _sentence(verified: VerificationResult) -> str:
     if verified.n < 0:
         return "nothing was verified: no journal record was found; see above, and `streamnb run` learns"
     if not verified.findings.is_clean:
-        return f"differs: up to journal record {verified.n:,} something is not as it should be; see above"
+        return f"differs: up to journal record {verified.n:,} there are differences or gaps; see above"
     equal = verified.compared
     if not verified.events and verified.adopted >= 0:
         is_anew = any(one.check == REBUILT and one.verdict is Outcome.OK for one in verified.findings.all())
-        how = "learned once more: the same" if is_anew else "not looked at: --rebuilt learns it once more"
+        how = "retrained: the same" if is_anew else "not checked: --rebuilt retrains it"
         return (
-            f"verified: the journal; the model that its record {verified.adopted:,} took up was {how}, and "
+            f"verified: the journal; the model of its record {verified.adopted:,} was {how}, and "
             "no event was counted after it"
         )
     if not verified.events:
-        return "nothing was verified: there is no event that was learned, or none is kept"
+        return "nothing was verified: the log keeps no event that was learned"
     numbers = "" if equal is None else f"; {equal}"
     events, commits = (
         pluralize(verified.events - verified.labels, "event"),

@@ -71,4 +71,4 @@ def test_check_says_only_that_it_is_valid(shown):
 
 def test_serve_says_that_it_answers_elsewhere(capsys):
     assert main(["serve", "--set", "http.listen=127.0.0.1:9999"]) == 2
-    assert "--set http.listen: that is where `run` answers; --listen says" in capsys.readouterr().err
+    assert "--set http.listen: this is the address of `run`; --listen is" in capsys.readouterr().err

@@ -330,7 +330,7 @@ def test_what_is_counted_of_letters_adds_up_or_is_named(tmp_path, monkeypatch, c
         return capsys.readouterr().out
 
     settled = "; those settled before are not counted here, `streamnb dlq list` counts all\n"
-    assert "\n0 of them were sent again or given up, 1 can never be sent, 17 wait: " in told("list")
+    assert "\n0 were sent again or given up, 1 can never be sent, 17 wait: " in told("list")
     before = told("replay", "--dry-run")
     assert before.startswith(
         "4 dead letters of dead-letters would be sent again; 13 not sent: it still fails"
@@ -338,7 +338,7 @@ def test_what_is_counted_of_letters_adds_up_or_is_named(tmp_path, monkeypatch, c
     assert "; 1 not sent: no configuration can read its bytes" in before
     assert settled not in before
     told("replay", "0/14", "0/15", "0/16", "0/17")
-    assert "\n4 of them were sent again or given up, 1 can never be sent, 13 wait: " in told("list")
+    assert "\n4 were sent again or given up, 1 can never be sent, 13 wait: " in told("list")
     after = told("replay", "--dry-run")
     assert after.startswith("0 dead letters of dead-letters would be sent again; 13 not sent: it still fails")
     assert after.endswith(settled)

@@ -169,8 +169,8 @@ def test_texts_that_are_taken_for_values_and_labels_that_cannot_be_are_told(init
     assert "# left out: $.features.When (a date or time)" in Path("streamnb.toml").read_text()
     assert main(["init", "e.csv", "--out", "again.toml"]) == 2
     told = (
-        "candidates, of few values, are $.features.target: say which one is, with --label-column NAME, or "
-        "that labels come apart"
+        "candidates, of few values, are $.features.target: name it with --label-column NAME, or "
+        "declare that labels arrive separately"
     )
     assert told in capsys.readouterr().err
     assert not Path("again.toml").exists()
@@ -369,7 +369,7 @@ def test_a_file_of_which_nothing_can_be_decoded_is_not_said_to_be_of_the_wrong_f
     assert "a row of CSV: 3 cells, the header has 1; nothing was written" in capsys.readouterr().err
     Path("e.csv").write_text("n,label\n")
     assert main(["init", "e.csv"]) == 2
-    assert "there is no event to look at" in capsys.readouterr().err
+    assert "no events were found" in capsys.readouterr().err
 
 
 DATES = [

@@ -180,7 +180,7 @@ def test_on_a_full_disk_the_learner_goes_on_and_the_command_says_why(open_log, t
     assert (full.returncode, full.stderr.count("\n")) == (1, 1), full.stderr
     assert "adopt-" in full.stderr
     assert "File too large" in full.stderr
-    assert (again.returncode, "taken up by record" in again.stdout) == (0, True), again.stderr
+    assert (again.returncode, "installed by record" in again.stdout) == (0, True), again.stderr
     assert len([*tmp_path.glob("adopt-*")]) == 1
     assert not [*tmp_path.glob("*.tmp")]
     worker._stopping = False

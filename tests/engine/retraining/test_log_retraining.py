@@ -522,7 +522,7 @@ def test_ids_that_name_no_event_are_told(open_log, tmp_path, capsys):
         (["e3", "e4"], 0, "the same model, bit for bit"),
         (["e3", "x1"], 0, "1 of 2 ids name no event that was learned from: x1"),
         (["e3 "], 1, "1 of 1 ids name no event that was learned from: 'e3 '"),
-        ([], 1, "there is no id in the file"),
+        ([], 1, "the file is empty: no id was looked for"),
         (["e3", "e5"], 1, "1 of these events, up to journal record"),
     ]:
         file.write_text("\n".join(ids))
@@ -536,7 +536,7 @@ def test_ids_that_name_no_event_are_told(open_log, tmp_path, capsys):
 
 @pytest.mark.parametrize("open_log", ["sqlite"], indirect=True)
 @pytest.mark.parametrize(
-    ("paused", "says"), [(9.0, "does it keep its snapshots in"), (0.2, "stood still itself .* Run it again")]
+    ("paused", "says"), [(9.0, "does it keep its snapshots in"), (0.2, "was suspended .* Run it again")]
 )
 def test_a_command_that_was_stopped_says_so(open_log, tmp_path, monkeypatch, paused, says):
     """Here it stands still whenever it has looked at the journal."""
@@ -573,7 +573,7 @@ def test_a_model_that_was_just_taken_up_is_not_removed_by_who_asks_next(open_log
     offered = worker._snapshots.offer(first.snapshot(first.retrained()))
     worker.install_model(first.retrained())
     worker.close()
-    with pytest.raises(JournalError, match="took up another model meanwhile"):
+    with pytest.raises(JournalError, match="installed another model meanwhile"):
         is_installed(second, AtOnce(tmp_path, 100), worker)
     assert offered.exists()
 

@@ -115,7 +115,7 @@ def test_events_that_only_the_other_configuration_refuses_are_no_difference(open
         worker.run(until_end=True)
     sets = [f"log.url=sqlite:///{tmp_path}/log.db", f"snapshots.folder={tmp_path}", after]
     assert main(["rebuild", *(part for one in sets for part in ("--set", one))]) == 0
-    assert "51 of 60 events learned anew" in capsys.readouterr().out
+    assert "51 of 60 events learned again" in capsys.readouterr().out
     log = open_log()
     log.append([NewRecord("events", None, json.dumps(raw).encode()) for raw in raws])
     with closing(new_worker(log, tmp_path, after)) as worker:
@@ -186,14 +186,14 @@ def test_the_command_takes_it_up_while_no_learner_runs_and_says_what_it_cannot_t
         assert [(status, "stop the learner first" in said.err) for status, said in refused] == [(1, True)]
     for changed in ("attributes=[{name='text', kind='text'}]", "metrics.window=7", "events.label=$.y"):
         status, said = rebuild(changed)
-        assert (status, "cannot take this up: " in said.err, changed.split("=")[0] in said.err) == (
+        assert (status, "cannot have these changes: " in said.err, changed.split("=")[0] in said.err) == (
             1,
             True,
             True,
         )
     assert [record.kind for record in journal_of(open_log())].count("adopt") == 0
     status, said = rebuild("model.kind=hidden_markov")
-    assert (status, "taken up by record" in said.out) == (0, True)
+    assert (status, "installed by record" in said.out) == (0, True)
     assert journal_of(open_log())[-1].config["model"]["kind"] == "hidden_markov"
     status, said = rebuild("model.kind=hidden_markov")
     assert (status, journal_of(open_log())[-1].config) == (0, {})

@@ -275,7 +275,7 @@ def test_what_a_merge_needs_it_names(shards):
     assert "events.partitions is set" in line
     assert len(shards.sums()) == n
     line = shards.merged.fail("verify")
-    assert "takes up sums of what shards have learned" in line
+    assert "holds sums of the models of shards" in line
     for shard in shards.learners:
         assert "counted once each" in shard.run("verify")
     assert list(shards.wrong()) == []
